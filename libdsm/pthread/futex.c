@@ -24,6 +24,7 @@
  */
 #include "futex.h"
 
+#include "interpose/files.h"
 #include "interpose/number.h"
 #include "masks.h"
 #include "sync.h"
@@ -423,7 +424,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	const long arg[6] = { a, b, c, d, e, f };
 
-	if (!shim.active)
+	if (!shim.active || (dsm_files_is_runtime && dsm_files_is_runtime(CALLER)))
 		return by_number(n, arg);
 	if (n == SYS_getpid && is_program(CALLER))
 		return getpid();
@@ -435,7 +436,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 		errno = cannot("futex_waitv()");
 		return -1;
 	}
-	return go_on(n, arg);
+	return PASS_ON(go_on(n, arg));
 }
 
 int futex_start(void)

@@ -11,6 +11,9 @@
  */
 #include "shim.h"
 
+#include "interpose/files.h"
+#include "interpose/number.h"
+
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,11 +87,28 @@ static void *map_of_program(void *addr, size_t length, int prot, int flags, int 
 	return MAP_FAILED;
 }
 
+static void *map_for(void *addr, size_t length, int prot, int flags, int fd, off_t off, const void *caller)
+{
+	return is_ours(caller) ? map_of_program(addr, length, prot, flags, fd, off)
+			       : space_map(addr, length, prot, flags, fd, off);
+}
+
 EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t off)
 {
-	if (!is_ours(CALLER))
-		return space_map(addr, length, prot, flags, fd, off);
-	return map_of_program(addr, length, prot, flags, fd, off);
+	int here, saved;
+	void *at;
+
+	if (!shim.active || (flags & MAP_ANONYMOUS) || !dsm_files_open_here || dsm_files_is_runtime(CALLER))
+		return map_for(addr, length, prot, flags, fd, off, CALLER);
+	here = dsm_files_open_here(fd); /* the program's descriptor is rank 0's */
+	if (here < 0)
+		return MAP_FAILED;
+	at = map_for(addr, length, prot, flags, here, off, CALLER);
+	saved = errno;
+	if (here != fd)
+		by_number(SYS_close, (const long[6]){ here });
+	errno = saved;
+	return at;
 }
 
 EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off) __attribute__((alias("mmap")));

@@ -5,6 +5,8 @@
  */
 #include "shim.h"
 
+#include "interpose/files.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,15 +89,13 @@ static int end(void *cookie)
 	return 0;
 }
 
-EXPORT FILE *open_memstream(char **out, size_t *size)
+/* At rank 0, whose streams these are. */
+static FILE *make_stream(char **out, size_t *size)
 {
 	const cookie_io_functions_t functions = { .write = write_text, .seek = seek, .close = end };
-	struct memstream *m;
+	struct memstream *m = __libc_malloc(sizeof(*m));
 	FILE *f;
 
-	if (!is_ours(CALLER))
-		return NEXT(open_memstream)(out, size);
-	m = __libc_malloc(sizeof(*m));
 	if (!m)
 		return NULL;
 	*m = (struct memstream){ .out = out, .out_size = size };
@@ -112,4 +112,12 @@ EXPORT FILE *open_memstream(char **out, size_t *size)
 	}
 	show(m);
 	return f;
+}
+
+EXPORT FILE *open_memstream(char **out, size_t *size)
+{
+	if (!is_ours(CALLER))
+		return NEXT(open_memstream)(out, size);
+	return dsm_files_call ? (FILE *)dsm_files_call((void *)make_stream, (long)out, (long)size, 0, 0)
+			      : make_stream(out, size);
 }

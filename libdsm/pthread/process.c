@@ -8,6 +8,9 @@
  */
 #include "shim.h"
 
+#include "interpose/files.h"
+#include "interpose/number.h"
+
 #include <fcntl.h>
 #include <libintl.h>
 #include <limits.h>
@@ -18,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/times.h>
 #include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "everywhere.h"
@@ -118,6 +122,22 @@ EXPORT int chdir(const char *path)
 	return NEXT(chdir)(path) ? -1 : follow_folder("chdir()", before);
 }
 
+/* By a descriptor of the program, which is rank 0's. */
+static int enter_folder(int fd)
+{
+	const int here = dsm_files_open_here ? dsm_files_open_here(fd) : fd;
+	int err, saved;
+
+	if (here < 0)
+		return -1;
+	err = NEXT(fchdir)(here);
+	saved = errno;
+	if (here != fd)
+		by_number(SYS_close, (const long[6]){ here });
+	errno = saved;
+	return err;
+}
+
 EXPORT int fchdir(int fd)
 {
 	char before[PATH_MAX];
@@ -126,7 +146,7 @@ EXPORT int fchdir(int fd)
 		return NEXT(fchdir)(fd);
 	if (!NEXT(getcwd)(before, sizeof(before)))
 		*before = 0;
-	return NEXT(fchdir)(fd) ? -1 : follow_folder("fchdir()", before);
+	return enter_folder(fd) ? -1 : follow_folder("fchdir()", before);
 }
 
 EXPORT mode_t umask(mode_t mask)

@@ -76,6 +76,7 @@ struct team {
 	uint32_t live;             /* threads created and not yet ended, including main() */
 	uint32_t how;              /* the program ends: enum ending; the first call decides */
 	uint32_t status;           /* of the job, once `over` */
+	uint32_t refused;          /* calls on files were, on any rank */
 	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */
 	pthread_cond_t once_moved;
 	dsm_sem_t exits;         /* posted to end the job, as `how` and `status` specify */

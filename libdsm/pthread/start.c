@@ -11,6 +11,7 @@
  */
 #include "shim.h"
 
+#include "interpose/files.h"
 #include "interpose/number.h"
 
 #include <link.h>
@@ -20,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "copies.h"
 #include "environment.h"
 #include "futex.h"
@@ -313,6 +315,22 @@ static void note_status(int s, void *arg)
 
 static void quick_end(void);
 
+static bool is_shared_here(const void *p)
+{
+	return is_shared(p);
+}
+
+/* Descriptors and streams of the program are rank 0's. */
+static void share_files(void)
+{
+	const struct files_program p = { .is_shared = is_shared_here,
+					 .alloc = shared_alloc,
+					 .refused = &team->refused };
+
+	if (dsm_files_start)
+		dsm_files_start(&p);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	dsm_region_t *globals = NULL;
@@ -323,6 +341,8 @@ __attribute__((constructor)) static void begin(void)
 	if (getenv(INSIDE))
 		return;
 	faults_catch();
+	if (dsm_files_before)
+		dsm_files_before();
 	must("dsm_init", dsm_init(NULL));
 	dl_iterate_phdr(note_code, &n);
 	shim.pid = getpid();
@@ -344,6 +364,7 @@ __attribute__((constructor)) static void begin(void)
 	must("futexes", futex_start());
 	must("addresses", space_start());
 	dsm_fault_hook(maps_fault);
+	share_files();
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	must("signals", pending_start());
@@ -358,14 +379,21 @@ __attribute__((constructor)) static void begin(void)
 
 /* ---- the end --------------------------------------------------------------------------------------- */
 
+/* A refused call must not pass for success. */
+static int final_status(uint32_t refused)
+{
+	return status || !refused ? status : FILES_STATUS;
+}
+
 static void leave(void *arg)
 {
+	const uint32_t refused = __atomic_load_n(&team->refused, __ATOMIC_RELAXED);
 	dsm_sem_t over = team->over;
 
 	(void)arg;
 	dsm_sem_post(&over, (uint32_t)shim.size); /* one post may be for main() */
 	dsm_quit();
-	end_process(status);
+	end_process(final_status(refused));
 }
 
 /* Rank 0, once: several threads may call _exit(), or one may while another is in exit(). */

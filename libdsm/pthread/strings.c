@@ -5,6 +5,8 @@
  */
 #include "shim.h"
 
+#include "interpose/files.h"
+
 #include <argz.h>
 #include <dirent.h>
 #include <envz.h>
@@ -127,17 +129,17 @@ static bool has_line(char **line, size_t *size, const void *caller)
 
 EXPORT ssize_t getline(char **line, size_t *size, FILE *f)
 {
-	return has_line(line, size, CALLER) ? NEXT(getline)(line, size, f) : -1;
+	return has_line(line, size, CALLER) ? PASS_ON(NEXT(getline)(line, size, f)) : -1;
 }
 
 EXPORT ssize_t getdelim(char **line, size_t *size, int end, FILE *f)
 {
-	return has_line(line, size, CALLER) ? NEXT(getdelim)(line, size, end, f) : -1;
+	return has_line(line, size, CALLER) ? PASS_ON(NEXT(getdelim)(line, size, end, f)) : -1;
 }
 
 EXPORT ssize_t __getdelim(char **line, size_t *size, int end, FILE *f)
 {
-	return has_line(line, size, CALLER) ? NEXT(__getdelim)(line, size, end, f) : -1;
+	return has_line(line, size, CALLER) ? PASS_ON(NEXT(__getdelim)(line, size, end, f)) : -1;
 }
 
 /* ---- formatted output ----------------------------------------------------------------------------- */
@@ -219,17 +221,34 @@ static int share_list(struct dirent ***list, int n)
 	return out ? n : -1;
 }
 
-static int list_folder(int fd, const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
-		       int (*compare)(const struct dirent **, const struct dirent **), const void *caller)
+struct listing {
+	int fd;
+	const char *path;
+	struct dirent ***out;
+	int (*filter)(const struct dirent *);
+	int (*compare)(const struct dirent **, const struct dirent **);
+	bool shares;
+};
+
+static int make_list(const struct listing *l)
 {
 	struct dirent **list;
-	int n = NEXT(scandirat)(fd, path, &list, filter, compare);
+	int n = NEXT(scandirat)(l->fd, l->path, &list, l->filter, l->compare);
 
-	if (n >= 0 && is_ours(caller))
+	if (n >= 0 && l->shares)
 		n = share_list(&list, n);
 	if (n >= 0)
-		*out = list;
+		*l->out = list;
 	return n;
+}
+
+/* By rank 0, whose descriptors and folders they are, if the program asks. */
+static int list_folder(struct listing l, const void *caller)
+{
+	l.shares = is_ours(caller);
+	if (!l.shares || !dsm_files_call || !is_shared(&l) || !is_shared(l.out))
+		return make_list(&l);
+	return (int)dsm_files_call((void *)make_list, (long)&l, 0, 0, 0);
 }
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "the same functions");
@@ -237,13 +256,13 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "the same funct
 EXPORT int scandirat(int fd, const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
 		     int (*compare)(const struct dirent **, const struct dirent **))
 {
-	return list_folder(fd, path, out, filter, compare, CALLER);
+	return list_folder((struct listing){ fd, path, out, filter, compare, false }, CALLER);
 }
 
 EXPORT int scandir(const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
 		   int (*compare)(const struct dirent **, const struct dirent **))
 {
-	return list_folder(AT_FDCWD, path, out, filter, compare, CALLER);
+	return list_folder((struct listing){ AT_FDCWD, path, out, filter, compare, false }, CALLER);
 }
 
 EXPORT int scandirat64(int fd, const char *path, struct dirent64 ***out, int (*filter)(const struct dirent64 *),

@@ -2,9 +2,13 @@
 /*
  * aio.c - asynchronous I/O of POSIX. The threads of the C library block all signals, also those of misses, and make their own system
  * calls, which cannot be wrapped: they can use neither a buffer nor a control block in shared memory. Its aio_suspend(3) does not
- * wait for requests of other ranks. So requests are carried out by threads of this library (request.c).
+ * wait for requests of other ranks. So requests are carried out by threads of this library (request.c), of rank 0 where the program is
+ * one process.
  */
 #include "request.h"
+
+#include "caller.h"
+#include "owner.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,13 +21,32 @@ static bool is_ours(void)
 	return dsm_size() > 1;
 }
 
+/* Control blocks of libraries are private: rank 0 cannot use them. */
+static bool is_private(const void *block)
+{
+	if (!block || program.is_shared(block))
+		return false;
+	files_refuse(ENOSYS, "aio", "asynchronous I/O of a library in a thread of this rank is refused; see dsm-cc(1)");
+	return true;
+}
+
+#define ABROAD(fn, block, a, b, c, d)                                                                      \
+	do {                                                                                               \
+		if (__builtin_expect(is_abroad(CALLER), 0))                                                \
+			return caller_is_child(#fn) || is_private(block)                                   \
+				? -1                                                                       \
+				: (int)owner_wait((void *)fn, (long)(a), (long)(b), (long)(c), (long)(d)); \
+	} while (0)
+
 EXPORT int aio_read(struct aiocb *cb)
 {
+	ABROAD(aio_read, cb, cb, 0, 0, 0);
 	return is_ours() ? request_submit(cb, READ, NULL) : NEXT(aio_read)(cb);
 }
 
 EXPORT int aio_write(struct aiocb *cb)
 {
+	ABROAD(aio_write, cb, cb, 0, 0, 0);
 	return is_ours() ? request_submit(cb, WRITE, NULL) : NEXT(aio_write)(cb);
 }
 
@@ -31,6 +54,7 @@ EXPORT int aio_fsync(int op, struct aiocb *cb)
 {
 	int flags;
 
+	ABROAD(aio_fsync, cb, op, cb, 0, 0);
 	if (!is_ours())
 		return NEXT(aio_fsync)(op, cb);
 	if (op != O_SYNC && op != O_DSYNC) {
@@ -118,6 +142,8 @@ static int wait_until(struct wait w)
 
 EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct timespec *limit)
 {
+	if (files == FILES_ABROAD && program.is_shared(list) && (!limit || program.is_shared(limit)))
+		ABROAD(aio_suspend, list, list, n, limit, 0);
 	if (!is_ours())
 		return NEXT(aio_suspend)(list, n, limit);
 	if (n < 0) {
@@ -129,6 +155,7 @@ EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct tim
 
 EXPORT int aio_cancel(int fd, struct aiocb *cb)
 {
+	ABROAD(aio_cancel, cb, fd, cb, 0, 0);
 	if (!is_ours())
 		return NEXT(aio_cancel)(fd, cb);
 	if (fcntl(fd, F_GETFL) < 0) {
@@ -194,6 +221,7 @@ EXPORT int lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	int i, err = 0, one;
 	struct group *g;
 
+	ABROAD(lio_listio, list, mode, list, n, event);
 	if (!is_ours())
 		return NEXT(lio_listio)(mode, list, n, event);
 	if ((mode != LIO_WAIT && mode != LIO_NOWAIT) || n < 0) {

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "caller.h"
+#include "row.h"
 #include "scratch.h"
 
 struct move {
@@ -119,29 +121,73 @@ static ssize_t start(struct move m)
 	return m.result;
 }
 
-EXPORT ssize_t read(int fd, void *buf, size_t n)
+/* At rank 0 for other ranks, with the same arguments. */
+static const struct row abroad_in = { "read", LONG, { FD(1), OUTR(2, 1, 3), WAITS }, true },
+			abroad_out = { "write", LONG, { FD(1), INN(2, 1, 3), WAITS }, true };
+
+static bool is_elsewhere(const struct row *row, void *self, int fd, void *buf, size_t n, off_t off, const void *caller,
+			 ssize_t *result)
 {
+	const long arg[ARGS] = { fd, (long)buf, (long)n, off };
+
+	if (files == FILES_ABROAD) {
+		if (!caller_is_abroad(caller))
+			return false;
+		*result = caller_is_child(row->name) ? -1 : row_run_abroad(row, (words_fn *)self, 0, arg);
+		return true;
+	}
+	if (!caller_may_not(fd, caller))
+		return false;
+	errno = EBADF;
+	*result = -1;
+	return true;
+}
+
+#define ELSEWHERE(row, name, fd, buf, n, off, caller)                                                        \
+	do {                                                                                                 \
+		ssize_t result_;                                                                             \
+		if (__builtin_expect(files, 0) &&                                                            \
+		    is_elsewhere(row, (void *)name, fd, (void *)(uintptr_t)(buf), n, off, caller, &result_)) \
+			return result_;                                                                      \
+	} while (0)
+
+static ssize_t read_for(int fd, void *buf, size_t n, const void *caller)
+{
+	ELSEWHERE(&abroad_in, read, fd, buf, n, 0, caller);
 	if (!is_away(buf))
 		return NEXT(read)(fd, buf, n);
 	return start((struct move){ .fd = fd, .buf = buf, .n = n });
 }
 
+EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+	return read_for(fd, buf, n, CALLER);
+}
+
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
+	ELSEWHERE(&abroad_out, write, fd, buf, n, 0, CALLER);
 	if (!is_away(buf))
 		return NEXT(write)(fd, buf, n);
 	return start((struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
 }
 
-EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off)
+static ssize_t pread_for(int fd, void *buf, size_t n, off_t off, const void *caller)
 {
+	ELSEWHERE(&abroad_in, pread, fd, buf, n, off, caller);
 	if (!is_away(buf))
 		return NEXT(pread)(fd, buf, n, off);
 	return start((struct move){ .fd = fd, .at = true, .buf = buf, .n = n, .off = off });
 }
 
+EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	return pread_for(fd, buf, n, off, CALLER);
+}
+
 EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
 {
+	ELSEWHERE(&abroad_out, pwrite, fd, buf, n, off, CALLER);
 	if (!is_away(buf))
 		return NEXT(pwrite)(fd, buf, n, off);
 	return start(
@@ -161,14 +207,14 @@ EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
 	if (n > size)
 		__chk_fail();
-	return read(fd, buf, n);
+	return read_for(fd, buf, n, CALLER);
 }
 
 EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size)
 {
 	if (n > size)
 		__chk_fail();
-	return pread(fd, buf, n, off);
+	return pread_for(fd, buf, n, off, CALLER);
 }
 
 EXPORT ssize_t __pread64_chk(int fd, void *buf, size_t n, off_t off, size_t size) __attribute__((alias("__pread_chk")));

@@ -2,8 +2,12 @@
 /*
  * scratch.c - private memory for the duration of a call: on the stack, or mapped. It does not use malloc(): signal handlers call
  * read(2), too.
+ *
+ * For a call that rank 0 makes, the memory is of the shared heap.
  */
 #include "scratch.h"
+
+#include "caller.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -51,6 +55,11 @@ static void keep(struct mapped *m)
 	munmap(m, m->size);
 }
 
+static void *map_private(size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 static void *map(struct scratch *s, size_t size)
 {
 	struct mapped *m;
@@ -60,10 +69,14 @@ static void *map(struct scratch *s, size_t size)
 		return NULL;
 	}
 	size += ALIGN;
-	m = take_kept(size);
+	m = s->shared ? dsm_aligned_alloc(ALIGN, size) : take_kept(size);
+	if (s->shared && !m) {
+		errno = ENOMEM;
+		return NULL;
+	}
 	if (!m) {
 		size = size < KEPT_MIN ? KEPT_MIN : size;
-		m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		m = map_private(size);
 		if (m == MAP_FAILED)
 			return NULL;
 		m->size = size;
@@ -73,11 +86,16 @@ static void *map(struct scratch *s, size_t size)
 	return (char *)m + ALIGN;
 }
 
+bool scratch_misses(const struct scratch *s, const void *p)
+{
+	return s->shared ? p && !program.is_shared(p) : is_away(p);
+}
+
 void *scratch_get(struct scratch *s, size_t size, const void *p)
 {
 	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN, at = (s->used + align - 1) & ~(align - 1);
 
-	if (at > ROOM || size > ROOM - at)
+	if (s->shared || at > ROOM || size > ROOM - at)
 		return map(s, size);
 	s->used = at + size;
 	return s->room + at;
@@ -87,7 +105,7 @@ void *scratch_copy(struct scratch *s, size_t size, const void *p)
 {
 	void *q;
 
-	if (dsm_needs_pin(p, size) < size) {
+	if (!s->shared && dsm_needs_pin(p, size) < size) {
 		errno = EFAULT;
 		return NULL;
 	}
@@ -99,9 +117,9 @@ char *scratch_string(struct scratch *s, const char *p)
 {
 	size_t len;
 
-	if (!is_away(p))
+	if (!scratch_misses(s, p))
 		return (char *)(uintptr_t)p;
-	len = strnlen(p, dsm_needs_pin(p, STRING_MAX));
+	len = strnlen(p, s->shared ? STRING_MAX : dsm_needs_pin(p, STRING_MAX));
 	if (len == STRING_MAX) {
 		errno = E2BIG;
 		return NULL;
@@ -137,7 +155,10 @@ void scratch_free(void *scratch)
 		struct mapped *m = s->mapped;
 
 		s->mapped = m->next;
-		keep(m);
+		if (s->shared)
+			dsm_free(m);
+		else
+			keep(m);
 	}
 	errno = saved;
 }

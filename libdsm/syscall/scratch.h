@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scratch.h - private memory for copies of one call's arguments, used and freed by the calling thread. Copying reads shared memory,
- * which may block for other ranks; other functions do not block.
+ * scratch.h - memory for copies of one call's arguments, used and freed by the calling thread: private, or shared where rank 0 makes
+ * the call. Copying reads shared memory, which may block for other ranks; other functions do not block.
  */
 #ifndef SYSCALL_SCRATCH_H
 #define SYSCALL_SCRATCH_H
@@ -10,8 +10,9 @@
 
 #define ROOM 8192u /* copies up to this size are on the stack */
 
-/* Private memory for one call. */
+/* Memory for one call. */
 struct scratch {
+	bool shared; /* in the shared heap */
 	size_t used;
 	struct mapped *mapped; /* blocks that did not fit in `room` */
 	char room[ROOM] __attribute__((aligned(512)));
@@ -20,15 +21,18 @@ struct scratch {
 /* Initialise as empty. */
 static inline void scratch_init(struct scratch *s)
 {
+	s->shared = false;
 	s->used = 0;
 	s->mapped = NULL;
 }
 
+/* True if the callee cannot use what p points to, so that it needs a copy. */
+bool scratch_misses(const struct scratch *s, const void *p);
 /* Allocate size bytes for a copy of p, with p's alignment, up to 512. NULL: ENOMEM. */
 void *scratch_get(struct scratch *s, size_t size, const void *p);
 /* The same, and copy. NULL: ENOMEM; EFAULT: the range extends beyond the end of shared memory. */
 void *scratch_copy(struct scratch *s, size_t size, const void *p);
-/* Copy a string, or a NULL-terminated array of strings; private ones are not copied. NULL: ENOMEM, E2BIG. */
+/* Copy a string, or a NULL-terminated array of strings; those that the callee can use are not copied. NULL: ENOMEM, E2BIG. */
 char *scratch_string(struct scratch *s, const char *p);
 char **scratch_strings(struct scratch *s, char *const *p);
 /* Free all of it; preserves errno. */

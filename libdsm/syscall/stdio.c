@@ -4,6 +4,9 @@
  * and a large fread(3) or fwrite(3) passes the caller's memory to them. So a stream never has a shared buffer, and never sees a
  * large shared range: pieces are copied. Formatted output is made in private memory.
  *
+ * In a job that is one process to its author, streams are rank 0's, and are used there; output is formatted by the rank that
+ * prints. files.def has the functions that are not here.
+ *
  * The library's own buffers are private, because its calls of malloc() are not the program's (libdsm-pthread.so).
  */
 #include "wrap.h"
@@ -16,6 +19,9 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "caller.h"
+#include "owner.h"
+#include "row.h"
 #include "scratch.h"
 
 /* The header defines macros of these names. */
@@ -91,10 +97,34 @@ static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
 	return (is_away(buf) || STACK_IS_AWAY) && !__builtin_mul_overflow(size, n, bytes) && *bytes;
 }
 
+/* Bytes of a stream of rank 0's. */
+static const struct row abroad_in = { "fread", LONG, { OUTR(1, 1, 3), WAITS }, true },
+			abroad_out = { "fwrite", LONG, { INN(1, 1, 3), WAITS }, true },
+			abroad_string = { "fputs", INT, { S(1), WAITS }, true };
+
+static bool is_stream_abroad(const FILE *f, const void *caller)
+{
+	return is_abroad(caller) && !stream_is_here(f);
+}
+
+/* Items done; self: fread() or fwrite(). */
+static size_t items_abroad(const struct row *row, void *self, void *buf, size_t size, size_t n, FILE *f)
+{
+	long arg[ARGS] = { (long)buf, 1, 0, (long)f };
+	size_t bytes;
+
+	if (__builtin_mul_overflow(size, n, &bytes) || !bytes || caller_is_child(row->name))
+		return 0;
+	arg[2] = (long)bytes;
+	return (size_t)row_run_abroad(row, (words_fn *)self, 0, arg) / size;
+}
+
 #define READER(name)                                                                     \
 	EXPORT size_t name(void *buf, size_t size, size_t n, FILE *f)                    \
 	{                                                                                \
 		size_t bytes;                                                            \
+		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                    \
+			return items_abroad(&abroad_in, (void *)name, buf, size, n, f);  \
 		if (!takes(buf, size, n, &bytes))                                        \
 			return NEXT(name)(buf, size, n, f);                              \
 		return items((struct transfer){ .f = f, .buf = buf, .n = bytes }, size); \
@@ -104,6 +134,8 @@ static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
 	EXPORT size_t name(const void *buf, size_t size, size_t n, FILE *f)                      \
 	{                                                                                        \
 		struct transfer t = { .f = f, .buf = (char *)(uintptr_t)buf, .out = true };      \
+		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                            \
+			return items_abroad(&abroad_out, (void *)name, t.buf, size, n, f);       \
 		return takes(buf, size, n, &t.n) ? items(t, size) : NEXT(name)(buf, size, n, f); \
 	}
 
@@ -121,7 +153,9 @@ EXPORT size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *f
 
 	if (__builtin_mul_overflow(size, n, &bytes) || bytes > room)
 		__chk_fail();
-	return fread(buf, size, n, f);
+	return is_stream_abroad(f, CALLER) ? items_abroad(&abroad_in, (void *)fread, buf, size, n, f)
+		: files                    ? NEXT(__fread_chk)(buf, room, size, n, f)
+					   : fread(buf, size, n, f);
 }
 
 static int put_string(const char *s, FILE *f)
@@ -134,13 +168,24 @@ static int put_string(const char *s, FILE *f)
 	return t.done == t.n ? 1 : EOF;
 }
 
+static int string_abroad(void *self, const char *s, FILE *f)
+{
+	const long arg[ARGS] = { (long)s, (long)f };
+
+	return caller_is_child("fputs") ? EOF : (int)row_run_abroad(&abroad_string, (words_fn *)self, 0, arg);
+}
+
 EXPORT int fputs(const char *s, FILE *f)
 {
+	if (__builtin_expect(is_stream_abroad(f, CALLER), 0))
+		return string_abroad((void *)fputs, s, f);
 	return is_away(s) || STACK_IS_AWAY ? put_string(s, f) : NEXT(fputs)(s, f);
 }
 
 EXPORT int fputs_unlocked(const char *s, FILE *f)
 {
+	if (__builtin_expect(is_stream_abroad(f, CALLER), 0))
+		return string_abroad((void *)fputs_unlocked, s, f);
 	return is_away(s) || STACK_IS_AWAY ? put_string(s, f) : NEXT(fputs_unlocked)(s, f);
 }
 
@@ -148,6 +193,8 @@ EXPORT int puts(const char *s)
 {
 	int done;
 
+	if (is_abroad(CALLER))
+		return string_abroad((void *)puts, s, NULL);
 	if (!is_away(s) && !STACK_IS_AWAY)
 		return NEXT(puts)(s);
 	flockfile(stdout);
@@ -164,6 +211,7 @@ extern int __vsnprintf_chk(char *buf, size_t size, int flag, size_t room, const 
 
 struct printed {
 	FILE *f; /* NULL: to fd */
+	bool abroad;
 	int fd, flag, result;
 	const char *format;
 	va_list *ap;
@@ -183,6 +231,33 @@ static ssize_t put_all(int fd, const char *buf, size_t n)
 	return (ssize_t)n;
 }
 
+/* At rank 0. */
+static long put_at_owner(long fd, long text, long n)
+{
+	long done = 0;
+
+	while (done < n) {
+		const ssize_t got = write((int)fd, (const char *)text + done, (size_t)(n - done));
+
+		if (got < 0)
+			return -1;
+		done += got;
+	}
+	return n;
+}
+
+/* Print what is formatted; false: errno. */
+static bool put_text(const struct printed *p, const char *text, size_t n)
+{
+	const long to_stream[OWNER_WORDS] = { (long)text, 1, (long)n, (long)p->f };
+	const long to_fd[OWNER_WORDS] = { p->fd, (long)text, (long)n };
+
+	if (!p->abroad)
+		return p->f ? NEXT(fwrite)(text, 1, n, p->f) == n : put_all(p->fd, text, n) >= 0;
+	return p->f ? owner_call((void *)fwrite, to_stream, true) == (long)n
+		    : owner_call((void *)put_at_owner, to_fd, true) >= 0;
+}
+
 static void print_run(void *arg)
 {
 	struct printed *out = arg, p = *out;
@@ -193,9 +268,12 @@ static void print_run(void *arg)
 	int n;
 
 	SCRATCH_BEGIN(s);
+	s.shared = p.abroad;
 	va_copy(again, *p.ap);
 	n = __vsnprintf_chk(s.room, ROOM, p.flag, ROOM, p.format, *p.ap);
-	text = n < (int)ROOM ? s.room : scratch_get(&s, (size_t)n + 1, NULL);
+	text = n < (int)ROOM && !p.abroad ? s.room : scratch_get(&s, n < 0 ? 1 : (size_t)n + 1, NULL);
+	if (text && text != s.room && n >= 0 && n < (int)ROOM)
+		memcpy(text, s.room, (size_t)n + 1);
 	if (n >= (int)ROOM && text) {
 		errno = saved;
 		n = __vsnprintf_chk(text, (size_t)n + 1, p.flag, (size_t)n + 1, p.format, again);
@@ -203,15 +281,15 @@ static void print_run(void *arg)
 	va_end(again);
 	if (!text)
 		n = -1;
-	if (n > 0 && (p.f ? NEXT(fwrite)(text, 1, (size_t)n, p.f) != (size_t)n : put_all(p.fd, text, (size_t)n) < 0))
+	if (n > 0 && !put_text(&p, text, (size_t)n))
 		n = -1;
 	SCRATCH_END();
 	out->result = n;
 }
 
-static int print(FILE *f, int fd, int flag, const char *format, va_list ap)
+static int print(FILE *f, int fd, bool abroad, int flag, const char *format, va_list ap)
 {
-	struct printed p = { .f = f, .fd = fd, .flag = flag, .format = format };
+	struct printed p = { .f = f, .fd = fd, .abroad = abroad, .flag = flag, .format = format };
 	va_list own;
 
 	va_copy(own, ap);
@@ -227,62 +305,61 @@ static bool prints(void)
 	return dsm_needs_pin(NULL, 1);
 }
 
-EXPORT int vfprintf(FILE *f, const char *format, va_list ap)
-{
-	return prints() ? print(f, -1, 0, format, ap) : NEXT(vfprintf)(f, format, ap);
-}
-
-EXPORT int vprintf(const char *format, va_list ap)
-{
-	return vfprintf(stdout, format, ap);
-}
-
-EXPORT int vdprintf(int fd, const char *format, va_list ap)
-{
-	return prints() ? print(NULL, fd, 0, format, ap) : NEXT(vdprintf)(fd, format, ap);
-}
-
 int __vfprintf_chk(FILE *f, int flag, const char *format, va_list ap);
 int __vprintf_chk(int flag, const char *format, va_list ap);
 int __vdprintf_chk(int fd, int flag, const char *format, va_list ap);
-
-EXPORT int __vfprintf_chk(FILE *f, int flag, const char *format, va_list ap)
-{
-	return prints() ? print(f, -1, flag, format, ap) : NEXT(__vfprintf_chk)(f, flag, format, ap);
-}
-
-EXPORT int __vprintf_chk(int flag, const char *format, va_list ap)
-{
-	return __vfprintf_chk(stdout, flag, format, ap);
-}
-
-EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
-{
-	return prints() ? print(NULL, fd, flag, format, ap) : NEXT(__vdprintf_chk)(fd, flag, format, ap);
-}
-
-/* The variadic form of each function. */
-#define VARIADIC(name, last, params, call) \
-	EXPORT int name params             \
-	{                                  \
-		va_list ap;                \
-		int n;                     \
-		va_start(ap, last);        \
-		n = call;                  \
-		va_end(ap);                \
-		return n;                  \
-	}
-
 int __printf_chk(int flag, const char *format, ...);
 int __fprintf_chk(FILE *f, int flag, const char *format, ...);
 int __dprintf_chk(int fd, int flag, const char *format, ...);
 
-VARIADIC(printf, format, (const char *format, ...), vfprintf(stdout, format, ap))
-VARIADIC(fprintf, format, (FILE * f, const char *format, ...), vfprintf(f, format, ap))
-VARIADIC(dprintf, format, (int fd, const char *format, ...), vdprintf(fd, format, ap))
-VARIADIC(__printf_chk, format, (int flag, const char *format, ...), __vfprintf_chk(stdout, flag, format, ap))
-VARIADIC(__fprintf_chk, format, (FILE * f, int flag, const char *format, ...), __vfprintf_chk(f, flag, format, ap))
-VARIADIC(__dprintf_chk, format, (int fd, int flag, const char *format, ...), __vdprintf_chk(fd, flag, format, ap))
+static int print_stream(FILE *f, int flag, const char *format, va_list ap, const void *caller)
+{
+	const bool abroad = is_stream_abroad(f, caller) && !caller_is_child("fprintf");
+
+	if (abroad || prints())
+		return print(f, -1, abroad, flag, format, ap);
+	return flag ? NEXT(__vfprintf_chk)(f, flag, format, ap) : NEXT(vfprintf)(f, format, ap);
+}
+
+static int print_fd(int fd, int flag, const char *format, va_list ap, const void *caller)
+{
+	const bool abroad = is_abroad(caller) && !caller_is_child("dprintf");
+
+	if (files && caller_may_not(fd, caller)) {
+		errno = EBADF;
+		return -1;
+	}
+	if (abroad || prints())
+		return print(NULL, fd, abroad, flag, format, ap);
+	return flag ? NEXT(__vdprintf_chk)(fd, flag, format, ap) : NEXT(vdprintf)(fd, format, ap);
+}
+
+/* Each function with a list of arguments, and with the arguments themselves. */
+#define PRINTERS(name, vname, first, call)  \
+	EXPORT int vname(first, va_list ap) \
+	{                                   \
+		return call;                \
+	}                                   \
+	EXPORT int name(first, ...)         \
+	{                                   \
+		va_list ap;                 \
+		int n;                      \
+		va_start(ap, format);       \
+		n = call;                   \
+		va_end(ap);                 \
+		return n;                   \
+	}
+#define ARGUMENTS(...) __VA_ARGS__
+
+PRINTERS(printf, vprintf, ARGUMENTS(const char *format), print_stream(stdout, 0, format, ap, CALLER))
+PRINTERS(fprintf, vfprintf, ARGUMENTS(FILE *f, const char *format), print_stream(f, 0, format, ap, CALLER))
+PRINTERS(dprintf, vdprintf, ARGUMENTS(int fd, const char *format), print_fd(fd, 0, format, ap, CALLER))
+PRINTERS(__printf_chk, __vprintf_chk, ARGUMENTS(int flag, const char *format),
+	 print_stream(stdout, flag, format, ap, CALLER))
+PRINTERS(__fprintf_chk, __vfprintf_chk, ARGUMENTS(FILE *f, int flag, const char *format),
+	 print_stream(f, flag, format, ap, CALLER))
+PRINTERS(__dprintf_chk, __vdprintf_chk, ARGUMENTS(int fd, int flag, const char *format),
+	 print_fd(fd, flag, format, ap, CALLER))
 
 /* The program's exit(), which libdsm-pthread.so replaces. */
 EXPORT void verr(int status, const char *format, va_list ap)
@@ -320,18 +397,25 @@ MESSAGE(__syslog_chk, format, (int priority, int flag, const char *format, ...),
 
 /* ---- buffers -------------------------------------------------------------------------------------- */
 
-/* A shared buffer is not used: the C library allocates one of its own. */
+/* A shared buffer is not used: the C library allocates one of its own. Nor is the private one of another rank. */
+static int set_buffer(FILE *f, char *buf, int mode, size_t size, const void *caller)
+{
+	if (is_stream_abroad(f, caller))
+		return (int)owner_words((void *)setvbuf, (long)f, 0, mode, buf ? 0 : (long)size);
+	return is_away(buf) ? NEXT(setvbuf)(f, NULL, mode, 0) : NEXT(setvbuf)(f, buf, mode, size);
+}
+
 EXPORT int setvbuf(FILE *f, char *buf, int mode, size_t size)
 {
-	return is_away(buf) ? NEXT(setvbuf)(f, NULL, mode, 0) : NEXT(setvbuf)(f, buf, mode, size);
+	return set_buffer(f, buf, mode, size, CALLER);
 }
 
 EXPORT void setbuffer(FILE *f, char *buf, size_t size)
 {
-	setvbuf(f, buf, buf ? _IOFBF : _IONBF, size);
+	set_buffer(f, buf, buf ? _IOFBF : _IONBF, size, CALLER);
 }
 
 EXPORT void setbuf(FILE *f, char *buf)
 {
-	setbuffer(f, buf, BUFSIZ);
+	set_buffer(f, buf, buf ? _IOFBF : _IONBF, BUFSIZ, CALLER);
 }

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "caller.h"
+#include "owner.h"
+#include "row.h"
 #include "scratch.h"
 
 static bool iov_is_away(const struct iovec *v, int n)
@@ -32,7 +35,7 @@ static struct iovec *iov_get(struct scratch *s, const struct iovec *v, size_t n,
 
 	for (i = 0; out && i < n; i++) {
 		out[i] = v[i];
-		if (!v[i].iov_len || !is_away(v[i].iov_base))
+		if (!v[i].iov_len || !scratch_misses(s, v[i].iov_base))
 			continue;
 		out[i].iov_base =
 			in ? scratch_copy(s, v[i].iov_len, v[i].iov_base) : scratch_get(s, v[i].iov_len, v[i].iov_base);
@@ -56,20 +59,47 @@ static void iov_put(const struct iovec *to, const struct iovec *from, size_t n, 
 	}
 }
 
+/* EBADF: the descriptor is libdsm's, or this is a child of vfork(2), which has not the program's. */
+static bool is_not_for(int fd, const void *caller, const char *call)
+{
+	if (files == FILES_ABROAD)
+		return caller_is_abroad(caller) && caller_is_child(call);
+	if (!caller_may_not(fd, caller))
+		return false;
+	errno = EBADF;
+	return true;
+}
+
 /* ---- readv(2) and its like ------------------------------------------------------------------------ */
 
 enum vector_call { READV, PREADV, PREADV2, WRITEV, PWRITEV, PWRITEV2 };
 
 struct vector {
 	enum vector_call what;
+	bool abroad; /* rank 0 makes the call */
 	int fd, n, flags;
 	const struct iovec *v;
 	off_t off;
 	ssize_t result;
 };
 
+static ssize_t vector_abroad(const struct vector *c, const struct iovec *v)
+{
+	static const struct {
+		void *fn;
+	} by_name[] = {
+		[READV] = { (void *)readv },   [PREADV] = { (void *)preadv },   [PREADV2] = { (void *)preadv2 },
+		[WRITEV] = { (void *)writev }, [PWRITEV] = { (void *)pwritev }, [PWRITEV2] = { (void *)pwritev2 },
+	};
+	const long word[OWNER_WORDS] = { c->fd, (long)v, c->n, c->off, c->flags };
+
+	return owner_call(by_name[c->what].fn, word, true);
+}
+
 static ssize_t vector_next(const struct vector *c, const struct iovec *v)
 {
+	if (c->abroad)
+		return vector_abroad(c, v);
 	switch (c->what) {
 	case READV: return NEXT(readv)(c->fd, v, c->n);
 	case PREADV: return NEXT(preadv)(c->fd, v, c->n, c->off);
@@ -88,6 +118,7 @@ static void vector_run(void *arg)
 	struct scratch s;
 
 	SCRATCH_BEGIN(s);
+	s.shared = c.abroad;
 	c.result = -1;
 	v = iov_get(&s, c.v, (size_t)c.n, c.what >= WRITEV);
 	if (v) {
@@ -99,8 +130,15 @@ static void vector_run(void *arg)
 	out->result = c.result;
 }
 
-static ssize_t vector(struct vector c)
+static ssize_t vector(struct vector c, const void *caller)
 {
+	if (files && is_not_for(c.fd, caller, c.what < WRITEV ? "readv" : "writev"))
+		return -1;
+	c.abroad = is_abroad(caller);
+	if (c.abroad && c.n >= 0 && c.n <= IOV_MAX && (c.v || !c.n)) {
+		dsm_call(vector_run, &c);
+		return c.result;
+	}
 	if (c.n <= 0 || c.n > IOV_MAX || !c.v || !iov_is_away(c.v, c.n))
 		return vector_next(&c, c.v);
 	dsm_call(vector_run, &c);
@@ -109,32 +147,33 @@ static ssize_t vector(struct vector c)
 
 EXPORT ssize_t readv(int fd, const struct iovec *v, int n)
 {
-	return vector((struct vector){ .what = READV, .fd = fd, .v = v, .n = n });
+	return vector((struct vector){ .what = READV, .fd = fd, .v = v, .n = n }, CALLER);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
 {
-	return vector((struct vector){ .what = WRITEV, .fd = fd, .v = v, .n = n });
+	return vector((struct vector){ .what = WRITEV, .fd = fd, .v = v, .n = n }, CALLER);
 }
 
 EXPORT ssize_t preadv(int fd, const struct iovec *v, int n, off_t off)
 {
-	return vector((struct vector){ .what = PREADV, .fd = fd, .v = v, .n = n, .off = off });
+	return vector((struct vector){ .what = PREADV, .fd = fd, .v = v, .n = n, .off = off }, CALLER);
 }
 
 EXPORT ssize_t pwritev(int fd, const struct iovec *v, int n, off_t off)
 {
-	return vector((struct vector){ .what = PWRITEV, .fd = fd, .v = v, .n = n, .off = off });
+	return vector((struct vector){ .what = PWRITEV, .fd = fd, .v = v, .n = n, .off = off }, CALLER);
 }
 
 EXPORT ssize_t preadv2(int fd, const struct iovec *v, int n, off_t off, int flags)
 {
-	return vector((struct vector){ .what = PREADV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags });
+	return vector((struct vector){ .what = PREADV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags }, CALLER);
 }
 
 EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t off, int flags)
 {
-	return vector((struct vector){ .what = PWRITEV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags });
+	return vector((struct vector){ .what = PWRITEV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags },
+		      CALLER);
 }
 
 /* ---- messages of sockets -------------------------------------------------------------------------- */
@@ -155,11 +194,11 @@ static bool msg_get(struct scratch *s, const struct msghdr *m, struct msghdr *ou
 	}
 	if (out->msg_iovlen && !(out->msg_iov = iov_get(s, m->msg_iov, m->msg_iovlen, send)))
 		return false;
-	if (is_away(m->msg_name) &&
+	if (scratch_misses(s, m->msg_name) &&
 	    !(out->msg_name = send ? scratch_copy(s, m->msg_namelen, m->msg_name)
 				   : scratch_get(s, m->msg_namelen, m->msg_name)))
 		return false;
-	return !is_away(m->msg_control) ||
+	return !scratch_misses(s, m->msg_control) ||
 		(out->msg_control = send ? scratch_copy(s, m->msg_controllen, m->msg_control)
 					 : scratch_get(s, m->msg_controllen, m->msg_control));
 }
@@ -184,23 +223,34 @@ static void msg_put(struct msghdr *m, const struct msghdr *from, ssize_t bytes)
 
 struct message {
 	int fd, flags;
-	bool send;
+	bool send, abroad;
 	struct msghdr *m;
 	ssize_t result;
 };
 
+static ssize_t message_next(const struct message *c, struct msghdr *m)
+{
+	const long word[OWNER_WORDS] = { c->fd, (long)m, c->flags };
+
+	if (c->abroad)
+		return owner_call(c->send ? (void *)sendmsg : (void *)recvmsg, word, true);
+	return c->send ? NEXT(sendmsg)(c->fd, m, c->flags) : NEXT(recvmsg)(c->fd, m, c->flags);
+}
+
 static void message_run(void *arg)
 {
 	struct message *out = arg, c = *out;
-	struct msghdr m;
+	struct msghdr own;
 	struct scratch s;
 
 	SCRATCH_BEGIN(s);
+	s.shared = c.abroad;
 	c.result = -1;
-	if (msg_get(&s, c.m, &m, c.send)) {
-		c.result = c.send ? NEXT(sendmsg)(c.fd, &m, c.flags) : NEXT(recvmsg)(c.fd, &m, c.flags);
+	struct msghdr *const m = c.abroad ? scratch_get(&s, sizeof(*m), NULL) : &own;
+	if (m && msg_get(&s, c.m, m, c.send)) {
+		c.result = message_next(&c, m);
 		if (!c.send && c.result >= 0)
-			msg_put(c.m, &m, c.result);
+			msg_put(c.m, m, c.result);
 	}
 	SCRATCH_END();
 	out->result = c.result;
@@ -208,9 +258,11 @@ static void message_run(void *arg)
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	struct message c = { .fd = fd, .flags = flags, .m = m };
+	struct message c = { .fd = fd, .flags = flags, .m = m, .abroad = is_abroad(CALLER) };
 
-	if (!m || !msg_is_away(m))
+	if (files && is_not_for(fd, CALLER, "recvmsg"))
+		return -1;
+	if (!c.abroad && (!m || !msg_is_away(m)))
 		return NEXT(recvmsg)(fd, m, flags);
 	dsm_call(message_run, &c);
 	return c.result;
@@ -218,9 +270,13 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	struct message c = { .fd = fd, .flags = flags, .send = true, .m = (struct msghdr *)(uintptr_t)m };
+	struct message c = {
+		.fd = fd, .flags = flags, .send = true, .m = (struct msghdr *)(uintptr_t)m, .abroad = is_abroad(CALLER)
+	};
 
-	if (!m || !msg_is_away(m))
+	if (files && is_not_for(fd, CALLER, "sendmsg"))
+		return -1;
+	if (!c.abroad && (!m || !msg_is_away(m)))
 		return NEXT(sendmsg)(fd, m, flags);
 	dsm_call(message_run, &c);
 	return c.result;
@@ -228,23 +284,34 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 struct messages {
 	int fd, flags;
-	bool send;
+	bool send, abroad;
 	struct mmsghdr *m;
 	unsigned int n;
 	struct timespec *timeout;
 	int result;
 };
 
+static int messages_next(const struct messages *c, struct mmsghdr *m, struct timespec *timeout)
+{
+	const long word[OWNER_WORDS] = { c->fd, (long)m, c->n, c->flags, (long)timeout };
+
+	if (c->abroad)
+		return (int)owner_call(c->send ? (void *)sendmmsg : (void *)recvmmsg, word, true);
+	return c->send ? NEXT(sendmmsg)(c->fd, m, c->n, c->flags) : NEXT(recvmmsg)(c->fd, m, c->n, c->flags, timeout);
+}
+
 static void messages_run(void *arg)
 {
 	struct messages *out = arg, c = *out;
-	struct timespec timeout = c.timeout ? *c.timeout : (struct timespec){ 0 };
+	struct timespec own = c.timeout ? *c.timeout : (struct timespec){ 0 };
 	struct mmsghdr *m;
 	struct scratch s;
 	unsigned int i;
 	int j;
 
 	SCRATCH_BEGIN(s);
+	s.shared = c.abroad;
+	struct timespec *const timeout = !c.timeout ? NULL : c.abroad ? scratch_copy(&s, sizeof(own), &own) : &own;
 	c.n = c.n < IOV_MAX ? c.n : IOV_MAX; /* as the kernel does */
 	c.result = -1;
 	m = scratch_get(&s, c.n * sizeof(*m), NULL);
@@ -255,15 +322,14 @@ static void messages_run(void *arg)
 	}
 	if (!m)
 		goto out;
-	c.result = c.send ? NEXT(sendmmsg)(c.fd, m, c.n, c.flags)
-			  : NEXT(recvmmsg)(c.fd, m, c.n, c.flags, c.timeout ? &timeout : NULL);
+	c.result = messages_next(&c, m, timeout);
 	for (j = 0; j < c.result; j++) {
 		if (!c.send)
 			msg_put(&c.m[j].msg_hdr, &m[j].msg_hdr, (ssize_t)m[j].msg_len);
 		c.m[j].msg_len = m[j].msg_len;
 	}
-	if (c.timeout && c.result >= 0)
-		*c.timeout = timeout;
+	if (timeout && c.result >= 0)
+		*c.timeout = *timeout;
 out:
 	SCRATCH_END();
 	out->result = c.result;
@@ -281,9 +347,13 @@ static bool messages_are_away(const struct mmsghdr *m, unsigned int n)
 
 EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags, struct timespec *timeout)
 {
-	struct messages c = { .fd = fd, .flags = flags, .m = m, .n = n, .timeout = timeout };
+	struct messages c = {
+		.fd = fd, .flags = flags, .m = m, .n = n, .timeout = timeout, .abroad = is_abroad(CALLER)
+	};
 
-	if (!messages_are_away(m, n) && !is_away(timeout))
+	if (files && is_not_for(fd, CALLER, "recvmmsg"))
+		return -1;
+	if (!c.abroad && !messages_are_away(m, n) && !is_away(timeout))
 		return NEXT(recvmmsg)(fd, m, n, flags, timeout);
 	dsm_call(messages_run, &c);
 	return c.result;
@@ -291,9 +361,11 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags, struct
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
-	struct messages c = { .fd = fd, .flags = flags, .send = true, .m = m, .n = n };
+	struct messages c = { .fd = fd, .flags = flags, .send = true, .m = m, .n = n, .abroad = is_abroad(CALLER) };
 
-	if (!messages_are_away(m, n))
+	if (files && is_not_for(fd, CALLER, "sendmmsg"))
+		return -1;
+	if (!c.abroad && !messages_are_away(m, n))
 		return NEXT(sendmmsg)(fd, m, n, flags);
 	dsm_call(messages_run, &c);
 	return c.result;
@@ -309,7 +381,8 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flag
 {
 	if (n > size)
 		__chk_fail();
-	return recvfrom(fd, buf, n, flags, addr, len);
+	return dsm_files_is_runtime(CALLER) ? NEXT(recvfrom)(fd, buf, n, flags, addr, len)
+					    : recvfrom(fd, buf, n, flags, addr, len);
 }
 
 #define SAME(name64, result, name, ...) EXPORT result name64(__VA_ARGS__) __attribute__((alias(#name)));

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * caller.c - whose call it is: by the code that calls, and by the thread. libdsm and what it is built on are known by the names of
+ * their libraries. Libraries that they share with programs (libevent) are told apart by the thread: those that exist before the
+ * program starts are not the program's.
+ */
+#include "caller.h"
+
+#include "interpose/number.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RANGES 128u
+#define THREADS 64u
+#define DESCRIPTORS 65536
+
+uint8_t files;
+struct files_program program;
+
+/* Code of the runtime, and of libraries that it shares with programs. Constant once `files` is set. */
+static struct range {
+	const char *low, *high;
+	bool shared, passes; /* passes: it is libdsm-pthread.so, which passes calls of the program on */
+} runtime[RANGES];
+static unsigned int ranges;
+static long early[THREADS]; /* threads of the runtime, by gettid(2) */
+static unsigned int earlies;
+
+static uint64_t before[DESCRIPTORS / 64]; /* open when the process began */
+static uint64_t own[DESCRIPTORS / 64];    /* libdsm's; atomic */
+
+static __thread int passed_on
+	__attribute__((tls_model("initial-exec"))); /* calls of the program's that come by way of libdsm-pthread.so */
+static __thread int8_t whose
+	__attribute__((tls_model("initial-exec"))); /* 0: not known, 1: the program's, -1: the runtime's */
+
+/* ---- code -------------------------------------------------------------------------------------------- */
+
+static bool is_runtime_library(const char *path)
+{
+	static const char *const names[] = { "libdsm.so",  "libdsm-pthread", "libucp.so",  "libuct",
+					     "libucs",     "libucm",         "libpmix.so", "libibverbs.so",
+					     "librdmacm.", "libhwloc.",      "ld-linux" };
+	static const char *const folders[] = { "/ucx/", "/pmix", "/libibverbs/" };
+	const char *name = strrchr(path, '/');
+	unsigned int i;
+
+	name = name ? name + 1 : path;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	for (i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (strstr(path, folders[i]))
+			return true;
+	return strstr(name, "-rdmav");
+}
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const bool shared = strstr(info->dlpi_name, "/libevent");
+	int i;
+
+	(void)size, (void)arg;
+	if (!shared && !is_runtime_library(info->dlpi_name))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum && ranges < RANGES; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
+			continue;
+		runtime[ranges].low = (const char *)(info->dlpi_addr + h->p_vaddr);
+		runtime[ranges].high = runtime[ranges].low + h->p_memsz;
+		runtime[ranges].shared = shared;
+		runtime[ranges].passes = strstr(info->dlpi_name, "/libdsm-pthread.");
+		ranges++;
+	}
+	return 0;
+}
+
+static const struct range *range_of(const void *caller)
+{
+	const char *at = caller;
+	unsigned int i;
+
+	for (i = 0; i < ranges; i++)
+		if (at >= runtime[i].low && at < runtime[i].high)
+			return runtime[i].passes && passed_on ? NULL : &runtime[i];
+	return NULL;
+}
+
+EXPORT bool dsm_files_is_runtime(const void *caller)
+{
+	const struct range *r = range_of(caller);
+
+	return r && !r->shared;
+}
+
+EXPORT void dsm_files_pass(int more)
+{
+	passed_on += more;
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------- */
+
+/* Call fn with each number that is the name of an entry of the folder, but that of this search's own descriptor. */
+static void each_number(const char *folder, void (*fn)(long n))
+{
+	DIR *d = NEXT(opendir)(folder);
+	const struct dirent *e;
+
+	if (!d)
+		return;
+	while ((e = NEXT(readdir)(d)))
+		if (e->d_name[0] >= '0' && e->d_name[0] <= '9' && atol(e->d_name) != NEXT(dirfd)(d))
+			fn(atol(e->d_name));
+	NEXT(closedir)(d);
+}
+
+static void note_thread(long tid)
+{
+	if (earlies < THREADS)
+		early[earlies++] = tid;
+}
+
+static bool is_early(long tid)
+{
+	unsigned int i;
+
+	for (i = 0; i < earlies; i++)
+		if (early[i] == tid)
+			return true;
+	return false;
+}
+
+bool caller_is_abroad(const void *caller)
+{
+	if (!whose)
+		whose = is_early(gettid()) ? -1 : 1;
+	return whose > 0 && !dsm_files_is_runtime(caller);
+}
+
+static long pid; /* of this rank */
+
+bool caller_is_child(const char *call)
+{
+	const long none[6] = { 0 };
+
+	if (by_number(SYS_getpid, none) == pid)
+		return false;
+	files_refuse(
+		EBADF, "vfork",
+		"%s() in a child of vfork() is refused: its descriptors are rank 0's; use posix_spawn(), see dsm-cc(1)",
+		call);
+	return true;
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------- */
+
+extern FILE *_IO_list_all; /* of this process, linked by _chain */
+extern void _IO_list_lock(void);
+extern void _IO_list_unlock(void);
+
+bool stream_is_here(const void *stream)
+{
+	const FILE *f;
+
+	if (!stream || stream == stdin || stream == stdout || stream == stderr)
+		return false;
+	_IO_list_lock();
+	for (f = _IO_list_all; f && f != stream; f = f->_chain)
+		;
+	_IO_list_unlock();
+	return f;
+}
+
+/* ---- descriptors of libdsm at rank 0 ----------------------------------------------------------------- */
+
+static void note_before(long fd)
+{
+	if (fd < DESCRIPTORS)
+		before[fd / 64] |= 1ull << fd % 64;
+}
+
+static void note_own(long fd)
+{
+	if (fd < DESCRIPTORS && !(before[fd / 64] >> fd % 64 & 1))
+		own_add((int)fd);
+}
+
+void own_add(int fd)
+{
+	if (fd >= 0 && fd < DESCRIPTORS)
+		__atomic_fetch_or(&own[fd / 64], 1ull << fd % 64, __ATOMIC_RELAXED);
+}
+
+void own_remove(int fd)
+{
+	if (fd >= 0 && fd < DESCRIPTORS)
+		__atomic_fetch_and(&own[fd / 64], ~(1ull << fd % 64), __ATOMIC_RELAXED);
+}
+
+static bool is_own(int fd)
+{
+	return fd >= 0 && fd < DESCRIPTORS && __atomic_load_n(&own[fd / 64], __ATOMIC_RELAXED) >> fd % 64 & 1;
+}
+
+int own_next(int fd)
+{
+	for (; fd < DESCRIPTORS; fd++) {
+		if (!__atomic_load_n(&own[fd / 64], __ATOMIC_RELAXED))
+			fd |= 63;
+		else if (is_own(fd))
+			return fd;
+	}
+	return -1;
+}
+
+bool caller_may_not(int fd, const void *caller)
+{
+	return is_own(fd) && !range_of(caller);
+}
+
+/* ---- start, refusals --------------------------------------------------------------------------------- */
+
+EXPORT void dsm_files_before(void)
+{
+	each_number("/proc/self/fd", note_before);
+}
+
+EXPORT void dsm_files_start(const struct files_program *p)
+{
+	const long none[6] = { 0 };
+
+	program = *p;
+	pid = by_number(SYS_getpid, none);
+	dl_iterate_phdr(note_library, NULL);
+	each_number("/proc/self/task", note_thread);
+	if (dsm_rank() == 0)
+		each_number("/proc/self/fd", note_own);
+	files = dsm_rank() ? FILES_ABROAD : FILES_GUARDED;
+}
+
+struct refusal {
+	const char *text;
+};
+
+static void refuse(void *arg)
+{
+	const struct refusal *r = arg;
+	char line[512];
+	int n = snprintf(line, sizeof(line), "libdsm-syscall: rank %d: %s\n", dsm_rank(), r->text);
+
+	__atomic_store_n(program.refused, 1, __ATOMIC_RELAXED);
+	if (n > 0 && NEXT(write)(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+		return;
+}
+
+int files_refuse(int err, const char *cause, const char *format, ...)
+{
+	static const char *said[64];
+	char text[400];
+	struct refusal r = { text };
+	const char *none;
+	unsigned int i;
+	va_list ap;
+
+	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		none = NULL;
+		if (__atomic_compare_exchange_n(&said[i], &none, cause, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			break;
+		if (none == cause) {
+			errno = err;
+			return -1;
+		}
+	}
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	dsm_call(refuse, &r);
+	errno = err;
+	return -1;
+}

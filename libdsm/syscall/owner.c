@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * owner.c - calls that rank 0 makes for threads of other ranks.
+ *
+ * A desk in shared memory carries one call at a time: the thread writes function and words, posts `asked`, and waits for `done`. A
+ * thread of rank 0 sits at the other side. Its errno is the caller's. A desk that a thread leaves is taken by the next one. A signal
+ * handler that makes a call while its thread waits takes a desk of its own.
+ *
+ * A thread that is cancelled while it waits has its clerk cancelled and leaves it the desk, which the clerk frees.
+ */
+#include "owner.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "caller.h"
+
+#define IDLE 64u /* desks that a rank keeps */
+#define DEEP 4   /* calls of one thread at a time: handlers interrupt each other */
+
+/* Each side writes what the other one reads after the post. */
+struct desk {
+	dsm_sem_t asked, done;
+	dsm_thread_t clerk;
+	files_fn *fn; /* NULL: the clerk goes */
+	long word[OWNER_WORDS];
+	long result;
+	int err;
+	uint32_t piped; /* the call raised SIGPIPE */
+};
+
+static struct desk *idle[IDLE]; /* each entry is exchanged atomically */
+static __thread struct {
+	int depth;
+	struct desk *desk[DEEP];
+} mine __attribute__((tls_model("initial-exec")));
+static pthread_key_t at_end; /* its destructor gives the desks of a thread back */
+
+/* ---- at rank 0 --------------------------------------------------------------------------------------- */
+
+static void desk_free(void *desk)
+{
+	struct desk *d = desk;
+
+	dsm_sem_destroy(&d->asked);
+	dsm_sem_destroy(&d->done);
+	dsm_free(d);
+}
+
+/* Only signals of this thread's own faults: others are for threads of the program. */
+static void block_all(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
+	sigdelset(&set, SIGFPE);
+	sigdelset(&set, SIGILL);
+	sigdelset(&set, SIGABRT);
+	NEXT(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+}
+
+/* Take back the signal that a write to a closed pipe has raised here. */
+static uint32_t take_pipe(void)
+{
+	const struct timespec now = { 0 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	return NEXT(sigtimedwait)(&set, NULL, &now) == SIGPIPE;
+}
+
+static void serve_one(struct desk *d)
+{
+	const long *w = d->word;
+
+	errno = d->err;
+	d->result = d->fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
+	d->err = errno;
+	d->piped = d->err == EPIPE && take_pipe();
+	dsm_sem_post(&d->done, 1);
+}
+
+static void *clerk(void *arg)
+{
+	struct desk *d = arg;
+	dsm_sem_t asked = d->asked;
+
+	block_all();
+	pthread_cleanup_push(desk_free, d);
+	for (;;) {
+		dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
+		if (dsm_sem_wait(&asked) || !d->fn)
+			break;
+		dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
+		serve_one(d);
+	}
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+/* ---- at the other ranks ------------------------------------------------------------------------------ */
+
+static struct desk *desk_make(void)
+{
+	const struct dsm_thread_options opt = { .detached = 1 };
+	struct desk *d = dsm_calloc(1, sizeof(*d));
+
+	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) || dsm_spawn(&d->clerk, 0, &opt, clerk, d))
+		dsm_abort(70, "no thread of rank 0 for calls on files (DSM_HEAP, ulimit -u)");
+	return d;
+}
+
+static void desk_leave(struct desk *d)
+{
+	struct desk *none;
+	unsigned int i;
+
+	for (i = 0; i < IDLE; i++) {
+		none = NULL;
+		if (__atomic_compare_exchange_n(&idle[i], &none, d, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return;
+	}
+	d->fn = NULL;
+	dsm_sem_post(&d->asked, 1);
+}
+
+static struct desk *desk_take(void)
+{
+	struct desk *d;
+	unsigned int i;
+
+	for (i = 0; i < IDLE; i++) {
+		d = __atomic_load_n(&idle[i], __ATOMIC_RELAXED) ? __atomic_exchange_n(&idle[i], NULL, __ATOMIC_ACQUIRE)
+								: NULL;
+		if (d)
+			return d;
+	}
+	return desk_make();
+}
+
+/* The thread ends. */
+static void leave_all(void *arg)
+{
+	int i;
+
+	(void)arg;
+	for (i = 0; i < DEEP; i++) {
+		if (mine.desk[i])
+			desk_leave(mine.desk[i]);
+		mine.desk[i] = NULL;
+	}
+}
+
+__attribute__((constructor)) static void make_key(void)
+{
+	pthread_key_create(&at_end, leave_all);
+}
+
+static struct desk *desk_mine(int depth)
+{
+	if (!mine.desk[depth]) {
+		mine.desk[depth] = desk_take();
+		pthread_setspecific(at_end, &mine);
+	}
+	return mine.desk[depth];
+}
+
+/* The thread is cancelled while rank 0 works for it. */
+static void desk_abandon(void *desk)
+{
+	struct desk *d = desk;
+
+	mine.desk[--mine.depth] = NULL;
+	dsm_cancel(d->clerk);
+}
+
+long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels)
+{
+	struct desk *d;
+	bool piped;
+	long result;
+	int state;
+
+	if (mine.depth == DEEP)
+		dsm_abort(70, "signal handlers that interrupt each other make calls on files, more than %d deep", DEEP);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	d = desk_mine(mine.depth++);
+	d->fn = (files_fn *)fn;
+	memcpy(d->word, word, sizeof(d->word));
+	d->err = errno;
+	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
+	dsm_sem_post(&d->asked, 1);
+	pthread_cleanup_push(desk_abandon, d);
+	if (cancels)
+		pthread_setcancelstate(state, NULL);
+	while (dsm_sem_wait(&d->done))
+		;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+	dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
+	result = d->result;
+	piped = d->piped;
+	mine.depth--;
+	errno = d->err;
+	if (piped) {
+		const int saved = errno;
+
+		raise(SIGPIPE);
+		errno = saved;
+	}
+	pthread_setcancelstate(state, NULL);
+	return result;
+}
+
+struct words {
+	void *fn;
+	bool cancels;
+	long word[OWNER_WORDS], result;
+};
+
+static void words_run(void *arg)
+{
+	struct words *out = arg, w = *out;
+
+	out->result = owner_call(w.fn, w.word, w.cancels);
+}
+
+long owner_words(void *fn, long a, long b, long c, long d)
+{
+	struct words w = { fn, false, { a, b, c, d }, 0 };
+
+	dsm_call(words_run, &w);
+	return w.result;
+}
+
+long owner_wait(void *fn, long a, long b, long c, long d)
+{
+	struct words w = { fn, true, { a, b, c, d }, 0 };
+
+	dsm_call(words_run, &w);
+	return w.result;
+}
+
+EXPORT long dsm_files_call(void *fn, long a, long b, long c, long d)
+{
+	return is_abroad(NULL) ? owner_words(fn, a, b, c, d) : ((files_fn *)fn)(a, b, c, d, 0, 0, 0);
+}

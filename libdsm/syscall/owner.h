@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * owner.h - calls that rank 0 makes for threads of other ranks. Each such thread has a thread of its own there: so a call may wait, a
+ * stream may be locked from one call to the next, and calls of one thread keep their order.
+ */
+#ifndef SYSCALL_OWNER_H
+#define SYSCALL_OWNER_H
+
+#include "wrap.h"
+
+#include "interpose/files.h"
+
+#define OWNER_WORDS 7
+
+/* Run fn with these words at rank 0; it has the same address there. On the private stack (dsm_call()), outside of libdsm. errno goes
+ * there and comes back. cancels: it is a cancellation point, and the call at rank 0 is cancelled as well. Blocks as fn does. */
+long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels);
+
+/* The same for a function of four words, from any stack. */
+long owner_words(void *fn, long a, long b, long c, long d);
+/* The same for a function that is a cancellation point. */
+long owner_wait(void *fn, long a, long b, long c, long d);
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * wide.c - functions on streams that neither rank 0 can run for another rank, nor that rank with a copy: text of wide characters, and
+ * databases. On a stream of rank 0 they are refused.
+ */
+#include "wrap.h"
+
+#include "caller.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <wchar.h>
+
+static bool is_refused(const char *name, const void *stream, const void *caller)
+{
+	if (__builtin_expect(files != FILES_ABROAD, 1) || !is_abroad(caller) || stream_is_here(stream))
+		return false;
+	if (!caller_is_child(name))
+		files_refuse(ENOSYS, name, "%s() on a stream of rank 0 is refused; see dsm-cc(1)", name);
+	return true;
+}
+
+/* Functions of up to six words, with a stream in one of them. */
+typedef long words_fn(long, long, long, long, long, long);
+#define REFUSED(name, stream, failure)                                                                   \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);       \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                       \
+	{                                                                                                \
+		static words_fn *next;                                                                   \
+		if (!next)                                                                               \
+			next = (words_fn *)next_of(#name);                                               \
+		return is_refused(#name, (void *)(stream), CALLER) ? (failure) : next(a, b, c, d, e, f); \
+	}
+REFUSED(fgetws, c, 0)
+REFUSED(fgetws_unlocked, c, 0)
+REFUSED(__fgetws_chk, d, 0)
+REFUSED(__fgetws_unlocked_chk, d, 0)
+REFUSED(fputws, b, -1)
+REFUSED(fputws_unlocked, b, -1)
+REFUSED(fgetpwent, a, 0)
+REFUSED(fgetgrent, a, 0)
+REFUSED(fgetspent, a, 0)
+REFUSED(fgetsgent, a, 0)
+REFUSED(fgetpwent_r, a, ENOSYS)
+REFUSED(fgetgrent_r, a, ENOSYS)
+REFUSED(fgetspent_r, a, ENOSYS)
+REFUSED(fgetsgent_r, a, ENOSYS)
+REFUSED(putpwent, b, -1)
+REFUSED(putgrent, b, -1)
+REFUSED(putspent, b, -1)
+REFUSED(putsgent, b, -1)
+REFUSED(getmntent, a, 0)
+REFUSED(getmntent_r, a, 0)
+REFUSED(addmntent, a, 1)
+REFUSED(malloc_info, b, -1)
+
+/* Each of those with arguments of their own in two forms. */
+#define TWO_FORMS(name, vname, first, stream, call)                   \
+	EXPORT int vname(first, va_list ap)                           \
+	{                                                             \
+		return is_refused(#name, stream, CALLER) ? -1 : call; \
+	}                                                             \
+	EXPORT int name(first, ...)                                   \
+	{                                                             \
+		va_list ap;                                           \
+		int n;                                                \
+		va_start(ap, format);                                 \
+		n = is_refused(#name, stream, CALLER) ? -1 : call;    \
+		va_end(ap);                                           \
+		return n;                                             \
+	}
+#define ARGUMENTS(...) __VA_ARGS__
+
+int __vfwprintf_chk(FILE *f, int flag, const wchar_t *format, va_list ap);
+int __fwprintf_chk(FILE *f, int flag, const wchar_t *format, ...);
+int __vwprintf_chk(int flag, const wchar_t *format, va_list ap);
+int __wprintf_chk(int flag, const wchar_t *format, ...);
+int __isoc99_vfwscanf(FILE *f, const wchar_t *format, va_list ap);
+int __isoc99_fwscanf(FILE *f, const wchar_t *format, ...);
+int __isoc99_vwscanf(const wchar_t *format, va_list ap);
+int __isoc99_wscanf(const wchar_t *format, ...);
+
+TWO_FORMS(wprintf, vwprintf, ARGUMENTS(const wchar_t *format), stdout, NEXT(vfwprintf)(stdout, format, ap))
+TWO_FORMS(fwprintf, vfwprintf, ARGUMENTS(FILE *f, const wchar_t *format), f, NEXT(vfwprintf)(f, format, ap))
+TWO_FORMS(__wprintf_chk, __vwprintf_chk, ARGUMENTS(int flag, const wchar_t *format), stdout,
+	  NEXT(__vfwprintf_chk)(stdout, flag, format, ap))
+TWO_FORMS(__fwprintf_chk, __vfwprintf_chk, ARGUMENTS(FILE *f, int flag, const wchar_t *format), f,
+	  NEXT(__vfwprintf_chk)(f, flag, format, ap))
+TWO_FORMS(__isoc99_wscanf, __isoc99_vwscanf, ARGUMENTS(const wchar_t *format), stdin,
+	  NEXT(__isoc99_vfwscanf)(stdin, format, ap))
+TWO_FORMS(__isoc99_fwscanf, __isoc99_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
+	  NEXT(__isoc99_vfwscanf)(f, format, ap))

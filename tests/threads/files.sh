@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: calls on files that are refused, what ends a waiting one, standard input and output of threads on other
+# ranks, and libraries that have descriptors and streams. Programs whose calls all work are in files.c.
+
+program refusals <<'END'
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <wchar.h>
+static const char *what;
+static void *own(void *arg)
+{
+	int i, bad = 0;
+	/* each number that main() has not opened is no descriptor, whatever libdsm has there */
+	for (i = 3; i < 100; i++) {
+		char c = 0;
+		bad += write(i, &c, 1) != -1 || errno != EBADF;
+		bad += fcntl(i, F_GETFD) != -1 || errno != EBADF;
+		bad += close(i) != -1 || errno != EBADF;
+		bad += syscall(SYS_close, i) != -1 || errno != EBADF;
+		bad += ftruncate(i, 0) != -1;
+	}
+	fprintf(stderr, "own: %d\n", bad);
+	return arg;
+}
+static void *onto(void *arg)
+{
+	int i, refused = 0;
+	for (i = 3; i < 40; i++)
+		refused += dup2(0, i) != i && errno == EBADF;
+	fprintf(stderr, "onto: %d\n", refused > 0 && refused < 37);
+	return arg;
+}
+static void *child(void *arg)
+{
+	int status = -1;
+	pid_t pid = vfork();
+	if (!pid)
+		_exit(write(1, "x", 1) == -1 && errno == EBADF ? 5 : 6);
+	waitpid(pid, &status, 0);
+	fprintf(stderr, "child: %d\n", WEXITSTATUS(status));
+	return arg;
+}
+static void *wide(void *arg)
+{
+	fprintf(stderr, "wide: %d\n", wprintf(L"text\n") == -1);
+	return arg;
+}
+static void *ring(void *arg)
+{
+	fprintf(stderr, "ring: %d\n", syscall(SYS_io_uring_setup, 1, arg) == -1 && errno == ENOSYS);
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	static char room[256];
+	pthread_t t;
+	what = argv[1];
+	pthread_create(&t, NULL, !strcmp(what, "own") ? own : !strcmp(what, "onto") ? onto : !strcmp(what, "child") ? child :
+		!strcmp(what, "wide") ? wide : ring, room);
+	pthread_join(t, NULL);
+	return argc > 2 ? atoi(argv[2]) : 0;
+}
+END
+for way in node two; do
+	# shellcheck disable=SC2206
+	ranks=(${ways[$way]})
+	says "files: libdsm's own, $way" "own: 0" 0 "${run[@]}" "${ranks[@]}" "$scratch/refusals" own
+	says "files: onto libdsm's own, $way" "rank 0: descriptor" 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" onto
+	says "files: refused, own status, $way" "onto: 1" 3 "${run[@]}" "${ranks[@]}" "$scratch/refusals" onto 3
+	says "files: child of vfork, $way" "rank 1: write() in a child of vfork() is refused" 74 "${run[@]}" "${ranks[@]}" \
+		"$scratch/refusals" child
+	says "files: wide characters, $way" "rank 1: wprintf() on a stream of rank 0 is refused" 74 "${run[@]}" "${ranks[@]}" \
+		"$scratch/refusals" wide
+	says "files: io_uring, $way" "rank 1: syscall(425) " 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" ring
+done
+says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
+
+# What a thread of another rank reads from standard input, and prints, is the process's: one stream, in order.
+program standard <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *part(void *arg)
+{
+	char line[100];
+	int c;
+	printf("%s", fgets(line, sizeof(line), stdin));
+	while ((c = getchar_unlocked()) != EOF && c != '\n')
+		putchar_unlocked(c);
+	puts("|");
+	printf("isatty %d, rest %d\n", isatty(0), scanf("%99s", line));
+	puts(line);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	char line[100];
+	printf("%s", fgets(line, sizeof(line), stdin));
+	pthread_create(&t, NULL, part, NULL);
+	pthread_join(t, NULL);
+	printf("%s", fgets(line, sizeof(line), stdin));
+	return 0;
+}
+END
+if is_chosen "files: standard streams"; then
+	printf 'one\ntwo\nthree\n  four five\n' >"$scratch/four"
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		got=$(timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/standard" <"$scratch/four" 2>&1) || got+=" (status $?)"
+		same "files: standard streams, $way" "$got" $'one\ntwo\nthree|\nisatty 0, rest 1\nfour\n five'
+	done
+fi
+
+# A thread that waits in a call which rank 0 makes for it is cancelled.
+program waiting <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static int ends[2];
+static void *waits(void *arg)
+{
+	char c;
+	return (void *)(read(ends[0], &c, 1) + 7);
+}
+int main(void)
+{
+	pthread_t t;
+	void *result = NULL;
+	char c = 0;
+	if (pipe(ends))
+		return 1;
+	for (int i = 0; i < 3; i++) {
+		pthread_create(&t, NULL, waits, NULL);
+		usleep(100000);
+		pthread_cancel(t);
+		pthread_join(t, &result);
+		printf("%d", result == PTHREAD_CANCELED);
+	}
+	write(ends[1], "x", 1);
+	printf(" left %d\n", (int)read(ends[0], &c, 1));
+	return 0;
+}
+END
+for way in node two; do
+	# shellcheck disable=SC2086
+	says "files: cancelled in read(), $way" "111 left 1" 0 "${run[@]}" ${ways[$way]} "$scratch/waiting"
+done
+
+# A library with a descriptor and a stream, used by the thread that has opened them, and with memory that is private to its rank.
+cat >"$scratch/reader.c" <<'END'
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int library_sum(const char *path);
+int library_sum(const char *path)
+{
+	int fd = open(path, O_RDONLY), sum = 0, n, i;
+	char *room = malloc(100000), *line = NULL;
+	FILE *f = fopen(path, "r");
+	size_t size = 0;
+	while ((n = (int)read(fd, room, 100000)) > 0)
+		for (i = 0; i < n; i++)
+			sum += room[i];
+	while (getline(&line, &size, f) > 0)
+		for (i = 0; line[i]; i++)
+			sum -= line[i];
+	rewind(f);
+	for (i = 0; (n = (int)fread(room, 1, 777, f)) > 0; i += n)
+		;
+	close(fd);
+	fclose(f);
+	free(room);
+	free(line);
+	return sum * 1000000 + i;
+}
+END
+gcc -O2 -shared -fPIC "$scratch/reader.c" -o "$scratch/libreader.so"
+program libraries -L"$scratch" -lreader "-Wl,-rpath,$scratch" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdint.h>
+int library_sum(const char *path);
+static void *sum(void *arg) { return (void *)(intptr_t)library_sum(arg); }
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	void *there = NULL;
+	int here = library_sum(argv[argc - 1]);
+	pthread_create(&t, NULL, sum, argv[1]);
+	pthread_join(t, &there);
+	printf("same %d of %d\n", here == (int)(intptr_t)there, here);
+	return 0;
+}
+END
+for way in node two; do
+	# shellcheck disable=SC2086
+	says "files: a library's, $way" "same 1 of $(stat -c %s "$input")" 0 "${run[@]}" ${ways[$way]} "$scratch/libraries" "$input"
+done
