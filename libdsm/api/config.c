@@ -52,7 +52,7 @@ static const struct row {
 	{ "DSM_STATS_SKIP", TEXT, FIELD(stats_skip), "names of functions, or patterns, separated by commas", 0, 0, 0, false,
 	  "functions that wrap malloc(): the places of allocations in statistics are those of their callers" },
 	{ "DSM_SPACE", SIZE, FIELD(space), NULL, 256ull << 30, 64ull << 20, 4ull << 40, false, "shared address space of the job" },
-	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 64ull << 30, 0, 4ull << 40, false, "part of that space for the shared heap" },
+	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 128ull << 30, 0, 4ull << 40, false, "part of that space for the shared heap" },
 	{ "DSM_BLOCK", SIZE, FIELD(block_size), NULL, 4096, 4096, BLOCK_MAX, true, "block size of regions whose options set none" },
 	{ "DSM_HOLD_US", NUMBER, FIELD(hold_us), NULL, 5, 0, 10000, false, "minimum time that a node keeps a granted block, in microseconds" },
 	{ "DSM_SPIN_US", NUMBER, FIELD(spin_us), NULL, 20, 0, 10000, false, "time that a waiter polls before it sleeps, in microseconds" },
@@ -313,7 +313,7 @@ DSM_API int dsm_config_init(struct dsm_config *cfg)
 			store(&rows[i], &c, number, word);
 	}
 	/* If the space is set smaller and the heap is not set, the heap shrinks, too. */
-	if (!getenv("DSM_HEAP") && c.heap > c.space / 4)
+	if (!getenv("DSM_HEAP") && getenv("DSM_SPACE") && c.heap > c.space / 4)
 		c.heap = c.space / 4;
 	if (!err)
 		*cfg = c;

@@ -113,3 +113,45 @@ for way in node two; do
 	same "unguarded: $way" "$(sed 's/ of a thread:.*//' <<<"$got" | sort | tr '\n' ',')" \
 		"libdsm: rank 0: no guard page below the stack,went on,"
 done
+
+# As many threads with default stacks as the default heap has to hold, all at the same time.
+program crowd <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#define N 10000
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int here, leave;
+static void *waits(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	if (++here == N)
+		pthread_cond_broadcast(&changed);
+	while (!leave)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return arg;
+}
+int main(void)
+{
+	static pthread_t t[N];
+	int err;
+	for (int i = 0; i < N; i++) {
+		err = pthread_create(&t[i], NULL, waits, NULL);
+		if (err)
+			return printf("thread %d: %s\n", i, strerror(err)), 1;
+	}
+	pthread_mutex_lock(&lock);
+	while (here < N)
+		pthread_cond_wait(&changed, &lock);
+	leave = 1;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < N; i++)
+		pthread_join(t[i], NULL);
+	printf("%d threads\n", here);
+	return 0;
+}
+END
+says "10,000 threads with default stacks" "10000 threads" 0 "${run[@]}" -n 2 "$scratch/crowd"
