@@ -508,14 +508,14 @@ static int walk(struct rank *r, struct range_call *c)
 	return err;
 }
 
-static long range(struct rank *r, void *in, void __user *arg)
+static long range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg)
 {
 	struct range_call c;
 	int err = 0;
 
 	if (!park_take_range(r, in, arg, &c)) {
 		c = (struct range_call){ .slot = -1 };
-		c.in = *(struct dsm_ioc_range *)in;
+		c.in = *in;
 		c.page = c.in.page;
 	}
 	if (c.in.op >= DSM_RANGE_QUIET)
@@ -531,25 +531,31 @@ static long range(struct rank *r, void *in, void __user *arg)
 	return err == -EDQUOT ? -ENOMEM : err;
 }
 
-/* rank_stop() wakes the threads inside, and waits for them before it closes the connections. */
-static long inside(struct view *v, void *in, void __user *arg, long (*fn)(struct rank *r, void *in, void __user *arg))
+/*
+ * rank_stop() wakes the threads inside, and waits for them before it closes the connections. So they do not touch user memory: that may
+ * be memory of another rank, which comes only when its holder likes.
+ */
+long call_sync(struct view *v, void *in, void __user *arg)
+{
+	struct rank *r = v->ctx->rank;
+	struct sync_answer answer;
+	long err;
+
+	if (!rank_enter(r))
+		return -EIO;
+	err = sync_call(r, in, arg, &answer);
+	rank_exit(r);
+	return !err && copy_to_user(answer.to, &answer.out, sizeof(answer.out)) ? -EFAULT : err;
+}
+
+long call_range(struct view *v, void *in, void __user *arg)
 {
 	struct rank *r = v->ctx->rank;
 	long err;
 
 	if (!rank_enter(r))
 		return -EIO;
-	err = fn(r, in, arg);
+	err = range(r, in, arg);
 	rank_exit(r);
 	return err;
-}
-
-long call_sync(struct view *v, void *in, void __user *arg)
-{
-	return inside(v, in, arg, sync_call);
-}
-
-long call_range(struct view *v, void *in, void __user *arg)
-{
-	return inside(v, in, arg, range);
 }

@@ -139,6 +139,7 @@ static struct inject *inject_of(struct rank *r)
 	return have ? have : made;
 }
 
+/* Outside rank_enter(), as all calls that copy: memory of the process may be memory of a rank. */
 static long inject(struct rank *r, struct inject_call *call)
 {
 	struct inject_message __user *messages = u64_to_user_ptr(call->messages);
@@ -157,10 +158,16 @@ static long inject(struct rank *r, struct inject_call *call)
 		kvfree(sent);
 		return PTR_ERR(all);
 	}
-	inject_all(r, all, call);
+	if (rank_enter(r)) {
+		inject_all(r, all, call);
+		rank_exit(r);
+	} else {
+		err = -EIO;
+	}
 	call->nsent = take_sent(j, sent, call->room);
-	if (copy_to_user(messages, all, call->count * sizeof(*all)) ||
-	    copy_to_user(u64_to_user_ptr(call->sent), sent, call->nsent * sizeof(*sent)))
+	if (!err &&
+	    (copy_to_user(messages, all, call->count * sizeof(*all)) ||
+	     copy_to_user(u64_to_user_ptr(call->sent), sent, call->nsent * sizeof(*sent))))
 		err = -EFAULT;
 	kvfree(all);
 	kvfree(sent);
@@ -186,9 +193,6 @@ long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg)
 		return -EFAULT;
 	if (!call.count || call.count > INJECT_MAX || call.room > INJECT_MAX || call.flags & ~INJECT_FORGIVE)
 		return -EINVAL;
-	if (!rank_enter(r))
-		return -EIO;
 	err = inject(r, &call);
-	rank_exit(r);
 	return err || !copy_to_user(arg, &call, sizeof(call)) ? err : -EFAULT;
 }

@@ -80,16 +80,20 @@ long job_connect(struct view *v, void *in, void __user *arg)
 	struct ctx *c = v->ctx;
 	const struct dsm_ioc_connect *to = in;
 	struct rank *r = c->rank;
-	void *address;
+	void *address = NULL;
 	long err;
 
+	/* Outside all locks, and outside rank_enter(): memory of the process may come as late as it, or another rank, likes. */
+	if (!(to->flags & DSM_CONNECT_HERE))
+		address = memdup_user(u64_to_user_ptr(to->address), to->address_size);
+	if (IS_ERR(address))
+		return PTR_ERR(address);
 	mutex_lock(&c->lock);
 	if (!r->keyed) {
 		err = -ENOKEY;
 	} else if (r->here[to->rank]) {
 		err = -EEXIST;
 	} else if (to->flags & DSM_CONNECT_HERE) {
-		/* Outside rank_enter(): this takes ranks_lock, with which ranks_leave_device() waits for the threads inside. */
 		err = READ_ONCE(r->dead) ? -EIO : connect_here(r, to->rank);
 	} else if (!rank_enter(r)) {
 		err = -EIO;
@@ -97,14 +101,10 @@ long job_connect(struct view *v, void *in, void __user *arg)
 		err = -ENODEV;
 		rank_exit(r);
 	} else {
-		address = memdup_user(u64_to_user_ptr(to->address), to->address_size);
-		err = PTR_ERR_OR_ZERO(address);
-		if (!err) {
-			err = conn_connect(r->conn, to->rank, address, to->address_size);
-			kfree(address);
-		}
+		err = conn_connect(r->conn, to->rank, address, to->address_size);
 		rank_exit(r);
 	}
 	mutex_unlock(&c->lock);
+	kfree(address);
 	return err;
 }

@@ -423,14 +423,15 @@ stop_work:
 
 /*
  * No file is open, so the last contexts are being freed in dsm_waiting_wq. The last thread inside a rank (rank_exit()) may still
- * run code of the module if it is a worker of these queues. Calls and faults hold a file; rank_stop() has waited for softirqs.
+ * run code of the module if it is a worker of these queues. Calls and faults hold a file; rank_stop() has waited for softirqs and
+ * closed the connections. The removal of a device may have a reference to a context, which it puts before conn_exit() returns.
  */
 static void __exit dsm_exit(void)
 {
 	misc_deregister(&dsm_device);
 	debug_remove();
-	work_stop();
 	conn_exit();
+	work_stop();
 	host_stop();
 	pte_stop();
 	mmu_notifier_synchronize();

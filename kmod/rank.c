@@ -364,7 +364,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	return ERR_PTR(-ENOMEM);
 }
 
-/* The caller holds ranks_lock, so that no reader of conn sees it being freed. */
+/* The caller has a reference to the context, and no lock. */
 static void lose_device(struct rank *r)
 {
 	pr_info_ratelimited("dsm: rank %u: its device was removed\n", r->me);
@@ -446,21 +446,25 @@ long rank_join(struct view *v, void *in, void __user *arg)
 			goto free;
 		}
 	}
-	err = -EFAULT;
-	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
-		goto close;
+	r->device = r->conn ? conn_device(r->conn) : NULL;
 	err = publish(c, r);
 	if (err)
 		goto close;
 	mutex_lock(&ranks_lock);
 	list_add(&r->list, &ranks);
-	/* If the device was removed before the rank was on the list, the removal missed this rank. */
-	if (r->conn && !device_is_here(conn_device(r->conn)))
-		lose_device(r);
 	mutex_unlock(&ranks_lock);
-	kfree(address);
 	mutex_unlock(&c->lock);
-	return 0;
+	/* If the device was removed before the rank was on the list, the removal missed this rank. */
+	if (r->device && !device_is_here(r->device))
+		lose_device(r);
+	/*
+	 * Only now, when the removal of the device finds the rank and no lock is held: memory of the process may come as late as it, or
+	 * another rank, likes.
+	 */
+	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
+		err = -EFAULT;
+	kfree(address);
+	return err;
 
 close:
 	if (r->conn)
@@ -518,16 +522,38 @@ void rank_stop(struct rank *r)
 	mutex_unlock(&r->stop_lock);
 }
 
+/*
+ * Let the threads inside all ranks of the device go, and take a reference to each rank that is new to this. A thread of one rank may wait
+ * for another. Returns the next rank, or NULL. A rank on the list has a view, and so a reference.
+ */
+static struct rank *next_to_lose(const struct ib_device *dev)
+{
+	struct rank *r, *next = NULL;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(r, &ranks, list) {
+		if (r->device != dev || r->losing)
+			continue;
+		WRITE_ONCE(r->dead, true);
+		wake_everybody(r);
+		if (next)
+			continue;
+		next = r;
+		r->losing = true;
+		kref_get(&r->ctx->ref);
+	}
+	mutex_unlock(&ranks_lock);
+	return next;
+}
+
 void ranks_leave_device(struct ib_device *dev)
 {
 	struct rank *r;
 
-	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list) {
-		if (r->conn && conn_device(r->conn) == dev)
-			lose_device(r);
+	while ((r = next_to_lose(dev))) {
+		lose_device(r);
+		ctx_put(r->ctx);
 	}
-	mutex_unlock(&ranks_lock);
 }
 
 void rank_leave(struct rank *r)

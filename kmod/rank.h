@@ -57,6 +57,8 @@ struct rank {
 		u32 next, window;
 	} streams[STREAMS]; /* sequential readers, detected by their faults; races are harmless */
 	u32 stream_turn;
+	const struct ib_device *device; /* never dereferenced; NULL: no RDMA. Set before the rank is on the list */
+	bool losing;                    /* its device is removed; under ranks_lock */
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
@@ -103,11 +105,14 @@ struct rank {
 #endif
 };
 
-extern struct mutex ranks_lock; /* nests inside ctx->lock; stop_lock and the lock of cq.c's devices nest inside it */
+extern struct mutex ranks_lock; /* nests inside ctx->lock; stop_lock nests inside it, but only as mutex_trylock() */
 extern struct list_head ranks;  /* all ranks of this kernel; under ranks_lock */
 
 /* Calls of the device. `in` is the module's copy of the argument, validated by check.c. All sleep. -EFAULT: arg not writable. */
-/* Make the view's context a rank. -EINVAL: no window; -EBUSY: is a rank, or has frames; -EUSERS, -EDQUOT; as conn_open(). */
+/*
+ * Make the view's context a rank. -EINVAL: no window; -EBUSY: is a rank, or has frames; -EUSERS, -EDQUOT; as conn_open(). -EFAULT: it is a
+ * rank, but the answer could not be written.
+ */
 long rank_join(struct view *v, void *in, void __user *arg);
 /* Copy, and on request reset, the counters of a region or of the rank. -ENOENT: no such region; -ENOMEM */
 long rank_stats(struct view *v, void *in, void __user *arg);
@@ -122,7 +127,7 @@ long rank_queues(struct view *v, void *in, void __user *arg);
 void rank_stop(struct rank *r);
 /* Unlink the rank, stop it, and put its references to the other contexts of the job. Sleeps; takes ranks_lock. */
 void rank_leave(struct rank *r);
-/* A device was removed: stop its ranks and mark each as lost (-ENODEV). Sleeps with ranks_lock; not inside rank_enter(). */
+/* A device was removed: stop its ranks and mark each as lost (-ENODEV). Sleeps; takes ranks_lock; not inside rank_enter(). */
 void ranks_leave_device(struct ib_device *dev);
 /* Free a rank and its tables, after rank_leave(). Sleeps. */
 void rank_free(struct rank *r);

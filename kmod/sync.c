@@ -398,14 +398,15 @@ static int wait_for(struct rank *r, struct call *c)
 	return c->in.call == DSM_CALL_SYNC ? wait_sync(r, c) : wait_lock(r, c);
 }
 
-static long end(struct rank *r, struct call *c, void __user *arg, long err)
+static long end(struct rank *r, struct call *c, struct sync_answer *answer, long err)
 {
 	if (c->slot >= 0) {
 		if (c->in.call == DSM_CALL_SYNC)
 			c->out.result = slot_at(r, c->slot)->value;
 		slot_put(r, c->slot);
 	}
-	return !err && copy_to_user(arg, &c->out, sizeof(c->out)) ? -EFAULT : err;
+	answer->out = c->out;
+	return err;
 }
 
 #define AGAIN_NS NSEC_PER_MSEC /* time for a request to reach its home before SOP_CANCEL is repeated */
@@ -453,13 +454,13 @@ static int take_back(struct rank *r, struct call *c)
 	return turn(r, c);
 }
 
-static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
+static long cancel_call(struct rank *r, const struct dsm_ioc_call *in, struct sync_answer *answer)
 {
-	void __user *arg = u64_to_user_ptr(in->value);
 	struct call c;
 	int err;
 
-	if (!park_take_point(r, arg, &c))
+	answer->to = u64_to_user_ptr(in->value);
+	if (!park_take_point(r, answer->to, &c))
 		return -ENOENT;
 	c.killable = true;
 	c.brief = false; /* a handler may have interrupted the wait for "in line" */
@@ -468,20 +469,21 @@ static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
 		c.out.status = -ETIMEDOUT;
 		err = 0;
 	}
-	return end(r, &c, arg, err);
+	return end(r, &c, answer, err);
 }
 
 /* If a signal arrives, its handler runs in user space; then the thread repeats this call, which continues. */
-long sync_call(struct rank *r, void *in, void __user *arg)
+long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct sync_answer *answer)
 {
 	struct call c;
 	long err = 1;
 
-	if (((struct dsm_ioc_call *)in)->call == DSM_CALL_CANCEL)
-		return cancel_call(r, in);
+	answer->to = arg;
+	if (in->call == DSM_CALL_CANCEL)
+		return cancel_call(r, in, answer);
 	if (!park_take(r, in, arg, &c)) {
 		c = (struct call){ .slot = -1 };
-		c.in = c.out = *(struct dsm_ioc_call *)in;
+		c.in = c.out = *in;
 		c.brief = sync_is_point(&c.in);
 		err = begin(r, &c);
 	}
@@ -496,5 +498,5 @@ long sync_call(struct rank *r, void *in, void __user *arg)
 		c.killable = true;
 		err = 1;
 	}
-	return end(r, &c, arg, err);
+	return end(r, &c, answer, err);
 }

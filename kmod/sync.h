@@ -36,6 +36,12 @@ bool sync_is_point(const struct dsm_ioc_call *in);   /* can its thread be cancel
 /* Stop waiting for a lock behind another thread of this rank, and free the slot. False: it does not wait there. */
 bool sync_leave_line(struct rank *r, struct call *c);
 bool sync_lines_up(const struct call *c); /* does its first answer only say that it is queued? */
-long sync_call(struct rank *r, void *in, void __user *arg);
+/* The answer of a call, which the caller copies to user space if the result is 0. */
+struct sync_answer {
+	void __user *to;
+	struct dsm_ioc_call out;
+};
+/* Make the call, which has its argument at arg. It copies nothing to or from user space. */
+long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct sync_answer *answer);
 
 #endif

@@ -363,6 +363,132 @@ static bool namespaces(void)
 	return set_netns("rdma system set netns shared") && ok;
 }
 
+/* ---- memory that does not come ---------------------------------------------------------------- */
+
+#define DEVICE "rxe0"
+#define ARGUMENT ((void *)JOB_BASE)
+
+/* A call on a file whose argument is in a page of another rank's window. */
+struct stuck_call {
+	const char *what;
+	int (*begin)(struct stuck_call *c); /* make the file, and write the argument; -1: FAILED */
+	unsigned long request;
+	uint32_t pin; /* as the other rank pins the page: for writing, so that it cannot be read; or for reading */
+	int fd;
+	_Atomic bool done;
+};
+
+static struct dsm_ioc_join join_by_device(void *address)
+{
+	return (struct dsm_ioc_join){ .size = 2,
+				      .device = DEVICE,
+				      .gid = -1,
+				      .address_size = DSM_ADDRESS_MAX,
+				      .address = (uintptr_t)address,
+				      .vectors = { -1, -1, -1, -1 } };
+}
+
+static int begin_join(struct stuck_call *c)
+{
+	static char address[DSM_ADDRESS_MAX];
+
+	*(struct dsm_ioc_join *)ARGUMENT = join_by_device(address);
+	return c->fd = rank_open(JOB_WINDOW);
+}
+
+static int joined_by_device(struct stuck_call *c)
+{
+	struct dsm_ioc_key key;
+
+	new_key(&key);
+	c->fd = rank_open(JOB_WINDOW);
+	return c->fd >= 0 && !rank_join_by(c->fd, DEVICE, &key, 0, 2) ? c->fd : -1;
+}
+
+/* A barrier at which one thread of this rank is all: it ends at once. */
+static int begin_call(struct stuck_call *c)
+{
+	*(struct dsm_ioc_call *)ARGUMENT =
+		(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = 1, .gen = 1, .threads = 1, .value2 = 1 };
+	return joined_by_device(c);
+}
+
+/* The argument itself is elsewhere: the module copies it before it enters the rank. */
+static int begin_connect(struct stuck_call *c)
+{
+	memset(ARGUMENT, 0, PAGE);
+	return joined_by_device(c);
+}
+
+static void *is_stuck(void *arg)
+{
+	struct dsm_ioc_connect to = { .rank = 1, .address = (uintptr_t)ARGUMENT, .address_size = 64 };
+	struct stuck_call *c = arg;
+
+	ioctl(c->fd, c->request, c->request == DSM_IOC_CONNECT ? (void *)&to : ARGUMENT);
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+/* Does the device go while the call waits for its page? It goes at the latest when the page has come. */
+static bool device_goes(const int fd[2], struct stuck_call *c)
+{
+	struct dsm_ioc_range pin = { .op = DSM_RANGE_PIN, .pages = 1, .write = c->pin };
+	const char *const delete[] = { "rdma", "link", "delete", DEVICE, NULL };
+	const double limit = patience(10);
+	pthread_t thread;
+	double end;
+	pid_t pid;
+	bool ok;
+
+	if (!expect(c->begin(c) >= 0, c->what) || !expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "a rank pins a page") ||
+	    pthread_create(&thread, NULL, is_stuck, c))
+		return false;
+	for (end = now_s() + limit; !listed(LISTED_SLOT) && now_s() < end;)
+		usleep(1000);
+	ok = expect(listed(LISTED_SLOT) && !atomic_load(&c->done), "the call waits for the page");
+	pid = fork();
+	if (!pid) {
+		execvp(delete[0], (char *const *)delete);
+		_exit(127);
+	}
+	for (end = now_s() + limit; waitpid(pid, NULL, WNOHANG) == 0 && now_s() < end;)
+		usleep(10000);
+	ok = expect(now_s() < end, c->what) && ok;
+	ok = expect(!atomic_load(&c->done), "the call still waits") && ok;
+	pin.op = DSM_RANGE_UNPIN;
+	ok = expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "UNPIN") && !pthread_join(thread, NULL) && ok;
+	waitpid(pid, NULL, 0);
+	close(c->fd);
+	return expect(!system("rdma link add " DEVICE " type rxe netdev eth0"), "the device comes back") && ok;
+}
+
+/*
+ * A call copies its argument or its answer, and the page for that is memory of another rank, which keeps it. Meanwhile the call must hold
+ * nothing that the removal of the device waits for.
+ */
+static bool removal(void)
+{
+	static struct stuck_call all[] = {
+		{ "the device goes during CONNECT", begin_connect, DSM_IOC_CONNECT, DSM_PIN_WRITE, -1, false },
+		{ "the device goes during a call", begin_call, DSM_IOC_CALL, 0, -1, false },
+		{ "the device goes during JOIN", begin_join, DSM_IOC_JOIN, 0, -1, false },
+	};
+	unsigned int i;
+	bool ok = true;
+	int fd[2];
+
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0) ||
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) ==
+			    JOB_BASE,
+		    "a window"))
+		return false;
+	catch_signals();
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		ok &= device_goes(fd, &all[i]);
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
@@ -377,6 +503,7 @@ int main(int argc, char **argv)
 		{ "overrun", overrun },
 		{ "namespaces", namespaces },
 		{ "generation", generation },
+		{ "removal", removal },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
