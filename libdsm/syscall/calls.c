@@ -69,24 +69,7 @@
 #include "rows.def"
 #undef ROW
 
-#define ROW(name, kind, ...)                                                                        \
-	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };                \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);     \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                     \
-	{                                                                                           \
-		static words_fn *next;                                                              \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                            \
-		const long arg[ARGS] = { a, b, c, d, e, f };                                        \
-		long result;                                                                        \
-		if (!at)                                                                            \
-			__atomic_store_n(&next, at = (words_fn *)next_of(#name), __ATOMIC_RELAXED); \
-		if (__builtin_expect(files, 0) &&                                                   \
-		    row_elsewhere(&row_##name, wrap_##name, at, 0, arg, CALLER, &result))           \
-			return result;                                                              \
-		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))                       \
-			return at(a, b, c, d, e, f);                                                \
-		return row_run(&row_##name, at, 0, arg);                                            \
-	}
+#define ROW(name, kind, ...) FILES_ROW(name, next_of, kind, __VA_ARGS__)
 #include "files.def"
 #undef ROW
 #undef CALL

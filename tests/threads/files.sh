@@ -206,3 +206,49 @@ for way in node two; do
 	# shellcheck disable=SC2086
 	says "files: a library's, $way" "same 1 of $(stat -c %s "$input")" 0 "${run[@]}" ${ways[$way]} "$scratch/libraries" "$input"
 done
+
+# Files of zlib, whose handles are private memory of rank 0's library. Its header need not be installed.
+program zipped -l:libz.so.1 <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+void *gzopen(const char *path, const char *mode);
+int gzread(void *f, void *buf, unsigned int n), gzwrite(void *f, const void *buf, unsigned int n), gzputs(void *f, const char *s);
+int gzeof(void *f), gzclose(void *f);
+char *gzgets(void *f, char *buf, int n);
+const char *gzerror(void *f, int *number);
+static void *file;
+static int bad;
+static void *reads(void *arg)
+{
+	char line[100] = "", rest[100] = "";
+	int number = 7;
+	bad += !gzgets(file, line, sizeof(line)) || strcmp(line, "first line\n");
+	bad += gzread(file, rest, sizeof(rest)) != 12 || memcmp(rest, "second line\n", 12);
+	bad += !gzeof(file) || *gzerror(file, &number) || number;
+	bad += gzclose(file) != 0;
+	file = gzopen(arg, "w");
+	bad += gzwrite(file, "third line\n", 11) != 11;
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	char line[100] = "";
+	file = gzopen(argv[1], "w");
+	gzputs(file, "first line\nsecond line\n");
+	gzclose(file);
+	file = gzopen(argv[1], "r");
+	pthread_create(&t, NULL, reads, argv[1]);
+	pthread_join(t, NULL);
+	bad += gzclose(file) != 0;
+	file = gzopen(argv[1], "r");
+	bad += !gzgets(file, line, sizeof(line)) || strcmp(line, "third line\n");
+	printf("bad %d\n", bad);
+	return argc == 3;
+}
+END
+for way in one node two; do
+	# shellcheck disable=SC2086
+	says "files: zlib, $way" "bad 0" 0 "${run[@]}" ${ways[$way]} "$scratch/zipped" "$scratch/zipped.gz"
+done
