@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * dsm_uapi.h - what /dev/dsm understands. Fixed layouts, little endian, no pointers but as 64-bit integers.
+ * dsm_uapi.h - the interface of /dev/dsm. Layouts are fixed and little endian; addresses are 64-bit integers.
  *
- * One open file is one view: a process and its mapping of a window. The memory behind the window is a context: frames, their
- * protections, and a rank of a job. WINDOW creates a context; the other processes of a node ATTACH to it. It is freed with the
- * last of its files, however their processes end.
+ * An open file is a view: one process and its mapping of a window. The memory behind the window is a context: frames,
+ * their protections, and a rank of a job. WINDOW creates a context; the other processes of the node ATTACH to it. The
+ * kernel frees the context with its last file, however the processes end.
  */
 #ifndef DSM_UAPI_H
 #define DSM_UAPI_H
@@ -12,32 +12,33 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 16 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 16 /* unused fields must be zero; dsm_uapi_rules.h defines the valid values of each field */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
-#define DSM_PROTECT_MAX 4096u /* items of one call */
+#define DSM_PROTECT_MAX 4096u /* maximum number of items per call */
 
-#define DSM_UNIT_PAGES 512u /* the window is made of units of 2 MiB */
+#define DSM_UNIT_PAGES 512u /* pages of a unit: the window consists of units of 2 MiB */
 #define DSM_UNIT (2ull << 20)
-#define DSM_ORDER_MAX 9u /* a block is at most a unit */
+#define DSM_ORDER_MAX 9u /* log2 of the pages of the largest block, a unit */
 #define DSM_REGIONS_MAX 16384u
 #define DSM_READAHEAD_MAX 64u
 #define DSM_US_MAX 1000000u
-#define DSM_HOLDS_MAX 32768u          /* locks that a rank holds or awaits at once */
-#define DSM_BARRIERS_MAX 65536u       /* made by one rank */
-#define DSM_BARRIER_GEN_MAX 0xffffffu /* of one number, one after the other */
-#define DSM_VIEWS_MAX 256u            /* of a context */
+#define DSM_HOLDS_MAX 32768u          /* locks that a rank holds or waits for at a time */
+#define DSM_BARRIERS_MAX 65536u       /* created by one rank */
+#define DSM_BARRIER_GEN_MAX 0xffffffu /* barriers that use one number, one after the other */
+#define DSM_VIEWS_MAX 256u            /* views of a context */
 
-/* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0, at one address in all views. */
+/* A process maps the window by mmap(2) of the file: whole, shared, readable and writable, at offset 0, at the same
+ * address in all views. */
 struct dsm_ioc_info {
 	__u32 version;      /* out: DSM_UAPI_VERSION */
 	__u32 features;     /* out: DSM_FEATURE_* */
-	__u64 frames;       /* out: pages this context has allocated */
-	__u64 frames_limit; /* out: of them, by RLIMIT_MEMLOCK when the file was opened; ~0: none */
+	__u64 frames;       /* out: pages that the context has allocated */
+	__u64 frames_limit; /* out: limit of frames, from RLIMIT_MEMLOCK at open(2); ~0: none */
 };
 
-#define DSM_WINDOW_MAX (8ull << 40) /* the name of a block has 31 bits for its first page */
+#define DSM_WINDOW_MAX (8ull << 40) /* a block is named by its first page, in 31 bits */
 
 struct dsm_ioc_window {
 	__u64 size;     /* in: bytes, a multiple of DSM_UNIT, up to DSM_WINDOW_MAX */
@@ -47,256 +48,261 @@ struct dsm_ioc_window {
 #define DSM_FEATURE_ATTACH 8u /* DSM_IOC_ATTACH */
 
 /*
- * Instead of WINDOW: this file becomes another view of a context. The caller must have a file of the context, and be of the same
- * user as its maker (or have CAP_SYS_ADMIN). -EBUSY: it has a context; -EBADF; -ENXIO: no file of a context; -EACCES: another user's; -EUSERS: the
- * context has DSM_VIEWS_MAX.
+ * Instead of WINDOW: turn this file into another view of a context. The caller must have a file of the context, and
+ * belong to the user that created the context (or have CAP_SYS_ADMIN). -EBUSY: this file has a context already. -EBADF:
+ * fd is not open.
+ * -ENXIO: fd is not a file of a context. -EACCES: the context belongs to another user. -EUSERS: the context has
+ * DSM_VIEWS_MAX views.
  */
 struct dsm_ioc_attach {
-	__s32 fd;       /* in: of a view */
+	__s32 fd;       /* in: file of a view */
 	__u32 reserved; /* in: 0 */
 };
 
 enum dsm_prot { DSM_PROT_NONE = 0, DSM_PROT_READ = 1, DSM_PROT_WRITE = 2 };
 
 struct dsm_prot_item {
-	__u32 page; /* of the window */
-	__u32 prot; /* enum dsm_prot; other than none: a page without a frame gets a zeroed one */
+	__u32 page; /* in the window */
+	__u32 prot; /* enum dsm_prot; other than DSM_PROT_NONE: a page without a frame gets a zeroed one */
 };
 
-#define DSM_PROTECT_SOFTIRQ 1u /* change them in softirq context, as for a message */
+#define DSM_PROTECT_SOFTIRQ 1u /* change the pages in softirq context, as for a message */
 
 struct dsm_ioc_protect {
 	__u64 items;    /* in: address of struct dsm_prot_item[count] */
 	__u32 count;    /* in: up to DSM_PROTECT_MAX */
 	__u32 flags;    /* in: DSM_PROTECT_* */
-	__u32 deferred; /* out: items that had to be finished in process context */
-	__u32 flushed;  /* out: processors that were asked to forget translations, the caller's own included */
+	__u32 deferred; /* out: items that were finished in process context */
+	__u32 flushed;  /* out: processors that flushed translations, including this one */
 };
 
 /* ---- the protocol ---------------------------------------------------------------------------
  *
- * A context joins a job as one of its ranks, before its window is mapped; the address that JOIN returns goes to all other
- * ranks by whatever launched them, and theirs come back by CONNECT. From then on faults on the window are resolved here.
- */
-#define DSM_FEATURE_RANK 2u /* JOIN and what follows it */
+ * A context joins a job as one of its ranks, before its window is mapped. JOIN returns the address of the rank, which
+ * the launcher passes to all other ranks. CONNECT takes their addresses. From then on the module resolves faults on the
+ * window. / */
+#define DSM_FEATURE_RANK 2u /* JOIN and the calls that follow it */
 
 #define DSM_ADDRESS_MAX 4096u
 #define DSM_RANKS_MAX 64u
 
 enum dsm_mode { DSM_MODE_SOFTIRQ = 0, DSM_MODE_WORKQUEUE = 1, DSM_MODE_POLL = 2 };
 
-/* Instead of a processor in JOIN's `cpus`. */
-#define DSM_CPU_OF_VECTOR -1 /* the n-th for vector n, of those of the device's NUMA node first */
-#define DSM_CPU_ANY -2       /* wherever the driver calls */
+/* Values of `cpus` in JOIN that do not name a processor. */
+#define DSM_CPU_OF_VECTOR -1 /* vector n: the n-th processor, beginning with the NUMA node of the device */
+#define DSM_CPU_ANY -2       /* the processor on which the driver calls */
 
 struct dsm_ioc_join {
 	__u16 rank, size;   /* in */
-	__u16 mode;         /* in: enum dsm_mode: where completions are handled */
-	__u16 readahead;    /* in: most blocks that are fetched ahead of a sequential reader, up to 64 */
-	__u32 hold_us;      /* in: a granted block stays at least so long */
-	__u32 spin_us;      /* in: a fault polls so long before it sleeps */
-	char device[32];    /* in: RDMA device, "": the first with an active port; "none": all ranks are on this host */
-	__s32 gid;          /* in: index, or -1: the best */
-	__u32 address_size; /* in: room; out: bytes */
-	__u64 address;      /* in: where to put it */
-	__s16 vectors[4];   /* in: completion vector of each class; -1: the first, without steering */
-	__s16 cpus[4]; /* in: for softirq where the device ignores vectors: the processor of each class, or DSM_CPU_* */
+	__u16 mode;         /* in: enum dsm_mode: context that handles completions */
+	__u16 readahead;    /* in: maximum number of blocks fetched ahead of a sequential reader */
+	__u32 hold_us;      /* in: minimum time that the rank keeps a granted block */
+	__u32 spin_us;      /* in: time that a fault polls before it sleeps */
+	char device[32];    /* in: RDMA device; "": the first with an active port; "none": all ranks are on this host */
+	__s32 gid;          /* in: index; -1: the best */
+	__u32 address_size; /* in: bytes of the buffer; out: bytes stored */
+	__u64 address;      /* in: address of the buffer for the address of the rank */
+	__s16 vectors[4];   /* in: completion vector of each class; -1: the first, not steered */
+	__s16 cpus[4]; /* in: processor of each class in softirq mode, if the device ignores vectors; or DSM_CPU_* */
 };
 
 /*
- * A secret of the ranks of a job: 128 random bits, not all 0. Once, after JOIN and before CONNECT. -EEXIST:
- * another context is this rank of this job; -EBUSY: has a key.
+ * Set the secret that the ranks of a job share: 128 random bits, not all 0. Once, after JOIN and before CONNECT.
+ * -EEXIST: another context of this kernel is this rank of this job. -EBUSY: the context has a key.
  */
 struct dsm_ioc_key {
 	__u8 key[16]; /* in */
 };
 
 /*
- * Ranks connect only where both have the same key. Of this kernel: -ENOENT, no such rank with this key; -EACCES, another user's.
- * Before KEY: -ENOKEY.
+ * Connect to a rank. Both ranks must have the same key. -ENOKEY: KEY was not called. -EEXIST: already connected. With
+ * DSM_CONNECT_HERE: -ENOENT: this kernel has no such rank with this key. -EACCES: the rank belongs to another user.
  */
-#define DSM_CONNECT_HERE 1u /* the rank's context is in this kernel: no RDMA to it */
+#define DSM_CONNECT_HERE 1u /* the context of the rank is in this kernel: no RDMA */
 
 struct dsm_ioc_connect {
 	__u16 rank;         /* in */
 	__u16 flags;        /* in: DSM_CONNECT_* */
 	__u32 address_size; /* in */
-	__u64 address;      /* in: of the bytes that the rank's JOIN returned */
+	__u64 address;      /* in: address of the bytes that JOIN returned to the rank */
 };
 
-/* A rank's address: this, and a struct dsm_address_qp for each rank of the job and each of its four classes, in this order. */
+/* The address of a rank: this struct, then a struct dsm_address_qp for each rank of the job and each of the four
+ * classes. */
 struct dsm_address {
 	__u32 magic, version; /* DSM_ADDRESS_MAGIC, DSM_UAPI_VERSION */
 	__u16 rank, size;     /* as in JOIN */
-	__u16 lid;            /* InfiniBand; else 0 */
+	__u16 lid;            /* on InfiniBand; otherwise 0 */
 	__u8 mtu;             /* enum ib_mtu */
-	__u8 global;          /* 1: RoCE, packets are routed by `gid`; 0: InfiniBand, by `lid` */
+	__u8 global;          /* 1: RoCE, routed by gid; 0: InfiniBand, routed by lid */
 	__u8 gid[16];
 };
 
 #define DSM_ADDRESS_MAGIC 0x346b6d73u /* "smk4" */
 #define DSM_MTU_MIN 1u                /* 256 bytes */
 #define DSM_MTU_MAX 5u                /* 4,096 bytes */
-#define DSM_LID_MAX 0xbfffu           /* of one port; those above are multicast */
-#define DSM_QPN_MIN 2u                /* below are a port's special queue pairs */
+#define DSM_LID_MAX 0xbfffu           /* maximum unicast LID */
+#define DSM_QPN_MIN 2u                /* lower numbers are the special queue pairs of a port */
 #define DSM_QPN_MAX 0xffffffu
 
 struct dsm_address_qp {
-	__u32 qpn; /* of the queue pair that is for this rank and class; the rank itself: 0 */
+	__u32 qpn; /* queue pair for this rank and class; 0 for the rank itself */
 };
 
 #define DSM_PARTS_MAX 1024u
 
-/* Each view adds the regions that its process may touch, and removes them; the first adds them to the context, and all name
- * them alike (-EEXIST). The last to remove one removes it from the context. -ENOENT: this view has not added it. */
+/* Add a region that the process of this view may access, or remove it. The first view to add a region adds it to the
+ * context; the last to remove it removes it. -EEXIST: the region overlaps another, or another view described it
+ * differently. -ENOENT: this view has not added it. */
 enum dsm_region_op { DSM_REGION_ADD = 0, DSM_REGION_REMOVE = 1 };
 enum dsm_region_home { DSM_REGION_FIRST_TOUCH = 0, DSM_REGION_CYCLIC = 1, DSM_REGION_FIXED = 2, DSM_REGION_PARTS = 3 };
 
-/* Of the blocks of a region that are sent to other hosts, as enum dsm_priority (dsm.h). */
+/* Priority of the blocks of a region that are sent to other hosts; see enum dsm_priority (dsm.h). */
 enum dsm_region_priority { DSM_REGION_NORMAL = 0, DSM_REGION_LOW = 1, DSM_REGION_HIGH = 2, DSM_REGION_URGENT = 3 };
 #define DSM_REGION_PRIORITIES 4u
 
 struct dsm_ioc_region {
-	__u32 op; /* in: enum dsm_region_op */
-	__u32 page,
-		pages; /* in: of the window; page a multiple of 512; what the last block has beyond them is not accessible */
-	__u16 id;      /* in: below DSM_REGIONS_MAX */
-	__u16 order;    /* in: log2 of a block's pages, up to 9 */
-	__u32 home;     /* in: enum dsm_region_home */
-	__u32 arg;      /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
-	__u32 parts;    /* in: PARTS: how many, which take turns; 0: one for each rank, in order; else 0 */
-	__u32 priority; /* in: enum dsm_region_priority */
-	__u64 owners;   /* in: PARTS: address of struct dsm_owner[parts] */
+	__u32 op;          /* in: enum dsm_region_op */
+	__u32 page, pages; /* in: range; page is a multiple of 512; the rest of the last block is inaccessible */
+	__u16 id;          /* in: less than DSM_REGIONS_MAX */
+	__u16 order;       /* in: log2 of the pages of a block, up to 9 */
+	__u32 home;        /* in: enum dsm_region_home */
+	__u32 arg;         /* in: FIXED: the rank; PARTS: pages of a part; otherwise 0 */
+	__u32 parts;       /* in: PARTS: number of parts, which repeat; 0: one per rank, in order; otherwise 0 */
+	__u32 priority;    /* in: enum dsm_region_priority */
+	__u64 owners;      /* in: PARTS: address of struct dsm_owner[parts] */
 };
 
-/* Of a part: the rank that is the home of its blocks until they are touched. */
+/* The home of the untouched blocks of a part. */
 struct dsm_owner {
 	__u16 rank;
 };
 
-/* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
+/* Values of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
 #define DSM_SYNC_CREATE 0u
 #define DSM_SYNC_CAS 19u           /* value2: the new value */
-#define DSM_SYNC_WAITS 0x90cull    /* a bit for each that may stand in line */
-#define DSM_SYNC_ONCE 0x7b6f2ull   /* a bit for each of the others but CANCEL, which is the module's */
-#define DSM_OBJECT_INDEX 0xffffffu /* the part of an object's name that is its place, from 1 on */
-#define DSM_SYNC_KIND_SEM 4u       /* and above: objects that are made with a value */
+#define DSM_SYNC_WAITS 0x90cull    /* bit mask of the operations that may wait in a queue */
+#define DSM_SYNC_ONCE 0x7b6f2ull   /* bit mask of the other operations; only the module sends CANCEL */
+#define DSM_OBJECT_INDEX 0xffffffu /* index in the name of an object, from 1 */
+#define DSM_SYNC_KIND_SEM 4u       /* this kind and those above are created with a value */
 #define DSM_SYNC_KIND_MAX 5u
 #define DSM_REDUCE_OPS 0x7f007full
 
-/* One request of the synchronisation protocol and its answer; the fields are those of a message (core/wire.h). */
+/* A request of the synchronisation protocol and its answer. The fields are those of a message (core/wire.h). */
 enum dsm_call_op {
-	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: then cancel; hold: DSM_SYNC_POINT */
-	DSM_CALL_LOCK,     /* hold: out; ns: then -ETIMEDOUT */
+	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: cancel after this time; hold: DSM_SYNC_POINT */
+	DSM_CALL_LOCK,     /* hold: out; ns: -ETIMEDOUT after this time */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
-	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; gen: -EINVAL if this rank
-	 * knows a later generation of the barrier, also for threads that wait already, when it gets to know it
-	 * (0 if it knows two more before such a thread runs);
-	 * op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
+	/* Arrive at a barrier. value2: mask of ranks; threads: number of the barrier; op: enum dsm_op | enum dsm_type
+	 * << 4; hold: DSM_BARRIER_*. threads 0: do not arrive; -EBUSY: threads of this rank wait. -EINVAL: this rank
+	 * knows a later generation of the barrier. A waiting thread gets -EINVAL when the rank learns of a later
+	 * generation, or 0 if the rank learns of two more before the thread runs. */
 	DSM_CALL_BARRIER,
-	/* value: address of the argument of a SYNC with DSM_SYNC_POINT that this thread has made, and that has not ended: it ends
-	 * now, with status -ETIMEDOUT unless its answer has come meanwhile. -ENOENT: there is none. */
+	/* Take back a SYNC of this thread with DSM_SYNC_POINT that has not ended. value: address of its argument. It
+	 * ends with status -ETIMEDOUT, unless its answer came first. -ENOENT: there is no such call. */
 	DSM_CALL_CANCEL,
 	DSM_CALLS
 };
 
-/* In SYNC of what may stand in line, by a thread that can be cancelled while it waits. Where the thread would sleep: -EINPROGRESS,
- * once; it then makes the same call again, which goes on with the request, or CANCEL. */
+/* Flag for a SYNC that may wait in a cancellable thread. Instead of sleeping, the first call returns -EINPROGRESS. The
+ * thread repeats the call, which continues the request, or makes CANCEL. */
 #define DSM_SYNC_POINT 1u
 
-#define DSM_BARRIER_ALL 1u    /* all threads of this rank have come: this one speaks for them */
-#define DSM_BARRIER_DIFFER 2u /* they have not named the same number: -EINVAL for all ranks */
+#define DSM_BARRIER_ALL 1u    /* this thread arrives for all threads of the rank */
+#define DSM_BARRIER_DIFFER 2u /* the threads passed different numbers: -EINVAL for all ranks */
 
 struct dsm_ioc_call {
 	__u16 call;          /* in: enum dsm_call_op */
-	__u16 home;          /* in: rank the object lives at */
+	__u16 home;          /* in: rank that is the home of the object */
 	__u32 object;        /* in */
 	__u64 value, value2; /* in */
-	__u64 ns;            /* in: time limit, 0: none (LOCK; SYNC of what may stand in line) */
-	__u64 mutex;         /* in: SYNC of a condition: hold of the mutex to release once in line, + 1 */
+	__u64 ns;            /* in: time limit of LOCK, or of a SYNC that may wait; 0: none */
+	__u64 mutex;         /* in: SYNC of a condition: 1 + hold of the mutex to release when queued */
 	__u64 result;        /* out */
-	__s32 status;        /* out: 0 or -errno of the object's home */
+	__s32 status;        /* out: 0 or -errno from the home of the object */
 	__u32 threads;       /* in */
 	__u16 hold;          /* in, out */
 	__u8 op;             /* in */
-	__u8 waited;         /* out: the answer was not there at once */
-	__u32 gen; /* in: the object's generation, without the 8 bits of it that are in `object`; below 65536. BARRIER: all 24 bits of it */
+	__u8 waited;         /* out: 1: the thread waited for the answer */
+	__u32 gen;           /* in: generation without the 8 bits in `object`, below 65536; BARRIER: all 24 bits */
 };
 
 /*
- * ECHO measures what a miss costs at the least: a message to the block's home on another host, which writes the block's
- * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile (so: no
- * read-ahead).
+ * ECHO measures the minimum cost of a miss: a message to the home of the block on another host, which writes the frame
+ * of the block as it is into the frame of this rank. -EBUSY: this rank has the block or requests it. It must not
+ * request the block during the call, so disable read-ahead.
  */
 enum dsm_range_op {
-	DSM_RANGE_PREFETCH = 0,
-	DSM_RANGE_ACQUIRE,
-	DSM_RANGE_RELEASE,
-	DSM_RANGE_EVICT,
-	DSM_RANGE_PIN, /* all of it, or nothing */
+	DSM_RANGE_PREFETCH = 0, /* start to fetch */
+	DSM_RANGE_ACQUIRE,      /* fetch and wait */
+	DSM_RANGE_RELEASE,      /* send newest copies to their homes, keep read copies */
+	DSM_RANGE_EVICT,        /* send newest copies to their homes, do not keep them */
+	DSM_RANGE_PIN,          /* pin all blocks or none. -EAGAIN: too many pins on a block */
 	DSM_RANGE_UNPIN,
-	DSM_RANGE_PLACE, /* -EBUSY: a block has been touched, and is on its way to its new home: call again */
-	DSM_RANGE_LEAVE,
+	DSM_RANGE_PLACE, /* -EBUSY: a touched block is moving to its new home; call again */
+	DSM_RANGE_LEAVE, /* EVICT, drop read copies, and wait. -EBUSY: a block is pinned */
 	DSM_RANGE_ECHO,
-	DSM_RANGE_QUIET,
-	DSM_RANGE_FORGET,
+	DSM_RANGE_QUIET,  /* -EAGAIN: requests for the range are pending */
+	DSM_RANGE_FORGET, /* free frames and state */
 	DSM_RANGES
 };
 
-/* PIN */
+/* Flags of PIN. */
 #define DSM_PIN_WRITE 1u
 #define DSM_PIN_TURNS \
-	2u /* the thread has no pins: while another rank waits for the first block, pins of others end first (10 ms) */
+	2u /* the thread has no pins: if another rank waits for the first block, wait 10 ms for other threads' pins */
 
 struct dsm_ioc_range {
 	__u32 op;          /* in: enum dsm_range_op */
-	__u32 page, pages; /* in: whole blocks of one region (QUIET, FORGET: whole 2 MiB of the window) */
-	__u32 write; /* in: PREFETCH, ACQUIRE, UNPIN: for writing, 0 or 1; PIN: DSM_PIN_*; PLACE: the rank; else 0 */
+	__u32 page, pages; /* in: whole blocks of one region (QUIET, FORGET: whole units of the window) */
+	__u32 write; /* in: PREFETCH, ACQUIRE, UNPIN: 1 for writing; PIN: DSM_PIN_*; PLACE: the rank; otherwise 0 */
 };
 
 #define DSM_BUCKETS 40u
-#define DSM_STATS_RESET 1u /* read and set to zero */
+#define DSM_STATS_RESET 1u /* read the counters and set them to zero */
 #define DSM_STATS_RANK 0xffffu
 
-/* Of one region, or of the rank (region DSM_STATS_RANK: only the last part). */
+/* Counters of a region, or of the rank (region DSM_STATS_RANK; only the last row). */
 struct dsm_ioc_stats {
 	__u32 region;                                                        /* in */
 	__u32 flags;                                                         /* in: DSM_STATS_* */
-	__u64 read_faults, write_faults, upgrades, local_faults, prefetched; /* out, as all that follow */
+	__u64 read_faults, write_faults, upgrades, local_faults, prefetched; /* out, like all that follow */
 	__u64 invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
 	__u64 latency_count[3], latency_sum[3], latency_max[3], latency[3][DSM_BUCKETS]; /* ns; read, write, upgrade */
 	__u64 messages_in, messages_out, steps;
 };
 
 /*
- * How often the write permission of blocks has changed ranks, as their home has counted, which is this rank: of 2 MiB of the
- * window, by the first page of each block. Forgotten with the range. -ENOENT: no block from `page` on has changed ranks.
+ * Count the transfers of write permission between ranks, for blocks whose home is this rank. Finds the first unit of
+ * the window, from `page` on, in which a block has changed ranks. The count of a block is at its first page. FORGET
+ * resets the counts.
+ * -ENOENT: there is no such unit.
  */
 struct dsm_ioc_hot {
-	__u32 page;      /* in: where to begin; out: first page of the next 2 MiB in which a block has changed ranks */
+	__u32 page;      /* in: start of the search; out: first page of the unit found */
 	__u32 reserved;  /* in: 0 */
-	__u64 transfers; /* in: address of __u32[DSM_UNIT_PAGES]: one per page, modulo 2^32 */
+	__u64 transfers; /* in: address of __u32[DSM_UNIT_PAGES]: one count per page, modulo 2^32 */
 };
 
 struct dsm_ioc_lost {
-	__s32 rank; /* out: a peer that is gone, -1: none; each view is told of each once. poll(2) says when there is one. */
-	__s32 err; /* out */
+	__s32 rank; /* out: a lost peer; -1: none. Reported once to each view; poll(2) reports it */
+	__s32 err;  /* out: -errno */
 };
 
 #define DSM_FEATURE_QUEUES 4u /* DSM_IOC_QUEUES */
 
-/* The completion queue of a protocol class: what it handled, and where. */
+/* Counters of the completion queue of a protocol class. */
 struct dsm_ioc_queue {
-	__s32 vector;                      /* that it was made for */
-	__s32 cpu;                         /* that its handler is steered to; -1: none */
-	__u64 events;                      /* calls by the driver */
-	__u64 softirq, ksoftirqd, process; /* completions */
+	__s32 vector;                      /* vector of the queue */
+	__s32 cpu;                         /* processor to which its handler is steered; -1: none */
+	__u64 events;                      /* calls from the driver */
+	__u64 softirq, ksoftirqd, process; /* completions handled in softirq, in ksoftirqd, in a process */
 	__u64 sent, received;              /* messages and blocks */
 };
 
-struct dsm_ioc_queues {  /* out, all of it */
-	char device[32]; /* "": there is none */
+struct dsm_ioc_queues {  /* all fields: out */
+	char device[32]; /* "": no device */
 	__u32 mode;      /* enum dsm_mode */
 	__u32 reserved;
 	struct dsm_ioc_queue of[4]; /* by class: coherence, data, sync, bulk */
