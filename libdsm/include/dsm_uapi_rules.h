@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /* clang-format off */
 /*
- * dsm_uapi_rules.h - what each field of each argument of /dev/dsm may be, in one table: the module's checks (kmod/check.c), the
- * generator of tests/kmod/fuzz.c and the table of dsm(4) are made from it, and nothing else says what a range is.
+ * dsm_uapi_rules.h - the valid values of each field of each argument of /dev/dsm, in one table. The checks of the
+ * module (kmod/check.c), the generator of tests/kmod/fuzz.c and the table of dsm(4) are generated from it. No other
+ * file states a range.
  *
- * An argument is described by one variant or more: a call whose fields mean different things by operation has one for each
- * meaning. An argument is valid if it is as one of the call's variants says. A variant has a row for each field, in their order:
+ * One or more variants describe an argument. A call whose fields depend on the operation has one variant per meaning.
+ * An argument is valid if it matches one variant of its call. A variant has one row per field, in the order of the
+ * fields:
  *
  *   R(struct, field, way, kind, a, b)
  *
- * way: IN (read by the module), OUT (written by it), INOUT. kind, and what a and b are:
+ * way: IN (the module reads the field), OUT (it writes the field), INOUT. kind, and the meaning of a and b:
  *
- *   ANY        every value; of an OUT field: what stands there on input is not looked at
+ *   ANY        any value; the module ignores the input value of an OUT field
  *   ZERO       0 on input
  *   IS         a
  *   NUMBER     a to b
  *   SIGNED     a to b, signed
- *   EACH       an array: each element as SIGNED
- *   FLAGS      no bit but those of b
+ *   EACH       an array, each element like SIGNED
+ *   FLAGS      only bits of b
  *   ONE_OF     a value below 64 whose bit is set in b
  *   MULTIPLE   a, 2a, 3a ... b
  *   INDEX      below b
@@ -25,18 +27,18 @@
  *   RANK       below the size of the context's job
  *   PEER       the rank that the call names
  *   SIZE       the size of the context's job
- *   OBJECT     some bit of b, and any others
- *   OWN_RANK   below the struct's field `size`
- *   GROUP      0, or a mask of ranks of the context's job, its own among them
- *   BARRIER    1 to below b for each rank of the context's job
+ *   OBJECT     any value with a bit of b
+ *   OWN_RANK   below the field `size` of the struct
+ *   GROUP      0, or a mask of ranks of the context's job that includes its own rank
+ *   BARRIER    1 to below b times the size of the context's job
  *   PAGE       a page of the context's window, a multiple of a
- *   PAGES      from the struct's field `page` on, within the window, at least one, a multiple of a
- *   POINTER    an address of the caller; whatever is not mapped there is -EFAULT when it is used
+ *   PAGES      a number of pages, a multiple of a and not 0; from the field `page` on, they lie in the window
+ *   POINTER    an address of the caller; an access to unmapped memory fails with -EFAULT
  *   NONZERO    bytes, not all 0
  *   TEXT       a string that ends within the field
  *
- * What a POINTER leads to has rows of its own (DSM_POINTEES). A field that the rows of a variant leave out, name twice or put
- * elsewhere does not compile.
+ * The memory that a POINTER refers to has rows of its own (DSM_POINTEES). A variant that omits a field, repeats it or
+ * changes the order does not compile.
  */
 #ifndef DSM_UAPI_RULES_H
 #define DSM_UAPI_RULES_H
@@ -59,7 +61,7 @@
 	R(s, fd, IN, NUMBER, 0, 0x7fffffff) \
 	R(s, reserved, IN, ZERO, 0, 0)
 
-/* Of each item that PROTECT's `items` points to. */
+/* Each item that `items` of PROTECT points to. */
 #define DSM_RULES_PROT_ITEM(R, s) \
 	R(s, page, IN, PAGE, 1, 0) \
 	R(s, prot, IN, NUMBER, DSM_PROT_NONE, DSM_PROT_WRITE)
@@ -94,7 +96,7 @@
 	R(s, address_size, IN, NUMBER, 0, DSM_ADDRESS_MAX) \
 	R(s, address, IN, POINTER, 0, 0)
 
-/* What CONNECT's `address` points to, where the context's device speaks RoCE, and where it is of an InfiniBand network. */
+/* The start of what `address` of CONNECT points to, for a RoCE device and for an InfiniBand device of the context. */
 #define DSM_RULES_ADDRESS_HEAD(R, s) \
 	R(s, magic, IN, IS, DSM_ADDRESS_MAGIC, 0) \
 	R(s, version, IN, IS, DSM_UAPI_VERSION, 0) \
@@ -112,7 +114,7 @@
 	R(s, mtu, IN, NUMBER, DSM_MTU_MIN, DSM_MTU_MAX) \
 	R(s, global, IN, IS, 0, 0) \
 	R(s, gid, IN, ANY, 0, 0)
-/* Behind it: of the queue pairs that are for the context's rank, and of the others. */
+/* The rest: queue pairs for the rank of the context, and the others. */
 #define DSM_RULES_ADDRESS_QP(R, s) \
 	R(s, qpn, IN, NUMBER, DSM_QPN_MIN, DSM_QPN_MAX)
 #define DSM_RULES_OTHER_QP(R, s) \
@@ -146,7 +148,7 @@
 	R(s, priority, IN, NUMBER, 0, DSM_REGION_PRIORITIES - 1) \
 	R(s, owners, IN, POINTER, 0, 0)
 
-/* Of each item that `owners` points to. */
+/* Each item that `owners` of REGION points to. */
 #define DSM_RULES_OWNER(R, s) \
 	R(s, rank, IN, RANK, 0, 0)
 
@@ -187,7 +189,7 @@
 	R(s, hold, IN, ZERO, 0, 0) \
 	R(s, op, IN, IS, DSM_SYNC_CAS, 0) \
 	DSM_RULES_CALL_NAMED(R, s)
-/* An object that begins as nothing; a semaphore or an atomic object, which has a value. */
+/* Objects without an initial value; semaphores and atomic objects, which have one. */
 #define DSM_RULES_CREATE_HEAD(R, s) \
 	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
 	R(s, home, IN, RANK, 0, 0) \
@@ -277,7 +279,7 @@
 	R(s, hold, IN, FLAGS, 0, DSM_BARRIER_ALL | DSM_BARRIER_DIFFER) \
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
 	R(s, waited, OUT, ZERO, 0, 0)
-/* The job's barrier, which is never made, and the others. */
+/* Barrier 0, which belongs to the job and always exists; the others. */
 #define DSM_RULES_BARRIER_0(R, s) \
 	R(s, call, IN, IS, DSM_CALL_BARRIER, 0) \
 	R(s, home, IN, ZERO, 0, 0) \
@@ -304,7 +306,7 @@
 	R(s, op, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_TAIL(R, s)
 
-/* Blocks to use, to pin, to give back, to place; whole units of the window. */
+/* Access, pin, give back and place blocks; whole units of the window. */
 #define DSM_RULES_RANGE_ACCESS(R, s) \
 	R(s, op, IN, ONE_OF, 0, \
 	  DSM_BIT(DSM_RANGE_PREFETCH) | DSM_BIT(DSM_RANGE_ACQUIRE) | DSM_BIT(DSM_RANGE_UNPIN)) \
@@ -405,7 +407,7 @@
 	V(LOST, LOST, dsm_ioc_lost) \
 	V(QUEUES, QUEUES, dsm_ioc_queues)
 
-/* What their pointers lead to: V(call, variant, struct) */
+/* The memory that their pointers refer to: V(call, variant, struct) */
 #define DSM_POINTEES(V) \
 	V(PROTECT, PROT_ITEM, dsm_prot_item) \
 	V(CONNECT, ADDRESS_ROCE, dsm_address) \
@@ -415,8 +417,8 @@
 	V(REGION, OWNER, dsm_owner)
 
 /*
- * Each variant lays its fields out once more, from its rows, without holes: the struct must come out. A field without a row
- * moves those behind it, or leaves the size short; a second row is a second member of that name.
+ * Each variant builds a packed struct from its rows, which must equal the struct of the call. A missing row moves the
+ * later fields, or makes the struct too small. A second row for a field is a duplicate member.
  */
 #define DSM_RULED_FIELD(s, field, way, kind, a, b) __typeof__(((struct s *)0)->field) field;
 #define DSM_RULED_PLACE(s, field, way, kind, a, b) \
