@@ -65,11 +65,11 @@ static int make_call_there(void *arg)
 	return 0;
 }
 
-/* Make the call on rank 0. Result and errno are those of the function. */
-static long on_rank_0(struct call *c)
+/* Make the call on a rank. Result and errno are those of the function. */
+static long on_rank(int rank, struct call *c)
 {
 	const int saved = errno;
-	const int err = ranks_run(0, make_call_there, c, sizeof(*c));
+	const int err = rank == shim.rank ? make_call_there(c) : ranks_run(rank, make_call_there, c, sizeof(*c));
 
 	if (err) {
 		errno = -err;
@@ -103,21 +103,21 @@ EXPORT int kill(pid_t pid, int sig)
 {
 	struct call c = { .what = KILL, .pid = pid, .number = sig };
 
-	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank_0(&c) : NEXT(kill)(pid, sig);
+	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(kill)(pid, sig);
 }
 
 EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
 	struct call c = { .what = QUEUE, .pid = pid, .number = sig, .in.value = value };
 
-	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank_0(&c) : NEXT(sigqueue)(pid, sig, value);
+	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(sigqueue)(pid, sig, value);
 }
 
 EXPORT unsigned int alarm(unsigned int seconds)
 {
 	struct call c = { .what = ALARM, .in.seconds = seconds };
 
-	return is_forwarded(CALLER) ? (unsigned int)on_rank_0(&c) : NEXT(alarm)(seconds);
+	return is_forwarded(CALLER) ? (unsigned int)on_rank(0, &c) : NEXT(alarm)(seconds);
 }
 
 static int set_interval(int which, const struct itimerval *in, struct itimerval *out)
@@ -127,7 +127,7 @@ static int set_interval(int which, const struct itimerval *in, struct itimerval 
 
 	if (in)
 		c.in.interval = *in;
-	err = (int)on_rank_0(&c);
+	err = (int)on_rank(0, &c);
 	if (!err && out)
 		*out = c.out.interval;
 	return err;
@@ -219,24 +219,53 @@ static int create_there(void *arg)
 	return make_call_there(c);
 }
 
+/* A timer of another rank than 0, which signals a thread there, has the rank above the kernel's number; one of SIGEV_THREAD is a
+ * pointer of rank 0's C library, with the highest bit set. */
+#define OWNER_SHIFT 40
+#define POINTER (1ul << 63)
+
+static int owner_of(timer_t timer)
+{
+	const uintptr_t t = (uintptr_t)timer;
+
+	return t & POINTER ? 0 : (int)(t >> OWNER_SHIFT);
+}
+
+static timer_t number_of(timer_t timer)
+{
+	return owner_of(timer) ? (timer_t)((uintptr_t)timer & ((1ul << OWNER_SHIFT) - 1)) : timer;
+}
+
+/* Does it belong to a thread, so that only the thread's own process can make it? */
+static bool is_of_thread(const struct call *c)
+{
+	return c->number == CLOCK_THREAD_CPUTIME_ID || (c->has_in && c->in.event.sigev_notify == SIGEV_THREAD_ID);
+}
+
 static int create_timer(struct call *c)
 {
-	const char *what = NULL;
-	int err;
+	const bool here = shim.rank && is_of_thread(c);
+	const int err = here ? create_there(c) : ranks_run(0, create_there, c, sizeof(*c));
 
-	if (shim.rank && c->has_in && c->in.event.sigev_notify == SIGEV_THREAD_ID)
-		what = "timer_create() with SIGEV_THREAD_ID on another rank than 0";
-	else if (shim.rank && c->number == CLOCK_THREAD_CPUTIME_ID)
-		what = "timer_create() of CLOCK_THREAD_CPUTIME_ID on another rank than 0";
-	if (what) {
-		cannot(what);
-		errno = ENOTSUP;
-		return -1;
-	}
-	err = ranks_run(0, create_there, c, sizeof(*c));
 	if (err || c->result)
 		errno = err ? -err : c->err;
+	else if (here)
+		c->timer = (timer_t)((uintptr_t)c->timer | (uintptr_t)shim.rank << OWNER_SHIFT);
 	return err || c->result ? -1 : 0;
+}
+
+/* Make the call on the rank that has the timer. */
+static long on_owner(struct call *c)
+{
+	const int owner = owner_of(c->timer);
+
+	c->timer = number_of(c->timer);
+	return on_rank(owner < shim.size ? owner : 0, c);
+}
+
+static bool is_of_program(const void *caller)
+{
+	return is_ours(caller) && is_rank();
 }
 
 EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
@@ -257,10 +286,10 @@ EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *in, 
 {
 	struct call c = { .what = SET, .timer = timer, .flags = flags };
 
-	if (!is_forwarded(CALLER))
+	if (!is_of_program(CALLER))
 		return NEXT(timer_settime)(timer, flags, in, out);
 	c.in.spec = *in;
-	if (on_rank_0(&c))
+	if (on_owner(&c))
 		return -1;
 	if (out)
 		*out = c.out.spec;
@@ -271,9 +300,9 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *out)
 {
 	struct call c = { .what = GET, .timer = timer };
 
-	if (!is_forwarded(CALLER))
+	if (!is_of_program(CALLER))
 		return NEXT(timer_gettime)(timer, out);
-	if (on_rank_0(&c))
+	if (on_owner(&c))
 		return -1;
 	*out = c.out.spec;
 	return 0;
@@ -283,12 +312,12 @@ EXPORT int timer_delete(timer_t timer)
 {
 	struct call c = { .what = DELETE, .timer = timer };
 
-	return is_forwarded(CALLER) ? (int)on_rank_0(&c) : NEXT(timer_delete)(timer);
+	return is_of_program(CALLER) ? (int)on_owner(&c) : NEXT(timer_delete)(timer);
 }
 
 EXPORT int timer_getoverrun(timer_t timer)
 {
 	struct call c = { .what = OVERRUN, .timer = timer };
 
-	return is_forwarded(CALLER) ? (int)on_rank_0(&c) : NEXT(timer_getoverrun)(timer);
+	return is_of_program(CALLER) ? (int)on_owner(&c) : NEXT(timer_getoverrun)(timer);
 }
