@@ -76,8 +76,7 @@ DSM_API int dsm_config_init(struct dsm_config *cfg);
  * setting, cfg was not filled by dsm_config_init(), or more than 1,024 ranks. -EPROTO: the ranks differ in version,
  * settings or job key. -ENOSYS: the process is one of several, but no PMIx server is reachable. -ENOMEM: address space
  * or memory. -EMFILE: descriptors. -ENODEV: no usable fault backend or transport. -EADDRNOTAVAIL: no address range is
- * free on all ranks. -ETIMEDOUT: a rank did not call it. -EOPNOTSUPP: under valgrind, several nodes, or space above 1
- * GiB. */
+ * free on all ranks. -ETIMEDOUT: a rank did not call it. -EOPNOTSUPP: valgrind, and several nodes or space > 1 GiB. */
 DSM_API int dsm_init(const struct dsm_config *cfg);
 
 /* Leave the job. Collective, one thread of each rank; blocks until all ranks call it. The call unmaps shared memory and
@@ -150,21 +149,17 @@ struct dsm_region_info {
  * too long, size is 0, or an option is invalid. -ENOMEM: no address range is left in DSM_SPACE, or no mapping
  * (vm.max_map_count). -ENOSPC: 65,535 regions exist (16,384 with the kernel helper). */
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out);
-
 /* Attach this rank to a region. Blocks for a round trip, and until the creator has stored the contents.
  * -ENOENT: no such name. -EALREADY: this rank is attached. -ENOMEM: as for dsm_region_create(). */
 DSM_API int dsm_region_attach(const char *name, dsm_region_t **out);
-
 /* Attach to a region, or create it if it does not exist. For programs in which every rank makes the same call. Blocks.
  * Errors of dsm_region_create(), except -EEXIST: the region exists with another size, other options or other contents.
  * -EALREADY: this rank is attached. */
 DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out);
-
 /* Detach this rank and invalidate the handle. No thread of the rank may access the region afterwards. If the last rank
  * of a node detaches, the newest contents move to their homes, and the node drops its copies. Blocks.
  * -EINVAL: invalid handle (a later region never gets the same handle). -EBUSY: this process has pinned part of it. */
 DSM_API int dsm_region_detach(dsm_region_t *r);
-
 /* Remove the name of a region. Its memory is freed when the last rank detaches. Any rank may call it, attached or not.
  * Blocks for a round trip; if no rank is attached, until all ranks have forgotten the region. -ENOENT: no such name. */
 DSM_API int dsm_region_destroy(const char *name);
@@ -181,7 +176,6 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
  * dsm_finalize() does this for the regions that are left. Collective; blocks. -EINVAL: not an adopted region. -EBUSY:
  * pinned on some rank. -ENOMEM. */
 DSM_API int dsm_region_disown(dsm_region_t *r);
-
 /* Adopt the global and static variables of the program, with the contents of rank 0: the writable data of the
  * executable after RELRO. Variables of shared libraries stay private. Call it before other threads run. out may be
  * NULL. Collective; blocks. Errors of dsm_region_adopt(). -ENOTSUP: the executable is not linked as required (a message
@@ -206,11 +200,9 @@ DSM_API void *dsm_malloc(size_t size);                          /* aligned to 16
 DSM_API void *dsm_calloc(size_t n, size_t size);
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size); /* alignment: a power of two up to 2 MiB */
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name); /* alignment 0: 16 */
-
 /* Allocate whole blocks and place them permanently at a node, like dsm_place(). Blocks for some round trips per block.
  * EINVAL: no such node. EBUSY: some of the memory was in use and could not be placed. ENOMEM. */
 DSM_API void *dsm_malloc_on(int node, size_t size);
-
 /* Free memory that any rank allocated. NULL is allowed. Blocks for a round trip if another rank allocated the memory,
  * or if it is larger than 4 MiB. -EINVAL: p is not the start of a live allocation; nothing is changed. */
 DSM_API int dsm_free(void *p);
@@ -244,8 +236,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 /* Wait until a thread ends and store its result. One thread of any rank joins a thread, once. Blocks. -EINVAL: the
  * thread is detached. -EDEADLK: the thread is the caller. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);
-/* Like dsm_join(), for at most ns nanoseconds. 0: do not wait. -ETIMEDOUT (-EBUSY if ns is 0): the thread still runs;
- * it can be joined later. */
+/* Like dsm_join(), for at most ns; 0: do not wait. -ETIMEDOUT (-EBUSY if ns is 0): the thread still runs. */
 DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result);
 DSM_API int dsm_detach(dsm_thread_t t);          /* no thread will join t. -EINVAL: t is already detached */
 /* Cancel a thread of any rank, like pthread_cancel(3) with deferred type; dsm_join() then stores PTHREAD_CANCELED.
@@ -366,8 +357,7 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b);
  * others. All callers must pass the same n. *b must be zero-initialised shared memory used only for this function.
  * -EINVAL: it is not, or n is 0 or greater than 2^31 - 1. -ENOSPC: see above. */
 DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n);
-/* Wait until one thread of each rank has called this function; blocks. All ranks must call it and the collectives below
- * in the same order. */
+/* Wait until one thread of each rank has called this; blocks. Same order on all ranks, also with the collectives. */
 DSM_API int dsm_barrier(void);
 
 enum dsm_op { DSM_SUM = 0, DSM_MIN, DSM_MAX, DSM_AND, DSM_OR, DSM_XOR, DSM_PROD };
@@ -404,21 +394,20 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 enum dsm_wait { DSM_WAIT_NONE = 0, DSM_WAIT_MUTEX, DSM_WAIT_COND, DSM_WAIT_RWLOCK, DSM_WAIT_SEM, DSM_WAIT_BARRIER,
 		DSM_WAIT_JOIN, DSM_WAIT_IDLE, DSM_WAIT_FUTEX };
 
-/* Label this thread's waits in this library with an object of the program, until the next call. holder: gettid(2) of
- * the thread that holds the object; 0: unknown. DSM_WAIT_NONE removes the label. DSM_WAIT_IDLE: the thread waits for
- * work of the layer; reports leave it out. */
+/* Until the next call, name the object that this thread's calls wait for. holder: gettid(2) of the thread that holds
+ * it; 0: unknown. DSM_WAIT_NONE: no name. DSM_WAIT_IDLE: the thread waits for work of the layer; not reported. */
 DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder);
-/* Announce that this thread will sleep, without a time limit, until another thread of the job wakes it by the layer's
- * own means (a futex in shared memory). Returns a number for dsm_wait_end(); -1: not recorded. */
+/* Announce that this thread sleeps without a time limit until another thread of the job wakes it by means of the layer
+ * (a futex in shared memory). Returns a number for dsm_wait_end(); -1: not recorded. */
 DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder);
 DSM_API void dsm_wait_end(int wait);
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* A signal handler (SA_SIGINFO) that accesses shared memory calls this first, with its three arguments. 1: the signal
- * interrupted a call of this library that does not sleep, so the handler must return at once; the signal is delivered
- * again when the thread leaves the call or sleeps in it. 0: the handler may continue; also if the signal cannot be
- * queued (RLIMIT_SIGPENDING). Does not block. */
+/* A signal handler (SA_SIGINFO) that accesses shared memory calls this first, with its three arguments. 1: it
+ * interrupted a call of this library that does not sleep, and must return at once; the signal comes again when the
+ * thread leaves the call or sleeps in it. 0: the handler may continue, or the signal cannot be queued
+ * (RLIMIT_SIGPENDING). Does not block. */
 DSM_API int dsm_signal_defer(int sig, void *info, void *context);
 /* Report sig if it ends this process by its default action: print the rank and thread, take that action (with a core
  * file), and end the job with 128 + sig. Any time; for SIGSEGV and SIGBUS, before dsm_init(). Does not block.
@@ -435,8 +424,7 @@ DSM_API void dsm_fault_hook(int (*fn)(void *addr, int write, int inside));
 
 enum dsm_access { DSM_READ = 1, DSM_WRITE = 2 };
 
-/* These functions widen the range to whole blocks. -EFAULT: the range is empty, or not within one attached region or
- * the heap. -EINVAL: bad access. */
+/* Ranges are widened to whole blocks. -EFAULT: empty, or not in one attached region or the heap. -EINVAL: access. */
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access); /* start to fetch; does not block */
 DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access);  /* fetch; blocks until all is here */
 DSM_API int dsm_release(const void *addr, size_t size);   /* send newest copies home; blocks if 128 are in flight */
@@ -451,12 +439,10 @@ DSM_API int dsm_unpin(const void *addr, size_t size);     /* remove the latest p
 DSM_API size_t dsm_needs_pin(const void *addr, size_t size);
 /* Make the node of rank the permanent home of the blocks; touched blocks move there. Blocks, for at most 2 s per block.
  * -EINVAL: no such rank. -EBUSY: some blocks stayed pinned or in use (the others are placed), or this process has
- * pinned part of the range (none is placed). -ENXIO: no rank of that node is attached to the region, so touched blocks
- * stay. */
+ * pinned part of the range (none is placed). -ENXIO: no rank of that node is attached, so touched blocks stay. */
 DSM_API int dsm_place(const void *addr, size_t size, int rank);
 DSM_API int dsm_bind_thread(int node);                    /* run this thread on a NUMA node; -1: on any. -EINVAL */
-/* Prefer a NUMA node for this node's frames of the range; existing frames stay. -EINVAL: no such NUMA node.
- * -EOPNOTSUPP: the kernel helper has the frames. */
+/* Prefer a NUMA node for new frames of the range. -EINVAL: no such NUMA node. -EOPNOTSUPP: they are of dsm.ko. */
 DSM_API int dsm_bind_memory(void *addr, size_t size, int node);
 
 /* ---- statistics ---------------------------------------------------------------------------- */
