@@ -404,9 +404,9 @@ DSM_API void dsm_wait_end(int wait);
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* A signal handler (SA_SIGINFO) that accesses shared memory calls this first, with its three arguments. 1: it
- * interrupted a call of this library that does not sleep, and must return at once; the signal comes again when the
- * thread leaves the call or sleeps in it. 0: the handler may continue, or the signal cannot be queued
+/* A signal handler (SA_SIGINFO) that accesses shared memory calls this first, with its three arguments. 1: the signal
+ * interrupted a call of this library that does not sleep. The handler must return at once; the signal is delivered
+ * again when the thread leaves the call or sleeps in it. 0: the handler may continue, or the signal cannot be queued
  * (RLIMIT_SIGPENDING). Does not block. */
 DSM_API int dsm_signal_defer(int sig, void *info, void *context);
 /* Report sig if it ends this process by its default action: print the rank and thread, take that action (with a core
@@ -424,7 +424,7 @@ DSM_API void dsm_fault_hook(int (*fn)(void *addr, int write, int inside));
 
 enum dsm_access { DSM_READ = 1, DSM_WRITE = 2 };
 
-/* Ranges are widened to whole blocks. -EFAULT: empty, or not in one attached region or the heap. -EINVAL: access. */
+/* Ranges are widened to whole blocks. -EFAULT: empty, or not in one attached region or the heap. -EINVAL: no access. */
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access); /* start to fetch; does not block */
 DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access);  /* fetch; blocks until all is here */
 DSM_API int dsm_release(const void *addr, size_t size);   /* send newest copies home; blocks if 128 are in flight */
@@ -442,7 +442,7 @@ DSM_API size_t dsm_needs_pin(const void *addr, size_t size);
  * pinned part of the range (none is placed). -ENXIO: no rank of that node is attached, so touched blocks stay. */
 DSM_API int dsm_place(const void *addr, size_t size, int rank);
 DSM_API int dsm_bind_thread(int node);                    /* run this thread on a NUMA node; -1: on any. -EINVAL */
-/* Prefer a NUMA node for new frames of the range. -EINVAL: no such NUMA node. -EOPNOTSUPP: they are of dsm.ko. */
+/* Prefer a NUMA node for new frames of the range. -EINVAL: no such NUMA node. -EOPNOTSUPP: dsm.ko has the frames. */
 DSM_API int dsm_bind_memory(void *addr, size_t size, int node);
 
 /* ---- statistics ---------------------------------------------------------------------------- */
