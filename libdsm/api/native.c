@@ -9,12 +9,12 @@
 #include "api/native.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/load.h"
+#include "util/cancel_signal.h"
 
 static struct live *lives;
 static pthread_mutex_t lives_lock =
@@ -26,19 +26,10 @@ static void *decoy(void *arg)
 	return arg;
 }
 
-/* As the kernel has it: the C library does not let its own signals be changed. */
-struct signal_action {
-	void *handler;
-	unsigned long flags;
-	void *restorer;
-	uint64_t mask;
-};
-#define SIGNAL_OF_CANCEL 32
-
 /* The C library installs the handler, and loads what unwinds, when a thread is cancelled first. */
 static void prepare_cancel(void)
 {
-	struct signal_action a;
+	struct cancel_action a;
 	pthread_t t;
 	int before;
 
@@ -48,12 +39,12 @@ static void prepare_cancel(void)
 	before = engine_keep(); /* this thread may be one of the program's: dsm_run() */
 	pthread_join(t, NULL);
 	engine_let(before);
-	if (syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, NULL, &a, sizeof(a.mask)))
+	if (cancel_action_get(&a))
 		return;
 	if (one_node())
 		return; /* every stack is there, and cleanup handlers have all of the thread's */
 	a.flags |= SA_ONSTACK;
-	syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, &a, NULL, sizeof(a.mask));
+	cancel_action_set(&a);
 }
 
 void native_lock(sigset_t *before)

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "async.h"
 #include "processors.h"
 #include "ranks.h"
 #include "sync.h"
@@ -142,10 +143,16 @@ EXPORT int pthread_detach(pthread_t t)
 EXPORT int pthread_cancel(pthread_t t)
 {
 	struct request q = { .t = { t } };
+	int err;
 
-	if (!ours(t))
-		return NEXT(pthread_cancel)(t);
+	if (!ours(t)) {
+		err = NEXT(pthread_cancel)(t); /* libdsm calls it as well, on the thread's own rank */
+		async_cancelled(t);
+		return err;
+	}
 	dsm_call(do_cancel, &q);
+	if (!q.err && async_is_on() && dsm_self().id == t)
+		pthread_testcancel();
 	return -q.err;
 }
 

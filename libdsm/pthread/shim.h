@@ -108,6 +108,9 @@ void last_ended(void);
 /* True if the caller is the program, not a library. Any thread; never blocks. */
 bool is_program(const void *caller);
 
+/* True if the address is code of the executable itself, not of a library. Any thread; never blocks. */
+bool is_executable(const void *at);
+
 /* True in a process that has joined a job, false in a child of vfork(). Any thread; never blocks. */
 bool is_rank(void);
 

@@ -48,7 +48,7 @@ struct code {
 	const char *low, *high;
 };
 static struct code code[CODE_MAX], runtime; /* of the program, and of libdsm */
-static unsigned int codes;
+static unsigned int codes, own_codes;       /* own: of the executable, which is first */
 
 int cannot(const char *what)
 {
@@ -56,15 +56,25 @@ int cannot(const char *what)
 	return ENOSYS;
 }
 
-bool is_program(const void *caller)
+/* Is it in one of the first n? */
+static bool is_code(const char *at, unsigned int n)
 {
-	const char *at = caller;
 	unsigned int i;
 
-	for (i = 0; i < codes; i++)
+	for (i = 0; i < n; i++)
 		if (at >= code[i].low && at < code[i].high)
 			return true;
 	return false;
+}
+
+bool is_program(const void *caller)
+{
+	return is_code(caller, codes);
+}
+
+bool is_executable(const void *at)
+{
+	return is_code(at, own_codes);
 }
 
 bool is_rank(void)
@@ -104,6 +114,8 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 		else if (codes < CODE_MAX)
 			code[codes++] = found;
 	}
+	if (*n == 1)
+		own_codes = codes;
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). Their pthread_t is the handle of libdsm.
  *
  * Cancellation state, pthread_testcancel() and the cancellation points are the C library's: a thread of the program is a POSIX
- * thread of its rank. This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are unwound,
+ * thread of its rank. Only the asynchronous type is not (async.c). This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are unwound,
  * and run on the thread's own stack, whatever stack the unwinding began on.
  */
 #include "thread.h"
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "async.h"
 #include "futex.h"
 #include "masks.h"
 #include "statics.h"
@@ -308,6 +309,7 @@ static void one_less(void)
 static void ended(void *arg)
 {
 	(void)arg;
+	async_turn(false);
 	destroy_values();
 	block_signals();
 	futex_thread_ended();
@@ -418,18 +420,19 @@ EXPORT void pthread_exit(void *result)
 	__builtin_unreachable();
 }
 
-/* The asynchronous type is only recorded: such a thread is cancelled at the usual points. */
 EXPORT int pthread_setcanceltype(int type, int *old)
 {
-	static __thread int chosen = PTHREAD_CANCEL_DEFERRED;
+	int before;
 
 	if (!shim.active || !is_program(CALLER))
 		return NEXT(pthread_setcanceltype)(type, old);
 	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
 		return EINVAL;
+	before = async_is_on() ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+	if (type != before)
+		async_turn(type == PTHREAD_CANCEL_ASYNCHRONOUS);
 	if (old)
-		*old = chosen;
-	chosen = type;
+		*old = before;
 	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
 		pthread_testcancel();
 	return 0;

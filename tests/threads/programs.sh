@@ -21,7 +21,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	want=$("$scratch/$name.own" <"$input" 2>&1) || { count_failure "$name: by itself"; continue; }
 	more='' common=()
 	[[ $name != queue ]] || more="mprotect fill"
-	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults) ]] || more=mprotect
+	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async) ]] || more=mprotect
 	# They take long on a busy host, and their main threads wait all the time.
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
@@ -45,6 +45,14 @@ if is_chosen cancel && [[ -x $scratch/cancel ]]; then
 		says "cancel: main(), $way" " main destroyed" 0 "${run[@]}" ${ways[$way]} "$scratch/cancel" main
 		# shellcheck disable=SC2086
 		says "cancel: crossing, $way" "crossing: 1" 0 "${run[@]}" ${ways[$way]} "$scratch/cancel" crossing
+	done
+fi
+
+# No lock of the runtime is left taken, wherever a thread is cancelled.
+if is_chosen async && [[ -x $scratch/async ]]; then
+	for way in node two; do
+		# shellcheck disable=SC2086
+		says "async: in library, $way" "in library: 0 not cancelled, 0 without handler, 60" 0 "${run[@]}" ${ways[$way]} "$scratch/async" 20 in
 	done
 fi
 
