@@ -73,6 +73,33 @@ static void joining(void)
 	go_to(THREADS + 1);
 }
 
+static void *returns(void *arg)
+{
+	return arg;
+}
+
+/* What POSIX recommends where a handle names no thread any more, or one that cannot be joined. */
+static void ended(void)
+{
+	pthread_t one;
+	int i;
+
+	for (i = 0; i < THREADS; i++) {
+		pthread_create(&one, NULL, waits, (void *)(intptr_t)(THREADS + 2 + i));
+		check("detach", !pthread_detach(one));
+		check("detach of a detached one", pthread_detach(one) == EINVAL);
+		check("join of a detached one, for ever", pthread_join(one, NULL) == EINVAL);
+		go_to(THREADS + 2 + i);
+		pthread_create(&one, NULL, returns, NULL);
+		usleep(20000);
+		check("detach of an ended one", !pthread_detach(one));
+		pthread_create(&one, NULL, returns, NULL);
+		check("join", !pthread_join(one, NULL));
+		check("join of a joined one", pthread_join(one, NULL) == ESRCH);
+		check("detach of a joined one", pthread_detach(one) == ESRCH);
+	}
+}
+
 /* ---- attributes ------------------------------------------------------------------------------------- */
 
 struct stack {
@@ -246,6 +273,7 @@ int main(void)
 	int i;
 
 	joining();
+	ended();
 	attributes();
 	names();
 	for (i = 0; i < 3; i++) {
