@@ -222,6 +222,16 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
  * Every rank reads all contents. When all have, each maps private memory there and stores them. Ranks read by ordinary loads: a
  * block may move to another reader meanwhile, and comes back with the same contents.
  */
+static void forget_adopted(const struct dsm_region *r)
+{
+	unsigned int i;
+
+	for (i = 0; adopted[i] != r; i++)
+		;
+	memmove(&adopted[i], &adopted[i + 1], (--adoptions - i) * sizeof(adopted[0]));
+}
+
+/* Without memory for the contents on some rank, the region stays as it is. */
 static int disown(struct dsm_region *r)
 {
 	const struct terms t = { .at = (uintptr_t)range_at(r->off), .len = r->size };
@@ -233,25 +243,22 @@ static int disown(struct dsm_region *r)
 	saved = save(&t);
 	err = worst(saved ? 0 : -ENOMEM);
 	if (!err) {
+		forget_adopted(r);
 		range_remove(r->off);
 		err = worst(put_back(&t, saved));
+		if (!err)
+			err = region_drop(r);
 	}
 	if (saved)
 		munmap(saved, t.len);
-	return err ? err : region_drop(r);
+	return err;
 }
 
 static int disown_one(struct dsm_region *r)
 {
-	unsigned int i;
 	int err = worst(pins_any(r->off, r->bytes) ? -EBUSY : 0);
 
-	if (err)
-		return err;
-	for (i = 0; adopted[i] != r; i++)
-		;
-	memmove(&adopted[i], &adopted[i + 1], (--adoptions - i) * sizeof(adopted[0]));
-	return disown(r);
+	return err ? err : disown(r);
 }
 
 DSM_API int dsm_region_disown(dsm_region_t *handle)
@@ -274,10 +281,12 @@ void adopt_end(void)
 	int err;
 
 	while (adoptions) {
-		struct dsm_region *r = adopted[--adoptions];
+		struct dsm_region *r = adopted[adoptions - 1];
 
 		pins_forget();
 		err = disown(r);
+		if (err && adoptions && adopted[adoptions - 1] == r)
+			adoptions--;
 		if (err)
 			log_line("\"%s\" does not become private memory again: %s", r->name, dsm_strerror(err));
 	}

@@ -6,6 +6,7 @@
 #include "common.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define PAGE 4096ul
 #define PAGES 530ul /* more than a unit of 2 MiB */
@@ -140,6 +141,37 @@ static void again(void)
 	clear_ground();
 }
 
+/* A sanitizer's allocator ends a process that has no address space left. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#else
+/* The last rank has no address space for a copy of the contents: the region stays as it is, and can be disowned later. */
+static void short_of_memory(void)
+{
+	struct rlimit before, none;
+	dsm_region_t *r;
+
+	lay_ground();
+	fill(test_rank);
+	MUST(dsm_region_adopt(memory(), PAGES * PAGE, NULL, &r));
+	getrlimit(RLIMIT_AS, &before);
+	none = before;
+	none.rlim_cur = 1 << 20;
+	test_sync();
+	if (test_rank == test_size - 1)
+		setrlimit(RLIMIT_AS, &none);
+	EXPECT(dsm_region_disown(r), -ENOMEM);
+	EXPECT(dsm_region_disown(r), -ENOMEM);
+	setrlimit(RLIMIT_AS, &before);
+	contents_are(0);
+	test_sync();
+	MUST(dsm_region_disown(r));
+	EXPECT(dsm_region_disown(r), -EINVAL);
+	contents_are(0);
+	clear_ground();
+}
+#endif
+
 static void refuses(void)
 {
 	const struct dsm_region_options rank = { .contents_rank = test_size }, big = { .block_size = 1 << 20 },
@@ -180,7 +212,13 @@ static void refuses(void)
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = {
-		{ "contents", contents }, { "shares", shares }, { "again", again }, { "refuses", refuses }
+		{ "contents", contents },
+		{ "shares", shares },
+		{ "again", again },
+		{ "refuses", refuses },
+#ifndef SANITIZED
+		{ "short of memory", short_of_memory },
+#endif
 	};
 	dsm_region_t *r;
 	int status;
