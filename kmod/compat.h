@@ -14,7 +14,7 @@
 
 /*
  * pte.c relies on the insides of the memory manager (docs/kernel.md, "What pte.c relies on"), which were compared with the sources
- * of these series.
+ * of 6.1.192 and 6.12.117.
  */
 #if (LINUX_VERSION_CODE >> 8) == (KERNEL_VERSION(6, 1, 0) >> 8) || \
 	(LINUX_VERSION_CODE >> 8) == (KERNEL_VERSION(6, 12, 0) >> 8)

@@ -17,7 +17,7 @@
 #include "test.h"
 
 #ifndef CONFIG_X86_64
-#error "dsm.ko runs on x86-64 only: pte.c relies on its tlb_gen, and on page tables that are freed under RCU"
+#error "dsm.ko runs on x86-64 only: pte.c relies on its page tables and tlb_gen"
 #endif
 #if !defined(CONFIG_HAVE_FAST_GUP) && !defined(CONFIG_HAVE_GUP_FAST) /* the name before and since Linux 6.10 */
 #error "dsm.ko needs a kernel that walks page tables with interrupts off (HAVE_GUP_FAST)"

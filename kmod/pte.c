@@ -2,12 +2,12 @@
 /*
  * pte.c - the protection primitive: any list of pages to any list of protections in one go, in softirq or process context.
  *
- * A batch has three phases. The entries are changed by a walk without locks, as fast GUP does it: interrupts are off, so
- * page tables that are being freed stay until we are through, and the page table lock is only tried. A batch that closes does
- * so in every view of its context, one after the other; one that opens only in the view whose thread has asked. Then every
- * processor that may have loaded a stale translation of any of them is asked to forget it, once; nobody waits. The last to
- * acknowledge ends the batch (a tasklet on its processor), or, where an entry could not be changed (the lock was taken, the
- * table is not there), hands it to a worker, which may sleep.
+ * A batch has three phases. The entries are changed by a walk without locks, as fast GUP does it, and the page table lock is only
+ * tried. Interrupts are off, so page tables stay until we are through: the notifier of map.c waits for a grace period of RCU before
+ * they are freed. A batch that closes does so in every view of its context, one after the other; one that opens only in the view
+ * whose thread has asked. Then every processor that may have loaded a stale translation of any of them is asked to forget it, once;
+ * nobody waits. The last to acknowledge ends the batch (a tasklet on its processor), or, where an entry could not be changed (the
+ * lock was taken), hands it to a worker, which may sleep.
  *
  * A processor that begins to run a process meanwhile needs no asking: it sets its bit in mm_cpumask() before it reads
  * tlb_gen and loads the page tables, and we advance tlb_gen after the entries and before we read the mask. All views have the
