@@ -162,9 +162,9 @@ static uid_t listener_of(const struct sockaddr_un *sa, socklen_t len)
 	socklen_t size = sizeof(who);
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (!connect(s, (const struct sockaddr *)sa, len))
+	if (!syscall(SYS_connect, s, sa, len)) /* connect() is a cancellation point */
 		getsockopt(s, SOL_SOCKET, SO_PEERCRED, &who, &size);
-	close(s);
+	sys_close(s);
 	return who.uid;
 }
 

@@ -129,12 +129,15 @@ for how in "${!endings[@]}"; do
 		for rank in 0 1; do
 			is_chosen "ends by $how" || continue
 			status=0
+			# A signal to the process is rank 0's.
+			by=$rank
+			[[ $how != SIGALRM ]] || by=0
 			# shellcheck disable=SC2086
 			timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/endings" "$how" ${rank/0/} \
 				>"$scratch/log" 2>&1 </dev/null || status=$?
 			# What mpirun says of a rank that has ended is not ours. Lines of different ranks come in any order.
 			got=$(grep -E '^(libdsm|handler|child|default)' "$scratch/log" |
-				sed "s/^libdsm: rank $rank: thread [0-9]*/R thread N/" | LC_ALL=C sort -f | paste -sd '|')
+				sed "s/^libdsm: rank $by: thread [0-9]*/R thread N/" | LC_ALL=C sort -f | paste -sd '|')
 			same "ends by $how, rank $rank, $way" "$status $got" "${endings[$how]}"
 		done
 	done
