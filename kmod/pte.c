@@ -126,7 +126,7 @@ int pte_apply(struct view *v, u32 page)
 	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
-/* The page table of an address, or NULL. Interrupts are off. */
+/* The page table of an address of the mapping, or NULL. Interrupts are off, or the caller holds mmap_lock. */
 static pmd_t *table_of(struct mm_struct *mm, unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
@@ -369,24 +369,28 @@ static void shoot_down(struct batch *b)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-struct closing {
-	struct batch *b;
-	const struct view *v;
-};
-
-static int close_one(pte_t *pte, unsigned long addr, void *closing)
+/*
+ * An item, with the page table lock. The caller holds mmap_lock, and the mapping exists, so its page tables stay. Entries that are
+ * empty are looked at, too (apply_to_existing_page_range() leaves them out): another batch may have emptied them, and not flushed yet.
+ */
+static void close_slowly(struct batch *b, const struct view *v, const struct batch_item *it)
 {
-	const struct closing *is = closing;
+	pmd_t *pmd = table_of(v->mm, v->base + ((unsigned long)it->page << PAGE_SHIFT));
+	spinlock_t *lock;
+	pmd_t seen;
 
-	if (close_entry(is->b, is->v, page_at(is->v, addr), pte))
-		is->b->stale = true;
-	return 0;
+	if (!pmd)
+		return; /* a fault that makes the page table reads the new protections */
+	seen = READ_ONCE(*pmd);
+	lock = pte_lockptr(v->mm, &seen);
+	spin_lock(lock);
+	change_item(b, v, it, &seen, true);
+	spin_unlock(lock);
 }
 
 /* What is left in a view, with locks. False: the mapping is being taken away. */
 static bool change_slowly(struct batch *b, struct view *v)
 {
-	struct closing closing = { b, v };
 	unsigned int i;
 	bool stands;
 
@@ -397,12 +401,9 @@ static bool change_slowly(struct batch *b, struct view *v)
 	be_slow();
 	test_pause(test_pause_lower);
 	b->stale = false;
-	for (i = 0; i < b->count && stands; i++) {
-		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
-
+	for (i = 0; i < b->count && stands; i++)
 		if (b->items[i].deferred)
-			apply_to_existing_page_range(v->mm, addr, b->items[i].pages * PAGE_SIZE, close_one, &closing);
-	}
+			close_slowly(b, v, &b->items[i]);
 	if (b->stale) {
 		b->nflush = FLUSH_PAGES + 1;
 		gather(b, v->mm);
