@@ -288,7 +288,9 @@ static struct job job_of(enum op op, void *object, clockid_t clock, const struct
 		j.own_clock = true;
 		j.limit = *until;
 	} else if (until) {
-		j.until = now() + time_left(clock, until);
+		/* The clock is read last: a limit that is early by the time between two readings would end a wait too early. */
+		j.until = time_left(clock, until);
+		j.until += now();
 	}
 	return j;
 }
