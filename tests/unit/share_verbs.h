@@ -9,6 +9,8 @@
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
 
+#include <sys/uio.h>
+#include <unistd.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <limits.h>
@@ -159,12 +161,23 @@ static void fake_datagram(struct fake_qp *from, const struct fake_wr *w)
 	}
 }
 
+/* A device refuses addresses that no key covers; here, those without memory. */
+static int fake_is_memory(uint64_t addr)
+{
+	struct iovec there = { (void *)(uintptr_t)addr, 1 }, here = { &(char){ 0 }, 1 };
+
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
 static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 {
 	struct fake_srq *s = (struct fake_srq *)to->qp.srq;
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .qp_num = to->qp.qp_num };
 	const int solicited = !!(w->wr.send_flags & IBV_SEND_SOLICITED);
 
+	if ((w->wr.opcode == IBV_WR_RDMA_WRITE || w->wr.opcode == IBV_WR_RDMA_READ) &&
+	    !fake_is_memory(w->wr.wr.rdma.remote_addr))
+		return 1;
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
