@@ -50,7 +50,11 @@ says "a copy of environ" "" 0 "${run[@]}" -n 2 "$scratch/environment"
 cat >"$scratch/adopts.c" <<'END'
 #include <dsm.h>
 #include <unistd.h>
-int main(void) { return !environ || dsm_init(NULL) || dsm_adopt_globals(NULL); }
+int main(void) {
+	if (!environ || dsm_init(NULL)) return 2;
+	int bad = dsm_adopt_globals(NULL);
+	return dsm_finalize() || bad;
+}
 END
 "$tools/dsm-cc" -D_GNU_SOURCE -fno-pic "$scratch/adopts.c" -o "$scratch/adopts" || count_failure "adopts: build"
 says "a copy of environ, without libdsm-pthread" "environ (compile with -fPIC" 1 "${run[@]}" -n 2 "$scratch/adopts"
