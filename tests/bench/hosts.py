@@ -6,7 +6,7 @@ import concurrent.futures, hashlib, json, os, shlex, subprocess, sys
 from guests import BUILD, TOP, Cluster, Failed, say
 from report import fail
 
-sys.path.insert(0, os.path.join(TOP, "scripts/cluster.d"))
+sys.path.insert(0, os.path.join(TOP, "tests/rig"))
 from common import Failure
 from realhosts import names as hosts_of, ssh
 

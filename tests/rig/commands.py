@@ -235,7 +235,7 @@ def do_link(options):
 
 
 def do_vectors(options):
-    """A program in the guests does it: scripts/cluster.d/vectors.c."""
+    """A program in the guests does it: tests/rig/vectors.c."""
     if options.words not in ([], ['on'], ['off']):
         raise Failure('vectors on, vectors off, or vectors', 2)
     client, words = Client(options.name), [program('vectors', '-lbpf', '-lelf', '-lz'), *options.words]

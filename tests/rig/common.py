@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-HERE = TOP / 'scripts/cluster.d'
+HERE = TOP / 'tests/rig'
 BUILD = TOP / 'build/cluster'          # a folder for each cluster
 FILES = TOP / 'build/guest'            # kernels and programs, for all of them
 
@@ -54,7 +54,7 @@ def locked(path):
 
 
 def compiled(name, source, *command, libraries=()):
-    """The path of a program or object that command makes of scripts/cluster.d/SOURCE, if that was not done."""
+    """The path of a program or object that command makes of tests/rig/SOURCE, if that was not done."""
     made, source = FILES / 'bin' / name, HERE / source
     newest = max(path.stat().st_mtime for path in [source, *HERE.glob('*.h')])
     with locked(FILES / 'bin/lock'):
@@ -66,12 +66,12 @@ def compiled(name, source, *command, libraries=()):
 
 
 def program(name, *libraries):
-    """Compile scripts/cluster.d/NAME.c; static, as the guest has it in its RAM disk."""
+    """Compile tests/rig/NAME.c; static, as the guest has it in its RAM disk."""
     return compiled(name, f'{name}.c', os.environ.get('CC', 'cc'), '-std=gnu11', '-O2', '-Wall', '-Wextra', '-static',
                     libraries=libraries)
 
 
 def bpf_object(name):
-    """Compile scripts/cluster.d/NAME.bpf.c, which the guests' kernel loads."""
+    """Compile tests/rig/NAME.bpf.c, which the guests' kernel loads."""
     return compiled(f'{name}.bpf.o', f'{name}.bpf.c', tool('clang', 'clang'), '-target', 'bpf', '-D__TARGET_ARCH_x86',
                     '-I/usr/include/x86_64-linux-gnu', '-g', '-O2', '-Wall', '-c')
