@@ -13,6 +13,7 @@
 #include "key.h"
 #include "pool.h"
 #include "rank.h"
+#include "region.h"
 #include "run.h"
 #include "slot.h"
 #include "step.h"
@@ -315,6 +316,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 			synchronize_rcu_expedited(); /* wait for faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
 			table_free_state(r, states[i]);
+			region_foreign_end(r, u + i);
 			if (chunks[i]) {
 				key_free(chunks[i]);
 				free_slowly();

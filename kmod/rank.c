@@ -293,6 +293,8 @@ static void free_tables(struct rank *r)
 	table_free(r);
 	kvfree(r->units);
 	kvfree(r->here);
+	kvfree(r->foreign);
+	kvfree(r->foreign_n);
 	inject_end(r);
 	account_uncharge(r->ctx, r->charged);
 	memzero_explicit(&r->key, sizeof(r->key));
@@ -304,7 +306,7 @@ static void free_tables(struct rank *r)
 static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 {
 	const size_t chunks = c->pages / CHUNK_PAGES;
-	size_t bytes = sizeof(struct rank) + chunks * sizeof(u16) + table_bytes(j->size, chunks);
+	size_t bytes = sizeof(struct rank) + chunks * 2 * sizeof(u16) + table_bytes(j->size, chunks);
 
 	if (strcmp(j->device, "none"))
 		bytes += (j->size - 1u) * conn_peer_bytes(chunks);
@@ -349,6 +351,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	init_waitqueue_head(&r->bar_wait);
 	init_waitqueue_head(&r->lost_wait);
 	mutex_init(&r->region_lock);
+	spin_lock_init(&r->foreign_lock);
 	mutex_init(&r->stop_lock);
 	spin_lock_init(&r->lost_lock);
 	park_init(r);
@@ -356,7 +359,9 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 		spin_lock_init(&r->stripes[i]);
 	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_CTX);
 	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_CTX);
-	if (!table_make(r) && r->units && r->here) {
+	r->foreign = kvcalloc(chunks, sizeof(*r->foreign), GFP_CTX);
+	r->foreign_n = kvcalloc(r->size, sizeof(*r->foreign_n), GFP_CTX);
+	if (!table_make(r) && r->units && r->here && r->foreign && r->foreign_n) {
 		r->here[r->me] = r;
 		return r;
 	}

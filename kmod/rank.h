@@ -75,6 +75,10 @@ struct rank {
 	struct region **regions;
 	u16 *units; /* region + 1 of each 2 MiB of the window */
 	struct mutex region_lock;
+	u32 added, added_most; /* units in regions, now and at most so far; under region_lock */
+	spinlock_t foreign_lock;
+	u16 *foreign; /* unit outside all regions: the peer + 1 that has given back blocks of it; under foreign_lock */
+	u32 *foreign_n;             /* how many of them each peer has */
 	struct queue_entry **nodes; /* of blocks */
 	struct queue_entry **lines; /* of synchronisation objects */
 	struct hold *holds[HOLDS / HOLD_CHUNK];

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* region.c - regions of a rank: their ranges, the homes of their blocks, and the views that have added them. */
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "account.h"
 #include "check.h"
+#include "host.h"
 #include "region.h"
+
+static unsigned int foreign_mib = 256;
+module_param(foreign_mib, uint, 0600);
+MODULE_PARM_DESC(foreign_mib, "MiB of frames for blocks of regions that a rank has not added, at least (256)");
 
 struct region *region_at(const struct rank *r, u32 page)
 {
@@ -35,8 +41,85 @@ static void region_units(struct rank *r, const struct region *g, u16 value)
 {
 	u32 u;
 
-	for (u = g->page / CHUNK_PAGES; u <= (g->page + g->pages - 1) / CHUNK_PAGES; u++)
+	for (u = g->page / CHUNK_PAGES; u <= (g->page + g->pages - 1) / CHUNK_PAGES; u++) {
+		r->added += value ? 1 : -1;
 		WRITE_ONCE(r->units[u], value);
+		if (value)
+			region_foreign_end(r, u);
+	}
+	WRITE_ONCE(r->added_most, max(r->added, r->added_most));
+}
+
+/* ---- blocks of regions that the rank has not added ------------------------------------------ */
+
+/*
+ * A rank is the home of blocks of regions that it never adds: other ranks have created them, and give the blocks back when they leave.
+ * No message of the protocol says which these are. So the frames for them are bounded: by as many as the rank has in regions of its
+ * own, or foreign_mib. Above that, the peer that has taken most of it is given up.
+ */
+static u32 foreign_most(const struct rank *r)
+{
+	return max(READ_ONCE(foreign_mib) / (CHUNK_PAGES >> (20 - PAGE_SHIFT)), READ_ONCE(r->added_most));
+}
+
+/* The caller holds foreign_lock. SET_NOBODY: there is room for another unit. Else the peer with most of them, at best not `peer`. */
+static u16 foreign_excess(const struct rank *r, u16 peer)
+{
+	u32 total = 0;
+	u16 p, most = peer;
+
+	for (p = 0; p < r->size; p++) {
+		if (test_bit(p, r->gone))
+			continue; /* its units stay, and are freed with their region */
+		total += r->foreign_n[p];
+		if (r->foreign_n[p] > r->foreign_n[most])
+			most = p;
+	}
+	return total < foreign_most(r) ? SET_NOBODY : most;
+}
+
+static void foreign_refuse(struct rank *r, u16 peer)
+{
+	pr_warn_ratelimited(
+		"dsm: rank %u: rank %u gives back blocks of regions that this rank has not added, in more than %u MiB: raise foreign_mib\n",
+		r->me, peer, foreign_most(r) * (CHUNK_PAGES >> (20 - PAGE_SHIFT)));
+	host_blame(r, peer);
+}
+
+bool region_foreign_take(struct rank *r, u32 page, u16 peer)
+{
+	const u32 unit = page / CHUNK_PAGES;
+	u16 excess = SET_NOBODY;
+	bool refused = false;
+
+	spin_lock(&r->foreign_lock);
+	/* region_units() sets the first before it takes the lock. Frames that exist cost nothing. */
+	if (!READ_ONCE(r->units[unit]) && !r->foreign[unit] && !READ_ONCE(r->ctx->chunks[unit])) {
+		excess = foreign_excess(r, peer);
+		if (excess != SET_NOBODY)
+			set_bit(excess, r->gone); /* here: other workers have messages of the peer */
+		refused = test_bit(peer, r->gone);
+		if (!refused) {
+			r->foreign[unit] = peer + 1;
+			r->foreign_n[peer]++;
+		}
+	}
+	spin_unlock(&r->foreign_lock);
+	if (excess != SET_NOBODY)
+		foreign_refuse(r, excess);
+	return !refused;
+}
+
+void region_foreign_end(struct rank *r, u32 unit)
+{
+	u16 peer;
+
+	spin_lock(&r->foreign_lock);
+	peer = r->foreign[unit];
+	r->foreign[unit] = 0;
+	if (peer)
+		r->foreign_n[peer - 1]--;
+	spin_unlock(&r->foreign_lock);
 }
 
 static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const struct dsm_owner *owners)

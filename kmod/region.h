@@ -30,6 +30,14 @@ u16 region_home(const struct rank *r, const struct region *g, u32 page); /* home
 /* A call of the device, as in rank.h: add or remove a region. */
 long region_change(struct view *v, void *in, void __user *arg);
 void region_detach_all(struct rank *r, struct view *v); /* remove a view from its regions when it is closed; sleeps */
-void region_free(struct rank *r, struct region *g);     /* g NULL: no effect */
+/*
+ * Let a peer give back a block of 2 MiB that may be outside all regions, so that the rank allocates frames for a region that it has
+ * not added. False: the peer has given back more of them than any other, and all together more than the rank may take. If another
+ * peer has more, that one is given up. Sleeps.
+ */
+bool region_foreign_take(struct rank *r, u32 page, u16 peer);
+/* The 2 MiB no longer count: their frames are freed, or belong to a region. */
+void region_foreign_end(struct rank *r, u32 unit);
+void region_free(struct rank *r, struct region *g); /* g NULL: no effect */
 
 #endif

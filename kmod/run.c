@@ -18,6 +18,7 @@
 #include "main.h"
 #include "pool.h"
 #include "rank.h"
+#include "region.h"
 #include "step.h"
 #include "table.h"
 #include "test.h"
@@ -203,6 +204,8 @@ static int back_ready(struct rank *r, const struct msg *m)
 	}
 	if (owner_of(r, page) != m->src)
 		return 0; /* the sender has lost the block since the message was checked */
+	if (!region_foreign_take(r, page, m->src))
+		return 0;
 	err = fault_prepare(r, page, frames);
 	if (err == -ENOMEM)
 		return -EAGAIN;

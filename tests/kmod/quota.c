@@ -394,6 +394,28 @@ static bool frames(void)
 	return victim_end(&victim) && ok;
 }
 
+#define FOREIGN_MIB 16 /* 8 of these units; the victim has added 4 */
+
+/* A peer gives back more blocks of regions that the victim has not added than the victim takes. */
+static bool foreign(void)
+{
+	const long most = FOREIGN_MIB << 8;
+	unsigned int n;
+	long made;
+	bool ok;
+
+	if (!set_parameter("foreign_mib", "16"))
+		return false;
+	n = give_back_all(RLIM_INFINITY);
+	ok = expect(n && victim_loses(&victim, 1, count_grant), "the peer is given up");
+	made = (long)counter("frames");
+	printf("%u blocks given back to a rank that takes %d MiB: %ld frames\n", n, FOREIGN_MIB, made);
+	ok = ok && expect(made == most, "frames for what the rank takes, and no more") &&
+		expect(!victim_lost(&victim, 0) && !victim_do(&victim, VICTIM_WRITE, 0), "the victim goes on");
+	ok = victim_end(&victim) && ok;
+	return set_parameter("foreign_mib", "256") && ok;
+}
+
 /* ---- regions and their tables ------------------------------------------------------------------- */
 
 #define OWNERS DSM_PARTS_MAX
@@ -787,9 +809,9 @@ static bool homes(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", states },     { "lines", lines },     { "blocks", blocks },   { "barriers", barriers },
-		{ "keys", keys },         { "frames", frames },   { "regions", regions }, { "cgroup", cgroup },
-		{ "contexts", contexts }, { "pollers", pollers }, { "homes", homes },
+		{ "states", states }, { "lines", lines },       { "blocks", blocks },   { "barriers", barriers },
+		{ "keys", keys },     { "frames", frames },     { "foreign", foreign }, { "regions", regions },
+		{ "cgroup", cgroup }, { "contexts", contexts }, { "pollers", pollers }, { "homes", homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
