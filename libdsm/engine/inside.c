@@ -10,6 +10,7 @@
 
 __thread int engine_depth __attribute__((tls_model("initial-exec")));
 __thread int engine_cancel __attribute__((tls_model("initial-exec")));
+__thread int engine_errno __attribute__((tls_model("initial-exec")));
 __thread int engine_rests __attribute__((tls_model("initial-exec")));
 __thread uint64_t engine_kept __attribute__((tls_model("initial-exec")));
 

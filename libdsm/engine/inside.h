@@ -3,8 +3,8 @@
  * inside.h - tracks whether this thread is inside the runtime. A fault inside comes from a signal handler that interrupted it.
  *
  * Inside, a thread holds slots, hold records and blocks, and does not access shared memory. Cancellation is disabled, because the
- * runtime calls cancellation points (read, splice, write). The program's cancel state is restored on return. engine_leave() reads
- * the saved state before it decrements the depth: in between, a handler may run, fault, and save its own.
+ * runtime calls cancellation points (read, splice, write). The program's cancel state and errno are restored on return.
+ * engine_leave() reads what was saved before it decrements the depth: in between, a handler may run, fault, and save its own.
  *
  * A thread that sleeps in a wait is at rest: it holds nothing but its request, which is answered in any case. A signal handler
  * that interrupts it may fault. Runtime calls of the handler are one level deeper, and may rest as well.
@@ -16,12 +16,14 @@
 #ifndef ENGINE_INSIDE_H
 #define ENGINE_INSIDE_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 extern __thread int engine_depth __attribute__((tls_model("initial-exec")));
 extern __thread int engine_cancel __attribute__((tls_model("initial-exec")));
+extern __thread int engine_errno __attribute__((tls_model("initial-exec")));
 extern __thread int engine_rests __attribute__((tls_model("initial-exec"))); /* the depth at which it rests */
 /* Signals that are blocked until the thread leaves or rests. */
 extern __thread uint64_t engine_kept __attribute__((tls_model("initial-exec")));
@@ -52,16 +54,20 @@ static inline void engine_look_at_signals(void)
 /* Enter and leave the runtime. Calls are paired, and may nest. */
 static inline void engine_enter(void)
 {
-	if (!engine_depth++)
+	if (!engine_depth++) {
+		engine_errno = errno;
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &engine_cancel);
+	}
 }
 
 static inline void engine_leave(void)
 {
-	int before = engine_cancel, old;
+	int before = engine_cancel, kept = engine_errno, old;
 
-	if (!--engine_depth)
+	if (!--engine_depth) {
 		pthread_setcancelstate(before, &old);
+		errno = kept;
+	}
 	engine_look_at_signals();
 }
 

@@ -69,12 +69,16 @@ static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct ti
 static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
 {
 	const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+	const int saved = errno;
+	int err;
 
 	if (until && !is_time(until))
 		return EINVAL;
 	if (until && until->tv_sec < 0)
 		return ETIMEDOUT;
-	return kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT ? ETIMEDOUT : 0;
+	err = kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT ? ETIMEDOUT : 0;
+	errno = saved;
+	return err;
 }
 
 /* The thread that holds the object, as far as the object tells. */
