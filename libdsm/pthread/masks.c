@@ -63,16 +63,24 @@ static void note_held(const sigset_t *set)
 		__atomic_fetch_or(&together->held, held, __ATOMIC_SEQ_CST);
 }
 
-/* What the caller may block of its set; NULL: it blocks nothing. Libraries, too, must leave the misses alone. */
+/* Libraries, too, must leave the misses alone. */
+const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *caller)
+{
+	if (!shim.active || shim.near || !set || is_runtime(caller) || !is_rank())
+		return set;
+	*copy = *set;
+	remove_misses(copy);
+	return copy;
+}
+
+/* What the caller may block of its set; NULL: it blocks nothing. */
 static const sigset_t *blockable(int how, const sigset_t *set, sigset_t *copy, const void *caller)
 {
 	if (!shim.active || !set || how == SIG_UNBLOCK || is_runtime(caller) || !is_rank())
 		return set;
-	*copy = *set;
-	if (!shim.near)
-		remove_misses(copy);
-	note_held(copy);
-	return copy;
+	set = without_misses(set, copy, caller);
+	note_held(set);
+	return set;
 }
 
 static void look_behind(int how, const sigset_t *set, const void *caller)

@@ -25,6 +25,8 @@ uint64_t block_signals(void);
 void let_signals(uint64_t before);
 /* Unblock the signals of misses. */
 void let_misses(void);
+/* Return set, or a copy without the signals of misses if the caller must not block them. NULL is returned as it is. */
+const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *caller);
 /* rt_sigprocmask(2) of the program, with the arguments of syscall(2). */
 long mask_by_number(const long *arg);
 /* Return the mask. */

@@ -456,8 +456,12 @@ static int suspend(const sigset_t *mask)
 	return err;
 }
 
+/* The handlers that end the wait have this mask, too. */
 EXPORT int sigsuspend(const sigset_t *mask)
 {
+	sigset_t copy;
+
+	mask = without_misses(mask, &copy, CALLER);
 	return shim.rank && is_ours(CALLER) ? suspend(mask) : NEXT(sigsuspend)(mask);
 }
 
