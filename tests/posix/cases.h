@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cases.h - the frame of the programs of this folder. A program has a table of cases; it runs those that its arguments name, or all that
+ * leave the process as it was, and prints a line "NAME: RESULT" for each. tests/posix/run compares the lines.
+ *
+ * A case adds to its result by say(). A case with EACH runs in main(), then in three threads, one after the other, which are threads of
+ * all ranks; their results stand in the line as well where they differ from main()'s. A case with ALONE ends the process, or
+ * changes it for good, so it has a process of its own, and has to call said() itself if it does not return.
+ */
+#ifndef POSIX_CASES_H
+#define POSIX_CASES_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EACH 1
+#define ALONE 2
+
+struct posix_case {
+	const char *name;
+	void (*run)(void);
+	int how;
+};
+
+extern const struct posix_case posix_cases[];
+
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+static char result[1 << 14];
+static size_t result_bytes;
+static const char *running;
+
+static void say_text(const char *text)
+{
+	pthread_mutex_lock(&said_lock);
+	if (result_bytes + strlen(text) + 2 < sizeof(result)) {
+		result[result_bytes++] = ' ';
+		strcpy(result + result_bytes, text);
+		result_bytes += strlen(text);
+	}
+	pthread_mutex_unlock(&said_lock);
+}
+
+/* Add a word to the result of the case. */
+__attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...)
+{
+	char text[1024];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	say_text(text);
+}
+
+/* The name of an error number. */
+static inline const char *error_name(int err)
+{
+	const char *name = strerrorname_np(err);
+
+	return name ? name : "?";
+}
+
+/* Add the result of a function that returns an error number, or of one that returns -1 and sets errno. */
+static inline void say_error(int err)
+{
+	say_text(err ? error_name(err) : "ok");
+}
+
+static inline void say_call(long got)
+{
+	if (got == -1)
+		say_text(error_name(errno));
+	else
+		say("%ld", got);
+}
+
+/* Print the line of the case. */
+static inline void said(void)
+{
+	char line[sizeof(result) + 256];
+	const size_t n = (size_t)snprintf(line, sizeof(line), "%s:%s\n", running, result);
+
+	if (write(STDOUT_FILENO, line, n) != (ssize_t)n)
+		abort();
+}
+
+static inline void wait_ms(long ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+static inline struct timespec after_ms(clockid_t clock, long ms)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += ms * 1000000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+/* A thread that has to be there. */
+static inline pthread_t start(void *(*body)(void *), void *arg)
+{
+	pthread_t thread;
+	const int err = pthread_create(&thread, NULL, body, arg);
+
+	if (err) {
+		fprintf(stderr, "%s: pthread_create: %s\n", running, strerror(err));
+		_exit(99);
+	}
+	return thread;
+}
+
+static inline void *ended(pthread_t thread)
+{
+	void *got = NULL;
+
+	if (pthread_join(thread, &got))
+		say("join failed");
+	return got;
+}
+
+/* Run body in a thread of another rank than the thread before it, and return what it returns. */
+static inline void *apart(void *(*body)(void *), void *arg)
+{
+	return ended(start(body, arg));
+}
+
+static void *run_each(void *arg)
+{
+	((const struct posix_case *)arg)->run();
+	return NULL;
+}
+
+static void run_case(const struct posix_case *c)
+{
+	char first[sizeof(result)];
+	size_t begin;
+	int i;
+
+	running = c->name;
+	result_bytes = 0;
+	result[0] = 0;
+	c->run();
+	if (c->how & EACH) {
+		strcpy(first, result);
+		for (i = 0; i < 3; i++) {
+			begin = result_bytes;
+			apart(run_each, (void *)(uintptr_t)c);
+			if (!strcmp(result + begin, first))
+				result[result_bytes = begin] = 0;
+			else
+				say("|");
+		}
+	}
+	said();
+}
+
+int main(int argc, char **argv)
+{
+	const struct posix_case *c;
+	int i;
+
+	for (c = posix_cases; c->name; c++) {
+		if (argc > 1 && !strcmp(argv[1], "--list")) {
+			printf("%s%s\n", c->name, c->how & ALONE ? " alone" : "");
+			continue;
+		}
+		for (i = 1; i < argc && strcmp(argv[i], c->name);)
+			i++;
+		if (argc > 1 ? i < argc : !(c->how & ALONE))
+			run_case(c);
+	}
+	return 0;
+}
+
+#endif

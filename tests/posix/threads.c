@@ -1,0 +1,1034 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* threads.c - threads of POSIX and of C11: their start, end, names, attributes, keys, cancellation. */
+#define _GNU_SOURCE
+#include "cases.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <threads.h>
+
+static void say_text_of(void *text)
+{
+	say_text(text);
+}
+
+static void *give_back(void *arg)
+{
+	return arg;
+}
+
+static void *sleep_on(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void cancel_and_join(pthread_t thread)
+{
+	pthread_cancel(thread);
+	say("%d", ended(thread) == PTHREAD_CANCELED);
+}
+
+/* ---- create, join, detach, exit ------------------------------------------------------------------- */
+
+static void create_join(void)
+{
+	pthread_t thread;
+	void *got = NULL;
+
+	say_error(pthread_create(&thread, NULL, give_back, result));
+	say_error(pthread_join(thread, &got));
+	say("%d", got == result);
+}
+
+static void join_self(void)
+{
+	say_error(pthread_join(pthread_self(), NULL));
+}
+
+static void join_detached(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	say_error(pthread_create(&thread, &attr, sleep_on, NULL));
+	say_error(pthread_join(thread, NULL));
+	say_error(pthread_detach(thread));
+	pthread_attr_destroy(&attr);
+}
+
+static void detach(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+
+	say_error(pthread_detach(thread));
+	say_error(pthread_detach(thread));
+	say_error(pthread_join(thread, NULL));
+}
+
+static void join_timed(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+	struct timespec soon = after_ms(CLOCK_REALTIME, 20), late;
+	void *got = NULL;
+
+	say_error(pthread_tryjoin_np(thread, &got));
+	say_error(pthread_timedjoin_np(thread, &got, &soon));
+	soon = after_ms(CLOCK_MONOTONIC, 20);
+	say_error(pthread_clockjoin_np(thread, &got, CLOCK_MONOTONIC, &soon));
+	pthread_cancel(thread);
+	late = after_ms(CLOCK_REALTIME, 20000);
+	say_error(pthread_timedjoin_np(thread, &got, &late));
+	say("%d", got == PTHREAD_CANCELED);
+}
+
+static void *exit_deep(void *arg)
+{
+	pthread_cleanup_push(say_text_of, "cleaned");
+	pthread_exit(arg);
+	pthread_cleanup_pop(0);
+}
+
+static void thread_exit(void)
+{
+	say("%d", apart(exit_deep, result) == result);
+}
+
+static void *clean_in_order(void *arg)
+{
+	pthread_cleanup_push(say_text_of, "outer");
+	pthread_cleanup_push(say_text_of, "middle");
+	pthread_cleanup_push(say_text_of, "inner");
+	pthread_cleanup_pop(1);
+	pthread_cleanup_pop(0);
+	pthread_cleanup_pop(1);
+	return arg;
+}
+
+static void cleanup(void)
+{
+	clean_in_order(NULL);
+	apart(clean_in_order, NULL);
+}
+
+static void *say_later(void *arg)
+{
+	wait_ms(50);
+	say("last thread");
+	said();
+	return arg;
+}
+
+static void exit_of_main(void)
+{
+	start(say_later, NULL);
+	pthread_exit(NULL);
+}
+
+static pthread_t of_main;
+
+static void *join_main(void *arg)
+{
+	say_error(pthread_join(of_main, NULL));
+	said();
+	return arg;
+}
+
+static void join_of_main(void)
+{
+	of_main = pthread_self();
+	start(join_main, NULL);
+	pthread_exit(NULL);
+}
+
+static void *self_equal(void *arg)
+{
+	const pthread_t self = pthread_self();
+
+	*(int *)arg = !!pthread_equal(self, pthread_self());
+	return (void *)self;
+}
+
+static void self(void)
+{
+	int same = 0;
+	pthread_t thread = start(self_equal, &same), told = (pthread_t)ended(thread);
+
+	say("%d %d %d", same, pthread_equal(thread, told) != 0, pthread_equal(told, pthread_self()) != 0);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------------ */
+
+static void attributes(void)
+{
+	struct sched_param param = { 0 };
+	pthread_attr_t attr;
+	size_t size;
+	int n;
+
+	say_error(pthread_attr_init(&attr));
+	pthread_attr_getdetachstate(&attr, &n);
+	say("%d", n == PTHREAD_CREATE_JOINABLE);
+	say_error(pthread_attr_setdetachstate(&attr, 99));
+	pthread_attr_getguardsize(&attr, &size);
+	say("%zu", size);
+	say_error(pthread_attr_setguardsize(&attr, 12288));
+	pthread_attr_getguardsize(&attr, &size);
+	say("%zu", size);
+	say_error(pthread_attr_setstacksize(&attr, 1));
+	say_error(pthread_attr_setstacksize(&attr, 1 << 20));
+	pthread_attr_getstacksize(&attr, &size);
+	say("%zu", size);
+	say_error(pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED));
+	pthread_attr_getinheritsched(&attr, &n);
+	say("%d", n == PTHREAD_EXPLICIT_SCHED);
+	say_error(pthread_attr_setschedpolicy(&attr, 77));
+	say_error(pthread_attr_setschedpolicy(&attr, SCHED_OTHER));
+	pthread_attr_getschedpolicy(&attr, &n);
+	say("%d", n == SCHED_OTHER);
+	say_error(pthread_attr_setschedparam(&attr, &param));
+	say_error(pthread_attr_getschedparam(&attr, &param));
+	say_error(pthread_attr_setscope(&attr, PTHREAD_SCOPE_PROCESS));
+	say_error(pthread_attr_setscope(&attr, PTHREAD_SCOPE_SYSTEM));
+	pthread_attr_getscope(&attr, &n);
+	say("%d", n == PTHREAD_SCOPE_SYSTEM);
+	say_error(pthread_attr_destroy(&attr));
+}
+
+static void *say_stack(void *arg)
+{
+	pthread_attr_t attr;
+	void *base;
+	size_t size, guard;
+	int state;
+
+	say_error(pthread_getattr_np(pthread_self(), &attr));
+	pthread_attr_getstack(&attr, &base, &size);
+	pthread_attr_getguardsize(&attr, &guard);
+	pthread_attr_getdetachstate(&attr, &state);
+	say("%zu %zu %d %d", size, guard, state, (char *)&attr > (char *)base && (char *)&attr < (char *)base + size);
+	pthread_attr_destroy(&attr);
+	return arg;
+}
+
+static void stack_size(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 20);
+	err = pthread_create(&thread, &attr, say_stack, NULL);
+	ended(thread);
+	say_error(err);
+	pthread_attr_destroy(&attr);
+}
+
+static void stack_own(void)
+{
+	const size_t size = 1 << 18;
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *stack = NULL;
+	int err;
+
+	if (posix_memalign(&stack, 65536, size))
+		abort();
+	pthread_attr_init(&attr);
+	say_error(pthread_attr_setstack(&attr, stack, size));
+	err = pthread_create(&thread, &attr, say_stack, NULL);
+	ended(thread);
+	say_error(err);
+	pthread_attr_destroy(&attr);
+	free(stack);
+}
+
+static void stack_default(void)
+{
+	pthread_attr_t before, attr;
+	size_t size;
+
+	say_error(pthread_getattr_default_np(&before));
+	pthread_getattr_default_np(&attr);
+	pthread_attr_setstacksize(&attr, 9 << 20);
+	say_error(pthread_setattr_default_np(&attr));
+	apart(say_stack, NULL);
+	say_error(pthread_getattr_default_np(&attr));
+	pthread_attr_getstacksize(&attr, &size);
+	say("%zu", size);
+	say_error(pthread_setattr_default_np(&before));
+}
+
+static void attr_sigmask(void)
+{
+	pthread_attr_t attr;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_attr_init(&attr);
+	say_error(pthread_attr_setsigmask_np(&attr, &set));
+	pthread_attr_destroy(&attr);
+}
+
+static void attr_affinity(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	pthread_attr_init(&attr);
+	say_error(pthread_attr_setaffinity_np(&attr, sizeof(set), &set));
+	say_error(pthread_create(&thread, &attr, give_back, NULL));
+	ended(thread);
+	pthread_attr_destroy(&attr);
+}
+
+static void concurrency(void)
+{
+	say_error(pthread_setconcurrency(3));
+	say("%d", pthread_getconcurrency());
+	say_error(pthread_setconcurrency(-1));
+	say_error(pthread_setconcurrency(0));
+}
+
+/* ---- what others do to a thread -------------------------------------------------------------------- */
+
+static void names(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+	char name[16];
+
+	say_error(pthread_setname_np(thread, "worker"));
+	say_error(pthread_getname_np(thread, name, sizeof(name)));
+	say("%s", name);
+	say_error(pthread_setname_np(thread, "a name that is too long"));
+	say_error(pthread_getname_np(thread, name, 2));
+	cancel_and_join(thread);
+}
+
+static void name_of_self(void)
+{
+	char name[16] = "", before[16];
+
+	pthread_getname_np(pthread_self(), before, sizeof(before));
+	say_error(pthread_setname_np(pthread_self(), "itself"));
+	say_error(pthread_getname_np(pthread_self(), name, sizeof(name)));
+	say("%s", name);
+	pthread_setname_np(pthread_self(), before);
+}
+
+static void scheduling(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+	struct sched_param param;
+	int policy = -1;
+
+	say_error(pthread_getschedparam(thread, &policy, &param));
+	say("%d %d", policy == SCHED_OTHER, param.sched_priority);
+	say_error(pthread_setschedparam(thread, SCHED_OTHER, &param));
+	say_error(pthread_setschedparam(thread, 77, &param));
+	say_error(pthread_setschedprio(thread, 0));
+	say_error(pthread_setschedprio(thread, 99));
+	cancel_and_join(thread);
+}
+
+static void affinity(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+	cpu_set_t all, one;
+
+	say_error(pthread_getaffinity_np(thread, sizeof(all), &all));
+	CPU_ZERO(&one);
+	say_error(pthread_setaffinity_np(thread, sizeof(one), &one));
+	CPU_SET(sched_getcpu(), &one);
+	say_error(pthread_setaffinity_np(thread, sizeof(one), &one));
+	say_error(pthread_getaffinity_np(thread, sizeof(one), &one));
+	say("%d", CPU_COUNT(&one));
+	say_error(pthread_setaffinity_np(thread, sizeof(all), &all));
+	cancel_and_join(thread);
+}
+
+static void *clock_of(void *arg)
+{
+	struct timespec t;
+	clockid_t clock;
+	const int err = pthread_getcpuclockid(*(pthread_t *)arg, &clock);
+
+	say_error(err);
+	say_call(err ? 0 : clock_gettime(clock, &t));
+	return NULL;
+}
+
+static void cpu_clock_of_self(void)
+{
+	pthread_t thread = pthread_self();
+
+	clock_of(&thread);
+}
+
+static void cpu_clock(void)
+{
+	pthread_t threads[3];
+	int i;
+
+	for (i = 0; i < 3; i++)
+		threads[i] = start(sleep_on, NULL);
+	for (i = 0; i < 3; i++)
+		clock_of(&threads[i]);
+	for (i = 0; i < 3; i++)
+		cancel_and_join(threads[i]);
+}
+
+static void kill_thread(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+
+	say_error(pthread_kill(thread, 0));
+	say_error(pthread_kill(thread, 12345));
+	cancel_and_join(thread);
+}
+
+static sem_t may_go;
+
+static void *wait_and_end(void *arg)
+{
+	sem_wait(&may_go);
+	return arg;
+}
+
+/* A thread that has ended, and was not joined. */
+static void kill_ended(void)
+{
+	pthread_t thread;
+
+	sem_init(&may_go, 0, 0);
+	thread = start(wait_and_end, NULL);
+	sem_post(&may_go);
+	wait_ms(100);
+	say_error(pthread_kill(thread, SIGUSR1));
+	say_error(pthread_cancel(thread));
+	say("%d", ended(thread) == NULL);
+}
+
+/* ---- once, keys ------------------------------------------------------------------------------------ */
+
+static pthread_once_t once_control = PTHREAD_ONCE_INIT, once_again = PTHREAD_ONCE_INIT;
+static int once_runs, again_runs;
+
+static void count_once(void)
+{
+	wait_ms(10);
+	once_runs++;
+}
+
+static void *call_once_of(void *arg)
+{
+	say_error(pthread_once(&once_control, count_once));
+	say("%d", once_runs);
+	return arg;
+}
+
+static void once(void)
+{
+	pthread_t threads[3];
+	int i;
+
+	for (i = 0; i < 3; i++)
+		threads[i] = start(call_once_of, NULL);
+	for (i = 0; i < 3; i++)
+		ended(threads[i]);
+}
+
+static void cancelled_once(void)
+{
+	if (!again_runs++) {
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+	}
+}
+
+static void *call_again(void *arg)
+{
+	say_error(pthread_once(&once_again, cancelled_once));
+	say("%d", again_runs);
+	return arg;
+}
+
+static void once_cancelled(void)
+{
+	say("%d", apart(call_again, NULL) == PTHREAD_CANCELED);
+	apart(call_again, NULL);
+	apart(call_again, NULL);
+}
+
+static pthread_key_t key;
+static int destroyed;
+
+static void destroy_value(void *value)
+{
+	destroyed++;
+	if (value == &destroyed)
+		pthread_setspecific(key, value);
+}
+
+static void *use_key(void *arg)
+{
+	say("%d", pthread_getspecific(key) == NULL);
+	say_error(pthread_setspecific(key, arg));
+	say("%d", pthread_getspecific(key) == arg);
+	return NULL;
+}
+
+static void keys(void)
+{
+	say_error(pthread_key_create(&key, destroy_value));
+	pthread_setspecific(key, &key);
+	apart(use_key, &running);
+	apart(use_key, &running);
+	say("%d", destroyed);
+	destroyed = 0;
+	apart(use_key, &destroyed); /* it comes back in each round */
+	say("%d %d", destroyed, pthread_getspecific(key) == &key);
+	say_error(pthread_key_delete(key));
+	say_error(pthread_key_delete(key));
+	say_error(pthread_setspecific(key, NULL));
+}
+
+static void keys_all(void)
+{
+	static pthread_key_t all[PTHREAD_KEYS_MAX + 1];
+	int i, n = 0;
+
+	while (n <= PTHREAD_KEYS_MAX && !pthread_key_create(&all[n], NULL))
+		n++;
+	say("%d", n);
+	for (i = 0; i < n; i++)
+		pthread_key_delete(all[i]);
+}
+
+/* ---- cancellation ---------------------------------------------------------------------------------- */
+
+static pthread_barrier_t met;
+static int pipe_ends[2], pair[2];
+
+static void *cancel_off(void *arg)
+{
+	int before, type;
+
+	say_error(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before));
+	say("%d", before == PTHREAD_CANCEL_ENABLE);
+	say_error(pthread_setcancelstate(99, NULL));
+	say_error(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type));
+	say("%d", type == PTHREAD_CANCEL_DEFERRED);
+	say_error(pthread_setcanceltype(99, NULL));
+	pthread_barrier_wait(&met);
+	pthread_barrier_wait(&met);
+	pthread_testcancel();
+	say("not yet");
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	pthread_testcancel();
+	say("never");
+	return arg;
+}
+
+static void cancel_state(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&met, NULL, 2);
+	thread = start(cancel_off, NULL);
+	pthread_barrier_wait(&met);
+	say_error(pthread_cancel(thread));
+	pthread_barrier_wait(&met);
+	say("%d", ended(thread) == PTHREAD_CANCELED);
+	pthread_barrier_destroy(&met);
+}
+
+static volatile int spins;
+
+static void *spin_async(void *arg)
+{
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	for (;;)
+		spins = spins + 1;
+	return arg;
+}
+
+static void cancel_async(void)
+{
+	pthread_t threads[3];
+	int i;
+
+	for (i = 0; i < 3; i++)
+		threads[i] = start(spin_async, NULL);
+	for (i = 0; i < 3; i++)
+		cancel_and_join(threads[i]);
+}
+
+static void *cancel_itself(void *arg)
+{
+	pthread_cleanup_push(say_text_of, "cleaned");
+	say_error(pthread_cancel(pthread_self()));
+	pthread_testcancel();
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+static void cancel_self(void)
+{
+	say("%d", apart(cancel_itself, NULL) == PTHREAD_CANCELED);
+}
+
+static pthread_mutex_t cancel_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static sem_t empty;
+
+static void unlock(void *lock)
+{
+	pthread_mutex_unlock(lock);
+}
+
+static void in_cond_wait(void)
+{
+	pthread_mutex_lock(&cancel_lock);
+	pthread_cleanup_push(unlock, &cancel_lock);
+	pthread_cond_wait(&never, &cancel_lock);
+	pthread_cleanup_pop(1);
+}
+
+static void in_cond_timedwait(void)
+{
+	const struct timespec late = after_ms(CLOCK_REALTIME, 30000);
+
+	pthread_mutex_lock(&cancel_lock);
+	pthread_cleanup_push(unlock, &cancel_lock);
+	pthread_cond_timedwait(&never, &cancel_lock, &late);
+	pthread_cleanup_pop(1);
+}
+
+static void in_sem_wait(void)
+{
+	sem_wait(&empty);
+}
+
+static void in_sem_timedwait(void)
+{
+	const struct timespec late = after_ms(CLOCK_REALTIME, 30000);
+
+	sem_timedwait(&empty, &late);
+}
+
+static void in_join(void)
+{
+	pthread_t thread = start(sleep_on, NULL);
+
+	pthread_join(thread, NULL);
+}
+
+static void in_read(void)
+{
+	char c;
+
+	if (read(pipe_ends[0], &c, 1))
+		say("read");
+}
+
+static void in_recv(void)
+{
+	char c;
+
+	if (recv(pair[0], &c, 1, 0))
+		say("received");
+}
+
+static void in_poll(void)
+{
+	struct pollfd p = { .fd = pipe_ends[0], .events = POLLIN };
+
+	poll(&p, 1, -1);
+}
+
+static void in_select(void)
+{
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(pipe_ends[0], &set);
+	select(pipe_ends[0] + 1, &set, NULL, NULL, NULL);
+}
+
+static void in_nanosleep(void)
+{
+	wait_ms(30000);
+}
+
+static void in_sleep(void)
+{
+	sleep(30);
+}
+
+static void in_pause(void)
+{
+	pause();
+}
+
+static void in_sigwait(void)
+{
+	sigset_t set;
+	int got;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigwait(&set, &got);
+}
+
+static void in_sigsuspend(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigsuspend(&set);
+}
+
+static void in_sigtimedwait(void)
+{
+	const struct timespec late = { .tv_sec = 30 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigtimedwait(&set, NULL, &late);
+}
+
+static void in_system(void)
+{
+	if (system("exec sleep 5"))
+		say("ended");
+}
+
+static const struct {
+	const char *name;
+	void (*wait)(void);
+} points[] = { { "cond_wait", in_cond_wait },
+	       { "cond_timedwait", in_cond_timedwait },
+	       { "sem_wait", in_sem_wait },
+	       { "sem_timedwait", in_sem_timedwait },
+	       { "join", in_join },
+	       { "read", in_read },
+	       { "recv", in_recv },
+	       { "poll", in_poll },
+	       { "select", in_select },
+	       { "nanosleep", in_nanosleep },
+	       { "sleep", in_sleep },
+	       { "pause", in_pause },
+	       { "sigwait", in_sigwait },
+	       { "sigsuspend", in_sigsuspend },
+	       { "sigtimedwait", in_sigtimedwait } };
+
+static void *wait_at_point(void *arg)
+{
+	((void (*)(void))arg)();
+	say("returned");
+	return NULL;
+}
+
+static void cancel_at(void (*wait)(void))
+{
+	pthread_t threads[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		threads[i] = start(wait_at_point, (void *)wait);
+	wait_ms(20);
+	for (i = 0; i < 2; i++)
+		cancel_and_join(threads[i]);
+}
+
+static void cancel_points(void)
+{
+	size_t i;
+
+	if (pipe(pipe_ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		abort();
+	sem_init(&empty, 0, 0);
+	for (i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		say("%s", points[i].name);
+		cancel_at(points[i].wait);
+	}
+	for (i = 0; i < 2; i++) {
+		close(pipe_ends[i]);
+		close(pair[i]);
+	}
+}
+
+static void cancel_system(void)
+{
+	cancel_at(in_system);
+	say_call(system("exit 3"));
+}
+
+/* ---- threads of C11 -------------------------------------------------------------------------------- */
+
+static int add_one(void *arg)
+{
+	return *(int *)arg + 1;
+}
+
+static int exit_with(void *arg)
+{
+	thrd_exit(*(int *)arg + 2);
+}
+
+static int end_detached(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static void c11_threads(void)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	int seven = 7, got = 0;
+	thrd_t thread;
+
+	say("%d", thrd_create(&thread, add_one, &seven));
+	say("%d", thrd_join(thread, &got));
+	say("%d", got);
+	thrd_create(&thread, exit_with, &seven);
+	thrd_join(thread, &got);
+	say("%d", got);
+	thrd_create(&thread, end_detached, NULL);
+	say("%d %d", thrd_detach(thread), thrd_equal(thrd_current(), thrd_current()) != 0);
+	say("%d", thrd_sleep(&nap, NULL));
+	thrd_yield();
+}
+
+static mtx_t c11_lock;
+static cnd_t c11_changed;
+static int c11_turn;
+
+static int c11_other(void *arg)
+{
+	struct timespec soon = after_ms(CLOCK_REALTIME, 10);
+
+	say("%d %d", mtx_trylock(&c11_lock) == thrd_busy, mtx_timedlock(&c11_lock, &soon) == thrd_timedout);
+	mtx_lock(arg);
+	c11_turn = 1;
+	cnd_signal(&c11_changed);
+	mtx_unlock(arg);
+	return 0;
+}
+
+static void c11_locks(void)
+{
+	struct timespec soon = after_ms(CLOCK_REALTIME, 10);
+	thrd_t thread;
+
+	say("%d %d", mtx_init(&c11_lock, mtx_timed), cnd_init(&c11_changed));
+	mtx_lock(&c11_lock);
+	say("%d", cnd_timedwait(&c11_changed, &c11_lock, &soon) == thrd_timedout);
+	thrd_create(&thread, c11_other, &c11_lock);
+	wait_ms(50);
+	while (!c11_turn)
+		cnd_wait(&c11_changed, &c11_lock);
+	say("%d", mtx_unlock(&c11_lock));
+	thrd_join(thread, NULL);
+	cnd_broadcast(&c11_changed);
+	cnd_destroy(&c11_changed);
+	mtx_destroy(&c11_lock);
+	c11_turn = 0;
+	say("%d", mtx_init(&c11_lock, mtx_plain | mtx_recursive));
+	say("%d %d", mtx_lock(&c11_lock), mtx_trylock(&c11_lock));
+	mtx_unlock(&c11_lock);
+	mtx_unlock(&c11_lock);
+	mtx_destroy(&c11_lock);
+}
+
+static tss_t c11_key;
+static once_flag c11_flag = ONCE_FLAG_INIT;
+static int c11_runs;
+
+static void c11_count(void)
+{
+	c11_runs++;
+}
+
+static void c11_destroy(void *value)
+{
+	say("%s", (char *)value);
+}
+
+static int c11_set(void *arg)
+{
+	call_once(&c11_flag, c11_count);
+	say("%d", tss_get(c11_key) == NULL);
+	say("%d", tss_set(c11_key, arg));
+	return tss_get(c11_key) == arg;
+}
+
+static void c11_storage(void)
+{
+	thrd_t thread;
+	int i, got = 0;
+
+	say("%d", tss_create(&c11_key, c11_destroy));
+	for (i = 0; i < 3; i++) {
+		thrd_create(&thread, c11_set, "freed");
+		thrd_join(thread, &got);
+		say("%d %d", got, c11_runs);
+	}
+	tss_delete(c11_key);
+}
+
+/* ---- errno, thread-local variables ----------------------------------------------------------------- */
+
+static __thread int local = 7;
+
+static void *change_local(void *arg)
+{
+	errno = EDOM;
+	say("%d", local++);
+	return (void *)(intptr_t)(local + (arg != NULL));
+}
+
+static void thread_locals(void)
+{
+	errno = ERANGE;
+	local = 1;
+	say("%d", (int)(intptr_t)apart(change_local, NULL));
+	apart(change_local, NULL);
+	say("%d", local);
+	errno = ERANGE;
+	apart(change_local, NULL);
+	say("%s", error_name(errno));
+	local = 7;
+}
+
+/* Of functions that return their error. */
+static void errno_kept(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_t thread, other;
+	sem_t *sem = malloc(sizeof(*sem));
+	const struct timespec past = { .tv_sec = 1 };
+
+#define KEEPS(call)                                             \
+	do {                                                    \
+		errno = ERANGE;                                 \
+		call;                                           \
+		if (errno != ERANGE)                            \
+			say("%s %s", #call, error_name(errno)); \
+	} while (0)
+	KEEPS(pthread_create(&thread, NULL, give_back, NULL));
+	KEEPS(pthread_join(thread, NULL));
+	other = start(sleep_on, NULL);
+	KEEPS(pthread_tryjoin_np(other, NULL));
+	KEEPS(pthread_kill(other, 0));
+	KEEPS(pthread_cancel(other));
+	KEEPS(pthread_detach(other));
+	KEEPS(pthread_mutex_lock(&lock));
+	KEEPS(pthread_mutex_trylock(&lock));
+	KEEPS(pthread_mutex_timedlock(&lock, &past));
+	KEEPS(pthread_cond_timedwait(&never, &lock, &past));
+	KEEPS(pthread_cond_signal(&never));
+	KEEPS(pthread_cond_broadcast(&never));
+	KEEPS(pthread_mutex_unlock(&lock));
+	KEEPS(pthread_rwlock_rdlock(&rw));
+	KEEPS(pthread_rwlock_trywrlock(&rw));
+	KEEPS(pthread_rwlock_timedwrlock(&rw, &past));
+	KEEPS(pthread_rwlock_unlock(&rw));
+	KEEPS(sem_init(sem, 0, 1));
+	KEEPS(sem_wait(sem));
+	KEEPS(sem_post(sem));
+	KEEPS(sem_destroy(sem));
+	KEEPS(pthread_key_create(&key, NULL));
+	KEEPS(pthread_setspecific(key, &key));
+	KEEPS(pthread_key_delete(key));
+	KEEPS(pthread_once(&once_control, count_once));
+	KEEPS(pthread_sigmask(SIG_BLOCK, NULL, NULL));
+	KEEPS(free(sem));
+}
+
+static void many(void)
+{
+	enum { n = 100 };
+	pthread_t threads[n];
+	uintptr_t i, sum = 0;
+
+	for (i = 0; i < n; i++)
+		threads[i] = start(give_back, (void *)i);
+	for (i = 0; i < n; i++)
+		sum += (uintptr_t)ended(threads[i]);
+	say("%zu", (size_t)sum);
+}
+
+static void yields(void)
+{
+	say_call(sched_yield());
+}
+
+static void before_fork(void)
+{
+}
+
+static void atfork(void)
+{
+	say_error(pthread_atfork(before_fork, NULL, NULL));
+}
+
+const struct posix_case posix_cases[] = {
+	{ "create_join", create_join, EACH },
+	{ "join_self", join_self, EACH },
+	{ "join_detached", join_detached, EACH },
+	{ "detach", detach, EACH },
+	{ "join_timed", join_timed, EACH },
+	{ "thread_exit", thread_exit, EACH },
+	{ "cleanup", cleanup, EACH },
+	{ "exit_of_main", exit_of_main, ALONE },
+	{ "join_of_main", join_of_main, ALONE },
+	{ "self", self, EACH },
+	{ "attributes", attributes, EACH },
+	{ "stack_size", stack_size, EACH },
+	{ "stack_own", stack_own, EACH },
+	{ "stack_default", stack_default, EACH },
+	{ "attr_sigmask", attr_sigmask, EACH },
+	{ "attr_affinity", attr_affinity, EACH },
+	{ "concurrency", concurrency, 0 },
+	{ "names", names, EACH },
+	{ "name_of_self", name_of_self, EACH },
+	{ "scheduling", scheduling, EACH },
+	{ "affinity", affinity, EACH },
+	{ "cpu_clock_of_self", cpu_clock_of_self, EACH },
+	{ "cpu_clock", cpu_clock, 0 },
+	{ "kill_thread", kill_thread, EACH },
+	{ "kill_ended", kill_ended, EACH },
+	{ "once", once, 0 },
+	{ "once_cancelled", once_cancelled, 0 },
+	{ "keys", keys, 0 },
+	{ "keys_all", keys_all, EACH },
+	{ "cancel_state", cancel_state, EACH },
+	{ "cancel_async", cancel_async, 0 },
+	{ "cancel_self", cancel_self, EACH },
+	{ "cancel_points", cancel_points, 0 },
+	{ "cancel_system", cancel_system, 0 },
+	{ "c11_threads", c11_threads, EACH },
+	{ "c11_locks", c11_locks, EACH },
+	{ "c11_storage", c11_storage, 0 },
+	{ "thread_locals", thread_locals, 0 },
+	{ "errno_kept", errno_kept, EACH },
+	{ "many", many, EACH },
+	{ "yield", yields, EACH },
+	{ "atfork", atfork, EACH },
+	{ NULL, NULL, 0 },
+};
