@@ -467,8 +467,9 @@ UDEVDIR   ?= /usr/lib/udev/rules.d
 SYSUSERS  ?= /usr/lib/sysusers.d
 install-kmod: ## the kernel helper: its source for DKMS, a udev rule, a group
 	$(call say,INSTALL,$(DESTDIR)$(KMOD_SRC))
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(KMOD_SRC)/,kmod libdsm/core libdsm/cqgroup libdsm/share libdsm/include) $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(SYSUSERS)
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(KMOD_SRC)/,kmod/base kmod/net kmod/node libdsm/core libdsm/cqgroup libdsm/share libdsm/include) $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(SYSUSERS)
 	$(Q)$(INSTALL) -m 644 $(wildcard kmod/*.[ch]) kmod/Kbuild $(DESTDIR)$(KMOD_SRC)/kmod
+	$(Q)for layer in base net node; do $(INSTALL) -m 644 kmod/$$layer/*.[ch] $(DESTDIR)$(KMOD_SRC)/kmod/$$layer || exit 1; done
 	$(Q)$(INSTALL) -m 644 $(wildcard libdsm/core/*.[ch]) $(DESTDIR)$(KMOD_SRC)/libdsm/core
 	$(Q)$(INSTALL) -m 644 libdsm/cqgroup/divide.h $(DESTDIR)$(KMOD_SRC)/libdsm/cqgroup
 	$(Q)$(INSTALL) -m 644 libdsm/share/schedule.c libdsm/share/schedule.h $(DESTDIR)$(KMOD_SRC)/libdsm/share

@@ -2,7 +2,7 @@
 /* clang-format off */
 /*
  * dsm_uapi_rules.h - the valid values of each field of each argument of /dev/dsm, in one table. The checks of the
- * module (kmod/check.c), the generator of tests/kmod/fuzz.c and the table of dsm(4) are generated from it. No other
+ * module (kmod/base/check.c), the generator of tests/kmod/fuzz.c and the table of dsm(4) are generated from it. No other
  * file states a range.
  *
  * One or more variants describe an argument. A call whose fields depend on the operation has one variant per meaning.

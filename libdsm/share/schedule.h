@@ -12,7 +12,7 @@
  * order what enters the FIFO of the device. A backlog that waits for the window of the strict lane also blocks the weighted
  * lane, because the link is busy with strict bytes.
  *
- * dsm.ko also uses this file (kmod/egress.c). It has one queue pair per class of messages, each of which may be full while others
+ * dsm.ko also uses this file (kmod/net/egress.c). It has one queue pair per class of messages, each of which may be full while others
  * are not (rs_sched_hold()), and learns of completions in batches (rs_sched_placed()).
  */
 #ifndef SHARE_SCHED_H

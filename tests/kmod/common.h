@@ -46,7 +46,7 @@ struct job *job_new(void);
 void job_set(struct job *j, unsigned int ranks, bool rdma);
 void new_key(struct dsm_ioc_key *key);
 /*
- * What only who has the key can say of a connection (kmod/lane.c, lane_secret()): 'P', the number of the first packet that `from` sends,
+ * What only who has the key can say of a connection (kmod/net/lane.c, lane_secret()): 'P', the number of the first packet that `from` sends,
  * 24 bits of it; 'H', the value of its first message.
  */
 uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class, const unsigned int rank[2],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_crowd.h - a job of many ranks, of which all but a few exist only as messages (kmod/inject.h): their answers
+ * common_crowd.h - a job of many ranks, of which all but a few exist only as messages (kmod/node/inject.h): their answers
  * to the messages of the others. They are homes of blocks, owners, holders of locks, and members of barriers; nearly
  * always, each does what a correct rank would do. Messages among themselves are omitted: they count as delivered.
  */

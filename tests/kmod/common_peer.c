@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The layout that kmod/conn.c writes. */
+/* The layout that kmod/net/conn.c writes. */
 struct address {
 	struct dsm_address head;
 	struct dsm_address_qp qps[][CLASS_MAX];
@@ -219,7 +219,7 @@ void peer_address(const struct peer *p, unsigned int n, struct job *j)
 			a->qps[p->liar.target][c].qpn = p->qp[c]->qp_num;
 }
 
-/* The limits as in kmod/rank.c. */
+/* The limits as in kmod/node/rank.c. */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 {
 	unsigned int c;
@@ -264,7 +264,7 @@ bool peer_may_send(const struct peer *p)
 	return p->posted <= 48;
 }
 
-/* As in kmod/lane.c: return one credit per buffer whose message was taken. */
+/* As in kmod/net/lane.c: return one credit per buffer whose message was taken. */
 void peer_return_credits(struct peer *p, unsigned int class)
 {
 	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,

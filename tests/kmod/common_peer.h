@@ -11,8 +11,8 @@
 #include "common_liar.h"
 #include "core/word.h"
 
-#define PEER_PACK 4u       /* as kmod/conn.h has it: messages of one send of the coherence class */
-#define PEER_CREDITS 64u   /* as kmod/conn.h has it */
+#define PEER_PACK 4u       /* as kmod/net/conn.h has it: messages of one send of the coherence class */
+#define PEER_CREDITS 64u   /* as kmod/net/conn.h has it */
 #define PEER_RECEIVES 256u /* of each queue pair */
 
 /* The number of the first packet: that which the key gives, or a wrong one. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * egress.c - the order in which dsm.ko sends to a peer (kmod/egress.c). A rank in user space, by verbs, requests
+ * egress.c - the order in which dsm.ko sends to a peer (kmod/net/egress.c). A rank in user space, by verbs, requests
  * blocks and objects from a context, and returns no credit, so that the answers wait. Checked: blocks are cut into
  * chunks, and arrive complete; the bytes in flight stay within the window; synchronisation overtakes blocks, and
  * blocks wait meanwhile; blocks share the connection by the priority of their region; if the peer is given up, or the

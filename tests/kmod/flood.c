@@ -3,7 +3,7 @@
  * flood.c - wire.c without a network: messages of ranks that break the protocol, thousands per second. In a job of 64
  * ranks, two are contexts of dsm.ko that share memory and objects (common_honest.h); their threads fault, lock,
  * create objects and meet at barriers. The other 62 are liars. They exist only as messages, which a thread of each
- * honest rank hands to the code behind its completions (kmod/inject.h). The same call returns the messages that the
+ * honest rank hands to the code behind its completions (kmod/node/inject.h). The same call returns the messages that the
  * module sends to liars. Most of these are answered as a rank would: by the homes of blocks, by owners, in locks, in
  * barriers. So requests make progress, and invented messages find objects in all their states.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and that no thread repeats.
+ * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/node/park.c), and that no thread repeats.
  *
  * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler
  * could be: the call is kept. A call from higher up gives it up, and no request is left in line for the condition. The same holds
@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PARKED_MAX 8u /* as kmod/park.c has it */
+#define PARKED_MAX 8u /* as kmod/node/park.c has it */
 
 static struct job *j;
 static _Atomic unsigned int *failed;

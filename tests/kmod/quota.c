@@ -138,7 +138,7 @@ static bool states(void)
 #define CHUNKS 128u      /* chunks of a table that the peer asks for, at most; each is a page or more */
 #define FOR_CHUNKS 32u   /* pages that the limit leaves for them */
 #define LINES_CHUNK 256u /* places per chunk, as in core/queue.h */
-#define BARS_CHUNK 16u   /* as in kmod/rank.h */
+#define BARS_CHUNK 16u   /* as in kmod/node/rank.h */
 
 static struct victim victim;
 

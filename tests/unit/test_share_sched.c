@@ -317,8 +317,8 @@ START_TEST(what_passes_without_a_turn_counts_in_the_window)
 END_TEST
 
 /*
- * As in kmod/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled if half a window of bytes has
- * been posted with it. The flows are those of kmod/egress.c: messages of two classes, and blocks of four priorities.
+ * As in kmod/net/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled if half a window of bytes has
+ * been posted with it. The flows are those of kmod/net/egress.c: messages of two classes, and blocks of four priorities.
  */
 START_TEST(completions_of_half_a_window_never_stall)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_store_buffer.c - kmod/pte.c: why a batch that closes pages needs a full barrier before it looks for page tables.
+ * test_store_buffer.c - kmod/base/pte.c: why a batch that closes pages needs a full barrier before it looks for page tables.
  *
- * The two sides of kmod/map.c, "store buffering", as a litmus test. Initially prot is 1, table and lock are 0:
+ * The two sides of kmod/node/map.c, "store buffering", as a litmus test. Initially prot is 1, table and lock are 0:
  *
  *   batch                             fault in another view
  *   prot = 0                          table = 1

@@ -97,7 +97,7 @@ static void unmark_twice_end(void)
 	require(marked[0] + marked[1] == 1, "%u confirmations of one mark", marked[0] + marked[1]);
 }
 
-/* A piece of the queue's memory appears; the host publishes it with release (kmod/host.c). */
+/* A piece of the queue's memory appears; the host publishes it with release (kmod/node/host.c). */
 static void piece(unsigned int me)
 {
 	const struct qpool q = { .nslots = ORDER_THREADS, .chunks = m.pieces };

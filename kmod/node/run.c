@@ -8,22 +8,22 @@
 #include <linux/vmalloc.h>
 
 #include "run.h"
-#include "account.h"
-#include "conn.h"
-#include "debug.h"
+#include "../base/account.h"
+#include "../net/conn.h"
+#include "../base/debug.h"
 #include "fault.h"
 #include "host.h"
 #include "inject.h"
-#include "lane.h"
+#include "../net/lane.h"
 #include "main.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "region.h"
 #include "step.h"
 #include "table.h"
-#include "test.h"
-#include "trace.h"
-#include "work.h"
+#include "../base/test.h"
+#include "../base/trace.h"
+#include "../base/work.h"
 
 TEST_PARAM(uint, test_runq, 0, "places in a processor's queue of messages for ranks of this kernel");
 

@@ -16,8 +16,8 @@
 #include "recv.h"
 #include "conn.h"
 #include "lane.h"
-#include "pool.h"
-#include "test.h"
+#include "../base/pool.h"
+#include "../base/test.h"
 
 TEST_PARAM(bool, test_no_srq, false, "receive as on a device without shared receive queues");
 

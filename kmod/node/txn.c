@@ -8,19 +8,19 @@
 #include <linux/slab.h>
 
 #include "txn.h"
-#include "account.h"
-#include "conn.h"
-#include "debug.h"
+#include "../base/account.h"
+#include "../net/conn.h"
+#include "../base/debug.h"
 #include "host.h"
 #include "inject.h"
-#include "key.h"
-#include "pool.h"
-#include "pte.h"
+#include "../net/key.h"
+#include "../base/pool.h"
+#include "../base/pte.h"
 #include "rank.h"
 #include "run.h"
 #include "table.h"
-#include "trace.h"
-#include "work.h"
+#include "../base/trace.h"
+#include "../base/work.h"
 
 struct txn {
 	struct batch b;

@@ -5,20 +5,20 @@
 #include <linux/uaccess.h>
 
 #include "rank.h"
-#include "account.h"
-#include "conn.h"
-#include "cq.h"
-#include "debug.h"
-#include "egress.h"
+#include "../base/account.h"
+#include "../net/conn.h"
+#include "../net/cq.h"
+#include "../base/debug.h"
+#include "../net/egress.h"
 #include "host.h"
 #include "inject.h"
 #include "park.h"
-#include "pool.h"
-#include "recv.h"
+#include "../base/pool.h"
+#include "../net/recv.h"
 #include "region.h"
 #include "run.h"
 #include "table.h"
-#include "vectors.h"
+#include "../net/vectors.h"
 
 DEFINE_MUTEX(ranks_lock);
 LIST_HEAD(ranks);

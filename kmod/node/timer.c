@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timer.c - timers for the hold time of blocks: when it ends, a block may be taken away. */
 #include "timer.h"
-#include "account.h"
-#include "compat.h"
-#include "debug.h"
+#include "../base/account.h"
+#include "../base/compat.h"
+#include "../base/debug.h"
 #include "host.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "run.h"
 #include "step.h"
-#include "work.h"
+#include "../base/work.h"
 
 struct replay_timer {
 	struct hrtimer timer;

@@ -12,8 +12,8 @@
 #include "core/ask.h"
 #include "rank.h"
 #include "table.h"
-#include "test.h"
-#include "trace.h"
+#include "../base/test.h"
+#include "../base/trace.h"
 
 TEST_PARAM(uint, test_block_slots, 0, "slots from here on are not for blocks; 2048 at least");
 

@@ -21,10 +21,10 @@
 #include <linux/slab.h>
 
 #include "lane.h"
-#include "compat.h"
+#include "../base/compat.h"
 #include "conn.h"
 #include "core/word.h"
-#include "debug.h"
+#include "../base/debug.h"
 #include "egress.h"
 #include "key.h"
 #include "recv.h"

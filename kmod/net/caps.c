@@ -7,8 +7,8 @@
 #include <linux/mm.h>
 
 #include "caps.h"
-#include "ctx.h"
-#include "test.h"
+#include "../base/ctx.h"
+#include "../base/test.h"
 
 static unsigned int service_level;
 module_param(service_level, uint, 0600);

@@ -4,8 +4,8 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "account.h"
-#include "check.h"
+#include "../base/account.h"
+#include "../base/check.h"
 #include "host.h"
 #include "region.h"
 

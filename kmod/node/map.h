@@ -3,7 +3,7 @@
 #ifndef KMOD_MAP_H
 #define KMOD_MAP_H
 
-#include "ctx.h"
+#include "../base/ctx.h"
 
 struct view *view_create(void);            /* for the caller's address space. -EINVAL: it has none; -ENOMEM, -EUSERS */
 void view_close(struct view *v);           /* the file is closed; the process is not accessed afterwards */

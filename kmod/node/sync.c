@@ -7,7 +7,7 @@
 #include "sync.h"
 #include "host.h"
 #include "park.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "run.h"
 #include "slot.h"

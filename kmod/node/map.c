@@ -45,14 +45,14 @@
 #include <linux/vmalloc.h>
 
 #include "map.h"
-#include "account.h"
+#include "../base/account.h"
 #include "call.h"
-#include "compat.h"
-#include "debug.h"
+#include "../base/compat.h"
+#include "../base/debug.h"
 #include "fault.h"
 #include "main.h"
 #include "park.h"
-#include "pte.h"
+#include "../base/pte.h"
 #include "rank.h"
 #include "region.h"
 

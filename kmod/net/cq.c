@@ -19,11 +19,11 @@
 #include <linux/slab.h>
 
 #include "cq.h"
-#include "compat.h"
-#include "debug.h"
-#include "pool.h"
+#include "../base/compat.h"
+#include "../base/debug.h"
+#include "../base/pool.h"
 #include "vectors.h"
-#include "work.h"
+#include "../base/work.h"
 
 #define BATCH 16
 #define BUDGET 128

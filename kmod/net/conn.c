@@ -11,17 +11,17 @@
 #include <rdma/ib_cache.h>
 
 #include "caps.h"
-#include "check.h"
+#include "../base/check.h"
 #include "conn.h"
 #include "cq.h"
-#include "debug.h"
+#include "../base/debug.h"
 #include "egress.h"
 #include "key.h"
 #include "lane.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "recv.h"
-#include "test.h"
-#include "work.h"
+#include "../base/test.h"
+#include "../base/work.h"
 
 static int late_us = -1;
 module_param(late_us, int, 0600);

@@ -29,17 +29,17 @@
 #include <linux/slab.h>
 
 #include "park.h"
-#include "account.h"
+#include "../base/account.h"
 #include "call.h"
 #include "host.h"
 #include "main.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "slot.h"
 #include "sync.h"
 #include "table.h"
-#include "test.h"
-#include "work.h"
+#include "../base/test.h"
+#include "../base/work.h"
 
 TEST_PARAM(uint, test_slow_await, 0, "milliseconds until a call that is given up checks for its answer");
 

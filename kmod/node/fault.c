@@ -12,19 +12,19 @@
 #include <linux/slab.h>
 
 #include "fault.h"
-#include "account.h"
-#include "compat.h"
-#include "conn.h"
+#include "../base/account.h"
+#include "../base/compat.h"
+#include "../net/conn.h"
 #include "host.h"
-#include "key.h"
-#include "pool.h"
+#include "../net/key.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "region.h"
 #include "run.h"
 #include "slot.h"
 #include "step.h"
 #include "table.h"
-#include "trace.h"
+#include "../base/trace.h"
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <linux/uaccess.h>
 
 #include "job.h"
-#include "conn.h"
+#include "../net/conn.h"
 #include "rank.h"
 
 /* Compares in constant time. crypto_memneq() is in a separate module on some kernels, and insmod does not load it. */

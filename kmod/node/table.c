@@ -13,8 +13,8 @@
 #include <linux/slab.h>
 
 #include "table.h"
-#include "account.h"
-#include "pool.h"
+#include "../base/account.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "region.h"
 #include "slot.h"

@@ -7,18 +7,18 @@
 #include <linux/slab.h>
 
 #include "host.h"
-#include "conn.h"
+#include "../net/conn.h"
 #include "core/word.h"
-#include "debug.h"
-#include "key.h"
-#include "pool.h"
+#include "../base/debug.h"
+#include "../net/key.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "region.h"
 #include "run.h"
 #include "slot.h"
 #include "step.h"
 #include "table.h"
-#include "test.h"
+#include "../base/test.h"
 #include "timer.h"
 #include "txn.h"
 

@@ -9,9 +9,9 @@
 #include <linux/uaccess.h>
 
 #include "inject.h"
-#include "debug.h"
+#include "../base/debug.h"
 #include "host.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 
 #define BATCH 16u /* as cq.c takes completions */

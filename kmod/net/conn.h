@@ -16,7 +16,7 @@
 
 #include "core/wire.h"
 #include "cq.h"
-#include "ctx.h"
+#include "../base/ctx.h"
 #include "recv.h"
 
 struct chunk_key;

@@ -11,22 +11,22 @@
 #include <linux/uaccess.h>
 
 #include "main.h"
-#include "account.h"
+#include "../base/account.h"
 #include "call.h"
-#include "check.h"
-#include "conn.h"
-#include "debug.h"
-#include "fit.h"
+#include "../base/check.h"
+#include "../net/conn.h"
+#include "../base/debug.h"
+#include "../base/fit.h"
 #include "host.h"
 #include "inject.h"
 #include "job.h"
 #include "map.h"
-#include "pte.h"
+#include "../base/pte.h"
 #include "rank.h"
 #include "region.h"
-#include "test.h"
-#include "vectors.h"
-#include "work.h"
+#include "../base/test.h"
+#include "../net/vectors.h"
+#include "../base/work.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
 MODULE_LICENSE("GPL");

@@ -11,12 +11,12 @@
 #include <linux/slab.h>
 
 #include "key.h"
-#include "account.h"
+#include "../base/account.h"
 #include "conn.h"
-#include "debug.h"
+#include "../base/debug.h"
 #include "egress.h"
 #include "lane.h"
-#include "pool.h"
+#include "../base/pool.h"
 
 struct chunk_key {
 	struct ib_mr *mr;

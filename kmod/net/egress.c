@@ -17,9 +17,9 @@
 #include <linux/seq_file.h>
 
 #include "egress.h"
-#include "account.h"
-#include "debug.h"
-#include "pool.h"
+#include "../base/account.h"
+#include "../base/debug.h"
+#include "../base/pool.h"
 
 static unsigned int window = 128 << 10;
 module_param_named(send_window, window, uint, 0600);

@@ -5,12 +5,12 @@
 #include <linux/uaccess.h>
 
 #include "call.h"
-#include "conn.h"
+#include "../net/conn.h"
 #include "fault.h"
 #include "host.h"
-#include "lane.h"
+#include "../net/lane.h"
 #include "park.h"
-#include "pool.h"
+#include "../base/pool.h"
 #include "rank.h"
 #include "region.h"
 #include "run.h"

@@ -23,7 +23,7 @@
 #include "core/dispatch.h"
 #include "core/lock.h"
 #include "core/sync.h"
-#include "ctx.h"
+#include "../base/ctx.h"
 #include "slot.h"
 
 #define HOLDS DSM_HOLDS_MAX
