@@ -21,7 +21,7 @@
 extern void *__libc_malloc(size_t size);
 
 struct call {
-	enum { KILL, QUEUE, ALARM, SET_ITIMER, GET_ITIMER, CREATE, SET, GET, DELETE, OVERRUN } what;
+	enum { KILL, QUEUE, ALARM, SET_ITIMER, GET_ITIMER, CREATE, SET, GET, DELETE, NOTIFY, OVERRUN } what;
 	int number, flags;
 	long result;
 	int err; /* errno */
@@ -34,7 +34,7 @@ struct call {
 		struct itimerspec spec;
 		struct sigevent event;
 	} in, out;
-	bool has_in; /* CREATE: an event is given */
+	bool has_in; /* CREATE, NOTIFY: an event is given */
 };
 
 static long make_call(struct call *c)
@@ -49,6 +49,7 @@ static long make_call(struct call *c)
 	case SET: return NEXT(timer_settime)(c->timer, c->flags, &c->in.spec, &c->out.spec);
 	case GET: return NEXT(timer_gettime)(c->timer, &c->out.spec);
 	case DELETE: return NEXT(timer_delete)(c->timer);
+	case NOTIFY: return NEXT(mq_notify)(c->number, c->has_in ? &c->in.event : NULL);
 	case OVERRUN: break;
 	}
 	return NEXT(timer_getoverrun)(c->timer);
@@ -104,6 +105,23 @@ EXPORT int kill(pid_t pid, int sig)
 	struct call c = { .what = KILL, .pid = pid, .number = sig };
 
 	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(kill)(pid, sig);
+}
+
+/* Does this signal, to this thread, end its process without a report? */
+static bool ends_unreported(int sig)
+{
+	struct sigaction action;
+
+	return (sig == SIGHUP || sig == SIGINT || sig == SIGTERM) && !(blocked_signals() & bit_of(sig)) &&
+		!sigaction(sig, NULL, &action) && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_DFL;
+}
+
+/* A launcher reports the first process that ends. The others report rank 0 as lost only after it has ended by the signal. */
+EXPORT int raise(int sig)
+{
+	struct call c = { .what = KILL, .pid = shim.leader, .number = sig };
+
+	return is_forwarded(CALLER) && ends_unreported(sig) ? (int)on_rank(0, &c) : NEXT(raise)(sig);
 }
 
 EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
@@ -191,21 +209,6 @@ static bool open_notice(struct sigevent *e)
 	return true;
 }
 
-EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
-{
-	struct sigevent e;
-
-	if (!event || !is_ours(CALLER))
-		return NEXT(mq_notify)(queue, event);
-	e = *event;
-	if (open_notice(&e))
-		return NEXT(mq_notify)(queue, &e);
-	errno = ENOMEM;
-	return -1;
-}
-
-/* ---- timers ------------------------------------------------------------------------------------------ */
-
 /* By rank 0's C library, which has the memory of a thread's attributes. */
 static int create_there(void *arg)
 {
@@ -213,11 +216,29 @@ static int create_there(void *arg)
 
 	if (c->has_in && !open_notice(&c->in.event)) {
 		c->result = -1;
-		c->err = EAGAIN;
+		c->err = c->what == CREATE ? EAGAIN : ENOMEM;
 		return 0;
 	}
 	return make_call_there(c);
 }
+
+/* Rank 0 has the queue. */
+EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
+{
+	struct call c = { .what = NOTIFY, .number = queue, .has_in = event };
+	int err;
+
+	if (!is_ours(CALLER) || !is_rank())
+		return NEXT(mq_notify)(queue, event);
+	if (event)
+		c.in.event = *event;
+	err = ranks_run(0, create_there, &c, sizeof(c));
+	if (err || c.result)
+		errno = err ? -err : c.err;
+	return err || c.result ? -1 : 0;
+}
+
+/* ---- timers ------------------------------------------------------------------------------------------ */
 
 /* A timer of another rank than 0, which signals a thread there, has the rank above the kernel's number; one of SIGEV_THREAD is a
  * pointer of rank 0's C library, with the highest bit set. */
