@@ -4,7 +4,7 @@
  * leave the process as it was, and prints a line "NAME: RESULT" for each. tests/posix/run compares the lines.
  *
  * A case adds to its result by say(). A case with EACH runs in main(), then in three threads, one after the other, which are threads of
- * all ranks; their results stand in the line as well where they differ from main()'s. A case with ALONE ends the process, or
+ * all ranks; their results stand in the line as well, behind "|", where they differ. A case with ALONE ends the process, or
  * changes it for good, so it has a process of its own, and has to call said() itself if it does not return.
  */
 #ifndef POSIX_CASES_H
@@ -145,27 +145,50 @@ static void *run_each(void *arg)
 	return NULL;
 }
 
-static void run_case(const struct posix_case *c)
+/* Does the text at texts + at stand before it, too? */
+static int is_known(const char *texts, size_t at)
 {
-	char first[sizeof(result)];
-	size_t begin;
+	const char *p;
+
+	for (p = texts; p < texts + at; p += strlen(p) + 1)
+		if (!strcmp(p, texts + at))
+			return 1;
+	return 0;
+}
+
+/* Each result that differs stands in the line once. */
+static void run_in_threads(const struct posix_case *c)
+{
+	static char texts[4 * sizeof(result)];
+	size_t at = 0, begin = 0;
 	int i;
 
+	for (i = 0; i < 4; i++) {
+		if (i)
+			apart(run_each, (void *)(uintptr_t)c);
+		else
+			c->run();
+		strcpy(texts + at, result + begin);
+		result[result_bytes = begin] = 0;
+		if (!is_known(texts, at)) {
+			if (i)
+				say("|");
+			result_bytes += (size_t)sprintf(result + result_bytes, "%s", texts + at);
+			at += strlen(texts + at) + 1;
+		}
+		begin = result_bytes;
+	}
+}
+
+static void run_case(const struct posix_case *c)
+{
 	running = c->name;
 	result_bytes = 0;
 	result[0] = 0;
-	c->run();
-	if (c->how & EACH) {
-		strcpy(first, result);
-		for (i = 0; i < 3; i++) {
-			begin = result_bytes;
-			apart(run_each, (void *)(uintptr_t)c);
-			if (!strcmp(result + begin, first))
-				result[result_bytes = begin] = 0;
-			else
-				say("|");
-		}
-	}
+	if (c->how & EACH)
+		run_in_threads(c);
+	else
+		c->run();
 	said();
 }
 
