@@ -165,6 +165,12 @@ static inline uint32_t *stripe_of(uint32_t object)
 	return &job.me->stripes[stripe_index(object)];
 }
 
+/* The table entry of a lock: its hold record + 1, a hint. name: hold_name(). */
+static inline uint32_t *kept_place(uint64_t name)
+{
+	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+}
+
 /* Add to a counter that other threads or ranks also add to. */
 static inline void count(uint64_t *counter, uint64_t n)
 {

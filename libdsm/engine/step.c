@@ -140,6 +140,16 @@ static int create_object(const struct msg *m, struct actions *acts)
 /* Threads of this node lock and unlock by the record's word if no other node asks for the lock (sync/lent.h). */
 #define LOCK_LENDS true
 
+/* The lock has left this node: the next thread that asks for it need not look at this record. */
+static void free_hold(uint32_t index, const struct hold *h)
+{
+	uint32_t at = index + 1;
+
+	__atomic_compare_exchange_n(kept_place(hold_name(h->home, h->object, h->gen)), &at, 0, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	hold_give(index);
+}
+
 static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node,
@@ -155,7 +165,7 @@ static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 	before = d.hold->state;
 	err = dispatch_step(&d, m, acts);
 	if (!err && hold_freed(before, d.hold))
-		hold_give(index);
+		free_hold(index, d.hold);
 	word_unlock(stripe);
 	return err;
 }
@@ -186,7 +196,7 @@ int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struc
 	before = h->state;
 	err = hold_thread(&ctx, index, h, ev, about, acts);
 	if (!err && hold_freed(before, h))
-		hold_give(index);
+		free_hold(index, h);
 	word_unlock(stripe);
 	return err;
 }

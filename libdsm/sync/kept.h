@@ -12,12 +12,6 @@
 #include "core/wire.h"
 #include "engine/job.h"
 
-/* The table entry of a lock: its hold record + 1, a hint. name: hold_name(). */
-static inline uint32_t *kept_place(uint64_t name)
-{
-	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
-}
-
 /* Take the lock. Returns its hold record; -1: it is not kept here. */
 int64_t kept_take(const struct msg *ask);
 /* Queue behind a thread of this node. Returns that thread's hold record; -1: there is none. */

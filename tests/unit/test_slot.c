@@ -216,6 +216,24 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 }
 END_TEST
 
+START_TEST(a_lock_that_has_gone_leaves_no_hint)
+{
+	dsm_mutex_t m;
+	size_t i, hints = 0;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	ck_assert_int_eq(dsm_mutex_init(&m), 0);
+	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
+	ck_assert_int_eq(dsm_mutex_unlock(&m), 0);
+	for (i = 0; i < CTL_KEPT_PLACES; i++)
+		hints += job.me->kept_at[i] != 0;
+	ck_assert_uint_eq(hints, 1);
+	ck_assert_int_eq(dsm_mutex_destroy(&m), 0); /* its home recalls it */
+	for (i = 0; i < CTL_KEPT_PLACES; i++)
+		ck_assert_uint_eq(job.me->kept_at[i], 0);
+}
+END_TEST
+
 /* Either the answer comes first and the thread sees it, or the answer finds that the thread has given up. */
 START_TEST(who_gives_up_sees_an_answer_or_is_seen)
 {
@@ -316,6 +334,7 @@ int main(void)
 	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
 	tcase_add_test(t, more_misses_take_lasting_slots);
 	tcase_add_test(t, a_lock_that_comes_too_late_leaves_no_slot);
+	tcase_add_test(t, a_lock_that_has_gone_leaves_no_hint);
 	tcase_add_test(t, who_gives_up_sees_an_answer_or_is_seen);
 	tcase_add_test(t, a_thread_that_is_called_too_late_takes_its_turn);
 	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
