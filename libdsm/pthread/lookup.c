@@ -5,8 +5,11 @@
  * The object's address is its name. A hash table in the shared heap leads from names to handles, which are made when a name is first
  * used, at the node that uses it. Each process keeps what it has looked up in a cache.
  *
- * A list of the table is read and written under its lock, which is one of libdsm's, with all signals blocked. The cache is written
- * under `writing`, which is a leaf, and read without a lock.
+ * The table is divided by the page of the object: objects of one page, which threads of one node often use alone, share a part,
+ * which is a block of memory with its lists, its first names and a lock of its own. So no block of the table is everybody's.
+ *
+ * A part is read and written under its lock, which is one of libdsm's, with all signals blocked. The cache is written under
+ * `writing`, which is a leaf, and read without a lock.
  */
 #include "lookup.h"
 
@@ -14,8 +17,9 @@
 
 #include "masks.h"
 
-#define BUCKETS 4096u
-#define LOCKS 64u
+#define PARTS 256u
+#define PART_SIZE 4096u
+#define LISTS 32u /* of a part */
 #define CACHE 65536u
 
 struct name {
@@ -25,10 +29,20 @@ struct name {
 	struct handles h;
 };
 
+#define OWN \
+	((PART_SIZE - LISTS * sizeof(void *)) / sizeof(struct name)) /* names in the part; more come from the heap */
+
+/* One page. */
+struct part {
+	struct name *lists[LISTS];
+	struct name own[OWN]; /* object NULL: free */
+} __attribute__((aligned(PART_SIZE)));
+
+/* The same in all processes, and constant. */
 static struct table {
-	dsm_mutex_t locks[LOCKS];
-	struct name *buckets[BUCKETS];
-} * table;
+	dsm_mutex_t locks[PARTS];
+	struct part *parts;
+} table;
 
 /* Written under `writing`, read without it: seq is odd meanwhile. */
 static struct entry {
@@ -43,17 +57,23 @@ static uint64_t hash(const void *object)
 	return ((uintptr_t)object >> 2) * 0x9e3779b97f4a7c15u >> 20;
 }
 
+static uint32_t part_of(const void *object)
+{
+	return hash((const void *)((uintptr_t)object / PART_SIZE * PART_SIZE)) % PARTS;
+}
+
 int lookup_start(void)
 {
 	unsigned int i;
 	int err;
 
 	if (shim.rank == 0) {
-		table = dsm_calloc(1, sizeof(*table));
-		if (!table)
+		table.parts = dsm_malloc_named(PART_SIZE, PARTS * sizeof(*table.parts), "objects of threads");
+		if (!table.parts)
 			return -ENOMEM;
-		for (i = 0; i < LOCKS; i++) {
-			err = dsm_mutex_init(&table->locks[i]);
+		memset(table.parts, 0, PARTS * sizeof(*table.parts));
+		for (i = 0; i < PARTS; i++) {
+			err = dsm_mutex_init(&table.locks[i]);
 			if (err)
 				return err;
 		}
@@ -131,33 +151,54 @@ static int unmake(enum type type, struct handles *h)
 	return 0;
 }
 
-static struct name **place(const void *object)
+static struct name **place(struct part *p, const void *object)
 {
-	struct name **at = &table->buckets[hash(object) % BUCKETS];
+	struct name **at = &p->lists[hash(object) % LISTS];
 
 	while (*at && (*at)->object != object)
 		at = &(*at)->next;
 	return at;
 }
 
+static struct name *name_new(struct part *p, const void *object)
+{
+	struct name *n = NULL;
+	unsigned int i;
+
+	for (i = 0; i < OWN && !n; i++)
+		if (!p->own[i].object)
+			n = &p->own[i];
+	if (!n)
+		n = dsm_calloc(1, sizeof(*n));
+	if (n)
+		n->object = object;
+	return n;
+}
+
+static void name_free(struct part *p, struct name *n)
+{
+	if (n >= p->own && n < p->own + OWN)
+		memset(n, 0, sizeof(*n));
+	else
+		dsm_free(n);
+}
+
 int lookup_rename(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
 {
-	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
+	const uint32_t part = part_of(object);
+	struct part *p = &table.parts[part];
+	dsm_mutex_t lock = table.locks[part];
 	const uint64_t signals = block_signals();
 	struct name **at, *n;
 	int err = dsm_mutex_lock(&lock);
 
 	if (err)
 		goto out;
-	at = place(object);
+	at = place(p, object);
 	n = *at;
 	if (!n && type) {
-		n = dsm_calloc(1, sizeof(*n));
+		n = *at = name_new(p, object);
 		err = n ? 0 : -ENOMEM;
-		if (n) {
-			n->object = object;
-			*at = n;
-		}
 	}
 	if (n && (how != LOOKUP_KEEP || n->type != type)) {
 		struct handles h = n->h;
@@ -174,7 +215,7 @@ int lookup_rename(const void *object, enum type type, uint32_t value, enum renam
 		*out = n->h;
 	if (n && !n->type) {
 		*at = n->next;
-		dsm_free(n);
+		name_free(p, n);
 	}
 	dsm_mutex_unlock(&lock);
 out:
