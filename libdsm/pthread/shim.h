@@ -71,31 +71,36 @@ static inline bool is_shared(const void *p)
 		 is_mapped(p));
 }
 
+#define TEAM_BLOCK 4096u /* the largest block of the heap */
+
 /* State shared by all ranks, in the heap. Counters are atomic. */
 struct team {
-	uint32_t live;             /* threads created and not yet ended, including main() */
-	uint32_t how;              /* the program ends: enum ending; the first call decides */
-	uint32_t status;           /* of the job, once `over` */
-	uint32_t refused;          /* calls on files were, on any rank */
-	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */
-	pthread_cond_t once_moved;
-	dsm_sem_t exits;         /* posted to end the job, as `how` and `status` specify */
-	dsm_sem_t over;          /* the other ranks wait for this, and so does main() if it has left */
-	struct signals *signals; /* signals.c */
-	int pid;                 /* rank 0's */
-	pthread_mutex_t maps_lock;
-	struct anon *maps;
-	uint32_t maps_made;
-	struct heapmap *heapmaps; /* heapmap.c; under maps_lock as well */
+	/* Constant, or nearly so: all ranks read it all the time. */
+	struct signals *signals;  /* signals.c */
+	int pid;                  /* rank 0's */
+	dsm_sem_t exits;          /* posted to end the job, as `how` and `status` specify */
+	dsm_sem_t over;           /* the other ranks wait for this, and so does main() if it has left */
 	struct map_table *tables; /* maps.c; one for each rank */
-	pthread_mutex_t named_lock;
-	struct named *named;
 	struct key *keys;
 	struct generators *generators; /* random.c */
 	struct environment *environment;
 	struct statics *statics;
 	struct seat *seats;            /* processors.c; NULL: the program sees the host's */
 	size_t stack_size, guard_size; /* default sizes for new threads */
+
+	/* Written with each thread, and less often: in another block. */
+	uint32_t live __attribute__((aligned(TEAM_BLOCK))); /* threads created and not yet ended, including main() */
+	uint32_t how;                                       /* the program ends: enum ending; the first call decides */
+	uint32_t status;                                    /* of the job, once `over` */
+	uint32_t refused;                                   /* calls on files were, on any rank */
+	pthread_mutex_t once_lock;                          /* protects changes of every pthread_once_t */
+	pthread_cond_t once_moved;
+	pthread_mutex_t maps_lock;
+	struct anon *maps;
+	uint32_t maps_made;
+	struct heapmap *heapmaps; /* heapmap.c; under maps_lock as well */
+	pthread_mutex_t named_lock;
+	struct named *named;
 };
 
 extern struct team *team;

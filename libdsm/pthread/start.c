@@ -217,10 +217,11 @@ static void make_team(void)
 	struct key *keys;
 
 	if (shim.rank == 0) {
-		team = dsm_calloc(1, sizeof(*team));
+		team = dsm_aligned_alloc(TEAM_BLOCK, sizeof(*team));
 		keys = dsm_aligned_alloc(PAGE_BYTES, bytes);
 		if (!team || !keys)
 			give_up("no shared heap (DSM_HEAP)", ENOMEM);
+		memset(team, 0, sizeof(*team));
 		memset(keys, 0, bytes);
 		team->keys = keys;
 		team->live = 1;
