@@ -9,7 +9,7 @@
 
 #include "common_liar.h"
 #include "core/word.h"
-#include "../../kmod/inject.h"
+#include "../../kmod/node/inject.h"
 
 #define CROWD_RANKS 64u
 #define CROWD_HONEST 9ull /* mask of those that exist: 0 and 3, parents of both kinds in barriers */
