@@ -70,7 +70,7 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 	}
 	if (!p) {
 		p = heap_alloc(size, align, zero, name, site); /* another thread has reclaimed meanwhile */
-		HOOK("heap-asks");
+		HOOK(heap_asks);
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
 				p = heap_alloc(size, align, zero, name, site);

@@ -160,7 +160,7 @@ static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until
 	unsigned int pause = PAUSE_US;
 	int err;
 
-	HOOK("place-asks");
+	HOOK(place_asks);
 	while ((err = job.host->place(r, off, rank)) == -EBUSY && clock_ns() < until) {
 		sys_sleep_us(pause);
 		pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;

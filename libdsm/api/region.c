@@ -226,9 +226,9 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 		return -EEXIST; /* with other options */
 	if (err)
 		return err;
-	HOOK("region-named");
+	HOOK(region_named);
 	err = adopt(&rec, CALL_WITHDRAW, &r);
-	HOOK("region-mapped");
+	HOOK(region_mapped);
 	if (!err && rec.contents)
 		err = fill(&rec, opt);
 	if (!err)
@@ -410,7 +410,7 @@ static int detach(struct dsm_region *r)
 	if (err)
 		return err;
 	abandon(r);
-	HOOK("region-left");
+	HOOK(region_left);
 	rec.id = r->id;
 	rec.gen = r->gen;
 	err = region_call(CALL_DETACH, &rec, &rec);

@@ -207,9 +207,9 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	r->rank = rank;
 	r->state = opt && opt->detached ? RECORD_DETACHED : RECORD_RUNS;
 	at = (uintptr_t)r;
-	HOOK("spawn-made");
+	HOOK(spawn_made);
 	err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0);
-	HOOK("spawn-began");
+	HOOK(spawn_began);
 	if (err)
 		record_release(r);
 	else
@@ -257,7 +257,7 @@ static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 	label_end(labels);
 	if (err)
 		return err;
-	HOOK("join-ended");
+	HOOK(join_ended);
 	if (result)
 		*result = r->result;
 	record_release(r);

@@ -221,7 +221,7 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 
 	if (found < 0)
 		return GOT_PERHAPS;
-	HOOK("miss-slot");
+	HOOK(miss_slot);
 	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
 	page = run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
 	if (page != RUN_ASKED) {
@@ -231,22 +231,22 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
 		slot_put(slot);
 		run_work();
-		HOOK("miss-joined");
+		HOOK(miss_joined);
 		wait_slot(wait, seq, 1, 0);
 		return GOT_PERHAPS;
 	}
-	HOOK("miss-asked");
+	HOOK(miss_asked);
 	if (ahead)
 		read_ahead(r, off, write);
 	run_work();
-	HOOK("miss-sent");
+	HOOK(miss_sent);
 	if (wait_slot(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
 		return GOT_PERHAPS;
 	while (wait_slot(slot, seq, 1, 0))
 		; /* the answer is as good as there */
-	HOOK("miss-came");
+	HOOK(miss_came);
 	run_used(&ask, pin ? pin_here : NULL, pin);
-	HOOK("miss-used");
+	HOOK(miss_used);
 	/* Threads that joined after the answer had come wait for this. */
 	slot_complete(slot, 0, 0);
 	run_work();
@@ -321,7 +321,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	if (inside)
 		before = engine_keep();
 	engine_enter();
-	HOOK("miss-begin");
+	HOOK(miss_begin);
 	start = clock_ns();
 	s = &job.mine->region_stats[r->id];
 	upgrade = write && __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED) == PG_READ;
@@ -339,7 +339,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 		sched_yield(); /* whoever opens the block is about to */
 	}
 	work_timers(true);
-	HOOK("miss-end");
+	HOOK(miss_end);
 	engine_leave();
 	if (inside)
 		engine_let(before);

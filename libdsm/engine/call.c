@@ -197,9 +197,9 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	int err;
 
 	send_call(slot, rank, op, in, in_size, out_size);
-	HOOK("call-sent");
+	HOOK(call_sent);
 	wait_slot(slot, seq, 1, 0);
-	HOOK("call-came");
+	HOOK(call_came);
 	err = job.me->slots[slot].status;
 	if (!err && a->size)
 		memcpy(out, a->text, a->size);
@@ -275,7 +275,7 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	if (out_size > CALL_MAX || in_size > CALL_MAX - sizeof(struct call_head))
 		return -EMSGSIZE;
 	engine_enter();
-	HOOK("call-begin");
+	HOOK(call_begin);
 	if (!is_here(rank)) {
 		err = call_by_message(rank, op, in, in_size, out, out_size);
 	} else if (is_private(op) && rank != job.rank) {

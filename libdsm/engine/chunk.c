@@ -173,7 +173,7 @@ void chunk_send(uint64_t number, const void *data, size_t size)
 	memcpy(c->data, data, size);
 	complete(c, number);
 	publish(&t, &m, c, size);
-	HOOK("chunk-sent");
+	HOOK(chunk_sent);
 }
 
 void chunk_add(uint64_t number, uint8_t code, const void *data, size_t size)
@@ -182,7 +182,7 @@ void chunk_add(uint64_t number, uint8_t code, const void *data, size_t size)
 	const struct tree t = tree_of(0);
 
 	add(&t, &m, FANOUT, data, size);
-	HOOK("chunk-sent");
+	HOOK(chunk_sent);
 }
 
 const void *chunk_wait(uint64_t number)
@@ -193,7 +193,7 @@ const void *chunk_wait(uint64_t number)
 		uint32_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
 
 		if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == number + 1) {
-			HOOK("chunk-came");
+			HOOK(chunk_came);
 			sharing_acquired();
 			return c->data;
 		}

@@ -207,10 +207,10 @@ static int meet(uint16_t rank)
 	err = connect(s, (struct sockaddr *)&sa, len) ? -errno : 0;
 	if (!err && !same_user(s))
 		err = -EPERM;
-	HOOK("meet-connected");
+	HOOK(meet_connected);
 	if (!err)
 		err = send_hello(s, rank);
-	HOOK("meet-said");
+	HOOK(meet_said);
 	if (!err)
 		err = receive_hello(s);
 	if (err == rank) {
@@ -233,7 +233,7 @@ static int answer(int s)
 		return 0;
 	if (rank < 0)
 		return rank;
-	HOOK("meet-heard");
+	HOOK(meet_heard);
 	err = send_hello(s, (uint16_t)rank);
 	if (err)
 		return err;

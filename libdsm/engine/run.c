@@ -216,7 +216,7 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 	struct actions acts;
 	int err;
 
-	HOOK("step");
+	HOOK(step);
 	count(&job.mine->stats.steps, 1);
 	err = step_message(m, payload, size, &acts);
 	if (!err && m->type == MSG_GRANT && m->flags & MSGF_PUSH)

@@ -278,11 +278,11 @@ static int start_together(void)
 		err = card_make(mine);
 	if (!err)
 		err = meet_listen(mine->token);
-	HOOK("start-card");
+	HOOK(start_card);
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
 	err = start_failed(err, "dsm-card", START_SECONDS);
-	HOOK("start-exchanged");
+	HOOK(start_exchanged);
 	if (!err)
 		err = card_read_all(cards);
 	if (!err)
@@ -292,15 +292,15 @@ static int start_together(void)
 	job.key = cards[0].key;
 	job.number = cards[0].token[0];
 	err = make_nodes(cards);
-	HOOK("start-agreed");
+	HOOK(start_agreed);
 	if (!err)
 		err = refuse_valgrind(job.nodes);
 	if (!err)
 		err = make_memory();
-	HOOK("start-memory");
+	HOOK(start_memory);
 	if (!err)
 		err = meet_all();
-	HOOK("start-met");
+	HOOK(start_met);
 	if (!err)
 		err = join_host(cards, &end);
 	if (!err)
@@ -309,7 +309,7 @@ static int start_together(void)
 		err = connect_host(&end);
 	if (!err)
 		err = reach_others();
-	HOOK("start-connected");
+	HOOK(start_connected);
 out:
 	free(mine);
 	free(cards);
@@ -343,7 +343,7 @@ int engine_start(const struct settings *set)
 		err = launch_start(&job.launch);
 	if (err)
 		return err;
-	HOOK("start-launched");
+	HOOK(start_launched);
 	if (job.launch.size > WIRE_MAX_NODES) {
 		log_line("a job may have %d ranks, this one has %d", WIRE_MAX_NODES, job.launch.size);
 		return -EINVAL;
@@ -384,10 +384,10 @@ int engine_start(const struct settings *set)
 	if (!err && job.size > 1)
 		err = service_start();
 	launch_meanwhile(NULL); /* the service thread watches now */
-	HOOK("start-serving");
+	HOOK(start_serving);
 	if (!err && job.size > 1)
 		err = start_failed(launch_fence(&job.launch, START_SECONDS), NULL, START_SECONDS);
-	HOOK("start-fenced");
+	HOOK(start_fenced);
 	if (err)
 		return err;
 	threads_after();

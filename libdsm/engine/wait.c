@@ -283,7 +283,10 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		p->note = stall_begin(p->block, lasts(p), now) + 1;
 	}
 	stall_check(p->slept, now);
-	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
+	if (fault_handling())
+		HOOK(miss_sleep);
+	else
+		HOOK(call_sleep);
 	if (poll_pause()) {
 		/* A full barrier, which pairs with those of wait_wake(), slot_complete() and publish() (chunk.c): either the waker sees
 		 * the count, or this thread sees the word. */

@@ -420,7 +420,7 @@ static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 			break;
 		in += (size_t)n;
 	}
-	HOOK("take");
+	HOOK(take);
 	err = in == len ? shut_locked(off, end) : -EAGAIN;
 	while (out < in) {
 		ssize_t n = read(pipe[0], to + out, in - out);

@@ -106,11 +106,11 @@ int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t thread
 	int err;
 
 	engine_enter();
-	HOOK("barrier-begin");
+	HOOK(barrier_begin);
 	if (push_due() && step_bar_last(name->object, threads))
 		push_all();
 	err = run_arrive(&m, &group, &gen);
-	HOOK("barrier-arrived");
+	HOOK(barrier_arrived);
 	if (!err) {
 		about_barrier(name->object, mask, threads);
 		wait_word(&b->gen, gen, &b->sleepers);

@@ -87,7 +87,7 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 	int64_t here;
 
 	m->req_slot = t->slot;
-	HOOK("lock-begin");
+	HOOK(lock_begin);
 	here = m->type == MSG_LOCK ? get_here(t, m) : -1;
 	if (here >= 0) {
 		hold_give(t->hold);
@@ -98,7 +98,7 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 	if (m->type == MSG_LOCK)
 		kept_note(m, t->hold);
 	run_send(m);
-	HOOK("lock-sent");
+	HOOK(lock_sent);
 	return t->hold;
 }
 
@@ -453,16 +453,16 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	if (status) {
 		hold_give(w.ticket.hold); /* no such condition: this thread still holds the mutex */
 	} else {
-		HOOK("cond-line");
+		HOOK(cond_line);
 		leave(mutex);
-		HOOK("cond-left");
+		HOOK(cond_left);
 		pthread_cleanup_push(give_up, &w);
 		about_object(cond);
 		status = sync_turn(&w.m, w.seq, ns, true);
 		about_none();
 		pthread_cleanup_pop(0);
 		sharing_acquired();
-		HOOK("cond-came");
+		HOOK(cond_came);
 		err = acquire_again(&w.ticket, mutex);
 	}
 	slot_put(w.ticket.slot);

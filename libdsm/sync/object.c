@@ -112,11 +112,11 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	p.m.value = q->value;
 	p.seq = slot_seq(p.m.req_slot);
 	p.m.flags = q->ns ? MSGF_TIMED : 0;
-	HOOK("ask-slot");
+	HOOK(ask_slot);
 	if (away)
 		start = clock_ns();
 	run_send(&p.m);
-	HOOK("ask-sent");
+	HOOK(ask_sent);
 	/* Another node's answer may be here by now: another thread has taken it. */
 	q->waited = away || slot_seq(p.m.req_slot) == p.seq;
 	if (q->waited && !away)
@@ -124,7 +124,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	about_object(id);
 	status = answers(&p, q->ns);
 	about_none();
-	HOOK("ask-came");
+	HOOK(ask_came);
 	if (acquires(op))
 		sharing_acquired();
 	q->old = job.me->slots[p.m.req_slot].value;

@@ -26,7 +26,7 @@ void dsm_test_hook(const char *where)
 {
 	struct timespec t;
 
-	if (stops && !strcmp(where, "start-launched")) {
+	if (stops && !strcmp(where, "start_launched")) {
 		printf("launched\n");
 		fflush(stdout);
 	}

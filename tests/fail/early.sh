@@ -45,12 +45,12 @@ unled() {
 	mode "$1"
 	[[ $1 != apart ]] || apart=(unshare -Ur) settings=(DSM_NODE=rank DSM_FAULT=mprotect UCX_TLS=tcp)
 	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
-	job 20 "${apart[@]}" "$hooks/early" 1 "start-$2" stop &
+	job 20 "${apart[@]}" "$hooks/early" 1 "start_$2" stop &
 	for i in {1..200}; do
 		! all_launched || break
 		sleep 0.05
 	done
-	((i < 200)) || problem "rank 1 did not come to start-$2, or another was not launched"
+	((i < 200)) || problem "rank 1 did not come to start_$2, or another was not launched"
 	sleep 0.5 # the others come as far as they can without it
 	began=$(awk '{ printf "%d", $1 * 1000 }' /proc/uptime)
 	pkill -KILL -f "^mpirun -n $ranks $bin/keeper $folder "
@@ -77,15 +77,15 @@ points='launched card exchanged agreed memory met connected serving fenced'
 for m in node rank mixed ${full:+mprotect mixmp}; do
 	for p in $points; do
 		[[ $m != @(node|mixed) || $full || $p == @(card|memory|serving) ]] || continue
-		one "early-$p-$m" early "$m" 1 "start-$p"
+		one "early-$p-$m" early "$m" 1 "start_$p"
 	done
-	[[ $m == node ]] || one "early-card-several-$m" early "$m" 1,2,3 start-card
-	one "early-said-$m" early "$m" 1 meet-said
-	one "early-heard-$m" early "$m" 1 meet-heard
+	[[ $m == node ]] || one "early-card-several-$m" early "$m" 1,2,3 start_card
+	one "early-said-$m" early "$m" 1 meet_said
+	one "early-heard-$m" early "$m" 1 meet_heard
 	[[ $full ]] || continue
-	one "early-connected-to-$m" early "$m" 1 meet-connected
-	one "early-card-0-$m" early "$m" 0 start-card
-	one "early-met-0-$m" early "$m" 0 start-met
+	one "early-connected-to-$m" early "$m" 1 meet_connected
+	one "early-card-0-$m" early "$m" 0 start_card
+	one "early-met-0-$m" early "$m" 0 start_met
 done
 for m in node rank tcp apart; do
 	for p in $points; do

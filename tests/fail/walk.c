@@ -9,7 +9,7 @@
  *
  * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write, and
  * makes calls that wait: for a partner of its rank, for locks and pins of other ranks, for threads on them, for memory, in
- * collectives. sleep-X is the library's step "call-sleep" in the call that the victim names X. After each event the job goes on,
+ * collectives. sleep-X is the library's step "call_sleep" in the call that the victim names X. After each event the job goes on,
  * with a new victim where the old one has ended, and in the end what all have counted is compared with the memory.
  */
 #include <dsm.h>
@@ -32,16 +32,16 @@
 
 /* clang-format off */
 static const char *const points[] = {
-	"miss-begin",       "miss-slot",        "miss-joined",      "miss-asked",       "miss-sent",
-	"miss-sleep",       "miss-came",        "miss-used",        "miss-end",         "take",
-	"step",             "send",             "deliver",          "ask-slot",         "ask-sent",
-	"ask-came",         "call-begin",       "lock-begin",       "lock-sent",        "cond-line",
-	"cond-left",        "cond-came",        "barrier-begin",    "barrier-arrived",  "chunk-sent",
-	"chunk-came",       "sleep-acquire",    "sleep-pin",        "sleep-mutex",      "sleep-rwlock",
+	"miss_begin",       "miss_slot",        "miss_joined",      "miss_asked",       "miss_sent",
+	"miss_sleep",       "miss_came",        "miss_used",        "miss_end",         "take",
+	"step",             "send",             "deliver",          "ask_slot",         "ask_sent",
+	"ask_came",         "call_begin",       "lock_begin",       "lock_sent",        "cond_line",
+	"cond_left",        "cond_came",        "barrier_begin",    "barrier_arrived",  "chunk_sent",
+	"chunk_came",       "sleep-acquire",    "sleep-pin",        "sleep-mutex",      "sleep-rwlock",
 	"sleep-sem",        "sleep-cond",       "sleep-barrier",    "sleep-meet",       "sleep-collective",
-	"call-sent",        "call-came",        "spawn-made",       "spawn-began",      "join-ended",
-	"region-named",     "region-mapped",    "region-left",      "heap-asks",        "sleep-spawn",
-	"sleep-join",       "sleep-free",       "sleep-region",     "sleep-malloc",     "place-asks",
+	"call_sent",        "call_came",        "spawn_made",       "spawn_began",      "join_ended",
+	"region_named",     "region_mapped",    "region_left",      "heap_asks",        "sleep-spawn",
+	"sleep-join",       "sleep-free",       "sleep-region",     "sleep-malloc",     "place_asks",
 };
 /* clang-format on */
 #define POINTS (sizeof(points) / sizeof(points[0]))
@@ -149,7 +149,7 @@ static void act(void)
 
 static int is_point(const char *where)
 {
-	if (!strcmp(where, "call-sleep"))
+	if (!strcmp(where, "call_sleep"))
 		return call && !strncmp(point, "sleep-", 6) && !strcmp(point + 6, call);
 	return !strcmp(where, point);
 }

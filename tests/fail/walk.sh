@@ -62,8 +62,8 @@ if [[ $full ]]; then
 		done
 	done
 else
-	one walk-miss-sent-term-rank walk_out rank miss-sent term
+	one walk-miss-sent-term-rank walk_out rank miss_sent term
 	one walk-take-kill-rank walk_out rank take kill
 	one walk-sleep-sem-exec-rank walk_out rank sleep-sem exec
-	one walk-cond-left-term-rank walk_out rank cond-left term
+	one walk-cond-left-term-rank walk_out rank cond_left term
 fi

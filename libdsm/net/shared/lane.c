@@ -363,7 +363,7 @@ int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *p
 {
 	int err;
 
-	HOOK("send");
+	HOOK(send);
 	err = net_check_send(&n->cfg, rank, m, size);
 	if (!err)
 		err = rank == n->cfg.rank ? send_self(n, m, payload, size)

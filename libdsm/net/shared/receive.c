@@ -314,7 +314,7 @@ static void give_back(struct net *n, struct item *it)
 
 static void deliver(struct net *n, const struct item *it)
 {
-	HOOK("deliver");
+	HOOK(deliver);
 	if (it->err) {
 		if (n->cfg.lost && n->peers[it->rank].state != PEER_DROPPED)
 			n->cfg.lost(n->cfg.arg, it->rank, it->err);

@@ -108,7 +108,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	unsigned int before;
 	int err;
 
-	HOOK("send");
+	HOOK(send);
 	err = net_check_send(&n->cfg, rank, m, size);
 	if (err)
 		return err;
@@ -259,7 +259,7 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 
 static void deliver(struct net *n, const struct item *it)
 {
-	HOOK("deliver");
+	HOOK(deliver);
 	if (!it->err)
 		n->cfg.handler(n->cfg.arg, &it->m, it->data, it->size);
 	else if (n->cfg.lost)

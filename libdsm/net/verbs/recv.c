@@ -213,7 +213,7 @@ void queue_freeze(struct lane *l)
 
 static void deliver(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
-	HOOK("deliver");
+	HOOK(deliver);
 	verbs_count(&n->count.received, 1);
 	verbs_count(&n->count.bytes_received, size);
 	n->cfg.handler(n->cfg.arg, m, size ? payload : NULL, size);

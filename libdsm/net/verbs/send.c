@@ -439,7 +439,7 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 	struct out *o;
 	int err;
 
-	HOOK("send");
+	HOOK(send);
 	err = net_check_send(&n->cfg, rank, m, size);
 	if (err)
 		return err;
