@@ -203,7 +203,7 @@ SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thr
 
 .PHONY: all lib apps test-programs unit-programs model-program orders-programs sim-program proc-programs fail-programs \
 	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-fail check-fail-full check-gates \
-	check-asan check-tsan check-large check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
+	check-asan check-tsan check-large check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
 
 all: lib apps ## the library and the applications (default)
 
@@ -502,6 +502,14 @@ format: ## clang-format all C files, in place
 
 tags: ## an index for editors
 	$(Q)ctags -R -f tags apps kmod libdsm tests
+
+# From what make would run for everything, with all that VARIANT and the flags say.
+compile-commands: ## compile_commands.json, for editors and checkers of C
+	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -nB V=1 VARIANT=$(VARIANT) all test-programs | awk -v folder='$(CURDIR)' ' \
+		match($$0, / -c [^ ]+[.]c /) { source = substr($$0, RSTART + 4, RLENGTH - 5); \
+			gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); sub(/^[ \t@]+/, ""); \
+			printf "%s{\"directory\": \"%s\", \"file\": \"%s\", \"command\": \"%s\"}", n++ ? ",\n" : "[\n", folder, source, $$0 } \
+		END { print "\n]"; exit !n }' > compile_commands.json
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
