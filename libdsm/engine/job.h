@@ -17,6 +17,7 @@
 #include "engine/ctl.h"
 #include "heap/units.h"
 #include "launch/launch.h"
+#include "util/clock.h"
 
 #define REGION_UNIT BLOCK_MAX /* regions are aligned to units, and take whole units */
 
@@ -195,10 +196,7 @@ static inline struct dsm_region *region_at(size_t off)
 /* The time in us, as in messages and in the core. Wraps around. */
 static inline uint32_t clock_us(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint32_t)((uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u);
+	return (uint32_t)(clock_ns() / 1000u);
 }
 
 #endif

@@ -6,6 +6,7 @@
  * a limit, and the owner, the only consumer, never takes it.
  */
 #include "heap/ring.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,14 +16,6 @@
 
 #define RING_PATIENCE_NS 1000000000ll /* if no other producer progresses for so long, its process is gone or stopped */
 #define RING_NAP_NS 50000000l         /* interval between a waiter's checks: a killed holder wakes nobody */
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 /*
  * -EAGAIN: no producer has progressed for RING_PATIENCE_NS. The lock is never taken away from its holder: if that was only
@@ -36,14 +29,14 @@ static int ring_lock(struct heap_shared *s)
 
 	if (__atomic_compare_exchange_n(&s->lock, &word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
-	end = now_ns() + RING_PATIENCE_NS;
+	end = (int64_t)clock_ns() + RING_PATIENCE_NS;
 	while (__atomic_exchange_n(&s->lock, 2, __ATOMIC_ACQUIRE) != 0) {
 		syscall(SYS_futex, &s->lock, FUTEX_WAIT, 2, &nap, NULL, 0);
 		seen = __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
 		if (seen != tail) {
 			tail = seen;
-			end = now_ns() + RING_PATIENCE_NS;
-		} else if (now_ns() > end) {
+			end = (int64_t)clock_ns() + RING_PATIENCE_NS;
+		} else if ((int64_t)clock_ns() > end) {
 			return -EAGAIN;
 		}
 	}

@@ -7,6 +7,7 @@
  */
 #include "heap/site.h"
 #include "heap/heap.h"
+#include "util/clock.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -274,21 +275,13 @@ static bool is_wrapper(const char *function)
 	return is_in(usual_wrappers, name) || is_in(more_wrappers, name);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
-}
-
 /* Read fd to its end, cut to size. False: no end in time. */
 static bool read_all(int fd, char *buf, size_t size)
 {
-	int64_t end = now_ms() + HELPER_MS, left;
+	int64_t end = (int64_t)clock_ms() + HELPER_MS, left;
 	size_t n = 0;
 
-	while ((left = end - now_ms()) > 0) {
+	while ((left = end - (int64_t)clock_ms()) > 0) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char more[256];
 		ssize_t got;

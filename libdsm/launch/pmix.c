@@ -25,6 +25,7 @@
 
 #include <pmix.h>
 
+#include "util/clock.h"
 #include "util/log.h"
 
 #define PIECE_MS 100    /* interval of the calls made while waiting */
@@ -83,17 +84,9 @@ static int to_errno(pmix_status_t status)
 	}
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static void has_gone(unsigned int ago_ms)
 {
-	uint64_t standing = 0, when = now_ms() - ago_ms;
+	uint64_t standing = 0, when = clock_ms() - ago_ms;
 
 	__atomic_compare_exchange_n(&gone_ms, &standing, when, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -573,7 +566,7 @@ unsigned long launch_gone(void)
 {
 	const uint64_t since = __atomic_load_n(&gone_ms, __ATOMIC_SEQ_CST);
 
-	return since ? now_ms() - since + 1 : 0;
+	return since ? clock_ms() - since + 1 : 0;
 }
 
 void launch_end(struct launch *l)

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+
 /* A step that holds a lock takes well under the time of so many pauses. Scenes of tests/orders have fewer. */
 #ifndef WORD_SPINS
 #define WORD_SPINS 200
@@ -25,14 +27,6 @@
 static inline void cpu_relax(void)
 {
 	__builtin_ia32_pause();
-}
-
-static inline uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Sleep while *word == expected, at most ns. Spurious returns are possible. */

@@ -15,6 +15,7 @@
 #include "net/shared/conns.h"
 #include "net/shared/lane.h"
 #include "net/shared/receive.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 #define OPEN_MS 20000 /* for the node's first rank to open the device */
@@ -33,14 +34,6 @@ const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_DATA_HIGH] = { "data high", CLASS_DATA, 0, 16, DEPTH / 4, INLINE_MAX },
 	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4, INLINE_MAX },
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static void nap(void)
 {
@@ -140,7 +133,7 @@ static bool all_sent(struct net *n)
 
 static int patience(uint64_t until, bool well)
 {
-	const uint64_t now = now_ms();
+	const uint64_t now = clock_ms();
 
 	return well && now < until ? (int)(until - now) : 0;
 }
@@ -182,19 +175,19 @@ static void net_free(struct net *n)
 /* If the owner ends, all connections of the node end. */
 static void wait_for_clients(struct net *n)
 {
-	const uint64_t until = now_ms() + CLOSE_MS;
+	const uint64_t until = clock_ms() + CLOSE_MS;
 	struct rshare_info info;
 
-	while (n->owner && !rshare_get_info(n->r, &info) && info.clients > 1 && now_ms() < until)
+	while (n->owner && !rshare_get_info(n->r, &info) && info.clients > 1 && clock_ms() < until)
 		nap();
 }
 
 static void shared_close(struct net *n)
 {
-	const uint64_t until = now_ms() + CLOSE_MS;
+	const uint64_t until = clock_ms() + CLOSE_MS;
 	unsigned int c;
 
-	while (!all_sent(n) && now_ms() < until)
+	while (!all_sent(n) && clock_ms() < until)
 		nap();
 	conns_stop(n);
 	disconnect(n, until);
@@ -256,7 +249,7 @@ static int attach(struct net *n)
 {
 	const struct net_config *c = &n->cfg;
 	const unsigned int talkers = count_talkers(n);
-	const uint64_t until = now_ms() + OPEN_MS;
+	const uint64_t until = clock_ms() + OPEN_MS;
 	char name[64], device[64], why[RSHARE_WHY_MAX];
 	struct rshare_config rc;
 	int err;
@@ -282,7 +275,7 @@ static int attach(struct net *n)
 		return err;
 	do
 		err = rshare_open(*device ? device : NULL, &rc, &n->r, why);
-	while (err == -ECONNREFUSED && !n->owner && now_ms() < until && (nap(), true));
+	while (err == -ECONNREFUSED && !n->owner && clock_ms() < until && (nap(), true));
 	if (err)
 		log_line("shared queue pairs: %s", why);
 	return err == -ECONNREFUSED ? -ETIMEDOUT : err;

@@ -17,6 +17,7 @@
 #include "net/redirect.h"
 #include "net/ucx/msg.h"
 #include "net/ucx/peer.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 #define CLOSE_MS 2000       /* to send the rest */
@@ -143,19 +144,11 @@ static unsigned int ucx_lanes(struct net *n, struct net_lane *out, unsigned int 
 	return 1;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Make progress until everything is sent, but only for a while: messages to a dead peer remain. */
 static void finish_sending(struct net *n)
 {
 	const ucp_request_param_t none = { 0 };
-	const uint64_t until = now_ms() + (n->broken ? CLOSE_BROKEN_MS : CLOSE_MS);
+	const uint64_t until = clock_ms() + (n->broken ? CLOSE_BROKEN_MS : CLOSE_MS);
 	ucs_status_ptr_t req = NULL;
 
 	do {
@@ -170,7 +163,7 @@ static void finish_sending(struct net *n)
 		}
 		if (req && n->ucp->ucp_request_check_status(req) != UCS_INPROGRESS)
 			break;
-	} while (now_ms() < until);
+	} while (clock_ms() < until);
 	if (req)
 		n->ucp->ucp_request_free(req);
 }

@@ -34,6 +34,7 @@
 #include "net/verbs/qp.h"
 #include "net/verbs/send.h"
 #include "net/verbs/ud.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 #define INTERVAL_MS 20 /* first interval until a datagram is repeated */
@@ -41,14 +42,6 @@
 #define FRUITLESS_MAX 20 /* repairs in a row without any frame, before the peer is given up */
 #define STEADY_MS 1000   /* a connection that worked so long was no failure */
 #define LOST_MS 2000     /* if the configuration sets none */
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static bool lane_is_active(const struct lane *l)
 {
@@ -111,7 +104,7 @@ static void transit(struct lane *l, enum lane_state state)
 	}
 	l->state = (uint8_t)state;
 	l->interval = INTERVAL_MS;
-	l->tried_at = now_ms();
+	l->tried_at = clock_ms();
 }
 
 static int fail_lane(struct lane *l, int err)
@@ -123,9 +116,9 @@ static int fail_lane(struct lane *l, int err)
 /* The active end opens an epoch. */
 static void ask(struct lane *l)
 {
-	if (now_ms() - l->began_at > STEADY_MS)
+	if (clock_ms() - l->began_at > STEADY_MS)
 		l->fruitless = 0;
-	l->began_at = now_ms();
+	l->began_at = clock_ms();
 	if (++l->fruitless > FRUITLESS_MAX) {
 		log_line("RDMA: the connection to rank %d by %s breaks again and again", l->peer->rank, l->dev->name);
 		fail_lane(l, -EPIPE);
@@ -336,11 +329,11 @@ static void route_make(struct lane *l, struct ibv_ah_attr *to, bool needed)
 
 static void routes_serve(struct net *n)
 {
-	const uint64_t until = now_ms() + ROUTES_MS;
+	const uint64_t until = clock_ms() + ROUTES_MS;
 	struct ibv_ah_attr to;
 	struct lane *l;
 
-	while (now_ms() <= until && (l = stale_route(n, &to)))
+	while (clock_ms() <= until && (l = stale_route(n, &to)))
 		route_make(l, &to, true);
 }
 
@@ -421,7 +414,7 @@ static void time_serve(struct net *n)
 		set_timer(n, 0);
 		return;
 	}
-	now = now_ms();
+	now = clock_ms();
 	while ((l = *at)) {
 		t = tick(l, now);
 		if (t) {

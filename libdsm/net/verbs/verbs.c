@@ -19,6 +19,7 @@
 #include "net/verbs/recv.h"
 #include "net/verbs/send.h"
 #include "net/verbs/wait.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 #define CLOSE_MS 2000       /* to send the rest */
@@ -177,14 +178,6 @@ static unsigned int verbs_lanes(struct net *n, struct net_lane *out, unsigned in
 
 /* ---- closing ------------------------------------------------------------------------------------ */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Tell connected peers that nothing more comes; receive nothing from now on. */
 static void say_quit(struct net *n)
 {
@@ -235,11 +228,11 @@ static bool unsent(struct net *n, bool *broken)
 
 static void finish_sending(struct net *n)
 {
-	const uint64_t start = now_ms();
+	const uint64_t start = clock_ms();
 	bool broken;
 
 	say_quit(n);
-	while (unsent(n, &broken) && now_ms() - start < (broken ? CLOSE_BROKEN_MS : CLOSE_MS)) {
+	while (unsent(n, &broken) && clock_ms() - start < (broken ? CLOSE_BROKEN_MS : CLOSE_MS)) {
 		if (!verbs_poll(n, 64))
 			usleep(100);
 		conn_serve(n, true);
