@@ -20,6 +20,16 @@ static bool is_refused(const char *name, const void *stream, const void *caller)
 	return true;
 }
 
+/* Its stream would be of this rank, and what is written to it goes to rank 0. */
+EXPORT FILE *open_wmemstream(wchar_t **out, size_t *size)
+{
+	if (files != FILES_ABROAD || !is_abroad(CALLER))
+		return NEXT(open_wmemstream)(out, size);
+	if (!caller_is_child(__func__))
+		files_refuse(ENOSYS, __func__, "%s() on another rank than 0 is refused; see dsm-cc(1)", __func__);
+	return NULL;
+}
+
 /* Functions of up to six words, with a stream in one of them. */
 typedef long words_fn(long, long, long, long, long, long);
 #define REFUSED(name, stream, failure)                                                                   \
