@@ -85,7 +85,8 @@ static void raise_self(void)
 {
 	set_action(SIGUSR1, on_signal, 0);
 	say_call(raise(SIGUSR1));
-	say("%d %d", handled, handler_thread == pthread_self());
+	say("%d", handled);
+	say("%d", handler_thread == pthread_self());
 	say_call(raise(-1));
 }
 
@@ -200,7 +201,8 @@ static void sysv_actions(void)
 	say("%d", handled);
 	say_call(sigignore(SIGUSR1));
 	raise(SIGUSR1);
-	say("%d %d", handled, signal(SIGUSR1, SIG_DFL) == SIG_IGN);
+	say("%d", handled);
+	say("%d", signal(SIGUSR1, SIG_DFL) == SIG_IGN);
 }
 
 static int nested;
@@ -314,7 +316,8 @@ static void masks(void)
 	say_call(sigprocmask(99, &set, NULL));
 	say("%d", sigblock((1 << (SIGUSR1 - 1))) & (1 << (SIGUSR1 - 1)) ? 1 : 0);
 	raise(SIGUSR1);
-	say("%d %d", handled, sigsetmask(0) & (1 << (SIGUSR1 - 1)) ? 1 : 0);
+	say("%d", handled);
+	say("%d", sigsetmask(0) & (1 << (SIGUSR1 - 1)) ? 1 : 0);
 	say("%d", handled);
 }
 
@@ -567,7 +570,8 @@ static void broken_pipe(void)
 	close(ends[0]);
 	set_action(SIGPIPE, on_signal, 0);
 	say_call(write(ends[1], "x", 1));
-	say("%d %d", handled, handler_thread == pthread_self());
+	say("%d", handled);
+	say("%d", handler_thread == pthread_self());
 	signal(SIGPIPE, SIG_IGN);
 	say_call(write(ends[1], "x", 1));
 	signal(SIGPIPE, SIG_DFL);

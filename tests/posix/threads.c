@@ -161,7 +161,9 @@ static void self(void)
 	int same = 0;
 	pthread_t thread = start(self_equal, &same), told = (pthread_t)ended(thread);
 
-	say("%d %d %d", same, pthread_equal(thread, told) != 0, pthread_equal(told, pthread_self()) != 0);
+	say("%d", same);
+	say("%d", pthread_equal(thread, told) != 0);
+	say("%d", pthread_equal(told, pthread_self()) != 0);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------------ */
@@ -498,7 +500,8 @@ static void keys(void)
 	say("%d", destroyed);
 	destroyed = 0;
 	apart(use_key, &destroyed); /* it comes back in each round */
-	say("%d %d", destroyed, pthread_getspecific(key) == &key);
+	say("%d", destroyed);
+	say("%d", pthread_getspecific(key) == &key);
 	say_error(pthread_key_delete(key));
 	say_error(pthread_key_delete(key));
 	say_error(pthread_setspecific(key, NULL));
@@ -808,7 +811,8 @@ static void c11_threads(void)
 	thrd_join(thread, &got);
 	say("%d", got);
 	thrd_create(&thread, end_detached, NULL);
-	say("%d %d", thrd_detach(thread), thrd_equal(thrd_current(), thrd_current()) != 0);
+	say("%d", thrd_detach(thread));
+	say("%d", thrd_equal(thrd_current(), thrd_current()) != 0);
 	say("%d", thrd_sleep(&nap, NULL));
 	thrd_yield();
 }
@@ -821,7 +825,8 @@ static int c11_other(void *arg)
 {
 	struct timespec soon = after_ms(CLOCK_REALTIME, 10);
 
-	say("%d %d", mtx_trylock(&c11_lock) == thrd_busy, mtx_timedlock(&c11_lock, &soon) == thrd_timedout);
+	say("%d", mtx_trylock(&c11_lock) == thrd_busy);
+	say("%d", mtx_timedlock(&c11_lock, &soon) == thrd_timedout);
 	mtx_lock(arg);
 	c11_turn = 1;
 	cnd_signal(&c11_changed);
@@ -834,7 +839,8 @@ static void c11_locks(void)
 	struct timespec soon = after_ms(CLOCK_REALTIME, 10);
 	thrd_t thread;
 
-	say("%d %d", mtx_init(&c11_lock, mtx_timed), cnd_init(&c11_changed));
+	say("%d", mtx_init(&c11_lock, mtx_timed));
+	say("%d", cnd_init(&c11_changed));
 	mtx_lock(&c11_lock);
 	say("%d", cnd_timedwait(&c11_changed, &c11_lock, &soon) == thrd_timedout);
 	thrd_create(&thread, c11_other, &c11_lock);
@@ -848,7 +854,8 @@ static void c11_locks(void)
 	mtx_destroy(&c11_lock);
 	c11_turn = 0;
 	say("%d", mtx_init(&c11_lock, mtx_plain | mtx_recursive));
-	say("%d %d", mtx_lock(&c11_lock), mtx_trylock(&c11_lock));
+	say("%d", mtx_lock(&c11_lock));
+	say("%d", mtx_trylock(&c11_lock));
 	mtx_unlock(&c11_lock);
 	mtx_unlock(&c11_lock);
 	mtx_destroy(&c11_lock);

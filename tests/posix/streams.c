@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* streams.c - streams of the C library, which belong to the process. */
+#define _GNU_SOURCE
+#include "cases.h"
+
+#include <err.h>
+#include <error.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <pwd.h>
+#include <stdio_ext.h>
+#include <sys/wait.h>
+#include <wchar.h>
+
+static FILE *stream;
+
+static FILE *opened(const char *mode)
+{
+	FILE *f = fopen("stream", mode);
+
+	if (!f)
+		say("fopen %s", error_name(errno));
+	return f;
+}
+
+static void write_read(void)
+{
+	FILE *f = opened("w+");
+	char text[32] = "";
+	int n = 0;
+
+	say("%d", fprintf(f, "%d %s\n", 42, "words"));
+	say("%d", fputs("second\n", f) >= 0);
+	say("%d", fputc('x', f));
+	say("%d", putc('y', f));
+	say("%zu", fwrite("12345", 1, 5, f));
+	say("%d", fflush(f));
+	say("%ld", ftell(f));
+	rewind(f);
+	say("%d", fscanf(f, "%d %31s", &n, text));
+	say("%d %s", n, text);
+	say("%d", fgetc(f));
+	say("%d", fgets(text, 8, f) == text);
+	say("%s", text[0] == 's' ? "second" : text);
+	say("%zu", fread(text, 1, 4, f));
+	say("%.4s %d", text, fseek(f, -2, SEEK_END));
+	say("%d", getc(f));
+	say("%d", fgetc(f));
+	say("%d", fgetc(f));
+	say("%d", feof(f) != 0);
+	clearerr(f);
+	say("%d", feof(f));
+	say("%d", fseek(f, 0, 99));
+	say("%s", error_name(errno));
+	say("%d", fclose(f));
+}
+
+static void errors(void)
+{
+	FILE *f;
+
+	say("%d", fopen("no/such/file", "r") == NULL);
+	say("%s", error_name(errno));
+	say("%d", fopen("stream", "?") == NULL);
+	say("%s", error_name(errno));
+	f = opened("w");
+	say("%d", fgetc(f));
+	say("%d", ferror(f) != 0);
+	say("%s", error_name(errno));
+	fclose(f);
+	say("%d", fopen(".", "w") == NULL);
+	say("%s", error_name(errno));
+	f = fopen("/dev/full", "w");
+	fputs("text", f);
+	say("%d", fclose(f));
+	say("%s", error_name(errno));
+}
+
+static void *print_to(void *arg)
+{
+	say("%d", fprintf(stream, "%s\n", (char *)arg));
+	return arg;
+}
+
+static void *read_line(void *arg)
+{
+	char line[64] = "";
+
+	if (!fgets(line, sizeof(line), stream))
+		say("EOF");
+	say("%.*s", (int)strcspn(line, "\n"), line);
+	return arg;
+}
+
+/* Of one thread, used by others. */
+static void shared(void)
+{
+	stream = opened("w+");
+	fputs("main ", stream);
+	apart(print_to, "first");
+	apart(print_to, "second");
+	rewind(stream);
+	apart(read_line, NULL);
+	read_line(NULL);
+	apart(read_line, NULL);
+	say("%ld", ftell(stream));
+	say("%d", fclose(stream));
+}
+
+static void *open_stream(void *arg)
+{
+	stream = opened(arg);
+	return NULL;
+}
+
+static void opened_elsewhere(void)
+{
+	apart(open_stream, "w+");
+	say("%d", fputs("line\n", stream) >= 0);
+	rewind(stream);
+	apart(read_line, NULL);
+	say("%d", fclose(stream));
+}
+
+static void push_back(void)
+{
+	FILE *f = opened("w+");
+
+	fputs("ab", f);
+	rewind(f);
+	say("%d", fgetc(f));
+	say("%d", ungetc('z', f));
+	say("%d", fgetc(f));
+	say("%d", getc(f));
+	say("%d", ungetc(EOF, f));
+	fclose(f);
+}
+
+static void buffers(void)
+{
+	FILE *f = opened("w"), *g;
+	static char buffer[4096];
+
+	say("%d", setvbuf(f, NULL, _IONBF, 0));
+	say("%d", setvbuf(f, NULL, 99, 0));
+	fputc('a', f);
+	g = opened("r");
+	say("%d", fgetc(g));
+	fclose(g);
+	fclose(f);
+	f = opened("w");
+	say("%d", setvbuf(f, buffer, _IOFBF, sizeof(buffer)));
+	fputs("abc", f);
+	say("%zu", __fpending(f));
+	g = opened("r");
+	say("%d", fgetc(g));
+	fclose(g);
+	setlinebuf(f);
+	fputs("d\n", f);
+	g = opened("r");
+	say("%d", fgetc(g));
+	fclose(g);
+	fclose(f);
+	say("%d", fflush(NULL));
+}
+
+static void *try_lock(void *arg)
+{
+	say("%d", ftrylockfile(arg) != 0);
+	return NULL;
+}
+
+static void *lock_and_print(void *arg)
+{
+	flockfile(arg);
+	say("locked");
+	funlockfile(arg);
+	return NULL;
+}
+
+static void locks(void)
+{
+	FILE *f = opened("w");
+	pthread_t thread;
+
+	flockfile(f);
+	flockfile(f);
+	apart(try_lock, f);
+	funlockfile(f);
+	thread = start(lock_and_print, f);
+	wait_ms(30);
+	say("before");
+	funlockfile(f);
+	ended(thread);
+	fclose(f);
+}
+
+static void in_memory(void)
+{
+	char text[16] = "one two", *out = NULL, word[8];
+	size_t size = 0;
+	FILE *f = fmemopen(text, sizeof(text), "r");
+
+	say("%d", f ? fscanf(f, "%*s %7s", word) : -9);
+	say("%s", word);
+	if (f)
+		fclose(f);
+	f = open_memstream(&out, &size);
+	say("%d", fprintf(f, "%s-%d", "memory", 7));
+	say("%d", fflush(f));
+	say("%zu", size);
+	say("%s", out);
+	fputs(" more", f);
+	say("%d", fclose(f));
+	say("%s", out);
+	free(out);
+}
+
+static void wide_memory(void)
+{
+	wchar_t *out = NULL;
+	size_t size = 0;
+	FILE *f = open_wmemstream(&out, &size);
+
+	say("%d", f != NULL && fputws(L"wide", f) >= 0);
+	if (f)
+		fclose(f);
+	say("%zu %ls", size, out ? out : L"");
+	free(out);
+}
+
+static void processes(void)
+{
+	char line[32] = "";
+	FILE *f = popen("echo from a child; exit 3", "r");
+
+	say("%d", f && fgets(line, sizeof(line), f));
+	say("%.*s %d", (int)strcspn(line, "\n"), line, WEXITSTATUS(pclose(f)));
+	f = popen("cat >written", "w");
+	say("%d", fputs("to a child\n", f) >= 0);
+	say("%d", pclose(f));
+	f = fopen("written", "r");
+	say("%d", fgets(line, sizeof(line), f) == line);
+	say("%s", line[0] == 't' ? "same" : line);
+	fclose(f);
+	say("%d", popen("true", "?") == NULL);
+	say("%s", error_name(errno));
+}
+
+static void temporary(void)
+{
+	char name[] = "file-XXXXXX", folder[] = "folder-XXXXXX", unique[L_tmpnam], *other;
+	FILE *f = tmpfile();
+	int fd = mkstemp(name);
+
+	say("%d", f && fputs("x", f) >= 0);
+	say("%d", fclose(f));
+	say("%d", fd >= 0);
+	say("%d", access(name, R_OK));
+	close(fd);
+	say("%d", mkdtemp(folder) == folder);
+	say("%s", strlen(folder) == 13 ? "named" : folder);
+	say("%d", rename(name, "renamed"));
+	say("%d", remove("renamed"));
+	say("%d", remove(folder));
+	say("%d", remove(folder));
+	say("%s", error_name(errno));
+	say("%d", tmpnam(unique) == unique);
+	other = tempnam("/tmp", "dsm");
+	say("%d", strncmp(other, "/tmp/dsm", 8));
+	free(other);
+	say("%d", tmpnam(NULL) != NULL);
+}
+
+static void numbers(void)
+{
+	int fd = open("stream", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	FILE *f = fdopen(fd, "w+");
+	char text[8] = "";
+
+	say("%d", fileno(f) == fd);
+	fputs("text", f);
+	say("%d", fflush(f));
+	say_call(pread(fd, text, 4, 0));
+	say("%s", text);
+	f = freopen("stream", "r", f);
+	say("%d", f && fgetc(f) == 't');
+	say("%d", fclose(f));
+	say_call(write(fd, "x", 1));
+	say("%d", fdopen(-1, "r") == NULL);
+	say("%s", error_name(errno));
+	say("%d", fileno(stdin));
+	say("%d", fileno(stdout));
+	say("%d", fileno(stderr));
+}
+
+static void lines(void)
+{
+	FILE *f = opened("w+");
+	char *line = NULL;
+	size_t size = 0;
+
+	fputs("a long line, which needs memory of its own: 12345678901234567890\nsecond;third", f);
+	putw(7, f);
+	rewind(f);
+	say("%zd", getline(&line, &size, f));
+	say("%d", size > 60);
+	say("%zd", getdelim(&line, &size, ';', f));
+	say("%s", line);
+	fseek(f, -(long)sizeof(int), SEEK_END);
+	say("%d", getw(f));
+	say("%zd", getline(&line, &size, f));
+	free(line);
+	fclose(f);
+}
+
+static void to_stdout(void)
+{
+	say("%d", printf("%s\n", "printed"));
+	say("%d", puts("put") >= 0);
+	say("%d", putchar('c') == 'c');
+	say("%d", putchar('\n'));
+	say("%d", fflush(stdout));
+	say_call(dprintf(STDOUT_FILENO, "by number\n"));
+}
+
+static void from_stdin(void)
+{
+	int n;
+
+	say("%d", scanf("%d", &n));
+	say("%d", getchar());
+	say("%d", feof(stdin) != 0);
+}
+
+static void messages(void)
+{
+	int saved, fd = open("messages", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	char text[256] = "", *line;
+
+	fflush(stderr);
+	saved = dup(2);
+	dup2(fd, 2);
+	errno = ENOENT;
+	perror("perror");
+	psignal(SIGINT, "psignal");
+	dup2(saved, 2);
+	close(saved);
+	say_call(pread(fd, text, sizeof(text) - 1, 0));
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		say("%s;", line);
+	close(fd);
+}
+
+static void messages_named(void)
+{
+	errno = EDOM;
+	warn("%s", "warned");
+	warnx("warned again");
+	error(0, ERANGE, "an error");
+}
+
+static void *end_by_err(void *arg)
+{
+	err(7, "ended");
+	return arg;
+}
+
+static void end_of_err(void)
+{
+	apart(end_by_err, NULL);
+}
+
+static void *wide_of(void *arg)
+{
+	wchar_t text[16] = L"";
+
+	say("%d", fputws(L"wide", arg) >= 0);
+	rewind(arg);
+	say("%d", fgetws(text, 16, arg) == text);
+	say("%ls", text);
+	return NULL;
+}
+
+static void wide(void)
+{
+	FILE *f = opened("w+");
+
+	wide_of(f);
+	fclose(f);
+}
+
+static void wide_standard(void)
+{
+	wchar_t c;
+
+	say("%d", wprintf(L"%ls\n", L"wide") > 0);
+	say("%d", wscanf(L"%lc", &c));
+	fflush(stdout);
+}
+
+static void *unlocked(void *arg)
+{
+	FILE *f = opened("w+");
+
+	say("%d", putc_unlocked('a', f));
+	rewind(f);
+	say("%d", getc_unlocked(f));
+	say("%d", getc_unlocked(f));
+	fclose(f);
+	return arg;
+}
+
+static void unlocked_here(void)
+{
+	unlocked(NULL);
+}
+
+static void unlocked_there(void)
+{
+	apart(unlocked, NULL);
+}
+
+static void unlocked_standard(void)
+{
+	say("%d", putc_unlocked('u', stdout));
+	say("%d", putchar_unlocked('\n'));
+	say("%d", getc_unlocked(stdin));
+	say("%d", fflush(stdout));
+}
+
+static void accounts(void)
+{
+	FILE *f = opened("w+");
+	struct passwd *p;
+	struct mntent *m;
+
+	fputs("who:x:12:13::/:/bin/sh\ndevice /folder type options 0 0\n", f);
+	rewind(f);
+	p = fgetpwent(f);
+	say("%s", p ? p->pw_name : error_name(errno));
+	say("%d", p ? (int)p->pw_uid : -1);
+	m = getmntent(f);
+	say("%s", m ? m->mnt_dir : error_name(errno));
+	fclose(f);
+}
+
+const struct posix_case posix_cases[] = {
+	{ "stream_write_read", write_read, EACH },
+	{ "stream_errors", errors, EACH },
+	{ "stream_shared", shared, EACH },
+	{ "stream_opened_elsewhere", opened_elsewhere, EACH },
+	{ "stream_push_back", push_back, EACH },
+	{ "stream_buffers", buffers, EACH },
+	{ "stream_locks", locks, EACH },
+	{ "stream_in_memory", in_memory, EACH },
+	{ "stream_wide_memory", wide_memory, EACH },
+	{ "stream_processes", processes, EACH },
+	{ "stream_temporary", temporary, EACH },
+	{ "stream_numbers", numbers, EACH },
+	{ "stream_lines", lines, EACH },
+	{ "stream_to_stdout", to_stdout, EACH },
+	{ "stream_from_stdin", from_stdin, EACH },
+	{ "stream_messages", messages, EACH },
+	{ "stream_messages_named", messages_named, 0 },
+	{ "stream_end_of_err", end_of_err, ALONE },
+	{ "stream_wide", wide, EACH | ALONE },
+	{ "stream_wide_standard", wide_standard, EACH | ALONE },
+	{ "stream_unlocked", unlocked_here, 0 },
+	{ "stream_unlocked_there", unlocked_there, ALONE },
+	{ "stream_unlocked_standard", unlocked_standard, EACH },
+	{ "stream_accounts", accounts, EACH | ALONE },
+	{ NULL, NULL, 0 },
+};
