@@ -22,7 +22,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "api/api.h"
 #include "api/hints.h"
 #include "api/region.h"
 #include "engine/host.h"
@@ -192,7 +191,7 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	static const struct dsm_region_options none;
 	struct dsm_region *made = NULL;
 	struct terms t;
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;
@@ -264,7 +263,7 @@ static int disown_one(struct dsm_region *r)
 DSM_API int dsm_region_disown(dsm_region_t *handle)
 {
 	struct dsm_region *r = region_of(handle);
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;

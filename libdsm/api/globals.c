@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
 #include "engine/job.h"
 #include "fault/fault.h"
 #include "util/log.h"
@@ -255,7 +254,7 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 {
 	static const struct dsm_region_options opt = { .block_size = PAGE_BYTES };
 	struct program p = { 0 };
-	int32_t err = api_ready(), all;
+	int32_t err = job_ready(), all;
 
 	if (err)
 		return err;

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "api/heap.h"
 #include "engine/call.h"
 #include "engine/job.h"
@@ -84,7 +83,7 @@ static void *allocate(size_t size, size_t align, bool zero, const char *name, co
 {
 	void *p;
 
-	if (api_ready()) {
+	if (job_ready()) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -144,7 +143,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 {
 	/* At least one page, rounded up to whole pages; too large sizes remain so. */
 	const size_t bytes = size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
-	int rank = api_ready() ? 0 : first_rank(node), err;
+	int rank = job_ready() ? 0 : first_rank(node), err;
 	void *p;
 
 	if (rank < 0) {
@@ -165,7 +164,7 @@ DSM_API int dsm_free(void *p)
 {
 	const uint64_t arg = (uint64_t)(uintptr_t)p;
 	const size_t off = (size_t)((char *)p - job.base);
-	int err = api_ready(), owner, tries = 0;
+	int err = job_ready(), owner, tries = 0;
 	unsigned int us = FULL_US;
 
 	if (err || !p)

@@ -116,7 +116,7 @@ DSM_API size_t dsm_needs_pin(const void *addr, size_t size)
 	const struct dsm_region *r;
 	size_t off, end;
 
-	if (!api_runs() || one_node() || job.host->kind == HOST_KERNEL)
+	if (!job_runs() || one_node() || job.host->kind == HOST_KERNEL)
 		return 0;
 	if (!addr)
 		return size;
@@ -206,7 +206,7 @@ static int run_on(int node)
 
 DSM_API int dsm_bind_thread(int node)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;

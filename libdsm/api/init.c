@@ -26,35 +26,19 @@
 #include "sync/host.h"
 #include "util/log.h"
 
-static bool started, forked;
+static bool started;
 
 static void in_child(void)
 {
-	forked = true;
+	job.forked = true;
 	held_forked();
 	meet_forked();
-}
-
-int api_ready(void)
-{
-	if (__builtin_expect(forked, 0))
-		return -ECHILD;
-	if (__builtin_expect(__atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING, 1))
-		return 0;
-	engine_await_end();
-	lost_check();
-	return -ENOTCONN;
-}
-
-bool api_runs(void)
-{
-	return __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING && !forked;
 }
 
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
 {
 	size_t from, to, block;
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -75,9 +59,9 @@ int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off,
 /* Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report it at once. */
 static void at_exit(void)
 {
-	if (forked || job.size == 1)
+	if (job.forked || job.size == 1)
 		return;
-	lost_check(); /* ends with the job's status, not the program's */
+	job_await_loss(); /* ends with the job's status, not the program's */
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_RUNNING)
 		log_line("exits without dsm_finalize(); the other ranks will consider it lost");
 }
@@ -160,7 +144,7 @@ static int end(void)
 
 DSM_API int dsm_quit(void)
 {
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;
@@ -174,7 +158,7 @@ DSM_API int dsm_quit(void)
 
 DSM_API int dsm_finalize(void)
 {
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;
@@ -186,35 +170,35 @@ DSM_API int dsm_finalize(void)
 
 DSM_API int dsm_rank(void)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	return err ? err : job.rank;
 }
 
 DSM_API int dsm_size(void)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	return err ? err : job.size;
 }
 
 DSM_API int dsm_node(void)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	return err ? err : job.node;
 }
 
 DSM_API int dsm_nodes(void)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	return err ? err : job.nodes;
 }
 
 DSM_API int dsm_node_of(int rank)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -238,22 +222,4 @@ DSM_API void dsm_abort(int status, const char *fmt, ...)
 DSM_API const char *dsm_version(void)
 {
 	return TEXT(DSM_VERSION_MAJOR) "." TEXT(DSM_VERSION_MINOR) "." TEXT(DSM_VERSION_PATCH);
-}
-
-DSM_API const char *dsm_strerror(int err)
-{
-	switch (err < 0 ? -err : err) {
-	case 0: return "success";
-	case ENOTCONN: return "the library is not initialised (dsm_init), or has been finalized";
-	case ECHILD: return "not available in a child made by fork()";
-	case EALREADY: return "done before";
-	case EOWNERDEAD: return "a rank of the job is lost";
-	case EADDRNOTAVAIL: return "no common range of addresses";
-	case EBADMSG: return "a peer sent a malformed message";
-	case EPROTO: return "the ranks of the job do not fit together";
-	case ENODEV: return "no usable fault backend or transport";
-	case EFAULT: return "not within one attached region or the heap";
-	case EMFILE: return "no file descriptor left";
-	default: return strerrordesc_np(err < 0 ? -err : err) ? strerrordesc_np(err < 0 ? -err : err) : "unknown error";
-	}
 }

@@ -306,7 +306,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 static int wanted(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out,
 		  struct region_record *want)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -316,10 +316,10 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 #define FILL_MIN_US 100u   /* first pause between checks for the contents; each later one is twice as long, */
 #define FILL_MAX_US 10000u /* up to this */
 
-/* Wait without the lock. lost_check(): the creator may be lost. */
+/* Wait without the lock. job_await_loss(): the creator may be lost. */
 static void await_contents(unsigned int *us)
 {
-	lost_check();
+	job_await_loss();
 	sys_sleep_us(*us);
 	*us = *us < FILL_MAX_US / 2 ? 2 * *us : FILL_MAX_US;
 }
@@ -342,7 +342,7 @@ DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_re
 DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 {
 	unsigned int us = FILL_MIN_US;
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;
@@ -419,7 +419,7 @@ static int detach(struct dsm_region *r)
 
 DSM_API int dsm_region_detach(dsm_region_t *handle)
 {
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 	struct dsm_region *r;
 
 	if (err)
@@ -498,7 +498,7 @@ int region_drop(struct dsm_region *r)
 DSM_API int dsm_region_destroy(const char *name)
 {
 	struct region_record rec = { 0 };
-	int err = api_ready(), before;
+	int err = job_ready(), before;
 
 	if (err)
 		return err;

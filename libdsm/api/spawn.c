@@ -20,7 +20,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "api/api.h"
 #include "api/native.h"
 #include "api/record.h"
 #include "api/stack.h"
@@ -194,7 +193,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 {
 	struct record *r;
 	uint64_t at;
-	int err = api_ready(), rank;
+	int err = job_ready(), rank;
 
 	if (err)
 		return err;
@@ -239,7 +238,7 @@ static int no_thread(dsm_thread_t t)
 static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 {
 	struct record *r = record_of(t);
-	int err = api_ready();
+	int err = job_ready();
 	dsm_sem_t done;
 	bool labels;
 
@@ -277,7 +276,7 @@ DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result)
 DSM_API int dsm_cancel(dsm_thread_t t)
 {
 	const struct record *r = record_of(t);
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -289,7 +288,7 @@ DSM_API int dsm_cancel(dsm_thread_t t)
 DSM_API int dsm_detach(dsm_thread_t t)
 {
 	struct record *r = record_of(t);
-	int err = api_ready();
+	int err = job_ready();
 	uint32_t was;
 
 	if (err)
@@ -312,7 +311,7 @@ DSM_API int dsm_thread_rank(dsm_thread_t t)
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg)
 {
 	const struct record *r = record_of(t);
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -339,7 +338,7 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name)
 {
 	struct record *r = record_of(t);
 	char copy[RECORD_NAME] = "";
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -373,7 +372,7 @@ static void name_of(struct record *r, char *out)
 DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 {
 	struct record *r = record_of(t);
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -390,7 +389,7 @@ DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result)
 {
 	struct live l = { .thread = pthread_self() };
-	int err = api_ready();
+	int err = job_ready();
 	struct record *r;
 	bool unwound;
 

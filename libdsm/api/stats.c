@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "api/heap.h"
 #include "api/region.h"
 #include "api/sharing.h"
@@ -49,7 +48,7 @@ DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats
 	const struct dsm_region *of = region_of(region);
 	uint64_t id = of ? of->id : CTL_REGIONS;
 	struct dsm_stats sum, one;
-	int err = api_ready(), r;
+	int err = job_ready(), r;
 
 	if (err)
 		return err;
@@ -69,7 +68,7 @@ DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats
 
 DSM_API int dsm_stats_reset(void)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -115,7 +114,7 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 {
 	struct hot all[HOT_MAX], some[HOT_MAX];
 	struct top top = { .list = all, .size = sizeof(all[0]), .key = offsetof(struct hot, transfers) };
-	int err = api_ready(), r, i;
+	int err = job_ready(), r, i;
 
 	if (err)
 		return err;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* wait.c - a layer above the library tells what a thread waits for, for reports of long waits and of deadlocks. */
-#include "api/api.h"
 #include "engine/job.h"
 #include "engine/stall.h"
 #include "util/futex.h"
@@ -16,7 +15,7 @@ DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder)
 }
 
 /*
- * Not api_ready(): that waits if the process is ending, which may need this thread, for instance to release locks of the
+ * Not job_ready(): that waits if the process is ending, which may need this thread, for instance to release locks of the
  * launcher's library.
  */
 DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
@@ -24,7 +23,7 @@ DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 	const struct wait_label before = wait_label;
 	int note;
 
-	if (!what || !api_runs())
+	if (!what || !job_runs())
 		return -1;
 	wait_label = label(what, object, holder);
 	note = stall_begin(0, true, clock_ns());
@@ -34,6 +33,6 @@ DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 
 DSM_API void dsm_wait_end(int wait)
 {
-	if (api_runs())
+	if (job_runs())
 		stall_end(wait);
 }

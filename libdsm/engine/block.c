@@ -7,13 +7,11 @@
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"
-#include "engine/lost.h"
 #include "engine/memory.h"
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/stall.h"
-#include "engine/start.h"
 #include "engine/stats.h"
 #include "engine/stray.h"
 #include "engine/wait.h"
@@ -294,7 +292,7 @@ enum fault_answer block_fault(void *addr, bool write)
 		stray_say(addr, write);
 		return FAULT_NOWHERE;
 	}
-	engine_await_end();
+	job_await_quit();
 	return one_node() ? FAULT_REFUSED : job.host->fault(r, addr, write);
 }
 
@@ -370,7 +368,7 @@ void block_help(void)
 	work_timers(false);
 	if (job.net)
 		run_poll(WORK_CLOSINGS);
-	lost_check();
+	job_await_loss();
 	sched_yield();
 }
 

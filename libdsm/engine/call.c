@@ -27,7 +27,6 @@
 #include "engine/payload.h"
 #include "engine/region.h"
 #include "engine/run.h"
-#include "engine/service.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/stall.h"
@@ -101,7 +100,7 @@ static int free_of(uint16_t rank, uint64_t addr)
 		return -ESTALE;
 	err = heap_free(rank_info(rank)->heap, (void *)(uintptr_t)addr);
 	if (err == -EAGAIN)
-		service_ring(rank);
+		job_ring(rank);
 	return err;
 }
 
@@ -228,7 +227,7 @@ static void put_due(uint16_t rank, uint32_t number)
 	do {
 		job.mem.calls[number].next = head;
 	} while (!__atomic_compare_exchange_n(&c->calls_in, &head, number + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-	service_ring(rank);
+	job_ring(rank);
 }
 
 /* The number + 1 of the oldest call; 0: there is none. */

@@ -2,9 +2,9 @@
 /*
  * job.h - the job as this process sees it: the ranks and nodes, the node's memory, and the regions that this rank is attached to.
  *
- * Each process has one `job`. engine_start() (start.c, which defines it) fills it, and engine_stop() clears it. It is constant in
+ * Each process has one `job`. engine_start() (start.c) fills it, and engine_stop() clears it. It is constant in
  * between, except for fields marked atomic, and for regions and units, which change under the lock of api/region.c; units are
- * read without that lock. Nothing here blocks.
+ * read without that lock.
  */
 #ifndef ENGINE_JOB_H
 #define ENGINE_JOB_H
@@ -106,7 +106,7 @@ struct job {
 	struct ctl_layout layout;
 	size_t heap; /* bytes of the heap: whole units */
 	struct units_shape heap_shape;
-	const struct host_ops *host; /* of the core; host_process outside a job */
+	const struct host_ops *host; /* of the core; host_process until host_choose(), NULL before the start */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
 	struct net *net;         /* NULL in a job of one node */
@@ -123,9 +123,26 @@ struct job {
 	uint64_t number; /* of the job, for names that others may see */
 	pthread_t service;
 	int epoll;
+	bool forked; /* this process is a child of fork(), and no rank */
 };
 
 extern struct job job;
+
+/*
+ * Check that the library can be used now. Any thread. -ENOTCONN: not between dsm_init() and dsm_finalize(). -ECHILD: this is a
+ * child process. Blocks if the process is about to end: job_await_quit(), job_await_loss().
+ */
+int job_ready(void);
+/* True if this process is a rank of a running job. Any thread; never blocks. */
+bool job_runs(void);
+/* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise return at once. Safe in the
+ * fault handler. */
+void job_await_quit(void);
+/* If another thread is ending the process because a rank is lost, wait for that. Otherwise return at once. Any thread, without a
+ * stripe, also in the fault handler. */
+void job_await_loss(void);
+/* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
+void job_ring(uint16_t rank);
 
 /* The bytes of a region that ranks may access: its size in whole pages. */
 static inline size_t region_usable(const struct dsm_region *r)

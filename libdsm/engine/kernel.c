@@ -383,7 +383,7 @@ static int kernel_place(struct dsm_region *r, size_t off, uint16_t rank)
 static int outcome(const struct dsm_ioc_call *q, int err)
 {
 	if (err == -EIO) {
-		lost_check();
+		job_await_loss();
 		lost_abort(70, "the kernel helper has lost its device");
 	}
 	return err ? err : q->status;

@@ -209,7 +209,7 @@ void lost_rank(uint16_t rank, const char *how)
 	    (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) || getpid() != job.mypid)
 		return;
 	if (!begin_leaving())
-		lost_check();
+		job_await_loss();
 	status = status_of_the_first();
 	if (status)
 		leave(status, NULL);
@@ -284,7 +284,7 @@ static void scan_ranks(void)
 {
 	uint16_t r;
 
-	lost_check();
+	job_await_loss();
 	fault_end_if_told(); /* a stopped rank may hold what this thread waits for */
 	for (r = 0; r < job.size; r++) {
 		struct pollfd p[] = { { .fd = rank_info(r)->pidfd, .events = POLLIN },
@@ -306,14 +306,14 @@ void lost_scan(void)
 		scan_ranks();
 	}
 	if (!begin_leaving())
-		lost_check();
+		job_await_loss();
 	leave_without_launcher();
 }
 
 void lost_unnamed(void)
 {
 	if (!begin_leaving())
-		lost_check();
+		job_await_loss();
 	if (speaker())
 		log_line("a rank is lost: it ended, or failed, in dsm_init(). The job ends with status %d.", EXIT_LOST);
 	leave(EXIT_LOST, "a rank of the DSM job is lost");
@@ -342,15 +342,8 @@ int lost_heard(const struct msg *m)
 	if (m->op == BYE_DONE)
 		return 0;
 	if (!begin_leaving())
-		lost_check();
+		job_await_loss();
 	leave(status, NULL);
-}
-
-void lost_check(void)
-{
-	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_LOST)
-		for (;;)
-			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
 }
 
 static bool is_dumping(uint16_t node)

@@ -33,9 +33,7 @@ void lost_dying(int status, const char *why);
 
 /* ---- check for a loss ------------------------------------------------------------------------ */
 
-/* If another thread is ending the process, wait for that. Otherwise return at once. */
-void lost_check(void);
-/* The same, and check the ranks of this machine and, in dsm_init(), the launcher. For waits without the service thread. */
+/* job_await_loss(), and check the ranks of this machine and, in dsm_init(), the launcher. For waits without the service thread. */
 void lost_scan(void);
 /* Ping the other nodes, and check for silent ones. Called by the service thread four times in DSM_LOST_MS. */
 void lost_silence(void);

@@ -13,7 +13,6 @@
 #include "engine/call.h"
 #include "engine/host.h"
 #include "engine/job.h"
-#include "engine/lost.h"
 #include "engine/pool.h"
 #include "engine/room.h"
 #include "engine/work.h"
@@ -365,7 +364,7 @@ static int call_all(enum call_op op, const struct region_record *r)
 	for (i = 0; i < job.nodes && !err; i++)
 		while ((err = call_rank(job.first[i], op, &at, sizeof(at), NULL, 0)) == -EAGAIN) {
 			work_timers(true);
-			lost_check();
+			job_await_loss();
 			sys_sleep_us(50);
 		}
 	return err;

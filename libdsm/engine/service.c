@@ -311,14 +311,6 @@ static void *service(void *arg)
 	return NULL;
 }
 
-void service_ring(uint16_t rank)
-{
-	uint64_t one = 1;
-
-	if (sys_write(rank_info(rank)->doorbell, &one, sizeof(one)) < 0)
-		one = 0; /* it is full: the thread is awake already */
-}
-
 int service_start(void)
 {
 	sigset_t all, old;
@@ -355,7 +347,7 @@ void service_stop(void)
 	word_lock_late = NULL;
 	if (job.service) {
 		__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
-		service_ring(job.rank);
+		job_ring(job.rank);
 		pthread_join(job.service, NULL);
 	}
 	job.service = 0;

@@ -10,8 +10,6 @@
 int service_start(void);
 void service_stop(void);
 
-/* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
-void service_ring(uint16_t rank);
 /* Register the calling thread as a thread of the runtime, which never accesses shared memory. It calls this first
  * (net_config.thread). */
 void service_thread(void *arg);

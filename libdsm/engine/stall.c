@@ -20,7 +20,6 @@
 #include "engine/call.h"
 #include "engine/deadlock.h"
 #include "engine/job.h"
-#include "engine/service.h"
 #include "fault/catch.h"
 #include "fault/range.h"
 #include "util/futex.h"
@@ -437,7 +436,7 @@ void stall_check(uint64_t since, uint64_t now)
 	if (is_due(since, now)) {
 		if (fault_handling()) {
 			want();
-			service_ring(job.rank);
+			job_ring(job.rank);
 		} else {
 			report_here();
 		}

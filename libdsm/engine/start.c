@@ -45,8 +45,6 @@
 #define VALGRIND_SPACE (1ull << 30) /* valgrind marks each byte of a reservation; this size takes it seconds */
 #define STOP_SECONDS 10             /* all ranks are leaving; do not wait longer for one that dies there */
 
-struct job job = { .epoll = -1, .host = &host_process };
-
 /* The address at which others reach a node whose host driver made it. */
 struct end {
 	uint32_t size;
@@ -331,6 +329,7 @@ int engine_start(const struct settings *set)
 {
 	int err;
 
+	job.host = &host_process;
 	job.set = *set;
 	job.mypid = getpid();
 	job.state = CTL_STARTING;
@@ -442,7 +441,7 @@ static void part(void)
 	uint32_t running = CTL_RUNNING;
 
 	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		lost_check();
+		job_await_loss();
 	asker_close();
 	lost_goodbye();
 	if (job.size > 1 && !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
@@ -454,12 +453,6 @@ int engine_stop(void)
 	part();
 	take_down();
 	return 0;
-}
-
-void engine_await_end(void)
-{
-	while (__atomic_load_n(&job.quits, __ATOMIC_ACQUIRE))
-		sys_pause();
 }
 
 int engine_quit(void)

@@ -13,9 +13,6 @@ void engine_undo(void);
 int engine_stop(void);
 /* The same for a process that exits at once: its memory and its threads are not released. */
 int engine_quit(void);
-/* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise return at once. Safe in the
- * fault handler. */
-void engine_await_end(void);
 
 /*
  * Handle err, the result of a launcher fence: print a message unless it is 0, and return it. key: of the exchanged value, or

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "engine/job.h"
-#include "engine/service.h"
 #include "util/log.h"
 
 #define THREADS_MS 250 /* between two checks */
@@ -245,7 +244,7 @@ void threads_end(void)
 		return;
 	__atomic_store_n(&first_ends, 1, __ATOMIC_RELEASE);
 	if (job.size > 1)
-		service_ring(job.rank);
+		job_ring(job.rank);
 	else if (!job.launch.alone) /* PMIx has a thread */
 		start_watch();
 }

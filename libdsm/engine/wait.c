@@ -11,7 +11,6 @@
 
 #include "engine/inside.h"
 #include "engine/job.h"
-#include "engine/lost.h"
 #include "engine/run.h"
 #include "engine/slot.h"
 #include "engine/spin.h"
@@ -268,7 +267,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		return -ETIMEDOUT;
 	if (interrupted(p, now))
 		return -EINTR;
-	lost_check();
+	job_await_loss();
 	if (help(&came) && !engine_kept) {
 		if (came)
 			expect_next(p, now);

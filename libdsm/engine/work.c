@@ -16,7 +16,6 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/run.h"
-#include "engine/service.h"
 #include "engine/threads.h"
 #include "util/ends.h"
 #include "util/futex.h"
@@ -130,7 +129,7 @@ bool work_timers(bool hand_over)
 	word_lock(&late.lock);
 	timers_move(&late.timers, &w->timers);
 	word_unlock(&late.lock);
-	service_ring(job.rank);
+	job_ring(job.rank);
 	fire(w, true); /* no memory to hand them over, and this thread may not come back */
 	return w->timers.n;
 }

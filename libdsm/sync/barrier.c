@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"
@@ -172,7 +171,7 @@ static uint32_t barriers(void)
 DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, unsigned threads)
 {
 	uint64_t mask;
-	int err = api_ready();
+	int err = job_ready();
 	uint32_t *life, next;
 	int64_t index;
 
@@ -198,7 +197,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 {
 	const uint64_t index = handle_name(b->id) & SYNC_INDEX_MAX;
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -306,7 +305,7 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 DSM_API int dsm_barrier(void)
 {
 	uint64_t value = 0;
-	int err = api_ready();
+	int err = job_ready();
 
 	return err ? err : barrier_arrive(&barrier_0, 0, 1, DSM_OR, &value);
 }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "engine/chunk.h"
 #include "engine/host.h"
 #include "engine/inside.h"
@@ -91,7 +90,7 @@ static int run(int code, bool gives, bool takes, char *buf, size_t size)
 DSM_API int dsm_broadcast(void *buf, size_t size, int root)
 {
 	uint64_t v = 0;
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;
@@ -146,7 +145,7 @@ static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
 
 DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum dsm_op op)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "api/api.h"
 #include "core/objects.h"
 #include "engine/job.h"
 #include "engine/stall.h"
@@ -58,10 +57,10 @@ static inline void about_object(uint64_t id)
 	wait_about.sync = (uint8_t)handle_kind(id);
 }
 
-/* Check a handle. -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD: as api_ready(). */
+/* Check a handle. -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD: as job_ready(). */
 static inline int handle_check(uint64_t id, enum sync_kind kind)
 {
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "api/api.h"
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/run.h"
@@ -156,7 +155,7 @@ static int create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *
 int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 {
 	uint64_t made;
-	int err = api_ready();
+	int err = job_ready();
 
 	if (err)
 		return err;

@@ -25,7 +25,7 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q);
 /* The member of sync_process (host.h). */
 int object_ask(uint64_t id, enum sync_op op, struct sync_request *q);
 
-/* Create an object at the node of a rank (-1: this node); *id: its handle. -EINVAL: no such rank; -ENOSPC; as api_ready(). */
+/* Create an object at the node of a rank (-1: this node); *id: its handle. -EINVAL: no such rank; -ENOSPC; as job_ready(). */
 int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id);
 /* Destroy an object, and set *id to HANDLE_GONE. -EINVAL: no such object; -EBUSY: it is in use; as handle_check(). */
 int sync_unmake(uint64_t *id, enum sync_kind kind);

@@ -78,6 +78,7 @@ static int make(struct card *c)
 	memset(c, 0, sizeof(*c));
 	job.set.node = "host";
 	job.set.space = 1ul << 30;
+	job.host = &host_process;
 	job.fault = &fault_mprotect;
 	err = card_make(c);
 	window_release(false);

@@ -55,7 +55,7 @@ int run_poll(unsigned int most)
 	return (int)(most - most);
 }
 
-void lost_check(void)
+void job_await_loss(void)
 {
 }
 
