@@ -24,8 +24,11 @@ struct files_program {
 
 /* These are weak: a program may be linked without libdsm-syscall.so, and then has none of this. */
 
-/* Note which descriptors the process has before libdsm opens its own. Before dsm_init(). */
+/* Note which descriptors the process has before libdsm opens its own, and keep low numbers from it. Before dsm_init(). */
 extern void dsm_files_before(void) __attribute__((weak));
+/* The same numbers are free again: those below are the program's alone, where the limit of open files allows that. Once, when libdsm
+ * has started. */
+extern void dsm_files_after(void) __attribute__((weak));
 /* From now on, rank 0 has the descriptors and streams of the program. Once per rank, after dsm_init(), before any thread of the
  * program. */
 extern void dsm_files_start(const struct files_program *p) __attribute__((weak));
@@ -37,6 +40,8 @@ extern long dsm_files_call(void *fn, long a, long b, long c, long d) __attribute
 extern int dsm_files_open_here(int fd) __attribute__((weak));
 /* +1: until it is called with -1, calls that libdsm-pthread.so makes in this thread are the program's, passed on. */
 extern void dsm_files_pass(int more) __attribute__((weak));
+/* A handler of the program returns, with SA_RESTART or without: it ends calls of its thread that rank 0 makes. Async-signal-safe. */
+extern void dsm_files_interrupt(bool restarts) __attribute__((weak));
 /* True if the call comes from libdsm, libdsm-pthread.so for itself, or one of the libraries below libdsm. Takes no lock. */
 extern bool dsm_files_is_runtime(const void *caller) __attribute__((weak));
 

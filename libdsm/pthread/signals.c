@@ -27,6 +27,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "interpose/files.h"
 #include "futex.h"
 #include "masks.h"
 #include "pending.h"
@@ -184,6 +185,16 @@ bool has_default(int sig)
 	return act.sa_handler == SIG_DFL;
 }
 
+/* A handler of the program has run: calls that it interrupted end, if it is without SA_RESTART. */
+static void interrupt_calls(const struct sigaction *act)
+{
+	const bool restarts = act->sa_flags & SA_RESTART;
+
+	futex_interrupt(restarts);
+	if (dsm_files_interrupt)
+		dsm_files_interrupt(restarts);
+}
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *u = context;
@@ -213,7 +224,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		act.sa_sigaction(sig, info, context);
 	else
 		act.sa_handler(sig);
-	futex_interrupt(act.sa_flags & SA_RESTART);
+	interrupt_calls(&act);
 }
 
 static bool is_handler(const struct sigaction *act)
@@ -259,7 +270,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		act.sa_sigaction(sig, info, context);
 	else
 		act.sa_handler(sig);
-	futex_interrupt(act.sa_flags & SA_RESTART);
+	interrupt_calls(&act);
 }
 
 void faults_catch(void)
@@ -388,6 +399,11 @@ static int change(int sig, const struct sigaction *act, struct sigaction *old, c
 	struct change c = { .sig = sig };
 	int err;
 
+	if (sig > SIGRTMAX) { /* libdsm-syscall.so has reserved it */
+		let_signals(mask);
+		errno = EINVAL;
+		return -1;
+	}
 	if (all)
 		pthread_mutex_lock(&together->lock);
 	pthread_mutex_lock(&changing);

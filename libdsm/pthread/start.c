@@ -344,6 +344,13 @@ static void share_files(void)
 		dsm_files_start(&p);
 }
 
+/* Of descriptors, to the program. */
+static void give_numbers(void)
+{
+	if (dsm_files_after)
+		dsm_files_after();
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	dsm_region_t *globals = NULL;
@@ -363,8 +370,10 @@ __attribute__((constructor)) static void begin(void)
 	shim.rank = dsm_rank();
 	shim.size = dsm_size();
 	setenv(INSIDE, "1", 1);
-	if (shim.size == 1)
+	if (shim.size == 1) {
+		give_numbers();
 		return;
+	}
 	report_signals();
 	shim.near = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
@@ -381,6 +390,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	must("signals", pending_start());
+	give_numbers();
 	if (shim.rank)
 		serve();
 	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */

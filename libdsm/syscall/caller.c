@@ -7,6 +7,7 @@
 #include "caller.h"
 
 #include "interpose/number.h"
+#include "owner.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,12 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define RANGES 128u
 #define THREADS 64u
 #define DESCRIPTORS 65536
+#define LOW_MAX 512 /* numbers for the program alone; libdsm has at most half of the limit of open files */
 
 uint8_t files;
 struct files_program program;
@@ -36,6 +40,8 @@ static unsigned int earlies;
 
 static uint64_t before[DESCRIPTORS / 64]; /* open when the process began */
 static uint64_t own[DESCRIPTORS / 64];    /* libdsm's; atomic */
+static uint64_t kept_low[LOW_MAX / 64];   /* taken while libdsm starts */
+static int floor_of_own;                  /* libdsm's are from here on, if the limit allows that */
 
 static __thread int passed_on
 	__attribute__((tls_model("initial-exec"))); /* calls of the program's that come by way of libdsm-pthread.so */
@@ -195,6 +201,11 @@ static void note_own(long fd)
 		own_add((int)fd);
 }
 
+static bool range_has(const uint64_t *set, int fd)
+{
+	return set[fd / 64] >> fd % 64 & 1;
+}
+
 void own_add(int fd)
 {
 	if (fd >= 0 && fd < DESCRIPTORS)
@@ -228,11 +239,57 @@ bool caller_may_not(int fd, const void *caller)
 	return is_own(fd) && !range_of(caller);
 }
 
+int own_move(int fd)
+{
+	const int saved = errno;
+	int high;
+
+	if (fd < 0 || fd >= floor_of_own || range_has(before, fd))
+		return fd;
+	high = NEXT(fcntl)(fd, NEXT(fcntl)(fd, F_GETFD) & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, floor_of_own);
+	if (high >= 0)
+		NEXT(close)(fd);
+	errno = saved;
+	return high < 0 ? fd : high;
+}
+
+/* ---- numbers for the program ------------------------------------------------------------------------- */
+
+/* Take all free numbers below `floor_of_own`, so that what libdsm and the libraries below it open comes above. */
+static void keep_low(void)
+{
+	int first = eventfd(0, EFD_CLOEXEC), fd = first;
+
+	while (fd >= 0 && fd < floor_of_own) {
+		kept_low[fd / 64] |= 1ull << fd % 64;
+		fd = NEXT(fcntl)(first, F_DUPFD_CLOEXEC, fd + 1);
+	}
+	if (fd >= 0)
+		NEXT(close)(fd);
+}
+
+EXPORT void dsm_files_after(void)
+{
+	int fd;
+
+	for (fd = 0; fd < floor_of_own; fd++) {
+		if (!range_has(kept_low, fd))
+			continue;
+		NEXT(close)(fd);
+		own_remove(fd);
+	}
+}
+
 /* ---- start, refusals --------------------------------------------------------------------------------- */
 
 EXPORT void dsm_files_before(void)
 {
+	struct rlimit limit;
+
 	each_number("/proc/self/fd", note_before);
+	if (!NEXT(getrlimit)(RLIMIT_NOFILE, &limit))
+		floor_of_own = limit.rlim_cur / 2 < LOW_MAX ? (int)(limit.rlim_cur / 2) : LOW_MAX;
+	keep_low();
 }
 
 EXPORT void dsm_files_start(const struct files_program *p)
@@ -245,6 +302,7 @@ EXPORT void dsm_files_start(const struct files_program *p)
 	each_number("/proc/self/task", note_thread);
 	if (dsm_rank() == 0)
 		each_number("/proc/self/fd", note_own);
+	owner_start();
 	files = dsm_rank() ? FILES_ABROAD : FILES_GUARDED;
 }
 

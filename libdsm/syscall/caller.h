@@ -36,6 +36,8 @@ bool caller_may_not(int fd, const void *caller);
 /* At rank 0: note that libdsm has opened or closed a descriptor. */
 void own_add(int fd);
 void own_remove(int fd);
+/* At rank 0: libdsm has opened a descriptor, which nobody knows yet. Move it above the numbers that are the program's, and return it. */
+int own_move(int fd);
 /* The first descriptor of libdsm's from fd on; -1: none. */
 int own_next(int fd);
 

@@ -132,7 +132,7 @@ static void open_here(void *arg)
 	const long word[OWNER_WORDS] = { h.fd, (long)shared };
 
 	h.result = -1;
-	if (!shared || owner_call((void *)describe, word, false)) {
+	if (!shared || owner_call((void *)describe, word, OWNER_RUNS)) {
 		h.err = shared ? errno : ENOMEM;
 	} else {
 		memcpy(&own, shared, sizeof(own));

@@ -6,7 +6,11 @@
  * thread of rank 0 sits at the other side. Its errno is the caller's. A desk that a thread leaves is taken by the next one. A signal
  * handler that makes a call while its thread waits takes a desk of its own.
  *
- * A thread that is cancelled while it waits has its clerk cancelled and leaves it the desk, which the clerk frees.
+ * A thread that is cancelled while it waits has its clerk cancelled, and waits for that: until then, the call uses its buffers.
+ *
+ * A handler that interrupts the waiting thread ends its sleep when it returns, by a post of its own (dsm_files_interrupt()). The
+ * thread then has rank 0 send its clerk a signal, which has an empty handler, and again until the call is done: the first may come before the call sleeps. So the
+ * kernel decides, as for any interrupted call, whether it returns EINTR or what it has.
  */
 #include "owner.h"
 
@@ -16,8 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/number.h"
 #include "caller.h"
 
+#include <sys/syscall.h>
+
+#define FIRST_NS 1000000u /* until the signal that interrupts a call is sent again */
+#define LAST_NS 100000000u
 #define IDLE 64u /* desks that a rank keeps */
 #define DEEP 4   /* calls of one thread at a time: handlers interrupt each other */
 
@@ -25,26 +34,35 @@
 struct desk {
 	dsm_sem_t asked, done;
 	dsm_thread_t clerk;
+	int tid;      /* the clerk's, at rank 0; 0: it has not begun. Atomic */
 	files_fn *fn; /* NULL: the clerk goes */
 	long word[OWNER_WORDS];
 	long result;
 	int err;
-	uint32_t piped; /* the call raised SIGPIPE */
+	uint32_t finished; /* the result is there, and `done` will be posted. Atomic */
+	uint32_t piped;    /* the call raised SIGPIPE */
 };
 
 static struct desk *idle[IDLE]; /* each entry is exchanged atomically */
+/* A call that waits, for handlers that interrupt it. desk: NULL before and behind the wait. posted: a handler has ended the call. */
+struct waited {
+	struct desk *desk;
+	uint32_t posted;
+	enum owner_way way;
+};
+
 static __thread struct {
 	int depth;
 	struct desk *desk[DEEP];
+	struct waited call[DEEP];
 } mine __attribute__((tls_model("initial-exec")));
+static int interrupts;       /* the signal that interrupts a clerk; constant */
 static pthread_key_t at_end; /* its destructor gives the desks of a thread back */
 
 /* ---- at rank 0 --------------------------------------------------------------------------------------- */
 
-static void desk_free(void *desk)
+static void desk_free(struct desk *d)
 {
-	struct desk *d = desk;
-
 	dsm_sem_destroy(&d->asked);
 	dsm_sem_destroy(&d->done);
 	dsm_free(d);
@@ -61,6 +79,7 @@ static void block_all(void)
 	sigdelset(&set, SIGFPE);
 	sigdelset(&set, SIGILL);
 	sigdelset(&set, SIGABRT);
+	sigdelset(&set, interrupts);
 	NEXT(pthread_sigmask)(SIG_SETMASK, &set, NULL);
 }
 
@@ -83,6 +102,7 @@ static void serve_one(struct desk *d)
 	d->result = d->fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
 	d->err = errno;
 	d->piped = d->err == EPIPE && take_pipe();
+	__atomic_store_n(&d->finished, 1, __ATOMIC_RELEASE);
 	dsm_sem_post(&d->done, 1);
 }
 
@@ -92,7 +112,7 @@ static void *clerk(void *arg)
 	dsm_sem_t asked = d->asked;
 
 	block_all();
-	pthread_cleanup_push(desk_free, d);
+	__atomic_store_n(&d->tid, gettid(), __ATOMIC_RELEASE);
 	for (;;) {
 		dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 		if (dsm_sem_wait(&asked) || !d->fn)
@@ -100,18 +120,43 @@ static void *clerk(void *arg)
 		dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
 		serve_one(d);
 	}
-	pthread_cleanup_pop(1);
+	desk_free(d);
 	return NULL;
+}
+
+/* A call of its own, for the thread that the clerk of the desk works for. */
+static long interrupt_clerk(long desk)
+{
+	const struct desk *d = (const struct desk *)desk;
+	const long arg[6] = { getpid(), __atomic_load_n(&d->tid, __ATOMIC_ACQUIRE), interrupts };
+
+	return arg[1] ? by_number(SYS_tgkill, arg) : 0;
+}
+
+static void no_handler(int sig)
+{
+	(void)sig;
+}
+
+int __libc_allocate_rtsig(int high);
+
+/* SIGRTMAX is one less from now on, on all ranks. */
+void owner_start(void)
+{
+	const struct sigaction sa = { .sa_handler = no_handler };
+
+	interrupts = __libc_allocate_rtsig(0);
+	if (interrupts < 0 || NEXT(sigaction)(interrupts, &sa, NULL))
+		dsm_abort(70, "no signal is left for calls on files");
 }
 
 /* ---- at the other ranks ------------------------------------------------------------------------------ */
 
 static struct desk *desk_make(void)
 {
-	const struct dsm_thread_options opt = { .detached = 1 };
 	struct desk *d = dsm_calloc(1, sizeof(*d));
 
-	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) || dsm_spawn(&d->clerk, 0, &opt, clerk, d))
+	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) || dsm_spawn(&d->clerk, 0, NULL, clerk, d))
 		dsm_abort(70, "no thread of rank 0 for calls on files (DSM_HEAP, ulimit -u)");
 	return d;
 }
@@ -127,6 +172,7 @@ static void desk_leave(struct desk *d)
 			return;
 	}
 	d->fn = NULL;
+	dsm_detach(d->clerk);
 	dsm_sem_post(&d->asked, 1);
 }
 
@@ -177,10 +223,60 @@ static void desk_abandon(void *desk)
 	struct desk *d = desk;
 
 	mine.desk[--mine.depth] = NULL;
+	mine.call[mine.depth].desk = NULL;
 	dsm_cancel(d->clerk);
+	while (dsm_join(d->clerk, NULL) == -EINTR)
+		;
+	desk_free(d);
 }
 
-long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels)
+/* The post that ends a sleep of this thread. */
+static void wake_self(void *call)
+{
+	struct waited *w = call;
+
+	w->posted = 1;
+	dsm_sem_post(&w->desk->done, 1);
+}
+
+EXPORT void dsm_files_interrupt(bool restarts)
+{
+	struct waited *const w = &mine.call[mine.depth ? mine.depth - 1 : 0];
+	int state;
+
+	if (!w->desk || w->posted || (restarts && w->way != OWNER_POLLS))
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	dsm_call(wake_self, w);
+	pthread_setcancelstate(state, &state);
+}
+
+/* Wait for the clerk's post, and take the other one if a handler has made one: the next call would take it for its own. */
+static void desk_await(struct desk *d, enum owner_way way)
+{
+	struct waited *const w = &mine.call[mine.depth - 1];
+	const long word[OWNER_WORDS] = { (long)d };
+	uint64_t ns = FIRST_NS;
+	uint32_t taken = 0;
+
+	*w = (struct waited){ .way = way };
+	__atomic_store_n(&w->desk, d, __ATOMIC_RELAXED);
+	while (!__atomic_load_n(&d->finished, __ATOMIC_ACQUIRE)) {
+		if (!__atomic_load_n(&w->posted, __ATOMIC_RELAXED)) {
+			taken += !dsm_sem_wait(&d->done);
+			continue;
+		}
+		if (mine.depth < DEEP)
+			owner_call((void *)interrupt_clerk, word, OWNER_RUNS);
+		taken += !dsm_sem_timedwait(&d->done, ns);
+		ns = ns < LAST_NS / 2 ? 2 * ns : LAST_NS;
+	}
+	__atomic_store_n(&w->desk, NULL, __ATOMIC_RELAXED);
+	while (taken < 1 + __atomic_load_n(&w->posted, __ATOMIC_RELAXED))
+		taken += !dsm_sem_wait(&d->done);
+}
+
+long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way)
 {
 	struct desk *d;
 	bool piped;
@@ -194,13 +290,13 @@ long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels)
 	d->fn = (files_fn *)fn;
 	memcpy(d->word, word, sizeof(d->word));
 	d->err = errno;
+	d->finished = 0;
 	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 	dsm_sem_post(&d->asked, 1);
 	pthread_cleanup_push(desk_abandon, d);
-	if (cancels)
+	if (way != OWNER_RUNS)
 		pthread_setcancelstate(state, NULL);
-	while (dsm_sem_wait(&d->done))
-		;
+	desk_await(d, way);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 	dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
@@ -220,7 +316,7 @@ long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels)
 
 struct words {
 	void *fn;
-	bool cancels;
+	enum owner_way way;
 	long word[OWNER_WORDS], result;
 };
 
@@ -228,12 +324,12 @@ static void words_run(void *arg)
 {
 	struct words *out = arg, w = *out;
 
-	out->result = owner_call(w.fn, w.word, w.cancels);
+	out->result = owner_call(w.fn, w.word, w.way);
 }
 
 long owner_words(void *fn, long a, long b, long c, long d)
 {
-	struct words w = { fn, false, { a, b, c, d }, 0 };
+	struct words w = { fn, OWNER_RUNS, { a, b, c, d }, 0 };
 
 	dsm_call(words_run, &w);
 	return w.result;
@@ -241,7 +337,7 @@ long owner_words(void *fn, long a, long b, long c, long d)
 
 long owner_wait(void *fn, long a, long b, long c, long d)
 {
-	struct words w = { fn, true, { a, b, c, d }, 0 };
+	struct words w = { fn, OWNER_WAITS, { a, b, c, d }, 0 };
 
 	dsm_call(words_run, &w);
 	return w.result;

@@ -12,9 +12,17 @@
 
 #define OWNER_WORDS 7
 
+enum owner_way {
+	OWNER_RUNS,
+	OWNER_WAITS, /* a cancellation point: the call at rank 0 is cancelled as well */
+	OWNER_POLLS  /* the same, and each handler that interrupts it ends it; others only one without SA_RESTART */
+};
+
 /* Run fn with these words at rank 0; it has the same address there. On the private stack (dsm_call()), outside of libdsm. errno goes
- * there and comes back. cancels: it is a cancellation point, and the call at rank 0 is cancelled as well. Blocks as fn does. */
-long owner_call(void *fn, const long word[OWNER_WORDS], bool cancels);
+ * there and comes back. Blocks as fn does. A handler that interrupts this thread interrupts the call at rank 0. */
+long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way);
+/* At rank 0, once, and at the other ranks as well: reserve the signal that interrupts calls. */
+void owner_start(void);
 
 /* The same for a function of four words, from any stack. */
 long owner_words(void *fn, long a, long b, long c, long d);

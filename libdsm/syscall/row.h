@@ -43,7 +43,8 @@ enum way {
 	IS_REPLACED,
 	IS_STREAM,
 	IS_CHILD,
-	IS_WAIT
+	IS_WAIT,
+	IS_POLL
 };
 
 struct buffer {
@@ -75,6 +76,7 @@ struct buffer {
 #define ST(a) BUFFER(IS_STREAM, a, 0, 0)
 #define CHILD BUFFER(IS_CHILD, 0, 0, 0)
 #define WAITS BUFFER(IS_WAIT, 0, 0, 0)
+#define POLLS BUFFER(IS_POLL, 0, 0, 0)
 
 typedef long words_fn(long, long, long, long, long, long);
 

@@ -71,7 +71,8 @@ static void *copy_in(struct scratch *s, const struct call *c, const struct buffe
 	case IS_REPLACED:
 	case IS_STREAM:
 	case IS_CHILD:
-	case IS_WAIT: break;
+	case IS_WAIT:
+	case IS_POLL: break;
 	case STRING: return scratch_string(s, p);
 	case STRINGS: return p ? scratch_strings(s, p) : p;
 	case SET_BEHIND: return p ? copy_mask(s, p) : p;
@@ -126,15 +127,14 @@ static long fail(enum result kind)
 	return kind == ERROR ? errno : kind == POINTER ? 0 : -1;
 }
 
-/* Is it a cancellation point? */
-static bool waits(const struct row *row)
+static enum owner_way way_of(const struct row *row)
 {
 	int i;
 
 	for (i = 0; i < BUFFERS && row->buffers[i].way; i++)
-		if (row->buffers[i].way == IS_WAIT)
-			return true;
-	return false;
+		if (row->buffers[i].way == IS_WAIT || row->buffers[i].way == IS_POLL)
+			return row->buffers[i].way == IS_POLL ? OWNER_POLLS : OWNER_WAITS;
+	return OWNER_RUNS;
 }
 
 static long proceed_abroad(const struct call *c, const long *arg)
@@ -143,8 +143,8 @@ static long proceed_abroad(const struct call *c, const long *arg)
 	const long by_name[OWNER_WORDS] = { a, b, d, e, f, g },
 		   by_syscall[OWNER_WORDS] = { c->number, a, b, d, e, f, g };
 
-	return c->next ? owner_call((void *)c->next, by_name, waits(c->row))
-		       : owner_call((void *)syscall, by_syscall, false);
+	return c->next ? owner_call((void *)c->next, by_name, way_of(c->row))
+		       : owner_call((void *)syscall, by_syscall, OWNER_RUNS);
 }
 
 static long proceed(const struct call *c, const long *arg)
@@ -268,21 +268,43 @@ static bool is_refused(const struct row *row, const long *arg, const void *calle
 	return false;
 }
 
-/* A call of libdsm on rank 0 that opens or closes a descriptor. */
-static void note_own(const struct row *row, const long *arg, long result)
+static bool names_number(const struct row *row)
 {
-	const int *pair = !strncmp(row->name, "pipe", 4) ? (const int *)arg[0]
-		: !strcmp(row->name, "socketpair")       ? (const int *)arg[3]
-							 : NULL;
+	int i;
+
+	for (i = 0; i < BUFFERS && row->buffers[i].way; i++)
+		if (row->buffers[i].way == IS_REPLACED)
+			return true;
+	return false;
+}
+
+static void take_own(int *fd)
+{
+	*fd = own_move(*fd);
+	own_add(*fd);
+}
+
+/* A call of libdsm on rank 0 that opens or closes a descriptor. Returns the result, with the number that it has now. */
+static long note_own(const struct row *row, const long *arg, long result)
+{
+	int fd = (int)result,
+	    *pair = !strncmp(row->name, "pipe", 4) ? (int *)arg[0]
+		: !strcmp(row->name, "socketpair") ? (int *)arg[3]
+						   : NULL;
 
 	if (pair && !result) {
-		own_add(pair[0]);
-		own_add(pair[1]);
+		take_own(&pair[0]);
+		take_own(&pair[1]);
 	}
-	if (row->result == DESCRIPTOR)
-		own_add((int)result);
-	else if (!result && !strcmp(row->name, "close"))
+	if (row->result == DESCRIPTOR && names_number(row)) {
+		own_add(fd);
+	} else if (row->result == DESCRIPTOR) {
+		take_own(&fd);
+		return fd;
+	} else if (!result && !strcmp(row->name, "close")) {
 		own_remove((int)arg[0]);
+	}
+	return result;
 }
 
 bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number, const long *arg,
@@ -296,7 +318,7 @@ bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long n
 	}
 	if (dsm_files_is_runtime(caller)) {
 		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(number, arg);
-		note_own(row, arg, *result);
+		*result = note_own(row, arg, *result);
 		return true;
 	}
 	if (!is_refused(row, arg, caller))

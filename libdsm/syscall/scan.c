@@ -17,14 +17,19 @@
 
 struct view {
 	FILE *f;      /* rank 0's */
+	FILE *view;   /* of this rank; NULL: none */
 	char *shared; /* PIECE_SIZE bytes */
+	int state;    /* whether the caller can be cancelled */
 };
 
-/* At rank 0: one byte, for which it may wait, and what is buffered behind it. Returns their number, 0 at the end. */
-static long take_input(long stream, long to, long size)
+static void unlock(void *f)
 {
-	FILE *const f = (FILE *)stream;
-	char *const out = (char *)to;
+	funlockfile(f);
+}
+
+/* One byte, for which it may wait, and what is buffered behind it. Returns their number, 0 at the end. */
+static long take_some(FILE *f, char *out, long size)
+{
 	long n = 0;
 	int c;
 
@@ -34,6 +39,18 @@ static long take_input(long stream, long to, long size)
 			break;
 		out[n++] = (char)c;
 	} while (n < size && f->_IO_read_ptr < f->_IO_read_end);
+	return n;
+}
+
+/* At rank 0. If it is cancelled, the stream is not left locked: no other thread could unlock it. */
+static long take_input(long stream, long to, long size)
+{
+	FILE *const f = (FILE *)stream;
+	long n;
+
+	pthread_cleanup_push(unlock, f);
+	n = take_some(f, (char *)to, size);
+	pthread_cleanup_pop(0);
 	return n;
 }
 
@@ -49,24 +66,27 @@ static long give_back(long stream, long from, long n)
 static ssize_t read_view(void *cookie, char *to, size_t size)
 {
 	const struct view *v = cookie;
-	const long n = owner_words((void *)take_input, (long)v->f, (long)v->shared,
-				   (long)(size < PIECE_SIZE ? size : PIECE_SIZE), 0);
+	long n;
 
+	pthread_setcancelstate(v->state, NULL);
+	n = owner_wait((void *)take_input, (long)v->f, (long)v->shared, (long)(size < PIECE_SIZE ? size : PIECE_SIZE),
+		       0);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	if (n > 0)
 		memcpy(to, v->shared, (size_t)n);
 	return n;
 }
 
 /* What the parser has not used is a part of the last piece, or a character that it has put back. */
-static void return_rest(struct view *v, FILE *view)
+static void return_rest(struct view *v)
 {
-	size_t n = (size_t)(view->_IO_read_end - view->_IO_read_ptr);
+	size_t n = (size_t)(v->view->_IO_read_end - v->view->_IO_read_ptr);
 
 	if (n > PIECE_SIZE)
 		n = PIECE_SIZE;
 	if (!n)
 		return;
-	memcpy(v->shared, view->_IO_read_ptr, n);
+	memcpy(v->shared, v->view->_IO_read_ptr, n);
 	owner_words((void *)give_back, (long)v->f, (long)v->shared, (long)n, 0);
 }
 
@@ -78,20 +98,29 @@ struct scanned {
 	int result;
 };
 
-/* The stream is locked meanwhile: it is one call. */
+static void end_view(void *arg)
+{
+	struct view *v = arg;
+
+	if (v->view)
+		NEXT(fclose)(v->view);
+	free(v->shared);
+}
+
+/* The stream is locked meanwhile: it is one call. If it is cancelled, what it has read is gone, and take_input() has unlocked. */
 static void scan_view(struct scanned *c, struct view *v)
 {
 	const cookie_io_functions_t functions = { .read = read_view };
-	const int state = (int)owner_words((void *)flockfile, (long)v->f, 0, 0, 0);
-	FILE *const view = NEXT(fopencookie)(v, "r", functions);
 	char buffer[PIECE_SIZE];
 
-	(void)state;
-	if (view) {
-		setvbuf(view, buffer, _IOFBF, sizeof(buffer));
-		c->result = c->scan(view, c->format, *c->ap);
-		return_rest(v, view);
-		NEXT(fclose)(view);
+	owner_words((void *)flockfile, (long)v->f, 0, 0, 0);
+	v->view = NEXT(fopencookie)(v, "r", functions);
+	if (v->view) {
+		setvbuf(v->view, buffer, _IOFBF, sizeof(buffer));
+		pthread_cleanup_push(end_view, v);
+		c->result = c->scan(v->view, c->format, *c->ap);
+		pthread_cleanup_pop(0);
+		return_rest(v);
 	}
 	owner_words((void *)funlockfile, (long)v->f, 0, 0, 0);
 }
@@ -99,15 +128,14 @@ static void scan_view(struct scanned *c, struct view *v)
 static int scan_abroad(struct scanned c)
 {
 	struct view v = { .f = c.f, .shared = program.alloc(PIECE_SIZE) };
-	int state;
 
 	c.result = EOF;
 	if (!v.shared)
 		return EOF;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &v.state);
 	scan_view(&c, &v);
-	pthread_setcancelstate(state, &state);
-	free(v.shared);
+	end_view(&v);
+	pthread_setcancelstate(v.state, NULL);
 	return c.result;
 }
 

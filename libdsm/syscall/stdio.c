@@ -254,8 +254,8 @@ static bool put_text(const struct printed *p, const char *text, size_t n)
 
 	if (!p->abroad)
 		return p->f ? NEXT(fwrite)(text, 1, n, p->f) == n : put_all(p->fd, text, n) >= 0;
-	return p->f ? owner_call((void *)fwrite, to_stream, true) == (long)n
-		    : owner_call((void *)put_at_owner, to_fd, true) >= 0;
+	return p->f ? owner_call((void *)fwrite, to_stream, OWNER_WAITS) == (long)n
+		    : owner_call((void *)put_at_owner, to_fd, OWNER_WAITS) >= 0;
 }
 
 static void print_run(void *arg)

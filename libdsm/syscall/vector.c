@@ -93,7 +93,7 @@ static ssize_t vector_abroad(const struct vector *c, const struct iovec *v)
 	};
 	const long word[OWNER_WORDS] = { c->fd, (long)v, c->n, c->off, c->flags };
 
-	return owner_call(by_name[c->what].fn, word, true);
+	return owner_call(by_name[c->what].fn, word, OWNER_WAITS);
 }
 
 static ssize_t vector_next(const struct vector *c, const struct iovec *v)
@@ -233,7 +233,7 @@ static ssize_t message_next(const struct message *c, struct msghdr *m)
 	const long word[OWNER_WORDS] = { c->fd, (long)m, c->flags };
 
 	if (c->abroad)
-		return owner_call(c->send ? (void *)sendmsg : (void *)recvmsg, word, true);
+		return owner_call(c->send ? (void *)sendmsg : (void *)recvmsg, word, OWNER_WAITS);
 	return c->send ? NEXT(sendmsg)(c->fd, m, c->flags) : NEXT(recvmsg)(c->fd, m, c->flags);
 }
 
@@ -296,7 +296,7 @@ static int messages_next(const struct messages *c, struct mmsghdr *m, struct tim
 	const long word[OWNER_WORDS] = { c->fd, (long)m, c->n, c->flags, (long)timeout };
 
 	if (c->abroad)
-		return (int)owner_call(c->send ? (void *)sendmmsg : (void *)recvmmsg, word, true);
+		return (int)owner_call(c->send ? (void *)sendmmsg : (void *)recvmmsg, word, OWNER_WAITS);
 	return c->send ? NEXT(sendmmsg)(c->fd, m, c->n, c->flags) : NEXT(recvmmsg)(c->fd, m, c->n, c->flags, timeout);
 }
 

@@ -188,6 +188,21 @@ static void write_together(void)
 	check("lines of a descriptor", !close(number) && whole_lines(path) == THREADS * LINES);
 }
 
+/* A new descriptor has the lowest number that is free, as the program sees it. */
+static void *by_lowest(void *arg)
+{
+	const int low = open("/dev/null", O_RDONLY), next = dup(low);
+	int i, taken = 0;
+
+	for (i = 0; i < low; i++)
+		taken += fcntl(i, F_GETFD) >= 0;
+	check("the lowest number", low >= 0 && low < 64 && taken == low);
+	for (i = low + 1; i < next; i++)
+		taken += fcntl(i, F_GETFD) >= 0;
+	check("the next number", taken == next - 1 && !close(low) && dup(next) == low && !close(low) && !close(next));
+	return arg;
+}
+
 /* ---- the table of descriptors, children -------------------------------------------------------------- */
 
 static void *by_range(void *arg)
@@ -258,6 +273,8 @@ int main(void)
 	char text[32] = "";
 
 	prepare();
+	by_lowest(NULL);
+	in_thread(by_lowest);
 	in_thread(by_number);
 	check("offset",
 	      lseek(fd, 0, SEEK_CUR) == 14 && read(number, text, 3) == 3 && !memcmp(text, "789", 3) && !close(number));
