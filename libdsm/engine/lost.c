@@ -17,14 +17,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/memory.h"
 #include "engine/run.h"
 #include "fault/catch.h"
+#include "fault/fault.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"
@@ -245,12 +248,83 @@ void lost_launcher(int rank)
 	leave_without_launcher();
 }
 
-/* The connection closes before the process is seen dead. */
-static bool has_ended(uint16_t rank)
-{
-	struct pollfd p = { .fd = rank_info(rank)->pidfd, .events = POLLIN };
+/* As in linux/pidfd.h of Linux 6.15. */
+struct pidfd_info_64 {
+	uint64_t mask, cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+#define PIDFD_INFO_EXIT_BIT 8u
+#define PIDFD_GET_INFO_64 _IOWR(0xff, 11, struct pidfd_info_64)
 
-	return p.fd < 0 || sys_poll(&p, 1, DYING_MS) == 1;
+/* The status of wait(2) of a process that its parent has waited for; 0: not known. */
+static int status_behind_wait(int pidfd)
+{
+	struct pidfd_info_64 info = { .mask = PIDFD_INFO_EXIT_BIT };
+
+	return ioctl(pidfd, PIDFD_GET_INFO_64, &info) || !(info.mask & PIDFD_INFO_EXIT_BIT) ? 0 : info.exit_code;
+}
+
+/* The same before that, of a process that is ending: the last number of its line in /proc. */
+static int status_before_wait(int pid)
+{
+	char path[32], line[1024];
+	const char *last;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = syscall(SYS_read, fd, line, sizeof(line) - 1);
+		sys_close(fd);
+	}
+	line[n > 0 ? n : 0] = 0;
+	last = strrchr(line, ' ');
+	return last ? atoi(last) : 0;
+}
+
+/* The connection closes before the process is seen dead. *status: as of wait(2); 0: not known. */
+static bool has_ended(uint16_t rank, int *status)
+{
+	const struct rank_info *r = rank_info(rank);
+	struct pollfd p = { .fd = r->pidfd, .events = POLLIN };
+	bool over = p.fd < 0;
+	int ms;
+
+	*status = 0;
+	for (ms = 0; !over && ms < DYING_MS; ms++) {
+		over = sys_poll(&p, 1, ms > 0) == 1;
+		if (!*status)
+			*status = status_before_wait(r->pid);
+		if (!*status && over)
+			*status = status_behind_wait(p.fd);
+	}
+	return over;
+}
+
+/* The signal of misses of this job's ranks; 0: there is none. */
+static int signal_of_misses(void)
+{
+	if (job.fault == &fault_uffd)
+		return SIGBUS;
+	return job.fault == &fault_mprotect ? SIGSEGV : 0;
+}
+
+/* A miss whose signal is blocked ends a process by it: the kernel calls no handler, so only the survivors can tell. */
+static void lost_by_signal(uint16_t rank, int sig)
+{
+	const char *const name = sigabbrev_np(sig);
+	char how[400];
+	int n = snprintf(how, sizeof(how), "its process was ended by SIG%s", name ? name : "?");
+
+	if (sig == signal_of_misses())
+		snprintf(how + n, sizeof(how) - (size_t)n,
+			 ", the signal of misses. If this was no fault of the program, a thread touched shared memory"
+			 " while it blocked SIG%s: leave SIGBUS and SIGSEGV out of masks that are set without the C"
+			 " library's functions or by libraries",
+			 name);
+	lost_rank(rank, how);
 }
 
 /*
@@ -259,7 +333,7 @@ static bool has_ended(uint16_t rank)
  */
 void lost_process(uint16_t rank)
 {
-	int tries;
+	int tries, status;
 
 	for (tries = 0;
 	     !is_here(rank) && job.net && !has_finished(rank) && !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE);
@@ -272,10 +346,12 @@ void lost_process(uint16_t rank)
 		if (!has_finished(rank))
 			sys_sleep_us(1000);
 	}
-	if (!has_ended(rank))
+	if (!has_ended(rank, &status))
 		lost_rank(rank, "it executed another program without dsm_finalize()");
 	else if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING)
 		lost_rank(rank, "its process ended in dsm_init()");
+	else if (WIFSIGNALED(status))
+		lost_by_signal(rank, WTERMSIG(status));
 	else
 		lost_rank(rank, "its process ended without dsm_finalize()");
 }

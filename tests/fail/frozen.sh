@@ -31,7 +31,7 @@ stopped_briefly() {
 	mode "$1"
 	shift 2
 	settings+=("${more[@]}")
-	start_job 40 "$bin/steady" $((seconds + 3))
+	start_job $((seconds + 37)) "$bin/steady" $((seconds + 3))
 	signal_ranks STOP "$@"
 	sleep "$seconds"
 	for ((r = 0; r < ranks; r++)); do
@@ -173,6 +173,11 @@ more=()
 one stopped-rank stopped_briefly rank 3 1
 one stopped-mixed stopped_briefly mixed 3 1
 one stopped-tcp stopped_briefly tcp 3 1
+if [[ $full ]]; then
+	for m in rank tcp mprotect; do
+		one "stopped-minute-$m" stopped_briefly $m 60 1
+	done
+fi
 more=(DSM_LOST_MS=1000)
 one stopped-all-rank stopped_briefly rank 3 0 1 2 3
 for m in rank tcp mprotect; do

@@ -52,6 +52,46 @@ if is_chosen statistics; then
 	same "statistics: of a wrapper" "$(grep -c 'repeated: .*allocated at slots.c:9$' <<<"$named")" 1
 fi
 
+# ---- a miss whose signal is blocked ---------------------------------------------------------------------
+
+# By the system call itself, which no library sees. Alone, the program ends with 7.
+program blocking <<'END'
+#include <pthread.h>
+#include <sys/syscall.h>
+static struct { char pad[4096]; long n; char more[4096]; } shared;
+static void *touches(void *arg)
+{
+	unsigned long all = ~0ul;
+	register long size __asm__("r10") = 8;
+	long result = SYS_rt_sigprocmask;
+	__asm__ volatile("syscall" : "+a"(result) : "D"(2l), "S"(&all), "d"(0l), "r"(size) : "rcx", "r11", "memory");
+	shared.n++;
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	shared.n = 6;
+	pthread_create(&t, NULL, touches, NULL);
+	pthread_join(t, NULL);
+	return (int)shared.n;
+}
+END
+# blocked NAME SIGNAL SETTING...: the job ends by the rank's signal, or by the survivor's status, whichever mpirun sees first.
+blocked() {
+	local name=$1 sig=$2 got status=0
+	shift 2
+	is_chosen "$name" || return 0
+	got=$(timeout -k 5 60 env "$@" "${run[@]}" -n 2 --nodes rank "$scratch/blocking" 2>&1) || status=$?
+	[[ $status != @(70|$((128 + $(kill -l "$sig")))) ]] || status=ended
+	same "$name" "$status $(grep -o 'rank 1 of this host is lost: .* while it blocked SIG[A-Z]*' <<<"$got")" \
+		"ended rank 1 of this host is lost: its process was ended by SIG$sig, the signal of misses. If this was no fault of\
+ the program, a thread touched shared memory while it blocked SIG$sig"
+}
+blocked "a miss with its signal blocked" BUS
+blocked "a miss with its signal blocked, mprotect" SEGV DSM_FAULT=mprotect
+says "no miss, all blocked" "" 7 "${run[@]}" -n 2 "$scratch/blocking"
+
 # ---- deadlocks ----------------------------------------------------------------------------------------
 
 # Ends by DSM_DEADLOCK=abort, or not at all; "ends": waits that end, though all threads wait in each; "handler": by a signal.
