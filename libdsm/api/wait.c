@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* wait.c - a layer above the library tells what a thread waits for, for reports of long waits and of deadlocks. */
 #include "engine/job.h"
-#include "engine/stall.h"
+#include "engine/note.h"
 #include "util/futex.h"
 
 static struct wait_label label(enum dsm_wait what, const void *object, int holder)
@@ -26,7 +26,7 @@ DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 	if (!what || !job_runs())
 		return -1;
 	wait_label = label(what, object, holder);
-	note = stall_begin(0, true, clock_ns());
+	note = note_begin(0, true, clock_ns());
 	wait_label = before;
 	return note;
 }
@@ -34,5 +34,5 @@ DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 DSM_API void dsm_wait_end(int wait)
 {
 	if (job_runs())
-		stall_end(wait);
+		note_end(wait);
 }

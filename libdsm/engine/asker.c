@@ -11,8 +11,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "engine/service.h"
-#include "engine/stall.h"
+#include "engine/inside.h"
+#include "engine/note.h"
 #include "engine/threads.h"
 #include "util/futex.h"
 
@@ -29,8 +29,8 @@ static void *run(void *arg)
 	void (*ask)(void) = *(void (**)(void))arg;
 
 	threads_note(gettid());
-	service_thread(NULL);
-	stall_keep_quiet();
+	engine_thread(NULL);
+	note_quiet = true;
 	ask();
 	threads_note(0);
 	end();

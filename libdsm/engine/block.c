@@ -8,10 +8,10 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/memory.h"
+#include "engine/note.h"
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
-#include "engine/stall.h"
 #include "engine/stats.h"
 #include "engine/stray.h"
 #include "engine/wait.h"
@@ -24,44 +24,11 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-#define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
-
 /* A sequential reader, as far as one thread can see. */
 static __thread struct {
 	size_t next;
 	unsigned int window;
 } stream __attribute__((tls_model("initial-exec")));
-
-static uint16_t home_of(const struct region_homes *h, size_t off)
-{
-	size_t index = (off - h->off) / h->block_size;
-
-	if (h->id == 0)
-		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
-	switch ((enum dsm_home)h->policy) {
-	case DSM_HOME_FIXED: return node_of(h->rank);
-	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
-	case DSM_HOME_FIRST_TOUCH: break;
-	}
-	return (uint16_t)(index / MANAGER_RUN % job.nodes);
-}
-
-uint16_t block_home(const struct dsm_region *r, size_t off)
-{
-	const struct region_homes h = region_homes(r);
-
-	return home_of(&h, off);
-}
-
-uint16_t block_manager(size_t off)
-{
-	const size_t unit = off / REGION_UNIT;
-	uint16_t id = 0;
-
-	if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
-		id = __atomic_load_n(&job.mem.regions[unit], __ATOMIC_ACQUIRE);
-	return id ? home_of(&job.me->homes[id - 1], off) : SET_NOBODY;
-}
 
 static bool may(const struct copy *p, uint8_t access)
 {
@@ -79,7 +46,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 		.object = block_id(off, r->block_size),
 		.req_node = job.node,
 		.req_slot = slot,
-		.home = block_home(r, off),
+		.home = region_home(r, off),
 		.flags = r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
 	};
 }
@@ -115,7 +82,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
 			continue;
 		asked += block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
-					      block_home(r, off), SLOT_AHEAD);
+					      region_home(r, off), SLOT_AHEAD);
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;
@@ -131,7 +98,7 @@ static bool ours(const struct dsm_region *r, size_t off)
 	p = block_copy(off);
 	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
 		return p->flags & PAGE_OWNER;
-	return block_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
+	return region_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
 }
 
 #define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS) /* blocks asked for at once: as many as slots to fetch ahead */
@@ -518,7 +485,7 @@ int block_place(struct dsm_region *r, size_t off, uint16_t rank)
 
 	engine_enter();
 	slot = (uint16_t)slot_get(SLOT_BRIEF);
-	err = ask_of(r, off, slot, MSG_PLACE, block_home(r, off), node);
+	err = ask_of(r, off, slot, MSG_PLACE, region_home(r, off), node);
 	if (err == -EBUSY)
 		err = ask_of(r, off, slot, MSG_SETTLE, node, 0);
 	home = job.me->slots[slot].value;

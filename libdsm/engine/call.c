@@ -18,19 +18,19 @@
 #include <string.h>
 
 #include "core/dispatch.h"
-#include "engine/deadlock.h"
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/load.h"
 #include "engine/lost.h"
+#include "engine/note.h"
 #include "engine/owner.h"
 #include "engine/payload.h"
 #include "engine/region.h"
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
-#include "engine/stall.h"
 #include "engine/stats.h"
+#include "engine/upcalls.h"
 #include "engine/wait.h"
 #include "heap/heap.h"
 #include "heap/site.h"
@@ -76,7 +76,7 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 	if (op == CALL_TRIM)
 		return owner_trim(arg, out);
 	if (op == CALL_ASLEEP)
-		return deadlock_serve(out);
+		return job.up->asleep(out);
 	if (op == CALL_SPAWN)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op == CALL_CANCEL)
@@ -125,7 +125,7 @@ static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, 
 		return n < 0 ? n : 0;
 	}
 	case CALL_STALLS:
-		*out_size = stall_serve(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
+		*out_size = note_list(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
 			sizeof(struct stall_row);
 		return 0;
 	case CALL_LOAD: {

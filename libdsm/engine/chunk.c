@@ -12,10 +12,10 @@
 
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/note.h"
 #include "engine/payload.h"
 #include "engine/reduce.h"
 #include "engine/sharing.h"
-#include "engine/stall.h"
 #include "engine/wait.h"
 #include "net/net.h"
 #include "util/futex.h"

@@ -2,7 +2,7 @@
 /*
  * deadlock.c - the program is deadlocked when all its threads, on all ranks, wait for each other (DSM_DEADLOCK).
  *
- * A thread counts as waiting if the kernel says that it sleeps, and its note (stall.c) says that it has waited for another
+ * A thread counts as waiting if the kernel says that it sleeps, and its note (note.c) says that it has waited for another
  * thread, without a time limit, for at least DSM_STALL_MS. Any other thread of a rank's process may wake one: then there is no
  * verdict. Nor is there one while a rank has a signal handler of the program, which may call sem_post(3).
  *
@@ -27,6 +27,7 @@
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/note.h"
 #include "engine/payload.h"
 #include "engine/stall.h"
 #include "engine/threads.h"
@@ -43,11 +44,6 @@ static struct {
 	bool reported;
 	uint64_t next; /* time of the next check */
 } state;
-
-static uint64_t limit_ns(void)
-{
-	return job.set.stall_ms * 1000000ull;
-}
 
 bool deadlock_watches(void)
 {
@@ -85,7 +81,7 @@ static bool read_notes(uint64_t now)
 			continue;
 		if (!w->lasting ||
 		    (w->about.kind != ABOUT_OBJECT && w->about.kind != ABOUT_BARRIER && !w->label.what) ||
-		    now < since || now - since < limit_ns())
+		    now < since || now - since < note_limit_ns())
 			return false;
 		waits.tid[waits.n++] = w->tid;
 		waits.since += since;
@@ -253,7 +249,7 @@ void deadlock_check(uint64_t now)
 	if (!read_notes(now))
 		return;
 	if (asker_start(ask))
-		state.next = now + limit_ns();
+		state.next = now + note_limit_ns();
 }
 
 void deadlock_stop(void)

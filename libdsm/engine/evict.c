@@ -12,9 +12,10 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/memory.h"
+#include "engine/note.h"
 #include "engine/run.h"
 #include "engine/slot.h"
-#include "engine/stall.h"
+#include "engine/upcalls.h"
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "util/futex.h"
@@ -53,12 +54,12 @@ static void await_requests(const struct dsm_region *r, size_t off, size_t end)
 
 	while (!has_users(r) && (slot = slot_find_prefetch(off, end, &seq)) >= 0) {
 		if (note < 0)
-			note = stall_begin(slot_object(NULL, (uint16_t)slot), false, since);
+			note = note_begin(slot_object(NULL, (uint16_t)slot), false, since);
 		block_help(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
 		wait_slot((uint16_t)slot, seq, 1, EVICT_CHECK_NS);
-		stall_check(since, clock_ns());
+		job.up->long_wait(since, clock_ns());
 	}
-	stall_end(note);
+	note_end(note);
 }
 
 /* Drop read copies, and give the newest copies to their homes: all requests first, so that the homes take neighbours together. */

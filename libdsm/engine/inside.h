@@ -71,6 +71,10 @@ static inline void engine_leave(void)
 	engine_look_at_signals();
 }
 
+/* Register the calling thread as a thread of the runtime, which never accesses shared memory. It calls this first
+ * (net_config.thread). */
+void engine_thread(void *arg);
+
 /* Set the depth at which the thread rests, before and after a sleep. Returns the previous one. */
 static inline int engine_rest(int depth)
 {

@@ -27,6 +27,7 @@ struct host_ops;
 struct net;
 struct net_ops;
 struct sharing_page;
+struct upcalls;
 
 struct settings {
 	const char *fault, *net, *stats;
@@ -107,6 +108,7 @@ struct job {
 	size_t heap; /* bytes of the heap: whole units */
 	struct units_shape heap_shape;
 	const struct host_ops *host; /* of the core; host_process until host_choose(), NULL before the start */
+	const struct upcalls *up;    /* into higher parts of the engine: upcalls.h */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
 	struct net *net;         /* NULL in a job of one node */
@@ -141,6 +143,10 @@ void job_await_quit(void);
 /* If another thread is ending the process because a rank is lost, wait for that. Otherwise return at once. Any thread, without a
  * stripe, also in the fault handler. */
 void job_await_loss(void);
+/* The manager of a block of r, which is asked first. Does not block. */
+uint16_t region_home(const struct dsm_region *r, size_t off);
+/* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
+uint16_t region_manager(size_t off);
 /* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
 void job_ring(uint16_t rank);
 
@@ -187,6 +193,39 @@ static inline uint32_t *stripe_of(uint32_t object)
 static inline uint32_t *kept_place(uint64_t name)
 {
 	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+}
+
+/* A block's name in messages: twice its first page, plus a marker bit whose position is the block's order (log2 of its pages). */
+static inline uint32_t block_id(size_t off, size_t bytes)
+{
+	return (uint32_t)(off >> PAGE_SHIFT << 1 | bytes >> PAGE_SHIFT);
+}
+
+static inline size_t block_bytes(uint32_t id)
+{
+	return (size_t)(id & -id) << PAGE_SHIFT;
+}
+
+static inline uint32_t block_page(uint32_t id)
+{
+	return (id & (id - 1)) >> 1;
+}
+
+static inline size_t block_off(uint32_t id)
+{
+	return (size_t)block_page(id) << PAGE_SHIFT;
+}
+
+/* The lock of a block's state, by its first page: if the block is in no region, two nodes may name different sizes. */
+static inline uint32_t *block_stripe(uint32_t id)
+{
+	return stripe_of(block_page(id));
+}
+
+/* The node's copy of the block at off. */
+static inline struct copy *block_copy(size_t off)
+{
+	return &job.mem.pages[off >> PAGE_SHIFT];
 }
 
 /* Add to a counter that other threads or ranks also add to. */

@@ -21,6 +21,7 @@
 #include "engine/kstats.h"
 #include "engine/lost.h"
 #include "engine/meet.h"
+#include "engine/note.h"
 #include "engine/stall.h"
 #include "fault/fault.h"
 #include "net/net.h"
@@ -404,9 +405,9 @@ static bool lasts(const struct dsm_ioc_call *q)
 
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now)
 {
-	int note = stall_begin(0, lasts(q), now), err = kernel_call(q);
+	int note = note_begin(0, lasts(q), now), err = kernel_call(q);
 
-	stall_end(note);
+	note_end(note);
 	return err;
 }
 
@@ -424,14 +425,14 @@ static void leave_point(void *arg)
 	struct dsm_ioc_call c = { .call = DSM_CALL_CANCEL, .value = (uintptr_t)p->q };
 
 	kernel_ioctl(DSM_IOC_CALL, &c);
-	stall_end(p->note);
+	note_end(p->note);
 	p->cancelled(p->arg);
 }
 
 /* The type is asynchronous only while there is nothing in hand but the request. */
 int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg), void *arg)
 {
-	struct point p = { q, cancelled, arg, stall_begin(0, lasts(q), now) };
+	struct point p = { q, cancelled, arg, note_begin(0, lasts(q), now) };
 	int type, err;
 
 	q->hold = DSM_SYNC_POINT;
@@ -444,7 +445,7 @@ int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(vo
 		pthread_setcanceltype(type, &type);
 		pthread_cleanup_pop(0);
 	}
-	stall_end(p.note);
+	note_end(p.note);
 	return outcome(q, err);
 }
 

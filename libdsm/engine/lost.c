@@ -18,14 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "engine/inside.h"
 #include "engine/job.h"
-#include "engine/memory.h"
-#include "engine/run.h"
+#include "engine/upcalls.h"
 #include "fault/catch.h"
 #include "fault/fault.h"
 #include "net/net.h"
@@ -33,6 +33,7 @@
 #include "util/log.h"
 #include "util/sys.h"
 
+#define CORE_RANGES 16384 /* of memory in a core file; each takes two mappings of at most 65,530 */
 #define EXIT_LOST 70
 #define LEAVE_SECONDS 2 /* to tell the launcher, which may be gone, too */
 #define LAUNCHER_MS 1000
@@ -341,7 +342,7 @@ void lost_process(uint16_t rank)
 		if (tries >=
 		    (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
 			break;
-		while (run_poll(64) > 0)
+		while (job.up->poll(64) > 0)
 			;
 		if (!has_finished(rank))
 			sys_sleep_us(1000);
@@ -487,6 +488,25 @@ static void tell_death(int status)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Keep untouched parts of the window out of the core file: the kernel would allocate memory for them. */
+static void trim_core(void)
+{
+	off_t at = 0, data;
+	unsigned int n;
+
+	if (!job.me || job.mem.memfd < 0)
+		return;
+	madvise(job.me, job.layout.total, MADV_DONTDUMP);
+	madvise(job.base, job.set.space, MADV_DONTDUMP);
+	for (n = 0; n < CORE_RANGES; n++) {
+		data = lseek(job.mem.memfd, at, SEEK_DATA);
+		at = data < 0 ? -1 : lseek(job.mem.memfd, data, SEEK_HOLE);
+		if (at <= data)
+			break;
+		madvise(job.base + data, (size_t)(at - data), MADV_DODUMP);
+	}
+}
+
 void lost_dying(int status, const char *why)
 {
 	static uint32_t first;
@@ -503,7 +523,7 @@ void lost_dying(int status, const char *why)
 	log_line("thread %d %s. The job ends with status %d.", me, why, status);
 	__atomic_store_n(&job.mine->abort_status, (uint32_t)status, __ATOMIC_RELEASE);
 	tell_death(status);
-	memory_trim_core();
+	trim_core();
 }
 
 void lost_abort(int status, const char *why)

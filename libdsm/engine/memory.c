@@ -20,8 +20,6 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define CORE_RANGES 16384 /* of memory in a core file; each takes two mappings of at most 65,530 */
-
 int memory_no_descriptors(const char *what)
 {
 	int err = -errno;
@@ -164,24 +162,6 @@ void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used)
 	if (used)
 		madvise(at, bytes, MADV_REMOVE);
 	munmap(at, bytes);
-}
-
-void memory_trim_core(void)
-{
-	off_t at = 0, data;
-	unsigned int n;
-
-	if (!job.me || job.mem.memfd < 0)
-		return;
-	madvise(job.me, job.layout.total, MADV_DONTDUMP);
-	madvise(job.base, job.set.space, MADV_DONTDUMP);
-	for (n = 0; n < CORE_RANGES; n++) {
-		data = lseek(job.mem.memfd, at, SEEK_DATA);
-		at = data < 0 ? -1 : lseek(job.mem.memfd, data, SEEK_HOLE);
-		if (at <= data)
-			break;
-		madvise(job.base + data, (size_t)(at - data), MADV_DODUMP);
-	}
 }
 
 static void close_fd(int *fd)

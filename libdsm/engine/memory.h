@@ -29,10 +29,6 @@ int memory_no_descriptors(const char *what);
 char *memory_stage(uint16_t slot, size_t bytes);
 void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);
 
-/* Exclude the control segment and untouched memory from the core file; the kernel would allocate untouched memory to write zeros.
- * Safe in a handler of any signal. */
-void memory_trim_core(void);
-
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */
 size_t memory_next_used(size_t off, size_t end);
 /* The same for the records of sharing.h. The result may be a page that was never missed. */

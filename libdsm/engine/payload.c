@@ -7,9 +7,9 @@
 
 #include "engine/ctl.h"
 #include "engine/load.h"
+#include "engine/note.h"
 #include "engine/reduce.h"
 #include "engine/sharing.h"
-#include "engine/stall.h"
 #include "engine/stats.h"
 #include "heap/units.h"
 

@@ -17,6 +17,7 @@
 
 #include "dsm.h"
 #include "engine/call.h"
+#include "engine/note.h"
 #include "heap/heap.h"
 
 #define PAYLOAD_RUNS 256u      /* runs of units in an answer */

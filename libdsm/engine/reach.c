@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/region.h"
 #include "engine/run.h"
-#include "engine/service.h"
 #include "engine/slot.h"
 #include "engine/start.h"
 #include "net/net.h"
@@ -46,7 +46,7 @@ static int open_net(void *address, size_t *size)
 		.block_slots = job.limits.block_slots,
 		.handler = run_net,
 		.lost = lost_net,
-		.thread = service_thread,
+		.thread = engine_thread,
 		.object = slot_object,
 		.waited = slot_waited,
 		.priority = region_priority,

@@ -44,7 +44,6 @@ enum {
 	WHAT_MASK = ~0ull << 32
 };
 
-#define SLICE_NS 100000
 #define TICK_MS 1000   /* longest sleep between two checks of connections and of silent ranks */
 #define THREADS_MS 250 /* between two checks for remaining threads, once the first has ended */
 
@@ -265,46 +264,13 @@ static void serve_once(uint64_t *last_ping)
 		sched_yield();
 }
 
-/*
- * Ask to run promptly even if all processors are busy: a short slice (Linux 6.12: the scheduler prefers the shorter slice) and,
- * if allowed, a better nice value. Both may be refused; the thread sleeps nearly always.
- */
-static void be_prompt(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr),
-		   .policy = SCHED_OTHER,
-		   .flags = SCHED_FLAG_RESET_ON_FORK, /* this thread creates threads of the program (api/spawn.c) */
-		   .nice = -15,
-		   .runtime = SLICE_NS };
-
-	if (sched_getscheduler(0) != SCHED_OTHER)
-		return; /* the user has chosen */
-	if (!syscall(SYS_sched_setattr, 0, &attr, 0))
-		return;
-	attr.nice = getpriority(PRIO_PROCESS, (id_t)gettid());
-	syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
-void service_thread(void *arg)
-{
-	(void)arg;
-	engine_depth = 1; /* it never touches shared memory */
-	be_prompt();
-}
-
 static void *service(void *arg)
 {
 	uint64_t last_ping = 0;
 
 	prctl(PR_SET_NAME, "dsm-service");
 	prctl(PR_SET_TIMERSLACK, LINGER_NS / 10);
-	service_thread(arg);
+	engine_thread(arg);
 	be_anywhere();
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
 		serve_once(&last_ping);

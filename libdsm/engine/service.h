@@ -10,8 +10,4 @@
 int service_start(void);
 void service_stop(void);
 
-/* Register the calling thread as a thread of the runtime, which never accesses shared memory. It calls this first
- * (net_config.thread). */
-void service_thread(void *arg);
-
 #endif

@@ -12,72 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/ctl.h"
-
-#define STALL_ROWS 73 /* of one rank */
-
-struct stall_row {
-	struct wait_about about;
-	struct wait_label label;
-	uint32_t age_ms;
-	uint32_t tid;
-	uint16_t rank;
-	uint8_t pad[6];
-};
-_Static_assert(STALL_ROWS * sizeof(struct stall_row) <= 4096, "they fit in an answer");
-
-/* What this thread is about to wait for. The function that sets it resets it. */
-extern __thread struct wait_about wait_about __attribute__((tls_model("initial-exec")));
-extern __thread struct wait_label wait_label __attribute__((tls_model("initial-exec")));
-
-static inline void about(enum about kind, uint16_t home, uint32_t object)
-{
-	wait_about = (struct wait_about){ .kind = (uint8_t)kind, .home = home, .object = object };
-}
-
-static inline void about_none(void)
-{
-	wait_about.kind = ABOUT_CALL;
-	wait_about.object = wait_about.home = 0;
-}
-
-/* Set a label for the waits of a call, unless its caller has set one. Returns whether it was set, for label_end(). */
-static inline bool label_begin(enum dsm_wait what, const void *object)
-{
-	if (wait_label.what)
-		return false;
-	wait_label = (struct wait_label){ .what = (uint8_t)what, .object = (uintptr_t)object };
-	return true;
-}
-
-static inline void label_end(bool set)
-{
-	if (set)
-		wait_label.what = DSM_WAIT_NONE;
-}
-
-/*
- * Record that this thread goes to sleep at `now`, for a block, or if block is 0, for what about() has set. Returns the number of
- * its note, or -1 if it is not recorded. lasting: the wait ends only when another thread of the program acts, without a timeout.
- */
-int stall_begin(uint32_t block, bool lasting, uint64_t now);
-void stall_end(int note);
-
-/* Exclude this thread's waits from reports from now on. */
-void stall_keep_quiet(void);
+#include "engine/note.h"
 
 /* Report if it is due. Called by a thread that has waited since `since`. */
 void stall_check(uint64_t since, uint64_t now);
-/* Shorten a sleep of ns so that the thread is awake when a report is due. */
-uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns);
 /* Start the thread that collects and reports, if a wait in the fault handler or in the kernel helper is due. stall_check_kernel()
  * checks the waits in the kernel helper. The service thread calls both; neither blocks. */
 void stall_ask(void);
 void stall_check_kernel(void);
-
-/* CALL_STALLS: list what the threads of a rank of this node wait for, and the locks they hold. Returns the number of rows. Does
- * not block. */
-unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most);
 
 /* Format what a thread waits for as in reports: "mutex 0x4040a0". */
 void stall_object(const struct stall_row *row, char *buf, size_t size);

@@ -19,6 +19,7 @@
 #include "engine/block.h"
 #include "engine/call.h"
 #include "engine/card.h"
+#include "engine/chunk.h"
 #include "engine/deadlock.h"
 #include "engine/host.h"
 #include "engine/job.h"
@@ -28,8 +29,11 @@
 #include "engine/nodes.h"
 #include "engine/reach.h"
 #include "engine/region.h"
+#include "engine/run.h"
 #include "engine/service.h"
+#include "engine/stall.h"
 #include "engine/threads.h"
+#include "engine/upcalls.h"
 #include "engine/window.h"
 #include "engine/work.h"
 #include "fault/catch.h"
@@ -44,6 +48,15 @@
 #define START_SECONDS 60
 #define VALGRIND_SPACE (1ull << 30) /* valgrind marks each byte of a reservation; this size takes it seconds */
 #define STOP_SECONDS 10             /* all ranks are leaving; do not wait longer for one that dies there */
+
+const struct upcalls engine_upcalls = {
+	.poll = run_poll,
+	.call = call_arrived,
+	.answer = call_returned,
+	.chunk = chunk_arrived,
+	.long_wait = stall_check,
+	.asleep = deadlock_serve,
+};
 
 /* The address at which others reach a node whose host driver made it. */
 struct end {
@@ -330,6 +343,7 @@ int engine_start(const struct settings *set)
 	int err;
 
 	job.host = &host_process;
+	job.up = &engine_upcalls;
 	job.set = *set;
 	job.mypid = getpid();
 	job.state = CTL_STARTING;

@@ -25,4 +25,7 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size);
  * after a second: a slow rank may publish in that time. */
 void start_missing(const char *key);
 
+/* job.up of a rank. */
+extern const struct upcalls engine_upcalls;
+
 #endif

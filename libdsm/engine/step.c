@@ -8,13 +8,12 @@
 #include <string.h>
 
 #include "engine/block.h"
-#include "engine/call.h"
-#include "engine/chunk.h"
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/memory.h"
 #include "engine/reduce.h"
 #include "engine/slot.h"
+#include "engine/upcalls.h"
 #include "util/futex.h"
 
 struct page_ctx step_ctx(void)
@@ -25,7 +24,7 @@ struct page_ctx step_ctx(void)
 /* The manager, if the dispatcher checks the sender against it. */
 static uint16_t manager_of(const struct msg *m)
 {
-	return dispatch_manager(m) ? block_manager(block_off(m->object)) : SET_NOBODY;
+	return dispatch_manager(m) ? region_manager(block_off(m->object)) : SET_NOBODY;
 }
 
 /* Keep contents that came before the last acknowledgement, but only for a request in progress. */
@@ -274,11 +273,11 @@ static int step_slot(const struct msg *m, uint32_t slot, struct actions *acts)
 static int ours(const struct msg *m, const void *payload, size_t size)
 {
 	switch ((enum msg_type)m->type) {
-	case MSG_CALL: return call_arrived(m, payload, size);
-	case MSG_RETURN: return call_returned(m, payload, size);
+	case MSG_CALL: return job.up->call(m, payload, size);
+	case MSG_RETURN: return job.up->answer(m, payload, size);
 	case MSG_PING:
 	case MSG_BYE: return lost_heard(m);
-	case MSG_CHUNK: return chunk_arrived(m, payload, size);
+	case MSG_CHUNK: return job.up->chunk(m, payload, size);
 	default: return -EBADMSG;
 	}
 }

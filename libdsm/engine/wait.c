@@ -11,10 +11,11 @@
 
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/note.h"
 #include "engine/run.h"
 #include "engine/slot.h"
 #include "engine/spin.h"
-#include "engine/stall.h"
+#include "engine/upcalls.h"
 #include "engine/work.h"
 #include "fault/catch.h"
 #include "net/net.h"
@@ -180,7 +181,7 @@ static uint64_t nap(struct patience *p, uint64_t now)
 	if (p->nap > NAP_MAX_NS)
 		p->nap = NAP_MAX_NS;
 	ns = p->until && p->until - now < p->nap ? p->until - now : p->nap;
-	ns = stall_nap(p->slept, now, ns);
+	ns = note_nap(p->slept, now, ns);
 	return fault_handling() && ns > signal_ns() ? signal_ns() : ns;
 }
 
@@ -279,9 +280,9 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	}
 	if (!p->slept) {
 		p->slept = now;
-		p->note = stall_begin(p->block, lasts(p), now) + 1;
+		p->note = note_begin(p->block, lasts(p), now) + 1;
 	}
-	stall_check(p->slept, now);
+	job.up->long_wait(p->slept, now);
 	if (fault_handling())
 		HOOK(miss_sleep);
 	else
@@ -319,7 +320,7 @@ static void end_patience(struct patience *p)
 	if (p->began)
 		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull,
 			 p->kind != WAIT_MISS && (p->slept || p->crowded));
-	stall_end(p->note - 1);
+	note_end(p->note - 1);
 	poll_end();
 }
 

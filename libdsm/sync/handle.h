@@ -8,7 +8,7 @@
 
 #include "core/objects.h"
 #include "engine/job.h"
-#include "engine/stall.h"
+#include "engine/note.h"
 
 #define HANDLE_KIND (0xfull << 36)
 /* Stored in place of a destroyed object's handle: zero in shared memory would be a new object. */

@@ -9,7 +9,6 @@
 #include "engine/job.h"
 #include "engine/kernel.h"
 #include "engine/run.h"
-#include "engine/stall.h"
 #include "engine/wait.h"
 #include "sync/barrier.h"
 #include "sync/handle.h"

@@ -10,7 +10,6 @@
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
-#include "engine/stall.h"
 #include "engine/step.h"
 #include "engine/wait.h"
 #include "engine/work.h"

@@ -15,6 +15,7 @@
 #include "engine/nodes.h"
 #include "engine/payload.h"
 #include "engine/slot.h"
+#include "engine/start.h"
 #include "net/net.h"
 
 #define SPACE (64ul << 20)
@@ -53,6 +54,7 @@ static void set_up(void)
 	char *at;
 
 	job.size = 3;
+	job.up = &engine_upcalls;
 	job.set.space = SPACE;
 	job.netops = &net;
 	job.ranks = calloc(3, sizeof(*job.ranks));

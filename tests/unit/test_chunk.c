@@ -4,6 +4,7 @@
 
 #include "../registry_world.h"
 #include "engine/chunk.h"
+#include "engine/start.h"
 #include "net/net.h"
 #include "suite.h"
 
@@ -31,6 +32,7 @@ static void be(uint16_t me)
 {
 	world_make();
 	job.node = me;
+	job.up = &engine_upcalls;
 	job.locals = job.width[me];
 	job.netops = &net;
 	job.mine = calloc(1, sizeof(*job.mine));

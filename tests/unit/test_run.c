@@ -24,6 +24,7 @@
 #include "engine/payload.h"
 #include "engine/region.h"
 #include "engine/run.h"
+#include "engine/start.h"
 #include "engine/work.h"
 #include "fault/fault.h"
 #include "net/net.h"
@@ -92,6 +93,7 @@ static void set_up(void)
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	unit_require(seen != MAP_FAILED && !work_start());
 	job.size = RANKS;
+	job.up = &engine_upcalls;
 	job.set.space = SPACE;
 	job.netops = &net;
 	job.net = (struct net *)&job; /* non-null: there is a transport */

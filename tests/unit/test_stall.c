@@ -19,6 +19,7 @@
 #include "engine/payload.h"
 #include "engine/run.h"
 #include "engine/stall.h"
+#include "engine/start.h"
 #include "engine/work.h"
 #include "fault/range.h"
 #include "net/net.h"
@@ -89,6 +90,7 @@ static void set_up(void)
 	char *at;
 
 	job.size = 2;
+	job.up = &engine_upcalls;
 	job.set.space = SPACE;
 	job.set.stall_ms = 100;
 	job.netops = &net;

@@ -16,6 +16,7 @@
 #include "engine/job.h"
 #include "engine/nodes.h"
 #include "engine/run.h"
+#include "engine/start.h"
 #include "engine/step.h"
 #include "engine/work.h"
 #include "fault/fault.h"
@@ -126,6 +127,7 @@ static void set_up(void)
 {
 	job.rank = 0;
 	job.size = 3;
+	job.up = &engine_upcalls;
 	job.set.space = SPACE;
 	job.limits.block_slots = ctl_block_slots(3);
 	job.fault = &fault;

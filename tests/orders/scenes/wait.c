@@ -25,8 +25,17 @@ static struct {
 static uint32_t seq;
 
 /* The counters of sleepers and pollers in wait.c are hints for other threads, and no part of it. */
+static void long_wait(uint64_t since, uint64_t now)
+{
+	(void)since;
+	(void)now;
+}
+
+static const struct upcalls up = { .long_wait = long_wait };
+
 void scene_memory(void)
 {
+	job.up = &up;
 	job.me = &ctl;
 	share(m);
 	share(ctl.slots[0]);
@@ -59,23 +68,17 @@ void job_await_loss(void)
 {
 }
 
-int stall_begin(uint32_t block, bool lasts_long, uint64_t now)
+int note_begin(uint32_t block, bool lasts_long, uint64_t now)
 {
 	return (int)(block + lasts_long + now) * 0;
 }
 
-void stall_check(uint64_t since, uint64_t now)
-{
-	(void)since;
-	(void)now;
-}
-
-void stall_end(int note)
+void note_end(int note)
 {
 	(void)note;
 }
 
-uint64_t stall_nap(uint64_t slept, uint64_t now, uint64_t ns)
+uint64_t note_nap(uint64_t slept, uint64_t now, uint64_t ns)
 {
 	return ns + 0 * (slept + now);
 }
