@@ -360,6 +360,8 @@ __attribute__((constructor)) static void begin(void)
 
 	if (getenv(INSIDE))
 		return;
+	if (alloc_is_replaced())
+		end_process(70);
 	faults_catch();
 	if (dsm_files_before)
 		dsm_files_before();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FILLED (4u << 20)
 #define AT_ONCE 3 /* more than ranks: one is on main()'s own */
 
 static int began, cleaned, go_on; /* atomic */
@@ -127,6 +128,31 @@ static void *in_library(void *arg)
 	return arg;
 }
 
+static int torn; /* atomic */
+
+static void clean_filled(void *arg)
+{
+	const volatile char *room = arg;
+
+	__atomic_fetch_add(&torn, room[0] != room[FILLED - 1], __ATOMIC_SEQ_CST);
+	free(arg);
+	clean(&cleaned);
+}
+
+/* Most of its time in one function of a library, which does its work to the end. */
+static void *in_memset(void *arg)
+{
+	char *room = calloc(1, FILLED);
+	int i;
+
+	pthread_cleanup_push(clean_filled, room);
+	begin();
+	for (i = 0;; i++)
+		memset(room, i, FILLED);
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
 static void cancel(const char *name, void *(*fn)(void *), int rounds)
 {
 	int i, k, wrong = 0, went_on = 0;
@@ -164,6 +190,8 @@ int main(int argc, char **argv)
 	sem_init(&posted, 0, 0);
 	if (argc > 2) {
 		cancel("in library", in_library, rounds);
+		cancel("in memset()", in_memset, rounds);
+		printf("%d torn\n", torn);
 		return 0;
 	}
 	cancel("in registers", in_registers, rounds);

@@ -52,7 +52,8 @@ fi
 if is_chosen async && [[ -x $scratch/async ]]; then
 	for way in node two; do
 		# shellcheck disable=SC2086
-		says "async: in library, $way" "in library: 0 not cancelled, 0 without handler, 60" 0 "${run[@]}" ${ways[$way]} "$scratch/async" 20 in
+		says "async: in library, $way" "$(printf '%s: 0 not cancelled, 0 without handler, 60 did not go on\n' "in library" "in memset()")
+0 torn" 0 "${run[@]}" ${ways[$way]} "$scratch/async" 20 in
 	done
 fi
 
