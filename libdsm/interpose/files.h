@@ -18,8 +18,9 @@ typedef long files_fn(long, long, long, long, long, long, long);
 /* What libdsm-pthread.so knows. */
 struct files_program {
 	bool (*is_shared)(const void *p);
-	void *(*alloc)(size_t size); /* memory that any rank may give to realloc() and free() */
-	uint32_t *refused;           /* in shared memory: not 0 after a refusal by any rank */
+	void *(*alloc)(size_t size);   /* memory that any rank may give to realloc() and free() */
+	const char *calls, *calls_end; /* code of libdsm-pthread.so that functions of the program return to */
+	uint32_t *refused;             /* in shared memory: not 0 after a refusal by any rank */
 };
 
 /* These are weak: a program may be linked without libdsm-syscall.so, and then has none of this. */

@@ -9,6 +9,7 @@
 #include <threads.h>
 
 #include "alloc.h"
+#include "calls.h"
 #include "thread.h"
 
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t), "the same objects");
@@ -41,7 +42,7 @@ static void *begin(void *arg)
 	struct birth b = *(struct birth *)arg;
 
 	free(arg);
-	return (void *)(intptr_t)b.fn(b.arg);
+	return (void *)(intptr_t)(int)call_program((void *)b.fn, (long)b.arg, 0, 0);
 }
 
 EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)

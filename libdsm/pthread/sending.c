@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "interpose/number.h"
+#include "calls.h"
 #include "masks.h"
 #include "ranks.h"
 
@@ -190,7 +191,7 @@ static void begin_notice(union sigval v)
 	const struct notice n = *(const struct notice *)v.sival_ptr;
 
 	let_misses();
-	n.fn(n.value);
+	call_program((void *)n.fn, (long)n.value.sival_ptr, 0, 0);
 }
 
 /* Timers are few, and may expire while they are deleted: this memory is not freed. False: there is none. */

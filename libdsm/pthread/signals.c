@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "interpose/files.h"
+#include "calls.h"
 #include "futex.h"
 #include "masks.h"
 #include "pending.h"
@@ -220,10 +221,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		open |= bit_of(sig);
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof(open));
 	errno = saved;
-	if (act.sa_flags & SA_SIGINFO)
-		act.sa_sigaction(sig, info, context);
-	else
-		act.sa_handler(sig);
+	call_program((void *)act.sa_handler, sig, (long)info, (long)context);
 	interrupt_calls(&act);
 }
 
@@ -266,10 +264,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	if (shim.active && !shim.near)
 		mask &= ~of_misses();
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-	if (act.sa_flags & SA_SIGINFO)
-		act.sa_sigaction(sig, info, context);
-	else
-		act.sa_handler(sig);
+	call_program((void *)act.sa_handler, sig, (long)info, (long)context);
 	interrupt_calls(&act);
 }
 

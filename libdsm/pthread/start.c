@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "calls.h"
 #include "copies.h"
 #include "environment.h"
 #include "futex.h"
@@ -338,7 +339,9 @@ static void share_files(void)
 {
 	const struct files_program p = { .is_shared = is_shared_here,
 					 .alloc = shared_alloc,
-					 .refused = &team->refused };
+					 .refused = &team->refused,
+					 .calls = calls_begin,
+					 .calls_end = calls_end };
 
 	if (dsm_files_start)
 		dsm_files_start(&p);
@@ -546,7 +549,7 @@ static void *call_main(void *arg)
 {
 	struct words *w = arg;
 
-	return (void *)(intptr_t)program_main(w->argc, w->argv, w->envp);
+	return (void *)call_program((void *)program_main, w->argc, (long)w->argv, (long)w->envp);
 }
 
 static void *begin_main(void *arg)

@@ -15,6 +15,7 @@
 
 #include "alloc.h"
 #include "async.h"
+#include "calls.h"
 #include "futex.h"
 #include "masks.h"
 #include "statics.h"
@@ -141,7 +142,7 @@ static bool destroy_value(struct value *v, uint32_t i)
 		return false;
 	destructor = shim.keys[i].destructor;
 	if (destructor)
-		destructor(at);
+		call_program((void *)destructor, (long)at, 0, 0);
 	return destructor;
 }
 
@@ -295,7 +296,7 @@ static void *live(void *arg)
 	free(arg);
 	let_signals(b.signals);
 	statics_follow();
-	return b.fn(b.arg);
+	return (void *)call_program((void *)b.fn, (long)b.arg, 0, 0);
 }
 
 /* A process ends with its last thread. Rank 0 would not, because threads of the runtime remain. */
@@ -477,7 +478,7 @@ static void give_once(void *state)
 static void run_once(int *state, void (*fn)(void))
 {
 	pthread_cleanup_push(give_once, state);
-	fn();
+	call_program((void *)fn, 0, 0, 0);
 	pthread_cleanup_pop(0);
 	set_once(state, ONCE_DONE);
 }

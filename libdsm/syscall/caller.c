@@ -91,6 +91,12 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* A function of the program has ended in a jump, so its caller's address stands for it. */
+static bool is_called(const char *at)
+{
+	return at >= program.calls && at < program.calls_end;
+}
+
 static const struct range *range_of(const void *caller)
 {
 	const char *at = caller;
@@ -98,7 +104,7 @@ static const struct range *range_of(const void *caller)
 
 	for (i = 0; i < ranges; i++)
 		if (at >= runtime[i].low && at < runtime[i].high)
-			return runtime[i].passes && passed_on ? NULL : &runtime[i];
+			return runtime[i].passes && (passed_on || is_called(at)) ? NULL : &runtime[i];
 	return NULL;
 }
 
