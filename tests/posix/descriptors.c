@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <threads.h>
 #include <wordexp.h>
 
 static int new_file(const char *text)
@@ -167,6 +168,66 @@ static void *write_later(void *arg)
 {
 	wait_ms(30);
 	return (void *)write(shared_fd, "12345678", (size_t)(intptr_t)arg);
+}
+
+/* Functions that end in a jump to one of the C library, which returns to the caller. */
+static void *write_last(void *arg)
+{
+	return (void *)write(shared_fd, arg, 5);
+}
+
+static int write_c11(void *arg)
+{
+	return (int)write(shared_fd, arg, 3);
+}
+
+static void write_value(void *value)
+{
+	if (write(shared_fd, value, 4) < 0)
+		abort();
+}
+
+static void write_once(void)
+{
+	write_value("once");
+}
+
+static void write_in_handler(int sig)
+{
+	write_value(sig == SIGUSR1 ? "hand" : "what");
+}
+
+static void *write_by_others(void *arg)
+{
+	static pthread_once_t once;
+	static pthread_key_t key;
+
+	once = (pthread_once_t)PTHREAD_ONCE_INIT;
+	pthread_once(&once, write_once);
+	signal(SIGUSR1, write_in_handler);
+	raise(SIGUSR1);
+	pthread_key_create(&key, write_value);
+	pthread_setspecific(key, arg);
+	return NULL;
+}
+
+static void tail_calls(void)
+{
+	char text[64] = "";
+	thrd_t thread;
+	int got = 0;
+
+	shared_fd = new_file("");
+	say_call((long)apart(write_last, "first"));
+	say_call((long)apart(write_last, "again"));
+	thrd_create(&thread, write_c11, "c11");
+	thrd_join(thread, &got);
+	say("%d", got);
+	apart(write_by_others, "gone");
+	apart(write_by_others, "left");
+	say_call(pread(shared_fd, text, sizeof(text), 0));
+	say("%s", text);
+	close(shared_fd);
 }
 
 static void waits(void)
@@ -540,6 +601,7 @@ const struct posix_case posix_cases[] = {
 	{ "fd_shared_offset", shared_offset, EACH },
 	{ "fd_duplicates", duplicates, EACH },
 	{ "fd_pipes", pipes, EACH },
+	{ "fd_tail_calls", tail_calls, EACH },
 	{ "fd_waits", waits, EACH },
 	{ "fd_events", events, EACH },
 	{ "fd_sockets", sockets, EACH },
