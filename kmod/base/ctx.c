@@ -25,9 +25,9 @@ static void free_chunk(struct chunk *k)
 {
 	unsigned int i;
 
-	if (k->whole)
+	if (k->whole && !k->kept)
 		__free_pages(k->frames[0], ilog2(CHUNK_PAGES));
-	for (i = 0; !k->whole && i < k->n && k->frames[i]; i++)
+	for (i = 0; !k->whole && !k->kept && i < k->n && k->frames[i]; i++)
 		__free_page(k->frames[i]);
 	kvfree(k);
 }
@@ -175,6 +175,14 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
 	account_uncharge_frames(c, k->n);
 	free_chunk(k);
+}
+
+void ctx_keep_chunk(struct ctx *c, u32 page, struct chunk *k)
+{
+	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
+	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
+	memset(k->prot, DSM_PROT_NONE, sizeof(k->prot));
+	smp_store_release(&c->chunks[page / CHUNK_PAGES], k);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------- */

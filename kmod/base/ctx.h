@@ -56,6 +56,7 @@ struct chunk {
 	u32 n;                             /* number of frames; smaller at the end of a region */
 	u32 usable; /* frames that threads may use. The rest is behind the region's end: it fills up the last block */
 	bool whole; /* frames are 2 MiB of contiguous memory */
+	bool kept;  /* the device may write to the frames for ever: they are never freed */
 	struct chunk_key *key; /* key.c: the key for peers' writes; NULL: none yet */
 };
 
@@ -138,7 +139,9 @@ void ctx_put(struct ctx *c);                      /* any context */
 bool ctx_dies_with_caller(struct ctx *c);         /* its only view belongs to the caller's process */
 /* Allocate the first n frames of the 2 MiB around a page, if missing. May sleep. -ENOMEM; -EDQUOT: above the user's limit. */
 int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable);
-struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* call ctx_free_chunk() a grace period later */
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page); /* call ctx_free_chunk() a grace period later */
+/* Instead of ctx_free_chunk(): close it, and put it back. The caller has held frames_sem for writing since ctx_unlink_chunk(). Sleeps. */
+void ctx_keep_chunk(struct ctx *c, u32 page, struct chunk *k);
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* free it; nobody uses its frames. Sleeps */
 void ctx_follow(struct ctx *c, u32 page, u32 pages); /* lower entries in one chunk to chunk->prot, and flush; sleeps */
 pte_t frame_pte(const struct view *v, const struct chunk *k, u32 page, u8 prot); /* prot: READ or WRITE */

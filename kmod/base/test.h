@@ -50,12 +50,22 @@ static inline void test_pause_spin(unsigned int *here)
 }
 
 #define test_delay_atomic(name) mdelay(READ_ONCE(name)) /* wait so many milliseconds without sleeping */
+
+/* Take one from a parameter that is not 0. False: it is 0. */
+#define test_spend(name) test_spend_one(&(name))
+static inline bool test_spend_one(unsigned int *here)
+{
+	const unsigned int n = READ_ONCE(*here);
+
+	return n && cmpxchg(here, n, n - 1) == n;
+}
 #else
 #define TEST_PARAM(type, name, init, what) enum { name = init }
 #define test_value(name) (name)
 #define test_pause(name) ((void)(name))
 #define test_pause_atomic(name) ((void)(name))
 #define test_delay_atomic(name) ((void)(name))
+#define test_spend(name) ((void)(name), false)
 #endif
 
 #endif

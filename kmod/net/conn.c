@@ -514,10 +514,8 @@ void conn_close(struct conn *c)
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_destroy(c->cqs[i]);
-	if (c->pd) {
-		key_free_all(c);
+	if (c->pd && key_free_all(c))
 		ib_dealloc_pd(c->pd);
-	}
 	for (p = 0; c->keys && p < c->cfg.size; p++) {
 		if (c->keys[p].blocks.next)
 			waiting_put_all(c, &c->keys[p].blocks);

@@ -17,6 +17,9 @@
 #include "egress.h"
 #include "lane.h"
 #include "../base/pool.h"
+#include "../base/test.h"
+
+TEST_PARAM(uint, test_fail_dereg, 0, "so many times, the device does not end a key");
 
 struct chunk_key {
 	struct ib_mr *mr;
@@ -271,6 +274,23 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return err;
 }
 
+/* ib_dereg_mr() invalidates the key; if it fails, peers may still use that. A queue pair that is destroyed may be what it needs. */
+static int end_key(struct chunk_key *key)
+{
+	return test_spend(test_fail_dereg) ? -EBUSY : ib_dereg_mr(key->mr);
+}
+
+/* A key of this rank outlives its use, so peers could write to frames after they are freed: nobody may reach them from here on. */
+static void key_outlives(struct conn *c, int err)
+{
+	if (READ_ONCE(c->closing))
+		return; /* key_free_all() tries again */
+	pr_err("dsm: rank %u: the device does not invalidate a key (%d): the rank stops, and keeps the frames until its queue pairs are gone\n",
+	       c->cfg.me, err);
+	conn_stop(c);
+	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EIO);
+}
+
 /* The size of its scatter list and of the device's list of pages. */
 static long key_charge(const struct chunk *k)
 {
@@ -286,7 +306,7 @@ bool key_ready(struct conn *c, const struct chunk *k)
 static int make_key(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
 {
 	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
-	int err = -EDQUOT;
+	int err = -EDQUOT, ended;
 
 	if (!key)
 		return -ENOMEM;
@@ -311,7 +331,12 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
 		smp_store_release(&k->key, key);
 		return 0;
 	}
-	ib_dereg_mr(key->mr);
+	ended = end_key(key);
+	if (ended) {
+		smp_store_release(&k->key, key); /* ends with the frames, as any other */
+		key_outlives(c, ended);
+		return err;
+	}
 unmap:
 	unmap_frames(key);
 free:
@@ -341,15 +366,22 @@ int key_make(struct conn *c, struct chunk *k, u32 unit)
 	return err;
 }
 
-void key_free(struct chunk *k)
+bool key_free(struct conn *c, struct chunk *k)
 {
+	int err;
+
 	if (!k->key)
-		return;
-	ib_dereg_mr(k->key->mr);
+		return true;
+	err = end_key(k->key);
+	if (err) {
+		key_outlives(c, err);
+		return false;
+	}
 	unmap_frames(k->key);
 	account_uncharge(k->key->ctx, k->key->charged);
 	kfree(k->key);
 	k->key = NULL;
+	return true;
 }
 
 void key_forget(struct conn *c, u32 chunk)
@@ -361,15 +393,26 @@ void key_forget(struct conn *c, u32 chunk)
 			WRITE_ONCE(c->keys[p].of[chunk].rkey, 0);
 }
 
-void key_free_all(struct conn *c)
+bool key_free_all(struct conn *c)
 {
 	struct ctx *x = c->cfg.ctx;
-	u32 i;
+	u32 i, kept = 0;
 
 	for (i = 0; i < x->pages / CHUNK_PAGES; i++) {
 		struct chunk *k = x->chunks[i];
 
-		if (k)
-			key_free(k);
+		if (!k || key_free(c, k))
+			continue;
+		/* Its mapping for the device stays, too, as does all that the driver has of it. */
+		account_uncharge(x, k->key->charged);
+		k->key = NULL;
+		k->kept = true;
+		kept++;
 	}
+	if (!kept)
+		return true;
+	__module_get(THIS_MODULE); /* the device's list of objects has a name in this module */
+	pr_err("dsm: rank %u: the device still has keys of %u times 2 MiB of frames, which are never freed: restart the machine\n",
+	       c->cfg.me, kept);
+	return false;
 }

@@ -32,13 +32,21 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m); /* write it 
 void key_forget_blocks(struct conn *c, u16 peer); /* its lanes are broken: free waiting blocks; none follow; sleeps */
 int key_make(struct conn *c, struct chunk *k, u32 unit); /* make the key of a 2 MiB unit, if missing; sleeps */
 bool key_ready(struct conn *c, const struct chunk *k);   /* the key is made, or not needed */
-void key_free(struct chunk *k);                          /* invalidate it: peers can no longer write; sleeps */
-void key_forget(struct conn *c, u32 chunk);              /* forget peers' keys of it: they free the frames */
+/*
+ * Invalidate the key of the chunk: peers can no longer write to its frames. If the device refuses, the key stays, and with it the
+ * frames must; the rank is lost (-EIO), and its connections are stopped. Returns whether the frames may be freed. Sleeps.
+ */
+bool key_free(struct conn *c, struct chunk *k);
+void key_forget(struct conn *c, u32 chunk); /* forget peers' keys of it: they free the frames */
 
 int key_message(struct conn *c, u16 peer, const struct msg *m); /* handle MSG_KEY_*, MSG_ECHO; -EBADMSG */
 /* Set the address and key to send a page from. False: no key yet. */
 bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge);
 void key_made(struct conn *c, const struct ib_wc *wc);
-void key_free_all(struct conn *c);
+/*
+ * The queue pairs are destroyed: invalidate all keys. False: the device refuses. Then the frames of the key are never freed, nor may
+ * the protection domain be, and the module stays loaded. Sleeps.
+ */
+bool key_free_all(struct conn *c);
 
 #endif

@@ -293,11 +293,24 @@ static void free_slowly(void)
 		msleep(20);
 }
 
+/* False: a key of the frames outlives them, so they stay, and nobody may use them. */
+static bool forget_frames(struct rank *r, u32 page, struct chunk *k)
+{
+	if (r->conn && !key_free(r->conn, k)) {
+		ctx_keep_chunk(r->ctx, page, k);
+		return false;
+	}
+	free_slowly();
+	ctx_free_chunk(r->ctx, page, k);
+	return true;
+}
+
 #define FORGET_UNITS 16u /* freed per grace period */
 
 int host_forget(struct rank *r, u32 page, u32 pages)
 {
 	u32 u, i, n, end = (page + pages) / CHUNK_PAGES;
+	int err = 0;
 
 	for (u = page / CHUNK_PAGES; u < end; u += n) {
 		struct state *states[FORGET_UNITS];
@@ -317,15 +330,12 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 		for (i = 0; i < n; i++) {
 			table_free_state(r, states[i]);
 			region_foreign_end(r, u + i);
-			if (chunks[i]) {
-				key_free(chunks[i]);
-				free_slowly();
-				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
-			}
+			if (chunks[i] && !forget_frames(r, (u + i) * CHUNK_PAGES, chunks[i]))
+				err = -EIO;
 		}
 		cond_resched();
 	}
-	return 0;
+	return err;
 }
 
 /* ---- a block that has come by RDMA ---------------------------------------------------------- */

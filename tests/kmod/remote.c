@@ -11,8 +11,12 @@
 #include "tests/kmod/common_victim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define WRITTEN 100u /* a page of the victim that the peer may write */
@@ -312,6 +316,74 @@ static bool forgotten(void)
 	return victim_end(&victim) && ok;
 }
 
+/* How many lines of the kernel log have the word. */
+static unsigned int logged(const char *word)
+{
+	static char log[1 << 20];
+	const char *at = log;
+	unsigned int n = 0;
+	int len = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1);
+
+	log[len > 0 ? len : 0] = 0;
+	for (; (at = strstr(at, word)); at++)
+		n++;
+	return n;
+}
+
+static bool works(void)
+{
+	bool ok = begin();
+
+	return victim_end(&victim) && ok;
+}
+
+/* Does the device, which refuses `times` times to end a key, get no more frames to write to than it had? */
+static bool outlives(const char *times, unsigned int lines)
+{
+	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
+	const unsigned int before = logged("does not invalidate");
+	long long frames;
+	bool ok = begin_with_key() && set_parameter("test_fail_dereg", times);
+
+	frames = counter("frames");
+	ok = ok && expect(frames, "frames") &&
+		expect(victim_do(&victim, VICTIM_FORGET, 0) == EIO, "FORGET is refused") &&
+		expect(counter("frames") == frames, "frames of a key that has not ended stay") &&
+		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EIO, "the rank stops") &&
+		expect(request(write, CLASS_DATA, WRITTEN) != IBV_WC_SUCCESS, "a peer writes to them") &&
+		expect(logged("does not invalidate") == before + lines, "one line");
+	return ok;
+}
+
+/* Once the queue pairs are gone, the device ends the key. */
+static bool late(void)
+{
+	bool ok = outlives("1", 1);
+
+	ok = victim_end(&victim) && ok;
+	return set_parameter("test_fail_dereg", "0") && ok && works();
+}
+
+/* It never does. The frames and the module stay, and other ranks work. For the end of a guest: it is not the same after this. */
+static bool kept(void)
+{
+	const unsigned int before = logged("never freed");
+	const double end = now_s() + patience(60);
+	bool ok = outlives("1000000", 1);
+
+	kill(victim.pid, SIGKILL);
+	ok = expect(job_reap(&victim.pid, 1, 60), "the victim ends") && ok;
+	victim.pid = 0;
+	peer_end(peer);
+	while (counter("contexts") && now_s() < end)
+		usleep(1000);
+	ok = expect(!counter("contexts"), "the context is gone") && ok;
+	ok = set_parameter("test_fail_dereg", "0") && ok &&
+		expect(logged("never freed") == before + 1, "one more line") &&
+		expect(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK, "the module stays");
+	return ok && works();
+}
+
 /* ---- peers: answers of an object's home to a wait that is taken back --------------------------- */
 
 /*
@@ -538,9 +610,13 @@ static bool silence(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "proof", proof },         { "number", number },     { "address", address }, { "key", key },
-		{ "forgotten", forgotten }, { "refusals", refusals }, { "silence", silence },
+		{ "proof", proof },         { "number", number }, { "address", address },   { "key", key },
+		{ "forgotten", forgotten }, { "late", late },     { "refusals", refusals }, { "silence", silence },
 	};
+	static const struct attack last[] = { { "kept", kept } };
+
+	if (argc > 1 && !strcmp(argv[1], last[0].name))
+		return attacks_main(argc, argv, last, 1);
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
 }
