@@ -504,6 +504,7 @@ int pte_start(void)
 
 		f->cpu = cpu;
 		INIT_CSD(&f->csd, forget_there, f);
+		spin_lock_init(&f->acknowledging);
 		spin_lock_init(&f->lock);
 		INIT_LIST_HEAD(&f->asking);
 		init_llist_head(&f->ended);
