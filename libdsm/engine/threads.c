@@ -170,7 +170,9 @@ bool threads_handle_signals(void)
 {
 	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) | bit_of(SIGILL) |
 		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31; /* the C library's own two */
-	uint64_t left = handlers() & ~of_faults & ~caught;
+	/* Above SIGRTMAX are those that libraries have reserved (libdsm-syscall.so). */
+	const uint64_t reserved = SIGRTMAX < 64 ? UINT64_MAX << SIGRTMAX : 0;
+	uint64_t left = handlers() & ~of_faults & ~reserved & ~caught;
 	bool (*is_expected)(int sig) = __atomic_load_n(&expected, __ATOMIC_ACQUIRE);
 
 	while (left && is_expected && is_expected(__builtin_ctzll(left) + 1))
