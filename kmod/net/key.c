@@ -285,8 +285,9 @@ static void key_outlives(struct conn *c, int err)
 {
 	if (READ_ONCE(c->closing))
 		return; /* key_free_all() tries again */
-	pr_err("dsm: rank %u: the device does not invalidate a key (%d): the rank stops, and keeps the frames until its queue pairs are gone\n",
-	       c->cfg.me, err);
+	pr_err_ratelimited(
+		"dsm: rank %u: the device does not invalidate a key (%d): the rank stops, and keeps the frames until its queue pairs are gone\n",
+		c->cfg.me, err);
 	conn_stop(c);
 	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EIO);
 }
@@ -412,7 +413,8 @@ bool key_free_all(struct conn *c)
 	if (!kept)
 		return true;
 	__module_get(THIS_MODULE); /* the device's list of objects has a name in this module */
-	pr_err("dsm: rank %u: the device still has keys of %u times 2 MiB of frames, which are never freed: restart the machine\n",
-	       c->cfg.me, kept);
+	pr_err_ratelimited(
+		"dsm: rank %u: the device still has keys of %u times 2 MiB of frames, which are never freed: restart the machine\n",
+		c->cfg.me, kept);
 	return false;
 }
