@@ -305,7 +305,7 @@ static bool forget_frames(struct rank *r, u32 page, struct chunk *k)
 	return true;
 }
 
-#define FORGET_UNITS 16u /* freed per grace period */
+#define FORGET_UNITS 64u /* freed per grace period */
 
 int host_forget(struct rank *r, u32 page, u32 pages)
 {
@@ -326,7 +326,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 				key_forget(r->conn, u + i);
 		}
 		if (any)
-			synchronize_rcu_expedited(); /* wait for faults and softirqs that found them */
+			synchronize_rcu(); /* wait for faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
 			table_free_state(r, states[i]);
 			region_foreign_end(r, u + i);

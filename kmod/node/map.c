@@ -62,13 +62,13 @@
 static void tables_busy(struct view *v)
 {
 	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_BUSY) == TABLES_OURS)
-		synchronize_rcu_expedited();
+		synchronize_rcu();
 }
 
 static void tables_gone(struct view *v)
 {
 	if (xchg(&v->tables, TABLES_NONE) == TABLES_OURS)
-		synchronize_rcu_expedited();
+		synchronize_rcu();
 	wake_up_all(&v->settled);
 }
 
@@ -288,7 +288,7 @@ static void detach(struct view *v)
 	else if (c->rank)
 		region_detach_all(c->rank, v);
 	synchronize_srcu(&c->views_srcu);
-	synchronize_rcu_expedited();
+	synchronize_rcu();
 }
 
 void view_close(struct view *v)

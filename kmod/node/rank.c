@@ -506,7 +506,7 @@ void rank_stop(struct rank *r)
 	mutex_lock(&r->stop_lock);
 	if (!r->stopped) {
 		WRITE_ONCE(r->dead, true);
-		synchronize_rcu_expedited(); /* softirqs that saw the rank alive, and may have begun something */
+		synchronize_rcu(); /* softirqs that saw the rank alive, and may have begun something */
 		run_forget(r);
 		wake_everybody(r);
 		rank_exit(r);
@@ -518,7 +518,7 @@ void rank_stop(struct rank *r)
 			conn_stop(r->conn);
 		wait_event(r->empty, !atomic_read(&r->inside));
 		park_stop(r);
-		synchronize_rcu_expedited();
+		synchronize_rcu();
 		if (r->conn)
 			conn_close(r->conn);
 		r->conn = NULL;

@@ -175,13 +175,21 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	return 0;
 }
 
+static void free_late(struct rcu_head *rcu)
+{
+	struct region *g = container_of(rcu, struct region, rcu);
+
+	kfree(g->owners);
+	kfree(g);
+}
+
+/* Softirqs may still use its counters. */
 void region_free(struct rank *r, struct region *g)
 {
 	if (!g)
 		return;
 	account_uncharge_bytes(r->ctx, region_bytes(g->parts));
-	kfree(g->owners);
-	kfree(g);
+	call_rcu(&g->rcu, free_late);
 }
 
 static void region_remove(struct rank *r, u16 id)
@@ -190,7 +198,6 @@ static void region_remove(struct rank *r, u16 id)
 
 	region_units(r, g, 0);
 	WRITE_ONCE(r->regions[id], NULL);
-	synchronize_rcu_expedited(); /* wait for softirqs that use its counters */
 	region_free(r, g);
 }
 

@@ -16,6 +16,7 @@ struct region {
 	u32 parts;                /* 0: one for each rank */
 	struct dsm_owner *owners; /* one per part; NULL: part i belongs to rank i */
 	struct dsm_ioc_stats stats;
+	struct rcu_head rcu;
 };
 
 /* The usable pages in the 2 MiB from start on. */
