@@ -2,7 +2,7 @@
 #
 # libdsm - one file builds everything, into build/<variant>/.  `make help` lists the targets.
 #
-#   VARIANT=release|debug|asan|ubsan|tsan    what to build (fuzz is used by `make fuzz`)
+#   VARIANT=release|debug|asan|ubsan|tsan    what to build (fuzz is used by `make fuzz`, hooks and trace by tests)
 #   WERROR=1                                 warnings are errors (what .ci/run uses)
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
@@ -26,7 +26,7 @@ ifeq ($(origin CC),default)
 CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
 endif
 
-VARIANTS := release debug asan ubsan tsan fuzz hooks
+VARIANTS := release debug asan ubsan tsan fuzz hooks trace
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT=$(VARIANT) is none of: $(VARIANTS))
 endif
@@ -166,6 +166,8 @@ OPT_hooks   := -O2
 OPT := $(or $(OPT_$(VARIANT)),-O1 -fno-omit-frame-pointer)
 APP_OPT := $(if $(filter release,$(VARIANT)),-O3)
 
+# trace: each function of the library reports that it is entered, to a program that listens (tests/trace).
+ENTRIES := $(if $(filter trace,$(VARIANT)),-fno-inline -finstrument-functions -Wno-clobbered)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS_DSM := -Ilibdsm -Ilibdsm/include
 # hooks: points that tests/fail/walk stops at.
@@ -176,8 +178,8 @@ LINK         := $(CC) -pthread $(SAN) -Wl,--as-needed $(LDFLAGS)
 SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
 
 # Per folder: what is special about compiling it.
-$(B)/core/%.o:            EXTRA = -ffreestanding
-$(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB)
+$(B)/core/%.o:            EXTRA = -ffreestanding $(ENTRIES)
+$(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB) $(ENTRIES)
 $(B)/obj/libdsm/pthread/thread.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # it has handlers that unwinding passes
 $(B)/obj/libdsm/pthread/pending.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
@@ -203,7 +205,7 @@ SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thr
 
 .PHONY: all lib apps test-programs unit-programs model-program orders-programs sim-program proc-programs fail-programs \
 	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-fail check-fail-full check-gates \
-	check-asan check-tsan check-large check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
+	check-asan check-tsan check-large check-soak check-mutations check-trace check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
 
 all: lib apps ## the library and the applications (default)
 
@@ -237,8 +239,9 @@ check-tsan: ## unit and process tests with data race detection
 check-large: ## process tests with 10,000 waiting threads and 10,000 regions (minutes)
 check-soak: ## the long version: simulation and process tests for hours
 check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
+check-trace: ## does docs/life-of-a-miss.md name the functions of a miss in their order? (a build that reports each function)
 model-full: ## the protocol model at full depths (long)
-check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-fail check-fail-full check-gates check-asan check-tsan check-large check-soak check-mutations model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-fail check-fail-full check-gates check-asan check-tsan check-large check-soak check-mutations check-trace model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
