@@ -257,7 +257,8 @@ static bool right(void)
 	return atomic_load(&shared->sum) == a.all && !lost;
 }
 
-static bool busy(struct job *j, const char *kind, double seconds)
+/* *waited: messages waited for credit. */
+static bool busy_once(struct job *j, const char *kind, double seconds, bool *waited)
 {
 	const long long before = counter("credits_returned"), out = counter("out_of_credit");
 	pid_t pids[RANKS];
@@ -272,8 +273,21 @@ static bool busy(struct job *j, const char *kind, double seconds)
 	ok &= right();
 	printf("%lld times credits were returned, %lld messages waited for some\n",
 	       counter("credits_returned") - before, counter("out_of_credit") - out);
-	ok &= counter("credits_returned") > before && counter("out_of_credit") > out;
+	ok &= counter("credits_returned") > before;
+	*waited = counter("out_of_credit") > out;
 	return end(pids, n) && ok;
+}
+
+/* Whether a message finds its peer without credit is a matter of time: it has to in one of three runs. */
+static bool busy(struct job *j, const char *kind, double seconds)
+{
+	bool waited = false;
+	unsigned int i;
+
+	for (i = 0; i < 3 && !waited; i++)
+		if (!busy_once(j, kind, seconds, &waited))
+			return false;
+	return waited;
 }
 
 /* ---- a peer that sends without credit ------------------------------------------------------- */
