@@ -71,7 +71,7 @@ static inline bool is_shared(const void *p)
 		 is_mapped(p));
 }
 
-#define TEAM_BLOCK 4096u /* the largest block of the heap */
+#define TEAM_BLOCK 4096u /* a block of the heap is a page */
 
 /* State shared by all ranks, in the heap. Counters are atomic. */
 struct team {

@@ -207,7 +207,7 @@ static void note_own(long fd)
 		own_add((int)fd);
 }
 
-static bool range_has(const uint64_t *set, int fd)
+static bool set_has(const uint64_t *set, int fd)
 {
 	return set[fd / 64] >> fd % 64 & 1;
 }
@@ -250,7 +250,7 @@ int own_move(int fd)
 	const int saved = errno;
 	int high;
 
-	if (fd < 0 || fd >= floor_of_own || range_has(before, fd))
+	if (fd < 0 || fd >= floor_of_own || set_has(before, fd))
 		return fd;
 	high = NEXT(fcntl)(fd, NEXT(fcntl)(fd, F_GETFD) & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, floor_of_own);
 	if (high >= 0)
@@ -279,7 +279,7 @@ EXPORT void dsm_files_after(void)
 	int fd;
 
 	for (fd = 0; fd < floor_of_own; fd++) {
-		if (!range_has(kept_low, fd))
+		if (!set_has(kept_low, fd))
 			continue;
 		NEXT(close)(fd);
 		own_remove(fd);

@@ -9,21 +9,20 @@
  * A thread that is cancelled while it waits has its clerk cancelled, and waits for that: until then, the call uses its buffers.
  *
  * A handler that interrupts the waiting thread ends its sleep when it returns, by a post of its own (dsm_files_interrupt()). The
- * thread then has rank 0 send its clerk a signal, which has an empty handler, and again until the call is done: the first may come before the call sleeps. So the
- * kernel decides, as for any interrupted call, whether it returns EINTR or what it has.
+ * thread then has rank 0 send its clerk a signal, which has an empty handler, and again until the call is done: the first may come
+ * before the call sleeps. So the kernel decides, as for any interrupted call, whether it returns EINTR or what it has.
  */
 #include "owner.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "interpose/number.h"
 #include "caller.h"
-
-#include <sys/syscall.h>
 
 #define FIRST_NS 1000000u /* until the signal that interrupts a call is sent again */
 #define LAST_NS 100000000u
@@ -44,6 +43,7 @@ struct desk {
 };
 
 static struct desk *idle[IDLE]; /* each entry is exchanged atomically */
+
 /* A call that waits, for handlers that interrupt it. desk: NULL before and behind the wait. posted: a handler has ended the call. */
 struct waited {
 	struct desk *desk;

@@ -22,7 +22,7 @@ struct view {
 	int state;    /* whether the caller can be cancelled */
 };
 
-static void unlock(void *f)
+static void unlock_stream(void *f)
 {
 	funlockfile(f);
 }
@@ -48,7 +48,7 @@ static long take_input(long stream, long to, long size)
 	FILE *const f = (FILE *)stream;
 	long n;
 
-	pthread_cleanup_push(unlock, f);
+	pthread_cleanup_push(unlock_stream, f);
 	n = take_some(f, (char *)to, size);
 	pthread_cleanup_pop(0);
 	return n;

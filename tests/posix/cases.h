@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../after.h"
+
 #define EACH 1
 #define ALONE 2
 
@@ -100,17 +102,6 @@ static inline void wait_ms(long ms)
 		;
 }
 
-static inline struct timespec after_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
 /* A thread that has to be there. */
 static inline pthread_t start(void *(*body)(void *), void *arg)
 {
@@ -137,6 +128,30 @@ static inline void *ended(pthread_t thread)
 static inline void *apart(void *(*body)(void *), void *arg)
 {
 	return ended(start(body, arg));
+}
+
+static inline void say_text_of(void *text)
+{
+	say_text(text);
+}
+
+/* Bodies of threads: one that ends with its argument, one that ends when it is cancelled. */
+static inline void *give_back(void *arg)
+{
+	return arg;
+}
+
+static inline void *sleep_on(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static inline void cancel_and_join(pthread_t thread)
+{
+	pthread_cancel(thread);
+	say("%d", ended(thread) == PTHREAD_CANCELED);
 }
 
 static void *run_each(void *arg)

@@ -5,7 +5,8 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
+
+#include "../after.h"
 
 static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
@@ -26,17 +27,6 @@ static inline void until(int n)
 	while (step < n)
 		pthread_cond_wait(&stepped, &step_lock);
 	pthread_mutex_unlock(&step_lock);
-}
-
-static inline struct timespec after_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
 }
 
 static int bad; /* checks that have failed; atomic */
