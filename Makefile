@@ -53,7 +53,7 @@ VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
 
 # ---- sources --------------------------------------------------------------------------------
 
-LAYERS   := util core launch cqgroup share net net/shared net/ucx net/verbs fault engine api sync heap
+LAYERS   := util core launch cqgroup share net net/shared net/ucx net/verbs fault job miss calls watch kernel start api sync heap
 LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
 APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
@@ -64,7 +64,7 @@ SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(filter-out tests/share/common%.c,$(wildcard tests/share/*.c)))
-KMOD_C   := $(sort $(filter-out tests/kmod/common%.c tests/kmod/signals_%.c tests/kmod/storm_%.c,$(wildcard tests/kmod/*.c)))
+KMOD_C   := $(sort $(filter-out tests/kmod/common%.c tests/kmod/quota_%.c tests/kmod/signals_%.c tests/kmod/storm_%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/lanes_%.c tests/bench/micro_%.c tests/bench/share_%.c,$(wildcard tests/bench/*.c)))
 
@@ -75,6 +75,7 @@ PROC_COMMON_C  := $(wildcard tests/proc/common.c)
 PROC_CROWD_C   := $(sort $(wildcard tests/proc/crowd_*.c)) # of tests/proc/crowd alone
 SHARE_COMMON_C := $(sort $(wildcard tests/share/common*.c))
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
+KMOD_QUOTA_C   := $(sort $(wildcard tests/kmod/quota_*.c)) # of tests/kmod/quota alone
 KMOD_SIGNALS_C := $(sort $(wildcard tests/kmod/signals_*.c)) # of tests/kmod/signals alone
 KMOD_STORM_C   := $(sort $(wildcard tests/kmod/storm_*.c)) # of tests/kmod/storm alone
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
@@ -181,7 +182,7 @@ SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
 $(B)/core/%.o:            EXTRA = -ffreestanding $(ENTRIES)
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB) $(ENTRIES)
 $(B)/obj/libdsm/pthread/thread.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # it has handlers that unwinding passes
-$(B)/obj/libdsm/pthread/pending.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
+$(B)/obj/libdsm/pthread/pending.o $(B)/obj/libdsm/pthread/callbacks.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
 $(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)
 $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
@@ -424,7 +425,7 @@ $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) 
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(SHARE_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c \
-	$(if $(filter tests/kmod/signals.c,$(p)),$(KMOD_SIGNALS_C)) $(if $(filter tests/kmod/storm.c,$(p)),$(KMOD_STORM_C))))))
+	$(if $(filter tests/kmod/quota.c,$(p)),$(KMOD_QUOTA_C)) $(if $(filter tests/kmod/signals.c,$(p)),$(KMOD_SIGNALS_C)) $(if $(filter tests/kmod/storm.c,$(p)),$(KMOD_STORM_C))))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
 	$(if $(filter tests/bench/lanes.c,$(p)),$(BENCH_LANES_C)) $(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C)) $(if $(filter tests/bench/share.c,$(p)),$(BENCH_SHARE_C))),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))

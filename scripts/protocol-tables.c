@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, engine/payload.h, and the rules.h of the
+ * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, calls/payload.h, and the rules.h of the
  * transports and of librshare: `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "calls/payload.h"
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/page.h"
-#include "engine/payload.h"
 #include "tests/share_values.h"
 #include "tests/shared_values.h"
 #include "tests/ucx_values.h"

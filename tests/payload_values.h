@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * payload_values.h - values for the fields of what calls carry, made from the table of engine/payload.h: what each rule allows at its
+ * payload_values.h - values for the fields of what calls carry, made from the table of calls/payload.h: what each rule allows at its
  * edges, and what lies just outside. For unit tests and fuzzers.
  */
 #ifndef TESTS_PAYLOAD_VALUES_H
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "engine/payload.h"
+#include "calls/payload.h"
 #include "values.h"
 
 static inline bool payload_is_number(const struct payload_field *f)

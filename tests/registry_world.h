@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/host.h"
-#include "engine/job.h"
-#include "engine/payload.h"
-#include "engine/region.h"
+#include "calls/payload.h"
+#include "calls/region.h"
+#include "job/host_ops.h"
+#include "job/job.h"
 
 #define WORLD_RANKS 5
 #define WORLD_NODES 3

@@ -202,7 +202,7 @@ void account_memcg_end(struct mem_cgroup *before)
 
 /* ---- users ---------------------------------------------------------------------------------- */
 
-static struct account *find(kuid_t uid)
+static struct account *account_find(kuid_t uid)
 {
 	struct account *a;
 
@@ -213,7 +213,7 @@ static struct account *find(kuid_t uid)
 }
 
 /* Count more contexts and pollers. The caller holds accounts_lock. */
-static int take(struct account *a, unsigned int contexts, unsigned int pollers)
+static int account_take(struct account *a, unsigned int contexts, unsigned int pollers)
 {
 	if ((a->contexts + contexts > max_contexts || a->pollers + pollers > max_pollers) &&
 	    !capable(CAP_SYS_RESOURCE)) {
@@ -241,7 +241,7 @@ static void account_put(kuid_t uid, unsigned int contexts, unsigned int pollers)
 	if (!contexts && !pollers)
 		return;
 	mutex_lock(&accounts_lock);
-	a = find(uid);
+	a = account_find(uid);
 	a->contexts -= contexts;
 	a->pollers -= pollers;
 	forget_if_unused(a);
@@ -273,7 +273,7 @@ int account_open_view(struct view *v)
 	if (v->limit != ULONG_MAX)
 		v->limit >>= PAGE_SHIFT;
 	mutex_lock(&accounts_lock);
-	a = find(v->payer);
+	a = account_find(v->payer);
 	if (!a) {
 		a = kzalloc(sizeof(*a), GFP_KERNEL);
 		if (a) {
@@ -282,7 +282,7 @@ int account_open_view(struct view *v)
 		}
 	}
 	if (a) {
-		err = take(a, 1, 0);
+		err = account_take(a, 1, 0);
 		forget_if_unused(a);
 	}
 	mutex_unlock(&accounts_lock);
@@ -318,7 +318,7 @@ int account_take_pollers(struct ctx *c, unsigned int n)
 	int err;
 
 	mutex_lock(&accounts_lock);
-	err = take(find(c->payer), 0, n);
+	err = account_take(account_find(c->payer), 0, n);
 	if (!err)
 		c->pollers += n;
 	mutex_unlock(&accounts_lock);

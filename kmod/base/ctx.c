@@ -10,6 +10,7 @@
 #include <linux/highmem.h>
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 
 #include "ctx.h"
@@ -17,6 +18,7 @@
 #include "debug.h"
 #include "pool.h"
 #include "pte.h"
+#include "secondary.h"
 #include "work.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -49,13 +51,16 @@ static struct page *frames_alloc(const struct ctx *c, gfp_t gfp, unsigned int or
 	return alloc_pages_node(near, gfp, order);
 }
 
+/* The lock: the kernel changes the nodes of a task and of its policy word by word when its cpuset changes. */
 static void note_nodes(struct ctx *c)
 {
+	task_lock(current);
 	c->nodes = cpuset_current_mems_allowed;
 #ifdef CONFIG_NUMA
 	if (current->mempolicy && current->mempolicy->mode == MPOL_BIND)
 		nodes_and(c->nodes, c->nodes, current->mempolicy->nodes);
 #endif
+	task_unlock(current);
 	if (nodes_empty(c->nodes))
 		c->nodes = node_states[N_MEMORY];
 }
@@ -115,7 +120,7 @@ pte_t frame_pte(const struct view *v, const struct chunk *k, u32 page, u8 prot)
 	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;
 }
 
-static void free_chunks(struct ctx *c)
+static void ctx_free_chunks(struct ctx *c)
 {
 	u32 i;
 
@@ -123,6 +128,8 @@ static void free_chunks(struct ctx *c)
 		if (!c->chunks[i])
 			continue;
 		account_uncharge_frames(c, c->chunks[i]->n);
+		if (c->chunks[i]->kept)
+			debug_count(GAUGE_FRAMES, c->chunks[i]->n);
 		free_chunk(c->chunks[i]);
 		cond_resched();
 	}
@@ -172,7 +179,7 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
-	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
+	secondary_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
 	account_uncharge_frames(c, k->n);
 	free_chunk(k);
 }
@@ -180,7 +187,7 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 void ctx_keep_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
-	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
+	secondary_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
 	memset(k->prot, DSM_PROT_NONE, sizeof(k->prot));
 	smp_store_release(&c->chunks[page / CHUNK_PAGES], k);
 }
@@ -194,7 +201,7 @@ static void ctx_free(struct work_struct *work)
 	if (c->rank)
 		c->free_rank(c->rank);
 	if (c->chunks)
-		free_chunks(c);
+		ctx_free_chunks(c);
 	if (c->entries_wq)
 		destroy_workqueue(c->entries_wq);
 	cleanup_srcu_struct(&c->views_srcu);
@@ -218,10 +225,12 @@ static int make_chunks(struct ctx *c, u64 size)
 #define ENTRIES_WORKERS 4
 /* The queue has a rescuer thread: charge its stack, and about as much again. */
 #define ENTRIES_CHARGE account_pages(2 * THREAD_SIZE)
+/* The context itself; SRCU has a part for each processor that the kernel has room for. */
+#define CTX_CHARGE account_pages(sizeof(struct ctx) + num_possible_cpus() * sizeof(struct srcu_data))
 
 static int make_queue(struct ctx *c)
 {
-	if (!account_charge(c, ENTRIES_CHARGE))
+	if (!account_charge(c, ENTRIES_CHARGE + CTX_CHARGE))
 		return -EDQUOT;
 	c->entries_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, ENTRIES_WORKERS);
 	return c->entries_wq ? 0 : -ENOMEM;

@@ -65,7 +65,8 @@ struct chunk {
  *
  *   view_mmap() -> OURS -- the memory manager begins to unmap or move them (MMU notifier) --> BUSY
  *   BUSY -- mmap_lock is held and the mapping exists: mremap(2) was refused, the entries are back --> OURS
- *   any -- the mapping is closed, and all its translations are flushed --> NONE
+ *   OURS -- the process ends, and secondary MMUs have yet to be told (secondary.h) --> BUSY
+ *   any -- the mapping is closed, or the process ends, and all its translations are flushed --> NONE
  *
  * In BUSY, closing a page waits (finish_slowly() in pte.c): its translations are valid until it is unmapped or the entries are
  * back. Only in NONE is a page closed without checking its entry.
@@ -109,14 +110,23 @@ struct ctx {
 	struct work_struct free;
 };
 
+/* The mmu notifier of the module in a process, for all views of it. */
+struct watch {
+	struct mmu_notifier notifier;
+	struct hlist_node **head; /* where the list of all notifiers of the process begins; only compared */
+	spinlock_t lock;
+	struct list_head
+		views; /* changes under lock; notifiers walk it under their SRCU (mmu_notifier_synchronize()) */
+};
+
 struct view {
 	struct mutex lock;
-	struct ctx *ctx;       /* set once; NULL: no window yet */
-	struct list_head list; /* in ctx->views */
-	struct mm_struct *mm;  /* holds an mmgrab() reference */
-	struct pid *owner;     /* the process that opened it */
-	struct mmu_notifier notifier;
-	bool watched; /* notifier is registered */
+	struct ctx *ctx;          /* set once; NULL: no window yet */
+	struct list_head list;    /* in ctx->views */
+	struct mm_struct *mm;     /* holds an mmgrab() reference */
+	struct pid *owner;        /* the process that opened it */
+	struct watch *watch;      /* NULL: it has never had a context */
+	struct list_head watched; /* in watch->views */
 	enum tables tables;
 	/* Set TABLES_OURS if the mapping exists; return whether it does. The caller holds mmap_lock. */
 	bool (*take_tables)(struct view *v);

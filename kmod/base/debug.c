@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * debug.c - debugfs, below dsm/: one file per counter. Counters are per processor, and summed when read. `views` (open files),
- * `contexts`, `joined`, `frames`, `charged` (pages of other memory) and `sends_waiting` are gauges. Other parts of dsm.ko add
+ * `contexts`, `joined`, `frames` (also those that are kept for ever), `charged` (pages of other memory) and `sends_waiting` are gauges. Other parts of dsm.ko add
  * their own files (debug_file()).
  */
 #include <linux/debugfs.h>
@@ -13,14 +13,14 @@
 
 /* clang-format off */
 static const char *const names[COUNTERS] = {
-	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
+	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_ALONE] = "pages_changed_alone", [COUNT_BATCHES] = "batches",
 	[COUNT_DEFERRED] = "deferred", [COUNT_TRYLOCK] = "trylock_failures", [COUNT_NO_TABLE] = "missing_tables",
 	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq", [COUNT_KSOFTIRQD] = "handled_in_ksoftirqd",
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_POSTPONED] = "messages_postponed",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_NO_CREDIT] = "out_of_credit", [COUNT_CREDITS] = "credits_returned", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",
-	[COUNT_AGAIN] = "tried_again", [COUNT_ZAPPED] = "zaps_notified",
+	[COUNT_AGAIN] = "tried_again", [COUNT_ZAPPED] = "zaps_notified", [COUNT_TOLD] = "lowerings_notified",
 	[COUNT_CHUNKS] = "chunks_sent", [COUNT_WINDOW_FULL] = "send_window_full", [COUNT_STRICT_FIRST] = "strict_first",
 	[GAUGE_VIEWS] = "views", [GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
 	[GAUGE_WAITING] = "sends_waiting", [MOST_RUN] = "softirq_run_most",

@@ -35,7 +35,7 @@ bool pool_test_refuses(gfp_t gfp)
 }
 #endif
 
-static bool keep(struct pool *p, void *element)
+static bool pool_keep(struct pool *p, void *element)
 {
 	struct stash *s = this_cpu_ptr(p->stashes);
 
@@ -61,7 +61,7 @@ bool pools_full(void)
 			element = from_slab(pools[i]);
 			if (!element)
 				return false;
-			keep(pools[i], element);
+			pool_keep(pools[i], element);
 		}
 	return !this_cpu_read(missing);
 }
@@ -86,13 +86,13 @@ void pool_put(struct pool *p, void *element)
 	if (!element)
 		return;
 	local_bh_disable();
-	if (!keep(p, element))
+	if (!pool_keep(p, element))
 		kmem_cache_free(p->cache, element);
 	local_bh_enable();
 }
 
 /* Fill the stash of this processor. If the thread migrates meanwhile, the object goes to the other stash, or back to the slab. */
-static void fill(struct pool *p)
+static void pool_fill(struct pool *p)
 {
 	unsigned int lacks = p->keep - READ_ONCE(raw_cpu_ptr(p->stashes)->n);
 
@@ -111,7 +111,7 @@ void pool_begin(void)
 		local_bh_enable();
 		for (i = 0; i < POOLS; i++)
 			if (pools[i])
-				fill(pools[i]);
+				pool_fill(pools[i]);
 	}
 }
 

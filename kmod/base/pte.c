@@ -34,14 +34,13 @@
 
 #include "pte.h"
 #include "debug.h"
+#include "flush.h"
+#include "secondary.h"
 #include "test.h"
 #include "trace.h"
-#include "work.h"
 
-TEST_PARAM(bool, test_no_remote_flush, false, "leave stale translations on other processors");
 TEST_PARAM(bool, test_fail_trylock, false, "no page table lock is ever free, so that workers change all entries");
 TEST_PARAM(bool, test_lose_flush, false, "where two changes of a page cross, neither flushes");
-TEST_PARAM(int, test_hold_cpu, -1, "this processor ends no batches; what it has to end waits until it goes");
 TEST_PARAM(uint, test_slow_entry, 0, "microseconds, by chance, before a fault or a worker changes table entries");
 TEST_PARAM(uint, test_pause_fault, 0,
 	   "1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
@@ -65,7 +64,7 @@ static bool takes_away(pte_t old, pte_t new)
 }
 
 /* Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table lock. True: to less. */
-static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
+static bool view_follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 {
 	const struct chunk *k = chunk_with(v->ctx, page, 1);
 	u8 prot = k && view_sees(v, page) ? chunk_prot(k, page) : DSM_PROT_NONE;
@@ -79,19 +78,26 @@ static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 	return less;
 }
 
+/* Count the batch among those that have not flushed the 2 MiB of the page. */
+static void mark(struct batch *b, u32 page)
+{
+	u32 place = page / CHUNK_PAGES % UNFLUSHED;
+
+	if (!(b->marks & BIT(place)))
+		atomic_inc(&b->ctx->unflushed[place]);
+	b->marks |= BIT(place);
+}
+
 /* The same for a batch that may lower it: true when old translations may be about, its own or another's. */
 static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *pte)
 {
 	u32 place = page / CHUNK_PAGES % UNFLUSHED;
-	atomic_t *unflushed = &b->ctx->unflushed[place];
 
-	if (follow(v, page, pte, true)) {
-		if (!(b->marks & BIT(place)))
-			atomic_inc(unflushed);
-		b->marks |= BIT(place);
+	if (view_follow(v, page, pte, true)) {
+		mark(b, page);
 		return true;
 	}
-	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place)) &&
+	return !pte_write(ptep_get(pte)) && atomic_read(&b->ctx->unflushed[place]) > !!(b->marks & BIT(place)) &&
 		!test_value(test_lose_flush);
 }
 
@@ -106,7 +112,7 @@ static int open_one(pte_t *pte, unsigned long addr, void *view)
 	const struct view *v = view;
 
 	smp_mb__after_spinlock(); /* between the page table, which may be new, and prot; pairs with want_first() */
-	follow(v, page_at(v, addr), pte, test_value(test_lose_flush));
+	view_follow(v, page_at(v, addr), pte, test_value(test_lose_flush));
 	return 0;
 }
 
@@ -127,7 +133,7 @@ int pte_apply(struct view *v, u32 page)
 }
 
 /* The page table of an address of the mapping, or NULL. Interrupts are off, or the caller holds mmap_lock. */
-static pmd_t *table_of(struct mm_struct *mm, unsigned long addr)
+static pmd_t *pte_table(struct mm_struct *mm, unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
 	p4d_t *p4d;
@@ -172,7 +178,7 @@ static void change_item(struct batch *b, const struct view *v, const struct batc
 		pte_t *pte = pte_offset_kernel((pmd_t *)pmd, addr);
 
 		if (!lower)
-			follow(v, page, pte, false);
+			view_follow(v, page, pte, false);
 		else if (close_entry(b, v, page, pte))
 			note_stale(b, addr);
 	}
@@ -194,7 +200,7 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 	spinlock_t *lock = NULL;
 	pmd_t *pmd, seen;
 
-	pmd = tables == TABLES_OURS ? table_of(v->mm, start) : NULL;
+	pmd = tables == TABLES_OURS ? pte_table(v->mm, start) : NULL;
 	if (pmd) {
 		seen = READ_ONCE(*pmd);
 		lock = pte_lockptr(v->mm, &seen);
@@ -219,163 +225,15 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 	return n - from;
 }
 
-/* ---- translations --------------------------------------------------------------------------- */
-
-/*
- * A processor, as one that others ask to flush, and as one that asks. One that asks, with its batches in `asking`:
- *
- *   asks                                       is asked
- *   batch->cpus has the bit of the other       (interrupt)
- *   asking has the batch                       called = 0, full barrier
- *   sets its bit in the other's `askers`       takes the bits in `askers`
- *   called = 1, full barrier (xchg)            flushes for each batch of these processors whose cpus has its bit, then clears the
- *   if it was 0: sends the interrupt           bit. The last bit ends the batch
- *
- * If `called` was 1, its interrupt is still to come: either full barrier makes it see the bit. So a processor needs one request,
- * however many batches ask it, and a batch needs a bit per processor.
- */
-struct flusher {
-	call_single_data_t csd;
-	int cpu;
-	int called;
-	spinlock_t acknowledging; /* held while its requests are answered: by it, or by another while it is offline */
-	spinlock_t lock;          /* of `asking`; nests inside the other; interrupts are off */
-	struct list_head asking;
-	struct llist_head ended; /* batches whose last acknowledgement came here: `task` goes on with them */
-	struct tasklet_struct task;
-	unsigned long askers[]; /* bitmap of processors */
-};
-static struct flusher __percpu *flushers;
-
-static void forget(const struct batch *b)
-{
-	unsigned int i;
-
-	if (b->nflush > FLUSH_PAGES) {
-		__flush_tlb_local();
-		return;
-	}
-	for (i = 0; i < b->nflush; i++)
-		__flush_tlb_one_user(b->flush[i]);
-}
-
-static void batch_unlist(struct batch *b)
-{
-	unsigned long flags;
-
-	if (!b->asker)
-		return;
-	spin_lock_irqsave(&b->asker->lock, flags);
-	list_del(&b->flight);
-	spin_unlock_irqrestore(&b->asker->lock, flags);
-	b->asker = NULL;
-}
-
-/* A batch of the asker that waits for this processor. It stays until that has acknowledged. NULL: none. */
-static struct batch *asked_next(struct flusher *asker, int cpu)
-{
-	struct batch *b, *found = NULL;
-
-	spin_lock(&asker->lock);
-	list_for_each_entry(b, &asker->asking, flight) {
-		if (cpumask_test_cpu(cpu, b->cpus)) {
-			found = b;
-			break;
-		}
-	}
-	spin_unlock(&asker->lock);
-	return found;
-}
-
-/* The processor acknowledges all that it was asked for. It is this one, or is offline: then it flushes everything when it comes back. */
-static void acknowledge(struct flusher *f, bool here)
-{
-	struct flusher *asker, *me = this_cpu_ptr(flushers);
-	struct batch *b;
-	unsigned int from;
-
-	spin_lock(&f->acknowledging);
-	xchg(&f->called, 0);
-	for_each_set_bit(from, f->askers, nr_cpu_ids) {
-		clear_bit(from, f->askers);
-		smp_mb__after_atomic(); /* the asker sets the bit after its batch is listed */
-		asker = per_cpu_ptr(flushers, from);
-		while ((b = asked_next(asker, f->cpu))) {
-			if (here)
-				forget(b);
-			debug_count(COUNT_ACKS, here);
-			cpumask_clear_cpu(f->cpu, b->cpus);
-			if (atomic_dec_and_test(&b->acks)) {
-				batch_unlist(b);
-				llist_add(&b->ended, &me->ended);
-				tasklet_schedule(&me->task);
-			}
-		}
-	}
-	spin_unlock(&f->acknowledging);
-}
-
-/* In the interrupt of another processor. */
-static void forget_there(void *flusher)
-{
-	acknowledge(flusher, true);
-}
-
-/* Entries of a process have been lowered: which processors may have stale translations of it. */
-static void gather(struct batch *b, struct mm_struct *mm)
-{
-	atomic64_inc_return(&mm->context.tlb_gen); /* a full barrier, too */
-	cpumask_or(b->cpus, b->cpus, mm_cpumask(mm));
-}
-
-static void ask(struct flusher *f, int here)
-{
-	int err;
-
-	set_bit(here, f->askers);
-	if (xchg(&f->called, 1))
-		return;
-	err = smp_call_function_single_async(f->cpu, &f->csd);
-	WARN_ON_ONCE(err == -EBUSY); /* the kernel releases csd before it calls forget_there() */
-	if (err == -ENXIO)
-		acknowledge(f, false); /* offline since */
-}
-
-/* Ask them. Interrupts are off. */
-static void shoot_down(struct batch *b)
-{
-	int cpu, n, here = smp_processor_id();
-
-	debug_count(COUNT_SHOOTDOWNS, 1);
-	cpumask_and(b->cpus, b->cpus, cpu_online_mask);
-	if (cpumask_test_and_clear_cpu(here, b->cpus)) {
-		forget(b);
-		b->flushed++;
-	}
-	if (test_value(test_no_remote_flush))
-		return;
-	n = cpumask_weight(b->cpus);
-	if (!n)
-		return;
-	b->flushed += n;
-	atomic_add(n, &b->acks);
-	b->asker = this_cpu_ptr(flushers);
-	spin_lock(&b->asker->lock);
-	list_add_tail(&b->flight, &b->asker->asking);
-	spin_unlock(&b->asker->lock);
-	for_each_cpu(cpu, b->cpus) /* those that have acknowledged are no longer in it */
-		ask(per_cpu_ptr(flushers, cpu), here);
-}
-
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /*
  * An item, with the page table lock. The caller holds mmap_lock, and the mapping exists, so its page tables stay. Entries that are
  * empty are looked at, too (apply_to_existing_page_range() leaves them out): another batch may have emptied them, and not flushed yet.
  */
-static void close_slowly(struct batch *b, const struct view *v, const struct batch_item *it)
+static void batch_close_slowly(struct batch *b, const struct view *v, const struct batch_item *it)
 {
-	pmd_t *pmd = table_of(v->mm, v->base + ((unsigned long)it->page << PAGE_SHIFT));
+	pmd_t *pmd = pte_table(v->mm, v->base + ((unsigned long)it->page << PAGE_SHIFT));
 	spinlock_t *lock;
 	pmd_t seen;
 
@@ -388,6 +246,25 @@ static void close_slowly(struct batch *b, const struct view *v, const struct bat
 	spin_unlock(lock);
 }
 
+/* The entries of the view have been lowered, or another batch has lowered them and is not through. */
+static void lowered(struct batch *b, struct view *v)
+{
+	flush_gather(b, v->mm);
+	b->tell |= secondary_any(v);
+}
+
+/* Of all items: the zap empties entries that this batch has not lowered, so they count as not flushed until it has ended. */
+static void tell_secondary(struct batch *b, struct view *v)
+{
+	unsigned int i;
+
+	debug_count(COUNT_TOLD, 1);
+	for (i = 0; i < b->count; i++) {
+		mark(b, b->items[i].page);
+		secondary_tell(v, b->items[i].page, b->items[i].pages);
+	}
+}
+
 /* What is left in a view, with locks. False: the mapping is being taken away. */
 static bool change_slowly(struct batch *b, struct view *v)
 {
@@ -395,7 +272,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	bool stands;
 
 	if (!mmget_not_zero(v->mm))
-		return true; /* nobody runs in it any more */
+		return !secondary_any(v); /* no thread runs in it any more; a device may, until the mapping is closed */
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
@@ -403,11 +280,13 @@ static bool change_slowly(struct batch *b, struct view *v)
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++)
 		if (b->items[i].deferred)
-			close_slowly(b, v, &b->items[i]);
+			batch_close_slowly(b, v, &b->items[i]);
 	if (b->stale) {
 		b->nflush = FLUSH_PAGES + 1;
-		gather(b, v->mm);
+		lowered(b, v);
 	}
+	if (stands && b->tell && secondary_any(v))
+		tell_secondary(b, v);
 	mmap_read_unlock(v->mm);
 	mmput(v->mm);
 	return stands;
@@ -436,90 +315,14 @@ static void finish_slowly(struct work_struct *work)
 	batch_start(b);
 }
 
-static void end(struct batch *b)
+void batch_end(struct batch *b)
 {
-	unmark(b);
-	if (b->count && b->deferred)
+	if (b->count && (b->deferred || b->tell)) {
 		queue_work(b->ctx->entries_wq, &b->work);
-	else
-		b->done(b);
-}
-
-/*
- * Batches may free themselves. The list is the tasklet's, not that of this processor: when a processor goes, the kernel runs
- * its tasklets elsewhere.
- */
-static void end_all(struct tasklet_struct *t)
-{
-	struct flusher *f = from_tasklet(f, t, task);
-	struct batch *b, *next;
-
-	if (unlikely(smp_processor_id() == test_value(test_hold_cpu))) {
-		tasklet_schedule(t);
 		return;
 	}
-	softirq_run_begin();
-	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&f->ended)), ended) {
-		if (softirq_run_over()) /* in the same order, in the next run */
-			llist_add(&b->ended, &f->ended);
-		else
-			end(b);
-	}
-	if (!llist_empty(&f->ended))
-		tasklet_schedule(t);
-}
-
-static void zap_view(struct view *v, unsigned long at, unsigned long size)
-{
-	if (!mmget_not_zero(v->mm))
-		return; /* nobody runs in it any more, and all that had translations of it have been told */
-	mmap_read_lock(v->mm);
-	if (v->take_tables(v)) /* else whoever takes the mapping away has told them */
-		zap_vma_ptes(find_vma(v->mm, v->base), v->base + at, size);
-	mmap_read_unlock(v->mm);
-	mmput(v->mm);
-}
-
-void pte_zap(struct ctx *c, u32 page, u32 pages)
-{
-	struct view *v;
-	int idx = srcu_read_lock(&c->views_srcu);
-
-	list_for_each_entry_srcu(v, &c->views, list, srcu_read_lock_held(&c->views_srcu))
-		if (READ_ONCE(v->tables) != TABLES_NONE)
-			zap_view(v, (unsigned long)page << PAGE_SHIFT, (unsigned long)pages << PAGE_SHIFT);
-	srcu_read_unlock(&c->views_srcu, idx);
-}
-
-int pte_start(void)
-{
-	int cpu;
-
-	flushers = __alloc_percpu(struct_size_t(struct flusher, askers, BITS_TO_LONGS(nr_cpu_ids)),
-				  __alignof__(struct flusher));
-	if (!flushers)
-		return -ENOMEM;
-	for_each_possible_cpu(cpu) {
-		struct flusher *f = per_cpu_ptr(flushers, cpu);
-
-		f->cpu = cpu;
-		INIT_CSD(&f->csd, forget_there, f);
-		spin_lock_init(&f->acknowledging);
-		spin_lock_init(&f->lock);
-		INIT_LIST_HEAD(&f->asking);
-		init_llist_head(&f->ended);
-		tasklet_setup(&f->task, end_all);
-	}
-	return 0;
-}
-
-void pte_stop(void)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		tasklet_kill(&per_cpu_ptr(flushers, cpu)->task);
-	free_percpu(flushers);
+	unmark(b);
+	b->done(b);
 }
 
 /* What depends on the number of processors stands behind the batch, in one piece of memory with it: its bitmap of processors. */
@@ -536,7 +339,7 @@ void batch_init(struct batch *b, void *room)
 	b->marks = 0;
 }
 
-static void want(struct batch *b)
+static void batch_want(struct batch *b)
 {
 	unsigned int i;
 
@@ -548,28 +351,37 @@ static void want(struct batch *b)
 	}
 }
 
+/* As in a store buffer, protections become visible only when the walk is over, if nothing empties the buffer before. */
+static bool store_is_late(void)
+{
+	const unsigned int pause = test_value(test_pause_store);
+
+	return test_value(test_lose_fence) && pause == TEST_PAUSE_NEXT;
+}
+
+static void prot_fence(void)
+{
+	if (!test_value(test_lose_fence))
+		smp_mb(); /* between prot and the page tables; pairs with open_one() */
+}
+
 /*
  * Write the protections, and make them visible before the walk. A page table that the walk does not find may exist a moment later, and
  * the fault that makes it must read the new protections (map.c). So must a view that the walk does not find.
- * True, for test_pause_store: as in a store buffer, they are not visible yet, since nothing has emptied it.
+ * True, for test_pause_store: they are not visible yet.
  */
 static bool want_first(struct batch *b)
 {
-	const unsigned int pause = test_value(test_pause_store);
-	const bool delayed = b->count && pause == TEST_PAUSE_NEXT;
+	const bool late = b->count && store_is_late();
 
-	if (!delayed)
-		want(b);
-	if (test_value(test_lose_fence))
-		return delayed;
-	if (delayed)
-		want(b);
-	smp_mb(); /* between prot and the page tables; pairs with open_one() */
-	return false;
+	if (!late)
+		batch_want(b);
+	prot_fence();
+	return late;
 }
 
 /* With interrupts off, which keeps its views. */
-static void change(struct batch *b, bool lower)
+static void batch_change(struct batch *b, bool lower)
 {
 	struct view *v;
 	unsigned int i;
@@ -582,7 +394,7 @@ static void change(struct batch *b, bool lower)
 		for (i = 0; i < b->count;)
 			i += change_run(b, v, i, lower);
 		if (b->stale)
-			gather(b, v->mm);
+			lowered(b, v);
 	}
 }
 
@@ -592,8 +404,8 @@ void batch_open(struct batch *b)
 
 	debug_count(COUNT_CHANGED, b->count);
 	local_irq_save(flags);
-	want(b);
-	change(b, false);
+	batch_want(b);
+	batch_change(b, false);
 	local_irq_restore(flags);
 }
 
@@ -606,6 +418,7 @@ void batch_start(struct batch *b)
 	atomic_set(&b->acks, 1);
 	if (b->count) { /* else it goes on after a worker's part */
 		b->deferred = b->nflush = b->flushed = 0;
+		b->tell = false;
 		cpumask_clear(b->cpus);
 		for (i = 0; i < b->count; i++)
 			b->items[i].deferred = 0;
@@ -615,19 +428,86 @@ void batch_start(struct batch *b)
 	local_irq_save(flags);
 	delayed = want_first(b);
 	if (b->count)
-		change(b, true);
+		batch_change(b, true);
 	test_pause_atomic(test_pause_store);
 	if (delayed)
-		want(b);
+		batch_want(b);
 	if (b->nflush)
-		shoot_down(b);
+		flush_ask(b);
 	local_irq_restore(flags);
 	if (b->count)
 		trace_dsm_protect(b->items[0].page, b->count, b->items[0].prot, b->nflush, b->deferred, b->flushed);
 	debug_count(COUNT_DEFERRED, b->deferred);
 	/* None but this processor, or all the others before it: the end is here, without a detour. */
 	if (atomic_dec_and_test(&b->acks)) {
-		batch_unlist(b);
-		end(b);
+		flush_unlist(b);
+		batch_end(b);
 	}
+}
+
+/* ---- one page ------------------------------------------------------------------------------- */
+
+static void want_page(struct ctx *c, u32 page, u8 prot)
+{
+	WRITE_ONCE(chunk_of(c, page)->prot[page % CHUNK_PAGES], prot);
+}
+
+/*
+ * The entry of the only view, as a batch changes and flushes it. False: a translation may be left, so a batch must follow.
+ * If the entry has been lowered, *unflushed is incremented until that batch is over: it tells the batch, and others, to flush.
+ */
+static bool entry_here(struct view *v, u32 page, u8 prot, atomic_t *unflushed, bool *lowered)
+{
+	const unsigned long addr = v->base + ((unsigned long)page << PAGE_SHIFT);
+	pmd_t *pmd = pte_table(v->mm, addr), seen;
+	spinlock_t *lock;
+	pte_t *pte;
+	bool done;
+
+	if (!pmd)
+		return true; /* a fault that makes the page table reads the new protection */
+	seen = READ_ONCE(*pmd);
+	lock = pte_lockptr(v->mm, &seen);
+	if (test_value(test_fail_trylock) || !spin_trylock(lock))
+		return prot == DSM_PROT_WRITE; /* only more is allowed than was: a fault will make the entry */
+	pte = pte_offset_kernel(&seen, addr);
+	*lowered = view_follow(v, page, pte, true);
+	if (*lowered)
+		done = flush_here(v->mm, addr) && !secondary_any(v);
+	else
+		done = pte_write(ptep_get(pte)) || !atomic_read(unflushed);
+	*lowered &= !done;
+	if (*lowered)
+		atomic_inc(unflushed);
+	spin_unlock(lock);
+	return done;
+}
+
+/*
+ * A batch of one page that is over before interrupts are on again. It needs no counter while it flushes: others that close the page
+ * need the page table lock, which it holds.
+ */
+void page_protect(struct view *v, u32 page, u8 prot)
+{
+	atomic_t *unflushed = &v->ctx->unflushed[page / CHUNK_PAGES % UNFLUSHED];
+	const bool late = store_is_late();
+	bool lowered = false, done;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (!late)
+		want_page(v->ctx, page, prot);
+	prot_fence();
+	done = READ_ONCE(v->ctx->nviews) == 1 && smp_load_acquire(&v->tables) == TABLES_OURS &&
+		entry_here(v, page, prot, unflushed, &lowered);
+	test_pause_atomic(test_pause_store);
+	if (late)
+		want_page(v->ctx, page, prot);
+	local_irq_restore(flags);
+	if (done)
+		debug_count(COUNT_ALONE, 1);
+	else
+		ctx_follow(v->ctx, page, 1);
+	if (lowered)
+		atomic_dec(unflushed);
 }

@@ -24,6 +24,7 @@ struct batch {
 	unsigned int nflush;   /* pages with stale translations; more than FLUSH_PAGES: all */
 	unsigned int others;   /* entries of `flush` noted by earlier views */
 	bool stale;            /* entries of the current view were lowered */
+	bool tell;             /* secondary MMUs may have translations made from lowered entries (secondary.h) */
 	u32 marks;             /* bitmap: counters of ctx->unflushed that include this batch */
 	/* batch_open(): change only the view of this mm, which is never dereferenced; others fault. NULL: all views */
 	const struct mm_struct *only;
@@ -41,15 +42,14 @@ struct batch {
 
 size_t batch_room(void); /* bytes to allocate behind a struct batch */
 void batch_init(struct batch *b, void *room);
-int pte_start(void); /* -ENOMEM */
-void pte_stop(void);
 void batch_open(struct batch *b);  /* raise protections, where possible without waiting; then the batch is over */
+void batch_end(struct batch *b);   /* for flush.c: all processors have flushed */
 void batch_start(struct batch *b); /* done() is called once, maybe before this returns; softirq or process */
 /*
- * Invalidate the secondary translations of these pages, by the MMU notifiers of all views (KVM, an IOMMU with the process's page
- * tables). The page table entries are clear already, and no new ones are made. Sleeps.
+ * Set the protection of a page, which has a frame that stays. The caller runs in the process of the view. When this returns, all
+ * entries have changed, and all translations are flushed. Sleeps, unless no other processor and no other process is concerned.
  */
-void pte_zap(struct ctx *c, u32 page, u32 pages);
+void page_protect(struct view *v, u32 page, u8 prot);
 int pte_apply(struct view *v, u32 page); /* set a page's entry; process context, in a fault */
 
 #endif

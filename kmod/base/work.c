@@ -22,17 +22,17 @@ void softirq_run_spend(void)
 		debug_most(MOST_RUN, this_cpu_inc_return(softirq_run.spent));
 }
 
-int work_start(void)
+int workqueue_start(void)
 {
 	dsm_wq = alloc_workqueue("dsm", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	dsm_waiting_wq = alloc_workqueue("dsm-waiting", WQ_HIGHPRI | WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	if (dsm_wq && dsm_waiting_wq)
 		return 0;
-	work_stop();
+	workqueue_stop();
 	return -ENOMEM;
 }
 
-void work_stop(void)
+void workqueue_stop(void)
 {
 	if (dsm_wq)
 		destroy_workqueue(dsm_wq);

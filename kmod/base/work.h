@@ -45,7 +45,7 @@ static inline void softirq_run_join(void) /* begin if the last run began in anot
 bool softirq_run_over(void);  /* the budget is spent */
 void softirq_run_spend(void); /* one message is handled, if this is softirq */
 
-int work_start(void); /* -ENOMEM */
-void work_stop(void); /* sleeps: runs what is queued, then destroys the queues */
+int workqueue_start(void); /* -ENOMEM */
+void workqueue_stop(void); /* sleeps: runs what is queued, then destroys the queues */
 
 #endif

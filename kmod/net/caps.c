@@ -4,7 +4,10 @@
  * it would fail in the middle of a fault, or lose blocks.
  */
 #include <linux/dma-mapping.h>
+#include <linux/iommu.h>
 #include <linux/mm.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
 
 #include "caps.h"
 #include "../base/ctx.h"
@@ -18,6 +21,7 @@ enum { TEST_LACKS_FRWR = 1, TEST_LACKS_PAGES, TEST_LACKS_SYNC, TEST_LACKS_PARTIT
 TEST_PARAM(
 	uint, test_lacks, 0,
 	"as with a device without: 1 fast registration; 2 512 pages per key; 3 direct writes to memory; 4 a partition; 5 writes with immediate data");
+TEST_PARAM(uint, test_dma_bits, 0, "as with a device that is not software, and has addresses of so many bits");
 
 #define PKEY_DEFAULT 0xffffu
 #define PKEY_FULL 0x8000u
@@ -29,30 +33,61 @@ u8 caps_service_level(void)
 
 /*
  * Are writes of the device to memory staged in other memory (swiotlb)? The module reads a block as soon as the device has reported it,
- * and copies nothing. Software devices write by the processor.
+ * and copies nothing. Behind an IOMMU a device reaches all memory, and only parts of pages are staged, for untrusted devices;
+ * dma_need_sync() says nothing there. Without one, frames above the last address of the device are staged, wherever the page that is
+ * tried lies.
  */
-static int caps_is_staged(struct ib_device *dev, bool *staged)
+static int caps_probe_dma(struct device *dev, bool *staged)
 {
-	const unsigned int lacks = test_value(test_lacks);
+	const struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
 	struct page *page;
-	u64 dma;
+	dma_addr_t dma;
 	int err = 0;
 
-	*staged = lacks == TEST_LACKS_SYNC;
-	if (ib_uses_virt_dma(dev))
+	if (domain && domain->type & __IOMMU_DOMAIN_PAGING) {
+		*staged = dev_is_pci(dev) && to_pci_dev(dev)->untrusted;
+		return 0;
+	}
+	*staged = dma_addressing_limited(dev);
+	if (*staged)
 		return 0;
 	page = alloc_page(GFP_CTX);
 	if (!page)
 		return -ENOMEM;
-	dma = ib_dma_map_page(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	if (ib_dma_mapping_error(dev, dma)) {
+	dma = dma_map_page(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	if (dma_mapping_error(dev, dma)) {
 		err = -ENOMEM;
 	} else {
-		*staged |= dma_need_sync(dev->dma_device, dma);
-		ib_dma_unmap_page(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		*staged = dma_need_sync(dev, dma);
+		dma_unmap_page(dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	}
 	__free_page(page);
 	return err;
+}
+
+/* A device without a driver, for tests: rxe, which writes by the processor, has no addresses. */
+static int caps_probe_test(unsigned int bits, bool *staged)
+{
+	struct platform_device *dev = platform_device_register_simple("dsm_dma", PLATFORM_DEVID_NONE, NULL, 0);
+	int err = PTR_ERR_OR_ZERO(dev);
+
+	if (err)
+		return err;
+	err = dma_coerce_mask_and_coherent(&dev->dev, DMA_BIT_MASK(bits));
+	if (!err)
+		err = caps_probe_dma(&dev->dev, staged);
+	platform_device_unregister(dev);
+	return err;
+}
+
+static int caps_is_staged(struct ib_device *dev, bool *staged)
+{
+	const unsigned int lacks = test_value(test_lacks), bits = test_value(test_dma_bits);
+
+	*staged = lacks == TEST_LACKS_SYNC;
+	if (bits)
+		return caps_probe_test(bits, staged);
+	return ib_uses_virt_dma(dev) ? 0 : caps_probe_dma(dev->dma_device, staged);
 }
 
 /* NULL: nothing is lacking. */
@@ -68,7 +103,7 @@ static const char *caps_lacking(struct ib_device *dev, u32 port, bool staged)
 	if (a->max_fast_reg_page_list_len < CHUNK_PAGES || lacks == TEST_LACKS_PAGES)
 		return "keys of 512 pages (max_fast_reg_page_list_len)";
 	if (staged)
-		return "direct access to memory: its writes are staged (swiotlb); use an IOMMU, and boot without swiotlb=force";
+		return "direct access to all memory: its writes are staged (swiotlb); use an IOMMU, and boot without swiotlb=force";
 	return NULL;
 }
 

@@ -69,7 +69,7 @@ static bool gid_is_ours(const struct conn *c, const struct ib_gid_attr *a)
 }
 
 /* -EADDRNOTAVAIL: no address; -ENODEV: all addresses belong to other network namespaces. */
-static int choose_gid(struct conn *c, int wanted, int entries)
+static int conn_gid_choose(struct conn *c, int wanted, int entries)
 {
 	int i, best = -1, worth = 0, others = 0;
 
@@ -211,7 +211,7 @@ static void write_address(struct conn *c, struct dsm_address *a, u32 *size)
 	*size = (u32)address_bytes(a->size);
 }
 
-static int open_port(struct conn *c, int gid)
+static int conn_port_open(struct conn *c, int gid)
 {
 	struct ib_port_attr attr;
 	int err = ib_query_port(c->dev, c->port, &attr);
@@ -222,7 +222,7 @@ static int open_port(struct conn *c, int gid)
 		return -ENETDOWN;
 	c->mtu = attr.active_mtu;
 	c->lid = (u16)attr.lid;
-	return choose_gid(c, gid, attr.gid_tbl_len);
+	return conn_gid_choose(c, gid, attr.gid_tbl_len);
 }
 
 /* On a software device the thread that posts a message also sends its packet, so delaying messages to send fewer packets pays. */
@@ -286,7 +286,7 @@ static void cq_lost(void *arg)
  * Give up peers with a broken lane. Such a peer can write into no frame any more, and notices when it sends. Free the messages
  * that wait for it, which are charged to the user.
  */
-static void drop(struct work_struct *work)
+static void conn_drop_work(struct work_struct *work)
 {
 	struct conn *c = container_of(work, struct conn, drop);
 	unsigned int peer, class;
@@ -326,7 +326,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	c->cfg = *cfg;
 	mutex_init(&c->key_mutex);
 	mutex_init(&c->modify);
-	INIT_WORK(&c->drop, drop);
+	INIT_WORK(&c->drop, conn_drop_work);
 	if (!pool_test_refuses(GFP_KERNEL))
 		c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_CTX);
 	if (!pool_test_refuses(GFP_KERNEL))
@@ -340,7 +340,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 		goto fail;
 	cfg->ctx->node = ibdev_to_node(c->dev);
 	c->late_us = choose_late_us(c->dev);
-	err = open_port(c, j->gid);
+	err = conn_port_open(c, j->gid);
 	if (err)
 		goto fail;
 	err = caps_check(c->dev, c->port, &c->pkey);
@@ -381,7 +381,7 @@ fail:
 /* ---- connecting ----------------------------------------------------------------------------- */
 
 /* Resolve the peer's link address, as creating an address handle does. ib_modify_qp() resolves it only for user processes. */
-static int resolve(struct conn *c, struct rdma_ah_attr *attr)
+static int conn_resolve(struct conn *c, struct rdma_ah_attr *attr)
 {
 	struct ib_ah *ah = pool_test_refuses(GFP_KERNEL) ? ERR_PTR(-ENOMEM) : rdma_create_user_ah(c->pd, attr, NULL);
 
@@ -419,7 +419,7 @@ static int to_receive(struct conn *c, struct lane *l, struct dsm_address *a)
 		memcpy(&gid, a->gid, sizeof(gid));
 		rdma_ah_set_grh(&attr.ah_attr, &gid, 0, c->gid->index, 64, 0);
 	}
-	err = resolve(c, &attr.ah_attr);
+	err = conn_resolve(c, &attr.ah_attr);
 	if (err)
 		return err;
 	err = ib_modify_qp(l->qp, &attr,

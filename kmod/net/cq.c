@@ -53,7 +53,7 @@ struct cq {
 /* ---- handling ------------------------------------------------------------------------------- */
 
 /* Count completions by the context that handled them. */
-static void note(struct cq *q, unsigned int n)
+static void cq_note(struct cq *q, unsigned int n)
 {
 	if (q->mode != DSM_MODE_SOFTIRQ) {
 		debug_count(COUNT_PROCESS, n);
@@ -68,7 +68,7 @@ static void note(struct cq *q, unsigned int n)
 }
 
 /* Bottom halves are off. Returns true if there may be more completions. */
-static bool take(struct cq *q, int budget)
+static bool cq_take(struct cq *q, int budget)
 {
 	int n, i, total = 0;
 
@@ -79,11 +79,11 @@ static bool take(struct cq *q, int budget)
 		total += n > 0 ? n : 0;
 	} while (n > 0 && total < budget && pools_full() && !softirq_run_over());
 	if (total)
-		note(q, total);
+		cq_note(q, total);
 	return n > 0;
 }
 
-static bool handle(struct cq *q)
+static bool cq_handle(struct cq *q)
 {
 	bool more;
 
@@ -101,7 +101,7 @@ static bool handle(struct cq *q)
 	do {
 		clear_bit(1, &q->busy);
 		smp_mb__after_atomic();
-		more = take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
+		more = cq_take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 		clear_bit_unlock(0, &q->busy);
 		smp_mb__after_atomic();
 		/* Another handler may have returned since the last poll because this one was busy: poll again. */
@@ -114,7 +114,7 @@ static void task(struct tasklet_struct *t)
 	struct cq *q = from_tasklet(q, t, task);
 
 	softirq_run_begin();
-	if (handle(q))
+	if (cq_handle(q))
 		tasklet_schedule(&q->task);
 }
 
@@ -125,7 +125,7 @@ static void work(struct work_struct *w)
 
 	do {
 		pool_begin();
-		more = handle(q);
+		more = cq_handle(q);
 		local_bh_enable();
 		cond_resched();
 	} while (more);
@@ -147,7 +147,7 @@ static int poller(void *arg)
 	while (!kthread_should_stop()) {
 		before = q->process;
 		pool_begin();
-		take(q, BUDGET);
+		cq_take(q, BUDGET);
 		local_bh_enable();
 		cond_resched();
 		if (q->process != before)
@@ -194,14 +194,14 @@ static void completions(struct ib_cq *cq, void *arg)
 	if (compat_may_poll_in_handler() && in_serving_softirq() && !in_hardirq() && !irqs_disabled() &&
 	    (q->cpu < 0 || q->cpu == smp_processor_id())) {
 		softirq_run_join();
-		if (!softirq_run_over() && !handle(q))
+		if (!softirq_run_over() && !cq_handle(q))
 			return;
 	}
 	call_task(q);
 }
 
 /* Any context. Every event of a completion queue means that the queue no longer works. */
-static void failed(struct ib_event *event, void *arg)
+static void cq_failed(struct ib_event *event, void *arg)
 {
 	struct cq *q = arg;
 
@@ -263,7 +263,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	INIT_WORK(&q->work, work);
 	init_waitqueue_head(&q->idle);
 	INIT_CSD(&q->steer, steered, q);
-	q->cq = ib_create_cq(dev, completions, failed, q, &attr);
+	q->cq = ib_create_cq(dev, completions, cq_failed, q, &attr);
 	if (IS_ERR(q->cq)) {
 		err = PTR_ERR(q->cq);
 		kfree(q);
@@ -356,13 +356,14 @@ static void client_remove(struct ib_device *dev, void *data)
 
 static struct ib_client client = { .name = "dsm", .add = client_add, .remove = client_remove };
 
-static u32 active_port(struct ib_device *dev)
+/* Where the caller names no device, JOIN need not meet one that it refuses (caps.c) while another would do. */
+static u32 active_port(struct ib_device *dev, bool named)
 {
 	struct ib_port_attr attr;
 	u32 p;
 
 	rdma_for_each_port(dev, p)
-		if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
+		if ((named || rdma_ib_or_roce(dev, p)) && !ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
 			return p;
 	return 0;
 }
@@ -380,7 +381,7 @@ int device_get(const char *name, struct ib_device **dev, u32 *port)
 		if (!rdma_dev_access_netns(e->dev, current->nsproxy->net_ns))
 			continue;
 		err = -ENETDOWN;
-		*port = active_port(e->dev);
+		*port = active_port(e->dev, *name);
 		if (!*port || !ib_device_try_get(e->dev))
 			continue;
 		*dev = e->dev;

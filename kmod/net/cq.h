@@ -25,8 +25,8 @@ struct ib_cq *cq_of(struct cq *q);
 void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out);
 
 /*
- * Get a device by name, or the first with an active port, that the caller's network namespace may use. device_put_back() releases
- * it. -ENODEV: no such device; -ENETDOWN: no active port.
+ * Get a device by name, or the first with an active port of InfiniBand or RoCE, that the caller's network namespace may use.
+ * device_put_back() releases it. -ENODEV: no such device; -ENETDOWN: no such port.
  */
 int device_get(const char *name, struct ib_device **dev, u32 *port);
 void device_put_back(struct ib_device *dev);

@@ -110,7 +110,7 @@ static struct flow *flow_of(struct lane *l, const struct msg *m, bool block)
 	}
 }
 
-static u32 block_bytes(const struct waiting *w)
+static u32 waiting_bytes(const struct waiting *w)
 {
 	return w->block ? block_pages(w->m.object) << PAGE_SHIFT : 0;
 }
@@ -119,10 +119,10 @@ static void first_waits(struct flow *f)
 {
 	const struct waiting *w = list_first_entry(&f->waiting, struct waiting, list);
 
-	WARN_ON_ONCE(!rs_sched_push(&f->lane->egress->sched, &f->turns, block_bytes(w)));
+	WARN_ON_ONCE(!rs_sched_push(&f->lane->egress->sched, &f->turns, waiting_bytes(w)));
 }
 
-static void enter(struct flow *f, struct waiting *w)
+static void flow_enter(struct flow *f, struct waiting *w)
 {
 	struct lane *l = f->lane;
 
@@ -135,7 +135,7 @@ static void enter(struct flow *f, struct waiting *w)
 		first_waits(f);
 }
 
-static void leave(struct flow *f, struct waiting *w)
+static void flow_leave(struct flow *f, struct waiting *w)
 {
 	struct lane *l = f->lane;
 
@@ -165,12 +165,12 @@ static void send_next(struct egress *e, struct flow *f)
 	}
 	if (!c.last)
 		return;
-	leave(f, w);
+	flow_leave(f, w);
 	if (!list_empty(&f->waiting))
 		first_waits(f);
 }
 
-static void flush(struct egress *e)
+static void egress_flush(struct egress *e)
 {
 	struct rs_flow *next;
 
@@ -199,7 +199,7 @@ void egress_go_on(struct lane *l)
 			if (f->lane == l)
 				rs_sched_resume(&e->sched, &f->turns);
 	}
-	flush(e);
+	egress_flush(e);
 }
 
 /* The reason why a message waits, as a counter. */
@@ -225,16 +225,16 @@ void egress_wait(struct lane *l, const struct msg *m, bool block)
 	} else {
 		*w = (struct waiting){ .m = *m, .block = true, .own = true };
 	}
-	enter(f, w);
-	flush(l->egress);
+	flow_enter(f, w);
+	egress_flush(l->egress);
 }
 
 void egress_add(struct lane *l, struct waiting *w)
 {
-	if (!egress_is_free(l, block_bytes(w)))
+	if (!egress_is_free(l, waiting_bytes(w)))
 		debug_count(reason(l), 1);
-	enter(flow_of(l, &w->m, w->block), w);
-	flush(l->egress);
+	flow_enter(flow_of(l, &w->m, w->block), w);
+	egress_flush(l->egress);
 }
 
 unsigned int egress_forget(struct lane *l)

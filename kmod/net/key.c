@@ -119,7 +119,7 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 }
 
 /* Without frames or a key, the echo is answered by a message. */
-static int echo(struct conn *c, u16 peer, const struct msg *m)
+static int key_echo(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct msg reply = { .version = WIRE_VERSION,
 			     .type = MSG_ECHO,
@@ -146,7 +146,7 @@ static int echo(struct conn *c, u16 peer, const struct msg *m)
 int key_message(struct conn *c, u16 peer, const struct msg *m)
 {
 	if (m->type == MSG_ECHO)
-		return echo(c, peer, m);
+		return key_echo(c, peer, m);
 	return m->type == MSG_KEY_WANTED ? key_wanted(c, peer, m) : key_came(c, peer, m);
 }
 
@@ -304,7 +304,7 @@ bool key_ready(struct conn *c, const struct chunk *k)
 	return smp_load_acquire(&k->key) || !any_lane(c);
 }
 
-static int make_key(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
+static int key_make_one(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
 {
 	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
 	int err = -EDQUOT, ended;
@@ -358,7 +358,7 @@ int key_make(struct conn *c, struct chunk *k, u32 unit)
 	if (mutex_lock_killable(&c->key_mutex))
 		return -EINTR;
 	while (!k->key && (l = any_lane(c))) {
-		err = make_key(c, l, k, unit);
+		err = key_make_one(c, l, k, unit);
 		if (!err || !READ_ONCE(l->broken) || READ_ONCE(c->closing))
 			break;
 		err = 0;

@@ -86,7 +86,7 @@ static void greet(struct lane *l)
 }
 
 /* bytes: the bytes of a block, which count in the window. */
-static void post(struct lane *l, struct ib_send_wr *wr, u32 bytes)
+static void lane_post(struct lane *l, struct ib_send_wr *wr, u32 bytes)
 {
 	int err;
 
@@ -122,7 +122,7 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 		wr.send_flags = 0;
 		ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sge.length, DMA_TO_DEVICE);
 	}
-	post(l, &wr, 0);
+	lane_post(l, &wr, 0);
 }
 
 /* Send a message together with the deferred ones. */
@@ -216,14 +216,14 @@ void lane_post_block(struct lane *l, const struct msg *m, u32 offset, u32 bytes)
 		return;
 	}
 	sge.addr += offset;
-	post(l, &wr.wr, bytes);
+	lane_post(l, &wr.wr, bytes);
 	/* The peer handles the message only after the earlier writes have landed. */
 	if (last && !imm && !READ_ONCE(l->broken))
 		post_messages(l, m, 1);
 }
 
 /* Only if nothing waits before it and the window has room. False: the queue is too full. */
-static bool send_block(struct lane *l, const struct msg *m, u32 bytes)
+static bool lane_send_block(struct lane *l, const struct msg *m, u32 bytes)
 {
 	struct egress *e = l->egress;
 	const u32 chunk = e->sched.chunk;
@@ -259,7 +259,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 		egress_wait(l, m, block);
 	else if (!block)
 		lane_post_message(l, m);
-	else if (!send_block(l, m, bytes))
+	else if (!lane_send_block(l, m, bytes))
 		egress_wait(l, m, block);
 	spin_unlock(&l->egress->lock);
 }
@@ -301,7 +301,7 @@ static void return_credits(struct lane *l)
 	wr.ex.imm_data = cpu_to_be32(n);
 	WRITE_ONCE(l->returned, l->returned + n);
 	debug_count(COUNT_CREDITS, 1);
-	post(l, &wr, 0);
+	lane_post(l, &wr, 0);
 }
 
 static bool credits_came(struct lane *l, u32 imm)
@@ -345,7 +345,7 @@ static bool prove(struct lane *l, const struct msg *m)
 }
 
 /* Handle the messages of a packet; n is 0 if a block has landed, which imm describes. False: no correct peer sends that. */
-static bool take(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
+static bool lane_take_msg(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 {
 	const struct conn_config *cfg = &l->conn->cfg;
 
@@ -373,10 +373,10 @@ static bool came(struct lane *l, const struct ib_wc *wc, const struct msg *m, un
 		return false;
 	debug_count(COUNT_RECEIVED, n ? n : 1);
 	l->received += n ? n : 1; /* one handler at a time */
-	return take(l, m, n, imm ? be32_to_cpu(wc->ex.imm_data) : 0);
+	return lane_take_msg(l, m, n, imm ? be32_to_cpu(wc->ex.imm_data) : 0);
 }
 
-static void received(struct lane *l, const struct ib_wc *wc, u32 index)
+static void lane_received(struct lane *l, const struct ib_wc *wc, u32 index)
 {
 	const bool ok = wc->status == IB_WC_SUCCESS;
 	struct msg m[PACK] __uninitialized;
@@ -414,7 +414,7 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	const u32 number = (u32)wc->wr_id;
 
 	switch ((enum wr_kind)(wc->wr_id >> 48)) {
-	case WR_RECEIVE: received(l, wc, number); return;
+	case WR_RECEIVE: lane_received(l, wc, number); return;
 	case WR_KEY: key_made(c, wc); break;
 	case WR_SEND:
 	default: break; /* an unsignalled request completes only on failure; later ones need not be handled */

@@ -73,7 +73,7 @@ static void make_srq(struct conn *c, struct receives *q)
 	q->npieces = pieces;
 }
 
-static int post(struct conn *c, struct receives *q, struct ib_qp *qp, u32 index)
+static int recv_post_one(struct conn *c, struct receives *q, struct ib_qp *qp, u32 index)
 {
 	const u32 size = q->pack * sizeof(struct msg);
 	struct ib_sge sge = {
@@ -105,7 +105,7 @@ static int open_class(struct conn *c, struct receives *q)
 			return -ENOMEM;
 	}
 	for (i = 0; q->srq && i < q->npieces * CREDITS && !err; i++)
-		err = post(c, q, NULL, i);
+		err = recv_post_one(c, q, NULL, i);
 	return err;
 }
 
@@ -139,7 +139,7 @@ void recv_close(struct conn *c)
 
 int recv_post(struct lane *l, u32 index)
 {
-	return post(l->conn, &l->conn->receives[l->class], l->qp, index);
+	return recv_post_one(l->conn, &l->conn->receives[l->class], l->qp, index);
 }
 
 int recv_start(struct lane *l)

@@ -47,7 +47,7 @@ static void divide(struct vectors *v)
 }
 
 /* The caller holds the lock. NULL: out of memory, or the device is gone. */
-static struct vectors *find(const struct ib_device *dev)
+static struct vectors *vectors_find(const struct ib_device *dev)
 {
 	struct vectors *v;
 
@@ -78,7 +78,7 @@ static void vectors_remove(struct ib_device *dev, void *data)
 	struct vectors *v;
 
 	mutex_lock(&lock);
-	v = find(dev);
+	v = vectors_find(dev);
 	list_del(&v->list);
 	mutex_unlock(&lock);
 	kfree(v);
@@ -86,7 +86,7 @@ static void vectors_remove(struct ib_device *dev, void *data)
 
 static struct ib_client client = { .name = "dsm_vectors", .add = vectors_add, .remove = vectors_remove };
 
-static void count(struct vectors *v, unsigned int vector)
+static void vectors_count_up(struct vectors *v, unsigned int vector)
 {
 	v->cqs[vector].now++;
 	v->cqs[vector].made++;
@@ -101,13 +101,13 @@ int cqgroup_get_vector(struct ib_device *device, enum cqgroup_class class)
 	if ((unsigned int)class >= CQGROUP_CLASSES)
 		return -EINVAL;
 	mutex_lock(&lock);
-	v = find(device);
+	v = vectors_find(device);
 	if (v) {
 		best = v->of[class].first;
 		for (i = best; i < v->of[class].first + v->of[class].n; i++)
 			if (v->cqs[i].now < v->cqs[best].now)
 				best = i;
-		count(v, best);
+		vectors_count_up(v, best);
 		err = (int)best;
 	}
 	mutex_unlock(&lock);
@@ -120,7 +120,7 @@ void cqgroup_put_vector(struct ib_device *device, int vector)
 	struct vectors *v;
 
 	mutex_lock(&lock);
-	v = find(device);
+	v = vectors_find(device);
 	if (v && !WARN_ON_ONCE(vector < 0 || (unsigned int)vector >= v->n || !v->cqs[vector].now))
 		v->cqs[vector].now--;
 	mutex_unlock(&lock);
@@ -132,9 +132,9 @@ void vectors_count(struct ib_device *dev, int vector)
 	struct vectors *v;
 
 	mutex_lock(&lock);
-	v = find(dev);
+	v = vectors_find(dev);
 	if (v)
-		count(v, (unsigned int)vector);
+		vectors_count_up(v, (unsigned int)vector);
 	mutex_unlock(&lock);
 }
 

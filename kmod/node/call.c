@@ -42,7 +42,7 @@ static struct copy copy_read(struct rank *r, u32 page)
 	return copy;
 }
 
-static bool may(struct rank *r, u32 page, bool write)
+static bool range_may(struct rank *r, u32 page, bool write)
 {
 	struct copy p = copy_read(r, page);
 
@@ -121,7 +121,7 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 	return err;
 }
 
-static int acquire(struct rank *r, const struct region *g, u32 page, bool write, bool killable, bool *pinned)
+static int range_acquire(struct rank *r, const struct region *g, u32 page, bool write, bool killable, bool *pinned)
 {
 	int err = fault_prepare(r, page, fault_frames(r, page));
 
@@ -200,12 +200,12 @@ static int pin(struct rank *r, const struct region *g, struct range_call *c)
 			err = host_pin(r, block_id(c->page, c->step), write);
 		if (err != -EAGAIN)
 			return err == -ERANGE ? -EAGAIN : err;
-		err = acquire(r, g, c->page, write, c->killable, &pinned);
+		err = range_acquire(r, g, c->page, write, c->killable, &pinned);
 	}
 	return err;
 }
 
-static int release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
+static int range_release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
 	struct copy p = copy_read(r, page);
@@ -243,7 +243,7 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 }
 
 /* Drop a read copy, or give the newest copy to its home and wait until it has left. -EBUSY: the block is pinned. */
-static int leave(struct rank *r, const struct region *g, u32 page, bool killable)
+static int range_leave(struct rank *r, const struct region *g, u32 page, bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
 	unsigned int us = PAUSE_US;
@@ -261,7 +261,7 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 		} else if (p.home - 1 == r->me) {
 			return 0; /* the home keeps the block for the other ranks */
 		} else {
-			err = release(r, g, page, true, killable);
+			err = range_release(r, g, page, true, killable);
 			while (!err && any_prefetch(r, page, 1u << g->order))
 				err = pause_a_little(r, &us, killable);
 		}
@@ -312,8 +312,8 @@ static int question_begin(struct rank *r, const struct region *g, struct range_c
 }
 
 /* Ask rank dst about the block; the answer is in *status and *value. */
-static int ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type, u16 dst, int *status,
-		  u64 *value)
+static int range_ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type, u16 dst, int *status,
+			u64 *value)
 {
 	struct msg m;
 	int err = 0;
@@ -338,28 +338,28 @@ static int ask_of(struct rank *r, const struct region *g, struct range_call *c, 
 }
 
 /* As block_place() of the library. */
-static int place(struct rank *r, const struct region *g, struct range_call *c)
+static int range_place(struct rank *r, const struct region *g, struct range_call *c)
 {
 	const u16 rank = (u16)c->in.write;
 	int status = -EBUSY, err = 0;
 	u64 value = rank;
 
 	if (c->stage == PLACE_MANAGER) {
-		err = ask_of(r, g, c, MSG_PLACE, region_home(r, g, c->page), &status, &value);
+		err = range_ask_of(r, g, c, MSG_PLACE, region_home(r, g, c->page), &status, &value);
 		if (err || status != -EBUSY)
 			return err ? err : status;
 		c->stage = PLACE_SETTLE;
 	}
 	if (c->stage == PLACE_SETTLE) {
 		value = 0;
-		err = ask_of(r, g, c, MSG_SETTLE, rank, &status, &value);
+		err = range_ask_of(r, g, c, MSG_SETTLE, rank, &status, &value);
 		if (err || status != -EBUSY || !value || value > r->size)
 			return err ? err : status;
 		c->home = (u16)(value - 1);
 		c->stage = PLACE_CLAIM;
 	}
 	value = rank;
-	err = ask_of(r, g, c, MSG_CLAIM, c->home, &status, &value);
+	err = range_ask_of(r, g, c, MSG_CLAIM, c->home, &status, &value);
 	return err || status ? err ? err : status : -EBUSY;
 }
 
@@ -388,7 +388,7 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 	return 0;
 }
 
-static int echo(struct rank *r, const struct region *g, struct range_call *c)
+static int range_echo(struct rank *r, const struct region *g, struct range_call *c)
 {
 	int err = c->slot < 0 ? echo_begin(r, g, c) : 0;
 
@@ -408,15 +408,16 @@ static int one_block(struct rank *r, const struct region *g, struct range_call *
 	const u32 write = c->in.write, page = c->page;
 
 	switch ((enum dsm_range_op)c->in.op) {
-	case DSM_RANGE_PREFETCH: return may(r, page, write) ? 0 : fetch_ahead(r, g, page, write);
-	case DSM_RANGE_ACQUIRE: return may(r, page, write) ? 0 : acquire(r, g, page, write, c->killable, NULL);
-	case DSM_RANGE_RELEASE: return release(r, g, page, false, c->killable);
-	case DSM_RANGE_EVICT: return release(r, g, page, true, c->killable);
+	case DSM_RANGE_PREFETCH: return range_may(r, page, write) ? 0 : fetch_ahead(r, g, page, write);
+	case DSM_RANGE_ACQUIRE:
+		return range_may(r, page, write) ? 0 : range_acquire(r, g, page, write, c->killable, NULL);
+	case DSM_RANGE_RELEASE: return range_release(r, g, page, false, c->killable);
+	case DSM_RANGE_EVICT: return range_release(r, g, page, true, c->killable);
 	case DSM_RANGE_PIN: return pin(r, g, c);
 	case DSM_RANGE_UNPIN: return host_unpin(r, block_id(page, c->step), write);
-	case DSM_RANGE_PLACE: return place(r, g, c);
-	case DSM_RANGE_LEAVE: return leave(r, g, page, c->killable);
-	case DSM_RANGE_ECHO: return echo(r, g, c);
+	case DSM_RANGE_PLACE: return range_place(r, g, c);
+	case DSM_RANGE_LEAVE: return range_leave(r, g, page, c->killable);
+	case DSM_RANGE_ECHO: return range_echo(r, g, c);
 	default: return -EINVAL;
 	}
 }
@@ -426,7 +427,7 @@ static bool nobody_here(struct rank *r, u32 page)
 	return !READ_ONCE(r->states[page / CHUNK_PAGES]);
 }
 
-static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
+static int range_whole_units(struct rank *r, const struct dsm_ioc_range *p)
 {
 	struct rw_semaphore *sem = &r->ctx->frames_sem;
 	int err;
@@ -508,7 +509,7 @@ static int walk(struct rank *r, struct range_call *c)
 	return err;
 }
 
-static long range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg)
+static long range_run_call(struct rank *r, const struct dsm_ioc_range *in, void __user *arg)
 {
 	struct range_call c;
 	int err = 0;
@@ -519,7 +520,7 @@ static long range(struct rank *r, const struct dsm_ioc_range *in, void __user *a
 		c.page = c.in.page;
 	}
 	if (c.in.op >= DSM_RANGE_QUIET)
-		return whole_units(r, &c.in);
+		return range_whole_units(r, &c.in);
 	while (!err && (err = walk(r, &c)) == -ERESTARTNOINTR) {
 		if (park_range(r, &c, arg))
 			return err;
@@ -555,7 +556,7 @@ long call_range(struct view *v, void *in, void __user *arg)
 
 	if (!rank_enter(r))
 		return -EIO;
-	err = range(r, in, arg);
+	err = range_run_call(r, in, arg);
 	rank_exit(r);
 	return err;
 }

@@ -106,7 +106,7 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
  * of another region, which the process removed without FORGET. Peers may know their key, so they stay. If there are too few, the
  * process has made an error.
  */
-static int prepare(struct rank *r, u32 page, u32 frames)
+static int fault_prepare_page(struct rank *r, u32 page, u32 frames)
 {
 	/* Whichever process of the node faults, its context pays. */
 	struct mem_cgroup *before = account_memcg_begin(r->ctx);
@@ -135,7 +135,7 @@ int fault_prepare(struct rank *r, u32 page, u32 frames)
 		return 0;
 	if (down_read_killable(&r->ctx->frames_sem))
 		return -EINTR;
-	err = prepare(r, page, frames);
+	err = fault_prepare_page(r, page, frames);
 	up_read(&r->ctx->frames_sem);
 	return err;
 }
@@ -189,7 +189,7 @@ int fault_prepare_now(struct rank *r, u32 page)
 		return 0;
 	if (!down_read_trylock(&r->ctx->frames_sem))
 		return -EAGAIN;
-	err = prepare(r, page, frames);
+	err = fault_prepare_page(r, page, frames);
 	up_read(&r->ctx->frames_sem);
 	return err;
 }
@@ -237,7 +237,7 @@ static int slot_in_fault(struct rank *r, struct vm_fault *vmf, bool *dropped)
 	return slot_get(r, SLOT_BLOCK, killable(vmf, *dropped));
 }
 
-static u8 allowed(const struct ctx *c, u32 page)
+static u8 fault_allowed(const struct ctx *c, u32 page)
 {
 	struct chunk *k;
 	u8 prot;
@@ -279,7 +279,7 @@ static void window_ends(struct rank *r, u32 planned, u32 page)
 }
 
 /* Bottom halves are off. Fetches only blocks that already have frames. */
-static void read_ahead(struct rank *r, u32 page)
+static void fault_read_ahead(struct rank *r, u32 page)
 {
 	struct region *g;
 	u32 step, n, asked = 0;
@@ -293,7 +293,7 @@ static void read_ahead(struct rank *r, u32 page)
 		page += step;
 		if (page >= g->page + g->pages || !prepared(r, page, fault_frames(r, page)))
 			break;
-		if (allowed(r->ctx, page) != DSM_PROT_NONE)
+		if (fault_allowed(r->ctx, page) != DSM_PROT_NONE)
 			continue;
 		ask = fault_request(r, g, page, 0);
 		fault_prefetch(r, ask.object, false, ask.flags, ask.home, false);
@@ -320,7 +320,7 @@ static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most
  * A block that no rank has touched, at its home, needs no message; entering the kernel is most of the cost. So a thread that
  * touches blocks in order opens more and more of them in one fault.
  */
-static bool first(struct rank *r, const struct msg *ask, bool write)
+static bool fault_first(struct rank *r, const struct msg *ask, bool write)
 {
 	const u32 page = block_page(ask->object);
 	struct region *g;
@@ -354,7 +354,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	pool_begin();
 	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
 	if (!open && !write && wait == ask->req_slot)
-		read_ahead(r, block_page(ask->object));
+		fault_read_ahead(r, block_page(ask->object));
 	run_queued();
 	local_bh_enable();
 	if (open)
@@ -377,7 +377,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	return 1;
 }
 
-static vm_fault_t result_of(int err, bool dropped)
+static vm_fault_t fault_result(int err, bool dropped)
 {
 	/*
 	 * RETRY repeats the access, which faults again if necessary. pfn_mkwrite() needs NOPAGE: its caller does not know RETRY.
@@ -426,16 +426,16 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	slot = slot_in_fault(r, vmf, &dropped);
 	if (slot < 0)
-		return result_of(slot, dropped);
+		return fault_result(slot, dropped);
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(slot_at(r, slot)->object, ask.object);
-	if (first(r, &ask, write)) {
+	if (fault_first(r, &ask, write)) {
 		slot_complete(r, slot, 0, 0); /* other threads may have come to wait for it */
 		slot_put(r, slot);
-		return result_of(1, dropped);
+		return fault_result(1, dropped);
 	}
 	start = ktime_get_ns();
-	upgrade = write && allowed(c, page) == DSM_PROT_READ;
+	upgrade = write && fault_allowed(c, page) == DSM_PROT_READ;
 	do {
 		err = ask_once(r, vmf, &ask, write, &dropped);
 	} while (!err && !dropped);
@@ -458,7 +458,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		note_latency(s, kind, ktime_get_ns() - start);
 		rcu_read_unlock();
 	}
-	return result_of(err, dropped);
+	return fault_result(err, dropped);
 }
 
 vm_fault_t fault_handle(struct rank *r, struct vm_fault *vmf, u32 page, bool write)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * host.c - runs the core in the kernel: carries out the actions of its state machines, and the requests of this rank's threads.
- * libdsm/engine/run.c does the same in a process. Actions that remove access are in txn.c.
+ * libdsm/miss/run.c does the same in a process. Actions that remove access are in txn.c.
  */
 #include <linux/delay.h>
 #include <linux/slab.h>

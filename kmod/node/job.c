@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 /* job.c - ranks of a job find each other by the job's key, in one kernel or over RDMA. */
+#include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "job.h"
+#include "../base/test.h"
 #include "../net/conn.h"
 #include "rank.h"
+
+TEST_PARAM(uint, test_pause_connect, 0, "1: pause the next CONNECT while it holds the lock of its context");
+
+TEST_PARAM(uint, test_keys_left, 0,
+	   "copies of keys that were found where none may be left: on the stack of KEY, in freed ranks");
+
+#ifdef DSM_TEST
+static siphash_key_t last_key; /* of KEY */
+
+void job_check_wiped(const void *at, size_t size)
+{
+	if (memchr_inv(at, 0, size))
+		WRITE_ONCE(test_keys_left, test_keys_left + 1);
+}
+
+/* All of the stack, below and above this function. KASAN would report the frames that have ended. */
+void __no_sanitize_address job_check_stack(void)
+{
+	const u64 *at = task_stack_page(current), *end = at + THREAD_SIZE / sizeof(*at) - 1;
+
+	for (; at < end; at++)
+		if (READ_ONCE(at[0]) == last_key.key[0] && READ_ONCE(at[1]) == last_key.key[1])
+			WRITE_ONCE(test_keys_left, test_keys_left + 1);
+}
+#endif
 
 /* Compares in constant time. crypto_memneq() is in a separate module on some kernels, and insmod does not load it. */
 static bool same_job(const struct rank *r, const struct rank *other)
@@ -38,12 +65,16 @@ long job_key(struct view *v, void *in, void __user *arg)
 
 	BUILD_BUG_ON(sizeof(k->key) != sizeof(key));
 	memcpy(&key, k->key, sizeof(key));
-	mutex_lock(&c->lock);
-	mutex_lock(&ranks_lock);
-	err = set_key(c->rank, &key);
-	mutex_unlock(&ranks_lock);
-	mutex_unlock(&c->lock);
-	memzero_explicit(k, sizeof(*k));
+	err = mutex_lock_killable(&c->lock);
+	if (!err) {
+		mutex_lock(&ranks_lock);
+		err = set_key(c->rank, &key);
+		mutex_unlock(&ranks_lock);
+		mutex_unlock(&c->lock);
+	}
+#ifdef DSM_TEST
+	last_key = key;
+#endif
 	memzero_explicit(&key, sizeof(key));
 	return err;
 }
@@ -88,7 +119,10 @@ long job_connect(struct view *v, void *in, void __user *arg)
 		address = memdup_user(u64_to_user_ptr(to->address), to->address_size);
 	if (IS_ERR(address))
 		return PTR_ERR(address);
-	mutex_lock(&c->lock);
+	err = mutex_lock_killable(&c->lock);
+	if (err)
+		goto free;
+	test_pause(test_pause_connect);
 	if (!r->keyed) {
 		err = -ENOKEY;
 	} else if (r->here[to->rank]) {
@@ -105,6 +139,7 @@ long job_connect(struct view *v, void *in, void __user *arg)
 		rank_exit(r);
 	}
 	mutex_unlock(&c->lock);
+free:
 	kfree(address);
 	return err;
 }

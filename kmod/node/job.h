@@ -8,4 +8,17 @@
 long job_key(struct view *v, void *in, void __user *arg);
 long job_connect(struct view *v, void *in, void __user *arg);
 
+/* For tests: count copies of the last key on the stack of this thread, or a key in memory that is about to be freed. */
+#ifdef DSM_TEST
+void job_check_stack(void);
+void job_check_wiped(const void *at, size_t size);
+#else
+static inline void job_check_stack(void)
+{
+}
+static inline void job_check_wiped(const void *at, size_t size)
+{
+}
+#endif
+
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* main.c - /dev/dsm: the misc device, its files, and the ioctl(2) dispatcher, which copies and checks arguments. */
+#include <linux/compat.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -17,6 +18,7 @@
 #include "../net/conn.h"
 #include "../base/debug.h"
 #include "../base/fit.h"
+#include "../base/flush.h"
 #include "host.h"
 #include "inject.h"
 #include "job.h"
@@ -55,13 +57,14 @@ static int dsm_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static long do_info(struct view *v, void *in, void __user *arg)
+static long dev_do_info(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = view_ctx(v);
 	const unsigned long limit = c ? c->limit : v->limit;
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES | DSM_FEATURE_ATTACH,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES | DSM_FEATURE_ATTACH |
+			DSM_FEATURE_PROTECT_PAGE,
 		.frames = c ? atomic_long_read(&c->frames) : 0,
 		.frames_limit = limit == ULONG_MAX ? ~0ull : limit,
 	};
@@ -259,7 +262,52 @@ put:
 	return err;
 }
 
-static int dsm_release(struct inode *inode, struct file *file)
+/* As take_items(), for one item: its page has a frame, which stays. */
+static int take_frame(struct view *v, u32 page)
+{
+	struct mem_cgroup *before = account_memcg_begin(v->ctx);
+	int err = -EINTR;
+
+	if (!down_read_killable(&v->ctx->frames_sem)) {
+		err = v->ctx->rank ? -EBUSY : ctx_frames(v->ctx, page, CHUNK_PAGES, CHUNK_PAGES);
+		up_read(&v->ctx->frames_sem);
+	}
+	account_memcg_end(before);
+	return err == -EDQUOT ? -ENOMEM : err;
+}
+
+/*
+ * The call whose argument is no pointer, but a struct dsm_prot_item. It does not go through calls[], which would cost a third of it again.
+ * Frames that are found before there is a rank stay: JOIN refuses a context that has any, and a rank makes its own when it is published.
+ */
+static long protect_page(struct view *v, u64 arg)
+{
+	struct dsm_prot_item item = { .page = (u32)arg, .prot = (u32)(arg >> 32) };
+	struct ctx *c = view_ctx(v);
+	const struct limits limits = { .pages = c ? c->pages : 0 };
+	bool framed;
+	int err = 0;
+
+	if (current->mm != v->mm)
+		return -ENXIO;
+	if (!check_prot_item(&limits, &item))
+		return -EINVAL;
+	framed = chunk_of(c, item.page);
+	smp_rmb(); /* between the frames and the rank; pairs with ctx_frames() */
+	if (READ_ONCE(c->rank))
+		return -EBUSY;
+	if (READ_ONCE(v->tables) == TABLES_NONE)
+		return -ENXIO;
+	if (!framed && item.prot == DSM_PROT_NONE)
+		return 0; /* the page has never had a frame */
+	if (!framed)
+		err = take_frame(v, item.page);
+	if (!err)
+		page_protect(v, item.page, (u8)item.prot);
+	return err;
+}
+
+static int dev_release(struct inode *inode, struct file *file)
 {
 	struct view *v = file->private_data;
 
@@ -293,15 +341,16 @@ static const struct {
 	u16 in;      /* bytes copied from user space */
 	bool anyone; /* true: allowed to processes that have not opened the file */
 	bool joined; /* true: the context must have joined a job */
+	bool secret; /* true: nothing of the argument stays on the stack */
 	long (*run)(struct view *v, void *in, void __user *arg);
 	/* clang-format off */
 } calls[] = {
-	[_IOC_NR(DSM_IOC_INFO)] = { DSM_IOC_INFO, .anyone = true, .run = do_info },
+	[_IOC_NR(DSM_IOC_INFO)] = { DSM_IOC_INFO, .anyone = true, .run = dev_do_info },
 	[_IOC_NR(DSM_IOC_WINDOW)] = { DSM_IOC_WINDOW, sizeof(struct dsm_ioc_window), .run = do_window },
 	[_IOC_NR(DSM_IOC_ATTACH)] = { DSM_IOC_ATTACH, sizeof(struct dsm_ioc_attach), .run = do_attach },
 	[_IOC_NR(DSM_IOC_PROTECT)] = { DSM_IOC_PROTECT, sizeof(struct dsm_ioc_protect), .run = do_protect },
 	[_IOC_NR(DSM_IOC_JOIN)] = { DSM_IOC_JOIN, sizeof(struct dsm_ioc_join), .run = rank_join },
-	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = job_key },
+	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .secret = true, .run = job_key },
 	[_IOC_NR(DSM_IOC_CONNECT)] = { DSM_IOC_CONNECT, sizeof(struct dsm_ioc_connect), .joined = true, .run = job_connect },
 	[_IOC_NR(DSM_IOC_REGION)] = { DSM_IOC_REGION, sizeof(struct dsm_ioc_region), .joined = true, .run = region_change },
 	[_IOC_NR(DSM_IOC_CALL)] = { DSM_IOC_CALL, sizeof(struct dsm_ioc_call), .joined = true, .run = call_sync },
@@ -328,13 +377,12 @@ static long call_run(struct view *v, unsigned int nr, union argument *in, void _
 	return result;
 }
 
-static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+static long ioctl_by_pointer(struct view *v, unsigned int cmd, void __user *user)
 {
-	void __user *user = (void __user *)arg;
-	struct view *v = file->private_data;
 	unsigned int nr = _IOC_NR(cmd);
 	struct limits limits;
 	union argument in;
+	long err;
 
 	if (nr >= ARRAY_SIZE(calls))
 		return inject_ioctl(v, cmd, user);
@@ -349,8 +397,28 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (copy_from_user(&in, user, calls[nr].in))
 		return -EFAULT;
 	limits = limits_of(v);
-	return check_call(nr, &limits, &in) ? call_run(v, nr, &in, user) : -EINVAL;
+	err = check_call(nr, &limits, &in) ? call_run(v, nr, &in, user) : -EINVAL;
+	if (calls[nr].secret) {
+		memzero_explicit(&in, sizeof(in));
+		job_check_stack();
+	}
+	return err;
 }
+
+static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct view *v = file->private_data;
+
+	return cmd == DSM_IOC_PROTECT_PAGE ? protect_page(v, arg) : ioctl_by_pointer(v, cmd, (void __user *)arg);
+}
+
+#ifdef CONFIG_COMPAT
+/* An argument of 32 bits has no room for a struct. */
+static long dsm_compat_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return cmd == DSM_IOC_PROTECT_PAGE ? -ENOTTY : dsm_ioctl(file, cmd, (unsigned long)compat_ptr(arg));
+}
+#endif
 
 static __poll_t dsm_poll(struct file *file, poll_table *wait)
 {
@@ -366,11 +434,13 @@ static __poll_t dsm_poll(struct file *file, poll_table *wait)
 static const struct file_operations dsm_fops = {
 	.owner = THIS_MODULE,
 	.open = dsm_open,
-	.release = dsm_release,
+	.release = dev_release,
 	.mmap = dsm_mmap,
 	.poll = dsm_poll,
 	.unlocked_ioctl = dsm_ioctl,
-	.compat_ioctl = compat_ptr_ioctl,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl = dsm_compat_ioctl,
+#endif
 	.llseek = noop_llseek,
 };
 
@@ -386,20 +456,20 @@ DEFINE_SHOW_ATTRIBUTE(ranks);
 DEFINE_SHOW_ATTRIBUTE(queues);
 DEFINE_SHOW_ATTRIBUTE(vectors);
 
-static int __init dsm_init(void)
+static int __init dev_init(void)
 {
 	int err = fit_check();
 
 	if (!err)
-		err = work_start();
+		err = workqueue_start();
 	if (err)
 		return err;
-	err = pte_start();
+	err = flush_start();
 	if (err)
 		goto stop_work;
 	err = host_start();
 	if (err)
-		goto stop_pte;
+		goto stop_flush;
 	err = conn_init(ranks_leave_device);
 	if (err)
 		goto stop_host;
@@ -414,10 +484,10 @@ static int __init dsm_init(void)
 	conn_exit();
 stop_host:
 	host_stop();
-stop_pte:
-	pte_stop();
+stop_flush:
+	flush_stop();
 stop_work:
-	work_stop();
+	workqueue_stop();
 	return err;
 }
 
@@ -431,12 +501,12 @@ static void __exit dsm_exit(void)
 	misc_deregister(&dsm_device);
 	debug_remove();
 	conn_exit();
-	work_stop();
+	workqueue_stop();
 	host_stop();
-	pte_stop();
+	flush_stop();
 	mmu_notifier_synchronize();
 	rcu_barrier();
 }
 
-module_init(dsm_init);
+module_init(dev_init);
 module_exit(dsm_exit);

@@ -55,6 +55,7 @@
 #include "../base/pte.h"
 #include "rank.h"
 #include "region.h"
+#include "../base/secondary.h"
 
 /* ---- page tables ---------------------------------------------------------------------------- */
 
@@ -79,14 +80,13 @@ static void tables_back(struct view *v)
 		cmpxchg(&v->tables, TABLES_BUSY, TABLES_OURS);
 }
 
-static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
+static int view_changes(struct view *v, const struct mmu_notifier_range *range)
 {
-	struct view *v = container_of(n, struct view, notifier);
 	unsigned long base = READ_ONCE(v->base);
 
 	if (!base || range->end <= base || range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
 		return 0;
-	if (range->event == MMU_NOTIFY_CLEAR) /* pte_zap() */
+	if (range->event == MMU_NOTIFY_CLEAR) /* secondary_tell() */
 		debug_count(COUNT_ZAPPED, 1);
 	if (range->event != MMU_NOTIFY_UNMAP)
 		return 0;
@@ -96,22 +96,109 @@ static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range 
 	return 0;
 }
 
-/* No thread runs in this address space any more. The view may be detached; it keeps the context allocated. */
-static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
+/*
+ * No thread runs in the address space any more. The view may be detached; it keeps the context allocated. Other notifiers may be
+ * called after this one, and devices use the page tables until then: all have been called when the mapping is closed.
+ */
+static void view_ends(struct view *v)
 {
-	struct view *v = container_of(n, struct view, notifier);
 	struct ctx *c = view_ctx(v);
 	struct rank *r = c ? smp_load_acquire(&c->rank) : NULL;
 
-	tables_gone(v);
+	if (secondary_any(v))
+		tables_busy(v);
+	else
+		tables_gone(v);
 	if (r)
-		park_leave(r, mm);
+		park_leave(r, v->mm);
+}
+
+/* ---- mmu notifiers -------------------------------------------------------------------------- */
+
+static struct watch *watch_with(struct mmu_notifier *n)
+{
+	return container_of(n, struct watch, notifier);
+}
+
+static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
+{
+	struct view *v;
+	int err = 0;
+
+	list_for_each_entry_srcu(v, &watch_with(n)->views, watched, true)
+		err = view_changes(v, range) ?: err;
+	return err;
+}
+
+static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
+{
+	struct view *v;
+
+	list_for_each_entry_srcu(v, &watch_with(n)->views, watched, true)
+		view_ends(v);
+}
+
+static struct mmu_notifier *watch_alloc(struct mm_struct *mm)
+{
+	struct watch *w = kzalloc(sizeof(*w), GFP_CTX);
+
+	if (!w)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&w->lock);
+	INIT_LIST_HEAD(&w->views);
+	return &w->notifier;
+}
+
+static void watch_free(struct mmu_notifier *n)
+{
+	kfree(watch_with(n));
 }
 
 static const struct mmu_notifier_ops notifier_ops = {
 	.invalidate_range_start = notify_start,
 	.release = notify_release,
+	.alloc_notifier = watch_alloc,
+	.free_notifier = watch_free,
 };
+
+/* The caller holds view->lock. mmap(2) cannot do this: registering takes the process's mmap_lock. */
+static int watch_begin(struct view *v)
+{
+	struct mmu_notifier *n;
+	struct watch *w;
+
+	if (v->watch)
+		return 0;
+	if (mmap_write_lock_killable(v->mm))
+		return -EINTR;
+	n = mmu_notifier_get_locked(&notifier_ops, v->mm);
+	if (!IS_ERR(n)) {
+		w = watch_with(n);
+		if (!w->head)
+			w->head =
+				n->hlist.pprev; /* new ones are at the head, and none is added while mmap_lock is held */
+		spin_lock(&w->lock);
+		list_add_rcu(&v->watched, &w->views);
+		spin_unlock(&w->lock);
+		v->watch = w;
+	}
+	mmap_write_unlock(v->mm);
+	return PTR_ERR_OR_ZERO(n);
+}
+
+static void watch_end(struct view *v)
+{
+	struct watch *w = v->watch;
+
+	if (!w)
+		return;
+	view_ends(v);
+	spin_lock(&w->lock);
+	list_del_rcu(&v->watched);
+	spin_unlock(&w->lock);
+	mmu_notifier_synchronize();
+	mmu_notifier_put(&w->notifier);
+}
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
@@ -126,7 +213,7 @@ static bool is_window(const struct view *v, const struct vm_area_struct *vma)
  * and with it the view and the module. If it puts the last reference, the kernel closes the file when the thread returns to user
  * space, outside the module.
  */
-static vm_fault_t resolve(struct vm_fault *vmf, bool write)
+static vm_fault_t view_resolve(struct vm_fault *vmf, bool write)
 {
 	struct view *v = vmf->vma->vm_private_data;
 	struct ctx *c = v->ctx;
@@ -144,6 +231,9 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 		result = VM_FAULT_SIGBUS;
 	} else if (!ctx_allows(c, page, write)) {
 		result = c->rank ? fault_handle(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
+		/* A thread repeats its access, and faults again if there is no entry yet. KVM looks at the entry once. */
+		if (result == VM_FAULT_NOPAGE && !(vmf->flags & FAULT_FLAG_USER) && pte_apply(v, page))
+			result = VM_FAULT_OOM;
 	} else {
 		err = pte_apply(v, page);
 		if (err)
@@ -156,12 +246,12 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 
 static vm_fault_t dsm_fault(struct vm_fault *vmf)
 {
-	return resolve(vmf, vmf->flags & FAULT_FLAG_WRITE);
+	return view_resolve(vmf, vmf->flags & FAULT_FLAG_WRITE);
 }
 
 static vm_fault_t dsm_pfn_mkwrite(struct vm_fault *vmf)
 {
-	return resolve(vmf, true);
+	return view_resolve(vmf, true);
 }
 
 /* ptrace and /proc/PID/mem. */
@@ -245,7 +335,7 @@ static bool take_tables(struct view *v)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-#define VIEW_CHARGE account_pages(sizeof(struct view)) /* charged once the view has a context */
+#define VIEW_CHARGE account_pages(sizeof(struct view) + sizeof(struct watch)) /* charged once the view has a context */
 
 struct view *view_create(void)
 {
@@ -264,7 +354,6 @@ struct view *view_create(void)
 	}
 	mutex_init(&v->lock);
 	init_waitqueue_head(&v->settled);
-	v->notifier.ops = &notifier_ops;
 	v->mm = current->mm;
 	v->take_tables = take_tables;
 	mmgrab(v->mm);
@@ -274,7 +363,7 @@ struct view *view_create(void)
 }
 
 /* The last view also ends the rank. After this no batch finds the view. */
-static void detach(struct view *v)
+static void view_detach(struct view *v)
 {
 	struct ctx *c = v->ctx;
 	bool last;
@@ -295,9 +384,8 @@ void view_close(struct view *v)
 {
 	/* The mapping holds the file, so there is none any more. */
 	if (v->ctx)
-		detach(v);
-	if (v->watched)
-		mmu_notifier_unregister(&v->notifier, v->mm);
+		view_detach(v);
+	watch_end(v);
 	if (v->ctx) {
 		account_uncharge(v->ctx, VIEW_CHARGE);
 		ctx_put(v->ctx);
@@ -309,17 +397,8 @@ void view_close(struct view *v)
 	debug_count(GAUGE_VIEWS, -1);
 }
 
-/* The caller holds view->lock. mmap(2) cannot do this: registering takes the process's mmap_lock. */
-static int watch(struct view *v)
-{
-	int err = v->watched ? 0 : mmu_notifier_register(&v->notifier, v->mm);
-
-	v->watched = !err;
-	return err;
-}
-
 /* The caller holds view->lock and a reference to c, which the view takes over. */
-static int attach(struct view *v, struct ctx *c)
+static int view_attach_ctx(struct view *v, struct ctx *c)
 {
 	int err = -EUSERS;
 
@@ -346,10 +425,10 @@ int view_window(struct view *v, u64 size)
 
 	if (mutex_lock_killable(&v->lock))
 		return -EINTR;
-	err = v->ctx ? -EBUSY : watch(v);
+	err = v->ctx ? -EBUSY : watch_begin(v);
 	if (!err) {
 		c = ctx_create(v, size);
-		err = IS_ERR(c) ? PTR_ERR(c) : attach(v, c);
+		err = IS_ERR(c) ? PTR_ERR(c) : view_attach_ctx(v, c);
 		if (!err)
 			account_move(v, c);
 		else if (!IS_ERR(c))
@@ -367,10 +446,10 @@ int view_attach(struct view *v, struct ctx *c)
 		return -EACCES;
 	if (mutex_lock_killable(&v->lock))
 		return -EINTR;
-	err = v->ctx ? -EBUSY : watch(v);
+	err = v->ctx ? -EBUSY : watch_begin(v);
 	if (!err) {
 		kref_get(&c->ref);
-		err = attach(v, c);
+		err = view_attach_ctx(v, c);
 		if (err)
 			ctx_put(c);
 	}

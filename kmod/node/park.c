@@ -63,7 +63,7 @@ struct parked {
 
 #define PARKED_BYTES kmalloc_size_roundup(sizeof(struct parked))
 
-static void forget(struct parked *p)
+static void parked_forget(struct parked *p)
 {
 	put_pid(p->thread);
 	account_uncharge_bytes(p->r->ctx, PARKED_BYTES);
@@ -73,19 +73,19 @@ static void forget(struct parked *p)
 
 /* ---- calls that are given up ---------------------------------------------------------------- */
 
-static bool has_come(const struct parked *p)
+static bool parked_has_come(const struct parked *p)
 {
 	return slot_answered_by(slot_at(p->r, p->call.slot), p->call.seq, p->awaited) || READ_ONCE(p->r->dead);
 }
 
 static void queue_once(struct parked *p)
 {
-	if (has_come(p) && !xchg(&p->queued, 1))
+	if (parked_has_come(p) && !xchg(&p->queued, 1))
 		queue_work(dsm_wq, &p->work);
 }
 
 /* Runs under the slot's wait.lock, in any context. */
-static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+static int parked_wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	queue_once(container_of(entry, struct parked, entry));
 	return 0;
@@ -95,14 +95,14 @@ static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *
  * The answer may come between the entry and the check. The call is the worker's from when its work is queued; under the queue's lock
  * it can queue the work, but not go on:
  *
- *   await()                      answer                       worker
+ *   parked_await()                      answer                       worker
  *   takes wait.lock, adds entry
  *                                waits for wait.lock
  *   checks, drops wait.lock
  *                                takes it: queues the work
  *                                                             takes wait.lock, removes the entry, forgets the call
  */
-static void await(struct parked *p, u32 n)
+static void parked_await(struct parked *p, u32 n)
 {
 	wait_queue_head_t *queue = &slot_at(p->r, p->call.slot)->wait;
 
@@ -133,7 +133,7 @@ static bool undo(u8 op, struct msg *m)
 	return true;
 }
 
-static void give_back(struct rank *r, struct call *c)
+static void parked_give_back(struct rank *r, struct call *c)
 {
 	struct slot *s = slot_at(r, c->slot);
 
@@ -152,7 +152,7 @@ static void give_back(struct rank *r, struct call *c)
 	}
 }
 
-static void come(struct work_struct *work)
+static void parked_come(struct work_struct *work)
 {
 	struct parked *p = container_of(work, struct parked, work);
 	struct call *c = &p->call;
@@ -164,43 +164,43 @@ static void come(struct work_struct *work)
 		slot_put(r, c->slot);
 	} else if (c->stage == STAGE_ANSWER && c->in.call == DSM_CALL_SYNC && sync_lines_up(c) && !s->status) {
 		sync_take_back(r, c);
-		await(p, 2);
+		parked_await(p, 2);
 		return;
 	} else if (c->stage == STAGE_CANCEL && s->status != -ETIMEDOUT) {
 		c->stage = STAGE_GRANT;
-		await(p, 3);
+		parked_await(p, 3);
 		return;
 	} else {
 		if (c->stage == STAGE_GRANT)
 			s->status = 0; /* the last answer may be that of SOP_CANCEL */
-		give_back(r, c);
+		parked_give_back(r, c);
 	}
-	forget(p);
+	parked_forget(p);
 	rank_exit(r);
 	dsm_test_stay();
 }
 
 /* The thread will not repeat the call. */
-static void give_up(struct parked *p)
+static void parked_give_up(struct parked *p)
 {
 	struct call *c = &p->call;
 
 	if (p->is_range) {
 		call_range_undo(p->r, &p->range);
-		forget(p);
+		parked_forget(p);
 		return;
 	}
 	/* An arrival at a barrier cannot be undone; a thread that left a local line has no request at any home. */
 	if (c->stage == STAGE_BARRIER || sync_leave_line(p->r, c)) {
-		forget(p);
+		parked_forget(p);
 		return;
 	}
 	rank_enter(p->r); /* succeeds: the caller is inside */
-	init_waitqueue_func_entry(&p->entry, wakes);
-	INIT_WORK(&p->work, come);
+	init_waitqueue_func_entry(&p->entry, parked_wakes);
+	INIT_WORK(&p->work, parked_come);
 	if (c->stage == STAGE_TURN)
 		sync_take_back(p->r, c);
-	await(p, c->stage == STAGE_ANSWER ? 1 : c->stage == STAGE_CANCEL ? 2 : 3);
+	parked_await(p, c->stage == STAGE_ANSWER ? 1 : c->stage == STAGE_CANCEL ? 2 : 3);
 }
 
 static void give_up_all(struct list_head *calls)
@@ -208,7 +208,7 @@ static void give_up_all(struct list_head *calls)
 	struct parked *p, *next;
 
 	list_for_each_entry_safe(p, next, calls, list)
-		give_up(p);
+		parked_give_up(p);
 }
 
 /* ---- calls that are made again --------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static void give_up_all(struct list_head *calls)
 #define CHECK_EVERY (HZ / 10)
 
 /* The first thread of a process remains as a zombie until the last thread has ended. */
-static bool has_ended(const struct parked *p)
+static bool parked_has_ended(const struct parked *p)
 {
 	const struct task_struct *t;
 	bool has;
@@ -239,7 +239,7 @@ static void check_ended(struct work_struct *work)
 		return;
 	spin_lock(&r->parked_lock);
 	list_for_each_entry_safe(p, next, &r->parked, list)
-		if (has_ended(p))
+		if (parked_has_ended(p))
 			list_move(&p->list, &left);
 	if (!list_empty(&r->parked))
 		queue_delayed_work(dsm_wq, &r->parked_check, CHECK_EVERY);
@@ -282,11 +282,11 @@ static bool list_it(struct rank *r, struct parked *p)
 	}
 	spin_unlock(&r->parked_lock);
 	if (mine >= PARKED_MAX)
-		forget(p);
+		parked_forget(p);
 	return mine < PARKED_MAX;
 }
 
-bool park(struct rank *r, const struct call *c, void __user *arg)
+bool park_call(struct rank *r, const struct call *c, void __user *arg)
 {
 	struct parked *p = parked_new(r, arg);
 
@@ -314,7 +314,7 @@ bool park_quit(struct rank *r, const struct call *c)
 	if (!p)
 		return false;
 	p->call = *c;
-	give_up(p);
+	parked_give_up(p);
 	return true;
 }
 
@@ -341,7 +341,7 @@ static bool is_point(const struct parked *p)
 	return !p->is_range && sync_is_point(&p->call.in);
 }
 
-static bool is_same(const struct parked *p, bool is_range, const void *in, const void __user *arg)
+static bool parked_is_same(const struct parked *p, bool is_range, const void *in, const void __user *arg)
 {
 	return p->is_range == is_range && p->arg == arg &&
 		(p->sp == user_stack_pointer(current_pt_regs()) || is_point(p)) &&
@@ -361,7 +361,7 @@ static struct parked *take_mine(struct rank *r, bool is_range, const void *in, c
 	list_for_each_entry_safe(p, next, &r->parked, list) {
 		if (p->thread != task_pid(current))
 			continue;
-		if (!mine && is_same(p, is_range, in, arg)) {
+		if (!mine && parked_is_same(p, is_range, in, arg)) {
 			mine = p;
 			list_del(&p->list);
 		} else if (can_be_repeated(p) || !may_be_inside(p)) {
@@ -380,7 +380,7 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 	if (!p)
 		return false;
 	*c = p->call;
-	forget(p);
+	parked_forget(p);
 	return true;
 }
 
@@ -391,7 +391,7 @@ bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user
 	if (!p)
 		return false;
 	*c = p->range;
-	forget(p);
+	parked_forget(p);
 	return true;
 }
 
@@ -410,7 +410,7 @@ bool park_take_point(struct rank *r, const void __user *arg, struct call *c)
 	if (!mine)
 		return false;
 	*c = mine->call;
-	forget(mine);
+	parked_forget(mine);
 	return true;
 }
 
@@ -457,5 +457,5 @@ void park_free(struct rank *r)
 	struct parked *p, *next;
 
 	list_for_each_entry_safe(p, next, &r->parked, list)
-		forget(p);
+		parked_forget(p);
 }

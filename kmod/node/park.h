@@ -14,7 +14,7 @@ struct seq_file;
 void park_init(struct rank *r);
 /* Keep a call that its thread will repeat: a signal interrupts it, or it is a cancellation point. False: no memory, or too many
  * calls of this thread are parked. */
-bool park(struct rank *r, const struct call *c, void __user *arg);
+bool park_call(struct rank *r, const struct call *c, void __user *arg);
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call. True: it repeats a parked one, now in *c. Other calls that the thread has left are given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);

@@ -12,6 +12,7 @@
 #include "../net/egress.h"
 #include "host.h"
 #include "inject.h"
+#include "job.h"
 #include "park.h"
 #include "../base/pool.h"
 #include "../net/recv.h"
@@ -298,6 +299,7 @@ static void free_tables(struct rank *r)
 	inject_end(r);
 	account_uncharge(r->ctx, r->charged);
 	memzero_explicit(&r->key, sizeof(r->key));
+	job_check_wiped(&r->key, sizeof(r->key));
 	kvfree(r);
 	debug_count(GAUGE_RANKS, -1);
 }
@@ -377,7 +379,7 @@ static void lose_device(struct rank *r)
 	rank_peer_lost(r, r->me, -ENODEV);
 }
 
-static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *address)
+static struct conn *rank_conn_open(struct rank *r, struct dsm_ioc_join *j, void *address)
 {
 	const struct conn_config cfg = {
 		.ctx = r->ctx,
@@ -398,7 +400,7 @@ static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *addr
 }
 
 /* -EBUSY: a PROTECT has made frames since JOIN began. */
-static int publish(struct ctx *c, struct rank *r)
+static int rank_publish(struct ctx *c, struct rank *r)
 {
 	int err = -EBUSY;
 
@@ -423,7 +425,8 @@ long rank_join(struct view *v, void *in, void __user *arg)
 
 	if (!c)
 		return -EINVAL;
-	mutex_lock(&c->lock);
+	if (mutex_lock_killable(&c->lock))
+		return -EINTR;
 	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : 0;
 	if (err)
 		goto unlock;
@@ -444,7 +447,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	}
 	j->address_size = 0;
 	if (strcmp(j->device, "none")) {
-		r->conn = open_conn(r, j, address);
+		r->conn = rank_conn_open(r, j, address);
 		err = PTR_ERR_OR_ZERO(r->conn);
 		if (err) {
 			r->conn = NULL;
@@ -452,7 +455,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 		}
 	}
 	r->device = r->conn ? conn_device(r->conn) : NULL;
-	err = publish(c, r);
+	err = rank_publish(c, r);
 	if (err)
 		goto close;
 	mutex_lock(&ranks_lock);

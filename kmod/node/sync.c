@@ -44,7 +44,7 @@ static u64 left_of(const struct call *c)
  * Wait for answer n of a request. If the thread is killed, the answers free the slot. The wait for "in line" is no cancellation
  * point, because that answer depends on no other thread.
  */
-static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
+static int sync_call_answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
 	int err;
 
@@ -62,23 +62,23 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
  * -ETIMEDOUT means that the turn will not come. The object is destroyed only when no request is in line, so a refusal means that
  * SOP_CANCEL and the turn have crossed.
  */
-static int turn(struct rank *r, struct call *c)
+static int sync_take_turn(struct rank *r, struct call *c)
 {
 	int err;
 
 	if (c->stage == STAGE_TURN) {
-		err = answer(r, c, 2, left_of(c));
+		err = sync_call_answer(r, c, 2, left_of(c));
 		if (err != -ETIMEDOUT)
 			return err;
 		sync_take_back(r, c);
 	}
 	if (c->stage == STAGE_CANCEL) {
-		err = answer(r, c, 2, 0);
+		err = sync_call_answer(r, c, 2, 0);
 		if (err || slot_at(r, c->slot)->status == -ETIMEDOUT)
 			return err ? err : -ETIMEDOUT;
 		c->stage = STAGE_GRANT;
 	}
-	return answer(r, c, 3, 0);
+	return sync_call_answer(r, c, 3, 0);
 }
 
 void sync_take_back(struct rank *r, struct call *c)
@@ -132,7 +132,7 @@ static int begin_sync(struct rank *r, struct call *c)
 /* Wait for the first answer. 1: it is "in line"; else 0 or -errno. */
 static int first_answer(struct rank *r, struct call *c)
 {
-	int err = answer(r, c, 1, 0);
+	int err = sync_call_answer(r, c, 1, 0);
 
 	if (err)
 		return err;
@@ -155,7 +155,7 @@ static int wait_sync(struct rank *r, struct call *c)
 	int err = c->stage == STAGE_ANSWER ? first_answer(r, c) : 1;
 
 	if (err > 0)
-		err = turn(r, c);
+		err = sync_take_turn(r, c);
 	if (err == -ETIMEDOUT) {
 		c->out.status = -ETIMEDOUT;
 		err = 0;
@@ -170,12 +170,12 @@ static int wait_sync(struct rank *r, struct call *c)
  * a hint: the record is checked under its stripe, and may have another lock by then.
  */
 
-static u16 *kept_place(struct rank *r, const struct msg *m)
+static u16 *sync_kept_place(struct rank *r, const struct msg *m)
 {
 	return &r->kept_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst, ilog2(KEPT_PLACES))];
 }
 
-static bool is_kept(struct rank *r, u32 hold)
+static bool sync_is_kept(struct rank *r, u32 hold)
 {
 	const struct hold *h = hold_at(r, hold);
 
@@ -183,12 +183,12 @@ static bool is_kept(struct rank *r, u32 hold)
 }
 
 /* Take the lock that is kept in a record. Returns the record, or -1: no record has it. */
-static int take_kept(struct rank *r, const struct msg *m)
+static int sync_take_kept(struct rank *r, const struct msg *m)
 {
-	const u16 at = READ_ONCE(*kept_place(r, m));
+	const u16 at = READ_ONCE(*sync_kept_place(r, m));
 	int err;
 
-	if (!at || !is_kept(r, at - 1))
+	if (!at || !sync_is_kept(r, at - 1))
 		return -1;
 	pool_begin();
 	err = host_held(r, at - 1, HE_TAKE, m);
@@ -207,16 +207,16 @@ static void give_some(struct rank *r)
 	for (i = 0; i < GIVE_SCAN; i++) {
 		const u32 at = (u32)atomic_inc_return(&r->kept_hand) % HOLDS;
 
-		if (is_kept(r, at))
+		if (sync_is_kept(r, at))
 			host_held(r, at, HE_GIVE, NULL);
 	}
 	local_bh_enable();
 }
 
 /* Queue for a lock, behind a thread of this rank or at its home. Returns the hold record that will have it, or -errno. */
-static int get_in_line(struct rank *r, struct msg *m)
+static int sync_get_in_line(struct rank *r, struct msg *m)
 {
-	const u16 at = READ_ONCE(*kept_place(r, m));
+	const u16 at = READ_ONCE(*sync_kept_place(r, m));
 	int hold, err;
 
 	if (at && m->type == MSG_LOCK && table_line(r, m->req_slot)) {
@@ -236,7 +236,7 @@ static int get_in_line(struct rank *r, struct msg *m)
 	step_hold_begin(r, (u32)hold, m);
 	local_bh_enable();
 	if (m->type == MSG_LOCK)
-		WRITE_ONCE(*kept_place(r, m), (u16)(hold + 1));
+		WRITE_ONCE(*sync_kept_place(r, m), (u16)(hold + 1));
 	sync_send(r, m);
 	return hold;
 }
@@ -253,7 +253,7 @@ static int begin_lock(struct rank *r, struct call *c)
 			     .req_node = (u16)p->gen };
 	if (!may_send(r, &c->m))
 		return -EINVAL;
-	hold = take_kept(r, &c->m);
+	hold = sync_take_kept(r, &c->m);
 	if (hold >= 0) {
 		c->out.hold = (u16)hold;
 		return 0;
@@ -263,7 +263,7 @@ static int begin_lock(struct rank *r, struct call *c)
 		return c->slot;
 	c->m.req_slot = (u16)c->slot;
 	c->seq = smp_load_acquire(&slot_at(r, c->slot)->seq);
-	hold = get_in_line(r, &c->m);
+	hold = sync_get_in_line(r, &c->m);
 	if (hold < 0)
 		return hold;
 	c->hold = (u16)hold;
@@ -300,10 +300,10 @@ static bool quit_lock(struct rank *r, struct call *c)
 
 static int wait_lock(struct rank *r, struct call *c)
 {
-	int err = answer(r, c, 1, left_of(c));
+	int err = sync_call_answer(r, c, 1, left_of(c));
 
 	while (err == -ETIMEDOUT && !quit_lock(r, c))
-		err = answer(r, c, 1, NSEC_PER_MSEC);
+		err = sync_call_answer(r, c, 1, NSEC_PER_MSEC);
 	if (err == -ETIMEDOUT) {
 		c->out.status = -ETIMEDOUT;
 		err = 0;
@@ -312,7 +312,7 @@ static int wait_lock(struct rank *r, struct call *c)
 		c->out.status = slot_at(r, c->slot)->status;
 		c->out.hold = c->hold;
 		if (!c->out.status && c->m.type == MSG_TRYLOCK)
-			WRITE_ONCE(*kept_place(r, &c->m), (u16)(c->hold + 1));
+			WRITE_ONCE(*sync_kept_place(r, &c->m), (u16)(c->hold + 1));
 	}
 	return err;
 }
@@ -373,7 +373,7 @@ static int wait_barrier(struct rank *r, struct call *c)
 	return 0;
 }
 
-static int begin(struct rank *r, struct call *c)
+static int sync_call_begin(struct rank *r, struct call *c)
 {
 	int err;
 
@@ -391,14 +391,14 @@ static int begin(struct rank *r, struct call *c)
 	}
 }
 
-static int wait_for(struct rank *r, struct call *c)
+static int sync_wait_for(struct rank *r, struct call *c)
 {
 	if (c->stage == STAGE_BARRIER)
 		return wait_barrier(r, c);
 	return c->in.call == DSM_CALL_SYNC ? wait_sync(r, c) : wait_lock(r, c);
 }
 
-static long end(struct rank *r, struct call *c, struct sync_answer *answer, long err)
+static long sync_call_end(struct rank *r, struct call *c, struct sync_answer *answer, long err)
 {
 	if (c->slot >= 0) {
 		if (c->in.call == DSM_CALL_SYNC)
@@ -427,11 +427,11 @@ static int take_back_early(struct rank *r, struct call *c)
 	do {
 		asked++;
 		sync_take_back(r, c);
-		err = answer(r, c, asked, 0);
+		err = sync_call_answer(r, c, asked, 0);
 		status = READ_ONCE(s->status);
 		if (err || status == -ETIMEDOUT)
 			return err ? err : -ETIMEDOUT;
-		err = answer(r, c, asked + 1, status == -EALREADY ? AGAIN_NS : 0);
+		err = sync_call_answer(r, c, asked + 1, status == -EALREADY ? AGAIN_NS : 0);
 	} while (err == -ETIMEDOUT);
 	if (!err) /* the last answer may be that of SOP_CANCEL, whose status is never 0 */
 		c->out.status = s->granted ? 0 : s->status;
@@ -439,7 +439,7 @@ static int take_back_early(struct rank *r, struct call *c)
 }
 
 /* The thread is cancelled: take the request back as at the end of its time limit. */
-static int take_back(struct rank *r, struct call *c)
+static int sync_call_take_back(struct rank *r, struct call *c)
 {
 	const bool first = c->stage == STAGE_ANSWER;
 	int err;
@@ -451,7 +451,7 @@ static int take_back(struct rank *r, struct call *c)
 		return err;
 	if (c->stage == STAGE_TURN)
 		sync_take_back(r, c);
-	return turn(r, c);
+	return sync_take_turn(r, c);
 }
 
 static long cancel_call(struct rank *r, const struct dsm_ioc_call *in, struct sync_answer *answer)
@@ -464,12 +464,12 @@ static long cancel_call(struct rank *r, const struct dsm_ioc_call *in, struct sy
 		return -ENOENT;
 	c.killable = true;
 	c.brief = false; /* a handler may have interrupted the wait for "in line" */
-	err = take_back(r, &c);
+	err = sync_call_take_back(r, &c);
 	if (err == -ETIMEDOUT) {
 		c.out.status = -ETIMEDOUT;
 		err = 0;
 	}
-	return end(r, &c, answer, err);
+	return sync_call_end(r, &c, answer, err);
 }
 
 /* If a signal arrives, its handler runs in user space; then the thread repeats this call, which continues. */
@@ -485,18 +485,18 @@ long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 		c = (struct call){ .slot = -1 };
 		c.in = c.out = *in;
 		c.brief = sync_is_point(&c.in);
-		err = begin(r, &c);
+		err = sync_call_begin(r, &c);
 	}
 	while (err > 0) {
-		err = wait_for(r, &c);
+		err = sync_wait_for(r, &c);
 		if (err == -EINPROGRESS)
 			c.brief = false;
 		else if (err != -ERESTARTNOINTR)
 			break;
-		if (park(r, &c, arg))
+		if (park_call(r, &c, arg))
 			return err;
 		c.killable = true;
 		err = 1;
 	}
-	return end(r, &c, answer, err);
+	return sync_call_end(r, &c, answer, err);
 }

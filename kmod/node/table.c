@@ -36,7 +36,7 @@ static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)
 	return have;
 }
 
-static void free_chunks(struct rank *r, void *table, size_t n, size_t size)
+static void table_free_chunks(struct rank *r, void *table, size_t n, size_t size)
 {
 	void **chunks = table;
 	size_t i;
@@ -229,11 +229,11 @@ void table_free(struct rank *r)
 	for (i = 0; r->objects && i < OBJECTS / OBJECT_CHUNK; i++)
 		free_objects(r, r->objects[i]);
 	/* The first is r->slots. */
-	free_chunks(r, r->slot_chunks + 1, ARRAY_SIZE(r->slot_chunks) - 1, SLOT_BYTES);
-	free_chunks(r, r->holds, ARRAY_SIZE(r->holds), HOLD_BYTES);
-	free_chunks(r, r->nodes, (size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), LINE_BYTES);
-	free_chunks(r, r->lines, (size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), LINE_BYTES);
-	free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
+	table_free_chunks(r, r->slot_chunks + 1, ARRAY_SIZE(r->slot_chunks) - 1, SLOT_BYTES);
+	table_free_chunks(r, r->holds, ARRAY_SIZE(r->holds), HOLD_BYTES);
+	table_free_chunks(r, r->nodes, (size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), LINE_BYTES);
+	table_free_chunks(r, r->lines, (size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), LINE_BYTES);
+	table_free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
 	for (i = 0; r->regions && i < REGIONS; i++)
 		region_free(r, r->regions[i]);
 	kvfree(r->states);

@@ -63,16 +63,22 @@ void timer_replay(struct rank *r, u32 object, u32 at)
 
 	if (!rank_enter(r))
 		return;
-	t = account_charge_bytes(r->ctx, sizeof(*t)) ? pool_get(&timers) : NULL;
-	if (!t) { /* above the limit; the pool has one */
-		host_no_memory(r);
-		rank_exit(r);
-		return;
-	}
+	if (!account_charge_bytes(r->ctx, sizeof(*t)))
+		goto fail;
+	t = pool_get(&timers);
+	if (!t)
+		goto uncharge;
 	t->rank = r;
 	t->object = object;
 	compat_timer_setup(&t->timer, replay_due);
 	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
+	return;
+
+uncharge:
+	account_uncharge_bytes(r->ctx, sizeof(*t));
+fail:
+	host_no_memory(r);
+	rank_exit(r);
 }
 
 int timer_start(void)

@@ -24,13 +24,13 @@
 
 #include "api/hints.h"
 #include "api/region.h"
-#include "engine/host.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/lost.h"
-#include "engine/region.h"
+#include "calls/region.h"
 #include "fault/fault.h"
 #include "fault/range.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/lost.h"
 #include "util/log.h"
 
 /* The arguments on which all ranks must agree. */
@@ -43,7 +43,7 @@ struct terms {
 static struct dsm_region *adopted[RANGES_MAX]; /* in the order of the calls, which is the same on all ranks */
 static unsigned int adoptions;
 
-static bool is_zero(const char *page)
+static bool adopt_is_zero(const char *page)
 {
 	const uint64_t *word = (const uint64_t *)page;
 	unsigned int i;
@@ -60,7 +60,7 @@ static void copy_pages(char *to, const char *from, size_t len)
 	size_t at;
 
 	for (at = 0; at < len; at += PAGE_BYTES)
-		if (!is_zero(from + at))
+		if (!adopt_is_zero(from + at))
 			memcpy(to + at, from + at, PAGE_BYTES);
 }
 
@@ -109,7 +109,7 @@ static int check_terms(const struct terms *t)
 }
 
 /* Do all ranks have the same arguments, and are they valid? */
-static int agree(const struct terms *mine)
+static int adopt_agree(const struct terms *mine)
 {
 	struct terms first = *mine;
 	int err = check_terms(mine), failed;
@@ -123,7 +123,7 @@ static int agree(const struct terms *mine)
 }
 
 /* The maker reserves a place, and sends it to the others. */
-static int reserve(struct terms *t)
+static int adopt_reserve(struct terms *t)
 {
 	char name[DSM_NAME_MAX];
 	const struct dsm_region_options opt = { .block_size = t->block_size,
@@ -139,7 +139,7 @@ static int reserve(struct terms *t)
 	return failed ? failed : t->err;
 }
 
-static int map(const struct terms *t)
+static int adopt_map(const struct terms *t)
 {
 	int err = range_add((void *)(uintptr_t)t->at, t->rec.off, t->len);
 
@@ -161,10 +161,10 @@ static void unmap(const struct terms *t, const char *saved)
 		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at, dsm_strerror(err));
 }
 
-static int take(struct terms *t, struct dsm_region **out)
+static int adopt_take(struct terms *t, struct dsm_region **out)
 {
 	char *saved = save(t);
-	int mine = saved ? map(t) : -ENOMEM, err = worst(mine);
+	int mine = saved ? adopt_map(t) : -ENOMEM, err = worst(mine);
 
 	if (err) {
 		if (!mine)
@@ -206,11 +206,11 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	t.priority = (int32_t)opt->priority;
 	t.from = opt->contents_rank;
 	before = engine_keep();
-	err = agree(&t);
+	err = adopt_agree(&t);
 	if (!err)
-		err = reserve(&t);
+		err = adopt_reserve(&t);
 	if (!err)
-		err = take(&t, &made);
+		err = adopt_take(&t, &made);
 	engine_let(before);
 	if (!err && out)
 		*out = region_handle(made);

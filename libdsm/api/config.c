@@ -108,7 +108,7 @@ static void range_text(const struct row *r, char *buf, size_t room)
 	snprintf(buf, room, "%s to %s%s", a, b, r->power ? ", a power of two" : "");
 }
 
-static int complain(const struct row *r, const char *value)
+static int setting_complain(const struct row *r, const char *value)
 {
 	char range[160];
 
@@ -131,7 +131,7 @@ static bool is_choice(const char *choices, const char *value)
 }
 
 /* A number, for sizes with K, M, G or T (powers of 1,024) behind it. */
-static bool parse(const struct row *r, const char *text, uint64_t *out)
+static bool setting_parse(const struct row *r, const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
 	const char *unit;
@@ -158,7 +158,7 @@ static bool may_be(const struct row *r, const char *value)
 {
 	uint64_t n;
 
-	return is_choice(r->choices, value) || (r->max && parse(r, value, &n) && n >= r->min && n <= r->max);
+	return is_choice(r->choices, value) || (r->max && setting_parse(r, value, &n) && n >= r->min && n <= r->max);
 }
 
 static bool in_range(const struct row *r, uint64_t v)
@@ -255,7 +255,7 @@ void config_warn(void)
 }
 
 /* The value of a row: the environment's, or the default. */
-static int value_of(const struct row *r, uint64_t *number, const char **word)
+static int setting_value(const struct row *r, uint64_t *number, const char **word)
 {
 	const char *text = getenv(r->name);
 
@@ -271,18 +271,18 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 		       strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
 			i++;
 		*word = text ? text : firsts[i];
-		return may_be(r, *word) ? 0 : complain(r, *word);
+		return may_be(r, *word) ? 0 : setting_complain(r, *word);
 	}
 	if (r->kind == TEXT) {
 		*word = text ? text : "";
 		return 0; /* the transport checks it, which knows the devices */
 	}
-	if (text && (!parse(r, text, number) || !in_range(r, *number)))
-		return complain(r, text);
+	if (text && (!setting_parse(r, text, number) || !in_range(r, *number)))
+		return setting_complain(r, text);
 	return 0;
 }
 
-static void store(const struct row *r, struct dsm_config *cfg, uint64_t number, const char *word)
+static void setting_store(const struct row *r, struct dsm_config *cfg, uint64_t number, const char *word)
 {
 	char *at = (char *)cfg + r->field;
 
@@ -308,9 +308,9 @@ DSM_API int dsm_config_init(struct dsm_config *cfg)
 		uint64_t number;
 		const char *word;
 
-		err = value_of(&rows[i], &number, &word);
+		err = setting_value(&rows[i], &number, &word);
 		if (!err && rows[i].field != NONE)
-			store(&rows[i], &c, number, word);
+			setting_store(&rows[i], &c, number, word);
 	}
 	/* If the space is set smaller and the heap is not set, the heap shrinks, too. */
 	if (!getenv("DSM_HEAP") && getenv("DSM_SPACE") && c.heap > c.space / 4)
@@ -321,7 +321,7 @@ DSM_API int dsm_config_init(struct dsm_config *cfg)
 }
 
 /* The program may have changed what dsm_config_init() filled in. */
-static int check(const struct dsm_config *cfg)
+static int config_check(const struct dsm_config *cfg)
 {
 	size_t i;
 
@@ -338,7 +338,7 @@ static int check(const struct dsm_config *cfg)
 
 			memcpy(&word, at, sizeof(word));
 			if (!word)
-				return complain(r, "NULL");
+				return setting_complain(r, "NULL");
 			continue;
 		}
 		if (r->kind == CHOICE) {
@@ -346,13 +346,13 @@ static int check(const struct dsm_config *cfg)
 
 			memcpy(&word, at, sizeof(word));
 			if (!word || !may_be(r, word))
-				return complain(r, word ? word : "NULL");
+				return setting_complain(r, word ? word : "NULL");
 			continue;
 		}
 		memcpy(&v, at, r->kind == SIZE ? sizeof(size_t) : sizeof(unsigned int));
 		snprintf(text, sizeof(text), "%lu", (unsigned long)v);
 		if (!in_range(r, v))
-			return complain(r, text);
+			return setting_complain(r, text);
 	}
 	if (cfg->heap > cfg->space - cfg->space / 4) {
 		log_line("DSM_HEAP may be at most three quarters of DSM_SPACE");
@@ -374,7 +374,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 	}
 	if (!cfg)
 		cfg = &env;
-	err = check(cfg);
+	err = config_check(cfg);
 	if (err)
 		return err;
 	*out = (struct settings){

@@ -3,7 +3,7 @@
 #ifndef API_CONFIG_H
 #define API_CONFIG_H
 
-#include "engine/job.h"
+#include "job/job.h"
 
 /* Read and check the program's configuration (NULL: none) and the environment. -EINVAL, logged. */
 int config_read(const struct dsm_config *cfg, struct settings *out);

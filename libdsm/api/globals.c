@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/job.h"
 #include "fault/fault.h"
+#include "job/job.h"
 #include "util/log.h"
 #include "util/sys.h"
 #include "util/valgrind.h"
@@ -40,7 +40,7 @@ struct program {
 	uint64_t id; /* hash of the segments, and of the build id or the whole file */
 };
 
-static uint64_t hash(uint64_t h, const void *data, size_t size)
+static uint64_t globals_hash(uint64_t h, const void *data, size_t size)
 {
 	const uint8_t *p = data;
 
@@ -50,12 +50,12 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 }
 
 /* Hash a segment of notes, one of which may be the build id. */
-static void read_notes(struct program *p, const char *at, const Elf64_Phdr *h)
+static void globals_read_notes(struct program *p, const char *at, const Elf64_Phdr *h)
 {
 	const size_t unit = h->p_align == 8 ? 8 : 4;
 	const char *end = at + h->p_filesz;
 
-	p->id = hash(p->id, at, h->p_filesz);
+	p->id = globals_hash(p->id, at, h->p_filesz);
 	while ((size_t)(end - at) >= sizeof(Elf64_Nhdr)) {
 		const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
 		const size_t name = (n->n_namesz + 3ul) & ~3ul;
@@ -80,14 +80,14 @@ static void read_file(struct program *p)
 	if (!fstat(fd, &st) && st.st_size > 0) {
 		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (at != MAP_FAILED) {
-			p->id = hash(p->id, at, (size_t)st.st_size);
+			p->id = globals_hash(p->id, at, (size_t)st.st_size);
 			munmap(at, (size_t)st.st_size);
 		}
 	}
 	sys_close(fd);
 }
 
-static void read_dynamic(struct program *p, const Elf64_Dyn *d)
+static void globals_read_dynamic(struct program *p, const Elf64_Dyn *d)
 {
 	const char *env = getenv("LD_BIND_NOW");
 
@@ -113,7 +113,7 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	p->base = info->dlpi_addr;
-	p->id = hash(0xcbf29ce484222325ull, info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
+	p->id = globals_hash(0xcbf29ce484222325ull, info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const Elf64_Phdr *h = &info->dlpi_phdr[i];
 		const uintptr_t at = p->base + h->p_vaddr;
@@ -126,8 +126,8 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 			p->end = at + h->p_memsz;
 			break;
 		case PT_GNU_RELRO: p->relro = at + h->p_memsz; break;
-		case PT_DYNAMIC: read_dynamic(p, (const Elf64_Dyn *)at); break;
-		case PT_NOTE: read_notes(p, (const char *)at, h); break;
+		case PT_DYNAMIC: globals_read_dynamic(p, (const Elf64_Dyn *)at); break;
+		case PT_NOTE: globals_read_notes(p, (const char *)at, h); break;
 		default: break;
 		}
 	}
@@ -135,7 +135,7 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* The list ends with NULL. */
-static bool is_listed(const char *const *list, const char *word)
+static bool globals_is_listed(const char *const *list, const char *word)
 {
 	while (*list && strcmp(*list, word))
 		list++;
@@ -173,7 +173,7 @@ static bool harmless(const char *name)
 					    "__tzname",
 					    NULL };
 
-	if (is_listed(good, name) || (getenv("DSM_PTHREAD_INSIDE") && is_listed(kept, name)))
+	if (globals_is_listed(good, name) || (getenv("DSM_PTHREAD_INSIDE") && globals_is_listed(kept, name)))
 		return true;
 	return !strncmp(name, "_ZSt", 4); /* std::cout and the like, for the same reason as streams */
 }
@@ -201,7 +201,7 @@ static int copies(const struct program *p)
 	return -ENOTSUP;
 }
 
-static int refuse(const char *why)
+static int globals_refuse(const char *why)
 {
 	log_line("the program's global variables cannot be shared: %s", why);
 	return -ENOTSUP;
@@ -210,25 +210,26 @@ static int refuse(const char *why)
 static int check_program(const struct program *p)
 {
 	if (job.size > 1 && under_valgrind())
-		return refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
+		return globals_refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
 	if (!job.fault->adopt)
-		return refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
+		return globals_refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
 	if (!p->symbols || !p->names)
-		return refuse("it is linked statically (dsm-cc links it with libdsm.so)");
+		return globals_refuse("it is linked statically (dsm-cc links it with libdsm.so)");
 	if ((uintptr_t)&job >= p->data && (uintptr_t)&job < p->end)
-		return refuse("it contains libdsm itself (link with libdsm.so, not libdsm.a)");
+		return globals_refuse("it contains libdsm itself (link with libdsm.so, not libdsm.a)");
 	if (!p->relro)
-		return refuse("it has no RELRO segment (link with -Wl,-z,relro)");
+		return globals_refuse("it has no RELRO segment (link with -Wl,-z,relro)");
 	if (p->relro % PAGE_BYTES)
-		return refuse("its RELRO segment does not end at a page (link with GNU ld 2.39 or later, or lld)");
+		return globals_refuse(
+			"its RELRO segment does not end at a page (link with GNU ld 2.39 or later, or lld)");
 	if (!p->now)
-		return refuse(
+		return globals_refuse(
 			"its functions are bound when they are called (link with -Wl,-z,now, or set LD_BIND_NOW=1)");
 	return copies(p);
 }
 
 /* Do all ranks run the same program, with the C library and this one at the same addresses? */
-static int alike(const struct program *p)
+static int globals_are_alike(const struct program *p)
 {
 	const uint64_t mine[] = { p->id, p->base, (uintptr_t)&stdout, (uintptr_t)stdout, (uintptr_t)&job };
 	uint64_t first[5];
@@ -266,7 +267,7 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 	if (!err)
 		err = all;
 	if (!err)
-		err = alike(&p);
+		err = globals_are_alike(&p);
 	if (err)
 		return err;
 	return dsm_region_adopt((void *)p.relro, PAGE_UP(p.end) - p.relro, &opt, out);

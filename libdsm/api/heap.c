@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "api/heap.h"
-#include "engine/call.h"
-#include "engine/job.h"
-#include "engine/owner.h"
+#include "calls/call.h"
+#include "calls/owner.h"
 #include "heap/heap.h"
 #include "heap/site.h"
+#include "job/job.h"
 #include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
@@ -79,7 +79,7 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 	return p;
 }
 
-static void *allocate(size_t size, size_t align, bool zero, const char *name, const void *site)
+static void *heap_allocate(size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	void *p;
 
@@ -101,7 +101,7 @@ static void *allocate(size_t size, size_t align, bool zero, const char *name, co
 
 DSM_API void *dsm_malloc(size_t size)
 {
-	return allocate(size, 0, false, NULL, __builtin_return_address(0));
+	return heap_allocate(size, 0, false, NULL, __builtin_return_address(0));
 }
 
 DSM_API void *dsm_calloc(size_t n, size_t size)
@@ -112,7 +112,7 @@ DSM_API void *dsm_calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return allocate(bytes, 0, true, NULL, __builtin_return_address(0));
+	return heap_allocate(bytes, 0, true, NULL, __builtin_return_address(0));
 }
 
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
@@ -121,12 +121,12 @@ DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	return allocate(size, alignment, false, NULL, __builtin_return_address(0));
+	return heap_allocate(size, alignment, false, NULL, __builtin_return_address(0));
 }
 
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 {
-	return allocate(size, alignment, false, name, __builtin_return_address(0));
+	return heap_allocate(size, alignment, false, name, __builtin_return_address(0));
 }
 
 /* The first rank of a node of the job; -1: there is no such node. */
@@ -150,7 +150,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	p = allocate(bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
+	p = heap_allocate(bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
 	err = p ? dsm_place(p, bytes, rank) : 0;
 	if (!err)
 		return p;
@@ -172,7 +172,7 @@ DSM_API int dsm_free(void *p)
 	if ((char *)p < job.base || off >= job.heap)
 		return -EINVAL;
 	do {
-		owner = owner_of(off);
+		owner = unit_owner(off);
 		if (owner < 0)
 			return owner;
 		if (owner == job.rank) {

@@ -5,12 +5,11 @@
 #include <numaif.h>
 #include <stdlib.h>
 
-#include "api/api.h"
 #include "api/hints.h"
-#include "engine/host.h"
-#include "engine/inside.h"
-#include "engine/job.h"
 #include "fault/range.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/sys.h"
@@ -25,11 +24,32 @@ struct pin {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards pins */
 static struct pin *pins;
 
-static int fetch(const void *addr, size_t size, enum dsm_access access, bool wait)
+int hints_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
+{
+	size_t from, to, block;
+	int err = job_ready();
+
+	if (err)
+		return err;
+	if (!range_off(addr, &from) || !size || from + size < from || from + size > job.set.space)
+		return -EFAULT;
+	to = from + size;
+	*r = region_at(from);
+	if (!*r || to > (*r)->off + region_usable(*r))
+		return -EFAULT;
+	block = (*r)->block_size;
+	from = (*r)->off + (from - (*r)->off) / block * block;
+	to = (*r)->off + (to - (*r)->off + block - 1) / block * block;
+	*off = from;
+	*len = to - from;
+	return 0;
+}
+
+static int hint_fetch(const void *addr, size_t size, enum dsm_access access, bool wait)
 {
 	struct dsm_region *r;
 	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	int err = hints_range(addr, size, &r, &off, &len);
 
 	if (err)
 		return err;
@@ -40,19 +60,19 @@ static int fetch(const void *addr, size_t size, enum dsm_access access, bool wai
 
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access)
 {
-	return fetch(addr, size, access, false);
+	return hint_fetch(addr, size, access, false);
 }
 
 DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access)
 {
-	return fetch(addr, size, access, true);
+	return hint_fetch(addr, size, access, true);
 }
 
 DSM_API int dsm_release(const void *addr, size_t size)
 {
 	struct dsm_region *r;
 	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	int err = hints_range(addr, size, &r, &off, &len);
 
 	if (!err && !one_node())
 		job.host->release(r, off, len, false);
@@ -64,7 +84,7 @@ DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
 	struct dsm_region *r;
 	struct pin *p;
 	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	int err = hints_range(addr, size, &r, &off, &len);
 
 	if (err)
 		return err;
@@ -92,7 +112,7 @@ DSM_API int dsm_unpin(const void *addr, size_t size)
 	struct dsm_region *r;
 	struct pin **at, *p;
 	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	int err = hints_range(addr, size, &r, &off, &len);
 
 	if (err)
 		return err;
@@ -155,7 +175,7 @@ void pins_forget(void)
 #define PAUSE_MAX_US 1000u     /* the longest one, before a block is asked about again */
 
 /* Place a block, until a time limit: it comes as soon as its users release it. */
-static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)
+static int hint_place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)
 {
 	unsigned int pause = PAUSE_US;
 	int err;
@@ -173,7 +193,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 	struct dsm_region *r;
 	size_t off, len, at;
 	uint64_t until;
-	int err = api_range(addr, size, &r, &off, &len), one;
+	int err = hints_range(addr, size, &r, &off, &len), one;
 
 	if (err)
 		return err;
@@ -185,7 +205,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 		return -EBUSY; /* the thread would wait for itself */
 	until = clock_ns() + PLACE_NS;
 	for (at = off; at < off + len; at += r->block_size) {
-		one = place(r, at, (uint16_t)rank, until);
+		one = hint_place(r, at, (uint16_t)rank, until);
 		if (one)
 			err = one;
 		else
@@ -222,7 +242,7 @@ DSM_API int dsm_bind_memory(void *addr, size_t size, int node)
 	struct dsm_region *r;
 	unsigned long mask;
 	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	int err = hints_range(addr, size, &r, &off, &len);
 
 	if (err)
 		return err;

@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* init.c - start and end of a process's part in a job. */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "api/config.h"
 #include "api/heap.h"
 #include "api/hints.h"
 #include "api/region.h"
 #include "api/spawn.h"
 #include "api/stats.h"
-#include "engine/deadlock.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/lost.h"
-#include "engine/meet.h"
-#include "engine/start.h"
-#include "engine/work.h"
-#include "fault/range.h"
 #include "heap/heap.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/meet.h"
+#include "miss/work.h"
+#include "start/start.h"
 #include "sync/held.h"
 #include "sync/host.h"
 #include "util/log.h"
+#include "watch/deadlock.h"
 
 static bool started;
 
@@ -33,27 +28,6 @@ static void in_child(void)
 	job.forked = true;
 	held_forked();
 	meet_forked();
-}
-
-int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
-{
-	size_t from, to, block;
-	int err = job_ready();
-
-	if (err)
-		return err;
-	if (!range_off(addr, &from) || !size || from + size < from || from + size > job.set.space)
-		return -EFAULT;
-	to = from + size;
-	*r = region_at(from);
-	if (!*r || to > (*r)->off + region_usable(*r))
-		return -EFAULT;
-	block = (*r)->block_size;
-	from = (*r)->off + (from - (*r)->off) / block * block;
-	to = (*r)->off + (to - (*r)->off + block - 1) / block * block;
-	*off = from;
-	*len = to - from;
-	return 0;
 }
 
 /* Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report it at once. */
@@ -66,7 +40,7 @@ static void at_exit(void)
 		log_line("exits without dsm_finalize(); the other ranks will consider it lost");
 }
 
-static int begin(const struct dsm_config *cfg)
+static int init_begin(const struct dsm_config *cfg)
 {
 	const char *help = getenv("DSM_HELP");
 	struct settings set;
@@ -105,14 +79,14 @@ static int begin(const struct dsm_config *cfg)
 
 DSM_API int dsm_init(const struct dsm_config *cfg)
 {
-	int before = engine_keep(), err = begin(cfg);
+	int before = engine_keep(), err = init_begin(cfg);
 
 	engine_let(before);
 	return err;
 }
 
 /* The steps that all ranks take before they leave the job. */
-static int settle(void)
+static int init_settle(void)
 {
 	int err;
 
@@ -126,12 +100,12 @@ static int settle(void)
 	return dsm_barrier();
 }
 
-static int end(void)
+static int init_end(void)
 {
 	int err;
 
 	adopt_end();
-	err = settle();
+	err = init_settle();
 	if (err)
 		return err;
 	pins_forget();
@@ -149,7 +123,7 @@ DSM_API int dsm_quit(void)
 	if (err)
 		return err;
 	before = engine_keep();
-	err = settle();
+	err = init_settle();
 	if (!err)
 		err = engine_quit();
 	engine_let(before);
@@ -163,63 +137,7 @@ DSM_API int dsm_finalize(void)
 	if (err)
 		return err;
 	before = engine_keep();
-	err = end();
+	err = init_end();
 	engine_let(before);
 	return err;
-}
-
-DSM_API int dsm_rank(void)
-{
-	int err = job_ready();
-
-	return err ? err : job.rank;
-}
-
-DSM_API int dsm_size(void)
-{
-	int err = job_ready();
-
-	return err ? err : job.size;
-}
-
-DSM_API int dsm_node(void)
-{
-	int err = job_ready();
-
-	return err ? err : job.node;
-}
-
-DSM_API int dsm_nodes(void)
-{
-	int err = job_ready();
-
-	return err ? err : job.nodes;
-}
-
-DSM_API int dsm_node_of(int rank)
-{
-	int err = job_ready();
-
-	if (err)
-		return err;
-	return rank < 0 || rank >= job.size ? -EINVAL : node_of((uint16_t)rank);
-}
-
-DSM_API void dsm_abort(int status, const char *fmt, ...)
-{
-	char why[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt ? fmt : "dsm_abort", ap);
-	va_end(ap);
-	lost_abort(status > 0 && status < 256 ? status : 1, why);
-}
-
-#define TEXT2(x) #x
-#define TEXT(x) TEXT2(x)
-
-DSM_API const char *dsm_version(void)
-{
-	return TEXT(DSM_VERSION_MAJOR) "." TEXT(DSM_VERSION_MINOR) "." TEXT(DSM_VERSION_PATCH);
 }

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/load.h"
+#include "calls/load.h"
+#include "job/inside.h"
+#include "job/job.h"
 #include "util/cancel_signal.h"
 
 static struct live *lives;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "engine/job.h"
 #include "fault/range.h"
+#include "job/job.h"
 
 #define STACK_MIN (64ul << 10)
 
@@ -51,7 +51,7 @@ void record_end(struct record *r)
 		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
 }
 
-static size_t whole_pages(size_t bytes)
+static size_t record_whole_pages(size_t bytes)
 {
 	return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
@@ -86,7 +86,8 @@ static int make_stack(const struct dsm_thread_options *opt, struct record **out)
 {
 	const size_t wanted = opt->stack_size ? opt->stack_size : RECORD_STACK;
 	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0 : opt->guard_size ? opt->guard_size : PAGE_BYTES;
-	const size_t size = whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN), below = whole_pages(guard);
+	const size_t size = record_whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN),
+		     below = record_whole_pages(guard);
 	struct record *r;
 	char *at;
 

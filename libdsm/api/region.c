@@ -4,17 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "api/hints.h"
 #include "api/region.h"
-#include "engine/call.h"
-#include "engine/host.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/lost.h"
-#include "engine/region.h"
+#include "calls/call.h"
+#include "calls/region.h"
 #include "fault/fault.h"
 #include "fault/range.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/lost.h"
 #include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
@@ -25,7 +24,7 @@ static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 
 static uint64_t serials;          /* attachments so far; under the lock */
 
 /* A call under the lock must not be cancelled half-way. */
-static int table_lock(void)
+static int region_table_lock(void)
 {
 	int before = engine_keep();
 
@@ -33,7 +32,7 @@ static int table_lock(void)
 	return before;
 }
 
-static void table_unlock(int before)
+static void region_table_unlock(int before)
 {
 	pthread_mutex_unlock(&lock);
 	engine_let(before);
@@ -59,7 +58,8 @@ static int no_room(const char *name, size_t size)
 	return -ENOMEM;
 }
 
-static int describe(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *out)
+static int region_describe(const char *name, size_t size, const struct dsm_region_options *opt,
+			   struct region_record *out)
 {
 	static const struct dsm_region_options none;
 	size_t block;
@@ -145,7 +145,7 @@ static bool is_new(const struct region_record *rec)
 }
 
 /* back: the call that undoes attaching this rank. */
-static int adopt(const struct region_record *rec, enum call_op back, struct dsm_region **out)
+static int region_adopt(const struct region_record *rec, enum call_op back, struct dsm_region **out)
 {
 	struct dsm_region *r = &job.regions[rec->id];
 	uint32_t *first = &names[region_hash(rec->name)];
@@ -206,7 +206,7 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
  * Another rank may hold a block of the contents for long, so drop the lock. Ranks that open the region wait; this rank has the
  * name.
  */
-static int fill(struct region_record *rec, const struct dsm_region_options *opt)
+static int region_fill(struct region_record *rec, const struct dsm_region_options *opt)
 {
 	pthread_mutex_unlock(&lock);
 	memcpy(range_at(rec->off), opt->contents, opt->contents_size);
@@ -214,7 +214,7 @@ static int fill(struct region_record *rec, const struct dsm_region_options *opt)
 	return region_call(CALL_PUBLISH, rec, rec);
 }
 
-static int create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
+static int region_create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record rec;
 	struct dsm_region *r;
@@ -227,10 +227,10 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	if (err)
 		return err;
 	HOOK(region_named);
-	err = adopt(&rec, CALL_WITHDRAW, &r);
+	err = region_adopt(&rec, CALL_WITHDRAW, &r);
 	HOOK(region_mapped);
 	if (!err && rec.contents)
-		err = fill(&rec, opt);
+		err = region_fill(&rec, opt);
 	if (!err)
 		*out = region_handle(r);
 	return err;
@@ -245,7 +245,7 @@ static bool differ(const struct region_record *have, const struct region_record 
 }
 
 /* does: the operation of this rank. */
-static void say_other(const struct region_record *have, const struct region_record *want, const char *does)
+static void region_report_other(const struct region_record *have, const struct region_record *want, const char *does)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
 	static const char *const priorities[] = { "normal", "low", "high", "urgent" };
@@ -271,7 +271,7 @@ static void say_other(const struct region_record *have, const struct region_reco
 }
 
 /* -EINPROGRESS: its creator has not filled it yet. */
-static int attach(const char *name, const struct region_record *want, dsm_region_t **out)
+static int region_attach(const char *name, const struct region_record *want, dsm_region_t **out)
 {
 	struct region_record in = { 0 }, rec;
 	struct dsm_region *have = attached_by_name(name);
@@ -283,7 +283,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		err = region_call(CALL_QUERY, &in, &rec);
 		if (!err && rec.id == have->id && rec.gen == have->gen) {
 			if (want && differ(&rec, want))
-				say_other(&rec, want, "opens");
+				region_report_other(&rec, want, "opens");
 			return -EALREADY;
 		}
 	}
@@ -291,12 +291,12 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	if (err)
 		return err;
 	if (want && differ(&rec, want)) {
-		say_other(&rec, want, "opens");
+		region_report_other(&rec, want, "opens");
 		region_call(CALL_DETACH, &rec, &rec);
 		region_bury(&rec);
 		return -EEXIST;
 	}
-	err = adopt(&rec, CALL_DETACH, &have);
+	err = region_adopt(&rec, CALL_DETACH, &have);
 	if (!err)
 		*out = region_handle(have);
 	return err;
@@ -310,7 +310,7 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 
 	if (err)
 		return err;
-	return out ? describe(name, size, opt, want) : -EINVAL;
+	return out ? region_describe(name, size, opt, want) : -EINVAL;
 }
 
 #define FILL_MIN_US 100u   /* first pause between checks for the contents; each later one is twice as long, */
@@ -331,11 +331,11 @@ DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_re
 
 	if (err)
 		return err;
-	before = table_lock();
-	err = create(&want, opt, out);
-	table_unlock(before);
+	before = region_table_lock();
+	err = region_create(&want, opt, out);
+	region_table_unlock(before);
 	if (err == -EEXIST && !region_call(CALL_QUERY, &want, &have) && differ(&have, &want))
-		say_other(&have, &want, "creates");
+		region_report_other(&have, &want, "creates");
 	return err;
 }
 
@@ -351,9 +351,9 @@ DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 	if (strlen(name) >= DSM_NAME_MAX)
 		return -ENOENT;
 	for (;;) {
-		before = table_lock();
-		err = attach(name, NULL, out);
-		table_unlock(before);
+		before = region_table_lock();
+		err = region_attach(name, NULL, out);
+		region_table_unlock(before);
 		if (err != -EINPROGRESS)
 			return err;
 		await_contents(&us);
@@ -369,11 +369,11 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 	if (err)
 		return err;
 	for (;;) {
-		before = table_lock();
-		err = create(&want, opt, out);
+		before = region_table_lock();
+		err = region_create(&want, opt, out);
 		if (err == -EEXIST)
-			err = attach(name, &want, out);
-		table_unlock(before);
+			err = region_attach(name, &want, out);
+		region_table_unlock(before);
 		if (err == -EINPROGRESS)
 			await_contents(&us);
 		else if (err != -ENOENT) /* destroyed between the two calls */
@@ -386,7 +386,7 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
  * unpinned. So the caller's lock is dropped meanwhile: calls about other regions continue, and no other thread can detach this
  * one.
  */
-static int leave(struct dsm_region *r)
+static int region_leave_job(struct dsm_region *r)
 {
 	int err;
 
@@ -402,10 +402,10 @@ static int leave(struct dsm_region *r)
 	return err;
 }
 
-static int detach(struct dsm_region *r)
+static int region_detach(struct dsm_region *r)
 {
 	struct region_record rec = { 0 };
-	int err = r->leaving ? -EINVAL : pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
+	int err = r->leaving ? -EINVAL : pins_any(r->off, r->bytes) ? -EBUSY : region_leave_job(r);
 
 	if (err)
 		return err;
@@ -424,10 +424,10 @@ DSM_API int dsm_region_detach(dsm_region_t *handle)
 
 	if (err)
 		return err;
-	before = table_lock();
+	before = region_table_lock();
 	r = region_of(handle);
-	err = r && !r->adopted ? detach(r) : -EINVAL;
-	table_unlock(before);
+	err = r && !r->adopted ? region_detach(r) : -EINVAL;
+	region_table_unlock(before);
 	return err;
 }
 
@@ -450,7 +450,7 @@ struct dsm_region *region_of(const dsm_region_t *handle)
 int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec)
 {
 	struct region_record want;
-	int err = describe(name, size, opt, &want);
+	int err = region_describe(name, size, opt, &want);
 
 	if (!err)
 		err = region_call(CALL_CREATE, &want, rec);
@@ -460,15 +460,15 @@ int region_reserve(const char *name, size_t size, const struct dsm_region_option
 int region_take(const struct region_record *rec, struct dsm_region **out)
 {
 	struct region_record got;
-	int before = table_lock(), err = 0;
+	int before = region_table_lock(), err = 0;
 
 	if (rec->creator != job.rank)
 		err = region_call(CALL_ATTACH, rec, &got);
 	if (!err)
-		err = adopt(rec, CALL_DETACH, out);
+		err = region_adopt(rec, CALL_DETACH, out);
 	if (!err)
 		(*out)->adopted = true;
-	table_unlock(before);
+	region_table_unlock(before);
 	return err;
 }
 
@@ -485,13 +485,13 @@ int region_drop(struct dsm_region *r)
 {
 	const bool last = r->creator == job.rank;
 	struct region_record rec = { 0 };
-	int before = table_lock(), err;
+	int before = region_table_lock(), err;
 
 	snprintf(rec.name, sizeof(rec.name), "%s", r->name);
 	if (last)
 		region_call(CALL_DESTROY, &rec, &rec);
-	err = detach(r);
-	table_unlock(before);
+	err = region_detach(r);
+	region_table_unlock(before);
 	return err;
 }
 
@@ -534,7 +534,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	struct region_record rec = { 0 };
 	struct dsm_region *r;
 	size_t off, len;
-	int err = api_range(addr, 1, &r, &off, &len);
+	int err = hints_range(addr, 1, &r, &off, &len);
 
 	if (err)
 		return err == -EFAULT ? -ENOENT : err;
@@ -566,7 +566,7 @@ int region_start(void)
 	if (!job.heap)
 		return 0;
 	err = region_call(CALL_QUERY, &rec, &rec);
-	return err ? err : adopt(&rec, CALL_DETACH, NULL);
+	return err ? err : region_adopt(&rec, CALL_DETACH, NULL);
 }
 
 void region_stop(void)

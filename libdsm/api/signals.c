@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "dsm.h"
-#include "engine/inside.h"
-#include "engine/lost.h"
-#include "engine/threads.h"
 #include "fault/catch.h"
+#include "job/inside.h"
+#include "job/lost.h"
+#include "job/threads.h"
 
 DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 {
@@ -19,7 +19,7 @@ DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 }
 
 /* Runs in a signal handler: uses only async-signal-safe functions, and snprintf() of numbers and strings. */
-static void describe(char *buf, size_t size, int sig, const siginfo_t *info)
+static void signals_describe(char *buf, size_t size, int sig, const siginfo_t *info)
 {
 	const char *name = sigabbrev_np(sig);
 	size_t n;
@@ -52,14 +52,14 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	(void)context;
 	if (is_for_rank_0(info))
 		return;
-	describe(why, sizeof(why), sig, info);
+	signals_describe(why, sizeof(why), sig, info);
 	lost_dying(128 + sig, why);
 	sigaction(sig, &sa, NULL);
 	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info))
 		raise(sig);
 }
 
-static bool is_reported(int sig)
+static bool signals_is_reported(int sig)
 {
 	struct sigaction sa;
 
@@ -75,7 +75,7 @@ DSM_API int dsm_signal_report(int sig)
 	if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL)
 		return -EBUSY;
 	sigfillset(&sa.sa_mask);
-	threads_expect(is_reported);
+	threads_expect(signals_is_reported);
 	return sigaction(sig, &sa, NULL) ? -errno : 0;
 }
 

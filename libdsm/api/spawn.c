@@ -23,13 +23,13 @@
 #include "api/native.h"
 #include "api/record.h"
 #include "api/stack.h"
-#include "engine/call.h"
-#include "engine/job.h"
-#include "engine/load.h"
-#include "engine/note.h"
-#include "engine/sharing.h"
-#include "engine/stray.h"
-#include "engine/work.h"
+#include "calls/call.h"
+#include "calls/load.h"
+#include "job/job.h"
+#include "job/note.h"
+#include "job/stray.h"
+#include "miss/sharing.h"
+#include "miss/work.h"
 #include "sync/held.h"
 #include "util/futex.h"
 #include "util/hook.h"
@@ -51,7 +51,7 @@ static void be_scheduled(void)
 }
 
 /* Only those of misses come, or all. */
-static void let_signals(bool all)
+static void spawn_let_signals(bool all)
 {
 	sigset_t blocked;
 
@@ -76,14 +76,14 @@ static void *body(void *arg)
 	work_take(l->work);
 	if (l->by_service)
 		be_scheduled();
-	let_signals(false);
+	spawn_let_signals(false);
 	sharing_acquired();
 	memcpy(name, r->name, sizeof(name)); /* the kernel does not wait for a block */
 	prctl(PR_SET_NAME, name);
 	if (!r->masked)
-		let_signals(true);
+		spawn_let_signals(true);
 	stack_run(r);
-	let_signals(false);
+	spawn_let_signals(false);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	native_forget(l);
 	free(l);
@@ -104,7 +104,7 @@ void spawn_settle(void)
 }
 
 /* The record is not looked at: the service thread touches no shared memory. */
-static int start(uint64_t arg)
+static int spawn_on_call(uint64_t arg)
 {
 	struct live *l = calloc(1, sizeof(*l));
 	pthread_attr_t attr;
@@ -144,7 +144,7 @@ static int start(uint64_t arg)
 void spawn_start(void)
 {
 	timer_slack = (unsigned long)prctl(PR_GET_TIMERSLACK);
-	call_spawn = start;
+	call_spawn = spawn_on_call;
 	call_cancel = native_cancel;
 	stray_guard = stack_overflow;
 }
@@ -178,7 +178,7 @@ static int choose_of_node(uint16_t node)
 }
 
 /* The rank that `where` means, or -errno. */
-static int choose(int where)
+static int spawn_choose(int where)
 {
 	if (where == -1)
 		return choose_any();
@@ -199,7 +199,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 		return err;
 	if (!t || !fn)
 		return -EINVAL;
-	rank = choose(where);
+	rank = spawn_choose(where);
 	err = rank < 0 ? rank : record_make(opt, fn, arg, &r);
 	if (err)
 		return err;
@@ -217,7 +217,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 }
 
 /* ns NULL: for ever; 0: not at all. */
-static int await_end(dsm_sem_t *done, const uint64_t *ns)
+static int spawn_await_end(dsm_sem_t *done, const uint64_t *ns)
 {
 	int err;
 
@@ -235,7 +235,7 @@ static int no_thread(dsm_thread_t t)
 	return t.id ? -ESRCH : -EINVAL;
 }
 
-static int join(dsm_thread_t t, const uint64_t *ns, void **result)
+static int spawn_join(dsm_thread_t t, const uint64_t *ns, void **result)
 {
 	struct record *r = record_of(t);
 	int err = job_ready();
@@ -252,7 +252,7 @@ static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 		return -EDEADLK;
 	done = r->done;
 	labels = label_begin(DSM_WAIT_JOIN, r);
-	err = await_end(&done, ns);
+	err = spawn_await_end(&done, ns);
 	label_end(labels);
 	if (err)
 		return err;
@@ -265,12 +265,12 @@ static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 
 DSM_API int dsm_join(dsm_thread_t t, void **result)
 {
-	return join(t, NULL, result);
+	return spawn_join(t, NULL, result);
 }
 
 DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result)
 {
-	return join(t, &ns, result);
+	return spawn_join(t, &ns, result);
 }
 
 DSM_API int dsm_cancel(dsm_thread_t t)
@@ -324,7 +324,7 @@ DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, vo
 	return r->rank == job.rank ? native_call(t.id, fn, arg) : -EXDEV;
 }
 
-static int set_name(unsigned long thread, void *arg)
+static int spawn_set_name(unsigned long thread, void *arg)
 {
 	return -pthread_setname_np(thread, arg);
 }
@@ -350,12 +350,12 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name)
 		return -ERANGE;
 	strcpy(copy, name);
 	memcpy(r->name, copy, sizeof(copy));
-	__atomic_store_n(&r->called, dsm_thread_native(t, set_name, copy) != 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->called, dsm_thread_native(t, spawn_set_name, copy) != 0, __ATOMIC_RELEASE);
 	return 0;
 }
 
 /* The kernel has the name, which prctl(2) may have changed, or is told now; else the record has it. */
-static void name_of(struct record *r, char *out)
+static void spawn_name(struct record *r, char *out)
 {
 	const dsm_thread_t t = { (uintptr_t)r };
 	const bool called = __atomic_load_n(&r->called, __ATOMIC_ACQUIRE);
@@ -364,7 +364,7 @@ static void name_of(struct record *r, char *out)
 	memcpy(name, r->name, sizeof(name));
 	if (!called)
 		dsm_thread_native(t, get_name, name);
-	else if (!dsm_thread_native(t, set_name, name))
+	else if (!dsm_thread_native(t, spawn_set_name, name))
 		__atomic_store_n(&r->called, 0, __ATOMIC_RELEASE);
 	memcpy(out, name, sizeof(name));
 }
@@ -382,7 +382,7 @@ DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 	info->stack = r->stack;
 	info->stack_size = r->size;
 	info->guard_size = r->guard;
-	name_of(r, info->name);
+	spawn_name(r, info->name);
 	return 0;
 }
 

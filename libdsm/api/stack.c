@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "api/record.h"
-#include "engine/job.h"
 #include "fault/catch.h"
 #include "fault/fault.h"
 #include "fault/range.h"
+#include "job/job.h"
 #include "util/log.h"
 
 #define WARM (32ul << 10) /* of a stack, there before the function runs */
@@ -76,7 +76,7 @@ static bool unwinds(void (*fn)(void *), void *arg, __pthread_unwind_buf_t *here)
 	return false;
 }
 
-static void run(void *arg)
+static void stack_run_fn(void *arg)
 {
 	struct record *r = arg;
 
@@ -100,7 +100,7 @@ static void run_on_shared(void *arg)
 	self.low = r->stack;
 	self.high = r->top;
 	self.own = (char *)((uintptr_t)(calls + sizeof(calls)) & ~63ul);
-	dsm_call_on(r->top, run, r);
+	dsm_call_on(r->top, stack_run_fn, r);
 }
 
 /* Where threads of this rank may not go, whatever the protocol allows. Other ranks may: they have no reason to. */
@@ -156,7 +156,7 @@ bool stack_run(struct record *r)
 	self.record = r;
 	self.exits = false;
 	close_guard(r);
-	unwound = unwinds(r->stack ? run_on_shared : run, r, &here);
+	unwound = unwinds(r->stack ? run_on_shared : stack_run_fn, r, &here);
 	open_guard(r);
 	self.low = self.high = self.own = NULL;
 	sigaltstack(&before, NULL);
@@ -172,7 +172,7 @@ struct called {
 	bool unwound;
 };
 
-static void call(void *arg)
+static void stack_call(void *arg)
 {
 	struct called *c = arg;
 
@@ -191,7 +191,7 @@ DSM_API void dsm_call(void (*fn)(void *), void *arg)
 		fn(arg);
 		return;
 	}
-	dsm_call_on(self.own, call, &c);
+	dsm_call_on(self.own, stack_call, &c);
 	if (c.unwound)
 		__pthread_unwind_next(&self.call);
 }

@@ -10,17 +10,18 @@
 #include "api/region.h"
 #include "api/sharing.h"
 #include "api/stats.h"
-#include "engine/call.h"
-#include "engine/host.h"
-#include "engine/job.h"
-#include "engine/payload.h"
-#include "engine/stats.h"
+#include "calls/call.h"
+#include "calls/owner.h"
+#include "calls/payload.h"
 #include "fault/fault.h"
 #include "fault/range.h"
-#include "engine/owner.h"
 #include "heap/heap.h"
+#include "job/host_ops.h"
+#include "job/job.h"
+#include "job/stats.h"
 #include "net/net.h"
 #include "util/top.h"
+#include "util/variables.h"
 
 #define HOT_MAX 64
 #define HOT_SHOWN 8
@@ -29,7 +30,7 @@
 static const char *const latency_names[DSM_LAT_MAX] = { "read miss", "write miss", "upgrade",
 							"lock",      "barrier",    "atomic" };
 
-static void add(struct dsm_stats *sum, const struct dsm_stats *one)
+static void stats_add(struct dsm_stats *sum, const struct dsm_stats *one)
 {
 	const uint64_t *from = (const uint64_t *)one;
 	uint64_t *to = (uint64_t *)sum;
@@ -60,7 +61,7 @@ DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats
 		err = call_rank((uint16_t)r, CALL_STATS, &id, sizeof(id), &one, sizeof(one));
 		if (err)
 			return err;
-		add(&sum, &one);
+		stats_add(&sum, &one);
 	}
 	*out = sum;
 	return 0;
@@ -79,6 +80,26 @@ DSM_API int dsm_stats_reset(void)
 	return 0;
 }
 
+/* Name a block of adopted memory by the program's variables in it: the largest, and how many more. */
+static void name_variables(struct dsm_hot_block *b, void *at)
+{
+	const size_t room = sizeof(b->name) - sizeof(" and 4294967295 more");
+	struct variable v;
+	char name[sizeof(b->name)];
+
+	if (variables_find(at, b->size, &v, name, sizeof(name)))
+		return;
+	if (v.n == 1 || v.size >= b->size) {
+		snprintf(b->name, sizeof(b->name), "%s", name);
+		b->object = v.at;
+		b->object_size = v.size;
+		return;
+	}
+	snprintf(b->name, sizeof(b->name), "%.*s and %u more", (int)room, name, v.n - 1);
+	b->object = at;
+	b->object_size = b->size;
+}
+
 void stats_name_block(struct dsm_hot_block *b, size_t off)
 {
 	struct dsm_region *r = region_at(off);
@@ -92,9 +113,11 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 	memcpy(b->name, r->name, sizeof(b->name));
 	b->object = range_at(r->off);
 	b->object_size = r->size;
+	if (r->adopted)
+		name_variables(b, range_at(off));
 	if (r->id)
 		return;
-	owner = owner_of(off);
+	owner = unit_owner(off);
 	/* The first allocation that overlaps the block. */
 	for (at = 0; owner >= 0 && at < r->block_size && off + at < job.heap; at += 64) {
 		uint64_t addr = (uint64_t)(uintptr_t)range_at(off + at);
@@ -295,8 +318,8 @@ static unsigned int percent(uint64_t part, uint64_t whole)
 
 static void print_sharing(FILE *f, const struct dsm_stats *s)
 {
-	struct sharing_row rows[SHARING_SHOWN];
-	int n = sharing_rows(rows, SHARING_SHOWN), i;
+	struct sharing_row rows[SHARING_SHOWN], rest;
+	int n, i;
 
 	if (job.host->kind != HOST_LIBRARY) {
 		fprintf(f, "  repeated faults: not measured with the kernel helper\n");
@@ -304,6 +327,7 @@ static void print_sharing(FILE *f, const struct dsm_stats *s)
 	}
 	if (!faults(s))
 		return;
+	n = sharing_rows(rows, SHARING_SHOWN, &rest);
 	fprintf(f, "  repeated faults (lost since the last acquire): %u %%; by memory:\n",
 		percent(s->repeated_faults, faults(s)));
 	for (i = 0; i < n; i++) {
@@ -315,6 +339,11 @@ static void print_sharing(FILE *f, const struct dsm_stats *s)
 			fprintf(f, " and %u more", rows[i].objects - 1);
 		fprintf(f, "%s%s\n", of->site[0] ? ", allocated at " : "", of->site);
 	}
+	if (n >= 0 && rest.misses)
+		fprintf(f, "  %12" PRIu64 " faults, %3u %% repeated: %u more\n", rest.misses,
+			percent(rest.repeated, rest.misses), rest.objects);
+	if (n < 0)
+		fprintf(f, "  not known: %s\n", dsm_strerror(n));
 }
 
 static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
@@ -366,8 +395,8 @@ static void print_text(FILE *f, const char *s)
 
 static void print_sharing_json(FILE *f)
 {
-	struct sharing_row rows[SHARING_SHOWN];
-	int n = sharing_rows(rows, SHARING_SHOWN), i;
+	struct sharing_row rows[SHARING_SHOWN], rest;
+	int n = sharing_rows(rows, SHARING_SHOWN, &rest), i;
 
 	for (i = 0; i < n; i++) {
 		const struct dsm_hot_block *of = &rows[i].of;
@@ -380,6 +409,8 @@ static void print_sharing_json(FILE *f)
 		print_text(f, of->site);
 		fprintf(f, "}");
 	}
+	fprintf(f, "], \"sharing_more\": [{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"objects\": %u}",
+		rest.misses, rest.repeated, rest.objects);
 }
 
 static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)

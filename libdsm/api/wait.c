@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* wait.c - a layer above the library tells what a thread waits for, for reports of long waits and of deadlocks. */
-#include "engine/job.h"
-#include "engine/note.h"
+#include "job/job.h"
+#include "job/note.h"
 #include "util/futex.h"
 
 static struct wait_label label(enum dsm_wait what, const void *object, int holder)

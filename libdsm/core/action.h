@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * action.h - the actions that a step returns. The host carries them out in order, after it has dropped the object's lock.
+ * action.h - the actions that a step returns. core/host.c carries them out in order, after it has dropped the object's lock.
  *
  * The host is an engine in user space, the kernel module, the simulator or the model checker.
  */
@@ -13,13 +13,13 @@ enum act {
 	ACT_SEND = 1, /* send msg to msg.dst */
 	ACT_MCAST,    /* send msg to every node in mask (see set.h) except msg.req_node and `except` */
 	ACT_DATA,     /* lower this node's protection to prot, then send msg to msg.dst with the block */
-	ACT_LAND,     /* keep the data that came with the event; ACT_OPEN with OPEN_LANDED follows in a later step */
-	ACT_OPEN,     /* let this node's threads use the block: prot, from */
-	ACT_CLOSE,    /* revoke all access, before the ACT_SEND that follows (PE_DROP: none follows) */
-	ACT_WAKE,     /* slot has its answer: status, value */
-	ACT_WAIT,     /* the caller waits for slot (its own, or that of an earlier request), then steps again */
-	ACT_TIMER,    /* call the step with PE_REPLAY at time at (us), not before */
-	ACT_RESUME,   /* call the step with MSG_RESUME soon; node, slot: the next request; SET_NOBODY: unspecified */
+	ACT_LAND,   /* the data that came with the event is needed; ACT_OPEN with OPEN_LANDED follows in a later step */
+	ACT_OPEN,   /* let this node's threads use the block: prot, from */
+	ACT_CLOSE,  /* revoke all access, before the ACT_SEND that follows (PE_DROP: none follows) */
+	ACT_WAKE,   /* slot has its answer: status, value */
+	ACT_WAIT,   /* the caller waits for slot (its own, or that of an earlier request), then steps again */
+	ACT_TIMER,  /* call the step with PE_REPLAY at time at (us), not before */
+	ACT_RESUME, /* call the step with MSG_RESUME soon; node, slot: the next request; SET_NOBODY: unspecified */
 	ACT_WAKE_ALL, /* barrier: wake all threads of this node that wait for the episode that ended */
 	ACT_REPLY, /* answer to a request that is not for a block: slot, status, value; prot: it is the last answer */
 	ACT_FETCH, /* request the block of msg (MSG_RELEASE, MSG_SETTLE) as a prefetch: prot, msg.home, msg.flags */

@@ -50,7 +50,8 @@ static struct bar_early early_of(const struct msg *m)
 				   .op = m->op };
 }
 
-static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object, uint32_t life, struct actions *out)
+static struct msg *bar_send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object, uint32_t life,
+			    struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -63,7 +64,7 @@ static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object
 }
 
 /* Reset for the next episode, and wake the threads that wait for the end of this one. */
-static void clear(struct bar *b, struct actions *out)
+static void bar_clear(struct bar *b, struct actions *out)
 {
 	uint16_t i;
 
@@ -87,12 +88,12 @@ static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_
 	__atomic_store_n(&b->ended, status, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->result, result, __ATOMIC_RELEASE);
 	for (i = 0; i < t->nchildren; i++) {
-		struct msg *m = send(me, MSG_DEPART, t->child[i], object, b->life, out);
+		struct msg *m = bar_send(me, MSG_DEPART, t->child[i], object, b->life, out);
 
 		m->count = status;
 		m->value = result;
 	}
-	clear(b, out);
+	bar_clear(b, out);
 }
 
 /* Count each child once: a counter alone would count a repeated arrival for a missing one. */
@@ -122,7 +123,7 @@ static int is_child(const struct bar_tree *t, uint16_t node)
 /* Refuse an arrival: its group is not that of this node's threads, or its barrier was destroyed. */
 static void turn_away(uint16_t me, uint16_t node, uint32_t object, uint32_t life, struct actions *out)
 {
-	send(me, MSG_DEPART, node, object, life, out)->count = -EINVAL;
+	bar_send(me, MSG_DEPART, node, object, life, out)->count = -EINVAL;
 }
 
 static void drop_early(struct bar *b, uint16_t at)
@@ -156,14 +157,14 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 	__atomic_store_n(&b->before, b->life, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->life, life, __ATOMIC_RELEASE);
 	if (b->threads)
-		clear(b, out);
+		bar_clear(b, out);
 }
 
 /*
  * There is no room for the arrival m. One of the oldest generation is dropped for it, or m itself: it is not known yet which of
  * them is no child.
  */
-static bool make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
+static bool bar_make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
 	uint16_t i, oldest = 0;
 
@@ -180,7 +181,7 @@ static bool make_room(uint16_t me, struct bar *b, const struct msg *m, struct ac
 }
 
 /* This node learns whether it is a child when one of its own threads arrives in that generation. */
-static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
+static int bar_keep(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
 	uint16_t i;
 
@@ -194,7 +195,7 @@ static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions 
 	}
 	if (i < b->earlies)
 		drop_early(b, i); /* its sender has given it up */
-	if (b->earlies < BAR_FANOUT || make_room(me, b, m, out))
+	if (b->earlies < BAR_FANOUT || bar_make_room(me, b, m, out))
 		b->early[b->earlies++] = early_of(m);
 	return 0;
 }
@@ -226,7 +227,7 @@ static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combin
 }
 
 /* After take_early(): if a child of this group is newer, all threads of this generation have handles of a destroyed barrier. */
-static bool is_over(const struct bar_tree *t, const struct bar *b)
+static bool bar_is_over(const struct bar_tree *t, const struct bar *b)
 {
 	uint16_t i;
 
@@ -237,7 +238,7 @@ static bool is_over(const struct bar_tree *t, const struct bar *b)
 }
 
 /* If all threads of this node and all children have arrived, pass that up, or end the episode. */
-static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
+static void bar_complete(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
 {
 	struct msg *up;
 
@@ -248,7 +249,7 @@ static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const
 		return;
 	}
 	b->up = 1;
-	up = send(me, MSG_ARRIVE, t->parent, m->object, b->life, out);
+	up = bar_send(me, MSG_ARRIVE, t->parent, m->object, b->life, out);
 	up->op = m->op;
 	up->aux = b->threads;
 	up->count = b->status;
@@ -285,8 +286,8 @@ int bar_admit(struct bar *b, const struct msg *m, const struct bar_group *group)
 	return 0;
 }
 
-static int arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
-		  const struct msg *m, struct actions *out)
+static int bar_arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
+		      const struct msg *m, struct actions *out)
 {
 	const struct bar_early own = early_of(m);
 	int complete_now;
@@ -306,10 +307,10 @@ static int arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, st
 	if (!b->threads || b->threads > m->aux)
 		b->threads = m->aux;
 	join_value(b, combine, &own);
-	if (t && is_over(t, b))
+	if (t && bar_is_over(t, b))
 		renew(me, b, m->object, b->life + 1, out);
 	else if (t)
-		complete(me, t, b, m, out);
+		bar_complete(me, t, b, m, out);
 	return 0;
 }
 
@@ -324,7 +325,7 @@ static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine comb
 		return 0;
 	}
 	if (!t || !b->threads || e.life > b->life) {
-		err = keep(me, b, m, out);
+		err = bar_keep(me, b, m, out);
 		if (!err && t && b->threads && is_child(t, e.from))
 			renew(me, b, m->object, b->life + 1, out);
 		return err;
@@ -333,7 +334,7 @@ static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine comb
 	if (err)
 		return err;
 	join_value(b, combine, &e);
-	complete(me, t, b, m, out);
+	bar_complete(me, t, b, m, out);
 	return 0;
 }
 
@@ -355,7 +356,7 @@ int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct 
 		return departure(me, t, b, m, out);
 	if (m->type != MSG_ARRIVE || !m->aux)
 		return -EBADMSG;
-	return m->src == me ? arrive(me, t, combine, b, part ? part : &b->part, m, out)
+	return m->src == me ? bar_arrive(me, t, combine, b, part ? part : &b->part, m, out)
 			    : child_arrives(me, t, combine, b, m, out);
 }
 

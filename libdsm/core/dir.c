@@ -46,8 +46,8 @@ struct request {
 /* A node's number is below WIRE_MAX_NODES. */
 #define NODE(r) ((r) & (WIRE_MAX_NODES - 1u))
 
-static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t act, uint8_t type, uint16_t dst,
-			uint32_t object, const struct request *r)
+static struct msg *dir_send(const struct dir_ctx *ctx, struct actions *out, uint8_t act, uint8_t type, uint16_t dst,
+			    uint32_t object, const struct request *r)
 {
 	struct action *a = act_add(out, act);
 
@@ -98,8 +98,8 @@ static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t obje
 		queue_mark(&ctx->queue, queue_number(&ctx->queue, r->node, r->slot), object);
 }
 
-static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		  struct actions *out)
+static void dir_first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		      struct actions *out)
 {
 	struct msg *m;
 
@@ -110,14 +110,14 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 		d->state = DIR_MOVED;
 		d->phase = DIR_HOMING;
 		d->copyset = 0;
-		m = send(ctx, out, ACT_SEND, MSG_HOME, r->node, object, r);
+		m = dir_send(ctx, out, ACT_SEND, MSG_HOME, r->node, object, r);
 		m->op = r->type;
 		return;
 	}
 	d->state = DIR_EXCLUSIVE;
 	d->phase = places(ctx, r) ? DIR_HANDING : DIR_BUSY;
 	d->copyset = set_of(r->node, set_granule(ctx->nnodes));
-	m = send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
+	m = dir_send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
 	m->op = GRANT_WRITE;
 	m->flags = MSGF_ZERO;
 }
@@ -139,7 +139,7 @@ static bool migrates(const struct dir_ctx *ctx, const struct dir *d, const struc
  * Homes follow use: a node that writes again and again, with nobody else writing and the home not even reading in between, is
  * made the home. What the home does with the block it asks for, as each write takes its copy away.
  */
-static bool follow(const struct dir_ctx *ctx, struct dir *d, const struct request *r)
+static bool dir_follow(const struct dir_ctx *ctx, struct dir *d, const struct request *r)
 {
 	bool again = d->owner == r->node && r->node != ctx->me;
 
@@ -162,29 +162,29 @@ static bool pushes(const struct dir_ctx *ctx, const struct dir *d, const struct 
 	return false;
 }
 
-static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		 struct actions *out)
+static void dir_take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		     struct actions *out)
 {
 	uint16_t g = set_granule(ctx->nnodes);
 	/* A coarse bit may be a neighbour's: only the owner is known to hold a copy then. */
 	bool has = d->owner == r->node || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->node, g));
 	uint16_t except = has ? SET_NOBODY : d->owner;
 	uint16_t n = set_count(d->copyset, ctx->nnodes, g, r->node, except);
-	bool follows = follow(ctx, d, r), push;
+	bool follows = dir_follow(ctx, d, r), push;
 	struct msg *m;
 
 	if (has && migrates(ctx, d, r))
 		d->migratory = 1;
 	push = pushes(ctx, d, r, has);
 	if (n) {
-		send(ctx, out, ACT_MCAST, MSG_INV, SET_NOBODY, object, r);
+		dir_send(ctx, out, ACT_MCAST, MSG_INV, SET_NOBODY, object, r);
 		out->v[out->n - 1].mask = d->copyset;
 		out->v[out->n - 1].except = except;
 	}
 	if (has)
-		m = send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
+		m = dir_send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
 	else
-		m = send(ctx, out, ACT_SEND, MSG_FWD_WRITE, d->owner, object, r);
+		m = dir_send(ctx, out, ACT_SEND, MSG_FWD_WRITE, d->owner, object, r);
 	m->op = GRANT_WRITE;
 	m->flags = push ? MSGF_PUSH : 0;
 	m->count = (int16_t)n;
@@ -195,13 +195,13 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 }
 
 /*
- * The owner hands the block to a reader. Should it be pinned there it stays, and the reader gets a copy (kept()): until the
+ * The owner hands the block to a reader. Should it be pinned there it stays, and the reader gets a copy (dir_kept()): until the
  * reader is done, the copyset remembers from whom the block comes.
  */
 static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
 		    struct actions *out)
 {
-	send(ctx, out, ACT_SEND, MSG_FWD_MIGRATE, d->owner, object, r);
+	dir_send(ctx, out, ACT_SEND, MSG_FWD_MIGRATE, d->owner, object, r);
 	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
 	d->owner = d->served = NODE(r->node);
 	d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
@@ -223,8 +223,8 @@ static void read_back(const struct dir_ctx *ctx, struct dir *d)
  * A home that reads becomes the owner: the next readers get their copies from it, a message less each. That a block is given back
  * to it (MSGF_PUSH) is no use of it.
  */
-static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		 struct actions *out)
+static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		     struct actions *out)
 {
 	const bool push = r->flags & MSGF_PUSH;
 
@@ -234,7 +234,7 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	}
 	if (d->state == DIR_SHARED)
 		d->migratory = 0;
-	send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
+	dir_send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
 	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
 	d->state = DIR_SHARED;
 	d->served = NODE(r->node);
@@ -267,31 +267,31 @@ static int misled(const struct dir_ctx *ctx, const struct dir *d, struct actions
 static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t object, const struct request *r,
 		      struct actions *out)
 {
-	send(ctx, out, ACT_SEND, MSG_MOVED, r->node, object, r)->value = manager;
+	dir_send(ctx, out, ACT_SEND, MSG_MOVED, r->node, object, r)->value = manager;
 }
 
 /* No correct node asks for that; but the manager, which passes on what it is asked for, cannot know. */
-static int refuse(const struct request *r)
+static int dir_refuse(const struct request *r)
 {
 	return r->flags & MSGF_FORWARDED ? -ESTALE : -EBADMSG;
 }
 
-static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		 struct actions *out)
+static int dir_apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		     struct actions *out)
 {
 	struct msg *m;
 
 	switch ((enum rule)rules[d->state][r->type == MSG_WRITE_REQ]) {
-	case R_FIRST: first(ctx, d, object, r, out); return 0;
+	case R_FIRST: dir_first(ctx, d, object, r, out); return 0;
 	case R_COPY:
 		if (r->node == d->owner)
-			return refuse(r); /* the owner has one */
-		copy(ctx, d, object, r, out);
+			return dir_refuse(r); /* the owner has one */
+		dir_copy(ctx, d, object, r, out);
 		return 0;
 	case R_TAKE:
 		if (d->state == DIR_EXCLUSIVE && r->node == d->owner)
-			return refuse(r); /* it may write already */
-		take(ctx, d, object, r, out);
+			return dir_refuse(r); /* it may write already */
+		dir_take(ctx, d, object, r, out);
 		return 0;
 	case R_FORWARD:
 		if (r->flags & MSGF_FORWARDED)
@@ -301,7 +301,7 @@ static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 			return 0;
 		}
 		d->copyset++;
-		m = send(ctx, out, ACT_SEND, r->type, d->owner, object, r);
+		m = dir_send(ctx, out, ACT_SEND, r->type, d->owner, object, r);
 		m->home = 0;
 		m->flags = (uint8_t)((r->flags & ~MSGF_FIRST_TOUCH) | MSGF_FORWARDED);
 		return 0;
@@ -317,10 +317,10 @@ static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	return -EBADMSG;
 }
 
-static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		 struct actions *out)
+static int dir_serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		     struct actions *out)
 {
-	int err = apply(ctx, d, object, r, out);
+	int err = dir_apply(ctx, d, object, r, out);
 
 	if (!err && (r->flags & MSGF_FORWARDED))
 		++*ctx->forwarded;
@@ -359,18 +359,18 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	if (d->phase == DIR_IDLE && !d->tail) {
 		r.beside = beside(ctx, d, m->object, &r);
 		if (r.beside || !d->readers)
-			return serve(ctx, d, m->object, &r, out);
+			return dir_serve(ctx, d, m->object, &r, out);
 	}
 	entry = queue_number(&ctx->queue, r.node, r.slot);
 	if (queue_busy(&ctx->queue, entry))
-		return refuse(&r);
+		return dir_refuse(&r);
 	queue_at(&ctx->queue, entry)->type = r.type;
 	queue_at(&ctx->queue, entry)->flags = r.flags;
 	d->tail = queue_push(&ctx->queue, d->tail, entry) & 0x3fffff;
 	return 0;
 }
 
-static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, d->tail);
 	struct request r;
@@ -387,7 +387,7 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 		return 0; /* the last of them has the next turn */
 	d->tail = queue_pop(&ctx->queue, d->tail) & 0x3fffff;
 	/* A read beside others, or forwarded: the next may follow at once. What no correct node would ask: too late to refuse, but not to forget. */
-	if (serve(ctx, d, m->object, &r, out) || d->phase == DIR_IDLE)
+	if (dir_serve(ctx, d, m->object, &r, out) || d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
 	return 0;
 }
@@ -401,16 +401,16 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
  * the new home too early, and none to the old one that the manager has sent there. Where the home is the manager, there is
  * ADOPT and HOME_ACK.
  */
-static void adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager, struct actions *out)
+static void dir_adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager, struct actions *out)
 {
 	struct request r = { .node = d->owner };
 
-	send(ctx, out, ACT_SEND, MSG_ADOPT, d->owner, object, &r)->value = manager;
+	dir_send(ctx, out, ACT_SEND, MSG_ADOPT, d->owner, object, &r)->value = manager;
 	d->copyset = 0;
 	d->uses = 0;
 }
 
-static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
+static void dir_hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
 	struct request r = { .node = d->owner };
 
@@ -420,11 +420,11 @@ static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 	if (ctx->manager == SET_NOBODY) {
 		resume(ctx, d, object, out);
 	} else if (ctx->manager == ctx->me) {
-		adopt(ctx, d, object, ctx->me, out);
+		dir_adopt(ctx, d, object, ctx->me, out);
 		d->state = DIR_MOVED;
 		d->phase = DIR_HOMING;
 	} else {
-		send(ctx, out, ACT_SEND, MSG_MOVE, ctx->manager, object, &r)->value = *ctx->forwarded;
+		dir_send(ctx, out, ACT_SEND, MSG_MOVE, ctx->manager, object, &r)->value = *ctx->forwarded;
 		d->phase = DIR_MOVING;
 	}
 }
@@ -433,17 +433,17 @@ static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
  * A block is placed at a node that is said to have the only copy: it becomes the home at once. That may have changed since; then
  * nothing happens. Whoever places the block asks the node again in any case.
  */
-static int claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
-	struct msg *reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
+	struct msg *reply = dir_send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
 
 	reply->home = 0;
 	reply->count = -EBUSY;
 	if (d->state != DIR_EXCLUSIVE || d->phase != DIR_IDLE || d->owner != m->value || m->value == ctx->me)
 		return 0;
 	d->served = d->owner;
-	hand_over(ctx, d, m->object, out);
+	dir_hand_over(ctx, d, m->object, out);
 	return 0;
 }
 
@@ -457,7 +457,7 @@ bool dir_stay(struct dir *d)
 }
 
 /* A home asks whether it may hand over. */
-static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .node = m->src };
 	struct msg *ack;
@@ -465,7 +465,7 @@ static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner || m->req_node >= ctx->nnodes ||
 	    m->req_node == m->src)
 		return -EBADMSG;
-	ack = send(ctx, out, ACT_SEND, MSG_MOVE_ACK, m->src, m->object, &r);
+	ack = dir_send(ctx, out, ACT_SEND, MSG_MOVE_ACK, m->src, m->object, &r);
 	ack->home = 0;
 	if (d->phase != DIR_IDLE || (uint16_t)d->copyset != m->value) {
 		ack->count = -EBUSY;
@@ -482,7 +482,7 @@ static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
 	if (d->phase != DIR_MOVING || !may_manage(ctx, m->src))
 		return -EBADMSG;
 	if (!m->count) {
-		adopt(ctx, d, m->object, m->src, out);
+		dir_adopt(ctx, d, m->object, m->src, out);
 		d->state = DIR_LEFT;
 		d->owner = NODE(m->src);
 	}
@@ -509,12 +509,12 @@ static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	if (manages)
 		resume(ctx, d, m->object, out);
 	else
-		send(ctx, out, ACT_SEND, MSG_HOME_ACK, (uint16_t)m->value, m->object, &r);
+		dir_send(ctx, out, ACT_SEND, MSG_HOME_ACK, (uint16_t)m->value, m->object, &r);
 	return 0;
 }
 
 /* A block that migrates is pinned at the node that was to hand it over: it is read by several, so it migrates no more. */
-static int kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
 
@@ -523,7 +523,7 @@ static int kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 		return -EBADMSG;
 	d->state = DIR_SHARED;
 	d->owner = NODE(m->src);
-	copy(ctx, d, m->object, &r, out);
+	dir_copy(ctx, d, m->object, &r, out);
 	return 0;
 }
 
@@ -535,7 +535,7 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 		if (d->migratory && d->state == DIR_EXCLUSIVE)
 			d->copyset = set_of(d->owner, set_granule(ctx->nnodes));
 		if (d->phase == DIR_HANDING)
-			hand_over(ctx, d, m->object, out);
+			dir_hand_over(ctx, d, m->object, out);
 		else
 			resume(ctx, d, m->object, out);
 		return 0;
@@ -556,11 +556,11 @@ static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct ms
 		return -EBADMSG;
 	if (r.type != MSG_READ_REQ && r.type != MSG_WRITE_REQ)
 		return -EBADMSG;
-	send(ctx, out, ACT_SEND, MSG_HOME_ACK, m->src, m->object, &r);
-	return serve(ctx, d, m->object, &r, out);
+	dir_send(ctx, out, ACT_SEND, MSG_HOME_ACK, m->src, m->object, &r);
+	return dir_serve(ctx, d, m->object, &r, out);
 }
 
-static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
 	struct msg *reply;
@@ -568,7 +568,7 @@ static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, 
 	/* Of a region that this node has not attached it may be the manager: its peers may be quick. */
 	if (!may_manage(ctx, ctx->me))
 		return -EBADMSG;
-	reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
+	reply = dir_send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
 	reply->home = 0;
 	if (m->value >= ctx->nnodes) {
 		reply->count = -EINVAL;
@@ -596,19 +596,19 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ: return request(ctx, d, m, out);
 	case MSG_DONE: return done(ctx, d, m, out);
-	case MSG_KEPT: return kept(ctx, d, m, out);
+	case MSG_KEPT: return dir_kept(ctx, d, m, out);
 	case MSG_HOME_ACK:
 		if (d->phase != DIR_HOMING || m->src != d->served)
 			return -EBADMSG;
 		resume(ctx, d, m->object, out);
 		return 0;
-	case MSG_RESUME: return turn(ctx, d, m, out);
-	case MSG_MOVE: return move(ctx, d, m, out);
+	case MSG_RESUME: return dir_turn(ctx, d, m, out);
+	case MSG_MOVE: return dir_move(ctx, d, m, out);
 	case MSG_MOVE_ACK: return moving(ctx, d, m, out);
 	case MSG_ADOPT: return adopted(ctx, d, m, out);
 	case MSG_HOME: return become_home(ctx, d, m, out);
-	case MSG_PLACE: return place(ctx, d, m, out);
-	case MSG_CLAIM: return claim(ctx, d, m, out);
+	case MSG_PLACE: return dir_place(ctx, d, m, out);
+	case MSG_CLAIM: return dir_claim(ctx, d, m, out);
 	default: return -EBADMSG;
 	}
 }

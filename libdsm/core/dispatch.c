@@ -49,7 +49,7 @@ static const uint8_t page_events[MSG_TYPES] = {
 };
 /* clang-format on */
 
-static struct action *answer(const struct msg *m, uint16_t node, int16_t status, struct actions *out)
+static struct action *dispatch_reply(const struct msg *m, uint16_t node, int16_t status, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -66,11 +66,11 @@ static struct action *answer(const struct msg *m, uint16_t node, int16_t status,
  * The newest copy comes back. A sender that does not own the block is only answered: an honest node may have lost the block while
  * this message was in flight, and waits for the answer before it leaves the region.
  */
-static int release(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_release(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
-	answer(m, m->src, 0, out);
+	dispatch_reply(m, m->src, 0, out);
 	if ((d->dir->state != DIR_SHARED && d->dir->state != DIR_EXCLUSIVE) || d->dir->owner != m->src ||
 	    m->src == d->me)
 		return 0;
@@ -89,11 +89,11 @@ static int release(const struct dispatch *d, const struct msg *m, struct actions
  * is -EBUSY, and the rank that places the block asks again until this node is the home. In a region that this node does not know
  * it cannot ask: -ENXIO.
  */
-static int settle(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_settle(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
-	a = answer(m, m->src, 0, out);
+	a = dispatch_reply(m, m->src, 0, out);
 	if (dir_stay(d->dir))
 		return 0;
 	a->msg.count = d->manager == SET_NOBODY ? -ENXIO : -EBUSY;
@@ -160,9 +160,9 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 	int err;
 
 	if (m->type == MSG_RELEASE)
-		return release(d, m, out);
+		return dispatch_release(d, m, out);
 	if (m->type == MSG_SETTLE)
-		return settle(d, m, out);
+		return dispatch_settle(d, m, out);
 	/* The new home serves its own request, which must be in progress. */
 	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
 		return -EBADMSG;
@@ -191,24 +191,24 @@ static int block_step(const struct dispatch *d, const struct msg *m, struct acti
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-static int create(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_create(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct sync *s = d->object;
 
 	if (!d->index || !s) {
-		answer(m, m->src, -ENOSPC, out);
+		dispatch_reply(m, m->src, -ENOSPC, out);
 		return 0;
 	}
 	*s = (struct sync){ .kind = m->aux & 7, .gen = s->gen + 1, .value = m->value };
-	answer(m, m->src, 0, out)->msg.value = object_name(d->index, s->gen);
+	dispatch_reply(m, m->src, 0, out)->msg.value = object_name(d->index, s->gen);
 	return 0;
 }
 
-static int destroy(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_destroy(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	bool idle = sync_idle(d->object);
 
-	answer(m, m->src, idle ? 0 : -EBUSY, out);
+	dispatch_reply(m, m->src, idle ? 0 : -EBUSY, out);
 	if (idle) {
 		d->object->kind = SYNC_NONE;
 		objects_give(d->objects, object_index(m));
@@ -220,9 +220,9 @@ static int destroy(const struct dispatch *d, const struct msg *m, struct actions
 static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	if (sync_idle(d->object))
-		return destroy(d, m, out);
+		return dispatch_destroy(d, m, out);
 	if (!d->object->value || !lock_home_recall(d->me, d->object, m, out))
-		answer(m, m->src, -EINPROGRESS, out);
+		dispatch_reply(m, m->src, -EINPROGRESS, out);
 	return 0;
 }
 
@@ -238,13 +238,13 @@ static int mutex_step(const struct dispatch *d, const struct msg *m, struct acti
 	if (err || !asked)
 		return err;
 	if (s->value && m->count == -EINPROGRESS)
-		answer(&again, again.src, -EINPROGRESS, out);
+		dispatch_reply(&again, again.src, -EINPROGRESS, out);
 	else
-		destroy(d, &again, out);
+		dispatch_destroy(d, &again, out);
 	return 0;
 }
 
-static int gone(const struct msg *m, struct actions *out)
+static int dispatch_gone(const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
@@ -252,7 +252,7 @@ static int gone(const struct msg *m, struct actions *out)
 		return 0;
 	if (m->type == MSG_RECALLED)
 		return -EBADMSG; /* do not destroy an object while a question about it is out */
-	a = answer(m, m->src, -EINVAL, out);
+	a = dispatch_reply(m, m->src, -EINVAL, out);
 	if (m->type == MSG_SYNC)
 		return 0;
 	/* A release has crossed that of its successor, which has destroyed the mutex: the lock was handed on. */
@@ -270,18 +270,18 @@ static int object_step(const struct dispatch *d, const struct msg *m, struct act
 	struct msg named = *m;
 
 	if (!d->object || !d->object->kind || d->object->gen != object_gen(m))
-		return gone(m, out);
+		return dispatch_gone(m, out);
 	named.req_node = m->src;
 	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
-		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out) : destroy(d, m, out);
+		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out) : dispatch_destroy(d, m, out);
 	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
 		return sync_step(&ctx, d->object, &named, out);
-	return d->object->kind == SYNC_MUTEX ? mutex_step(d, &named, out) : gone(m, out);
+	return d->object->kind == SYNC_MUTEX ? mutex_step(d, &named, out) : dispatch_gone(m, out);
 }
 
 /* ---- locks, barriers, answers ---------------------------------------------------------------- */
 
-static int hold_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_hold(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED
 		: m->type == MSG_NEXT              ? HE_NEXT
@@ -328,7 +328,7 @@ int dispatch_answer(uint64_t *ask, const struct msg *m, bool *last)
 	return ask_answer(ask, m, last) ? 0 : -EBADMSG;
 }
 
-static int slot_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+static int dispatch_slot(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct action *a;
 	bool last;
@@ -350,11 +350,11 @@ int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions 
 	out->n = 0;
 	switch (dispatch_target(m, &number)) {
 	case TARGET_BLOCK: return block_step(d, m, out);
-	case TARGET_CREATE: return create(d, m, out);
+	case TARGET_CREATE: return dispatch_create(d, m, out);
 	case TARGET_OBJECT: return object_step(d, m, out);
-	case TARGET_HOLD: return hold_message(d, m, out);
+	case TARGET_HOLD: return dispatch_hold(d, m, out);
 	case TARGET_BARRIER: return barrier_message(d, m, out);
-	case TARGET_SLOT: return slot_message(d, m, out);
+	case TARGET_SLOT: return dispatch_slot(d, m, out);
 	case TARGET_HOST:
 	case TARGET_NONE: break;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * dispatch.h - dispatch of a message to its state machine. Every host of the core follows the same steps:
+ * dispatch.h - dispatch of a message to its state machine. Every host of the core follows the same steps; core/host.c does 2 to 5:
  *
  *   1. For a message of a peer, the host calls wire_check(), which checks the range of each field.
  *   2. dispatch_target() returns the kind of object that the message addresses, and its number.

@@ -2,8 +2,8 @@
 /* lock.c - the two machines of a queue lock (docs/protocol.md, "Locks"). */
 #include "core/lock.h"
 
-static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object, uint16_t node,
-			uint16_t slot, uint32_t hold)
+static struct msg *lock_send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object,
+			     uint16_t node, uint16_t slot, uint32_t hold)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -35,16 +35,16 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 	s->slot = m->req_slot;
 	s->readers = m->aux;
 	s->destroys = m->type == MSG_SYNC;
-	send(me, out, MSG_RECALL, s->asked, m->object, (uint16_t)(s->gen >> 8), 0, s->tail);
+	lock_send(me, out, MSG_RECALL, s->asked, m->object, (uint16_t)(s->gen >> 8), 0, s->tail);
 	return true;
 }
 
 /* The lock was given back. If another node asked meanwhile, MSG_NEXT is on its way to the keeper, which passes the lock on. */
-static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
+static void lock_give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
 {
 	bool was_last = s->value == line_end(m->req_node, m->aux);
 
-	send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux)->value = !was_last;
+	lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux)->value = !was_last;
 	if (was_last)
 		s->value = 0;
 }
@@ -55,18 +55,18 @@ static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *dest
 	if (!s->pumping || m->req_node != s->asked || m->aux != s->tail)
 		return -EBADMSG;
 	if (!m->count)
-		give_back(me, s, m, out);
+		lock_give_back(me, s, m, out);
 	s->pumping = 0;
 	s->tail = 0;
 	*destroy = s->destroys;
 	if (s->destroys)
 		return 0;
 	if (s->value) {
-		send(me, out, MSG_FREED, s->who, m->object, s->who, s->slot, s->readers)->count =
+		lock_send(me, out, MSG_FREED, s->who, m->object, s->who, s->slot, s->readers)->count =
 			m->count == -EINPROGRESS ? -EINPROGRESS : -EBUSY;
 	} else {
 		s->value = line_end(s->who, s->readers);
-		send(me, out, MSG_LOCKED, s->who, m->object, s->who, s->slot, s->readers);
+		lock_send(me, out, MSG_LOCKED, s->who, m->object, s->who, s->slot, s->readers);
 	}
 	return 0;
 }
@@ -84,7 +84,7 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 			if (lock_home_recall(me, s, m, out))
 				return 0;
 			/* Another request already waits for the answer: repeat this one. */
-			r = send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
+			r = lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
 			r->count = -EINPROGRESS;
 			return 0;
 		}
@@ -92,15 +92,15 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 	case MSG_LOCK:
 		s->value = line_end(m->req_node, m->aux);
 		if (!last) {
-			send(me, out, MSG_LOCKED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
+			lock_send(me, out, MSG_LOCKED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
 			return 0;
 		}
 		last--;
-		r = send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node, m->req_slot,
-			 (uint32_t)last);
+		r = lock_send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node, m->req_slot,
+			      (uint32_t)last);
 		r->value = m->aux;
 		return 0;
-	case MSG_UNLOCK: give_back(me, s, m, out); return 0;
+	case MSG_UNLOCK: lock_give_back(me, s, m, out); return 0;
 	case MSG_RECALLED: return recalled(me, s, m, destroy, out);
 	default: return -EBADMSG;
 	}
@@ -154,7 +154,7 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 /* ---- the word: see lock.h ---------------------------------------------------------------------- */
 
 /* Take over the state that threads have left in the word since it was lent. */
-static void take_back(struct hold *h)
+static void hold_take_back(struct hold *h)
 {
 	if (!__atomic_load_n(&h->word, __ATOMIC_RELAXED))
 		return; /* only steps lend it */
@@ -162,7 +162,7 @@ static void take_back(struct hold *h)
 }
 
 /* Lend the word, unless a thread waits that a release must call, or give the lock to. */
-static void lend(const struct hold_ctx *ctx, struct hold *h)
+static void hold_lend(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_LENT;
 
@@ -182,7 +182,7 @@ static void note_next(struct hold *h, const struct msg *m)
 	h->next_hold = (uint32_t)m->value;
 }
 
-static void wake(const struct hold *h, int16_t status, struct actions *out)
+static void hold_wake(const struct hold *h, int16_t status, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_WAKE);
 
@@ -213,10 +213,10 @@ static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h
 	if (!first_in_line(ctx, h))
 		return;
 	h->state = HOLD_WAITING;
-	send(ctx->me, out, MSG_LOCK, h->home, h->object, h->gen, h->slot, index);
+	lock_send(ctx->me, out, MSG_LOCK, h->home, h->object, h->gen, h->slot, index);
 }
 
-static int join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
+static int hold_join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
 {
 	uint32_t entry;
 
@@ -242,7 +242,7 @@ static void give_called(struct hold *h)
  * Pass the lock to the next thread here, unless another node has waited for long enough; then to that node. If there is neither,
  * keep it.
  */
-static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
+static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
 {
 	bool awaited = h->state == HOLD_HELD_NEXT;
 
@@ -256,19 +256,19 @@ static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, s
 	if (ctx->lends && !awaited && h->turn == TURN_NONE && first_in_line(ctx, h)) {
 		h->turn = TURN_CALLED;
 		h->state = HOLD_KEPT;
-		wake(h, -EAGAIN, out);
+		hold_wake(h, -EAGAIN, out);
 		return;
 	}
 	if ((!awaited || h->passed < ctx->passes) && first_in_line(ctx, h)) {
 		h->passed += awaited;
-		wake(h, 0, out);
+		hold_wake(h, 0, out);
 		return;
 	}
 	if (!awaited) {
 		h->state = HOLD_KEPT;
 		return;
 	}
-	send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
+	lock_send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
 	ask_again(ctx, index, h, out);
 }
 
@@ -288,7 +288,7 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 }
 
 /* A called thread has arrived. */
-static int come(struct hold *h, const struct msg *m, struct actions *out)
+static int hold_come(struct hold *h, const struct msg *m, struct actions *out)
 {
 	if ((h->turn != TURN_CALLED && h->turn != TURN_GIVEN) || m->req_slot != h->slot)
 		return -EBADMSG;
@@ -299,7 +299,7 @@ static int come(struct hold *h, const struct msg *m, struct actions *out)
 	h->turn = TURN_NONE;
 	if (h->state == HOLD_KEPT)
 		h->state = HOLD_HELD;
-	wake(h, 0, out);
+	hold_wake(h, 0, out);
 	return 0;
 }
 
@@ -312,12 +312,12 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 	switch (rule) {
 	case R_GRANTED:
 		h->state = HOLD_HELD;
-		wake(h, 0, out);
+		hold_wake(h, 0, out);
 		return 0;
 	case R_GRANTED_NEXT:
 		h->state = HOLD_HELD_NEXT;
 		h->passed = 0;
-		wake(h, 0, out);
+		hold_wake(h, 0, out);
 		return 0;
 	case R_REMEMBER:
 		note_next(h, m);
@@ -326,7 +326,7 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 		return 0;
 	case R_TELL_HOME:
 		h->state = HOLD_LEAVING;
-		send(me, out, MSG_UNLOCK, h->home, h->object, h->gen, h->slot, index);
+		lock_send(me, out, MSG_UNLOCK, h->home, h->object, h->gen, h->slot, index);
 		return 0;
 	case R_EXPECT: h->state = HOLD_LEAVING_NEXT; return 0;
 	case R_HAND_ON:
@@ -339,27 +339,27 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 			return 0;
 		}
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;
-		send(me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
+		lock_send(me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
 		return 0;
 	case R_FREE: h->state = HOLD_FREE; return 0;
 	case R_REFUSED:
-		wake(h, -EBUSY, out);
+		hold_wake(h, -EBUSY, out);
 		ask_again(ctx, index, h, out);
 		return 0;
-	case R_JOIN: return join(ctx, h, m);
+	case R_JOIN: return hold_join(ctx, h, m);
 	case R_UNLOCK:
-	case R_PASS: unlock(ctx, index, h, out); return 0;
+	case R_PASS: hold_unlock(ctx, index, h, out); return 0;
 	case R_TAKE: h->state = HOLD_HELD; return 0;
 	case R_GIVE_BACK:
 		h->state = HOLD_LEAVING;
-		send(me, out, MSG_RECALLED, h->home, h->object, h->gen, h->slot, index);
+		lock_send(me, out, MSG_RECALLED, h->home, h->object, h->gen, h->slot, index);
 		return 0;
 	case R_NOT_IDLE:
 	case R_SOON:
-		send(me, out, MSG_RECALLED, m->src, m->object, m->req_node, 0, index)->count =
+		lock_send(me, out, MSG_RECALLED, m->src, m->object, m->req_node, 0, index)->count =
 			rule == R_SOON ? -EINPROGRESS : -EBUSY;
 		return 0;
-	case R_COME: return come(h, m, out);
+	case R_COME: return hold_come(h, m, out);
 	case R_BAD:
 	case R_RULES: break;
 	}
@@ -374,9 +374,9 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 	out->n = 0;
 	if (h->state >= HOLD_STATES || ev >= HE_EVENTS)
 		return -EBADMSG;
-	take_back(h);
+	hold_take_back(h);
 	err = react(ctx, index, h, ev, m, out);
-	lend(ctx, h);
+	hold_lend(ctx, h);
 	return err;
 }
 

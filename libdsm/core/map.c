@@ -38,7 +38,7 @@ uint64_t map_loose(enum map_kind kind, const struct map *m)
 	return (kind == MAP_SHOWN ? ~m->word : m->word) & RANKS;
 }
 
-static void set(enum map_kind kind, struct map *m, uint64_t loose, enum prot state)
+static void map_set(enum map_kind kind, struct map *m, uint64_t loose, enum prot state)
 {
 	m->word = (uint64_t)state << MAP_BITS | ((kind == MAP_SHOWN ? ~loose : loose) & RANKS);
 }
@@ -57,19 +57,19 @@ static uint64_t loose_after(enum loose rule, uint64_t loose, uint16_t who)
 /*
  * The asker has read the node's state without this page's lock:
  *
- *   again()                          lower()
+ *   map_again()                          lower()
  *     the node may write
  *                                      the node may read; all mappings lowered
  *                                      contents leave
  *     opens for no more than the state now
  */
-static void again(enum map_kind kind, struct map *m, enum prot asked, uint16_t who, struct map_todo *todo)
+static void map_again(enum map_kind kind, struct map *m, enum prot asked, uint16_t who, struct map_todo *todo)
 {
 	enum prot state = map_state(m), open = asked < state ? asked : state;
 
 	if (open == PROT_CLOSED || (kind == MAP_SHOWN && open == PROT_RO))
 		return; /* nothing to open, or the kernel opens it */
-	set(kind, m, map_loose(kind, m) | map_bit(who), state);
+	map_set(kind, m, map_loose(kind, m) | map_bit(who), state);
 	todo->open = (uint8_t)open;
 }
 
@@ -80,7 +80,7 @@ void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who
 
 	*todo = (struct map_todo){ .except = MAP_NOBODY };
 	if (ev >= MAP_AGAIN_RO) {
-		again(kind, m, ev == MAP_AGAIN_RO ? PROT_RO : PROT_RW, who, todo);
+		map_again(kind, m, ev == MAP_AGAIN_RO ? PROT_RO : PROT_RW, who, todo);
 		return;
 	}
 	if (map_state(m) == PROT_CLOSED && (ev == MAP_RAISE || ev == MAP_LOWER))
@@ -92,7 +92,7 @@ void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who
 		todo->except = who;
 	todo->to = r->to;
 	todo->open = r->open;
-	set(kind, m, loose_after((enum loose)r->loose, loose, who), (enum prot)r->state);
+	map_set(kind, m, loose_after((enum loose)r->loose, loose, who), (enum prot)r->state);
 }
 
 enum prot map_shown(const struct map *m, uint16_t who)
@@ -104,5 +104,5 @@ enum prot map_shown(const struct map *m, uint16_t who)
 
 void map_marked(struct map *m, uint16_t who)
 {
-	set(MAP_SHOWN, m, map_loose(MAP_SHOWN, m) & map_bit(who), map_state(m));
+	map_set(MAP_SHOWN, m, map_loose(MAP_SHOWN, m) & map_bit(who), map_state(m));
 }

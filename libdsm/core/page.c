@@ -119,8 +119,8 @@ static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_
 	}
 }
 
-static struct action *send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst,
-			   const struct msg *m)
+static struct action *page_send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst,
+				const struct msg *m)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -133,10 +133,10 @@ static struct action *send(const struct page_ctx *ctx, struct actions *out, uint
 	return a;
 }
 
-static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_t flags, const struct msg *m,
-		struct actions *out)
+static void page_ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_t flags, const struct msg *m,
+		     struct actions *out)
 {
-	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
+	struct action *a = page_send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
 
 	a->msg.req_node = ctx->me;
 	flags |= m->flags & (type == MSG_WRITE_REQ ? MSGF_PLACE : MSGF_PUSH);
@@ -149,7 +149,7 @@ static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_
 
 static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg *m, struct actions *out)
 {
-	struct action *a = send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
+	struct action *a = page_send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
 
 	a->msg.req_node = ctx->me;
 	a->msg.req_slot = p->slot;
@@ -193,9 +193,10 @@ static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg
 	p->state = PG_COUNT;
 }
 
-static void give(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t prot, struct actions *out)
+static void page_give(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t prot,
+		      struct actions *out)
 {
-	struct action *a = send(ctx, out, MSG_DATA, m->req_node, m);
+	struct action *a = page_send(ctx, out, MSG_DATA, m->req_node, m);
 
 	a->type = ACT_DATA;
 	a->prot = prot;
@@ -205,18 +206,18 @@ static void give(const struct page_ctx *ctx, struct copy *p, const struct msg *m
 	a->msg.count = m->count;
 }
 
-static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, struct actions *out)
+static void page_drop(const struct page_ctx *ctx, const struct msg *m, bool close, struct actions *out)
 {
 	if (close)
 		act_add(out, ACT_CLOSE);
-	send(ctx, out, MSG_INV_ACK, m->req_node, m);
+	page_send(ctx, out, MSG_INV_ACK, m->req_node, m);
 }
 
 /*
  * Do pins forbid what this event wants? A pin for reading does not forbid giving a copy, or answering that only a copy is
  * possible.
  */
-static bool pinned(const struct copy *p, enum page_event ev)
+static bool page_is_pinned(const struct copy *p, enum page_event ev)
 {
 	return p->pins_write || (p->pins_read && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE);
 }
@@ -228,7 +229,7 @@ static bool pinned(const struct copy *p, enum page_event ev)
 static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
 		      struct actions *out)
 {
-	bool stays = pinned(p, ev);
+	bool stays = page_is_pinned(p, ev);
 	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
 		p->hold - ctx->now <= ctx->hold_us;
 
@@ -252,20 +253,20 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
 {
 	switch (rule) {
-	case R_ACK_NONE: drop(ctx, m, false, out); return 0;
+	case R_ACK_NONE: page_drop(ctx, m, false, out); return 0;
 	case R_DROP:
 		p->state = PG_INVALID;
 		p->flags = 0;
-		drop(ctx, m, true, out);
+		page_drop(ctx, m, true, out);
 		return 0;
 	case R_DROP_ASKING:
 		p->state = PG_WANT_WRITE;
 		p->flags = 0;
-		drop(ctx, m, true, out);
+		page_drop(ctx, m, true, out);
 		return 0;
 	case R_SHARE:
 	case R_DEMOTE:
-		give(ctx, p, m, PROT_RO, out);
+		page_give(ctx, p, m, PROT_RO, out);
 		if (rule == R_DEMOTE)
 			p->state = PG_READ;
 		if (m->req_node == p->home - 1)
@@ -275,10 +276,10 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 	case R_GIVE_ASKING:
 	case R_MIGRATE:
 		if (rule == R_MIGRATE && p->pins_read) {
-			send(ctx, out, MSG_KEPT, (uint16_t)(p->home - 1), m);
+			page_send(ctx, out, MSG_KEPT, (uint16_t)(p->home - 1), m);
 			return 0;
 		}
-		give(ctx, p, m, PROT_CLOSED, out);
+		page_give(ctx, p, m, PROT_CLOSED, out);
 		p->state = rule == R_GIVE_ASKING ? PG_WANT_WRITE : PG_INVALID;
 		p->flags = 0;
 		return 0;
@@ -286,23 +287,25 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 	}
 }
 
-static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out);
+static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m,
+		      struct actions *out);
 
 /* The deferred message is due: handle it as if it came now, unless a pin has come meanwhile. */
-static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
+static int page_replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
 {
 	struct msg m = {
 		.object = ev->object, .req_node = p->held_node, .req_slot = p->held_slot, .count = p->held_count
 	};
 	uint8_t held = p->held;
 
-	if (!held || pinned(p, (enum page_event)held))
+	if (!held || page_is_pinned(p, (enum page_event)held))
 		return 0;
 	p->held = 0;
-	return apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
+	return page_apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
 }
 
-static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
+static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m,
+		      struct actions *out)
 {
 	struct action *a;
 
@@ -318,25 +321,25 @@ static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, con
 		return 0;
 	case R_ASK_READ:
 		p->state = PG_WANT_READ;
-		ask(ctx, p, MSG_READ_REQ, 0, m, out);
+		page_ask(ctx, p, MSG_READ_REQ, 0, m, out);
 		return 0;
 	case R_ASK_WRITE:
 		p->state = PG_WANT_WRITE;
-		ask(ctx, p, MSG_WRITE_REQ, 0, m, out);
+		page_ask(ctx, p, MSG_WRITE_REQ, 0, m, out);
 		return 0;
 	case R_ASK_UPGRADE:
 		p->state = PG_UPGRADE;
-		ask(ctx, p, MSG_WRITE_REQ, MSGF_HAS, m, out);
+		page_ask(ctx, p, MSG_WRITE_REQ, MSGF_HAS, m, out);
 		return 0;
 	case R_ASK_AGAIN:
 		p->home = 0;
-		send(ctx, out, p->state == PG_WANT_READ ? MSG_READ_REQ : MSG_WRITE_REQ, m->home, m);
+		page_send(ctx, out, p->state == PG_WANT_READ ? MSG_READ_REQ : MSG_WRITE_REQ, m->home, m);
 		return 0;
 	case R_CONFIRM:
 		confirm(ctx, p, m, out);
 		p->state = p->state == PG_GOT_WRITE ? PG_WRITE : PG_READ;
 		return 0;
-	case R_REPLAY: return replay(ctx, p, m, out);
+	case R_REPLAY: return page_replay(ctx, p, m, out);
 	case R_FORGET:
 		if (!(p->flags & PAGE_OWNER) && !p->held && !p->pins_read) {
 			p->state = PG_INVALID;
@@ -401,7 +404,7 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 		break;
 	default: break;
 	}
-	return apply(ctx, p, rule, m, out);
+	return page_apply(ctx, p, rule, m, out);
 }
 
 int page_pin(struct copy *p, uint8_t access)

@@ -16,8 +16,8 @@ static const uint32_t known[SYNC_KINDS] = {
 };
 /* clang-format on */
 
-static void answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uint32_t object, int16_t status,
-		   uint64_t value, struct actions *out)
+static void sync_answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uint32_t object, int16_t status,
+			uint64_t value, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -33,7 +33,7 @@ static void answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uin
 
 static void reply(const struct sync_ctx *ctx, const struct msg *m, int16_t status, uint64_t value, struct actions *out)
 {
-	answer(ctx, m->req_node, m->req_slot, m->object, status, value, out);
+	sync_answer(ctx, m->req_node, m->req_slot, m->object, status, value, out);
 }
 
 static void enqueue(const struct sync_ctx *ctx, struct sync *s, const struct msg *m)
@@ -81,7 +81,7 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	if (!head || !admit(s, queue_at(&ctx->queue, head)->type))
 		return;
 	s->tail = queue_pop(&ctx->queue, s->tail);
-	answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
+	sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
 	if (!s->tail)
 		return;
 	s->pumping = 1;
@@ -110,7 +110,7 @@ static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct
 	reply(ctx, m, !s->tail && admit(s, op) ? 0 : status, 0, out);
 }
 
-static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	uint64_t old = s->value;
 	int16_t status = 0;
@@ -147,7 +147,7 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		pump(ctx, s, m->object, out);
 }
 
-static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	switch (m->op) {
 	case SOP_WAIT:
@@ -187,7 +187,7 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		break;
 	case SOP_BROADCAST: s->readers = queue_length(&ctx->queue, s->tail); break;
 	case SOP_CANCEL: cancel(ctx, s, m, out); return 0;
-	default: atomic(ctx, s, m, out); return 0;
+	default: sync_atomic(ctx, s, m, out); return 0;
 	}
 	reply(ctx, m, 0, 0, out);
 	if (!s->pumping)
@@ -220,7 +220,7 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 	}
 	if (sync_waits(m->op) && queue_busy(&ctx->queue, queue_number(&ctx->queue, m->req_node, m->req_slot)))
 		return -EBADMSG;
-	return operate(ctx, s, m, out);
+	return sync_operate(ctx, s, m, out);
 }
 
 static const char *const kind_names[SYNC_KINDS] = { "none",      "mutex",  "rwlock", "condition",

@@ -13,12 +13,14 @@
 #define INT64_MAX S64_MAX
 #define UINT16_MAX U16_MAX
 #define UINT32_MAX U32_MAX
+#define CORE_UNINITIALIZED __uninitialized /* a kernel that zeroes variables would spend most of a step on large ones */
 #else
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#define CORE_UNINITIALIZED
 #endif
 
 #define CORE_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " has a fixed layout")

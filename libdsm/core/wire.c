@@ -23,8 +23,8 @@ static inline uint8_t flags_of(enum wire_rule rule)
 	}
 }
 
-static inline __attribute__((__always_inline__)) void range(enum wire_rule rule, const struct msg *m,
-							    const struct wire_limits *lim, int64_t *lo, int64_t *hi)
+static inline __attribute__((__always_inline__)) void
+field_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi)
 {
 	int64_t from = 0, to = 0;
 
@@ -98,14 +98,14 @@ static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 	return pages <= lim->block_pages && page < lim->pages && pages <= lim->pages - page;
 }
 
-static inline __attribute__((__always_inline__)) bool allowed(enum wire_rule rule, int64_t value, const struct msg *m,
-							      const struct wire_limits *lim)
+static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_rule rule, int64_t value,
+								    const struct msg *m, const struct wire_limits *lim)
 {
 	int64_t lo, hi;
 
 	if (rule == RULE_ANY)
 		return true;
-	range(rule, m, lim, &lo, &hi);
+	field_range(rule, m, lim, &lo, &hi);
 	if (value < lo || value > hi)
 		return false;
 	switch (rule) {
@@ -125,7 +125,7 @@ static inline __attribute__((__always_inline__)) bool allowed(enum wire_rule rul
 
 /* One parameter per field: a row without a column is a call without an argument, which does not compile. */
 #define FIELD_PARAMETER(field) , enum wire_rule field##_rule
-#define FIELD_ALLOWED(field) &&allowed(field##_rule, (int64_t)m->field, m, lim)
+#define FIELD_ALLOWED(field) &&field_allowed(field##_rule, (int64_t)m->field, m, lim)
 
 static inline __attribute__((__always_inline__)) bool row_allows(const struct msg *m, const struct wire_limits *lim,
 								 uint8_t hosts WIRE_FIELDS(FIELD_PARAMETER))
@@ -219,5 +219,5 @@ const char *wire_field_name(unsigned int field)
 
 void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi)
 {
-	range(rule, m, lim, lo, hi);
+	field_range(rule, m, lim, lo, hi);
 }

@@ -204,7 +204,7 @@ void cqgroup_destroy(struct cqgroup *g)
 
 /* ---- vectors and CQs ----------------------------------------------------------------------- */
 
-static struct slot *slot_of(const struct cqgroup *g, unsigned int vector)
+static struct slot *group_slot(const struct cqgroup *g, unsigned int vector)
 {
 	return vector < g->nindex && g->index[vector] ? &g->slots[g->index[vector] - 1] : NULL;
 }
@@ -258,7 +258,7 @@ int cqgroup_take(struct cqgroup *g, enum cqgroup_policy policy)
 
 void cqgroup_give(struct cqgroup *g, unsigned int vector)
 {
-	struct slot *s = slot_of(g, vector);
+	struct slot *s = group_slot(g, vector);
 
 	if (!s)
 		return;
@@ -322,7 +322,7 @@ int cqgroup_create_cq(struct cqgroup *g, int cqe, void *cq_context, struct ibv_c
 		err = errno ? -errno : -EIO;
 		goto free_member;
 	}
-	*m = (struct member){ .cq = cq, .slot = slot_of(g, (unsigned int)vector) };
+	*m = (struct member){ .cq = cq, .slot = group_slot(g, (unsigned int)vector) };
 	member_add(g, m);
 	*out = cq;
 	return 0;
@@ -367,7 +367,7 @@ int cqgroup_cq_vector(struct cqgroup *g, const struct ibv_cq *cq)
 
 int cqgroup_vector_cpu(const struct cqgroup *g, unsigned int vector)
 {
-	const struct slot *s = slot_of(g, vector);
+	const struct slot *s = group_slot(g, vector);
 
 	return s ? s->cpu : -ENOENT;
 }
@@ -383,7 +383,7 @@ int cqgroup_bind_thread(const struct cqgroup *g)
 
 void cqgroup_count(struct cqgroup *g, unsigned int vector, uint64_t events, uint64_t completions)
 {
-	struct slot *s = slot_of(g, vector);
+	struct slot *s = group_slot(g, vector);
 
 	if (!s)
 		return;

@@ -47,7 +47,7 @@ struct cqload {
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cqload *list;
 
-static struct cqload *make(const char *device, unsigned int nvectors)
+static struct cqload *load_make(const char *device, unsigned int nvectors)
 {
 	struct cqload *l = calloc(1, sizeof(*l));
 
@@ -73,7 +73,7 @@ struct cqload *cqload_of(const char *device, unsigned int nvectors)
 	for (l = list; l && (strcmp(l->device, device) || l->nvectors != nvectors);)
 		l = l->next;
 	if (!l) {
-		l = make(device, nvectors);
+		l = load_make(device, nvectors);
 		if (l) {
 			l->next = list;
 			list = l;
@@ -85,7 +85,7 @@ struct cqload *cqload_of(const char *device, unsigned int nvectors)
 
 /* ---- the locks ------------------------------------------------------------------------------ */
 
-static off_t place(const struct cqload *l, unsigned int vector, unsigned int n)
+static off_t load_place(const struct cqload *l, unsigned int vector, unsigned int n)
 {
 	return (off_t)vector * RANGE + l->base + n;
 }
@@ -163,7 +163,7 @@ unsigned int cqload_get(const struct cqload *l, unsigned int vector)
 
 void cqload_add(struct cqload *l, unsigned int vector)
 {
-	set_lock(l, F_RDLCK, place(l, vector, l->own[vector]++));
+	set_lock(l, F_RDLCK, load_place(l, vector, l->own[vector]++));
 	l->all++;
 }
 
@@ -171,6 +171,6 @@ void cqload_remove(struct cqload *l, unsigned int vector)
 {
 	if (!l->own[vector])
 		return;
-	set_lock(l, F_UNLCK, place(l, vector, --l->own[vector]));
+	set_lock(l, F_UNLCK, load_place(l, vector, --l->own[vector]));
 	l->all--;
 }

@@ -47,7 +47,7 @@ static const char *skip_blanks(const char *p, const char *end)
 }
 
 /* A number and the blanks around it; NULL: there is none, or it is too large. */
-static const char *number(const char *p, const char *end, unsigned int *out)
+static const char *set_number(const char *p, const char *end, unsigned int *out)
 {
 	unsigned int n = 0;
 	const char *start;
@@ -69,10 +69,10 @@ int cqset_parse(const char *text, size_t len, struct cqset *out, char *why, size
 	struct cqset s = { { 0 } };
 
 	do {
-		p = number(p, end, &first);
+		p = set_number(p, end, &first);
 		last = first;
 		if (p && p < end && *p == '-')
-			p = number(p + 1, end, &last);
+			p = set_number(p + 1, end, &last);
 		if (!p || (p < end && *p != ',')) {
 			snprintf(why, why_size, "'%.*s' is no list of numbers from 0 to %d, like 0-1,4", (int)len, text,
 				 CQSET_MAX - 1);

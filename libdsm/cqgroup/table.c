@@ -54,7 +54,7 @@ static int class_of(const char *name, size_t len)
 }
 
 /* The class that already has one of the vectors; CQGROUP_CLASSES: none. *at: the vector. */
-static int taken(const struct plan *p, const struct cqset *vectors, unsigned int *at)
+static int plan_taken(const struct plan *p, const struct cqset *vectors, unsigned int *at)
 {
 	struct cqset both;
 	int c;
@@ -100,7 +100,7 @@ static int parse_group(struct plan *p, const char *text, const char *end, char *
 		cqgroup_why(why, "vectors of %s: %s", class_names[c], words);
 		return -EINVAL;
 	}
-	other = taken(p, &vectors, &v);
+	other = plan_taken(p, &vectors, &v);
 	if (other < CQGROUP_CLASSES) {
 		cqgroup_why(why, "vector %u is in %s and in %s: a vector belongs to one group", v, class_names[other],
 			    class_names[c]);
@@ -121,7 +121,7 @@ static int parse_group(struct plan *p, const char *text, const char *end, char *
 	return 0;
 }
 
-static int parse(struct plan *p, const char *config, char *why)
+static int plan_parse(struct plan *p, const char *config, char *why)
 {
 	const char *from, *end, *next;
 	int c, err = 0;
@@ -160,7 +160,7 @@ static void deal_out(struct plan *p, const struct cqset *vectors)
 }
 
 /* Give each class without vectors some that no class names, or a host. */
-static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
+static int plan_complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 {
 	struct cqset free_vectors = { { 0 } };
 	unsigned int v, ignored;
@@ -175,7 +175,7 @@ static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 		struct cqset one = { { 0 } };
 
 		cqset_add(&one, v);
-		if (taken(p, &one, &ignored) == CQGROUP_CLASSES)
+		if (plan_taken(p, &one, &ignored) == CQGROUP_CLASSES)
 			cqset_add(&free_vectors, v);
 	}
 	if (cqgroup_divide(p->share, cqset_count(&free_vectors))) {
@@ -255,9 +255,9 @@ int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev
 		cqgroup_why(why, "no memory for the groups");
 		return -ENOMEM;
 	}
-	err = parse(&p, config, why);
+	err = plan_parse(&p, config, why);
 	if (!err && !p.off)
-		err = complete(&p, dev, why);
+		err = plan_complete(&p, dev, why);
 	if (!err)
 		err = p.off ? make_one(t, ctx, dev, why) : make_groups(t, &p, ctx, dev, why);
 	if (err) {
@@ -282,7 +282,7 @@ int cqgroup_table_check(const char *config, char *why)
 {
 	struct plan p;
 
-	return parse(&p, config, why);
+	return plan_parse(&p, config, why);
 }
 
 void cqgroup_table_destroy(struct cqgroup_table *t)

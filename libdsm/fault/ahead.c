@@ -58,7 +58,7 @@ static uint16_t mapped_in(size_t chunk)
 	return mapped;
 }
 
-static enum prot shown(size_t off)
+static enum prot ahead_shown(size_t off)
 {
 	return map_shown(frames_map(off), (uint16_t)frames_node.self);
 }
@@ -70,7 +70,7 @@ static uint16_t held_in(size_t chunk)
 	unsigned int i;
 
 	for (i = 0; i < PAGES; i++)
-		held |= (uint16_t)((shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) != PROT_CLOSED) << i);
+		held |= (uint16_t)((ahead_shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) != PROT_CLOSED) << i);
 	return held;
 }
 
@@ -81,12 +81,12 @@ static bool map_pages(size_t chunk, uint16_t mapped)
 	bool any = false;
 
 	for (i = 0; i < PAGES; i = next) {
-		enum prot prot = shown(off + i * FRAMES_PAGE);
+		enum prot prot = ahead_shown(off + i * FRAMES_PAGE);
 
 		next = i + 1;
 		if (prot == PROT_CLOSED || mapped >> i & 1)
 			continue;
-		while (next < PAGES && !(mapped >> next & 1) && shown(off + next * FRAMES_PAGE) == prot)
+		while (next < PAGES && !(mapped >> next & 1) && ahead_shown(off + next * FRAMES_PAGE) == prot)
 			next++;
 		at = off + i * FRAMES_PAGE;
 		if (mapping_continue(own.fd, at, (next - i) * FRAMES_PAGE, prot))

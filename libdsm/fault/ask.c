@@ -55,7 +55,7 @@ static void ring(unsigned int rank)
 }
 
 /* Handle the requests to this rank. True if there were any. */
-static bool serve(void)
+static bool ask_serve(void)
 {
 	struct box *b = &boxes[frames_node.self];
 	bool any = false;
@@ -85,7 +85,7 @@ static void *server_main(void *arg)
 	prctl(PR_SET_NAME, "dsm-protect");
 	for (;;) {
 		seen = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
-		serve();
+		ask_serve();
 		if (__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
 			return NULL;
 		futex_wait(bell, seen, 10ull * 1000 * 1000 * 1000);
@@ -127,7 +127,7 @@ static void wait_for_bell(uint32_t *bell, uint32_t seen, int *polls)
  * Has the process of a rank ended, as far as polls have shown? It may only be stopped. A thread that waits for it in the fault
  * handler cannot return, because the block is half closed. So a signal that ends this process does so here; a handler must wait.
  */
-static bool gone(unsigned int rank, int polls)
+static bool ask_is_gone(unsigned int rank, int polls)
 {
 	if (polls <= SPINS)
 		return false;
@@ -136,7 +136,7 @@ static bool gone(unsigned int rank, int polls)
 }
 
 /* Reserve a place in a rank's box. -ESRCH: the rank has ended. */
-static int post(unsigned int rank, size_t off, size_t len, int prot)
+static int ask_post(unsigned int rank, size_t off, size_t len, int prot)
 {
 	struct box *b = &boxes[rank];
 	uint32_t *bell = &boxes[frames_node.self].bell, seen;
@@ -161,15 +161,15 @@ static int post(unsigned int rank, size_t off, size_t len, int prot)
 			ring(rank);
 			return (int)i;
 		}
-		if (gone(rank, polls))
+		if (ask_is_gone(rank, polls))
 			return -ESRCH;
-		if (!serve())
+		if (!ask_serve())
 			wait_for_bell(bell, seen, &polls);
 	}
 }
 
 /* The answer. An ended process has no mapping that could allow access. */
-static int await(const struct asked *a)
+static int ask_await(const struct asked *a)
 {
 	struct request *r = &boxes[a->rank].v[a->place];
 	uint32_t *bell = &boxes[frames_node.self].bell, seen;
@@ -181,11 +181,11 @@ static int await(const struct asked *a)
 		seen = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == DONE)
 			break;
-		if (gone(a->rank, polls)) {
+		if (ask_is_gone(a->rank, polls)) {
 			__atomic_compare_exchange_n(&r->state, &posted, FREE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 			return 0;
 		}
-		if (!serve())
+		if (!ask_serve())
 			wait_for_bell(bell, seen, &polls);
 	}
 	err = r->err;
@@ -199,14 +199,14 @@ static int await_all(const struct asked *v, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		one = await(&v[i]);
+		one = ask_await(&v[i]);
 		if (!err)
 			err = one;
 	}
 	return err;
 }
 
-int ask_all(const struct map_todo *t, size_t off, size_t len, int prot)
+int fault_ask_all(const struct map_todo *t, size_t off, size_t len, int prot)
 {
 	struct asked v[ASKED_AT_ONCE] = { { 0 } };
 	unsigned int n = 0, r;
@@ -215,7 +215,7 @@ int ask_all(const struct map_todo *t, size_t off, size_t len, int prot)
 	for (r = 0; r < frames_node.ranks && t->down; r++) {
 		if (r == frames_node.self || !map_has(t, (uint16_t)r))
 			continue;
-		one = post(r, off, len, prot);
+		one = ask_post(r, off, len, prot);
 		if (one == -ESRCH)
 			continue;
 		v[n++] = (struct asked){ .rank = (uint16_t)r, .place = (uint8_t)one };

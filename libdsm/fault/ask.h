@@ -23,6 +23,6 @@ size_t ask_shared(unsigned int ranks);
 int ask_open(void *shared, ask_serve_fn serve);
 void ask_close(void);
 /* Make all ranks of `t->down`, this one included, set [off, off + len) to prot. 0 or -errno of the first that failed. Blocks. */
-int ask_all(const struct map_todo *t, size_t off, size_t len, int prot);
+int fault_ask_all(const struct map_todo *t, size_t off, size_t len, int prot);
 
 #endif

@@ -110,7 +110,7 @@ static bool served_elsewhere(void *addr, bool write)
 }
 
 /* kernels: the kernel sent the signal, and will send it again. */
-static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
+static void catch_pass_on(int sig, int kernels, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &before[sig == SIGSEGV];
 
@@ -125,7 +125,7 @@ static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
 	}
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void catch_on_signal(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *u = context;
 	char *addr = info->si_addr;
@@ -151,12 +151,12 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		segv.si_code = SEGV_MAPERR;
 		info = &segv;
 	}
-	pass_on(as, sig, info, context);
+	catch_pass_on(as, sig, info, context);
 }
 
 int fault_catch(enum fault_answer (*fn)(void *addr, bool write))
 {
-	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction sa = { .sa_sigaction = catch_on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
 
 	serve = fn;
 	sigfillset(&sa.sa_mask);
@@ -181,7 +181,8 @@ void fault_alternate_stack(void)
 	if (!caught || __atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
 		return;
 	for (i = 0; i < 2; i++) {
-		if (sigaction(signals[i], NULL, &sa) || !(sa.sa_flags & SA_SIGINFO) || sa.sa_sigaction != on_signal)
+		if (sigaction(signals[i], NULL, &sa) || !(sa.sa_flags & SA_SIGINFO) ||
+		    sa.sa_sigaction != catch_on_signal)
 			continue;
 		sa.sa_flags |= SA_ONSTACK;
 		sigaction(signals[i], &sa, NULL);

@@ -122,7 +122,7 @@ static int set_unit(size_t off, size_t len, int prot)
 }
 
 /* Protect the part that is in bounds; the rest stays closed. */
-static int set(size_t off, size_t len, int prot)
+static int mprotect_set(size_t off, size_t len, int prot)
 {
 	size_t n;
 	int err = 0;
@@ -137,9 +137,9 @@ static int set(size_t off, size_t len, int prot)
 }
 
 /* A request of this rank or another to change this rank's mapping: an argument of mprotect(2). */
-static int serve(size_t off, size_t len, int prot)
+static int mprotect_serve(size_t off, size_t len, int prot)
 {
-	return set(off, len, prot);
+	return mprotect_set(off, len, prot);
 }
 
 static size_t mp_shared(size_t size, unsigned int ranks)
@@ -167,7 +167,7 @@ static int mp_open(const struct fault_node *n, int *fd, const char **why)
 	window_size = n->size;
 	high = next_piece = 0;
 	frames_open(n);
-	if (!frames_alone() && ask_open((char *)n->shared + frames_shared(n->size), serve)) {
+	if (!frames_alone() && ask_open((char *)n->shared + frames_shared(n->size), mprotect_serve)) {
 		*why = "no thread can be made";
 		frames_close();
 		goto unmap;
@@ -235,7 +235,7 @@ static int protection(enum prot prot)
 /* ---- a piece of several ranks, with its locks ----------------------------------------------------- */
 
 /* The end of the run of pages from off on that are in the same state. */
-static size_t alike(size_t off, size_t end)
+static size_t mprotect_alike(size_t off, size_t end)
 {
 	size_t at = off + PAGE;
 
@@ -256,10 +256,10 @@ static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int wh
 	for (; off < end && !err; off = next) {
 		struct map_todo t;
 
-		next = alike(off, end);
+		next = mprotect_alike(off, end);
 		t = frames_step(MAP_ASKED, off, next, ev, who);
 		if (t.down)
-			err = ask_all(&t, off, next - off, protection((enum prot)t.to));
+			err = fault_ask_all(&t, off, next - off, protection((enum prot)t.to));
 	}
 	return err;
 }
@@ -275,16 +275,16 @@ static int open_own(size_t off, size_t end, enum prot prot)
 	for (; off < end && !err; off = next) {
 		struct map_todo t;
 
-		next = alike(off, end);
+		next = mprotect_alike(off, end);
 		t = frames_step(MAP_ASKED, off, next, ev, frames_node.self);
 		if (t.open)
-			err = set(off, next - off, protection((enum prot)t.open));
+			err = mprotect_set(off, next - off, protection((enum prot)t.open));
 		followed = followed && t.open == prot;
 	}
 	return err ? err : followed;
 }
 
-static int shut_locked(size_t off, size_t end, void *to)
+static int mprotect_shut_locked(size_t off, size_t end, void *to)
 {
 	int err = bring_down(off, end, MAP_SHUT, 0);
 
@@ -294,13 +294,13 @@ static int shut_locked(size_t off, size_t end, void *to)
 }
 
 /* src NULL: zeros, as a hole reads. */
-static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+static int mprotect_fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
 {
 	int err = bring_down(off, end, prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW, who);
 
 	if (!err && src)
 		err = frames_write(off, end - off, src);
-	return err || who != frames_node.self ? err : set(off, end - off, protection(prot));
+	return err || who != frames_node.self ? err : mprotect_set(off, end - off, protection(prot));
 }
 
 /* ---- the operations ------------------------------------------------------------------------------- */
@@ -315,15 +315,15 @@ struct piece_args {
 	enum prot prot;
 };
 
-static int piece(const struct piece_args *a, size_t off, size_t end, size_t done)
+static int mprotect_piece(const struct piece_args *a, size_t off, size_t end, size_t done)
 {
 	switch (a->op) {
-	case P_FILL: return fill_locked(a->who, off, end, a->src ? a->src + done : NULL, a->prot);
+	case P_FILL: return mprotect_fill_locked(a->who, off, end, a->src ? a->src + done : NULL, a->prot);
 	case P_RAISE:
 		frames_step(MAP_ASKED, off, end, MAP_RAISE, a->who);
-		return a->who == frames_node.self ? set(off, end - off, PROT_READ | PROT_WRITE) : 0;
+		return a->who == frames_node.self ? mprotect_set(off, end - off, PROT_READ | PROT_WRITE) : 0;
 	case P_LOWER: return bring_down(off, end, MAP_LOWER, 0);
-	case P_SHUT: return shut_locked(off, end, a->to ? a->to + done : NULL);
+	case P_SHUT: return mprotect_shut_locked(off, end, a->to ? a->to + done : NULL);
 	case P_AGAIN: return open_own(off, end, a->prot);
 	}
 	return -EINVAL;
@@ -338,7 +338,7 @@ static int pieces(const struct piece_args *a, size_t off, size_t len)
 	for (at = off; at < end && least >= 0; at = next) {
 		next = frames_piece(at, end);
 		frames_lock(at, next);
-		got = piece(a, at, next, at - off);
+		got = mprotect_piece(a, at, next, at - off);
 		frames_unlock(at, next);
 		least = got < least ? got : least;
 	}
@@ -352,28 +352,28 @@ static int mp_fill(unsigned int who, size_t off, size_t len, const void *src, en
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .src = src, .prot = prot }, off, len);
 	err = frames_write(off, len, src);
-	return err ? err : set(off, len, protection(prot));
+	return err ? err : mprotect_set(off, len, protection(prot));
 }
 
 static int mp_zero(unsigned int who, size_t off, size_t len)
 {
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .prot = PROT_RW }, off, len);
-	return set(off, len, PROT_READ | PROT_WRITE); /* a hole reads as zeros */
+	return mprotect_set(off, len, PROT_READ | PROT_WRITE); /* a hole reads as zeros */
 }
 
 static int mp_raise(unsigned int who, size_t off, size_t len)
 {
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_RAISE, .who = who }, off, len);
-	return set(off, len, PROT_READ | PROT_WRITE);
+	return mprotect_set(off, len, PROT_READ | PROT_WRITE);
 }
 
 static int mp_lower(size_t off, size_t len)
 {
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_LOWER }, off, len);
-	return set(off, len, PROT_READ);
+	return mprotect_set(off, len, PROT_READ);
 }
 
 static int mp_shut(size_t off, size_t len)
@@ -382,7 +382,7 @@ static int mp_shut(size_t off, size_t len)
 
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_SHUT }, off, len);
-	err = set(off, len, PROT_NONE);
+	err = mprotect_set(off, len, PROT_NONE);
 	return err ? err : frames_punch(off, len);
 }
 
@@ -393,7 +393,7 @@ static int mp_take(size_t off, size_t len, void *to, bool writable, const int *p
 	(void)writable, (void)pipe;
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_SHUT, .to = to }, off, len);
-	err = set(off, len, PROT_NONE);
+	err = mprotect_set(off, len, PROT_NONE);
 	if (!err)
 		err = frames_read(off, len, to);
 	return err ? err : frames_punch(off, len);
@@ -405,7 +405,7 @@ static int mp_again(size_t off, size_t len, enum prot prot)
 
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_AGAIN, .prot = prot }, off, len);
-	err = set(off, len, protection(prot));
+	err = mprotect_set(off, len, protection(prot));
 	return err ? err : 1;
 }
 

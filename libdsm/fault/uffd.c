@@ -124,7 +124,7 @@ static size_t uffd_shared(size_t size, unsigned int ranks)
 	return ranks > 1 ? frames_shared(size) : 0;
 }
 
-static int watch(int fd, const void *at, size_t size)
+static int uffd_watch(int fd, const void *at, size_t size)
 {
 	struct uffdio_register reg = {
 		.range = { (uint64_t)(uintptr_t)at, size },
@@ -147,7 +147,7 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 		*why = "the shared range cannot be mapped";
 		goto close_uffd;
 	}
-	if (watch(own, n->base, n->size)) {
+	if (uffd_watch(own, n->base, n->size)) {
 		*why = "userfaultfd cannot watch the shared range";
 		goto close_uffd;
 	}
@@ -201,10 +201,10 @@ static int uffd_adopt(size_t off, size_t len)
 {
 	int err = frames_adopt(off, len, PROT_READ | PROT_WRITE);
 
-	return err ? err : watch(uffds[frames_node.self], range_at(off), len);
+	return err ? err : uffd_watch(uffds[frames_node.self], range_at(off), len);
 }
 
-static int own(void)
+static int uffd_own(void)
 {
 	return uffds[frames_node.self];
 }
@@ -216,7 +216,7 @@ static int bring(unsigned int who, size_t off, size_t len, const void *src, enum
 
 	err = src ? mapping_copy(fd, off, len, src, prot) : mapping_zero(fd, off, len);
 	if (err == -ESRCH && who != frames_node.self)
-		err = src ? mapping_copy(own(), off, len, src, prot) : mapping_zero(own(), off, len);
+		err = src ? mapping_copy(uffd_own(), off, len, src, prot) : mapping_zero(uffd_own(), off, len);
 	return err;
 }
 
@@ -268,7 +268,7 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 }
 
 /* With the locks held. A page that should not exist is dropped: its contents belong to nobody. */
-static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+static int uffd_fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
 {
 	enum map_event ev = prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW;
 	int err, tries;
@@ -302,7 +302,7 @@ static int fill_alone(size_t off, size_t len, const void *src, enum prot prot)
 	return err;
 }
 
-static int fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+static int uffd_fill_pages(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
 {
 	size_t end = off + len, next, at;
 	int err = 0;
@@ -312,7 +312,7 @@ static int fill(unsigned int who, size_t off, size_t len, const void *src, enum 
 	for (at = off; at < end && !err; at = next) {
 		next = frames_piece(at, end);
 		frames_lock(at, next);
-		err = fill_locked(who, at, next, src ? (const char *)src + (at - off) : NULL, prot);
+		err = uffd_fill_locked(who, at, next, src ? (const char *)src + (at - off) : NULL, prot);
 		frames_unlock(at, next);
 	}
 	return err;
@@ -320,12 +320,12 @@ static int fill(unsigned int who, size_t off, size_t len, const void *src, enum 
 
 static int uffd_fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
 {
-	return fill(who, off, len, src, prot);
+	return uffd_fill_pages(who, off, len, src, prot);
 }
 
 static int uffd_zero(unsigned int who, size_t off, size_t len)
 {
-	return fill(who, off, len, NULL, PROT_RW);
+	return uffd_fill_pages(who, off, len, NULL, PROT_RW);
 }
 
 /* Make a rank's mapping writable if the step says so. */
@@ -349,7 +349,7 @@ static int open_for(unsigned int who, size_t off, size_t len, enum map_event ev)
 static int uffd_raise(unsigned int who, size_t off, size_t len)
 {
 	if (frames_alone())
-		return mapping_protect(own(), off, len, false);
+		return mapping_protect(uffd_own(), off, len, false);
 	return open_for(who, off, len, MAP_RAISE);
 }
 
@@ -358,7 +358,7 @@ static int lower_locked(size_t off, size_t end)
 	struct map_todo t;
 
 	if (frames_alone())
-		return mapping_protect(own(), off, end - off, true);
+		return mapping_protect(uffd_own(), off, end - off, true);
 	t = frames_step(MAP_SHOWN, off, end, MAP_LOWER, 0);
 	return protect(&t, off, end);
 }
@@ -379,7 +379,7 @@ static int uffd_lower(size_t off, size_t len)
 	return err;
 }
 
-static int shut_locked(size_t off, size_t end)
+static int uffd_shut_locked(size_t off, size_t end)
 {
 	if (!frames_alone())
 		frames_step(MAP_SHOWN, off, end, MAP_SHUT, 0);
@@ -392,11 +392,11 @@ static int uffd_shut(size_t off, size_t len)
 	int err = 0;
 
 	if (frames_alone())
-		return shut_locked(off, end);
+		return uffd_shut_locked(off, end);
 	for (; off < end && !err; off = next) {
 		next = frames_piece(off, end);
 		frames_lock(off, next);
-		err = shut_locked(off, next);
+		err = uffd_shut_locked(off, next);
 		frames_unlock(off, next);
 	}
 	return err;
@@ -421,7 +421,7 @@ static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 		in += (size_t)n;
 	}
 	HOOK(take);
-	err = in == len ? shut_locked(off, end) : -EAGAIN;
+	err = in == len ? uffd_shut_locked(off, end) : -EAGAIN;
 	while (out < in) {
 		ssize_t n = read(pipe[0], to + out, in - out);
 
@@ -444,7 +444,7 @@ static int take_locked(size_t off, size_t end, char *to, bool writable, const in
 	err = writable ? lower_locked(off, end) : 0;
 	if (!err)
 		err = frames_read(off, end - off, to);
-	return err ? err : shut_locked(off, end);
+	return err ? err : uffd_shut_locked(off, end);
 }
 
 static int uffd_take(size_t off, size_t len, void *to, bool writable, const int *pipe)
@@ -490,7 +490,7 @@ static int uffd_again(size_t off, size_t len, enum prot prot)
 		while (end < high && end < frames_node.size && writable(end))
 			end += PAGE;
 		frames_step(MAP_SHOWN, off, end, MAP_AGAIN_RW, frames_node.self);
-		err = mapping_protect(own(), off, end - off, false);
+		err = mapping_protect(uffd_own(), off, end - off, false);
 		followed = true;
 	}
 	frames_unlock(off, end);

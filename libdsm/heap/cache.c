@@ -57,7 +57,7 @@ static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
 static __thread struct cache *mine;
 
 /* Add the counts of c's thread since the last time to the shared statistics. Under caches.lock. */
-static void show(struct cache *c)
+static void cache_show_one(struct cache *c)
 {
 	struct counts now = {
 		.allocations = __atomic_load_n(&c->counts.allocations, __ATOMIC_RELAXED),
@@ -78,7 +78,7 @@ static void cache_end(void *arg)
 	mine = &no_cache; /* later destructors may still allocate and free */
 	pthread_mutex_lock(&caches.lock);
 	if (!c->dead) {
-		show(c);
+		cache_show_one(c);
 		__atomic_fetch_sub(&caches.threads, 1, __ATOMIC_RELAXED);
 		*c->link = c->next;
 		if (c->next)
@@ -125,7 +125,7 @@ static struct cache *cache_get(void)
 	return mine ? mine : cache_new();
 }
 
-static void flush(struct cache *c)
+static void cache_flush_one(struct cache *c)
 {
 	c->flushed = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
 	mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
@@ -139,7 +139,7 @@ int cache_take(size_t usable)
 		return c->flags;
 	for (;;) {
 		__atomic_store_n(&c->taken, true, __ATOMIC_RELAXED);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* partner: the membarrier(2) in close_all() */
+		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* partner: the membarrier(2) in cache_close_all() */
 		if (!__atomic_load_n(&c->closed, __ATOMIC_ACQUIRE))
 			break;
 		__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
@@ -147,7 +147,7 @@ int cache_take(size_t usable)
 		pthread_mutex_unlock(&caches.lock);
 	}
 	if (c->flushed != __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED))
-		flush(c);
+		cache_flush_one(c);
 	if (usable >= PAGE_BYTES && __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
 		return MALLOCX_TCACHE_NONE;
 	return c->flags;
@@ -180,13 +180,13 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
 	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
 	if ((n->allocations + n->frees) % COUNT_BATCH == 0 && !pthread_mutex_trylock(&caches.lock)) {
-		show(c);
+		cache_show_one(c);
 		pthread_mutex_unlock(&caches.lock);
 	}
 }
 
 /* Afterwards no thread takes a cache, and the taken ones are marked. */
-static void close_all(void)
+static void cache_close_all(void)
 {
 	struct cache *c;
 
@@ -202,10 +202,10 @@ void cache_flush(void)
 	pthread_mutex_lock(&caches.lock);
 	__atomic_fetch_add(&caches.flushes, 1, __ATOMIC_RELAXED);
 	if (caches.fences)
-		close_all();
+		cache_close_all();
 	for (c = caches.first; c; c = c->next) {
 		if (c == own || (caches.fences && !__atomic_load_n(&c->taken, __ATOMIC_ACQUIRE)))
-			flush(c);
+			cache_flush_one(c);
 		__atomic_store_n(&c->closed, false, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&caches.lock);
@@ -217,7 +217,7 @@ void cache_show(void)
 
 	pthread_mutex_lock(&caches.lock);
 	for (c = caches.first; c; c = c->next)
-		show(c);
+		cache_show_one(c);
 	pthread_mutex_unlock(&caches.lock);
 }
 
@@ -241,7 +241,7 @@ void cache_stop(void)
 
 	pthread_mutex_lock(&caches.lock);
 	for (c = caches.first; c; c = c->next) {
-		show(c);
+		cache_show_one(c);
 		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
 		c->dead = true;
 	}

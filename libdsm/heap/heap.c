@@ -164,7 +164,7 @@ static int arena_create(void)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-static void give_back(void *p, unsigned frees)
+static void heap_give_back(void *p, unsigned frees)
 {
 	size_t usable = pages_large_size(&heap.pages, p);
 
@@ -211,7 +211,7 @@ static int ring_drain(struct heap_shared *s, bool wait)
 		if (offset >= heap.size || offset % HEAP_GRAIN || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
 		    live_test(s, offset))
 			continue;
-		give_back((void *)(heap.base + offset), 0); /* the freeing rank has counted it */
+		heap_give_back((void *)(heap.base + offset), 0); /* the freeing rank has counted it */
 		n++;
 	}
 	pthread_mutex_unlock(&heap.drain_lock);
@@ -236,7 +236,7 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 }
 
 /* A unit that was used before counts as used in all its pages, as far as is known. */
-static void own(uint32_t at, uint32_t n, uint32_t used)
+static void heap_own(uint32_t at, uint32_t n, uint32_t used)
 {
 	uint64_t bits[USED_AT_ONCE / 64];
 	const bool all = used == n;
@@ -253,14 +253,14 @@ static void own(uint32_t at, uint32_t n, uint32_t used)
 }
 
 /* Take n units in a row: returns the address of the first, or 0. */
-static uintptr_t take(size_t n)
+static uintptr_t heap_take(size_t n)
 {
 	uint32_t used;
 	int64_t at = heap.source->take((uint32_t)n, &used);
 
 	if (at < 0)
 		return 0;
-	own((uint32_t)at, (uint32_t)n, used);
+	heap_own((uint32_t)at, (uint32_t)n, used);
 	return heap.base + (size_t)at * CHUNK_BYTES;
 }
 
@@ -269,12 +269,12 @@ static void *arena_alloc_more(size_t size, int flags, size_t usable)
 {
 	const size_t bytes = usable + PAGE_BYTES;
 	size_t n = usable > UNIT_SHARE ? RUN_UNITS : 1, before;
-	uintptr_t at = take(n);
+	uintptr_t at = heap_take(n);
 	void *p;
 
 	if (!at && n > (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES) {
 		n = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-		at = take(n);
+		at = heap_take(n);
 	}
 	if (!at)
 		return NULL;
@@ -289,7 +289,7 @@ static void *arena_alloc_more(size_t size, int flags, size_t usable)
 }
 
 /* Flush the ring, thread caches and jemalloc's lists of freed extents, so that neighbours coalesce. */
-static void collect(void)
+static void heap_collect(void)
 {
 	ring_drain(heap.s, true);
 	cache_flush();
@@ -303,7 +303,7 @@ uint32_t heap_trim(bool first, uint32_t *at)
 	if (!heap.owner)
 		return 0;
 	if (first)
-		collect();
+		heap_collect();
 	n = pages_disown(&heap.pages, &i);
 	*at = n ? (uint32_t)i : 0;
 	return (uint32_t)n;
@@ -314,7 +314,7 @@ static void *huge_alloc(size_t usable)
 {
 	void *p = pages_take(&heap.pages, usable, CHUNK_BYTES);
 
-	return p ? p : (void *)take(usable / CHUNK_BYTES);
+	return p ? p : (void *)heap_take(usable / CHUNK_BYTES);
 }
 
 static void *alloc_once(size_t size, int flags, size_t usable)
@@ -345,7 +345,7 @@ void heap_give_units(void)
 /* Memory ran out: try again after making everything free here available to all. */
 static void *alloc_again(size_t size, int flags, size_t usable)
 {
-	collect();
+	heap_collect();
 	give_units();
 	return alloc_once(size, flags, usable);
 }
@@ -402,7 +402,7 @@ int heap_free(struct heap_shared *s, const void *p)
 	if (heap.owner && heap.s == s) {
 		if (!pages_owned(&heap.pages, offset / CHUNK_BYTES) || !live_clear(s, offset))
 			return -EINVAL;
-		give_back((void *)(heap.base + offset), 1);
+		heap_give_back((void *)(heap.base + offset), 1);
 	} else {
 		int err = ring_free(s, offset);
 

@@ -45,20 +45,20 @@ struct shard {
 
 static struct shard shards[SHARDS] = { [0 ... SHARDS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
 
-static size_t hash(const void *p)
+static size_t site_hash(const void *p)
 {
 	return (uintptr_t)p / HEAP_GRAIN * 0x9e3779b97f4a7c15ull >> 16;
 }
 
 static struct shard *shard_of(const void *p)
 {
-	return &shards[hash(p) % SHARDS];
+	return &shards[site_hash(p) % SHARDS];
 }
 
 /* The slot of p, or the empty one where p belongs. */
-static struct record *slot_of(struct record *table, size_t slots, const void *p)
+static struct record *site_slot(struct record *table, size_t slots, const void *p)
 {
-	size_t i = hash(p) / SHARDS;
+	size_t i = site_hash(p) / SHARDS;
 
 	while (table[i & (slots - 1)].p && table[i & (slots - 1)].p != p)
 		i++;
@@ -74,7 +74,7 @@ static bool shard_grow(struct shard *d)
 		return false;
 	for (size_t i = 0; i < d->slots; i++)
 		if (d->table[i].p)
-			*slot_of(table, slots, d->table[i].p) = d->table[i];
+			*site_slot(table, slots, d->table[i].p) = d->table[i];
 	free(d->table);
 	d->table = table;
 	d->slots = slots;
@@ -106,7 +106,7 @@ static bool allocates(const char *path)
 	return false;
 }
 
-static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
+static int site_note_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	unsigned int i;
 
@@ -163,7 +163,7 @@ void site_keep(const void *p, const char *name, const void *site)
 		free(copy);
 		return;
 	}
-	r = slot_of(d->table, d->slots, p);
+	r = site_slot(d->table, d->slots, p);
 	if (!r->p)
 		__atomic_store_n(&d->count, d->count + 1, __ATOMIC_RELAXED);
 	else
@@ -182,14 +182,14 @@ void site_drop(const void *p)
 	if (!__atomic_load_n(&d->count, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&d->lock);
-	r = d->slots ? slot_of(d->table, d->slots, p) : NULL;
+	r = d->slots ? site_slot(d->table, d->slots, p) : NULL;
 	if (r && r->p) {
 		free(r->name);
 		__atomic_store_n(&d->count, d->count - 1, __ATOMIC_RELAXED);
 		/* Move up the entries behind that would not be found across the hole. */
 		hole = (size_t)(r - d->table);
 		for (i = (hole + 1) & (d->slots - 1); d->table[i].p; i = (i + 1) & (d->slots - 1)) {
-			home = hash(d->table[i].p) / SHARDS & (d->slots - 1);
+			home = site_hash(d->table[i].p) / SHARDS & (d->slots - 1);
 			if (((i - home) & (d->slots - 1)) >= ((i - hole) & (d->slots - 1))) {
 				d->table[hole] = d->table[i];
 				hole = i;
@@ -207,7 +207,7 @@ bool site_get(const void *p, char name[SITE_NAME], const void *sites[HEAP_SITES]
 	bool found;
 
 	pthread_mutex_lock(&d->lock);
-	r = d->slots ? slot_of(d->table, d->slots, p) : NULL;
+	r = d->slots ? site_slot(d->table, d->slots, p) : NULL;
 	found = r && r->p;
 	if (found) {
 		snprintf(name, SITE_NAME, "%s", r->name ? r->name : "");
@@ -252,7 +252,7 @@ static const char usual_wrappers[] =
 	"xmalloc,xcalloc,xrealloc,xmemdup,xstrdup,xstrndup,dsm_anl_malloc,operator new*,std::*,__gnu_cxx::*,_Zn*";
 static const char *more_wrappers = "";
 
-static bool is_in(const char *patterns, const char *function)
+static bool site_is_in(const char *patterns, const char *function)
 {
 	char one[128];
 	size_t n;
@@ -272,11 +272,11 @@ static bool is_wrapper(const char *function)
 	char name[256];
 
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(function, "("), function);
-	return is_in(usual_wrappers, name) || is_in(more_wrappers, name);
+	return site_is_in(usual_wrappers, name) || site_is_in(more_wrappers, name);
 }
 
 /* Read fd to its end, cut to size. False: no end in time. */
-static bool read_all(int fd, char *buf, size_t size)
+static bool site_read_all(int fd, char *buf, size_t size)
 {
 	int64_t end = (int64_t)clock_ms() + HELPER_MS, left;
 	size_t n = 0;
@@ -387,7 +387,7 @@ static bool helper_ask(const char *file, uintptr_t address, struct text *t)
 		return false;
 	}
 	close(fd[1]);
-	done = read_all(fd[0], lines, sizeof(lines));
+	done = site_read_all(fd[0], lines, sizeof(lines));
 	close(fd[0]);
 	if (!done) {
 		texts.no_helper = true;
@@ -478,7 +478,7 @@ void heap_skip(const char *functions)
 
 	more_wrappers = functions;
 	n_libraries = 0;
-	dl_iterate_phdr(note_library, NULL);
+	dl_iterate_phdr(site_note_library, NULL);
 	unwinds = true;
 	backtrace(&frame, 1); /* the first call loads what it needs, which allocates memory */
 }

@@ -59,7 +59,7 @@ static uint32_t fit_own(const struct units_shape *x, struct units *u, uint32_t f
 	return x->count;
 }
 
-static uint32_t find(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank)
+static uint32_t units_find(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank)
 {
 	const uint32_t first = common(x);
 	uint32_t at;
@@ -77,7 +77,7 @@ static uint32_t find(const struct units_shape *x, struct units *u, uint32_t n, u
 
 int64_t units_take(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank, uint32_t *used)
 {
-	uint32_t at = n && n <= x->count ? find(x, u, n, rank) : x->count, i;
+	uint32_t at = n && n <= x->count ? units_find(x, u, n, rank) : x->count, i;
 
 	if (at == x->count)
 		return -ENOMEM;

@@ -329,6 +329,8 @@ DSM_API int dsm_sem_destroy(dsm_sem_t *s);
 DSM_API int dsm_sem_wait(dsm_sem_t *s);          /* decrement */
 DSM_API int dsm_sem_trywait(dsm_sem_t *s);       /* decrement. -EAGAIN: the number is 0, or other threads wait */
 DSM_API int dsm_sem_timedwait(dsm_sem_t *s, uint64_t ns); /* decrement. -ETIMEDOUT: not possible within ns */
+/* The same, also without a limit (ns 0). -EINTR: a signal handler of this thread has set *stop, and the number is as it was. */
+DSM_API int dsm_sem_stopwait(dsm_sem_t *s, uint64_t ns, const uint32_t *stop);
 DSM_API int dsm_sem_post(dsm_sem_t *s, uint32_t n);       /* add n. -EOVERFLOW: above 2^31 - 1; adds nothing */
 DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value); /* store the number; 0 while threads wait */
 

@@ -76,6 +76,17 @@ struct dsm_ioc_protect {
 	__u32 flushed;  /* out: processors that flushed translations, including this one */
 };
 
+#define DSM_FEATURE_PROTECT_PAGE 16u /* DSM_IOC_PROTECT_PAGE */
+
+/*
+ * PROTECT_PAGE is a PROTECT of one item, and costs less. The argument of ioctl(2) is the item itself, not its address.
+ * -ENOTTY: a 32-bit process calls; an argument of 32 bits has no room for an item.
+ */
+static inline __u64 dsm_page_item(__u32 page, __u32 prot)
+{
+	return page | (__u64)prot << 32; /* struct dsm_prot_item, little endian */
+}
+
 /* ---- the protocol ---------------------------------------------------------------------------
  *
  * A context joins a job as one of its ranks, before its window is mapped. JOIN returns the address of the rank, which
@@ -348,5 +359,6 @@ DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
 #define DSM_IOC_KEY _IOW(DSM_IOC_MAGIC, 11, struct dsm_ioc_key)
 #define DSM_IOC_ATTACH _IOW(DSM_IOC_MAGIC, 12, struct dsm_ioc_attach)
 #define DSM_IOC_HOT _IOWR(DSM_IOC_MAGIC, 13, struct dsm_ioc_hot)
+#define DSM_IOC_PROTECT_PAGE _IO(DSM_IOC_MAGIC, 14) /* by value: struct dsm_prot_item */
 
 #endif

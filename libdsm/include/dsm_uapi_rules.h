@@ -66,6 +66,9 @@
 	R(s, page, IN, PAGE, 1, 0) \
 	R(s, prot, IN, NUMBER, DSM_PROT_NONE, DSM_PROT_WRITE)
 
+/* The argument of PROTECT_PAGE, by value. */
+#define DSM_RULES_PROTECT_PAGE(R, s) DSM_RULES_PROT_ITEM(R, s)
+
 #define DSM_RULES_PROTECT(R, s) \
 	R(s, items, IN, POINTER, 0, 0) \
 	R(s, count, IN, NUMBER, 0, DSM_PROTECT_MAX) \
@@ -379,6 +382,7 @@
 	V(WINDOW, WINDOW, dsm_ioc_window) \
 	V(ATTACH, ATTACH, dsm_ioc_attach) \
 	V(PROTECT, PROTECT, dsm_ioc_protect) \
+	V(PROTECT_PAGE, PROTECT_PAGE, dsm_prot_item) \
 	V(JOIN, JOIN, dsm_ioc_join) \
 	V(KEY, KEY, dsm_ioc_key) \
 	V(CONNECT, CONNECT, dsm_ioc_connect) \

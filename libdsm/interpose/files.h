@@ -39,8 +39,12 @@ extern long dsm_files_call(void *fn, long a, long b, long c, long d) __attribute
 /* A descriptor of this rank for the program's descriptor fd, for mmap(2): fd itself at rank 0; otherwise a new one, which the
  * caller closes. -1 and EBADF: a descriptor of libdsm, or one that cannot be opened on this rank, which is then reported. */
 extern int dsm_files_open_here(int fd) __attribute__((weak));
+/* True if the function of this name keeps account of the descriptors that libdsm opens and closes. */
+extern bool dsm_files_accounts(const char *name) __attribute__((weak));
 /* +1: until it is called with -1, calls that libdsm-pthread.so makes in this thread are the program's, passed on. */
 extern void dsm_files_pass(int more) __attribute__((weak));
+/* While the next call of this thread that polls waits at rank 0, this thread has the mask, which is copied. NULL: none has. */
+extern void dsm_files_mask(const uint64_t *mask) __attribute__((weak));
 /* A handler of the program returns, with SA_RESTART or without: it ends calls of its thread that rank 0 makes. Async-signal-safe. */
 extern void dsm_files_interrupt(bool restarts) __attribute__((weak));
 /* True if the call comes from libdsm, libdsm-pthread.so for itself, or one of the libraries below libdsm. Takes no lock. */

@@ -95,7 +95,7 @@ static void has_gone(unsigned int ago_ms)
  * The error of a failed call, or of its wait. PMIx returns UNREACH if its connection is broken, a second before the event. A
  * server that has lost a rank returns LOST_CONNECTION.
  */
-static int refused(pmix_status_t status)
+static int pmix_refused(pmix_status_t status)
 {
 	if (status == PMIX_ERR_UNREACH)
 		has_gone(0);
@@ -163,12 +163,12 @@ static bool wait_done(struct wait *w, unsigned int seconds, void (*each)(void), 
 	}
 	done = w->done;
 	w->abandoned = !done;
-	*result = done ? refused(w->status) : launch_gone() ? -EPIPE : -ETIMEDOUT;
+	*result = done ? pmix_refused(w->status) : launch_gone() ? -EPIPE : -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
 	return done;
 }
 
-static int wait_for(struct wait *w, unsigned int seconds)
+static int pmix_wait(struct wait *w, unsigned int seconds)
 {
 	int err;
 
@@ -292,7 +292,7 @@ static void be_alone(struct launch *l)
 	snprintf(l->job, sizeof(l->job), "alone-%ld", (long)getpid());
 }
 
-static int keep(const char *key, const void *value, size_t size)
+static int pmix_keep(const char *key, const void *value, size_t size)
 {
 	struct value *v = malloc(sizeof(*v) + size);
 
@@ -306,7 +306,7 @@ static int keep(const char *key, const void *value, size_t size)
 	return 0;
 }
 
-static int kept(const char *key, void *value, size_t *size)
+static int pmix_kept(const char *key, void *value, size_t *size)
 {
 	const struct value *v;
 
@@ -420,10 +420,10 @@ static int fence(unsigned int seconds, bool collect)
 	PMIX_INFO_LOAD(&info[0], PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
 	status = PMIx_Fence_nb(&all, 1, info, 1, fence_done, w);
 	if (status == PMIX_SUCCESS) {
-		err = wait_for(w, seconds);
+		err = pmix_wait(w, seconds);
 	} else { /* fence_done() will not be called */
 		wait_destroy(w);
-		err = refused(status);
+		err = pmix_refused(status);
 	}
 	return err;
 }
@@ -437,11 +437,11 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 	if (size > LAUNCH_VALUE_MAX)
 		return -E2BIG;
 	if (l->alone)
-		return keep(key, value, size);
+		return pmix_keep(key, value, size);
 	v.data.bo.bytes = (char *)(uintptr_t)value; /* PMIx copies it */
 	v.data.bo.size = size;
 	status = PMIx_Put(PMIX_GLOBAL, key, &v);
-	err = status == PMIX_SUCCESS ? commit() : refused(status);
+	err = status == PMIX_SUCCESS ? commit() : pmix_refused(status);
 	if (err) {
 		if (err != -EPIPE)
 			log_line("the launcher refuses %s, %zu bytes: %s", key, size, strerror(-err));
@@ -464,7 +464,7 @@ static void got(pmix_status_t status, pmix_value_t *v, void *arg)
 }
 
 /* Pass PMIx's own limit as well, but a server whose client has died forgets it. */
-static int get(struct wait *w, int rank, const char *key)
+static int pmix_get(struct wait *w, int rank, const char *key)
 {
 	static const int limit = GET_SECONDS;
 	bool now = true;
@@ -472,7 +472,7 @@ static int get(struct wait *w, int rank, const char *key)
 	PMIX_LOAD_PROCID(&w->who, self.nspace, (pmix_rank_t)rank);
 	PMIX_INFO_LOAD(&w->info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
 	PMIX_INFO_LOAD(&w->info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
-	return refused(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
+	return pmix_refused(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
 }
 
 int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size)
@@ -483,11 +483,11 @@ int launch_get(struct launch *l, int rank, const char *key, void *value, size_t 
 	if (rank < 0 || rank >= l->size)
 		return -ENOENT;
 	if (l->alone)
-		return kept(key, value, size);
+		return pmix_kept(key, value, size);
 	w = wait_create();
 	if (!w)
 		return -ENOMEM;
-	err = get(w, rank, key);
+	err = pmix_get(w, rank, key);
 	if (!err && !wait_done(w, GET_SECONDS, meanwhile, &err))
 		return err;
 	if (!err && w->size > *size)
@@ -551,9 +551,9 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	status = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(*codes), NULL, 0, died, registered, w);
 	if (status != PMIX_SUCCESS) {
 		wait_destroy(w);
-		err = refused(status);
+		err = pmix_refused(status);
 	} else {
-		err = wait_for(w, GET_SECONDS);
+		err = pmix_wait(w, GET_SECONDS);
 	}
 	if (!err)
 		return 0;

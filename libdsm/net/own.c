@@ -49,7 +49,7 @@ static void after_fork(void)
 	word_unlock(&lock);
 }
 
-static bool begin(void)
+static bool own_begin(void)
 {
 	void *at = mmap(NULL, 1ul << (ADDRESS_BITS - SEGMENT_SHIFT - 3), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -61,7 +61,7 @@ static bool begin(void)
 }
 
 /* Calls that allocate themselves are made before the lock is taken for the first time. */
-static void __attribute__((constructor)) prepare(void)
+static void __attribute__((constructor)) own_prepare(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork);
 }
@@ -82,7 +82,7 @@ static char *map_segments(size_t bytes)
 {
 	char *at, *from;
 
-	if (!segments && !begin())
+	if (!segments && !own_begin())
 		return NULL;
 	at = mmap(NULL, bytes + SEGMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
@@ -95,7 +95,7 @@ static char *map_segments(size_t bytes)
 	return from;
 }
 
-static char *take(unsigned int class)
+static char *own_take(unsigned int class)
 {
 	size_t bytes = 1ul << class;
 	char *at = (char *)gaps[class];
@@ -146,7 +146,7 @@ void *own_alloc(size_t size, size_t align)
 		at = map_segments(bytes);
 	} else {
 		bytes = 1ul << class;
-		at = take(class);
+		at = own_take(class);
 	}
 	word_unlock(&lock);
 	return at ? dress(at, class, bytes, align) : NULL;

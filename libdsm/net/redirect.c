@@ -11,7 +11,6 @@
  */
 #include "net/redirect.h"
 
-#include <elf.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -22,14 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "net/own.h"
 #include "net/stream.h"
+#include "util/bound.h"
 #include "util/ends.h"
 
-static void *get(size_t size)
+static void *redirect_get(size_t size)
 {
 	void *p = own_alloc(size, 0);
 
@@ -49,7 +47,7 @@ static void *get_zeroed(size_t n, size_t size)
 	return p;
 }
 
-static void put(void *p)
+static void redirect_put(void *p)
 {
 	if (own_is(p))
 		own_free(p);
@@ -95,7 +93,7 @@ static int get_posix(void **out, size_t align, size_t size)
 static char *copy_some(const char *s, size_t n)
 {
 	size_t length = strnlen(s, n);
-	char *p = get(length + 1);
+	char *p = redirect_get(length + 1);
 
 	if (p) {
 		memcpy(p, s, length);
@@ -104,7 +102,7 @@ static char *copy_some(const char *s, size_t n)
 	return p;
 }
 
-static char *copy(const char *s)
+static char *redirect_copy(const char *s)
 {
 	return copy_some(s, SIZE_MAX);
 }
@@ -119,11 +117,11 @@ static int print_all(char **out, int flag, const char *format, va_list args)
 	va_copy(again, args);
 	n = vsnprintf(NULL, 0, format, again);
 	va_end(again);
-	*out = n < 0 ? NULL : get((size_t)n + 1);
+	*out = n < 0 ? NULL : redirect_get((size_t)n + 1);
 	return *out ? vsnprintf(*out, (size_t)n + 1, format, args) : -1;
 }
 
-static int print(char **out, int flag, const char *format, ...)
+static int redirect_print(char **out, int flag, const char *format, ...)
 {
 	va_list args;
 	int n;
@@ -168,7 +166,7 @@ struct blocks {
 };
 static __thread struct blocks blocks __attribute__((tls_model("initial-exec")));
 
-static void thread_ends(void)
+static void redirect_thread_ends(void)
 {
 	unsigned int i;
 
@@ -225,20 +223,20 @@ static const struct {
 	void *ours;
 	/* clang-format off */
 } functions[] = {
-	{ "malloc", (void *)get },
+	{ "malloc", (void *)redirect_get },
 	{ "calloc", (void *)get_zeroed },
 	{ "realloc", (void *)get_again },
-	{ "free", (void *)put },
+	{ "free", (void *)redirect_put },
 	{ "memalign", (void *)get_aligned },
 	{ "aligned_alloc", (void *)get_aligned },
 	{ "posix_memalign", (void *)get_posix },
 	{ "__tls_get_addr", (void *)get_tls },
-	{ "strdup", (void *)copy },
-	{ "__strdup", (void *)copy },
+	{ "strdup", (void *)redirect_copy },
+	{ "__strdup", (void *)redirect_copy },
 	{ "strndup", (void *)copy_some },
 	{ "__strndup", (void *)copy_some },
 	{ "__vasprintf_chk", (void *)print_all },
-	{ "__asprintf_chk", (void *)print },
+	{ "__asprintf_chk", (void *)redirect_print },
 	{ "dlopen", (void *)load },
 	{ "fopen", (void *)stream_open },
 	{ "fclose", (void *)stream_close },
@@ -253,42 +251,6 @@ static void *ours_for(const char *name)
 		if (!strcmp(name, functions[i].name))
 			return functions[i].ours;
 	return NULL;
-}
-
-/* The loader makes tables read-only after filling them. */
-static void set(void **where, void *value)
-{
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	void *at = (void *)((uintptr_t)where & ~(page - 1));
-
-	if (*where == value || mprotect(at, page, PROT_READ | PROT_WRITE))
-		return;
-	__atomic_store_n(where, value, __ATOMIC_RELEASE);
-}
-
-struct tables {
-	const ElfW(Sym) * symbols;
-	const char *strings;
-	const ElfW(Rela) * rela[2];
-	size_t bytes[2];
-};
-
-static void read_tables(const struct dl_phdr_info *info, const ElfW(Dyn) * d, struct tables *t)
-{
-	for (; d->d_tag != DT_NULL; d++) {
-		/* The loader has replaced the offsets by addresses. */
-		const uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
-
-		switch (d->d_tag) {
-		case DT_SYMTAB: t->symbols = (const ElfW(Sym) *)at; break;
-		case DT_STRTAB: t->strings = (const char *)at; break;
-		case DT_JMPREL: t->rela[0] = (const ElfW(Rela) *)at; break;
-		case DT_PLTRELSZ: t->bytes[0] = d->d_un.d_val; break;
-		case DT_RELA: t->rela[1] = (const ElfW(Rela) *)at; break;
-		case DT_RELASZ: t->bytes[1] = d->d_un.d_val; break;
-		default: break;
-		}
-	}
 }
 
 /* Parts of their paths. A provider is loaded from libibverbs' directory, or as a library that the program uses itself. */
@@ -307,42 +269,37 @@ static bool is_redirected(const char *path)
 	return false;
 }
 
-static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
+static void redirect_name(const char *name, void **where, void *arg)
 {
-	struct tables t = { 0 };
-	size_t i, k;
+	void *ours = ours_for(name);
 
-	(void)size, (void)arg;
+	(void)arg;
+	if (ours)
+		bound_set(where, ours);
+}
+
+static int redirect_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	size_t i;
+
+	(void)size;
 	if (!info->dlpi_name || !is_redirected(info->dlpi_name))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_TLS)
 			note_tls(info, &info->dlpi_phdr[i]);
-		else if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			read_tables(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t);
-	for (i = 0; i < 2 && t.symbols && t.strings; i++)
-		for (k = 0; k < t.bytes[i] / sizeof(*t.rela[i]); k++) {
-			const ElfW(Rela) *r = &t.rela[i][k];
-			const unsigned long type = ELF64_R_TYPE(r->r_info);
-			void *ours;
-
-			if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
-				continue;
-			ours = ours_for(t.strings + t.symbols[ELF64_R_SYM(r->r_info)].st_name);
-			if (ours)
-				set((void **)(info->dlpi_addr + r->r_offset), ours);
-		}
+	bound_each(info, redirect_name, arg);
 	return 0;
 }
 
-static bool begin(void)
+static bool redirect_begin(void)
 {
 	void *(*tls)(struct tls_index *);
 
 	if (loaders_tls)
 		return true;
 	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
-	if (!tls || ends_call(ENDS_NET, thread_ends))
+	if (!tls || ends_call(ENDS_NET, redirect_thread_ends))
 		return false; /* nothing is redirected; only a miss that interrupts malloc() fails */
 	stream_prepare();
 	loaders_tls = tls;
@@ -356,8 +313,8 @@ void redirect_malloc(void)
 	unsigned int i;
 
 	pthread_mutex_lock(&lock);
-	if (begin())
-		dl_iterate_phdr(redirect, NULL);
+	if (redirect_begin())
+		dl_iterate_phdr(redirect_object, NULL);
 	for (i = 0; blocks.loaders && i < n_libraries; i++)
 		loaders_tls(&(struct tls_index){ .module = libraries[i].module });
 	pthread_mutex_unlock(&lock);

@@ -23,6 +23,7 @@ static bool has_active_port(struct ibv_context *ctx)
 	return false;
 }
 
+/* The first device that the module would take: if no name is given, none of iWARP, which it refuses. */
 static struct ibv_context *open_first(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -30,7 +31,7 @@ static struct ibv_context *open_first(const char *name)
 	int i;
 
 	for (i = 0; list && list[i] && !ctx; i++) {
-		if (*name && strcmp(name, ibv_get_device_name(list[i])))
+		if (*name ? strcmp(name, ibv_get_device_name(list[i])) : list[i]->transport_type != IBV_TRANSPORT_IB)
 			continue;
 		ctx = ibv_open_device(list[i]);
 		if (ctx && !has_active_port(ctx)) {

@@ -110,7 +110,7 @@ struct want {
 
 __thread uint32_t lent __attribute__((tls_model("initial-exec")));
 
-static void allocate(void *arg)
+static void alloc_allocate(void *arg)
 {
 	struct want *out = arg, w = *out;
 	const uint32_t was = lent;
@@ -134,7 +134,7 @@ static void *shared(size_t align, size_t size, bool zero)
 		errno = ENOMEM;
 		return NULL;
 	}
-	dsm_call(allocate, &w);
+	dsm_call(alloc_allocate, &w);
 	if (!w.got)
 		return NULL;
 	h = (struct head *)((char *)w.got + front) - 1;
@@ -157,7 +157,7 @@ static struct head *head_of(void *p)
 	return (struct head *)p - 1;
 }
 
-static void release(void *arg)
+static void alloc_release(void *arg)
 {
 	void *p = *(void **)arg;
 
@@ -174,13 +174,13 @@ EXPORT void free(void *p)
 		return;
 	}
 	start = head_of(p)->start;
-	dsm_call(release, &start);
+	dsm_call(alloc_release, &start);
 }
 
 /* Does the program call it, rather than a library? */
 static bool is_wanted(const void *caller)
 {
-	return is_ours(caller) || (lent && shim.active);
+	return caller_is_ours(caller) || (lent && shim.active);
 }
 
 EXPORT void *malloc(size_t size)
@@ -244,7 +244,8 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 
 static void *aligned(size_t align, size_t size, const void *caller)
 {
-	return is_ours(caller) ? shared(align, size, false) : own_private(__libc_memalign(align, size), align, size);
+	return caller_is_ours(caller) ? shared(align, size, false)
+				      : own_private(__libc_memalign(align, size), align, size);
 }
 
 EXPORT int posix_memalign(void **out, size_t align, size_t size)

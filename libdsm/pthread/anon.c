@@ -36,7 +36,7 @@ static struct attached {
 static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Readers take no lock: the range only grows, and all of it belongs to the job. */
-static void widen(char *low, char *high)
+static void anon_widen(char *low, char *high)
 {
 	if (!shim.maps || low < shim.maps)
 		__atomic_store_n(&shim.maps, low, __ATOMIC_RELEASE);
@@ -44,7 +44,7 @@ static void widen(char *low, char *high)
 		__atomic_store_n(&shim.maps_end, high, __ATOMIC_RELEASE);
 }
 
-static int note(dsm_region_t *r)
+static int anon_region_note(dsm_region_t *r)
 {
 	struct attached *a = __libc_malloc(sizeof(*a));
 	char *base = dsm_region_base(r);
@@ -55,13 +55,13 @@ static int note(dsm_region_t *r)
 	pthread_mutex_lock(&attached_lock);
 	a->next = attached;
 	attached = a;
-	widen(base, base + dsm_region_size(r));
+	anon_widen(base, base + dsm_region_size(r));
 	pthread_mutex_unlock(&attached_lock);
 	return 0;
 }
 
 /* NULL: this rank has not attached it. */
-static dsm_region_t *take_out(const void *base)
+static dsm_region_t *anon_region_remove(const void *base)
 {
 	struct attached **at, *a;
 	dsm_region_t *r;
@@ -78,40 +78,40 @@ static dsm_region_t *take_out(const void *base)
 	return r;
 }
 
-static void *attach(void *arg)
+static void *anon_attach(void *arg)
 {
 	struct anon m = *(struct anon *)arg;
 	dsm_region_t *r;
 	intptr_t err = dsm_region_attach(m.name, &r);
 
 	if (!err) {
-		err = note(r);
+		err = anon_region_note(r);
 		if (err)
 			dsm_region_detach(r);
 	}
 	return (void *)err;
 }
 
-static void *detach(void *arg)
+static void *anon_detach(void *arg)
 {
 	struct anon m = *(struct anon *)arg;
-	dsm_region_t *r = take_out(m.at);
+	dsm_region_t *r = anon_region_remove(m.at);
 
 	return (void *)(intptr_t)(r ? dsm_region_detach(r) : 0);
 }
 
-static void drop(struct anon *m)
+static void anon_drop(struct anon *m)
 {
 	char name[DSM_NAME_MAX];
 
 	strcpy(name, m->name);
 	dsm_region_destroy(name);
-	everywhere_run(detach, m);
-	detach(m);
+	everywhere_run(anon_detach, m);
+	anon_detach(m);
 	dsm_free(m);
 }
 
-static int create(size_t length, struct anon **out)
+static int anon_create(size_t length, struct anon **out)
 {
 	struct anon *m = dsm_calloc(1, sizeof(*m));
 	char name[DSM_NAME_MAX];
@@ -129,16 +129,16 @@ static int create(size_t length, struct anon **out)
 	strcpy(m->name, name);
 	m->at = dsm_region_base(r);
 	m->length = length;
-	err = note(r);
+	err = anon_region_note(r);
 	if (err) {
 		dsm_region_destroy(name);
 		dsm_region_detach(r);
 		dsm_free(m);
 		return err;
 	}
-	err = everywhere_run(attach, m);
+	err = everywhere_run(anon_attach, m);
 	if (err)
-		drop(m);
+		anon_drop(m);
 	else
 		*out = m;
 	return err;
@@ -154,7 +154,7 @@ static void call_create(void *arg)
 {
 	struct call *out = arg, c = *out;
 
-	c.err = create(c.length, &c.m);
+	c.err = anon_create(c.length, &c.m);
 	*out = c;
 }
 
@@ -162,11 +162,11 @@ static void call_drop(void *arg)
 {
 	struct call *out = arg, c = *out;
 
-	drop(c.m);
+	anon_drop(c.m);
 }
 
 /* Neither function is a cancellation point, but the calls of libdsm in them are. */
-static void call(void (*fn)(void *), struct call *c)
+static void anon_call(void (*fn)(void *), struct call *c)
 {
 	int state;
 
@@ -183,7 +183,7 @@ void *anon_map(size_t length)
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	call(call_create, &c);
+	anon_call(call_create, &c);
 	if (c.err) {
 		errno = c.err == -ENOSPC ? ENOMEM : -c.err;
 		return MAP_FAILED;
@@ -210,6 +210,6 @@ int anon_unmap(void *addr, size_t length)
 	pthread_mutex_unlock(&team->maps_lock);
 	if (!c.m)
 		return -EINVAL;
-	call(call_drop, &c);
+	anon_call(call_drop, &c);
 	return 0;
 }

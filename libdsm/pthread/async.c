@@ -55,7 +55,7 @@ static bool may_act(const ucontext_t *u)
 }
 
 /* If the kernel has no timer, the next cancellation point remains. */
-static void repeat(void)
+static void async_repeat(void)
 {
 	const struct itimerspec every = { { 0, AGAIN_NS }, { 0, AGAIN_NS } };
 	struct sigevent e = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = CANCEL_SIGNAL };
@@ -81,7 +81,7 @@ static void on_cancel(int sig, siginfo_t *info, void *context)
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 		pthread_testcancel();
 	}
-	repeat();
+	async_repeat();
 	errno = saved;
 }
 
@@ -135,7 +135,7 @@ void async_turn(bool on)
 	else if (dsm_self().id)
 		list();
 	pthread_mutex_unlock(&lock);
-	let_signals(before);
+	masks_let_signals(before);
 }
 
 void async_cancelled(pthread_t t)
@@ -152,5 +152,5 @@ void async_cancelled(pthread_t t)
 	if (a)
 		syscall(SYS_tgkill, shim.pid, a->tid, CANCEL_SIGNAL);
 	pthread_mutex_unlock(&lock);
-	let_signals(before);
+	masks_let_signals(before);
 }

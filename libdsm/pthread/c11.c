@@ -17,7 +17,7 @@ _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == size
 #define MUTEX(m) ((pthread_mutex_t *)(m))
 #define COND(c) ((pthread_cond_t *)(c))
 
-static int result_of(int err)
+static int c11_result(int err)
 {
 	switch (err) {
 	case 0: return thrd_success;
@@ -37,7 +37,7 @@ struct birth {
 	void *arg;
 };
 
-static void *begin(void *arg)
+static void *c11_begin(void *arg)
 {
 	struct birth b = *(struct birth *)arg;
 
@@ -50,7 +50,7 @@ EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)
 	struct birth *b;
 	int err;
 
-	if (!is_ours(CALLER)) {
+	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
 			say_stays(CALLER);
 		return NEXT(thrd_create)(t, fn, arg);
@@ -59,10 +59,10 @@ EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)
 	if (!b)
 		return thrd_nomem;
 	*b = (struct birth){ fn, arg };
-	err = make_thread(t, NULL, begin, b);
+	err = make_thread(t, NULL, c11_begin, b);
 	if (err)
 		free(b);
-	return result_of(err);
+	return c11_result(err);
 }
 
 EXPORT thrd_t thrd_current(void)
@@ -88,12 +88,12 @@ EXPORT int thrd_join(thrd_t t, int *result)
 	err = pthread_join(t, &got);
 	if (!err && result)
 		*result = (int)(intptr_t)got;
-	return result_of(err);
+	return c11_result(err);
 }
 
 EXPORT int thrd_detach(thrd_t t)
 {
-	return is_shared((const void *)t) ? result_of(pthread_detach(t)) : NEXT(thrd_detach)(t);
+	return is_shared((const void *)t) ? c11_result(pthread_detach(t)) : NEXT(thrd_detach)(t);
 }
 
 EXPORT void call_once(once_flag *once, void (*fn)(void))
@@ -117,7 +117,7 @@ EXPORT int mtx_init(mtx_t *m, int type)
 		return thrd_error;
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, type & mtx_recursive ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL);
-	return result_of(pthread_mutex_init(MUTEX(m), &attr));
+	return c11_result(pthread_mutex_init(MUTEX(m), &attr));
 }
 
 EXPORT void mtx_destroy(mtx_t *m)
@@ -130,27 +130,27 @@ EXPORT void mtx_destroy(mtx_t *m)
 
 EXPORT int mtx_lock(mtx_t *m)
 {
-	return is_shared(m) ? result_of(pthread_mutex_lock(MUTEX(m))) : NEXT(mtx_lock)(m);
+	return is_shared(m) ? c11_result(pthread_mutex_lock(MUTEX(m))) : NEXT(mtx_lock)(m);
 }
 
 EXPORT int mtx_trylock(mtx_t *m)
 {
-	return is_shared(m) ? result_of(pthread_mutex_trylock(MUTEX(m))) : NEXT(mtx_trylock)(m);
+	return is_shared(m) ? c11_result(pthread_mutex_trylock(MUTEX(m))) : NEXT(mtx_trylock)(m);
 }
 
 EXPORT int mtx_timedlock(mtx_t *m, const struct timespec *until)
 {
-	return is_shared(m) ? result_of(pthread_mutex_timedlock(MUTEX(m), until)) : NEXT(mtx_timedlock)(m, until);
+	return is_shared(m) ? c11_result(pthread_mutex_timedlock(MUTEX(m), until)) : NEXT(mtx_timedlock)(m, until);
 }
 
 EXPORT int mtx_unlock(mtx_t *m)
 {
-	return is_shared(m) ? result_of(pthread_mutex_unlock(MUTEX(m))) : NEXT(mtx_unlock)(m);
+	return is_shared(m) ? c11_result(pthread_mutex_unlock(MUTEX(m))) : NEXT(mtx_unlock)(m);
 }
 
 EXPORT int cnd_init(cnd_t *c)
 {
-	return is_shared(c) ? result_of(pthread_cond_init(COND(c), NULL)) : NEXT(cnd_init)(c);
+	return is_shared(c) ? c11_result(pthread_cond_init(COND(c), NULL)) : NEXT(cnd_init)(c);
 }
 
 EXPORT void cnd_destroy(cnd_t *c)
@@ -163,22 +163,22 @@ EXPORT void cnd_destroy(cnd_t *c)
 
 EXPORT int cnd_signal(cnd_t *c)
 {
-	return is_shared(c) ? result_of(pthread_cond_signal(COND(c))) : NEXT(cnd_signal)(c);
+	return is_shared(c) ? c11_result(pthread_cond_signal(COND(c))) : NEXT(cnd_signal)(c);
 }
 
 EXPORT int cnd_broadcast(cnd_t *c)
 {
-	return is_shared(c) ? result_of(pthread_cond_broadcast(COND(c))) : NEXT(cnd_broadcast)(c);
+	return is_shared(c) ? c11_result(pthread_cond_broadcast(COND(c))) : NEXT(cnd_broadcast)(c);
 }
 
 EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-	return is_shared(c) ? result_of(pthread_cond_wait(COND(c), MUTEX(m))) : NEXT(cnd_wait)(c, m);
+	return is_shared(c) ? c11_result(pthread_cond_wait(COND(c), MUTEX(m))) : NEXT(cnd_wait)(c, m);
 }
 
 EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
-	return is_shared(c) ? result_of(pthread_cond_timedwait(COND(c), MUTEX(m), until))
+	return is_shared(c) ? c11_result(pthread_cond_timedwait(COND(c), MUTEX(m), until))
 			    : NEXT(cnd_timedwait)(c, m, until);
 }
 

@@ -33,7 +33,7 @@ struct tables {
 	uintptr_t low, high; /* what the loader has protected */
 };
 
-static void read_dynamic(struct tables *t, const Elf64_Dyn *d)
+static void copies_read_dynamic(struct tables *t, const Elf64_Dyn *d)
 {
 	for (; d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
@@ -46,7 +46,7 @@ static void read_dynamic(struct tables *t, const Elf64_Dyn *d)
 	}
 }
 
-static struct tables read_tables(const struct dl_phdr_info *info)
+static struct tables copies_read_tables(const struct dl_phdr_info *info)
 {
 	struct tables t = { 0 };
 	int i;
@@ -56,7 +56,7 @@ static struct tables read_tables(const struct dl_phdr_info *info)
 		const uintptr_t at = info->dlpi_addr + h->p_vaddr;
 
 		if (h->p_type == PT_DYNAMIC)
-			read_dynamic(&t, (const Elf64_Dyn *)at);
+			copies_read_dynamic(&t, (const Elf64_Dyn *)at);
 		if (h->p_type == PT_GNU_RELRO) {
 			t.low = at;
 			t.high = at + h->p_memsz;
@@ -68,7 +68,7 @@ static struct tables read_tables(const struct dl_phdr_info *info)
 	return t;
 }
 
-static bool is_kept(const char *variable)
+static bool copies_is_kept(const char *variable)
 {
 	static const char *const kept[] = { "environ",
 					    "__environ",
@@ -105,7 +105,7 @@ static void find_copies(const struct tables *t, uintptr_t base)
 		const Elf64_Sym *s = &t->symbols[ELF64_R_SYM(t->rela[i].r_info)];
 		char *at = (char *)(base + t->rela[i].r_offset);
 
-		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY || !is_kept(t->names + s->st_name) ||
+		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY || !copies_is_kept(t->names + s->st_name) ||
 		    copy_at(at) || s->st_size > sizeof(copies[0].own))
 			continue;
 		copies[count].at = at;
@@ -113,7 +113,7 @@ static void find_copies(const struct tables *t, uintptr_t base)
 	}
 }
 
-static void redirect(const struct tables *t, void **slot, void *to)
+static void copies_redirect(const struct tables *t, void **slot, void *to)
 {
 	const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot;
 	void *page = (void *)(at & -size);
@@ -128,7 +128,7 @@ static void redirect(const struct tables *t, void **slot, void *to)
 /* The first one is the executable. */
 static int separate(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const struct tables t = read_tables(info);
+	const struct tables t = copies_read_tables(info);
 	int *n = arg;
 	size_t i;
 
@@ -144,7 +144,7 @@ static int separate(struct dl_phdr_info *info, size_t size, void *arg)
 		struct copy *c = ELF64_R_TYPE(t.rela[i].r_info) == R_X86_64_GLOB_DAT ? copy_at(*slot) : NULL;
 
 		if (c)
-			redirect(&t, slot, c->own);
+			copies_redirect(&t, slot, c->own);
 	}
 	return 0;
 }

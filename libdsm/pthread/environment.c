@@ -79,7 +79,7 @@ static void *publish_here(void *arg)
 }
 
 /* The caller holds the lock, here and below. Returns 0 or an errno value. */
-static int publish(void)
+static int environment_publish(void)
 {
 	char none = 0;
 	int err;
@@ -98,7 +98,7 @@ static bool is_named(const char *text, const char *variable, size_t n)
 	return !strncmp(text, variable, n) && text[n] == '=';
 }
 
-static uint32_t find(const char *variable, size_t n)
+static uint32_t environment_find(const char *variable, size_t n)
 {
 	const struct environment *e = team->environment;
 	uint32_t i;
@@ -124,7 +124,7 @@ static bool widen_list(uint32_t room)
 	return true;
 }
 
-static char *copy_text(const char *text)
+static char *environment_copy(const char *text)
 {
 	char *out = shared_alloc(strlen(text) + 1);
 
@@ -142,7 +142,7 @@ static int read_environ(void)
 	if (!widen_list(n + ROOM))
 		return ENOMEM;
 	for (i = 0; i < n; i++) {
-		e->text[i] = copy_text(environ[i]);
+		e->text[i] = environment_copy(environ[i]);
 		if (!e->text[i])
 			return ENOMEM;
 	}
@@ -163,17 +163,17 @@ static bool is_assigned(void)
 }
 
 /* Take what was assigned. */
-static int follow(void)
+static int environment_follow(void)
 {
 	int err;
 
 	if (!is_assigned())
 		return 0;
 	err = read_environ();
-	return err ? err : publish();
+	return err ? err : environment_publish();
 }
 
-static void lock_it(void)
+static void environment_lock(void)
 {
 	pthread_mutex_lock(&team->environment->lock);
 }
@@ -187,35 +187,35 @@ static int unlock_it(int err)
 	return -1;
 }
 
-static int put(char *text, size_t n)
+static int environment_put(char *text, size_t n)
 {
 	struct environment *e = team->environment;
-	const uint32_t i = find(text, n);
+	const uint32_t i = environment_find(text, n);
 
 	if (!widen_list(i + 1))
 		return ENOMEM;
 	__atomic_store_n(&e->text[i], text, __ATOMIC_RELEASE);
 	if (i == e->count)
 		__atomic_store_n(&e->count, i + 1, __ATOMIC_RELEASE);
-	return publish();
+	return environment_publish();
 }
 
-static int take_out(const char *variable, size_t n)
+static int environment_remove(const char *variable, size_t n)
 {
 	struct environment *e = team->environment;
 	uint32_t i, removed = 0;
 
-	while ((i = find(variable, n)) < e->count) {
+	while ((i = environment_find(variable, n)) < e->count) {
 		memmove(&e->text[i], &e->text[i + 1], (e->count - i - 1) * sizeof(*e->text));
 		e->count--;
 		removed++;
 	}
-	return removed ? publish() : 0;
+	return removed ? environment_publish() : 0;
 }
 
 /* ---- start ----------------------------------------------------------------------------------------- */
 
-static int join(void)
+static int environment_join_team(void)
 {
 	char *const last = strrchr(strcpy(name, team->environment->name), '/');
 
@@ -252,18 +252,18 @@ int environment_start(void)
 		strcpy(e->text[i], environ[i]);
 	}
 	e->count = n;
-	return join();
+	return environment_join_team();
 }
 
 int environment_join(void)
 {
-	return shim.rank ? join() : 0;
+	return shim.rank ? environment_join_team() : 0;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------- */
 
 /* Is it a call of a rank's process, not of a child of vfork()? Libraries count as well: environ may be the program's variable. */
-static bool is_carried(void)
+static bool environment_is_carried(void)
 {
 	return shim.active && is_rank();
 }
@@ -274,28 +274,28 @@ static size_t length_of(const char *variable)
 	return variable && !strchr(variable, '=') ? strlen(variable) : 0;
 }
 
-static char *value_of(const char *variable)
+static char *environment_value(const char *variable)
 {
 	const struct environment *e = team->environment;
 	const size_t n = strlen(variable);
 	uint32_t i;
 
 	if (is_assigned()) {
-		lock_it();
-		unlock_it(follow());
+		environment_lock();
+		unlock_it(environment_follow());
 	}
-	i = find(variable, n);
+	i = environment_find(variable, n);
 	return i < e->count ? e->text[i] + n + 1 : NULL;
 }
 
 EXPORT char *getenv(const char *variable)
 {
-	return is_ours(CALLER) && is_rank() ? value_of(variable) : NEXT(getenv)(variable);
+	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable) : NEXT(getenv)(variable);
 }
 
 EXPORT char *secure_getenv(const char *variable)
 {
-	return is_ours(CALLER) && is_rank() ? value_of(variable) : NEXT(secure_getenv)(variable);
+	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable) : NEXT(secure_getenv)(variable);
 }
 
 EXPORT int setenv(const char *variable, const char *value, int replace)
@@ -304,16 +304,16 @@ EXPORT int setenv(const char *variable, const char *value, int replace)
 	char *text;
 	int err;
 
-	if (!is_carried())
+	if (!environment_is_carried())
 		return NEXT(setenv)(variable, value, replace);
 	n = length_of(variable);
 	if (!n) {
 		errno = EINVAL;
 		return -1;
 	}
-	lock_it();
-	err = follow();
-	if (err || (!replace && find(variable, n) < team->environment->count))
+	environment_lock();
+	err = environment_follow();
+	if (err || (!replace && environment_find(variable, n) < team->environment->count))
 		return unlock_it(err);
 	text = shared_alloc(n + strlen(value) + 2);
 	if (!text)
@@ -321,7 +321,7 @@ EXPORT int setenv(const char *variable, const char *value, int replace)
 	memcpy(text, variable, n);
 	text[n] = '=';
 	strcpy(text + n + 1, value);
-	return unlock_it(put(text, n));
+	return unlock_it(environment_put(text, n));
 }
 
 EXPORT int unsetenv(const char *variable)
@@ -329,16 +329,16 @@ EXPORT int unsetenv(const char *variable)
 	size_t n;
 	int err;
 
-	if (!is_carried())
+	if (!environment_is_carried())
 		return NEXT(unsetenv)(variable);
 	n = length_of(variable);
 	if (!n) {
 		errno = EINVAL;
 		return -1;
 	}
-	lock_it();
-	err = follow();
-	return unlock_it(err ? err : take_out(variable, n));
+	environment_lock();
+	err = environment_follow();
+	return unlock_it(err ? err : environment_remove(variable, n));
 }
 
 /* The string itself becomes part of what getenv() reads, if it is shared. */
@@ -348,24 +348,24 @@ EXPORT int putenv(char *text)
 	char *own;
 	int err;
 
-	if (!is_carried())
+	if (!environment_is_carried())
 		return NEXT(putenv)(text);
 	end = strchr(text, '=');
 	if (!end)
 		return unsetenv(text);
-	own = is_shared(text) ? text : copy_text(text);
+	own = is_shared(text) ? text : environment_copy(text);
 	if (!own)
 		return -1;
-	lock_it();
-	err = follow();
-	return unlock_it(err ? err : put(own, (size_t)(end - text)));
+	environment_lock();
+	err = environment_follow();
+	return unlock_it(err ? err : environment_put(own, (size_t)(end - text)));
 }
 
 EXPORT int clearenv(void)
 {
-	if (!is_carried())
+	if (!environment_is_carried())
 		return NEXT(clearenv)();
-	lock_it();
+	environment_lock();
 	team->environment->count = 0;
-	return unlock_it(publish());
+	return unlock_it(environment_publish());
 }

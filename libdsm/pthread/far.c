@@ -59,11 +59,12 @@ struct job {
 	bool timed, own_clock; /* own_clock: not `until`, but `limit` by the condition's clock */
 	uint64_t until;        /* CLOCK_MONOTONIC, in ns */
 	struct timespec limit; /* until then */
+	const uint32_t *stop;  /* O_SEM_WAIT */
 	int result;
 	int kind_now; /* a mutex's type, as it was for the result */
 };
 
-static uint64_t now(void)
+static uint64_t monotonic_ns(void)
 {
 	struct timespec t;
 
@@ -73,7 +74,7 @@ static uint64_t now(void)
 
 static uint64_t left(const struct job *j)
 {
-	uint64_t t = now();
+	uint64_t t = monotonic_ns();
 
 	return j->until > t ? j->until - t : 0;
 }
@@ -114,7 +115,7 @@ static uint64_t left_by_own(const struct job *j, struct handles *h)
 	return time_left(clock_of(h->attr), &j->limit);
 }
 
-static int lock_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
+static int mutex_lock_handle(const struct job *j, dsm_mutex_t *m, struct handles *h)
 {
 	int err = j->timed ? dsm_mutex_timedlock(m, left(j)) : dsm_mutex_lock(m);
 
@@ -159,7 +160,7 @@ static enum type type_of(enum op op)
 	return T_NONE;
 }
 
-static int value_of(dsm_sem_t *sem)
+static int sem_value(dsm_sem_t *sem)
 {
 	uint32_t value;
 	int err = dsm_sem_getvalue(sem, &value);
@@ -178,7 +179,7 @@ static int try(const struct job *j, struct handles *h)
 	int err;
 
 	switch (j->op) {
-	case O_LOCK: return lock_it(j, &mutex, h);
+	case O_LOCK: return mutex_lock_handle(j, &mutex, h);
 	case O_TRYLOCK: return try_it(j, &mutex, h);
 	case O_UNLOCK: return dsm_mutex_unlock(&mutex);
 	case O_WAIT:
@@ -197,10 +198,10 @@ static int try(const struct job *j, struct handles *h)
 	case O_TRYRDLOCK: return dsm_rwlock_tryrdlock(&rwlock);
 	case O_TRYWRLOCK: return dsm_rwlock_trywrlock(&rwlock);
 	case O_RWUNLOCK: return dsm_rwlock_unlock(&rwlock);
-	case O_SEM_WAIT: return j->timed ? dsm_sem_timedwait(&sem, left(j)) : dsm_sem_wait(&sem);
+	case O_SEM_WAIT: return dsm_sem_stopwait(&sem, j->timed ? left(j) | 1 : 0, j->stop); /* 0: no limit */
 	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
 	case O_SEM_POST: return dsm_sem_post(&sem, 1);
-	case O_SEM_VALUE: return value_of(&sem);
+	case O_SEM_VALUE: return sem_value(&sem);
 	case O_SEM_INIT:
 	case O_DESTROY:
 	case O_FORGET: break;
@@ -245,7 +246,7 @@ static int perform(const struct job *j, struct handles *h)
 	return err;
 }
 
-static void run(void *arg)
+static void far_job_run(void *arg)
 {
 	struct job *out = arg, j = *out;
 	struct handles h = { { 0 }, PTHREAD_MUTEX_NORMAL };
@@ -274,9 +275,9 @@ static void run(void *arg)
 	out->kind_now = h.attr;
 }
 
-static int go(struct job *j)
+static int far_job_start(struct job *j)
 {
-	dsm_call(run, j);
+	dsm_call(far_job_run, j);
 	return j->result < 0 ? -j->result : j->result;
 }
 
@@ -290,7 +291,7 @@ static struct job job_of(enum op op, void *object, clockid_t clock, const struct
 	} else if (until) {
 		/* The clock is read last: a limit that is early by the time between two readings would end a wait too early. */
 		j.until = time_left(clock, until);
-		j.until += now();
+		j.until += monotonic_ns();
 	}
 	return j;
 }
@@ -306,7 +307,7 @@ static struct held *held(const void *object)
 	return i < HELDS ? &helds[i] : NULL;
 }
 
-static bool note_held(const void *object, uint32_t times, bool reads)
+static bool held_note(const void *object, uint32_t times, bool reads)
 {
 	unsigned int i;
 
@@ -319,7 +320,7 @@ static bool note_held(const void *object, uint32_t times, bool reads)
 	return true;
 }
 
-static int again(struct held *h)
+static int held_again(struct held *h)
 {
 	if (h->times == UINT32_MAX)
 		return EAGAIN;
@@ -338,7 +339,7 @@ static bool less(struct held *h)
 }
 
 /* If no thread of this process has used it yet, its block says. */
-static int kind_of(const void *m, const int *kind)
+static int mutex_kind(const void *m, const int *kind)
 {
 	struct handles h;
 
@@ -346,19 +347,19 @@ static int kind_of(const void *m, const int *kind)
 }
 
 /* kind: as it was believed to be. */
-static int lock(struct job *j, int kind, int if_held)
+static int mutex_lock_with(struct job *j, int kind, int if_held)
 {
 	struct held *h = knows_owner(kind) ? held(j->object) : NULL;
 	int err;
 
 	if (h)
-		return kind == PTHREAD_MUTEX_RECURSIVE ? again(h) : if_held;
-	err = go(j);
+		return kind == PTHREAD_MUTEX_RECURSIVE ? held_again(h) : if_held;
+	err = far_job_start(j);
 	if (!err && knows_owner(j->kind_now))
-		note_held(j->object, 1, false);
+		held_note(j->object, 1, false);
 	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
 		return err;
-	return note_held(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
+	return held_note(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
 }
 
 int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
@@ -368,7 +369,7 @@ int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *u
 	int err;
 
 	j.attr = kind;
-	err = lock(&j, kind_of(m, kind), EDEADLK);
+	err = mutex_lock_with(&j, mutex_kind(m, kind), EDEADLK);
 	return no_time && err == EBUSY ? EINVAL : err;
 }
 
@@ -377,7 +378,7 @@ int far_trylock(void *m, const int *kind)
 	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
 
 	j.attr = kind;
-	return lock(&j, kind_of(m, kind), EBUSY);
+	return mutex_lock_with(&j, mutex_kind(m, kind), EBUSY);
 }
 
 int far_unlock(void *m, const int *kind)
@@ -385,7 +386,7 @@ int far_unlock(void *m, const int *kind)
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
 	j.attr = kind;
-	return less(held(m)) ? 0 : go(&j);
+	return less(held(m)) ? 0 : far_job_start(&j);
 }
 
 int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until)
@@ -395,7 +396,7 @@ int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock,
 	j.attr = own;
 	j.mutex = m;
 	j.mutex_attr = kind;
-	return go(&j);
+	return far_job_start(&j);
 }
 
 int far_wake(void *c, const int *own, bool all)
@@ -403,7 +404,7 @@ int far_wake(void *c, const int *own, bool all)
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
 
 	j.attr = own;
-	return go(&j);
+	return far_job_start(&j);
 }
 
 int far_barrier(void *b, const int *n)
@@ -411,7 +412,7 @@ int far_barrier(void *b, const int *n)
 	struct job j = job_of(O_BARRIER, b, 0, NULL);
 
 	j.attr = n;
-	dsm_call(run, &j);
+	dsm_call(far_job_run, &j);
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }
 
@@ -423,10 +424,10 @@ int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct tim
 	int err;
 
 	if (h)
-		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
-	err = go(&j);
+		return !write && h->reads ? held_again(h) : wait ? EDEADLK : EBUSY;
+	err = far_job_start(&j);
 	if (!err)
-		note_held(l, 1, !write);
+		held_note(l, 1, !write);
 	return err;
 }
 
@@ -434,28 +435,29 @@ int far_rwunlock(void *l)
 {
 	struct job j = job_of(O_RWUNLOCK, l, 0, NULL);
 
-	return less(held(l)) ? 0 : go(&j);
+	return less(held(l)) ? 0 : far_job_start(&j);
 }
 
-int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until)
+int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
 {
 	struct job j = job_of(wait ? O_SEM_WAIT : O_SEM_TRYWAIT, s, clock, until);
 
-	return go(&j);
+	j.stop = stop;
+	return far_job_start(&j);
 }
 
 int far_sem_post(void *s)
 {
 	struct job j = job_of(O_SEM_POST, s, 0, NULL);
 
-	return go(&j);
+	return far_job_start(&j);
 }
 
 int far_sem_value(void *s, int *value)
 {
 	struct job j = job_of(O_SEM_VALUE, s, 0, NULL);
 
-	dsm_call(run, &j);
+	dsm_call(far_job_run, &j);
 	if (j.result < 0)
 		return -j.result;
 	*value = j.result;
@@ -467,14 +469,14 @@ int far_sem_init(void *s, uint32_t value)
 	struct job j = job_of(O_SEM_INIT, s, 0, NULL);
 
 	j.n = value;
-	return go(&j);
+	return far_job_start(&j);
 }
 
 int far_destroy(void *object)
 {
 	struct job j = job_of(O_DESTROY, object, 0, NULL);
 
-	return go(&j);
+	return far_job_start(&j);
 }
 
 void far_forget(void *object)
@@ -484,5 +486,5 @@ void far_forget(void *object)
 
 	if (h)
 		h->times = 0;
-	go(&j);
+	far_job_start(&j);
 }

@@ -31,8 +31,8 @@ int far_barrier(void *b, const int *n);
 int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
 int far_rwunlock(void *l);
 
-/* As sem_clockwait(). wait: until the limit; otherwise EAGAIN. */
-int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
+/* As sem_clockwait(). wait: until the limit, or until a handler has set *stop; otherwise EAGAIN. */
+int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop);
 /* As sem_post(), sem_getvalue() and sem_init(). *value is set on success only. */
 int far_sem_post(void *s);
 int far_sem_value(void *s, int *value);

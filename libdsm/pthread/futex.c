@@ -83,7 +83,7 @@ static unsigned int bucket_of(const uint32_t *word)
 }
 
 /* The handle is valid, and this thread does not have the lock, so the only possible error is that too many threads wait. */
-static uint64_t enter(const uint32_t *word)
+static uint64_t futex_enter(const uint32_t *word)
 {
 	const uint64_t signals = block_signals();
 
@@ -92,13 +92,13 @@ static uint64_t enter(const uint32_t *word)
 	return signals;
 }
 
-static void leave(const uint32_t *word, uint64_t signals)
+static void futex_leave(const uint32_t *word, uint64_t signals)
 {
 	dsm_mutex_unlock(&locks[bucket_of(word)]);
-	let_signals(signals);
+	masks_let_signals(signals);
 }
 
-static struct waiter **list_of(const uint32_t *word)
+static struct waiter **futex_list(const uint32_t *word)
 {
 	return &buckets[bucket_of(word)].first;
 }
@@ -138,36 +138,36 @@ static void give_waiter(struct waiter *w)
 }
 
 /* Go on the list if the word has the expected value. -EAGAIN: it has not. */
-static int queue(struct waiter *w, const struct job *j)
+static int futex_queue(struct waiter *w, const struct job *j)
 {
-	const uint64_t signals = enter(j->word);
+	const uint64_t signals = futex_enter(j->word);
 	const bool same = __atomic_load_n(j->word, __ATOMIC_SEQ_CST) == j->value;
 	struct waiter **at;
 
 	if (same) {
-		for (at = list_of(j->word); *at; at = &(*at)->next)
+		for (at = futex_list(j->word); *at; at = &(*at)->next)
 			;
 		*w = (struct waiter){ .word = j->word, .bits = j->bits, .queued = 1, .sem = w->sem };
 		*at = w;
 	}
-	leave(j->word, signals);
+	futex_leave(j->word, signals);
 	return same ? 0 : -EAGAIN;
 }
 
 /* Leave the list. False: it was not on the list; a waker may have taken it off. */
 static bool unqueue(struct waiter *w, const uint32_t *word)
 {
-	const uint64_t signals = enter(word);
+	const uint64_t signals = futex_enter(word);
 	const bool queued = w->queued;
 	struct waiter **at;
 
 	if (queued) {
-		for (at = list_of(word); *at != w; at = &(*at)->next)
+		for (at = futex_list(word); *at != w; at = &(*at)->next)
 			;
 		*at = w->next;
 		w->queued = 0;
 	}
-	leave(word, signals);
+	futex_leave(word, signals);
 	return queued;
 }
 
@@ -198,7 +198,7 @@ static int wait_far(const struct job *j)
 		return 0;
 	}
 	__atomic_store_n(&asleep, &s, __ATOMIC_RELAXED);
-	err = queue(w, j);
+	err = futex_queue(w, j);
 	if (!err)
 		err = sleep_queued(w, j);
 	__atomic_store_n(&asleep, s.outer, __ATOMIC_RELAXED);
@@ -222,7 +222,7 @@ static void interrupt(void)
 /* Take the sleepers to wake off the list, and put them on one of the waker's own. */
 static long unqueue_some(const struct job *j, struct waiter **out)
 {
-	struct waiter **at = list_of(j->word), *w;
+	struct waiter **at = futex_list(j->word), *w;
 	long n = 0;
 
 	*out = NULL;
@@ -243,12 +243,12 @@ static long unqueue_some(const struct job *j, struct waiter **out)
 
 static long wake_far(const struct job *j)
 {
-	const uint64_t signals = enter(j->word);
+	const uint64_t signals = futex_enter(j->word);
 	const bool goes_on = !j->compares || __atomic_load_n(j->word, __ATOMIC_SEQ_CST) == j->value;
 	struct waiter *w = NULL, *next;
 	long n = goes_on ? unqueue_some(j, &w) : -EAGAIN;
 
-	leave(j->word, signals);
+	futex_leave(j->word, signals);
 	for (; w; w = next) {
 		dsm_sem_t sem = w->sem;
 
@@ -258,7 +258,7 @@ static long wake_far(const struct job *j)
 	return n;
 }
 
-static void run(void *arg)
+static void futex_run(void *arg)
 {
 	struct job *out = arg, j = *out;
 
@@ -272,12 +272,12 @@ static void run(void *arg)
 }
 
 /* syscall(2) is no cancellation point. */
-static long go(struct job *j)
+static long futex_go(struct job *j)
 {
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	dsm_call(run, j);
+	dsm_call(futex_run, j);
 	pthread_setcancelstate(state, &state);
 	return j->result;
 }
@@ -287,7 +287,7 @@ void futex_thread_ended(void)
 	struct job j = { .what = FORGET };
 
 	if (own)
-		go(&j);
+		futex_go(&j);
 }
 
 void futex_interrupt(bool restarts)
@@ -296,7 +296,7 @@ void futex_interrupt(bool restarts)
 	const int saved = errno;
 
 	if (asleep && (asleep->timed || !restarts))
-		go(&j);
+		futex_go(&j);
 	errno = saved;
 }
 
@@ -322,7 +322,7 @@ static long sleep_until(const struct request *r, uint32_t bits)
 	j.timed = limit;
 	if (limit)
 		j.ns = r->op == FUTEX_WAIT ? time_of(limit) : time_left(clock, limit);
-	return go(&j);
+	return futex_go(&j);
 }
 
 static long wake_most(const struct request *r, int64_t most, bool compares, uint32_t bits)
@@ -331,7 +331,7 @@ static long wake_most(const struct request *r, int64_t most, bool compares, uint
 		.what = WAKE, .word = r->word, .value = r->value3, .bits = bits, .compares = compares, .most = most
 	};
 
-	return bits ? go(&j) : -EINVAL;
+	return bits ? futex_go(&j) : -EINVAL;
 }
 
 /* The kernel also wakes one if fewer are asked for. */
@@ -359,13 +359,13 @@ static long between_nodes(const struct request *r)
 	case FUTEX_WAKE_BITSET: return wake_some(r, r->value3);
 	case FUTEX_REQUEUE: return requeue(r, false);
 	case FUTEX_CMP_REQUEUE: return requeue(r, true);
-	case FUTEX_WAKE_OP: return -cannot("FUTEX_WAKE_OP between nodes");
+	case FUTEX_WAKE_OP: return -start_cannot("FUTEX_WAKE_OP between nodes");
 	case FUTEX_LOCK_PI:
 	case FUTEX_LOCK_PI2:
 	case FUTEX_TRYLOCK_PI:
 	case FUTEX_UNLOCK_PI:
 	case FUTEX_WAIT_REQUEUE_PI:
-	case FUTEX_CMP_REQUEUE_PI: return -cannot("a futex with priority inheritance between nodes");
+	case FUTEX_CMP_REQUEUE_PI: return -start_cannot("a futex with priority inheritance between nodes");
 	default: return -ENOSYS;
 	}
 }
@@ -433,7 +433,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	if (n == SYS_futex && is_shared((const void *)a))
 		return futex(arg);
 	if (n == SYS_futex_waitv && has_shared((const struct futex_waitv *)a, (uint32_t)b)) {
-		errno = cannot("futex_waitv()");
+		errno = start_cannot("futex_waitv()");
 		return -1;
 	}
 	return PASS_ON(go_on(n, arg));

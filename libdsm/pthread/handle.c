@@ -18,8 +18,10 @@
 #include <sys/types.h>
 
 #include "async.h"
+#include "pending.h"
 #include "processors.h"
 #include "ranks.h"
+#include "sending.h"
 #include "sync.h"
 
 #define CPU_BYTES 1024u /* of a set of processors: the kernel's largest */
@@ -42,6 +44,7 @@ struct request {
 		struct {
 			int number;
 			union sigval value;
+			bool ends; /* it was not sent: it ends the program */
 		} signal;
 		struct {
 			size_t bytes;
@@ -52,7 +55,7 @@ struct request {
 };
 #define FOR_EVER UINT64_MAX
 
-static bool ours(pthread_t t)
+static bool handle_is_ours(pthread_t t)
 {
 	return is_shared((const void *)t);
 }
@@ -68,7 +71,7 @@ static void do_join(void *arg)
 	out->err = q.err;
 }
 
-static int join(pthread_t t, uint64_t ns, void **result)
+static int handle_join(pthread_t t, uint64_t ns, void **result)
 {
 	struct request q = { .t = { t }, .ns = ns };
 
@@ -83,31 +86,32 @@ static int join_until(pthread_t t, void **result, clockid_t clock, const struct 
 	int err;
 
 	if (!until)
-		return join(t, FOR_EVER, result);
+		return handle_join(t, FOR_EVER, result);
 	if (!is_time(until))
 		return EINVAL;
-	err = join(t, time_left(clock, until), result);
+	err = handle_join(t, time_left(clock, until), result);
 	return err == EBUSY ? ETIMEDOUT : err;
 }
 
 EXPORT int pthread_join(pthread_t t, void **result)
 {
-	return ours(t) ? join(t, FOR_EVER, result) : NEXT(pthread_join)(t, result);
+	return handle_is_ours(t) ? handle_join(t, FOR_EVER, result) : NEXT(pthread_join)(t, result);
 }
 
 EXPORT int pthread_tryjoin_np(pthread_t t, void **result)
 {
-	return ours(t) ? join(t, 0, result) : NEXT(pthread_tryjoin_np)(t, result);
+	return handle_is_ours(t) ? handle_join(t, 0, result) : NEXT(pthread_tryjoin_np)(t, result);
 }
 
 EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)
 {
-	return ours(t) ? join_until(t, result, CLOCK_REALTIME, until) : NEXT(pthread_timedjoin_np)(t, result, until);
+	return handle_is_ours(t) ? join_until(t, result, CLOCK_REALTIME, until)
+				 : NEXT(pthread_timedjoin_np)(t, result, until);
 }
 
 EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock, const struct timespec *until)
 {
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_clockjoin_np)(t, result, clock, until);
 	if (until && clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
@@ -134,7 +138,7 @@ EXPORT int pthread_detach(pthread_t t)
 {
 	struct request q = { .t = { t } };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_detach)(t);
 	dsm_call(do_detach, &q);
 	return -q.err;
@@ -145,7 +149,7 @@ EXPORT int pthread_cancel(pthread_t t)
 	struct request q = { .t = { t } };
 	int err;
 
-	if (!ours(t)) {
+	if (!handle_is_ours(t)) {
 		err = NEXT(pthread_cancel)(t); /* libdsm calls it as well, on the thread's own rank */
 		async_cancelled(t);
 		return err;
@@ -216,7 +220,7 @@ static int get_clock(pthread_t t, struct request *q)
 }
 
 /* Call fn for a thread and return its errno value. ESRCH: the thread has ended. */
-static int ask(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct request *q))
+static int handle_request(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct request *q))
 {
 	q->t.id = t;
 	q->fn = fn;
@@ -240,13 +244,28 @@ static int set_priority(pthread_t t, struct request *q)
 	return NEXT(pthread_setschedprio)(t, q->sched.param.sched_priority);
 }
 
-static int send(pthread_t t, struct request *q)
+/* Does the signal end this process, which should not be the first of the job? The kernel's number of the thread is in its clock. */
+static bool signal_ends_rank(pthread_t t, int sig)
 {
+	clockid_t clock;
+
+	return shim.rank && signal_ends_unreported(sig, 0) && !NEXT(pthread_getcpuclockid)(t, &clock) &&
+		signal_ends_unreported(sig, pending_mask_of(~(clock >> 3)));
+}
+
+static int handle_send(pthread_t t, struct request *q)
+{
+	q->signal.ends = signal_ends_rank(t, q->signal.number);
+	if (q->signal.ends)
+		return 0;
 	return NEXT(pthread_kill)(t, q->signal.number);
 }
 
-static int queue(pthread_t t, struct request *q)
+static int handle_queue(pthread_t t, struct request *q)
 {
+	q->signal.ends = signal_ends_rank(t, q->signal.number);
+	if (q->signal.ends)
+		return 0;
 	return NEXT(pthread_sigqueue)(t, q->signal.number, q->signal.value);
 }
 
@@ -255,9 +274,9 @@ EXPORT int pthread_getschedparam(pthread_t t, int *policy, struct sched_param *p
 	struct request q = { 0 };
 	int err;
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_getschedparam)(t, policy, param);
-	err = ask(t, &q, get_sched);
+	err = handle_request(t, &q, get_sched);
 	if (!err) {
 		*policy = q.sched.policy;
 		*param = q.sched.param;
@@ -269,21 +288,21 @@ EXPORT int pthread_setschedparam(pthread_t t, int policy, const struct sched_par
 {
 	struct request q = { 0 };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_setschedparam)(t, policy, param);
 	q.sched.policy = policy;
 	q.sched.param = *param;
-	return ask(t, &q, set_sched);
+	return handle_request(t, &q, set_sched);
 }
 
 EXPORT int pthread_setschedprio(pthread_t t, int priority)
 {
 	struct request q = { 0 };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_setschedprio)(t, priority);
 	q.sched.param.sched_priority = priority;
-	return ask(t, &q, set_priority);
+	return handle_request(t, &q, set_priority);
 }
 
 EXPORT int pthread_getcpuclockid(pthread_t t, clockid_t *clock)
@@ -291,13 +310,13 @@ EXPORT int pthread_getcpuclockid(pthread_t t, clockid_t *clock)
 	struct request q = { 0 };
 	int err;
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_getcpuclockid)(t, clock);
-	err = ask(t, &q, get_clock);
+	err = handle_request(t, &q, get_clock);
 	if (!err)
 		*clock = q.clock;
 	if (err == EXDEV)
-		cannot("pthread_getcpuclockid()");
+		start_cannot("pthread_getcpuclockid()");
 	return err == EXDEV ? ENOENT : err;
 }
 
@@ -306,17 +325,23 @@ EXPORT int pthread_kill(pthread_t t, int sig)
 	struct request q = { .signal.number = sig };
 	int err;
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_kill)(t, sig);
-	err = ask(t, &q, send);
+	err = handle_request(t, &q, handle_send);
+	if (!err && q.signal.ends)
+		return signal_end_program(sig);
 	return err == ESRCH ? 0 : err; /* it has a handle still, and no thread to receive the signal */
 }
 
 EXPORT int pthread_sigqueue(pthread_t t, int sig, const union sigval value)
 {
-	struct request q = { .signal = { sig, value } };
+	struct request q = { .signal = { .number = sig, .value = value } };
+	int err;
 
-	return ours(t) ? ask(t, &q, queue) : NEXT(pthread_sigqueue)(t, sig, value);
+	if (!handle_is_ours(t))
+		return NEXT(pthread_sigqueue)(t, sig, value);
+	err = handle_request(t, &q, handle_queue);
+	return !err && q.signal.ends ? signal_end_program(sig) : err;
 }
 
 EXPORT int pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set)
@@ -324,9 +349,9 @@ EXPORT int pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set)
 	struct request q = { .cpus.bytes = size < CPU_BYTES ? size : CPU_BYTES };
 	int err;
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_getaffinity_np)(t, size, set);
-	err = ask(t, &q, get_cpus);
+	err = handle_request(t, &q, get_cpus);
 	if (!err) {
 		memcpy(set, q.cpus.set, q.cpus.bytes);
 		memset((char *)set + q.cpus.bytes, 0, size - q.cpus.bytes);
@@ -338,10 +363,10 @@ EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set
 {
 	struct request q = { .cpus.bytes = size < CPU_BYTES ? size : CPU_BYTES };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_setaffinity_np)(t, size, set);
 	memcpy(q.cpus.set, set, q.cpus.bytes);
-	return ask(t, &q, set_cpus);
+	return handle_request(t, &q, set_cpus);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------ */
@@ -357,7 +382,7 @@ EXPORT int pthread_setname_np(pthread_t t, const char *name)
 {
 	struct request q = { .t = { t } };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_setname_np)(t, name);
 	if (strlen(name) >= NAME_BYTES)
 		return ERANGE;
@@ -370,7 +395,7 @@ EXPORT int pthread_getname_np(pthread_t t, char *name, size_t size)
 {
 	struct request q = { .t = { t } };
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_getname_np)(t, name, size);
 	if (size < NAME_BYTES)
 		return ERANGE;
@@ -388,7 +413,7 @@ EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
 	struct request q = { .t = { t } }, s = { 0 };
 	int err;
 
-	if (!ours(t))
+	if (!handle_is_ours(t))
 		return NEXT(pthread_getattr_np)(t, attr);
 	dsm_call(do_query, &q);
 	if (q.err)
@@ -401,7 +426,7 @@ EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
 	if (!err)
 		err = pthread_attr_setdetachstate(attr,
 						  q.info.detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
-	if (!err && !ask(t, &s, get_sched)) {
+	if (!err && !handle_request(t, &s, get_sched)) {
 		pthread_attr_setschedpolicy(attr, s.sched.policy);
 		pthread_attr_setschedparam(attr, &s.sched.param);
 	}

@@ -48,7 +48,7 @@ static bool covers(const char *low, const char *high)
 	return true;
 }
 
-static struct heapmap *add(char *low, char *high, struct whole *w)
+static struct heapmap *heapmap_add(char *low, char *high, struct whole *w)
 {
 	struct heapmap *c = shared_alloc(sizeof(*c));
 
@@ -65,7 +65,7 @@ static void link_heapmap(struct heapmap *c)
 	pthread_mutex_unlock(&team->maps_lock);
 }
 
-static bool fill(char *at, size_t length, int fd, off_t off)
+static bool heapmap_fill(char *at, size_t length, int fd, off_t off)
 {
 	ssize_t n;
 
@@ -94,8 +94,8 @@ void *heapmap_make(size_t length, int fd, off_t off)
 		start = shared_zalloc(length + PAGE);
 	low = (char *)pages_of((uintptr_t)start);
 	if (start)
-		c = add(low, low + length, w);
-	if (!c || !fill(low, length, fd, off)) {
+		c = heapmap_add(low, low + length, w);
+	if (!c || !heapmap_fill(low, length, fd, off)) {
 		free(c);
 		free(start);
 		free(w);
@@ -109,7 +109,7 @@ void *heapmap_make(size_t length, int fd, off_t off)
 }
 
 /* Take [low, high) out of a piece that overlaps it. spare: for the end of the piece, if both ends are left. With the lock. */
-static struct heapmap *cut(struct heapmap **at, char *low, char *high, struct heapmap **spare)
+static struct heapmap *heapmap_cut(struct heapmap **at, char *low, char *high, struct heapmap **spare)
 {
 	struct heapmap *c = *at;
 
@@ -140,7 +140,7 @@ static struct heapmap *cut_all(char *low, char *high, struct heapmap **spare)
 			at = &(*at)->next;
 			continue;
 		}
-		c = cut(at, low, high, spare);
+		c = heapmap_cut(at, low, high, spare);
 		if (!c) {
 			at = &(*at)->next;
 			continue;
@@ -156,7 +156,7 @@ static struct heapmap *cut_all(char *low, char *high, struct heapmap **spare)
 int heapmap_unmap(void *addr, size_t length)
 {
 	char *const low = addr, *const high = low + pages_of(length);
-	struct heapmap *gone = NULL, *spare = add(NULL, NULL, NULL), *c;
+	struct heapmap *gone = NULL, *spare = heapmap_add(NULL, NULL, NULL), *c;
 	bool known;
 
 	if (!spare)

@@ -52,14 +52,14 @@ static struct entry {
 } cache[CACHE];
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t hash(const void *object)
+static uint64_t lookup_hash(const void *object)
 {
 	return ((uintptr_t)object >> 2) * 0x9e3779b97f4a7c15u >> 20;
 }
 
 static uint32_t part_of(const void *object)
 {
-	return hash((const void *)((uintptr_t)object / PART_SIZE * PART_SIZE)) % PARTS;
+	return lookup_hash((const void *)((uintptr_t)object / PART_SIZE * PART_SIZE)) % PARTS;
 }
 
 int lookup_start(void)
@@ -83,7 +83,7 @@ int lookup_start(void)
 
 bool lookup_cached(const void *object, enum type type, struct handles *out)
 {
-	struct entry *e = &cache[hash(object) % CACHE];
+	struct entry *e = &cache[lookup_hash(object) % CACHE];
 	uint32_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE);
 	bool found = e->object == object && e->type == type;
 
@@ -94,7 +94,7 @@ bool lookup_cached(const void *object, enum type type, struct handles *out)
 
 void lookup_remember(const void *object, enum type type, const struct handles *h)
 {
-	struct entry *e = &cache[hash(object) % CACHE];
+	struct entry *e = &cache[lookup_hash(object) % CACHE];
 	const uint64_t signals = block_signals();
 
 	pthread_mutex_lock(&writing);
@@ -105,7 +105,7 @@ void lookup_remember(const void *object, enum type type, const struct handles *h
 	e->h = *h;
 	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&writing);
-	let_signals(signals);
+	masks_let_signals(signals);
 }
 
 void lookup_lose(const void *object)
@@ -115,7 +115,7 @@ void lookup_lose(const void *object)
 	lookup_remember(object, T_NONE, &none);
 }
 
-static int make(enum type type, uint32_t value, struct handles *h)
+static int lookup_make(enum type type, uint32_t value, struct handles *h)
 {
 	int err = -EINVAL;
 
@@ -151,9 +151,9 @@ static int unmake(enum type type, struct handles *h)
 	return 0;
 }
 
-static struct name **place(struct part *p, const void *object)
+static struct name **lookup_place(struct part *p, const void *object)
 {
-	struct name **at = &p->lists[hash(object) % LISTS];
+	struct name **at = &p->lists[lookup_hash(object) % LISTS];
 
 	while (*at && (*at)->object != object)
 		at = &(*at)->next;
@@ -194,7 +194,7 @@ int lookup_rename(const void *object, enum type type, uint32_t value, enum renam
 
 	if (err)
 		goto out;
-	at = place(p, object);
+	at = lookup_place(p, object);
 	n = *at;
 	if (!n && type) {
 		n = *at = name_new(p, object);
@@ -205,7 +205,7 @@ int lookup_rename(const void *object, enum type type, uint32_t value, enum renam
 		bool stays = unmake((enum type)n->type, &h) == -EBUSY && how == LOOKUP_FREE;
 
 		n->type = stays ? n->type : T_NONE;
-		err = stays ? -EBUSY : type ? make(type, value, &h) : 0;
+		err = stays ? -EBUSY : type ? lookup_make(type, value, &h) : 0;
 		if (!err) {
 			n->h = h;
 			n->type = type;
@@ -219,7 +219,7 @@ int lookup_rename(const void *object, enum type type, uint32_t value, enum renam
 	}
 	dsm_mutex_unlock(&lock);
 out:
-	let_signals(signals);
+	masks_let_signals(signals);
 	return err;
 }
 

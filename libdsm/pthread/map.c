@@ -82,15 +82,15 @@ static void *map_of_program(void *addr, size_t length, int prot, int flags, int 
 	what = unable(prot, flags);
 	if (!what)
 		return anon_map(length);
-	cannot(what);
+	start_cannot(what);
 	errno = ENOTSUP;
 	return MAP_FAILED;
 }
 
 static void *map_for(void *addr, size_t length, int prot, int flags, int fd, off_t off, const void *caller)
 {
-	return is_ours(caller) ? map_of_program(addr, length, prot, flags, fd, off)
-			       : space_map(addr, length, prot, flags, fd, off);
+	return caller_is_ours(caller) ? map_of_program(addr, length, prot, flags, fd, off)
+				      : space_map(addr, length, prot, flags, fd, off);
 }
 
 EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t off)
@@ -113,7 +113,7 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 
 EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off) __attribute__((alias("mmap")));
 
-static int failed(int err)
+static int map_failed(int err)
 {
 	if (!err)
 		return 0;
@@ -125,27 +125,31 @@ EXPORT int munmap(void *addr, size_t length)
 {
 	int err;
 
-	if (!is_ours(CALLER))
-		return failed(space_unmap(addr, length));
+	if (!caller_is_ours(CALLER))
+		return map_failed(space_unmap(addr, length));
 	if (!is_shared(addr))
 		return maps_unmap(addr, length);
 	err = is_mapped(addr) ? anon_unmap(addr, length) : heapmap_unmap(addr, length);
 	if (err == -EINVAL)
-		cannot(is_mapped(addr) ? "munmap() of a part of shared memory"
-				       : "munmap() of memory that mmap() has not made");
-	return failed(err);
+		start_cannot(is_mapped(addr) ? "munmap() of a part of shared memory"
+					     : "munmap() of memory that mmap() has not made");
+	return map_failed(err);
 }
 
 /* The library controls the protection of shared memory. */
 EXPORT int mprotect(void *addr, size_t length, int prot)
 {
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return (int)syscall(SYS_mprotect, addr, length, (long)prot);
 	if (!is_shared(addr))
 		return maps_protect(addr, length, prot);
 	if (prot == (PROT_READ | PROT_WRITE))
 		return 0;
-	errno = cannot("mprotect() of shared memory");
+	if ((uintptr_t)addr & 4095) {
+		errno = EINVAL;
+		return -1;
+	}
+	errno = start_cannot("mprotect() of shared memory");
 	return -1;
 }
 
@@ -158,26 +162,42 @@ EXPORT void *mremap(void *addr, size_t old, size_t length, int flags, ...)
 	va_start(more, flags);
 	to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
 	va_end(more);
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return (void *)syscall(SYS_mremap, addr, old, length, (long)flags, to);
 	if (!is_shared(addr))
 		return maps_move(addr, old, length, flags, to);
 	err = flags == MREMAP_MAYMOVE ? heapmap_move(addr, old, length, &to) : -EINVAL;
 	if (!err)
 		return to;
-	errno = err == -EINVAL ? cannot("mremap() of shared memory") : -err;
+	errno = err == -EINVAL ? start_cannot("mremap() of shared memory") : -err;
 	return MAP_FAILED;
 }
 
-/* Advice is for the kernel's pages; but MADV_DONTNEED promises zeros. */
+#ifndef MADV_COLLAPSE /* newer than some headers */
+#define MADV_COLLAPSE 25
+#endif
+
+/* Does it change what is read? */
+static bool advice_clears(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_REMOVE;
+}
+
+static bool advice_is_known(int advice)
+{
+	return (advice >= MADV_NORMAL && advice <= MADV_DONTNEED) || (advice >= MADV_FREE && advice <= MADV_COLLAPSE);
+}
+
+/* Advice is for the kernel's pages; but some promises zeros. */
 EXPORT int madvise(void *addr, size_t length, int advice)
 {
-	if (!is_ours(CALLER) || !is_shared(addr))
+	if (!caller_is_ours(CALLER) || !is_shared(addr))
 		return (int)syscall(SYS_madvise, addr, length, (long)advice);
-	if (advice != MADV_DONTNEED)
+	if (advice_is_known(advice) && !advice_clears(advice))
 		return 0;
-	if (!heapmap_clear(addr, length))
+	if (advice == MADV_DONTNEED && !heapmap_clear(addr, length))
 		return 0;
-	errno = cannot("madvise() with MADV_DONTNEED of this shared memory");
+	errno = advice_is_known(advice) ? start_cannot("madvise() of this shared memory, with advice that clears it,")
+					: EINVAL;
 	return -1;
 }

@@ -86,7 +86,7 @@ int maps_start(void)
 	return 0;
 }
 
-static uint64_t table_lock(int rank)
+static uint64_t maps_lock(int rank)
 {
 	const uint64_t mask = block_signals();
 
@@ -94,10 +94,10 @@ static uint64_t table_lock(int rank)
 	return mask;
 }
 
-static void table_unlock(int rank, uint64_t mask)
+static void maps_unlock(int rank, uint64_t mask)
 {
 	pthread_mutex_unlock(&team->tables[rank].lock);
-	let_signals(mask);
+	masks_let_signals(mask);
 }
 
 static struct piece *piece_at(int rank, uintptr_t at)
@@ -248,16 +248,16 @@ static void drop_pieces(int rank, struct piece *taken)
 		free(p);
 		if (!s)
 			continue;
-		mask = table_lock(rank);
+		mask = maps_lock(rank);
 		last = --s->pieces == 0;
-		table_unlock(rank, mask);
+		maps_unlock(rank, mask);
 		if (last)
 			visit(rank, source_close, s);
 	}
 }
 
 /* Forget the mappings of a range, on all ranks but the one that has made them. */
-static int forget(int rank, uintptr_t low, uintptr_t high)
+static int maps_forget(int rank, uintptr_t low, uintptr_t high)
 {
 	struct change *c = shared_alloc(sizeof(*c));
 	uint64_t on[RANKS / 64] = { 0 }, mask;
@@ -267,20 +267,20 @@ static int forget(int rank, uintptr_t low, uintptr_t high)
 	if (!c)
 		return -ENOMEM;
 	*c = (struct change){ .low = low, .high = high };
-	mask = table_lock(rank);
+	mask = maps_lock(rank);
 	err = piece_split(rank, low);
 	if (!err)
 		err = piece_split(rank, high);
 	if (!err)
 		taken = take_pieces(rank, low, high, on);
-	table_unlock(rank, mask);
+	maps_unlock(rank, mask);
 	visit_all(on, close_here, c);
 	drop_pieces(rank, taken);
 	free(c);
 	return err;
 }
 
-static int result_of(int err)
+static int maps_result(int err)
 {
 	if (!err)
 		return 0;
@@ -300,22 +300,22 @@ int maps_unmap(void *addr, size_t length)
 	int err;
 
 	if (owner < 0 || !length || ((uintptr_t)addr & (PAGE - 1)))
-		return result_of(space_unmap(addr, length));
+		return maps_result(space_unmap(addr, length));
 	c = shared_alloc(sizeof(*c));
 	if (!c)
 		return -1;
 	*c = (struct change){ .low = (uintptr_t)addr, .high = end_of(addr, length) };
-	err = forget(owner, c->low, c->high);
+	err = maps_forget(owner, c->low, c->high);
 	if (!err)
 		err = visit(owner, unmap_here, c);
 	free(c);
-	return result_of(err);
+	return maps_result(err);
 }
 
 /* The ranks that follow the new protection, and those that may not map the file any longer. */
 static int note_protection(int rank, const struct change *c, uint64_t *follow, uint64_t *leave)
 {
-	const uint64_t mask = table_lock(rank);
+	const uint64_t mask = maps_lock(rank);
 	struct piece *p = piece_at(rank, c->low);
 	const bool anonymous = p && !p->source && p->high >= c->high; /* no other rank maps it */
 	unsigned int i;
@@ -334,7 +334,7 @@ static int note_protection(int rank, const struct change *c, uint64_t *follow, u
 				p->on[i] = 0;
 		}
 	}
-	table_unlock(rank, mask);
+	maps_unlock(rank, mask);
 	return err;
 }
 
@@ -359,13 +359,13 @@ int maps_protect(void *addr, size_t length, int prot)
 			err = visit(owner, protect_here, c);
 	}
 	free(c);
-	return result_of(err);
+	return maps_result(err);
 }
 
 /* ---- new mappings --------------------------------------------------------------------------------------- */
 
 /* A descriptor for the file alone: closing it releases no locks of the program. */
-static int keep(int fd)
+static int maps_keep_fd(int fd)
 {
 	char name[64];
 	int path, high;
@@ -406,7 +406,7 @@ static struct source *source_of(int fd)
 	path[n < 0 ? 0 : n] = '\0';
 	s->pieces = 1;
 	s->pid = (int)by_number(SYS_getpid, (const long[6]){ 0 });
-	s->kept = keep(fd);
+	s->kept = maps_keep_fd(fd);
 	s->writes = (flags & O_ACCMODE) == O_RDWR;
 	s->host = host;
 	s->file = file;
@@ -425,10 +425,10 @@ static void note_piece(uintptr_t low, uintptr_t high, const struct piece *like)
 	p->low = low;
 	p->high = high;
 	memset(p->on, 0, sizeof(p->on));
-	mask = table_lock(shim.rank);
+	mask = maps_lock(shim.rank);
 	p->next = team->tables[shim.rank].first;
 	team->tables[shim.rank].first = p;
-	table_unlock(shim.rank, mask);
+	maps_unlock(shim.rank, mask);
 }
 
 void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off)
@@ -439,11 +439,11 @@ void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off
 	int err;
 
 	if (fixed && !space_has(addr)) {
-		cannot("mmap() with MAP_FIXED outside the mappings of the rank");
+		start_cannot("mmap() with MAP_FIXED outside the mappings of the rank");
 		errno = ENOTSUP;
 		return MAP_FAILED;
 	}
-	err = fixed && space_owner(addr) >= 0 ? forget(shim.rank, (uintptr_t)addr, end_of(addr, length)) : 0;
+	err = fixed && space_owner(addr) >= 0 ? maps_forget(shim.rank, (uintptr_t)addr, end_of(addr, length)) : 0;
 	if (err) {
 		errno = -err;
 		return MAP_FAILED;
@@ -460,7 +460,7 @@ void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off
 /* The piece of a whole mapping that is moved; false: there is none. */
 static bool piece_of(int rank, uintptr_t low, uintptr_t high, struct piece *out)
 {
-	const uint64_t mask = table_lock(rank);
+	const uint64_t mask = maps_lock(rank);
 	struct piece *p = piece_at(rank, low);
 	const bool whole = p && p->low == low && p->high == high;
 
@@ -469,7 +469,7 @@ static bool piece_of(int rank, uintptr_t low, uintptr_t high, struct piece *out)
 		if (p->source)
 			p->source->pieces++;
 	}
-	table_unlock(rank, mask);
+	maps_unlock(rank, mask);
 	return whole;
 }
 
@@ -485,13 +485,14 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 	if (owner < 0)
 		return (void *)by_number(SYS_mremap, words);
 	if (owner != shim.rank || ((flags & MREMAP_FIXED) && !space_has(to))) {
-		errno = cannot("mremap() of another rank's mapping, or to a fixed address outside the rank's mappings");
+		errno = start_cannot(
+			"mremap() of another rank's mapping, or to a fixed address outside the rank's mappings");
 		return MAP_FAILED;
 	}
 	known = piece_of(owner, (uintptr_t)addr, end_of(addr, old), &p);
-	err = forget(owner, (uintptr_t)addr, end_of(addr, old));
+	err = maps_forget(owner, (uintptr_t)addr, end_of(addr, old));
 	if (!err && (flags & MREMAP_FIXED))
-		err = forget(owner, (uintptr_t)to, end_of(to, length));
+		err = maps_forget(owner, (uintptr_t)to, end_of(to, length));
 	if (err) {
 		errno = -err;
 		return MAP_FAILED;
@@ -506,7 +507,7 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 
 /* ---- accesses by other ranks ---------------------------------------------------------------------------- */
 
-static bool is_same(const struct stat *a, const struct stat *b, bool here)
+static bool maps_is_same(const struct stat *a, const struct stat *b, bool here)
 {
 	if (here)
 		return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -522,14 +523,14 @@ static int open_path(const char *path, const struct source *s)
 
 	if (fd < 0)
 		return -errno;
-	if (!fstat(fd, &now) && is_same(&now, &s->file, s->host == host))
+	if (!fstat(fd, &now) && maps_is_same(&now, &s->file, s->host == host))
 		return fd;
 	by_number(SYS_close, (const long[6]){ fd });
 	return -ESTALE;
 }
 
 /* A descriptor of the file, or -errno. */
-static int open_again(const struct source *s)
+static int maps_open_again(const struct source *s)
 {
 	char name[64];
 	int fd = -ENOENT;
@@ -543,7 +544,7 @@ static int open_again(const struct source *s)
 
 static int map_here(const struct piece *p, const struct source *s)
 {
-	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED, fd = open_again(s);
+	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED, fd = maps_open_again(s);
 	long at;
 
 	if (fd < 0)
@@ -555,7 +556,7 @@ static int map_here(const struct piece *p, const struct source *s)
 	return at == (long)p->low ? 0 : -errno;
 }
 
-static void say(void *addr, int write, int owner, const char *what, const char *path)
+static void maps_report(void *addr, int write, int owner, const char *what, const char *path)
 {
 	dprintf(STDERR_FILENO,
 		"libdsm-pthread: rank %d: %s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), "
@@ -576,7 +577,7 @@ static const char *unshareable(const struct piece *p)
 }
 
 /* With the lock of the owner's list. */
-static int serve(struct piece *p, void *addr, int write, int owner)
+static int maps_serve(struct piece *p, void *addr, int write, int owner)
 {
 	struct source s;
 	const char *why;
@@ -599,7 +600,7 @@ static int serve(struct piece *p, void *addr, int write, int owner)
 		snprintf(text, sizeof(text), "a mapping (%s) of", strerrorname_np(-err));
 		why = text;
 	}
-	say(addr, write, owner, why, p->source ? s.path : NULL);
+	maps_report(addr, write, owner, why, p->source ? s.path : NULL);
 	return 0;
 }
 
@@ -613,14 +614,14 @@ int maps_fault(void *addr, int write, int inside)
 	if (owner < 0 || owner == shim.rank)
 		return 0;
 	if (inside) {
-		say(addr, write, owner, "a mapping, passed to a function of libdsm", NULL);
+		maps_report(addr, write, owner, "a mapping, passed to a function of libdsm", NULL);
 		return 0;
 	}
-	mask = table_lock(owner);
+	mask = maps_lock(owner);
 	p = piece_at(owner, (uintptr_t)addr);
-	served = p ? serve(p, addr, write, owner) : 0;
-	table_unlock(owner, mask);
+	served = p ? maps_serve(p, addr, write, owner) : 0;
+	maps_unlock(owner, mask);
 	if (!p)
-		say(addr, write, owner, "a library's, a stack, or thread-local", NULL);
+		maps_report(addr, write, owner, "a library's, a stack, or thread-local", NULL);
 	return served;
 }

@@ -30,7 +30,7 @@ uint64_t block_signals(void)
 	return set_mask(SIG_BLOCK, ~of_misses());
 }
 
-void let_signals(uint64_t before)
+void masks_let_signals(uint64_t before)
 {
 	set_mask(SIG_SETMASK, before);
 }
@@ -52,9 +52,9 @@ static void remove_misses(sigset_t *set)
 }
 
 /* A launcher ends ranks by these: see pending.c. */
-static void note_held(const sigset_t *set)
+static void masks_note_held(const sigset_t *set)
 {
-	const uint64_t ends = bit_of(SIGHUP) | bit_of(SIGINT) | bit_of(SIGTERM);
+	const uint64_t ends = signal_bit(SIGHUP) | signal_bit(SIGINT) | signal_bit(SIGTERM);
 	uint64_t held;
 
 	memcpy(&held, set, sizeof(held));
@@ -79,13 +79,13 @@ static const sigset_t *blockable(int how, const sigset_t *set, sigset_t *copy, c
 	if (!shim.active || !set || how == SIG_UNBLOCK || is_runtime(caller) || !is_rank())
 		return set;
 	set = without_misses(set, copy, caller);
-	note_held(set);
+	masks_note_held(set);
 	return set;
 }
 
 static void look_behind(int how, const sigset_t *set, const void *caller)
 {
-	if (set && how != SIG_BLOCK && is_ours(caller))
+	if (set && how != SIG_BLOCK && caller_is_ours(caller))
 		pending_unblocked();
 }
 
@@ -197,7 +197,7 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 	static __thread stack_t own = { .ss_flags = SS_DISABLE };
 	stack_t now, before = own, wanted;
 
-	if (!is_ours(CALLER) || shim.near)
+	if (!caller_is_ours(CALLER) || shim.near)
 		return NEXT(sigaltstack)(stack, old);
 	if (NEXT(sigaltstack)(NULL, &now))
 		return -1;

@@ -8,21 +8,21 @@
 #include <signal.h>
 
 /* A set with one signal: bit 0 is signal 1. */
-static inline uint64_t bit_of(int sig)
+static inline uint64_t signal_bit(int sig)
 {
 	return 1ull << (sig - 1);
 }
 
 static inline uint64_t of_misses(void)
 {
-	return bit_of(SIGSEGV) | bit_of(SIGBUS);
+	return signal_bit(SIGSEGV) | signal_bit(SIGBUS);
 }
 
 /* Block the signals that the program may handle, where a handler that calls sem_post() must not run. Signals of misses stay
  * unblocked. Return the previous mask. */
 uint64_t block_signals(void);
 /* Set the mask. */
-void let_signals(uint64_t before);
+void masks_let_signals(uint64_t before);
 /* Unblock the signals of misses. */
 void let_misses(void);
 /* Return set, or a copy without the signals of misses if the caller must not block them. NULL is returned as it is. */

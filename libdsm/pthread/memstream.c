@@ -23,14 +23,14 @@ struct memstream {
 };
 
 /* Update the program's variables after a flush. */
-static void show(struct memstream *m)
+static void memstream_show(struct memstream *m)
 {
 	*m->out = m->text;
 	*m->out_size = m->at < m->length ? m->at : m->length;
 }
 
 /* ENOSPC: there is no memory. */
-static bool reserve(struct memstream *m, size_t n)
+static bool memstream_reserve(struct memstream *m, size_t n)
 {
 	const size_t room = n > 2 * m->room ? n : 2 * m->room;
 	char *more;
@@ -50,7 +50,7 @@ static ssize_t write_text(void *cookie, const char *from, size_t n)
 	struct memstream *m = cookie;
 	size_t end;
 
-	if (__builtin_add_overflow(m->at, n, &end) || end >= SSIZE_MAX || !reserve(m, end + 1)) {
+	if (__builtin_add_overflow(m->at, n, &end) || end >= SSIZE_MAX || !memstream_reserve(m, end + 1)) {
 		errno = ENOSPC;
 		return 0; /* 0 from a cookie's write means an error */
 	}
@@ -62,7 +62,7 @@ static ssize_t write_text(void *cookie, const char *from, size_t n)
 		m->length = end;
 		m->text[end] = 0;
 	}
-	show(m);
+	memstream_show(m);
 	return (ssize_t)n;
 }
 
@@ -78,28 +78,28 @@ static int seek(void *cookie, off64_t *to, int whence)
 	}
 	m->at = (size_t)at;
 	*to = at;
-	show(m);
+	memstream_show(m);
 	return 0;
 }
 
-static int end(void *cookie)
+static int memstream_end(void *cookie)
 {
-	show(cookie);
+	memstream_show(cookie);
 	__libc_free(cookie);
 	return 0;
 }
 
 /* At rank 0, whose streams these are. */
-static FILE *make_stream(char **out, size_t *size)
+static FILE *memstream_make(char **out, size_t *size)
 {
-	const cookie_io_functions_t functions = { .write = write_text, .seek = seek, .close = end };
+	const cookie_io_functions_t functions = { .write = write_text, .seek = seek, .close = memstream_end };
 	struct memstream *m = __libc_malloc(sizeof(*m));
 	FILE *f;
 
 	if (!m)
 		return NULL;
 	*m = (struct memstream){ .out = out, .out_size = size };
-	if (!reserve(m, 1)) {
+	if (!memstream_reserve(m, 1)) {
 		__libc_free(m);
 		return NULL;
 	}
@@ -110,14 +110,14 @@ static FILE *make_stream(char **out, size_t *size)
 		__libc_free(m);
 		return NULL;
 	}
-	show(m);
+	memstream_show(m);
 	return f;
 }
 
 EXPORT FILE *open_memstream(char **out, size_t *size)
 {
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(open_memstream)(out, size);
-	return dsm_files_call ? (FILE *)dsm_files_call((void *)make_stream, (long)out, (long)size, 0, 0)
-			      : make_stream(out, size);
+	return dsm_files_call ? (FILE *)dsm_files_call((void *)memstream_make, (long)out, (long)size, 0, 0)
+			      : memstream_make(out, size);
 }

@@ -27,7 +27,7 @@ struct named {
 };
 
 /* Skip leading slashes. NULL: errno. */
-static const char *name_of(const char *name)
+static const char *named_name(const char *name)
 {
 	name += strspn(name, "/");
 	if (!*name || strchr(name, '/'))
@@ -39,7 +39,7 @@ static const char *name_of(const char *name)
 	return NULL;
 }
 
-static struct named **place(const char *name)
+static struct named **named_place(const char *name)
 {
 	struct named **at = &team->named;
 
@@ -49,7 +49,7 @@ static struct named **place(const char *name)
 }
 
 /* The caller holds the lock, here and in the next functions. NULL: errno. */
-static struct named *make(const char *name, unsigned int value)
+static struct named *named_make(const char *name, unsigned int value)
 {
 	struct named *n;
 
@@ -71,7 +71,7 @@ static struct named *make(const char *name, unsigned int value)
 	return n;
 }
 
-static void drop(struct named **at)
+static void named_drop(struct named **at)
 {
 	struct named *n = *at;
 
@@ -82,7 +82,7 @@ static void drop(struct named **at)
 
 static sem_t *open_named(const char *name, int flags, unsigned int value)
 {
-	struct named *n = *place(name);
+	struct named *n = *named_place(name);
 
 	if (n && (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
 		errno = EEXIST;
@@ -93,7 +93,7 @@ static sem_t *open_named(const char *name, int flags, unsigned int value)
 		return SEM_FAILED;
 	}
 	if (!n)
-		n = make(name, value);
+		n = named_make(name, value);
 	if (!n)
 		return SEM_FAILED;
 	n->opened++;
@@ -113,9 +113,9 @@ EXPORT sem_t *sem_open(const char *name, int flags, ...)
 		value = va_arg(more, unsigned int);
 		va_end(more);
 	}
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(sem_open)(name, flags, mode, value);
-	name = name_of(name);
+	name = named_name(name);
 	if (!name)
 		return SEM_FAILED;
 	pthread_mutex_lock(&team->named_lock);
@@ -135,7 +135,7 @@ static int close_named(const sem_t *s)
 		return -1;
 	}
 	if (!--(*at)->opened && (*at)->unlinked)
-		drop(at);
+		named_drop(at);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ EXPORT int sem_close(sem_t *s)
 
 static int unlink_named(const char *name)
 {
-	struct named **at = place(name);
+	struct named **at = named_place(name);
 
 	if (!*at) {
 		errno = ENOENT;
@@ -162,7 +162,7 @@ static int unlink_named(const char *name)
 	if ((*at)->opened)
 		(*at)->unlinked = 1;
 	else
-		drop(at);
+		named_drop(at);
 	return 0;
 }
 
@@ -170,9 +170,9 @@ EXPORT int sem_unlink(const char *name)
 {
 	int err;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(sem_unlink)(name);
-	name = name_of(name);
+	name = named_name(name);
 	if (!name) {
 		errno = errno == EINVAL ? ENOENT : errno; /* as in the C library */
 		return -1;

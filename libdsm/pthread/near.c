@@ -98,8 +98,8 @@ static int begin_wait(enum dsm_wait what, const void *object, const struct times
 }
 
 /* Sleep on a word of an object. */
-static int wait_for(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
-		    const struct timespec *until)
+static int word_wait(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
+		     const struct timespec *until)
 {
 	const int note = begin_wait(what, object, until), err = sleep_word(word, seen, clock, until);
 
@@ -122,7 +122,7 @@ static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, ui
 	return err;
 }
 
-static void wake(uint32_t *word, int n)
+static void word_wake(uint32_t *word, int n)
 {
 	kernel_futex(word, FUTEX_WAKE, (uint32_t)n, NULL, 0);
 }
@@ -143,7 +143,7 @@ static int lock_slow(struct mutex *m, clockid_t clock, const struct timespec *un
 	while (__atomic_exchange_n(l, 2, __ATOMIC_ACQUIRE)) {
 		if (err)
 			return err;
-		err = wait_for(DSM_WAIT_MUTEX, m, l, 2, clock, until);
+		err = word_wait(DSM_WAIT_MUTEX, m, l, 2, clock, until);
 	}
 	return 0;
 }
@@ -163,7 +163,7 @@ static int lock_word(struct mutex *m, clockid_t clock, const struct timespec *un
 
 static __attribute__((noinline)) int wake_next(uint32_t *l)
 {
-	wake(l, 1);
+	word_wake(l, 1);
 	return 0;
 }
 
@@ -186,14 +186,14 @@ static int held_already(struct mutex *m, bool try)
 	return 0;
 }
 
-static bool plain(const struct mutex *m)
+static bool mutex_is_plain(const struct mutex *m)
 {
 	return (m->kind & 3) == PTHREAD_MUTEX_NORMAL || (m->kind & 3) == PTHREAD_MUTEX_ADAPTIVE_NP;
 }
 
 static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock, const struct timespec *until)
 {
-	const int err = plain(m) ? -1 : held_already(m, false);
+	const int err = mutex_is_plain(m) ? -1 : held_already(m, false);
 
 	return err >= 0 ? err : lock_word(m, clock, until);
 }
@@ -206,7 +206,7 @@ int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *un
 	uint32_t free = 0;
 
 	if (__builtin_expect(
-		    !thread || !plain(m) ||
+		    !thread || !mutex_is_plain(m) ||
 			    !__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
 		    0))
 		return lock_any(m, clock, until);
@@ -218,7 +218,7 @@ int near_trylock(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)mutex;
 	uint32_t free = 0;
-	int err = plain(m) ? -1 : held_already(m, true);
+	int err = mutex_is_plain(m) ? -1 : held_already(m, true);
 
 	if (err >= 0)
 		return err;
@@ -244,7 +244,7 @@ int near_unlock(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)mutex;
 
-	return __builtin_expect(plain(m), 1) ? unlock_word(&m->lock) : unlock_owned(m);
+	return __builtin_expect(mutex_is_plain(m), 1) ? unlock_word(&m->lock) : unlock_owned(m);
 }
 
 struct waiter {
@@ -260,7 +260,7 @@ static void lock_again(struct waiter *w)
 	struct mutex *m = (struct mutex *)w->mutex;
 
 	near_lock(w->mutex, CLOCK_REALTIME, NULL);
-	if (!plain(m))
+	if (!mutex_is_plain(m))
 		m->count = w->count;
 	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
 }
@@ -272,7 +272,7 @@ static void wait_ended(void *arg)
 
 	dsm_wait_end(w->note);
 	if (__atomic_load_n(&w->c->seq, __ATOMIC_SEQ_CST) != w->seq)
-		wake(&w->c->seq, 1);
+		word_wake(&w->c->seq, 1);
 	lock_again(w);
 }
 
@@ -287,11 +287,11 @@ int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, con
 
 	pthread_testcancel();
 	__atomic_fetch_add(&c->waiters, 1, __ATOMIC_SEQ_CST);
-	if (!plain(m))
+	if (!mutex_is_plain(m))
 		m->count = 0;
 	err = near_unlock(mutex);
 	if (err) {
-		if (!plain(m))
+		if (!mutex_is_plain(m))
 			m->count = w.count;
 		__atomic_fetch_sub(&c->waiters, 1, __ATOMIC_SEQ_CST);
 		return err;
@@ -309,7 +309,7 @@ int near_wake(pthread_cond_t *cond, bool all)
 
 	__atomic_fetch_add(&c->seq, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&c->waiters, __ATOMIC_SEQ_CST))
-		wake(&c->seq, all ? INT_MAX : 1);
+		word_wake(&c->seq, all ? INT_MAX : 1);
 	return 0;
 }
 
@@ -322,13 +322,13 @@ int near_barrier(pthread_barrier_t *barrier)
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == b->n) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->round, round + 1, __ATOMIC_RELEASE);
-		wake(&b->round, INT_MAX);
+		word_wake(&b->round, INT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
 	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spin++)
 		__builtin_ia32_pause();
 	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
-		wait_for(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
+		word_wait(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
 	return 0;
 }
 
@@ -364,7 +364,7 @@ static void rwlock_changed(struct rwlock *l)
 	if (!__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
-	wake(&l->seq, INT_MAX);
+	word_wake(&l->seq, INT_MAX);
 }
 
 int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)
@@ -390,7 +390,7 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, 
 		}
 		if (err)
 			break;
-		err = wait_for(DSM_WAIT_RWLOCK, l, &l->seq, seq, clock, until);
+		err = word_wait(DSM_WAIT_RWLOCK, l, &l->seq, seq, clock, until);
 	}
 	__atomic_fetch_sub(&l->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (write)
@@ -428,10 +428,10 @@ static void sleep_ended(void *arg)
 	dsm_wait_end(s->note);
 	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another thread may have taken it */
-		wake(sem, 1);
+		word_wake(sem, 1);
 }
 
-static int sleep_on(uint32_t *sem, clockid_t clock, const struct timespec *until)
+static int sem_sleep(uint32_t *sem, clockid_t clock, const struct timespec *until)
 {
 	struct sleeper s = { sem, -1 };
 	int err;
@@ -444,7 +444,7 @@ static int sleep_on(uint32_t *sem, clockid_t clock, const struct timespec *until
 	return err;
 }
 
-int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until)
+int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
 {
 	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	int err = 0;
@@ -459,7 +459,9 @@ int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timesp
 			return EAGAIN;
 		if (err)
 			return err;
-		err = sleep_on(sem, clock, until);
+		err = sem_sleep(sem, clock, until);
+		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
+			err = EINTR;
 		seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	}
 }
@@ -473,6 +475,6 @@ int near_sem_post(uint32_t *sem)
 			return EOVERFLOW;
 	} while (!__atomic_compare_exchange_n(sem, &seen, seen + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	if (__atomic_load_n(&sem[1], __ATOMIC_SEQ_CST))
-		wake(sem, 1);
+		word_wake(sem, 1);
 	return 0;
 }

@@ -31,8 +31,8 @@ int near_rwlock(pthread_rwlock_t *l, bool write, bool wait, clockid_t clock, con
 /* As pthread_rwlock_unlock(). Always 0. */
 int near_rwunlock(pthread_rwlock_t *l);
 
-/* As sem_clockwait(). wait: blocks, and is a cancellation point; otherwise EAGAIN. ETIMEDOUT. Signals do not end it. */
-int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until);
+/* As sem_clockwait(). wait: blocks, and is a cancellation point; otherwise EAGAIN. ETIMEDOUT. EINTR: a handler has set *stop. */
+int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop);
 /* As sem_post(). EOVERFLOW. May be called by signal handlers. */
 int near_sem_post(uint32_t *sem);
 

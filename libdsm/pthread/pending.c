@@ -70,7 +70,7 @@ static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf, with
 static __thread struct waiting mine __attribute__((tls_model("initial-exec")));
 
 /* Returns what it waited for: a handler that interrupts such a call may make one. */
-static uint64_t note(uint64_t set)
+static uint64_t pending_note(uint64_t set)
 {
 	const uint64_t signals = block_signals(), before = mine.set;
 	struct waiting **at;
@@ -87,7 +87,7 @@ static uint64_t note(uint64_t set)
 		*at = mine.next;
 	}
 	pthread_mutex_unlock(&waiting_lock);
-	let_signals(signals);
+	masks_let_signals(signals);
 	return before;
 }
 
@@ -97,7 +97,7 @@ static int who_waits(int sig)
 	int tid;
 
 	pthread_mutex_lock(&waiting_lock);
-	for (w = waiting; w && !(w->set & bit_of(sig)); w = w->next)
+	for (w = waiting; w && !(w->set & signal_bit(sig)); w = w->next)
 		;
 	tid = w ? w->tid : 0;
 	pthread_mutex_unlock(&waiting_lock);
@@ -106,15 +106,14 @@ static int who_waits(int sig)
 
 /* ---- threads that do not block ------------------------------------------------------------------------ */
 
-/* What a thread of this process blocks; all, if it is gone. */
-static uint64_t mask_of(const char *tid)
+uint64_t pending_mask_of(int tid)
 {
 	char path[64], text[2048];
 	const char *at = NULL;
 	ssize_t n = -1;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		n = read(fd, text, sizeof(text) - 1);
@@ -135,7 +134,8 @@ static int who_is_open(int sig)
 	int tid = 0;
 
 	while (d && !tid && (e = readdir(d)))
-		if (atoi(e->d_name) && atoi(e->d_name) != watcher && !(mask_of(e->d_name) & bit_of(sig)))
+		if (atoi(e->d_name) && atoi(e->d_name) != watcher &&
+		    !(pending_mask_of(atoi(e->d_name)) & signal_bit(sig)))
 			tid = atoi(e->d_name);
 	if (d)
 		closedir(d);
@@ -162,7 +162,7 @@ static int find_taker(void *arg)
 }
 
 /* There: give it the signal. */
-static int give(void *arg)
+static int pending_give(void *arg)
 {
 	struct offer *o = arg;
 	struct passed p;
@@ -185,7 +185,7 @@ static int send_again(void *arg)
 	return syscall(SYS_rt_sigqueueinfo, shim.pid, o->sig, &o->info) ? -errno : 0;
 }
 
-static sigset_t set_of(uint64_t signals)
+static sigset_t pending_sigset(uint64_t signals)
 {
 	sigset_t set;
 
@@ -195,16 +195,16 @@ static sigset_t set_of(uint64_t signals)
 }
 
 /* True: a thread of the rank has got it, or one of this rank. */
-static bool pass_on(int rank, struct offer *o)
+static bool pending_pass_on(int rank, struct offer *o)
 {
 	const struct timespec now = { 0 };
-	const sigset_t one = set_of(bit_of(o->sig));
+	const sigset_t one = pending_sigset(signal_bit(o->sig));
 
 	if (ranks_run(rank, find_taker, o, sizeof(*o)) || !o->tid)
 		return false;
 	if (NEXT(sigtimedwait)(&one, &o->info, &now) < 0)
 		return true;
-	if (ranks_run(rank, give, o, sizeof(*o)))
+	if (ranks_run(rank, pending_give, o, sizeof(*o)))
 		send_again(o); /* that thread has ended */
 	return true;
 }
@@ -216,8 +216,9 @@ static pthread_mutex_t looking =
 
 static uint64_t process_signals(void)
 {
-	return ~(of_misses() | bit_of(SIGFPE) | bit_of(SIGILL) | bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) |
-		 bit_of(SIGKILL) | bit_of(SIGSTOP) | 3ull << 31); /* the C library's own two */
+	return ~(of_misses() | signal_bit(SIGFPE) | signal_bit(SIGILL) | signal_bit(SIGTRAP) | signal_bit(SIGSYS) |
+		 signal_bit(SIGABRT) | signal_bit(SIGKILL) | signal_bit(SIGSTOP) |
+		 3ull << 31); /* the C library's own two */
 }
 
 /* Of the process: this thread has none of its own. */
@@ -234,7 +235,7 @@ static void offer_to_all(int sig, bool waits)
 	struct offer o = { .sig = sig, .waits = waits };
 	int r;
 
-	for (r = 1; r < shim.size && !pass_on(r, &o); r++)
+	for (r = 1; r < shim.size && !pending_pass_on(r, &o); r++)
 		;
 }
 
@@ -266,7 +267,7 @@ static int look_there(void *arg)
 	return 0;
 }
 
-static void fetch(uint64_t wanted)
+static void pending_fetch(uint64_t wanted)
 {
 	if (shim.rank && (__atomic_load_n(&together->pending, __ATOMIC_SEQ_CST) & wanted))
 		ranks_run(0, look_there, NULL, 0);
@@ -275,13 +276,13 @@ static void fetch(uint64_t wanted)
 void pending_unblocked(void)
 {
 	if (shim.rank && __atomic_load_n(&together->pending, __ATOMIC_SEQ_CST))
-		fetch(~blocked_signals());
+		pending_fetch(~blocked_signals());
 }
 
 /* Sleep until a signal that is not in `seen` comes, or for so long. */
 static void sleep_for_more(int fd, uint64_t seen, unsigned int ms)
 {
-	const sigset_t set = set_of(process_signals() & ~seen);
+	const sigset_t set = pending_sigset(process_signals() & ~seen);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int idle;
 
@@ -324,7 +325,7 @@ static bool is_stop(int sig)
 /* Take the default action of the process. */
 static void take_default(int sig, siginfo_t *info)
 {
-	uint64_t one = bit_of(sig);
+	uint64_t one = signal_bit(sig);
 
 	syscall(SYS_rt_tgsigqueueinfo, shim.pid, gettid(), sig, info);
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &one, NULL, sizeof(one));
@@ -334,7 +335,7 @@ static void take_default(int sig, siginfo_t *info)
 /* A launcher ends ranks by some signals, and rank 0 has its signal, too: unless the program blocks it, this process ends. */
 static void dispatch(struct offer *o)
 {
-	const bool held = together->held & bit_of(o->sig);
+	const bool held = together->held & signal_bit(o->sig);
 
 	if (is_launchers(&o->info)) {
 		if (has_default(o->sig) && (is_stop(o->sig) || (is_end(o->sig) && !held)))
@@ -348,7 +349,7 @@ static void dispatch(struct offer *o)
 
 static void *watch_rank(void *arg)
 {
-	const sigset_t all = set_of(process_signals());
+	const sigset_t all = pending_sigset(process_signals());
 	struct offer o;
 	int idle;
 
@@ -365,7 +366,7 @@ static void *watch_rank(void *arg)
 
 int pending_start(void)
 {
-	const sigset_t none = set_of(0);
+	const sigset_t none = pending_sigset(0);
 	const uint64_t signals = block_signals();
 	pthread_t t;
 	int fd = 0, err;
@@ -374,7 +375,7 @@ int pending_start(void)
 		fd = NEXT(signalfd)(-1, &none, SFD_CLOEXEC);
 	err = fd < 0 ? errno
 		     : NEXT(pthread_create)(&t, NULL, shim.rank ? watch_rank : watch_rank_0, (void *)(intptr_t)fd);
-	let_signals(signals);
+	masks_let_signals(signals);
 	return -err;
 }
 
@@ -388,22 +389,22 @@ static uint64_t signals_in(const sigset_t *set)
 	return signals;
 }
 
-static void forget(void *arg)
+static void pending_forget(void *arg)
 {
-	note(*(uint64_t *)arg);
+	pending_note(*(uint64_t *)arg);
 }
 
 /* Signals that a launcher has sent to all ranks are not taken here. */
-static int wait_for(const sigset_t *set, siginfo_t *out, const struct timespec *limit)
+static int pending_wait(const sigset_t *set, siginfo_t *out, const struct timespec *limit)
 {
 	const uint64_t wanted = signals_in(set);
 	uint64_t outer;
 	siginfo_t info;
 	int sig;
 
-	outer = note(wanted);
-	pthread_cleanup_push(forget, &outer);
-	fetch(wanted);
+	outer = pending_note(wanted);
+	pthread_cleanup_push(pending_forget, &outer);
+	pending_fetch(wanted);
 	do
 		sig = NEXT(sigtimedwait)(set, &info, limit);
 	while (sig > 0 && is_launchers(&info));
@@ -418,12 +419,12 @@ static int wait_for(const sigset_t *set, siginfo_t *out, const struct timespec *
 
 EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *limit)
 {
-	return is_ours(CALLER) ? wait_for(set, info, limit) : NEXT(sigtimedwait)(set, info, limit);
+	return caller_is_ours(CALLER) ? pending_wait(set, info, limit) : NEXT(sigtimedwait)(set, info, limit);
 }
 
 EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
-	return is_ours(CALLER) ? wait_for(set, info, NULL) : NEXT(sigwaitinfo)(set, info);
+	return caller_is_ours(CALLER) ? pending_wait(set, info, NULL) : NEXT(sigwaitinfo)(set, info);
 }
 
 EXPORT int sigwait(const sigset_t *set, int *sig)
@@ -431,10 +432,10 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 	const int saved = errno;
 	int got;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(sigwait)(set, sig);
 	do
-		got = wait_for(set, NULL, NULL);
+		got = pending_wait(set, NULL, NULL);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno;
@@ -443,14 +444,25 @@ EXPORT int sigwait(const sigset_t *set, int *sig)
 	return 0;
 }
 
+uint64_t pending_await(uint64_t signals)
+{
+	const uint64_t outer = pending_note(signals);
+
+	pending_fetch(signals);
+	return outer;
+}
+
+void pending_await_ends(uint64_t outer)
+{
+	pending_note(outer);
+}
+
 static int suspend(const sigset_t *mask)
 {
-	const uint64_t wanted = ~signals_in(mask);
-	uint64_t outer = note(wanted);
+	uint64_t outer = pending_await(~signals_in(mask));
 	int err;
 
-	pthread_cleanup_push(forget, &outer);
-	fetch(wanted);
+	pthread_cleanup_push(pending_forget, &outer);
 	err = NEXT(sigsuspend)(mask);
 	pthread_cleanup_pop(1);
 	return err;
@@ -462,16 +474,16 @@ EXPORT int sigsuspend(const sigset_t *mask)
 	sigset_t copy;
 
 	mask = without_misses(mask, &copy, CALLER);
-	return shim.rank && is_ours(CALLER) ? suspend(mask) : NEXT(sigsuspend)(mask);
+	return shim.rank && caller_is_ours(CALLER) ? suspend(mask) : NEXT(sigsuspend)(mask);
 }
 
 EXPORT int pause(void)
 {
 	sigset_t mask;
 
-	if (!shim.rank || !is_ours(CALLER))
+	if (!shim.rank || !caller_is_ours(CALLER))
 		return NEXT(pause)();
-	mask = set_of(blocked_signals());
+	mask = pending_sigset(blocked_signals());
 	return suspend(&mask);
 }
 
@@ -487,16 +499,16 @@ EXPORT int sigpending(sigset_t *set)
 	const int err = NEXT(sigpending)(set);
 	uint64_t pending = 0;
 
-	if (!err && shim.rank && is_ours(CALLER) && !ranks_run(0, tell_pending, &pending, sizeof(pending)))
-		*set = set_of(signals_in(set) | (pending & blocked_signals()));
+	if (!err && shim.rank && caller_is_ours(CALLER) && !ranks_run(0, tell_pending, &pending, sizeof(pending)))
+		*set = pending_sigset(signals_in(set) | (pending & blocked_signals()));
 	return err;
 }
 
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {
-	if (!shim.rank || !is_ours(CALLER))
+	if (!shim.rank || !caller_is_ours(CALLER))
 		return NEXT(signalfd)(fd, mask, flags);
-	cannot("signalfd() on another rank than 0");
+	start_cannot("signalfd() on another rank than 0");
 	errno = ENOTSUP;
 	return -1;
 }

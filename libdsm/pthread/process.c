@@ -38,12 +38,12 @@ struct change {
 	char text[NAME_MAX + 1], path[PATH_MAX];
 };
 
-static bool is_carried(const void *caller)
+static bool change_is_carried(const void *caller)
 {
-	return is_ours(caller) && is_rank();
+	return caller_is_ours(caller) && is_rank();
 }
 
-static int apply(const struct change *c)
+static int change_apply(const struct change *c)
 {
 	const char *path = c->none ? NULL : c->path;
 
@@ -62,7 +62,7 @@ static int apply(const struct change *c)
 static void *apply_here(void *arg)
 {
 	struct change *shared = arg, c = *shared;
-	const int err = apply(&c);
+	const int err = change_apply(&c);
 
 	if (err && shared->rank < 0)
 		shared->rank = shim.rank;
@@ -105,7 +105,7 @@ static int follow_folder(const char *call, const char *before)
 	if (!carry(&c, call))
 		return 0;
 	err = errno;
-	if (*before && keep_text(c.path, sizeof(c.path), before) && !apply(&c))
+	if (*before && keep_text(c.path, sizeof(c.path), before) && !change_apply(&c))
 		carry(&c, call);
 	errno = err;
 	return -1;
@@ -115,7 +115,7 @@ EXPORT int chdir(const char *path)
 {
 	char before[PATH_MAX];
 
-	if (!is_carried(CALLER))
+	if (!change_is_carried(CALLER))
 		return NEXT(chdir)(path);
 	if (!NEXT(getcwd)(before, sizeof(before)))
 		*before = 0;
@@ -142,7 +142,7 @@ EXPORT int fchdir(int fd)
 {
 	char before[PATH_MAX];
 
-	if (!is_carried(CALLER))
+	if (!change_is_carried(CALLER))
 		return NEXT(fchdir)(fd);
 	if (!NEXT(getcwd)(before, sizeof(before)))
 		*before = 0;
@@ -154,7 +154,7 @@ EXPORT mode_t umask(mode_t mask)
 	struct change c = { .what = MASK, .number = (int)mask };
 	const mode_t before = NEXT(umask)(mask);
 
-	if (is_carried(CALLER))
+	if (change_is_carried(CALLER))
 		carry(&c, "umask()");
 	return before;
 }
@@ -170,7 +170,7 @@ EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 {
 	if (NEXT(setrlimit)(resource, limit))
 		return -1;
-	return is_carried(CALLER) ? carry_limit((int)resource, limit, "setrlimit()") : 0;
+	return change_is_carried(CALLER) ? carry_limit((int)resource, limit, "setrlimit()") : 0;
 }
 
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the same functions");
@@ -179,7 +179,7 @@ EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limi
 /* getpid() may be rank 0's. */
 EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)
 {
-	const bool carried = is_carried(CALLER) && (!pid || pid == getpid());
+	const bool carried = change_is_carried(CALLER) && (!pid || pid == getpid());
 
 	if (NEXT(prlimit)(carried ? 0 : pid, resource, limit, old))
 		return -1;
@@ -196,7 +196,7 @@ EXPORT char *setlocale(int category, const char *locale)
 	struct change c = { .what = LOCALE, .number = category };
 	char *now = NEXT(setlocale)(category, locale);
 
-	if (!now || !is_carried(CALLER))
+	if (!now || !change_is_carried(CALLER))
 		return now;
 	/* By its result, because the environment of this call is that of all. */
 	if (locale && (!keep_text(c.path, sizeof(c.path), now) || carry(&c, "setlocale()")))
@@ -209,7 +209,7 @@ EXPORT char *textdomain(const char *domain)
 	struct change c = { .what = DOMAIN };
 	char *now = NEXT(textdomain)(domain);
 
-	if (!now || !is_carried(CALLER))
+	if (!now || !change_is_carried(CALLER))
 		return now;
 	if (domain && (!keep_text(c.path, sizeof(c.path), now) || carry(&c, "textdomain()")))
 		return NULL;
@@ -230,14 +230,15 @@ EXPORT char *bindtextdomain(const char *domain, const char *folder)
 {
 	char *now = NEXT(bindtextdomain)(domain, folder);
 
-	return now && is_carried(CALLER) ? carry_domain(DOMAIN_FOLDER, domain, folder, now, "bindtextdomain()") : now;
+	return now && change_is_carried(CALLER) ? carry_domain(DOMAIN_FOLDER, domain, folder, now, "bindtextdomain()")
+						: now;
 }
 
 EXPORT char *bind_textdomain_codeset(const char *domain, const char *codeset)
 {
 	char *now = NEXT(bind_textdomain_codeset)(domain, codeset);
 
-	return now && is_carried(CALLER)
+	return now && change_is_carried(CALLER)
 		? carry_domain(DOMAIN_CODESET, domain, codeset, now, "bind_textdomain_codeset()")
 		: now;
 }
@@ -302,7 +303,7 @@ EXPORT clock_t clock(void)
 {
 	struct used u;
 
-	if (!is_carried(CALLER))
+	if (!change_is_carried(CALLER))
 		return NEXT(clock)();
 	return sum(&u) ? -1 : (clock_t)(u.ns / (1000000000u / CLOCKS_PER_SEC));
 }
@@ -311,7 +312,7 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *out)
 {
 	struct used u;
 
-	if (id != CLOCK_PROCESS_CPUTIME_ID || !is_carried(CALLER))
+	if (id != CLOCK_PROCESS_CPUTIME_ID || !change_is_carried(CALLER))
 		return NEXT(clock_gettime)(id, out);
 	if (sum(&u))
 		return -1;
@@ -319,11 +320,20 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *out)
 	return 0;
 }
 
+/* The clock of the kernel is that of one rank's process. */
+EXPORT int clock_getcpuclockid(pid_t pid, clockid_t *clock)
+{
+	if (!change_is_carried(CALLER) || (pid && pid != shim.leader))
+		return NEXT(clock_getcpuclockid)(pid, clock);
+	*clock = CLOCK_PROCESS_CPUTIME_ID;
+	return 0;
+}
+
 EXPORT int getrusage(__rusage_who_t who, struct rusage *out)
 {
 	struct used u;
 
-	if ((who != RUSAGE_SELF && who != RUSAGE_CHILDREN) || !is_carried(CALLER))
+	if ((who != RUSAGE_SELF && who != RUSAGE_CHILDREN) || !change_is_carried(CALLER))
 		return NEXT(getrusage)(who, out);
 	if (sum(&u))
 		return -1;
@@ -343,7 +353,7 @@ EXPORT clock_t times(struct tms *out)
 	const clock_t now = NEXT(times)(out);
 	struct used u;
 
-	if (!out || !is_carried(CALLER))
+	if (!out || !change_is_carried(CALLER))
 		return now;
 	if (sum(&u))
 		return -1;

@@ -40,12 +40,12 @@ static struct {
 } cpus;
 #define NONE UINT16_MAX
 
-static bool has(const uint8_t *set, unsigned int i)
+static bool processors_has(const uint8_t *set, unsigned int i)
 {
 	return set[i / 8] >> i % 8 & 1;
 }
 
-static void add(uint8_t *set, unsigned int i)
+static void processors_add(uint8_t *set, unsigned int i)
 {
 	set[i / 8] = (uint8_t)(set[i / 8] | 1u << i % 8);
 }
@@ -83,7 +83,7 @@ void processors_note(void)
 }
 
 /* Number the processors of the host of rank `first`. */
-static void number(int first, const uint8_t *set)
+static void processors_number(int first, const uint8_t *set)
 {
 	const bool is_here = !strcmp(team->seats[first].boot, team->seats[shim.rank].boot);
 	unsigned int c, next = 0;
@@ -91,15 +91,15 @@ static void number(int first, const uint8_t *set)
 	for (c = 0; c < CPUS; c++) {
 		unsigned int n = c;
 
-		if (!has(set, c))
+		if (!processors_has(set, c))
 			continue;
-		for (; first && next < CPUS && has(cpus.all, next); next++)
+		for (; first && next < CPUS && processors_has(cpus.all, next); next++)
 			;
 		if (first)
 			n = next;
 		if (n == CPUS)
 			return;
-		add(cpus.all, n);
+		processors_add(cpus.all, n);
 		cpus.online++;
 		if (!is_here)
 			continue;
@@ -126,10 +126,10 @@ static void read_host(int first)
 		configured = seats[r].configured > configured ? seats[r].configured : configured;
 	}
 	cpus.configured += (unsigned int)configured;
-	number(first, set);
+	processors_number(first, set);
 }
 
-static void read_all(void)
+static void processors_read(void)
 {
 	int r;
 
@@ -139,13 +139,13 @@ static void read_all(void)
 }
 
 /* Is the program shown the job's? */
-static bool shown(void)
+static bool processors_are_shown(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	if (!shim.active || !team->seats)
 		return false;
-	NEXT(pthread_once)(&once, read_all);
+	NEXT(pthread_once)(&once, processors_read);
 	return true;
 }
 
@@ -157,15 +157,15 @@ int processors_to_job(void *set, size_t size, bool self)
 	uint8_t out[BYTES] = { 0 }, mine[BYTES] = { 0 };
 	unsigned int c;
 
-	if (!shown())
+	if (!processors_are_shown())
 		return 0;
 	memcpy(mine, set, size < BYTES ? size : BYTES);
 	if (!memcmp(mine, cpus.own, BYTES) && !(self && chose))
 		memcpy(out, cpus.all, BYTES);
 	else
 		for (c = 0; c < CPUS; c++)
-			if (has(mine, c) && cpus.job[c] != NONE)
-				add(out, cpus.job[c]);
+			if (processors_has(mine, c) && cpus.job[c] != NONE)
+				processors_add(out, cpus.job[c]);
 	for (c = (unsigned int)size; c < BYTES; c++)
 		if (out[c])
 			return EINVAL;
@@ -180,18 +180,18 @@ int processors_to_host(void *set, size_t size, bool self)
 	const size_t bytes = size < BYTES ? size : BYTES;
 	unsigned int i, named = 0, here = 0;
 
-	if (!shown())
+	if (!processors_are_shown())
 		return 0;
 	memcpy(in, set, bytes);
 	for (i = 0; i < CPUS; i++) {
-		if (!has(in, i) || !has(cpus.all, i))
+		if (!processors_has(in, i) || !processors_has(cpus.all, i))
 			continue;
 		named++;
-		add(far, cpus.local[i % cpus.here]);
+		processors_add(far, cpus.local[i % cpus.here]);
 	}
 	for (i = 0; i < cpus.here; i++)
-		if (has(in, cpus.job[cpus.local[i]])) {
-			add(out, cpus.local[i]);
+		if (processors_has(in, cpus.job[cpus.local[i]])) {
+			processors_add(out, cpus.local[i]);
 			here++;
 		}
 	if (!named)
@@ -207,19 +207,20 @@ int processors_to_host(void *set, size_t size, bool self)
 
 EXPORT long sysconf(int name)
 {
-	if ((name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) && is_ours(CALLER) && shown())
+	if ((name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) && caller_is_ours(CALLER) &&
+	    processors_are_shown())
 		return name == _SC_NPROCESSORS_ONLN ? cpus.online : cpus.configured;
 	return NEXT(sysconf)(name);
 }
 
 EXPORT int get_nprocs(void)
 {
-	return is_ours(CALLER) && shown() ? (int)cpus.online : NEXT(get_nprocs)();
+	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.online : NEXT(get_nprocs)();
 }
 
 EXPORT int get_nprocs_conf(void)
 {
-	return is_ours(CALLER) && shown() ? (int)cpus.configured : NEXT(get_nprocs_conf)();
+	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.configured : NEXT(get_nprocs_conf)();
 }
 
 /* ---- which ----------------------------------------------------------------------------------------- */
@@ -240,7 +241,7 @@ EXPORT int sched_getaffinity(pid_t id, size_t size, cpu_set_t *set)
 {
 	int err;
 
-	if (!is_ours(CALLER) || !shown() || !is_thread(id))
+	if (!caller_is_ours(CALLER) || !processors_are_shown() || !is_thread(id))
 		return NEXT(sched_getaffinity)(id, size, set);
 	if (NEXT(sched_getaffinity)(here(id), size, set))
 		return -1;
@@ -256,7 +257,7 @@ EXPORT int sched_setaffinity(pid_t id, size_t size, const cpu_set_t *set)
 	uint8_t host[BYTES] = { 0 };
 	const size_t bytes = size < BYTES ? size : BYTES;
 
-	if (!is_ours(CALLER) || !shown() || !is_thread(id))
+	if (!caller_is_ours(CALLER) || !processors_are_shown() || !is_thread(id))
 		return NEXT(sched_setaffinity)(id, size, set);
 	memcpy(host, set, bytes);
 	errno = processors_to_host(host, bytes, !here(id));

@@ -61,17 +61,17 @@ static void seed_random(unsigned int seed)
 
 EXPORT long random(void)
 {
-	return is_ours(CALLER) ? next_random() : NEXT(random)();
+	return caller_is_ours(CALLER) ? next_random() : NEXT(random)();
 }
 
 EXPORT int rand(void)
 {
-	return is_ours(CALLER) ? (int)next_random() : NEXT(rand)();
+	return caller_is_ours(CALLER) ? (int)next_random() : NEXT(rand)();
 }
 
 EXPORT void srandom(unsigned int seed)
 {
-	if (is_ours(CALLER))
+	if (caller_is_ours(CALLER))
 		seed_random(seed);
 	else
 		NEXT(srandom)(seed);
@@ -79,14 +79,14 @@ EXPORT void srandom(unsigned int seed)
 
 EXPORT void srand(unsigned int seed)
 {
-	if (is_ours(CALLER))
+	if (caller_is_ours(CALLER))
 		seed_random(seed);
 	else
 		NEXT(srand)(seed);
 }
 
 /* The table in use, as initstate() and setstate() take it: there is a word for the C library before its numbers. */
-static char *table_of(const struct random_data *data)
+static char *random_table(const struct random_data *data)
 {
 	return (char *)&data->state[-1];
 }
@@ -96,11 +96,11 @@ EXPORT char *initstate(unsigned int seed, char *table, size_t size)
 	struct generators *g;
 	char *old;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(initstate)(seed, table, size);
 	g = team->generators;
 	brief_lock(&g->lock);
-	old = table_of(&g->data);
+	old = random_table(&g->data);
 	if (initstate_r(seed, table, size, &g->data))
 		old = NULL;
 	brief_unlock(&g->lock);
@@ -112,11 +112,11 @@ EXPORT char *setstate(char *table)
 	struct generators *g;
 	char *old;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(setstate)(table);
 	g = team->generators;
 	brief_lock(&g->lock);
-	old = table_of(&g->data);
+	old = random_table(&g->data);
 	if (setstate_r(table, &g->data))
 		old = NULL;
 	brief_unlock(&g->lock);
@@ -126,15 +126,15 @@ EXPORT char *setstate(char *table)
 /* ---- drand48() and its family ---------------------------------------------------------------------- */
 
 /* A call of the reentrant form with the job's state; NAME(ARGUMENTS) for libraries. */
-#define OF_48(call, other)                \
-	({                                \
-		struct generators *g;     \
-		if (!is_ours(CALLER))     \
-			return other;     \
-		g = team->generators;     \
-		brief_lock(&g->lock48);   \
-		call;                     \
-		brief_unlock(&g->lock48); \
+#define OF_48(call, other)                   \
+	({                                   \
+		struct generators *g;        \
+		if (!caller_is_ours(CALLER)) \
+			return other;        \
+		g = team->generators;        \
+		brief_lock(&g->lock48);      \
+		call;                        \
+		brief_unlock(&g->lock48);    \
 	})
 
 EXPORT double drand48(void)

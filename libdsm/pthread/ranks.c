@@ -13,7 +13,7 @@ struct order {
 };
 
 /* For one rank. */
-static void *carry_out(void *arg)
+static void *ranks_carry_out(void *arg)
 {
 	struct order *shared = arg, o = *shared;
 	const int err = o.fn(o.arg);
@@ -47,7 +47,7 @@ int ranks_run(int rank, int (*fn)(void *arg), void *arg, size_t size)
 	if (rank == shim.rank)
 		return fn(arg);
 	o = order(fn, arg, size);
-	err = everywhere_call(rank, carry_out, &o, sizeof(o));
+	err = everywhere_call(rank, ranks_carry_out, &o, sizeof(o));
 	if (size)
 		memcpy(arg, o.arg, size);
 	return err;

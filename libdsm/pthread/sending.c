@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * sending.c - the program is one process to itself: rank 0's. getpid() returns its number on all ranks, and calls that send signals to
- * it, or set its timers, are carried out there (ranks.c). pending.c says which thread of the job takes such a signal.
+ * it, set its timers, or concern its parent, group and session are carried out there (ranks.c). pending.c says which thread of the job
+ * takes such a signal.
  *
  * The C library's thread that runs a function of SIGEV_THREAD blocks all signals, those of misses too: begin_notice() unblocks them.
  */
@@ -18,12 +19,31 @@
 #include "calls.h"
 #include "masks.h"
 #include "ranks.h"
+#include "sending.h"
+#include "signals.h"
 
 extern void *__libc_malloc(size_t size);
 
 struct call {
-	enum { KILL, QUEUE, ALARM, SET_ITIMER, GET_ITIMER, CREATE, SET, GET, DELETE, NOTIFY, OVERRUN } what;
-	int number, flags;
+	enum {
+		KILL,
+		QUEUE,
+		ALARM,
+		SET_ITIMER,
+		GET_ITIMER,
+		CREATE,
+		SET,
+		GET,
+		DELETE,
+		NOTIFY,
+		OVERRUN,
+		PARENT,
+		GROUP,
+		SET_GROUP,
+		SESSION,
+		NEW_SESSION
+	} what;
+	int number, flags; /* SET_GROUP: the group */
 	long result;
 	int err; /* errno */
 	pid_t pid;
@@ -51,9 +71,14 @@ static long make_call(struct call *c)
 	case GET: return NEXT(timer_gettime)(c->timer, &c->out.spec);
 	case DELETE: return NEXT(timer_delete)(c->timer);
 	case NOTIFY: return NEXT(mq_notify)(c->number, c->has_in ? &c->in.event : NULL);
-	case OVERRUN: break;
+	case OVERRUN: return NEXT(timer_getoverrun)(c->timer);
+	case PARENT: return NEXT(getppid)();
+	case GROUP: return NEXT(getpgid)(c->pid);
+	case SET_GROUP: return NEXT(setpgid)(c->pid, c->number);
+	case SESSION: return NEXT(getsid)(c->pid);
+	case NEW_SESSION: break;
 	}
-	return NEXT(timer_getoverrun)(c->timer);
+	return NEXT(setsid)();
 }
 
 /* On rank 0. */
@@ -81,19 +106,66 @@ static long on_rank(int rank, struct call *c)
 	return c->result;
 }
 
-/* Does the program call it, on another rank than 0? */
-static bool is_forwarded(const void *caller)
-{
-	return shim.rank && is_ours(caller) && is_rank();
-}
-
 EXPORT pid_t getpid(void)
 {
 	const long none[6] = { 0 };
 	const pid_t pid = (pid_t)by_number(SYS_getpid, none);
 
-	return pid == shim.pid && is_ours(CALLER) ? shim.leader : pid;
+	return pid == shim.pid && caller_is_ours(CALLER) ? shim.leader : pid;
 }
+
+/* ---- parent, group, session -------------------------------------------------------------------------- */
+
+EXPORT pid_t getppid(void)
+{
+	struct call c = { .what = PARENT };
+
+	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(getppid)();
+}
+
+EXPORT pid_t getpgid(pid_t pid)
+{
+	struct call c = { .what = GROUP, .pid = pid };
+
+	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(getpgid)(pid);
+}
+
+EXPORT pid_t getpgrp(void)
+{
+	struct call c = { .what = GROUP };
+
+	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(getpgrp)();
+}
+
+EXPORT int setpgid(pid_t pid, pid_t group)
+{
+	struct call c = { .what = SET_GROUP, .pid = pid, .number = group };
+
+	return caller_is_forwarded(CALLER) ? (int)on_rank(0, &c) : NEXT(setpgid)(pid, group);
+}
+
+EXPORT int setpgrp(void)
+{
+	struct call c = { .what = SET_GROUP };
+
+	return caller_is_forwarded(CALLER) ? (int)on_rank(0, &c) : NEXT(setpgrp)();
+}
+
+EXPORT pid_t getsid(pid_t pid)
+{
+	struct call c = { .what = SESSION, .pid = pid };
+
+	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(getsid)(pid);
+}
+
+EXPORT pid_t setsid(void)
+{
+	struct call c = { .what = NEW_SESSION };
+
+	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(setsid)();
+}
+
+/* ---- signals ----------------------------------------------------------------------------------------- */
 
 /* The process, or its group. */
 static bool is_program_of(pid_t pid)
@@ -105,38 +177,42 @@ EXPORT int kill(pid_t pid, int sig)
 {
 	struct call c = { .what = KILL, .pid = pid, .number = sig };
 
-	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(kill)(pid, sig);
+	return caller_is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(kill)(pid, sig);
 }
 
-/* Does this signal, to this thread, end its process without a report? */
-static bool ends_unreported(int sig)
+bool signal_ends_unreported(int sig, uint64_t blocked)
 {
-	struct sigaction action;
+	return (sig == SIGHUP || sig == SIGINT || sig == SIGTERM) && !(blocked & signal_bit(sig)) && has_default(sig);
+}
 
-	return (sig == SIGHUP || sig == SIGINT || sig == SIGTERM) && !(blocked_signals() & bit_of(sig)) &&
-		!sigaction(sig, NULL, &action) && !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_DFL;
+int signal_end_program(int sig)
+{
+	struct call c = { .what = KILL, .pid = shim.leader, .number = sig };
+
+	return on_rank(0, &c) ? errno : 0;
 }
 
 /* A launcher reports the first process that ends. The others report rank 0 as lost only after it has ended by the signal. */
 EXPORT int raise(int sig)
 {
-	struct call c = { .what = KILL, .pid = shim.leader, .number = sig };
-
-	return is_forwarded(CALLER) && ends_unreported(sig) ? (int)on_rank(0, &c) : NEXT(raise)(sig);
+	if (!caller_is_forwarded(CALLER) || !signal_ends_unreported(sig, blocked_signals()))
+		return NEXT(raise)(sig);
+	return signal_end_program(sig) ? -1 : 0;
 }
 
 EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
 	struct call c = { .what = QUEUE, .pid = pid, .number = sig, .in.value = value };
 
-	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(sigqueue)(pid, sig, value);
+	return caller_is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c)
+								 : NEXT(sigqueue)(pid, sig, value);
 }
 
 EXPORT unsigned int alarm(unsigned int seconds)
 {
 	struct call c = { .what = ALARM, .in.seconds = seconds };
 
-	return is_forwarded(CALLER) ? (unsigned int)on_rank(0, &c) : NEXT(alarm)(seconds);
+	return caller_is_forwarded(CALLER) ? (unsigned int)on_rank(0, &c) : NEXT(alarm)(seconds);
 }
 
 static int set_interval(int which, const struct itimerval *in, struct itimerval *out)
@@ -154,12 +230,12 @@ static int set_interval(int which, const struct itimerval *in, struct itimerval 
 
 EXPORT int setitimer(__itimer_which_t which, const struct itimerval *in, struct itimerval *out)
 {
-	return in && is_forwarded(CALLER) ? set_interval((int)which, in, out) : NEXT(setitimer)(which, in, out);
+	return in && caller_is_forwarded(CALLER) ? set_interval((int)which, in, out) : NEXT(setitimer)(which, in, out);
 }
 
 EXPORT int getitimer(__itimer_which_t which, struct itimerval *out)
 {
-	return is_forwarded(CALLER) ? set_interval((int)which, NULL, out) : NEXT(getitimer)(which, out);
+	return caller_is_forwarded(CALLER) ? set_interval((int)which, NULL, out) : NEXT(getitimer)(which, out);
 }
 
 static struct timeval time_of_us(unsigned int us)
@@ -172,7 +248,7 @@ EXPORT unsigned int ualarm(unsigned int us, unsigned int interval)
 	const struct itimerval in = { .it_value = time_of_us(us), .it_interval = time_of_us(interval) };
 	struct itimerval out;
 
-	if (!is_forwarded(CALLER))
+	if (!caller_is_forwarded(CALLER))
 		return NEXT(ualarm)(us, interval);
 	if (set_interval(ITIMER_REAL, &in, &out))
 		return (unsigned int)-1;
@@ -229,7 +305,7 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 	struct call c = { .what = NOTIFY, .number = queue, .has_in = event };
 	int err;
 
-	if (!is_ours(CALLER) || !is_rank())
+	if (!caller_is_ours(CALLER) || !is_rank())
 		return NEXT(mq_notify)(queue, event);
 	if (event)
 		c.in.event = *event;
@@ -246,7 +322,7 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 #define OWNER_SHIFT 40
 #define POINTER (1ul << 63)
 
-static int owner_of(timer_t timer)
+static int timer_owner(timer_t timer)
 {
 	const uintptr_t t = (uintptr_t)timer;
 
@@ -255,7 +331,7 @@ static int owner_of(timer_t timer)
 
 static timer_t number_of(timer_t timer)
 {
-	return owner_of(timer) ? (timer_t)((uintptr_t)timer & ((1ul << OWNER_SHIFT) - 1)) : timer;
+	return timer_owner(timer) ? (timer_t)((uintptr_t)timer & ((1ul << OWNER_SHIFT) - 1)) : timer;
 }
 
 /* Does it belong to a thread, so that only the thread's own process can make it? */
@@ -279,7 +355,7 @@ static int create_timer(struct call *c)
 /* Make the call on the rank that has the timer. */
 static long on_owner(struct call *c)
 {
-	const int owner = owner_of(c->timer);
+	const int owner = timer_owner(c->timer);
 
 	c->timer = number_of(c->timer);
 	return on_rank(owner < shim.size ? owner : 0, c);
@@ -287,14 +363,14 @@ static long on_owner(struct call *c)
 
 static bool is_of_program(const void *caller)
 {
-	return is_ours(caller) && is_rank();
+	return caller_is_ours(caller) && is_rank();
 }
 
 EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
 	struct call c = { .what = CREATE, .number = clock, .has_in = event };
 
-	if (!is_ours(CALLER) || !is_rank())
+	if (!caller_is_ours(CALLER) || !is_rank())
 		return NEXT(timer_create)(clock, event, timer);
 	if (event)
 		c.in.event = *event;

@@ -123,15 +123,21 @@ bool is_rank(void);
 bool is_runtime(const void *caller);
 
 /* True if the caller is the program, in a job with shared memory. */
-static inline bool is_ours(const void *caller)
+static inline bool caller_is_ours(const void *caller)
 {
 	return shim.active && is_program(caller);
+}
+
+/* True if the program calls it on another rank than 0, whose process the program believes to be. */
+static inline bool caller_is_forwarded(const void *caller)
+{
+	return shim.rank && caller_is_ours(caller) && is_rank();
 }
 
 /* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
 void say_stays(const void *caller);
 /* Log what does not work across ranks. Return ENOSYS. */
-int cannot(const char *what);
+int start_cannot(const char *what);
 
 /*
  * A lock in shared memory, for some instructions that wait for nothing but blocks: a word, in the block of what it protects. 0: free.

@@ -2,7 +2,7 @@
 /*
  * signals.c - the program's signal handlers.
  *
- * A handler may interrupt its thread anywhere, also inside libdsm, where it must not access shared memory. So on_signal() is
+ * A handler may interrupt its thread anywhere, also inside libdsm, where it must not access shared memory. So signal_arrived() is
  * installed in the kernel as the handler. It defers the signal inside libdsm, and otherwise calls the program's handler. Signals
  * of faults are not among these: the thread raises them itself, and they cannot be deferred.
  *
@@ -33,13 +33,14 @@
 #include "masks.h"
 #include "pending.h"
 #include "ranks.h"
+#include "sync.h"
 
 typedef void (*handler_fn)(int);
 
 static struct signals alone; /* in a job of one rank */
 struct signals *together = &alone;
 
-/* The program's action, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd during a change. */
+/* The program's action, if the kernel has signal_arrived(). Changed under `changing`, read without it: seq is odd during a change. */
 static struct action {
 	uint32_t seq;
 	struct sigaction act;
@@ -90,7 +91,7 @@ static struct sigaction asked_for(struct action *a)
 /* ---- signals that end the process ------------------------------------------------------------------ */
 
 /* SIGHUP, SIGINT and SIGTERM are not included: a launcher ends all ranks with these. */
-static bool is_reported(int sig)
+static bool signal_is_reported(int sig)
 {
 	switch (sig) {
 	case SIGQUIT:
@@ -118,9 +119,9 @@ static bool is_reported(int sig)
 
 static void (*reporter)(int, siginfo_t *, void *); /* the handler of dsm_signal_report() */
 
-static void report(int sig)
+static void signal_report(int sig)
 {
-	if (is_reported(sig))
+	if (signal_is_reported(sig))
 		dsm_signal_report(sig);
 }
 
@@ -134,7 +135,7 @@ void report_signals(void)
 	int sig;
 
 	for (sig = 1; sig < NSIG; sig++)
-		report(sig);
+		signal_report(sig);
 }
 
 static void hide_reporter(struct sigaction *act)
@@ -145,20 +146,20 @@ static void hide_reporter(struct sigaction *act)
 
 /* ---- handlers of the program ----------------------------------------------------------------------- */
 
-static void arm(int sig, int flags)
+static void signal_arm(int sig, int flags)
 {
 	const uint64_t armed = __atomic_load_n(&together->armed, __ATOMIC_RELAXED);
 
-	if ((flags & SA_RESETHAND) && !(armed & bit_of(sig)))
-		__atomic_fetch_or(&together->armed, bit_of(sig), __ATOMIC_SEQ_CST);
-	else if (!(flags & SA_RESETHAND) && (armed & bit_of(sig)))
-		__atomic_fetch_and(&together->armed, ~bit_of(sig), __ATOMIC_SEQ_CST);
+	if ((flags & SA_RESETHAND) && !(armed & signal_bit(sig)))
+		__atomic_fetch_or(&together->armed, signal_bit(sig), __ATOMIC_SEQ_CST);
+	else if (!(flags & SA_RESETHAND) && (armed & signal_bit(sig)))
+		__atomic_fetch_and(&together->armed, ~signal_bit(sig), __ATOMIC_SEQ_CST);
 }
 
 /* False: a thread of any rank was faster, and the signal has its default action. */
 static bool disarm(int sig)
 {
-	return __atomic_fetch_and(&together->armed, ~bit_of(sig), __ATOMIC_SEQ_CST) & bit_of(sig);
+	return __atomic_fetch_and(&together->armed, ~signal_bit(sig), __ATOMIC_SEQ_CST) & signal_bit(sig);
 }
 
 /* On this rank. Others do it when the signal comes there. */
@@ -167,7 +168,7 @@ static void reset(int sig, struct sigaction act)
 	act.sa_handler = SIG_DFL;
 	act.sa_flags &= ~SA_SIGINFO;
 	system_action(sig, &act, NULL);
-	report(sig);
+	signal_report(sig);
 }
 
 /* A launcher passes signals on to all ranks. To the program that is one signal, and rank 0 has it, too. */
@@ -192,11 +193,12 @@ static void interrupt_calls(const struct sigaction *act)
 	const bool restarts = act->sa_flags & SA_RESTART;
 
 	futex_interrupt(restarts);
+	sem_interrupt(restarts);
 	if (dsm_files_interrupt)
 		dsm_files_interrupt(restarts);
 }
 
-static void on_signal(int sig, siginfo_t *info, void *context)
+static void signal_arrived(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *u = context;
 	const int saved = errno;
@@ -218,7 +220,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		}
 	}
 	if ((act.sa_flags & SA_NODEFER) && !sigismember(&act.sa_mask, sig) && !sigismember(&u->uc_sigmask, sig))
-		open |= bit_of(sig);
+		open |= signal_bit(sig);
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof(open));
 	errno = saved;
 	call_program((void *)act.sa_handler, sig, (long)info, (long)context);
@@ -260,7 +262,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	}
 	memcpy(&mask, &u->uc_sigmask, sizeof(mask));
 	memcpy(&more, &act.sa_mask, sizeof(more));
-	mask |= more | (act.sa_flags & SA_NODEFER ? 0 : bit_of(sig));
+	mask |= more | (act.sa_flags & SA_NODEFER ? 0 : signal_bit(sig));
 	if (shim.active && !shim.near)
 		mask &= ~of_misses();
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
@@ -301,7 +303,7 @@ void faults_chain(void)
 	chains = true;
 }
 
-static void store(struct action *a, const struct sigaction *act)
+static void signal_store(struct action *a, const struct sigaction *act)
 {
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
 	in_order();
@@ -309,30 +311,30 @@ static void store(struct action *a, const struct sigaction *act)
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
 }
 
-/* on_signal() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
+/* signal_arrived() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
 static int install(int sig, const struct sigaction *act)
 {
 	struct sigaction k = *act;
 
 	if (is_of_misses(sig)) {
-		store(&actions[sig], act);
+		signal_store(&actions[sig], act);
 		return 0;
 	}
 	if (!is_handler(act) || is_of_fault(sig)) {
 		if (system_action(sig, act, NULL))
 			return -1;
-		report(sig);
+		signal_report(sig);
 		return 0;
 	}
-	store(&actions[sig], act);
-	k.sa_sigaction = on_signal;
+	signal_store(&actions[sig], act);
+	k.sa_sigaction = signal_arrived;
 	k.sa_flags |= SA_SIGINFO | (shim.near ? 0 : SA_ONSTACK);
 	k.sa_flags &= ~(SA_NODEFER | SA_RESETHAND);
 	return system_action(sig, &k, NULL);
 }
 
 /* With `changing` held: the action as the program sees it. */
-static int look_up(int sig, struct sigaction *act)
+static int signal_look_up(int sig, struct sigaction *act)
 {
 	int err = 0;
 
@@ -340,9 +342,9 @@ static int look_up(int sig, struct sigaction *act)
 		*act = actions[sig].act;
 	else
 		err = system_action(sig, NULL, act);
-	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal)
+	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == signal_arrived)
 		*act = actions[sig].act;
-	if ((act->sa_flags & SA_RESETHAND) && !(__atomic_load_n(&together->armed, __ATOMIC_RELAXED) & bit_of(sig)))
+	if ((act->sa_flags & SA_RESETHAND) && !(__atomic_load_n(&together->armed, __ATOMIC_RELAXED) & signal_bit(sig)))
 		act->sa_handler = SIG_DFL;
 	hide_reporter(act);
 	return err;
@@ -354,7 +356,7 @@ struct change {
 };
 
 /* By a thread that ranks.c makes, with all signals blocked. */
-static int follow(void *arg)
+static int signal_follow(void *arg)
 {
 	const struct change *c = arg;
 	int err;
@@ -365,7 +367,7 @@ static int follow(void *arg)
 	return err;
 }
 
-static bool is_same(const struct sigaction *a, const struct sigaction *b)
+static bool signal_is_same(const struct sigaction *a, const struct sigaction *b)
 {
 	const int flags = ~0x04000000; /* SA_RESTORER, the C library's */
 
@@ -376,26 +378,26 @@ static bool is_same(const struct sigaction *a, const struct sigaction *b)
 /* Make the change on this rank, with `changing` held. */
 static int change_here(int sig, const struct sigaction *act, struct sigaction *old)
 {
-	int err = look_up(sig, old);
+	int err = signal_look_up(sig, old);
 
 	if (err || !act)
 		return err;
 	err = install(sig, act);
 	if (!err)
-		arm(sig, act->sa_flags);
+		signal_arm(sig, act->sa_flags);
 	return err;
 }
 
 /* A library changes the action of its rank only. */
-static int change(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
+static int signal_change(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
 {
 	const uint64_t mask = block_signals();
-	const bool all = act && is_ours(caller);
+	const bool all = act && caller_is_ours(caller);
 	struct change c = { .sig = sig };
 	int err;
 
 	if (sig > SIGRTMAX) { /* libdsm-syscall.so has reserved it */
-		let_signals(mask);
+		masks_let_signals(mask);
 		errno = EINVAL;
 		return -1;
 	}
@@ -404,14 +406,14 @@ static int change(int sig, const struct sigaction *act, struct sigaction *old, c
 	pthread_mutex_lock(&changing);
 	err = change_here(sig, act, old);
 	pthread_mutex_unlock(&changing);
-	if (all && !err && !is_same(act, old)) {
+	if (all && !err && !signal_is_same(act, old)) {
 		c.act = *act;
-		err = ranks_run_others(follow, &c, sizeof(c));
+		err = ranks_run_others(signal_follow, &c, sizeof(c));
 		errno = -err;
 	}
 	if (all)
 		pthread_mutex_unlock(&together->lock);
-	let_signals(mask);
+	masks_let_signals(mask);
 	return err ? -1 : 0;
 }
 
@@ -420,7 +422,7 @@ static bool is_wrapped(int sig, const void *caller)
 {
 	if (!is_rank() || sig <= 0 || sig >= NSIG)
 		return false;
-	return is_of_misses(sig) ? chains && !is_runtime(caller) : is_ours(caller);
+	return is_of_misses(sig) ? chains && !is_runtime(caller) : caller_is_ours(caller);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
@@ -432,24 +434,24 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 		return NEXT(sigaction)(sig, act, old);
 	if (act)
 		wanted = *act;
-	err = change(sig, act ? &wanted : NULL, &before, CALLER);
+	err = signal_change(sig, act ? &wanted : NULL, &before, CALLER);
 	if (!err && old)
 		*old = before;
 	return err;
 }
 
-static handler_fn handle(int sig, handler_fn handler, int flags, const void *caller)
+static handler_fn signal_handle(int sig, handler_fn handler, int flags, const void *caller)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
 
-	return change(sig, &act, &old, caller) ? SIG_ERR : old.sa_handler;
+	return signal_change(sig, &act, &old, caller) ? SIG_ERR : old.sa_handler;
 }
 
 static handler_fn bsd(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
 		return NEXT(signal)(sig, handler);
-	return handle(sig, handler, together->interrupting & bit_of(sig) ? 0 : SA_RESTART, caller);
+	return signal_handle(sig, handler, together->interrupting & signal_bit(sig) ? 0 : SA_RESTART, caller);
 }
 
 EXPORT handler_fn signal(int sig, handler_fn handler)
@@ -472,7 +474,7 @@ static handler_fn sysv(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
 		return NEXT(sysv_signal)(sig, handler);
-	return handle(sig, handler, SA_RESETHAND | SA_NODEFER, caller);
+	return signal_handle(sig, handler, SA_RESETHAND | SA_NODEFER, caller);
 }
 
 EXPORT handler_fn sysv_signal(int sig, handler_fn handler)
@@ -494,14 +496,14 @@ EXPORT int siginterrupt(int sig, int interrupts)
 
 	if (!is_wrapped(sig, CALLER))
 		return NEXT(siginterrupt)(sig, interrupts);
-	if (change(sig, NULL, &act, CALLER))
+	if (signal_change(sig, NULL, &act, CALLER))
 		return -1;
 	act.sa_flags = interrupts ? act.sa_flags & ~SA_RESTART : act.sa_flags | SA_RESTART;
 	if (interrupts)
-		__atomic_fetch_or(&together->interrupting, bit_of(sig), __ATOMIC_SEQ_CST);
+		__atomic_fetch_or(&together->interrupting, signal_bit(sig), __ATOMIC_SEQ_CST);
 	else
-		__atomic_fetch_and(&together->interrupting, ~bit_of(sig), __ATOMIC_SEQ_CST);
-	return change(sig, &act, &(struct sigaction){ 0 }, CALLER);
+		__atomic_fetch_and(&together->interrupting, ~signal_bit(sig), __ATOMIC_SEQ_CST);
+	return signal_change(sig, &act, &(struct sigaction){ 0 }, CALLER);
 }
 
 /* With flags of 0, which make no difference here. */
@@ -519,9 +521,9 @@ EXPORT handler_fn sigset(int sig, handler_fn disposition)
 	if (!is_wrapped(sig, CALLER))
 		return NEXT(sigset)(sig, disposition);
 	if (disposition == SIG_HOLD)
-		old = change(sig, NULL, &now, CALLER) ? SIG_ERR : now.sa_handler;
+		old = signal_change(sig, NULL, &now, CALLER) ? SIG_ERR : now.sa_handler;
 	else
-		old = handle(sig, disposition, 0, CALLER);
+		old = signal_handle(sig, disposition, 0, CALLER);
 	if (old == SIG_ERR)
 		return old;
 	sigemptyset(&one);

@@ -52,7 +52,7 @@ bool space_has(const void *p)
 	return !space.closed || ((const char *)p >= space.low && (const char *)p < space.high);
 }
 
-static bool reserve(uintptr_t at, size_t length)
+static bool space_reserve(uintptr_t at, size_t length)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
 
@@ -123,7 +123,7 @@ static int reserve_gap(uintptr_t low, uintptr_t high)
 {
 	if (low >= high)
 		return 0;
-	if (reserve(low, high - low) || errno == EEXIST)
+	if (space_reserve(low, high - low) || errno == EEXIST)
 		changed = true;
 	else if (errno != EPERM && errno != EACCES) /* vm.mmap_min_addr: the kernel does not choose these addresses */
 		return -errno;
@@ -150,7 +150,7 @@ static int close_gaps(void)
 	return err;
 }
 
-static int refuse(const char *what, int err)
+static int space_refuse(const char *what, int err)
 {
 	fprintf(stderr, "libdsm-pthread: rank %d: no range of addresses of its own: %s\n", shim.rank, what);
 	return err;
@@ -192,14 +192,14 @@ int space_start(void)
 	if (under_valgrind())
 		return 0;
 	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		return refuse("the address space is limited (`ulimit -v unlimited` before the start)", -ENOMEM);
+		return space_refuse("the address space is limited (`ulimit -v unlimited` before the start)", -ENOMEM);
 	while (ranks < (size_t)shim.size)
 		ranks *= 2;
 	space.each = (SPACE_HIGH - SPACE_LOW) / ranks;
 	low = (char *)SPACE_LOW + (size_t)shim.rank * space.each;
-	if (!reserve(SPACE_LOW, SPACE_HIGH - SPACE_LOW))
-		return refuse("addresses from 0x580000000000 to 0x780000000000 are in use (a sanitizer?)",
-			      -EADDRNOTAVAIL);
+	if (!space_reserve(SPACE_LOW, SPACE_HIGH - SPACE_LOW))
+		return space_refuse("addresses from 0x580000000000 to 0x780000000000 are in use (a sanitizer?)",
+				    -EADDRNOTAVAIL);
 	munmap(low, space.each);
 	space.high = low + space.each;
 	space.low = low;
@@ -207,10 +207,10 @@ int space_start(void)
 	if (!err)
 		err = close_gaps();
 	if (err)
-		return refuse(strerror(-err), err);
+		return space_refuse(strerror(-err), err);
 	at = (char *)syscall(SYS_mmap, NULL, PAGE, (long)PROT_NONE, (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1l, 0l);
 	if (at < space.low || at >= space.high)
-		return refuse("the kernel chooses other addresses", -EADDRNOTAVAIL);
+		return space_refuse("the kernel chooses other addresses", -EADDRNOTAVAIL);
 	munmap(at, PAGE);
 	space.closed = true;
 	return 0;

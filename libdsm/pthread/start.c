@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "callbacks.h"
 #include "calls.h"
 #include "copies.h"
 #include "environment.h"
@@ -29,6 +30,7 @@
 #include "lookup.h"
 #include "maps.h"
 #include "masks.h"
+#include "past.h"
 #include "pending.h"
 #include "processors.h"
 #include "random.h"
@@ -48,13 +50,18 @@ struct team *team;
 struct code {
 	const char *low, *high;
 };
-static struct code code[CODE_MAX], runtime; /* of the program, and of libdsm */
-static unsigned int codes, own_codes;       /* own: of the executable, which is first */
+static struct code code[CODE_MAX], runtime, c_library; /* of the program, of libdsm, and of the C library */
+static unsigned int codes, own_codes;                  /* own: of the executable, which is first */
 
-int cannot(const char *what)
+int start_cannot(const char *what)
 {
 	fprintf(stderr, "libdsm-pthread: rank %d: %s does not work across ranks\n", shim.rank, what);
 	return ENOSYS;
+}
+
+static bool is_within(const struct code *c, const char *at)
+{
+	return at >= c->low && at < c->high;
 }
 
 /* Is it in one of the first n? */
@@ -63,14 +70,14 @@ static bool is_code(const char *at, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		if (at >= code[i].low && at < code[i].high)
+		if (is_within(&code[i], at))
 			return true;
 	return false;
 }
 
 bool is_program(const void *caller)
 {
-	return is_code(caller, codes);
+	return is_code(caller, codes) || (callbacks_depth && is_within(&c_library, caller));
 }
 
 bool is_executable(const void *at)
@@ -95,11 +102,11 @@ bool is_runtime(const void *caller)
 /* This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems to be here. */
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm.");
+	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm."), is_libc = strstr(info->dlpi_name, "/libc.so.");
 	int i, *n = arg;
 
 	(void)size;
-	if ((*n)++ && !is_libdsm && !strstr(info->dlpi_name, "/libstdc++.") &&
+	if ((*n)++ && !is_libdsm && !is_libc && !strstr(info->dlpi_name, "/libstdc++.") &&
 	    !strstr(info->dlpi_name, "/libdsm-pthread."))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
@@ -112,6 +119,8 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 			continue;
 		if (is_libdsm)
 			runtime = found;
+		else if (is_libc)
+			c_library = found;
 		else if (codes < CODE_MAX)
 			code[codes++] = found;
 	}
@@ -183,16 +192,16 @@ void say_stays(const void *caller)
 		shim.rank, name);
 }
 
-static void give_up(const char *what, int err)
+static void start_give_up(const char *what, int err)
 {
 	fprintf(stderr, "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
 	end_process(70);
 }
 
-static void must(const char *what, int err)
+static void start_must(const char *what, int err)
 {
 	if (err)
-		give_up(what, err);
+		start_give_up(what, err);
 }
 
 /* The addresses of shared memory. */
@@ -202,7 +211,7 @@ static void find_shared(dsm_region_t *globals)
 	void *p = dsm_malloc(1);
 
 	if (!p || dsm_region_query(p, &heap))
-		give_up("no shared heap (DSM_HEAP)", ENOMEM);
+		start_give_up("no shared heap (DSM_HEAP)", ENOMEM);
 	dsm_free(p);
 	shim.heap = heap.base;
 	shim.heap_end = shim.heap + heap.size;
@@ -221,34 +230,34 @@ static void make_team(void)
 		team = dsm_aligned_alloc(TEAM_BLOCK, sizeof(*team));
 		keys = dsm_aligned_alloc(PAGE_BYTES, bytes);
 		if (!team || !keys)
-			give_up("no shared heap (DSM_HEAP)", ENOMEM);
+			start_give_up("no shared heap (DSM_HEAP)", ENOMEM);
 		memset(team, 0, sizeof(*team));
 		memset(keys, 0, bytes);
 		team->keys = keys;
 		team->live = 1;
-		must("environment", environment_start());
-		must("statics", statics_start());
+		start_must("environment", environment_start());
+		start_must("statics", statics_start());
 		team->pid = shim.pid;
-		must("signals", signals_make() ? 0 : -ENOMEM);
-		must("random numbers", random_start());
-		must("processors", processors_start());
-		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
-		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
+		start_must("signals", signals_make() ? 0 : -ENOMEM);
+		start_must("random numbers", random_start());
+		start_must("processors", processors_start());
+		start_must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
+		start_must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}
 	if (shim.rank == 0)
 		stacks_start();
-	must("mappings", maps_start());
-	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
+	start_must("mappings", maps_start());
+	start_must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
 	if (shim.rank)
 		stacks_start();
-	must("environment", environment_join());
+	start_must("environment", environment_join());
 	statics_join();
 	processors_note();
 	shim.keys = team->keys;
 	shim.leader = team->pid;
 }
 
-static void await_end(void)
+static void start_await_end(void)
 {
 	dsm_sem_t over = team->over;
 
@@ -258,11 +267,11 @@ static void await_end(void)
 }
 
 /* A rank other than 0 waits until the program is over. */
-static void serve(void)
+static void start_serve(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	block_signals(); /* this thread is not the program's */
-	await_end();
+	start_await_end();
 	fflush(NULL);
 	dsm_quit();
 	end_process(0);
@@ -290,12 +299,14 @@ static void begin_end(enum ending how, int s)
 		sleep_forever();
 	team->status = (uint32_t)s;
 	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
+	callbacks_begin_last();
 }
 
 /* A thread of its own, since the handlers of exit() may take any time, and _exit() does not wait for them. */
 static void *run_exit(void *how)
 {
 	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
+	callbacks_begin_last();
 	if ((intptr_t)how == BY_EXIT)
 		exit((int)team->status);
 	quick_exit((int)team->status);
@@ -354,7 +365,7 @@ static void give_numbers(void)
 		dsm_files_after();
 }
 
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor)) static void start_begin(void)
 {
 	dsm_region_t *globals = NULL;
 	uint64_t signals;
@@ -365,10 +376,11 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	if (alloc_is_replaced())
 		end_process(70);
+	past_bind();
 	faults_catch();
 	if (dsm_files_before)
 		dsm_files_before();
-	must("dsm_init", dsm_init(NULL));
+	start_must("dsm_init", dsm_init(NULL));
 	dl_iterate_phdr(note_code, &n);
 	shim.pid = getpid();
 	faults_chain();
@@ -383,26 +395,26 @@ __attribute__((constructor)) static void begin(void)
 	shim.near = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	copies_separate();
-	must("the program's variables", dsm_adopt_globals(&globals));
+	start_must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();
 	signals_share();
-	must("names", lookup_start());
-	must("futexes", futex_start());
-	must("addresses", space_start());
+	start_must("names", lookup_start());
+	start_must("futexes", futex_start());
+	start_must("addresses", space_start());
 	dsm_fault_hook(maps_fault);
 	share_files();
 	shim.active = true; /* set before another rank can make a thread here */
-	must("dsm_barrier", dsm_barrier());
-	must("signals", pending_start());
+	start_must("dsm_barrier", dsm_barrier());
+	start_must("signals", pending_start());
 	give_numbers();
 	if (shim.rank)
-		serve();
-	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */
-	signals = block_signals();                                     /* the program's threads should get them */
+		start_serve();
+	start_must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */
+	signals = block_signals();                                           /* the program's threads should get them */
 	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
-	let_signals(signals);
-	must("no thread", -err);
+	masks_let_signals(signals);
+	start_must("no thread", -err);
 }
 
 /* ---- the end --------------------------------------------------------------------------------------- */
@@ -413,12 +425,13 @@ static int final_status(uint32_t refused)
 	return status || !refused ? status : FILES_STATUS;
 }
 
-static void leave(void *arg)
+static void start_leave(void *arg)
 {
 	const uint32_t refused = __atomic_load_n(&team->refused, __ATOMIC_RELAXED);
 	dsm_sem_t over = team->over;
 
 	(void)arg;
+	callbacks_end_last();
 	dsm_sem_post(&over, (uint32_t)shim.size); /* one post may be for main() */
 	dsm_quit();
 	end_process(final_status(refused));
@@ -431,11 +444,11 @@ static void leave_once(void)
 	static uint32_t leaving;
 
 	if (!__atomic_exchange_n(&leaving, 1, __ATOMIC_SEQ_CST))
-		dsm_call(leave, NULL);
+		dsm_call(start_leave, NULL);
 	sleep_forever();
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void start_end(void)
 {
 	if (shim.active && shim.rank == 0) {
 		fflush(NULL);
@@ -456,7 +469,7 @@ struct asked {
 	int status;
 };
 
-static void ask(void *arg)
+static void start_ask(void *arg)
 {
 	struct asked a = *(struct asked *)arg;
 	dsm_sem_t wanted = team->exits;
@@ -474,7 +487,7 @@ void last_ended(void)
 {
 	struct asked a = { BY_EXIT, 0 };
 
-	dsm_call(ask, &a);
+	dsm_call(start_ask, &a);
 }
 
 static void ask_rank_0(enum ending how, int s) __attribute__((noreturn));
@@ -482,14 +495,14 @@ static void ask_rank_0(enum ending how, int s)
 {
 	struct asked a = { how, s };
 
-	dsm_call(ask, &a);
+	dsm_call(start_ask, &a);
 	sleep_forever();
 }
 
 /* Does the program call it, in a job of several ranks? */
 static bool ends_job(const void *caller)
 {
-	return is_ours(caller) && is_rank();
+	return caller_is_ours(caller) && is_rank();
 }
 
 EXPORT void exit(int s)
@@ -583,9 +596,9 @@ static int run_main(int argc, char **argv, char **envp)
 	opt.stack_size = team->stack_size > MAIN_STACK ? team->stack_size : MAIN_STACK;
 	w.argv = share_words(argv, argc);
 	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
-	must("main()", dsm_run(&opt, begin_main, &w, &result));
+	start_must("main()", dsm_run(&opt, begin_main, &w, &result));
 	if (main_has_left()) {
-		await_end();
+		start_await_end();
 		sleep_forever();
 	}
 	begin_end(BY_EXIT, (int)(intptr_t)result); /* the C library calls an exit() that is not ours */

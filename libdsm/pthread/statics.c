@@ -10,6 +10,7 @@
 #include "statics.h"
 
 #include <getopt.h>
+#include <pwd.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ struct statics {
 	char *token; /* of strtok() */
 	struct hsearch_data table;
 	struct tm tm;
-	char time[TEXT], number[TEXT], radix[TEXT];
+	char time[TEXT], number[TEXT], radix[TEXT], address[TEXT];
+	struct passwd account;
 	struct options options;
 	char zone[TEXT]; /* TZ, when a thread has last told the C library */
 	uint32_t strings_lock;
@@ -104,25 +106,35 @@ char *string_intern(const char *s)
 	return found ? found : (char *)(uintptr_t)s;
 }
 
+struct passwd *statics_account(void)
+{
+	return &team->statics->account;
+}
+
+char *statics_text(const char *address)
+{
+	return strcpy(team->statics->address, address);
+}
+
 EXPORT char *strerror(int number)
 {
 	char *s = NEXT(strerror)(number);
 
-	return is_ours(CALLER) ? string_intern(s) : s;
+	return caller_is_ours(CALLER) ? string_intern(s) : s;
 }
 
 EXPORT char *strsignal(int number)
 {
 	char *s = NEXT(strsignal)(number);
 
-	return is_ours(CALLER) ? string_intern(s) : s;
+	return caller_is_ours(CALLER) ? string_intern(s) : s;
 }
 
 /* ---- strtok(), hsearch(), numbers ------------------------------------------------------------------ */
 
 EXPORT char *strtok(char *s, const char *ends)
 {
-	return is_ours(CALLER) ? strtok_r(s, ends, &team->statics->token) : NEXT(strtok)(s, ends);
+	return caller_is_ours(CALLER) ? strtok_r(s, ends, &team->statics->token) : NEXT(strtok)(s, ends);
 }
 
 /* The C library allocates the table by malloc(). */
@@ -130,7 +142,7 @@ EXPORT int hcreate(size_t n)
 {
 	int made;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(hcreate)(n);
 	lent++;
 	made = hcreate_r(n, &team->statics->table);
@@ -142,7 +154,7 @@ EXPORT ENTRY *hsearch(ENTRY item, ACTION action)
 {
 	ENTRY *found;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(hsearch)(item, action);
 	hsearch_r(item, action, &found, &team->statics->table);
 	return found;
@@ -150,14 +162,14 @@ EXPORT ENTRY *hsearch(ENTRY item, ACTION action)
 
 EXPORT void hdestroy(void)
 {
-	if (is_ours(CALLER))
+	if (caller_is_ours(CALLER))
 		hdestroy_r(&team->statics->table);
 	else
 		NEXT(hdestroy)();
 }
 
 /* A buffer of the C library's, in a shared one. */
-static char *copy_text(char *to, const char *from)
+static char *statics_copy(char *to, const char *from)
 {
 	return from ? strncpy(to, from, TEXT - 1) : NULL;
 }
@@ -166,21 +178,21 @@ EXPORT char *l64a(long n)
 {
 	char *s = NEXT(l64a)(n);
 
-	return is_ours(CALLER) ? copy_text(team->statics->radix, s) : s;
+	return caller_is_ours(CALLER) ? statics_copy(team->statics->radix, s) : s;
 }
 
 EXPORT char *ecvt(double value, int digits, int *point, int *sign)
 {
 	char *s = NEXT(ecvt)(value, digits, point, sign);
 
-	return is_ours(CALLER) ? copy_text(team->statics->number, s) : s;
+	return caller_is_ours(CALLER) ? statics_copy(team->statics->number, s) : s;
 }
 
 EXPORT char *fcvt(double value, int digits, int *point, int *sign)
 {
 	char *s = NEXT(fcvt)(value, digits, point, sign);
 
-	return is_ours(CALLER) && strlen(s) < TEXT ? copy_text(team->statics->number, s) : s;
+	return caller_is_ours(CALLER) && strlen(s) < TEXT ? statics_copy(team->statics->number, s) : s;
 }
 
 /* ---- time ------------------------------------------------------------------------------------------ */
@@ -219,7 +231,7 @@ static void note_zone(void)
 		return;
 	strncpy(t->zone, zone, TEXT - 1);
 	if (everywhere_call(EVERYWHERE, zone_here, &none, sizeof(none)))
-		cannot("tzset()");
+		start_cannot("tzset()");
 }
 
 static struct tm *share_tm(struct tm *tm)
@@ -242,7 +254,7 @@ static struct tm *keep_tm(const struct tm *tm)
 EXPORT void tzset(void)
 {
 	NEXT(tzset)();
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return;
 	note_zone();
 	share_zone();
@@ -252,7 +264,7 @@ EXPORT struct tm *localtime(const time_t *t)
 {
 	struct tm *tm = NEXT(localtime)(t);
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return tm;
 	note_zone();
 	return keep_tm(tm);
@@ -262,21 +274,21 @@ EXPORT struct tm *gmtime(const time_t *t)
 {
 	struct tm *tm = NEXT(gmtime)(t);
 
-	return is_ours(CALLER) ? keep_tm(tm) : tm;
+	return caller_is_ours(CALLER) ? keep_tm(tm) : tm;
 }
 
 EXPORT struct tm *localtime_r(const time_t *t, struct tm *out)
 {
 	struct tm *tm = NEXT(localtime_r)(t, out);
 
-	return is_ours(CALLER) ? share_tm(tm) : tm;
+	return caller_is_ours(CALLER) ? share_tm(tm) : tm;
 }
 
 EXPORT time_t mktime(struct tm *tm)
 {
 	time_t t = NEXT(mktime)(tm);
 
-	if (is_ours(CALLER)) {
+	if (caller_is_ours(CALLER)) {
 		note_zone();
 		share_tm(tm);
 	}
@@ -287,28 +299,28 @@ EXPORT char *asctime(const struct tm *tm)
 {
 	char *s = NEXT(asctime)(tm);
 
-	return is_ours(CALLER) ? copy_text(team->statics->time, s) : s;
+	return caller_is_ours(CALLER) ? statics_copy(team->statics->time, s) : s;
 }
 
 EXPORT char *ctime(const time_t *t)
 {
 	char *s = NEXT(ctime)(t);
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return s;
 	note_zone();
 	share_zone();
-	return copy_text(team->statics->time, s);
+	return statics_copy(team->statics->time, s);
 }
 
 /* ---- getopt() -------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct options *a, const struct options *b)
+static bool options_are_same(const struct options *a, const struct options *b)
 {
 	return a->index == b->index && a->errors == b->errors && a->option == b->option && a->arg == b->arg;
 }
 
-static void set_options(const struct options *o)
+static void options_set(const struct options *o)
 {
 	optind = o->index;
 	opterr = o->errors;
@@ -321,7 +333,7 @@ void statics_offer(void)
 {
 	const struct options now = options_now();
 
-	if (is_same(&now, &known))
+	if (options_are_same(&now, &known))
 		return;
 	known = now;
 	team->statics->options = now;
@@ -331,8 +343,8 @@ void statics_follow(void)
 {
 	const struct options *last = &team->statics->options;
 
-	if (!is_same(last, &known))
-		set_options(last);
+	if (!options_are_same(last, &known))
+		options_set(last);
 }
 
 EXPORT int __posix_getopt(int argc, char *const argv[], const char *options);
@@ -364,13 +376,13 @@ static void *scan_here(void *arg)
 {
 	struct scan *s = arg;
 
-	set_options(&s->variables);
+	options_set(&s->variables);
 	s->result = scan_next(s);
 	s->variables = known = options_now();
 	return NULL;
 }
 
-static int scan(struct scan s)
+static int statics_scan(struct scan s)
 {
 	statics_offer();
 	statics_follow();
@@ -379,31 +391,32 @@ static int scan(struct scan s)
 	if (!shim.rank)
 		scan_here(&s);
 	else if (everywhere_call(0, scan_here, &s, sizeof(s)))
-		cannot("getopt()");
-	set_options(&s.variables);
+		start_cannot("getopt()");
+	options_set(&s.variables);
 	team->statics->options = s.variables;
 	return s.result;
 }
 
-#define SCAN(which, names, index) scan((struct scan){ which, argc, 0, argv, options, names, index, { 0 } })
+#define SCAN(which, names, index) statics_scan((struct scan){ which, argc, 0, argv, options, names, index, { 0 } })
 
 EXPORT int getopt(int argc, char *const argv[], const char *options)
 {
-	return is_ours(CALLER) ? SCAN(GETOPT, NULL, NULL) : NEXT(getopt)(argc, argv, options);
+	return caller_is_ours(CALLER) ? SCAN(GETOPT, NULL, NULL) : NEXT(getopt)(argc, argv, options);
 }
 
 EXPORT int __posix_getopt(int argc, char *const argv[], const char *options)
 {
-	return is_ours(CALLER) ? SCAN(POSIX_GETOPT, NULL, NULL) : NEXT(__posix_getopt)(argc, argv, options);
+	return caller_is_ours(CALLER) ? SCAN(POSIX_GETOPT, NULL, NULL) : NEXT(__posix_getopt)(argc, argv, options);
 }
 
 EXPORT int getopt_long(int argc, char *const argv[], const char *options, const struct option *names, int *index)
 {
-	return is_ours(CALLER) ? SCAN(GETOPT_LONG, names, index) : NEXT(getopt_long)(argc, argv, options, names, index);
+	return caller_is_ours(CALLER) ? SCAN(GETOPT_LONG, names, index)
+				      : NEXT(getopt_long)(argc, argv, options, names, index);
 }
 
 EXPORT int getopt_long_only(int argc, char *const argv[], const char *options, const struct option *names, int *index)
 {
-	return is_ours(CALLER) ? SCAN(GETOPT_LONG_ONLY, names, index)
-			       : NEXT(getopt_long_only)(argc, argv, options, names, index);
+	return caller_is_ours(CALLER) ? SCAN(GETOPT_LONG_ONLY, names, index)
+				      : NEXT(getopt_long_only)(argc, argv, options, names, index);
 }

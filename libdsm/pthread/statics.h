@@ -5,6 +5,8 @@
 
 #include "shim.h"
 
+struct passwd;
+
 /* Make the memory, in the shared heap. Rank 0, before the others have the team. -ENOMEM. */
 int statics_start(void);
 /* Each rank, after that. */
@@ -17,5 +19,10 @@ void statics_follow(void);
 
 /* A shared string that is equal to s, and is never freed or changed; s: it is NULL or shared, or there is no memory. */
 char *string_intern(const char *s);
+
+/* What getpwnam() returns: shared memory. */
+struct passwd *statics_account(void);
+/* Copy the text of an address to what inet_ntoa() returns. */
+char *statics_text(const char *address);
 
 #endif

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <envz.h>
 #include <fcntl.h>
-#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@
 
 extern void __libc_free(void *p);
 
-static char *copy(const char *s, size_t len)
+static char *strings_copy(const char *s, size_t len)
 {
 	char *out = shared_alloc(len + 1);
 
@@ -37,9 +36,9 @@ static char *copy(const char *s, size_t len)
 }
 
 /* Replace a private string by a shared copy; NULL stays, with its errno. */
-static char *share(char *s)
+static char *strings_share(char *s)
 {
-	char *out = s && !is_shared(s) ? copy(s, strlen(s)) : s;
+	char *out = s && !is_shared(s) ? strings_copy(s, strlen(s)) : s;
 
 	if (out != s)
 		__libc_free(s);
@@ -48,25 +47,25 @@ static char *share(char *s)
 
 EXPORT char *strdup(const char *s)
 {
-	return is_ours(CALLER) ? copy(s, strlen(s)) : NEXT(strdup)(s);
+	return caller_is_ours(CALLER) ? strings_copy(s, strlen(s)) : NEXT(strdup)(s);
 }
 
 EXPORT char *strndup(const char *s, size_t n)
 {
-	return is_ours(CALLER) ? copy(s, strnlen(s, n)) : NEXT(strndup)(s, n);
+	return caller_is_ours(CALLER) ? strings_copy(s, strnlen(s, n)) : NEXT(strndup)(s, n);
 }
 
 /* Names that older headers use. */
 EXPORT char *__strdup(const char *s);
 EXPORT char *__strdup(const char *s)
 {
-	return is_ours(CALLER) ? copy(s, strlen(s)) : NEXT(__strdup)(s);
+	return caller_is_ours(CALLER) ? strings_copy(s, strlen(s)) : NEXT(__strdup)(s);
 }
 
 EXPORT char *__strndup(const char *s, size_t n);
 EXPORT char *__strndup(const char *s, size_t n)
 {
-	return is_ours(CALLER) ? copy(s, strnlen(s, n)) : NEXT(__strndup)(s, n);
+	return caller_is_ours(CALLER) ? strings_copy(s, strnlen(s, n)) : NEXT(__strndup)(s, n);
 }
 
 EXPORT wchar_t *wcsdup(const wchar_t *s)
@@ -74,7 +73,7 @@ EXPORT wchar_t *wcsdup(const wchar_t *s)
 	const size_t size = (wcslen(s) + 1) * sizeof(*s);
 	wchar_t *out;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(wcsdup)(s);
 	out = shared_alloc(size);
 	return out ? memcpy(out, s, size) : NULL;
@@ -84,35 +83,35 @@ EXPORT char *tempnam(const char *folder, const char *prefix)
 {
 	char *at = NEXT(tempnam)(folder, prefix);
 
-	return is_ours(CALLER) ? share(at) : at;
+	return caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
 EXPORT char *getcwd(char *buf, size_t size)
 {
 	char *at = NEXT(getcwd)(buf, size);
 
-	return !buf && is_ours(CALLER) ? share(at) : at;
+	return !buf && caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
 EXPORT char *get_current_dir_name(void)
 {
 	char *at = NEXT(get_current_dir_name)();
 
-	return is_ours(CALLER) ? share(at) : at;
+	return caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
 EXPORT char *realpath(const char *path, char *out)
 {
 	char *at = NEXT(realpath)(path, out);
 
-	return !out && is_ours(CALLER) ? share(at) : at;
+	return !out && caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
 EXPORT char *canonicalize_file_name(const char *path)
 {
 	char *at = NEXT(canonicalize_file_name)(path);
 
-	return is_ours(CALLER) ? share(at) : at;
+	return caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------------- */
@@ -120,7 +119,7 @@ EXPORT char *canonicalize_file_name(const char *path)
 /* Allocate a buffer for the first line. ENOMEM. */
 static bool has_line(char **line, size_t *size, const void *caller)
 {
-	if (!line || !size || *line || !is_ours(caller))
+	if (!line || !size || *line || !caller_is_ours(caller))
 		return true;
 	*line = shared_alloc(LINE);
 	*size = LINE;
@@ -147,25 +146,25 @@ EXPORT ssize_t __getdelim(char **line, size_t *size, int end, FILE *f)
 int __vasprintf_chk(char **out, int flag, const char *format, va_list ap);
 int __asprintf_chk(char **out, int flag, const char *format, ...);
 
-static int print(char **out, int flag, const char *format, va_list ap, const void *caller)
+static int strings_print(char **out, int flag, const char *format, va_list ap, const void *caller)
 {
 	char *text = NULL;
 	int n = NEXT(__vasprintf_chk)(&text, flag, format, ap);
 
 	if (n < 0)
 		return n;
-	*out = is_ours(caller) ? share(text) : text;
+	*out = caller_is_ours(caller) ? strings_share(text) : text;
 	return *out ? n : -1;
 }
 
 EXPORT int vasprintf(char **out, const char *format, va_list ap)
 {
-	return print(out, 0, format, ap, CALLER);
+	return strings_print(out, 0, format, ap, CALLER);
 }
 
 EXPORT int __vasprintf_chk(char **out, int flag, const char *format, va_list ap)
 {
-	return print(out, flag, format, ap, CALLER);
+	return strings_print(out, flag, format, ap, CALLER);
 }
 
 EXPORT int asprintf(char **out, const char *format, ...)
@@ -174,7 +173,7 @@ EXPORT int asprintf(char **out, const char *format, ...)
 	int n;
 
 	va_start(ap, format);
-	n = print(out, 0, format, ap, CALLER);
+	n = strings_print(out, 0, format, ap, CALLER);
 	va_end(ap);
 	return n;
 }
@@ -187,7 +186,7 @@ EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...)
 	int n;
 
 	va_start(ap, format);
-	n = print(out, flag, format, ap, CALLER);
+	n = strings_print(out, flag, format, ap, CALLER);
 	va_end(ap);
 	return n;
 }
@@ -245,7 +244,7 @@ static int make_list(const struct listing *l)
 /* By rank 0, whose descriptors and folders they are, if the program asks. */
 static int list_folder(struct listing l, const void *caller)
 {
-	l.shares = is_ours(caller);
+	l.shares = caller_is_ours(caller);
 	if (!l.shares || !dsm_files_call || !is_shared(&l) || !is_shared(l.out))
 		return make_list(&l);
 	return (int)dsm_files_call((void *)make_list, (long)&l, 0, 0, 0);
@@ -272,16 +271,16 @@ EXPORT int scandir64(const char *path, struct dirent64 ***out, int (*filter)(con
 		     int (*compare)(const struct dirent64 **, const struct dirent64 **))
 	__attribute__((alias("scandir")));
 
-/* ---- vectors of strings, and trees: the C library is lent the program's malloc() --------------------- */
+/* ---- vectors of strings: the C library is lent the program's malloc() --------------------- */
 
-#define LEND(call)                                  \
-	({                                          \
-		const bool ours_ = is_ours(CALLER); \
-		__typeof__(call) got_;              \
-		lent += ours_;                      \
-		got_ = call;                        \
-		lent -= ours_;                      \
-		got_;                               \
+#define LEND(call)                                         \
+	({                                                 \
+		const bool ours_ = caller_is_ours(CALLER); \
+		__typeof__(call) got_;                     \
+		lent += ours_;                             \
+		got_ = call;                               \
+		lent -= ours_;                             \
+		got_;                                      \
 	})
 
 EXPORT error_t argz_create(char *const argv[], char **argz, size_t *len)
@@ -327,9 +326,4 @@ EXPORT error_t envz_add(char **envz, size_t *len, const char *name, const char *
 EXPORT error_t envz_merge(char **envz, size_t *len, const char *more, size_t n, int override)
 {
 	return LEND(NEXT(envz_merge)(envz, len, more, n, override));
-}
-
-EXPORT void *tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
-{
-	return LEND(NEXT(tsearch)(key, root, compare));
 }

@@ -55,7 +55,7 @@ static bool bad_time(clockid_t clock, const struct timespec *t)
 }
 
 /* Forget far.c's object at this address: the shared object is destroyed, or made anew. Returns 0. */
-static int forget(void *object)
+static int sync_forget(void *object)
 {
 	if (!shim.near)
 		far_forget(object);
@@ -66,7 +66,7 @@ static int forget(void *object)
 static int init_object(void *object, size_t size)
 {
 	memset(object, 0, size);
-	return forget(object);
+	return sync_forget(object);
 }
 
 /* ---- mutexes --------------------------------------------------------------------------------------- */
@@ -83,9 +83,9 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *att
 		pthread_mutexattr_getprotocol(attr, &protocol);
 	}
 	if (robust != PTHREAD_MUTEX_STALLED)
-		return cannot("a robust mutex"), ENOTSUP;
+		return start_cannot("a robust mutex"), ENOTSUP;
 	if (protocol != PTHREAD_PRIO_NONE)
-		return cannot("a mutex with a priority protocol"), ENOTSUP;
+		return start_cannot("a mutex with a priority protocol"), ENOTSUP;
 	init_object(m, sizeof(*m));
 	m->__data.__kind = kind;
 	return 0;
@@ -173,17 +173,17 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 
 EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 {
-	return is_shared(c) ? forget(c) : NEXT(pthread_cond_destroy)(c);
+	return is_shared(c) ? sync_forget(c) : NEXT(pthread_cond_destroy)(c);
 }
 
-static int wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
 {
 	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-	return is_shared(c) ? wait(c, m, CLOCK_REALTIME, NULL) : NEXT(pthread_cond_wait)(c, m);
+	return is_shared(c) ? cond_wait_until(c, m, CLOCK_REALTIME, NULL) : NEXT(pthread_cond_wait)(c, m);
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
@@ -192,7 +192,7 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 	if (!is_shared(c))
 		return NEXT(pthread_cond_clockwait)(c, m, clock, until);
-	return bad_time(clock, &t) ? EINVAL : wait(c, m, clock, &t);
+	return bad_time(clock, &t) ? EINVAL : cond_wait_until(c, m, clock, &t);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
@@ -203,7 +203,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const s
 		return NEXT(pthread_cond_timedwait)(c, m, until);
 	if (!is_time(&t))
 		return EINVAL;
-	return wait(c, m, shim.near ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
+	return cond_wait_until(c, m, shim.near ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
@@ -235,7 +235,7 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 
 EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
 {
-	return is_shared(b) ? forget(b) : NEXT(pthread_barrier_destroy)(b);
+	return is_shared(b) ? sync_forget(b) : NEXT(pthread_barrier_destroy)(b);
 }
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
@@ -256,7 +256,7 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *
 
 EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 {
-	return is_shared(l) ? forget(l) : NEXT(pthread_rwlock_destroy)(l);
+	return is_shared(l) ? sync_forget(l) : NEXT(pthread_rwlock_destroy)(l);
 }
 
 static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock, const struct timespec *until)
@@ -264,7 +264,7 @@ static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t c
 	return shim.near ? near_rwlock(l, write, wait_, clock, until) : far_rwlock(l, write, wait_, clock, until);
 }
 
-static int rwlock(pthread_rwlock_t *l, bool write, bool wait_)
+static int rwlock_lock(pthread_rwlock_t *l, bool write, bool wait_)
 {
 	return rwlock_until(l, write, wait_, CLOCK_MONOTONIC, NULL);
 }
@@ -278,22 +278,22 @@ static int rwlock_timed(pthread_rwlock_t *l, bool write, clockid_t clock, const 
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
-	return is_shared(l) ? rwlock(l, false, true) : NEXT(pthread_rwlock_rdlock)(l);
+	return is_shared(l) ? rwlock_lock(l, false, true) : NEXT(pthread_rwlock_rdlock)(l);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
-	return is_shared(l) ? rwlock(l, true, true) : NEXT(pthread_rwlock_wrlock)(l);
+	return is_shared(l) ? rwlock_lock(l, true, true) : NEXT(pthread_rwlock_wrlock)(l);
 }
 
 EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
-	return is_shared(l) ? rwlock(l, false, false) : NEXT(pthread_rwlock_tryrdlock)(l);
+	return is_shared(l) ? rwlock_lock(l, false, false) : NEXT(pthread_rwlock_tryrdlock)(l);
 }
 
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
-	return is_shared(l) ? rwlock(l, true, false) : NEXT(pthread_rwlock_trywrlock)(l);
+	return is_shared(l) ? rwlock_lock(l, true, false) : NEXT(pthread_rwlock_trywrlock)(l);
 }
 
 EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock, const struct timespec *until)
@@ -372,7 +372,7 @@ EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
 
 /* ---- semaphores ------------------------------------------------------------------------------------ */
 
-static int failed(int err)
+static int sync_failed(int err)
 {
 	if (!err)
 		return 0;
@@ -385,23 +385,46 @@ EXPORT int sem_init(sem_t *s, int shared, unsigned int value)
 	if (!is_shared(s))
 		return NEXT(sem_init)(s, shared, value);
 	if (value > SEM_VALUE_MAX)
-		return failed(EINVAL);
+		return sync_failed(EINVAL);
 	memset(s, 0, sizeof(*s));
 	if (!shim.near)
-		return failed(far_sem_init(s, value));
+		return sync_failed(far_sem_init(s, value));
 	*(uint32_t *)s = value;
 	return 0;
 }
 
 EXPORT int sem_destroy(sem_t *s)
 {
-	return is_shared(s) ? forget(s) : NEXT(sem_destroy)(s);
+	return is_shared(s) ? sync_forget(s) : NEXT(sem_destroy)(s);
+}
+
+/* The wait of this thread for a semaphore: private memory, which the runtime may read. A handler may wait for one, too. */
+static __thread struct sem_wait {
+	uint32_t waits, timed, stop;
+} sem_waits __attribute__((tls_model("initial-exec")));
+
+static void sem_wait_ends(void *outer)
+{
+	sem_waits = *(struct sem_wait *)outer;
 }
 
 static int sem(sem_t *s, bool wait_, clockid_t clock, const struct timespec *until)
 {
-	return failed(shim.near ? near_sem_wait((uint32_t *)s, wait_, clock, until)
-				: far_sem_wait(s, wait_, clock, until));
+	struct sem_wait outer = sem_waits;
+	int err;
+
+	sem_waits = (struct sem_wait){ .waits = wait_, .timed = until != NULL };
+	pthread_cleanup_push(sem_wait_ends, &outer);
+	err = shim.near ? near_sem_wait((uint32_t *)s, wait_, clock, until, &sem_waits.stop)
+			: far_sem_wait(s, wait_, clock, until, &sem_waits.stop);
+	pthread_cleanup_pop(1);
+	return sync_failed(err);
+}
+
+void sem_interrupt(bool restarts)
+{
+	if (sem_waits.waits && (sem_waits.timed || !restarts))
+		__atomic_store_n(&sem_waits.stop, 1, __ATOMIC_RELAXED);
 }
 
 EXPORT int sem_wait(sem_t *s)
@@ -418,7 +441,7 @@ static int sem_until(sem_t *s, clockid_t clock, const struct timespec *until)
 {
 	struct timespec t = *until;
 
-	return bad_time(clock, &t) ? failed(EINVAL) : sem(s, true, clock, &t);
+	return bad_time(clock, &t) ? sync_failed(EINVAL) : sem(s, true, clock, &t);
 }
 
 EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
@@ -435,7 +458,7 @@ EXPORT int sem_post(sem_t *s)
 {
 	if (!is_shared(s))
 		return NEXT(sem_post)(s);
-	return failed(shim.near ? near_sem_post((uint32_t *)s) : far_sem_post(s));
+	return sync_failed(shim.near ? near_sem_post((uint32_t *)s) : far_sem_post(s));
 }
 
 EXPORT int sem_getvalue(sem_t *s, int *value)
@@ -447,7 +470,7 @@ EXPORT int sem_getvalue(sem_t *s, int *value)
 
 		if (!err)
 			*value = got;
-		return failed(err);
+		return sync_failed(err);
 	}
 	*value = (int)__atomic_load_n((uint32_t *)s, __ATOMIC_RELAXED);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sync.h - timeouts of synchronisation calls. None blocks. */
+/* sync.h - timeouts and interruption of synchronisation calls. None blocks. */
 #ifndef PTHREAD_SYNC_H
 #define PTHREAD_SYNC_H
 
@@ -17,6 +17,10 @@ static inline bool is_time(const struct timespec *t)
 {
 	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
+
+/* End the wait for a semaphore, if any, that a signal handler of the program interrupted in this thread, with EINTR. restarts: the handler
+ * has SA_RESTART, so end only a wait with a timeout, as the kernel does. Async-signal-safe. */
+void sem_interrupt(bool restarts);
 
 /* Return the clock of a condition; in zeroed memory, CLOCK_REALTIME. */
 static inline clockid_t clock_of(int monotonic)

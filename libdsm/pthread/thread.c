@@ -52,13 +52,13 @@ static bool exists(uint64_t seq)
 	return seq & 1;
 }
 
-static bool change(uint32_t i, uint64_t seq)
+static bool key_change(uint32_t i, uint64_t seq)
 {
 	return __atomic_compare_exchange_n(&shim.keys[i].seq, &seq, seq + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
 /* NULL: this thread has no row for the key, or there is no memory for one. */
-static struct value *value_of(uint32_t i, bool make)
+static struct value *key_value(uint32_t i, bool make)
 {
 	struct value **row = &rows[i / ROW];
 
@@ -78,7 +78,7 @@ EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 	for (i = 0; i < KEYS; i++) {
 		const uint64_t seq = seq_of(i);
 
-		if (exists(seq) || !change(i, seq))
+		if (exists(seq) || !key_change(i, seq))
 			continue;
 		shim.keys[i].destructor = destructor;
 		*key = KEY_BASE + i;
@@ -97,7 +97,7 @@ EXPORT int pthread_key_delete(pthread_key_t key)
 	if (i >= KEYS)
 		return EINVAL;
 	seq = seq_of(i);
-	return exists(seq) && change(i, seq) ? 0 : EINVAL;
+	return exists(seq) && key_change(i, seq) ? 0 : EINVAL;
 }
 
 EXPORT void *pthread_getspecific(pthread_key_t key)
@@ -107,7 +107,7 @@ EXPORT void *pthread_getspecific(pthread_key_t key)
 
 	if (key < KEY_BASE)
 		return NEXT(pthread_getspecific)(key);
-	v = i < KEYS ? value_of(i, false) : NULL;
+	v = i < KEYS ? key_value(i, false) : NULL;
 	return v && v->at && v->seq == seq_of(i) ? v->at : NULL;
 }
 
@@ -124,7 +124,7 @@ EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
 	seq = seq_of(i);
 	if (!exists(seq))
 		return EINVAL;
-	v = value_of(i, value);
+	v = key_value(i, value);
 	if (!v)
 		return value ? ENOMEM : 0;
 	*v = (struct value){ seq, (void *)(uintptr_t)value };
@@ -155,7 +155,7 @@ static void destroy_values(void)
 	for (round = 0; round < ROUNDS && more; round++) {
 		more = false;
 		for (i = 0; i < KEYS; i++) {
-			struct value *v = value_of(i, false);
+			struct value *v = key_value(i, false);
 
 			if (v)
 				more |= destroy_value(v, i);
@@ -218,7 +218,7 @@ void stacks_start(void)
 
 EXPORT int pthread_getattr_default_np(pthread_attr_t *attr)
 {
-	if (is_ours(CALLER))
+	if (caller_is_ours(CALLER))
 		follow_defaults();
 	return NEXT(pthread_getattr_default_np)(attr);
 }
@@ -228,7 +228,7 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 {
 	int err;
 
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(pthread_setattr_default_np)(attr);
 	follow_defaults();
 	err = NEXT(pthread_setattr_default_np)(attr);
@@ -243,9 +243,9 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 /* It would be in memory of this rank's C library, but threads of all ranks may use the attributes. */
 EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 {
-	if (!is_ours(CALLER))
+	if (!caller_is_ours(CALLER))
 		return NEXT(pthread_attr_setsigmask_np)(attr, set);
-	return cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
+	return start_cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
 }
 
 /* NULL: the program has set none. Then the C library has no address, and a size of 0 or the default. */
@@ -274,9 +274,9 @@ static int choose_stack(const pthread_attr_t *attr, struct dsm_thread_options *o
 		opt->guard_size = DSM_NO_GUARD;
 	opt->detached = detached == PTHREAD_CREATE_DETACHED;
 	if (opt->stack && opt->stack_size < STACK_MIN)
-		return cannot("a stack of less than 64 KiB (pthread_attr_setstack())"), EINVAL;
+		return start_cannot("a stack of less than 64 KiB (pthread_attr_setstack())"), EINVAL;
 	if (opt->stack && !(is_shared(opt->stack) && is_shared((char *)opt->stack + opt->stack_size - 1)))
-		return cannot("a thread on a stack of private memory (pthread_attr_setstack())"), EINVAL;
+		return start_cannot("a thread on a stack of private memory (pthread_attr_setstack())"), EINVAL;
 	return 0;
 }
 
@@ -294,7 +294,7 @@ static void *live(void *arg)
 	struct birth b = *(struct birth *)arg;
 
 	free(arg);
-	let_signals(b.signals);
+	masks_let_signals(b.signals);
 	statics_follow();
 	return (void *)call_program((void *)b.fn, (long)b.arg, 0, 0);
 }
@@ -318,7 +318,7 @@ static void ended(void *arg)
 }
 
 /* The function that dsm_spawn() runs. */
-static void *first(void *arg)
+static void *thread_first(void *arg)
 {
 	void *result;
 
@@ -362,7 +362,7 @@ static void spawn(void *arg)
 {
 	struct spawning *out = arg, s = *out;
 
-	s.err = dsm_spawn(&s.made, -1, &s.opt, first, s.arg);
+	s.err = dsm_spawn(&s.made, -1, &s.opt, thread_first, s.arg);
 	out->made = s.made;
 	out->err = s.err;
 }
@@ -394,7 +394,7 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 
 EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	if (!is_ours(CALLER)) {
+	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
 			say_stays(CALLER);
 		return NEXT(pthread_create)(t, attr, fn, arg);
@@ -498,6 +498,6 @@ EXPORT pid_t fork(void)
 {
 	if (!shim.active || !is_program(CALLER))
 		return NEXT(fork)();
-	errno = cannot("fork() (posix_spawn(), system() and popen() do)");
+	errno = start_cannot("fork() (posix_spawn(), system() and popen() do)");
 	return -1;
 }

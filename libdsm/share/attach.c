@@ -52,7 +52,7 @@ static void set_defaults(struct rshare_config *c)
 	c->pool = (c->pool + RS_PAGE - 1) & ~(uint64_t)(RS_PAGE - 1);
 }
 
-static int check(const struct rshare_config *c, char *why)
+static int client_config_check(const struct rshare_config *c, char *why)
 {
 	const char *bad = NULL;
 
@@ -93,7 +93,7 @@ static void take_fds(struct msghdr *m, int fds[2])
 		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 }
 
-static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answer *a, int fds[2])
+static int client_exchange(struct rshare *r, const struct rs_request *q, struct rs_answer *a, int fds[2])
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
@@ -126,7 +126,7 @@ int rs_attach_request(struct rshare *r, struct rs_request *q, struct rs_answer *
 	int none[2], err;
 
 	pthread_mutex_lock(&r->lock);
-	err = exchange(r, q, a, none);
+	err = client_exchange(r, q, a, none);
 	pthread_mutex_unlock(&r->lock);
 	return err;
 }
@@ -139,7 +139,7 @@ int rs_attach_signal(struct rshare_conn *c)
 
 	pthread_mutex_lock(&c->r->lock);
 	if (c->fd < 0) { /* no other thread has been faster */
-		err = exchange(c->r, &q, &a, fds);
+		err = client_exchange(c->r, &q, &a, fds);
 		if (!err)
 			__atomic_store_n(&c->fd, fds[0], __ATOMIC_RELEASE);
 	}
@@ -179,7 +179,7 @@ void rs_attach_owner_died(struct rshare *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void *watch(void *arg)
+static void *client_watch_run(void *arg)
 {
 	struct rshare *r = arg;
 	struct pollfd p[2] = { { .fd = r->sock }, { .fd = r->stop, .events = POLLIN } };
@@ -193,7 +193,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static int start_watch(struct rshare *r, char *why)
+static int client_watch_start(struct rshare *r, char *why)
 {
 	sigset_t all, old;
 	int err;
@@ -203,7 +203,7 @@ static int start_watch(struct rshare *r, char *why)
 		return rs_why(why, -errno, "a descriptor of this process");
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&r->watcher, NULL, watch, r);
+	err = pthread_create(&r->watcher, NULL, client_watch_run, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	r->watched = !err;
 	return err ? rs_why(why, -err, "a thread of this process, which `ulimit -u` may forbid") : 0;
@@ -229,7 +229,7 @@ static int connect_control(struct rshare *r, const struct sockaddr_un *un)
 	return 0;
 }
 
-static int attach(struct rshare *r, const struct rshare_config *c, char *why)
+static int client_attach(struct rshare *r, const struct rshare_config *c, char *why)
 {
 	struct rs_request q = { .type = RS_ATTACH,
 				.version = RS_CONTROL_VERSION,
@@ -238,7 +238,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 				.pages = c->pool / RS_PAGE,
 				.remote = c->remote != 0 };
 	struct rs_answer a = { .status = 0 };
-	int fds[2] = { -1, -1 }, err = exchange(r, &q, &a, fds);
+	int fds[2] = { -1, -1 }, err = client_exchange(r, &q, &a, fds);
 
 	if (err) {
 		a.why[RSHARE_WHY_MAX - 1] = 0;
@@ -267,7 +267,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 		return rs_why(why, -ENOMEM, "%u connections and a pool of %llu bytes", r->layout.conns,
 			      (unsigned long long)r->layout.pool_bytes);
 	r->pool_ready = true;
-	return r->owner ? 0 : start_watch(r, why);
+	return r->owner ? 0 : client_watch_start(r, why);
 }
 
 /* Attach to the owner of that name, or become it. */
@@ -312,7 +312,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	else
 		rshare_config_init(&c);
 	set_defaults(&c);
-	err = check(&c, why);
+	err = client_config_check(&c, why);
 	if (err)
 		return err;
 	r = rs_zalloc(1, sizeof(*r));
@@ -324,7 +324,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	pthread_mutex_init(&r->lock, NULL);
 	err = find_owner(r, device, c.name ? c.name : device ? device : "default", &c, why);
 	if (!err)
-		err = attach(r, &c, why);
+		err = client_attach(r, &c, why);
 	if (err) {
 		if (!why[0])
 			snprintf(why, RSHARE_WHY_MAX, "%s", strerror(-err));
@@ -335,7 +335,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	return 0;
 }
 
-static void close_fd(int fd)
+static void client_fd_close(int fd)
 {
 	if (fd >= 0)
 		close(fd);
@@ -355,8 +355,8 @@ void rshare_close(struct rshare *r)
 			rs_signal_close(&r->conn[i]->fd);
 			rs_free(r->conn[i]);
 		}
-	close_fd(r->sock);
-	close_fd(r->stop);
+	client_fd_close(r->sock);
+	client_fd_close(r->stop);
 	rs_signal_close(&r->set);
 	if (r->owner)
 		rs_owner_stop(r->owner);

@@ -54,7 +54,7 @@ void conn_complete(struct rs_conn *c, int status)
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /* Fail everything left in the rings, and report the end. Repeated for operations that a late client adds. */
-static void flush(struct rs_conn *c)
+static void conn_flush(struct rs_conn *c)
 {
 	const struct rs_layout *l = LAYOUT(c);
 	const int status = c->status ? c->status : -EPIPE;
@@ -109,7 +109,7 @@ void conn_progress(struct rs_conn *c)
 		if (c->released && !c->on_owing)
 			hub_conn_destroy(c);
 		else if (!c->released)
-			flush(c);
+			conn_flush(c);
 		return;
 	}
 	if (c->state == RS_CLOSING && !c->closed_sent && c->op_first == c->flow.end && !c->has_held &&

@@ -25,17 +25,22 @@ static int verbs_error(void)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+/* Without a name, the first device of InfiniBand or RoCE. Those of iWARP have no connections without a connection manager. */
 static int find_device(struct rs_device *d, const char *name, char *why)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int i, err = 0;
 
 	for (i = 0; list && list[i]; i++)
-		if (!name || !strcmp(name, ibv_get_device_name(list[i])))
+		if (name ? !strcmp(name, ibv_get_device_name(list[i])) : list[i]->transport_type == IBV_TRANSPORT_IB)
 			break;
 	if (!list || !list[i]) {
-		snprintf(why, RSHARE_WHY_MAX, "no RDMA device%s%s; `rdma link` lists them", name ? " " : "",
-			 name ? name : "");
+		snprintf(why, RSHARE_WHY_MAX, "no RDMA device%s%s of InfiniBand or RoCE; `rdma link` lists them",
+			 name ? " " : "", name ? name : "");
+		err = -ENODEV;
+	} else if (list[i]->transport_type != IBV_TRANSPORT_IB) {
+		snprintf(why, RSHARE_WHY_MAX, "%s is no InfiniBand or RoCE device; queue pairs need one of these",
+			 name);
 		err = -ENODEV;
 	} else {
 		snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(list[i]));
@@ -51,7 +56,7 @@ static int find_device(struct rs_device *d, const char *name, char *why)
 }
 
 /* RoCE v2 over IPv4 before IPv6 before link-local; InfiniBand: the first. */
-static int worth(const struct ibv_gid_entry *e)
+static int device_gid_worth(const struct ibv_gid_entry *e)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -63,7 +68,7 @@ static int worth(const struct ibv_gid_entry *e)
 	return 0;
 }
 
-static int choose_gid(struct rs_device *d, int wanted, char *why)
+static int device_gid_choose(struct rs_device *d, int wanted, char *why)
 {
 	struct ibv_gid_entry table[256];
 	const ssize_t n = ibv_query_gid_table(d->ctx, table, 256, 0);
@@ -72,9 +77,9 @@ static int choose_gid(struct rs_device *d, int wanted, char *why)
 
 	for (i = 0; i < n; i++) {
 		if (table[i].port_num != d->port || (wanted >= 0 && table[i].gid_index != (uint32_t)wanted) ||
-		    worth(&table[i]) <= best)
+		    device_gid_worth(&table[i]) <= best)
 			continue;
-		best = worth(&table[i]);
+		best = device_gid_worth(&table[i]);
 		d->gid = table[i].gid;
 		d->gid_index = (uint8_t)table[i].gid_index;
 		d->gid_type = table[i].gid_type;
@@ -102,14 +107,14 @@ static int find_gid(struct rs_device *d)
 	return -ENODEV;
 }
 
-static int open_port(struct rs_device *d, const struct rshare_config *config, char *why)
+static int device_port_open(struct rs_device *d, const struct rshare_config *config, char *why)
 {
 	d->port = (uint8_t)config->ib_port;
 	if (ibv_query_port(d->ctx, d->port, &d->port_attr) || d->port_attr.state != IBV_PORT_ACTIVE) {
 		snprintf(why, RSHARE_WHY_MAX, "%s: port %u is not active", d->name, d->port);
 		return -ENODEV;
 	}
-	return choose_gid(d, config->gid_index, why);
+	return device_gid_choose(d, config->gid_index, why);
 }
 
 static int create_landing(struct rs_device *d, const struct rshare_config *config, char *why)
@@ -182,7 +187,7 @@ int rs_device_open(struct rs_device *d, const char *name, const struct rshare_co
 	d->stride = (config->chunk + (uint32_t)sizeof(struct rs_frame) + 63) & ~63u;
 	err = find_device(d, name, why);
 	if (!err)
-		err = open_port(d, config, why);
+		err = device_port_open(d, config, why);
 	if (!err) {
 		d->pd = ibv_alloc_pd(d->ctx);
 		if (!d->pd)

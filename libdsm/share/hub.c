@@ -68,7 +68,7 @@ void rs_hub_tell(struct rs_hub *h)
 		forget_untold(c);
 		if (c->joined)
 			tell_set(c);
-		/* Store the events before loading armed. The client arms before it polls for events: see arm(). */
+		/* Store the events before loading armed. The client arms before it polls for events: see client_conn_arm(). */
 		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
 			h->wire->wake(c);
 	}
@@ -76,7 +76,7 @@ void rs_hub_tell(struct rs_hub *h)
 
 /* ---- connections by id ---------------------------------------------------------------------- */
 
-static int grow(struct rs_hub *h)
+static int hub_grow(struct rs_hub *h)
 {
 	const uint32_t n = h->nconn ? 2 * h->nconn : 256;
 	struct rs_conn **conn;
@@ -105,14 +105,14 @@ static int grow(struct rs_hub *h)
 }
 
 /* Slots are used in turn, so that a late frame for a closed connection does not find its successor. */
-static int enter(struct rs_hub *h, struct rs_conn *c)
+static int hub_conn_enter(struct rs_hub *h, struct rs_conn *c)
 {
 	uint32_t slot;
 	int err;
 
 	/* Half of the slots stay free, which keeps the search short. Without memory the other half is used, too. */
 	if (2 * h->live >= h->nconn && h->nconn < RS_CONNS_MAX) {
-		err = grow(h);
+		err = hub_grow(h);
 		if (err && h->live == h->nconn)
 			return err;
 	}
@@ -187,7 +187,7 @@ int hub_conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn 
 		return -ENOMEM;
 	err = free_index(client, &c->index);
 	if (!err)
-		err = enter(client->hub, c);
+		err = hub_conn_enter(client->hub, c);
 	if (err) {
 		rs_free(c);
 		return err;

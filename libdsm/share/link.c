@@ -33,12 +33,12 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static bool same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
+static bool link_address_same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
 {
 	return a->sin6_port == b->sin6_port && !memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr));
 }
 
-static void set_name(struct rs_link *l)
+static void link_name_set(struct rs_link *l)
 {
 	char host[48] = "?";
 
@@ -62,7 +62,7 @@ int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why)
 }
 
 /* Make room for one more of `peers`. A connection that has not said hello yet is dropped for a later one. */
-static int make_room(struct rs_owner *o)
+static int link_make_room(struct rs_owner *o)
 {
 	struct rs_link *l, *oldest = NULL;
 	uint32_t n = 0;
@@ -86,7 +86,7 @@ static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 	const uint32_t window[RS_LANES] = { o->config.window_strict, o->config.window_weighted };
 	struct rs_link *l;
 
-	if (make_room(o)) {
+	if (link_make_room(o)) {
 		snprintf(why, RSHARE_WHY_MAX, "%u nodes are connected; raise `peers`", o->config.peers);
 		return -ENOSPC;
 	}
@@ -170,7 +170,7 @@ struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *la
 }
 
 /* Repeat OPENs of connections that have no answer. Returns ms until the next call. */
-static int tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms)
+static int link_tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms)
 {
 	const uint32_t seconds = (o->config.repair + RETRIES_MS) / 1000;
 	char text[RSHARE_WHY_MAX];
@@ -199,7 +199,7 @@ int rs_link_deadlines(struct rs_owner *o)
 			if (l->repair.state != RS_WHOLE)
 				ms = rs_mend_tick(o, l, now);
 			else if (l->peer.unanswered)
-				ms = tick(o, l, now, ms);
+				ms = link_tick(o, l, now, ms);
 			continue;
 		}
 		if (now >= l->deadline)
@@ -236,7 +236,7 @@ static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h
 }
 
 /* The socket's buffer is empty, so a hello fits. */
-static int say(struct rs_owner *o, struct rs_link *l, int status)
+static int link_answer_send(struct rs_owner *o, struct rs_link *l, int status)
 {
 	struct rs_hello h;
 
@@ -296,7 +296,7 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 		up(l, o->config.chunk);
 }
 
-static void watch(struct rs_owner *o, struct rs_link *l, uint32_t events)
+static void link_watch(struct rs_owner *o, struct rs_link *l, uint32_t events)
 {
 	char why[RSHARE_WHY_MAX];
 	const int err = rs_owner_watch(o, &l->source, events);
@@ -320,27 +320,27 @@ static void take_over(struct rs_owner *o, struct rs_link *l, struct rs_link *old
 	old->in = in;
 	old->state = RS_LINK_ACCEPTED;
 	old->deadline = rs_owner_now() + MEET_NS;
-	watch(o, old, EPOLLIN);
+	link_watch(o, old, EPOLLIN);
 }
 
-static struct rs_link *find(struct rs_owner *o, const struct rs_link *but)
+static struct rs_link *link_find_twin(struct rs_owner *o, const struct rs_link *but)
 {
 	struct rs_link *l;
 
 	for (l = o->links; l; l = l->next)
-		if (l != but && !l->dead && same(&l->at, &but->at))
+		if (l != but && !l->dead && link_address_same(&l->at, &but->at))
 			return l;
 	return NULL;
 }
 
-static void refuse(struct rs_owner *o, struct rs_link *l, int status, const char *what)
+static void link_refuse(struct rs_owner *o, struct rs_link *l, int status, const char *what)
 {
-	say(o, l, status);
+	link_answer_send(o, l, status);
 	rs_link_fail(o, l, status, what);
 }
 
 /* Make queue pairs, and their address for the other side. */
-static void answer(struct rs_owner *o, struct rs_link *l)
+static void link_answer(struct rs_owner *o, struct rs_link *l)
 {
 	char why[RSHARE_WHY_MAX];
 	int err = rs_link_create_qps(o, l, why);
@@ -351,11 +351,11 @@ static void answer(struct rs_owner *o, struct rs_link *l)
 			rs_why(why, err, "queue pairs to it cannot be connected");
 	}
 	if (err) {
-		refuse(o, l, err, why);
+		link_refuse(o, l, err, why);
 		return;
 	}
 	l->state = RS_LINK_ANSWERED;
-	if (say(o, l, 0))
+	if (link_answer_send(o, l, 0))
 		rs_link_fail(o, l, -ECONNRESET, "has gone");
 }
 
@@ -365,29 +365,29 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 	struct rs_link *old;
 
 	l->at.sin6_port = htons(l->in.port);
-	set_name(l);
+	link_name_set(l);
 	if (err) {
-		refuse(o, l, err, err == -EACCES ? "has another key" : "speaks another protocol");
+		link_refuse(o, l, err, err == -EACCES ? "has another key" : "speaks another protocol");
 		return;
 	}
 	/* A node's connections to itself have a link at each end. */
-	old = l->in.instance == o->instance ? NULL : find(o, l);
+	old = l->in.instance == o->instance ? NULL : link_find_twin(o, l);
 	if (old && old->state == RS_LINK_UP && old->instance == l->in.instance) {
-		refuse(o, l, -EALREADY, NULL);
+		link_refuse(o, l, -EALREADY, NULL);
 		return;
 	}
 	if (old && old->state == RS_LINK_UP) {
 		rs_link_fail(o, old, -ECONNRESET, "has started anew");
 	} else if (old && old->state <= RS_LINK_ASKED) {
 		if (o->instance < l->in.instance && old->in.status != -EALREADY) {
-			refuse(o, l, -EALREADY, NULL);
+			link_refuse(o, l, -EALREADY, NULL);
 			return;
 		}
 		take_over(o, l, old);
 		l = old;
 	}
 	if (!l->dead)
-		answer(o, l);
+		link_answer(o, l);
 }
 
 /* Read the part of a hello that has arrived. 1: it is complete. */
@@ -424,7 +424,7 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 	err = rs_link_create_qps(o, l, why);
 	if (err)
 		rs_link_fail(o, l, err, why);
-	else if (say(o, l, 0))
+	else if (link_answer_send(o, l, 0))
 		rs_link_fail(o, l, -ECONNRESET, "has gone");
 }
 
@@ -470,7 +470,7 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
 /* ---- sockets -------------------------------------------------------------------------------- */
 
 /* TCP may take as long as a repair, in ms. */
-static void set_options(int fd, uint32_t repair)
+static void link_socket_set(int fd, uint32_t repair)
 {
 	const int one = 1, idle = 5, interval = 2, count = 3, ms = (int)repair + RETRIES_MS, syn = 3;
 
@@ -491,7 +491,7 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 
 	if (err)
 		return err;
-	l = find(o, &want);
+	l = link_find_twin(o, &want);
 	if (l) {
 		*out = l;
 		return 0;
@@ -503,7 +503,7 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 		return err;
 	}
 	l->at = want.at;
-	set_name(l);
+	link_name_set(l);
 	l->state = RS_LINK_CONNECTING;
 	l->source.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->source.fd < 0) {
@@ -511,11 +511,11 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 		rs_link_fail(o, l, err, NULL); /* the caller reports it */
 		return err;
 	}
-	set_options(l->source.fd, o->config.repair);
+	link_socket_set(l->source.fd, o->config.repair);
 	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) && errno != EINPROGRESS)
 		rs_link_fail(o, l, -EHOSTUNREACH, "cannot be reached");
 	else
-		watch(o, l, EPOLLOUT);
+		link_watch(o, l, EPOLLOUT);
 	*out = l;
 	return 0;
 }
@@ -538,10 +538,10 @@ void rs_link_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		close(fd);
 		return;
 	}
-	set_options(fd, o->config.repair);
+	link_socket_set(fd, o->config.repair);
 	l->state = RS_LINK_ACCEPTED;
 	l->at = from;
 	l->source.fd = fd;
-	set_name(l); /* until it says where it listens */
-	watch(o, l, EPOLLIN);
+	link_name_set(l); /* until it says where it listens */
+	link_watch(o, l, EPOLLIN);
 }

@@ -43,7 +43,7 @@ static void stop(struct rs_owner *o, struct rs_link *l)
 	l->broken = false;
 }
 
-static int say(struct rs_owner *o, struct rs_link *l, enum rs_repair_kind kind)
+static int mend_send(struct rs_owner *o, struct rs_link *l, enum rs_repair_kind kind)
 {
 	struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC, .kind = kind, .epoch = l->repair.epoch };
 	unsigned int i;
@@ -56,7 +56,7 @@ static int say(struct rs_owner *o, struct rs_link *l, enum rs_repair_kind kind)
 	return send(l->source.fd, &m, sizeof(m), MSG_NOSIGNAL) == sizeof(m) ? 0 : -ECONNRESET;
 }
 
-static void ask(struct rs_owner *o, struct rs_link *l)
+static void mend_ask(struct rs_owner *o, struct rs_link *l)
 {
 	char why[RSHARE_WHY_MAX];
 	int err;
@@ -69,12 +69,12 @@ static void ask(struct rs_owner *o, struct rs_link *l)
 	err = rs_link_create_qps(o, l, why);
 	if (err)
 		rs_link_fail(o, l, err, why);
-	else if (say(o, l, RS_REPAIR_ASK))
+	else if (mend_send(o, l, RS_REPAIR_ASK))
 		rs_link_fail(o, l, -ECONNRESET, NULL); /* the peer is gone */
 }
 
 /* The peer reports what has arrived. Connecting may have to wait for the port. */
-static void agree(struct rs_owner *o, struct rs_link *l)
+static void mend_agree(struct rs_owner *o, struct rs_link *l)
 {
 	const int n = rs_peer_arrived(&l->peer, l->said.received);
 
@@ -92,10 +92,10 @@ static void agree(struct rs_owner *o, struct rs_link *l)
 static void act(struct rs_owner *o, struct rs_link *l, int actions)
 {
 	if (actions & RS_DO_ASK)
-		ask(o, l);
+		mend_ask(o, l);
 	if (actions & RS_DO_CONNECT && !l->dead)
-		agree(o, l);
-	if (actions & RS_DO_TELL && !l->dead && say(o, l, RS_REPAIR_READY))
+		mend_agree(o, l);
+	if (actions & RS_DO_TELL && !l->dead && mend_send(o, l, RS_REPAIR_READY))
 		rs_link_fail(o, l, -ECONNRESET, NULL);
 	if (actions & RS_DO_RESUME && !l->dead)
 		rs_peer_resume(&l->peer);

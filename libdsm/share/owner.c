@@ -102,14 +102,14 @@ int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockad
 
 /* ---- the wire of the hub -------------------------------------------------------------------- */
 
-static struct rs_owner *owner_of(struct rs_hub *h)
+static struct rs_owner *hub_owner(struct rs_hub *h)
 {
 	return (struct rs_owner *)((char *)h - offsetof(struct rs_owner, hub));
 }
 
 static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n)
 {
-	struct rs_owner *o = owner_of(p->hub);
+	struct rs_owner *o = hub_owner(p->hub);
 	struct rs_link *l = p->link;
 
 	if (!l->dead && !l->broken && rs_qp_post(&o->dev, &l->qp[lane], v, n))
@@ -124,12 +124,12 @@ static void signal_fd(struct rs_owner *o, int fd)
 
 static void wire_wake(struct rs_conn *c)
 {
-	signal_fd(owner_of(c->client->hub), c->fd);
+	signal_fd(hub_owner(c->client->hub), c->fd);
 }
 
 static void wire_wake_set(struct rs_client *c)
 {
-	signal_fd(owner_of(c->hub), c->fd);
+	signal_fd(hub_owner(c->hub), c->fd);
 }
 
 static void wire_freed(struct rs_conn *c)
@@ -145,7 +145,7 @@ static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_f
 /*
  * The link has failed, or the other side has: its TCP connection tells which. Any other status is an error of one of the owners.
  */
-static void failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *wc)
+static void owner_wc_failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR)
 		rs_mend_want(l);
@@ -153,7 +153,7 @@ static void failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *w
 		rs_link_fail(o, l, -ECONNRESET, ibv_wc_status_str(wc->status));
 }
 
-static void sent(struct rs_owner *o, const struct ibv_wc *wc)
+static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
 {
 	enum rs_lane lane;
 	struct rs_link *l = rs_link_of_qp(o, wc->qp_num, &lane);
@@ -161,7 +161,7 @@ static void sent(struct rs_owner *o, const struct ibv_wc *wc)
 	if (!l || l->dead)
 		return;
 	if (wc->status != IBV_WC_SUCCESS) {
-		failed(o, l, wc);
+		owner_wc_failed(o, l, wc);
 		return;
 	}
 	l->fruitless = 0;
@@ -178,14 +178,14 @@ static void take_frame(struct rs_owner *o, struct rs_link *l, enum rs_lane lane,
 	}
 }
 
-static void received(struct rs_owner *o, const struct ibv_wc *wc)
+static void owner_wc_received(struct rs_owner *o, const struct ibv_wc *wc)
 {
 	enum rs_lane lane;
 	struct rs_link *l = rs_link_of_qp(o, wc->qp_num, &lane);
 
 	if (l && !l->dead) {
 		if (wc->status != IBV_WC_SUCCESS)
-			failed(o, l, wc);
+			owner_wc_failed(o, l, wc);
 		else
 			take_frame(o, l, lane, wc);
 	}
@@ -226,9 +226,9 @@ static unsigned int poll_queue(struct rs_owner *o)
 
 	for (i = 0; i < n; i++)
 		if (wc[i].wr_id < o->dev.receives)
-			received(o, &wc[i]);
+			owner_wc_received(o, &wc[i]);
 		else
-			sent(o, &wc[i]);
+			owner_wc_sent(o, &wc[i]);
 	if (n < POLL_BATCH && o->dev.nspare)
 		supply(o);
 	if (n > 0) {
@@ -270,7 +270,7 @@ static unsigned int round_once(struct rs_owner *o)
 	return n;
 }
 
-static void wait_events(struct rs_owner *o, int ms)
+static void owner_wait_events(struct rs_owner *o, int ms)
 {
 	struct epoll_event e[32];
 	int i, n = epoll_wait(o->epoll, e, 32, ms);
@@ -293,7 +293,7 @@ static void set_sleeping(struct rs_owner *o, uint32_t value)
 }
 
 /* Read at most once: the CQ stays armed until its event comes, so there is at most one event. */
-static int arm(struct rs_owner *o)
+static int owner_arm(struct rs_owner *o)
 {
 	const int err = o->armed ? 0 : ibv_req_notify_cq(o->dev.cq, 0);
 
@@ -307,7 +307,7 @@ static void sleep_once(struct rs_owner *o)
 
 	o->sleep += 1 + (o->sleep == UINT32_MAX);
 	set_sleeping(o, o->sleep);
-	if (arm(o) || round_once(o)) {
+	if (owner_arm(o) || round_once(o)) {
 		set_sleeping(o, 0);
 		rs_mode_woken(&o->mode);
 		return;
@@ -317,7 +317,7 @@ static void sleep_once(struct rs_owner *o)
 		ms = 20; /* a dead process whose last chunks are on the wire */
 	if (o->refused && (ms < 0 || ms > SUPPLY_MS))
 		ms = SUPPLY_MS;
-	wait_events(o, ms);
+	owner_wait_events(o, ms);
 	set_sleeping(o, 0);
 	o->wakeups++;
 	rs_mode_woken(&o->mode);
@@ -334,7 +334,7 @@ static bool awaits(const struct rs_owner *o)
 	return false;
 }
 
-static void *run(void *arg)
+static void *owner_run(void *arg)
 {
 	struct rs_owner *o = arg;
 	unsigned int rounds = 0, n;
@@ -349,7 +349,7 @@ static void *run(void *arg)
 			continue;
 		}
 		if (++rounds % EPOLL_EVERY == 0) {
-			wait_events(o, 0);
+			owner_wait_events(o, 0);
 			rs_link_deadlines(o);
 		}
 		if (!n)
@@ -424,7 +424,7 @@ static int start_thread(struct rs_owner *o, char *why)
 	/* Signals belong to the application. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&o->thread, NULL, run, o);
+	err = pthread_create(&o->thread, NULL, owner_run, o);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return err ? rs_why(why, -err, "the owner's thread, which `ulimit -u` may forbid") : 0;
 }
@@ -435,7 +435,7 @@ static void close_source(struct rs_source *s)
 		close(s->fd);
 }
 
-static void destroy(struct rs_owner *o)
+static void owner_destroy(struct rs_owner *o)
 {
 	struct rs_link *l;
 
@@ -485,7 +485,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	if (!err)
 		err = start_thread(o, why);
 	if (err)
-		destroy(o);
+		owner_destroy(o);
 	else
 		*out = o;
 	return err;
@@ -498,5 +498,5 @@ void rs_owner_stop(struct rs_owner *o)
 	if (write(o->stop.fd, &one, sizeof(one)) != sizeof(one))
 		rs_owner_log("cannot stop");
 	pthread_join(o->thread, NULL);
-	destroy(o);
+	owner_destroy(o);
 }

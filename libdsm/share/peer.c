@@ -133,8 +133,8 @@ struct batch {
 	unsigned int n[RS_LANES];
 };
 
-static void add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const struct rs_post *post, struct rs_conn *c,
-		bool last)
+static void batch_add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const struct rs_post *post,
+		      struct rs_conn *c, bool last)
 {
 	struct rs_sent *s = rs_fifo_add(&p->lane[lane], post);
 
@@ -145,7 +145,7 @@ static void add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const str
 
 static void add_frame(struct rs_peer *p, struct batch *b, const struct rs_frame *f)
 {
-	add(p, b, RS_STRICT, &(struct rs_post){ .op = RS_OP_SEND, .frame = *f }, NULL, true);
+	batch_add(p, b, RS_STRICT, &(struct rs_post){ .op = RS_OP_SEND, .frame = *f }, NULL, true);
 	p->ctl++;
 }
 
@@ -224,7 +224,7 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 		post.frame.offset = k->offset;
 		post.frame.len = k->len;
 	}
-	add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
+	batch_add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
 }
 
 unsigned int rs_peer_pump(struct rs_peer *p)

@@ -21,22 +21,22 @@
 /* ---- the folder ----------------------------------------------------------------------------- */
 
 /* A folder of this user that others may not use in these ways. */
-static bool is_private(const char *path, mode_t others)
+static bool place_is_private(const char *path, mode_t others)
 {
 	struct stat st;
 
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & others);
 }
 
-static void choose(char *path, size_t size)
+static void place_choose(char *path, size_t size)
 {
 	const char *set = secure_getenv("XDG_RUNTIME_DIR");
 	char run[32];
 
 	snprintf(run, sizeof(run), "/run/user/%u", (unsigned int)geteuid());
-	if (set && *set == '/' && is_private(set, 022))
+	if (set && *set == '/' && place_is_private(set, 022))
 		snprintf(path, size, "%s/rshare", set);
-	else if (is_private(run, 022))
+	else if (place_is_private(run, 022))
 		snprintf(path, size, "%s/rshare", run);
 	else
 		snprintf(path, size, "/tmp/rshare-%u", (unsigned int)geteuid());
@@ -48,12 +48,12 @@ int rs_place_address(const char *name, struct sockaddr_un *un, char *why)
 	int n;
 
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	choose(folder, sizeof(folder));
+	place_choose(folder, sizeof(folder));
 	if (!*name || *name == '.' || strchr(name, '/'))
 		return rs_why(why, -EINVAL, "%s, as the name of an owner", name);
 	if (mkdir(folder, 0700) && errno != EEXIST)
 		return rs_why(why, -errno, "the folder %s, which XDG_RUNTIME_DIR changes", folder);
-	if (!is_private(folder, 077))
+	if (!place_is_private(folder, 077))
 		return rs_why(why, -EPERM, "the folder %s is not of this user alone: remove it, or set XDG_RUNTIME_DIR",
 			      folder);
 	n = snprintf(un->sun_path, sizeof(un->sun_path), "%s/%s", folder, name);
@@ -66,7 +66,7 @@ int rs_place_address(const char *name, struct sockaddr_un *un, char *why)
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* Does nobody listen there any more? */
-static bool is_dead(const struct sockaddr_un *un)
+static bool place_is_dead(const struct sockaddr_un *un)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	const bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED;
@@ -89,7 +89,7 @@ static void sweep(int folder, const struct sockaddr_un *un)
 		if (e->d_type == DT_SOCK &&
 		    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/%s", prefix, un->sun_path, e->d_name) <
 			    (int)sizeof(at.sun_path) &&
-		    is_dead(&at))
+		    place_is_dead(&at))
 			unlink(at.sun_path);
 	}
 	if (d)
@@ -99,7 +99,7 @@ static void sweep(int folder, const struct sockaddr_un *un)
 }
 
 /* Receive the folder, locked. */
-static int lock(const struct sockaddr_un *un)
+static int place_lock(const struct sockaddr_un *un)
 {
 	char path[sizeof(un->sun_path)];
 	int fd, ms;
@@ -118,12 +118,12 @@ static int lock(const struct sockaddr_un *un)
 
 int rs_place_take(int fd, const struct sockaddr_un *un)
 {
-	const int folder = lock(un);
+	const int folder = place_lock(un);
 	int err = 0;
 
 	if (folder < 0)
 		return folder;
-	if (is_dead(un))
+	if (place_is_dead(un))
 		unlink(un->sun_path);
 	if (bind(fd, (const struct sockaddr *)un, sizeof(*un)) || listen(fd, 64))
 		err = -errno;

@@ -19,7 +19,7 @@
 /* ---- answers -------------------------------------------------------------------------------- */
 
 /* Log a line about a process. */
-static void say(const struct rs_process *p, int err, const char *what)
+static void process_log(const struct rs_process *p, int err, const char *what)
 {
 	char text[RSHARE_WHY_MAX], why[64];
 
@@ -30,8 +30,8 @@ static void say(const struct rs_process *p, int err, const char *what)
 }
 
 /* Send with up to two descriptors. A process that does not read its answers is dropped. */
-static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
-		   unsigned int nfds)
+static void process_answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
+			   unsigned int nfds)
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
@@ -51,8 +51,9 @@ static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_ans
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
 	if (sendmsg(p->source.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*a)) {
-		say(p, -errno,
-		    errno == EAGAIN ? "dropped: it does not read its answers" : "dropped: an answer cannot be sent");
+		process_log(p, -errno,
+			    errno == EAGAIN ? "dropped: it does not read its answers"
+					    : "dropped: an answer cannot be sent");
 		p->dead = true;
 		o->reap = true;
 	}
@@ -77,7 +78,7 @@ static int make_segment(const struct rs_layout *l)
 }
 
 /* Free everything that a process has of the owner, even if attaching failed half-way. */
-static void detach(struct rs_owner *o, struct rs_process *p)
+static void process_session_detach(struct rs_owner *o, struct rs_process *p)
 {
 	if (p->mr) {
 		o->dev.registered -= p->rs.layout.pool_bytes;
@@ -112,7 +113,8 @@ static int register_pool(struct rs_owner *o, struct rs_process *p, int access, c
 	return 0;
 }
 
-static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int fds[2])
+static int process_session_attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r,
+				  struct rs_answer *a, int fds[2])
 {
 	const struct rs_layout l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
@@ -139,7 +141,7 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 			rs_why(a->why, err, "descriptors of the owner (process %d)", (int)getpid());
 	}
 	if (err) {
-		detach(o, p);
+		process_session_detach(o, p);
 		return err;
 	}
 	p->attached = true;
@@ -184,7 +186,7 @@ static void do_stats(const struct rs_conn *c, struct rshare_stats *out)
 				      s->stalls };
 }
 
-static void do_info(const struct rs_owner *o, struct rshare_info *out)
+static void process_info(const struct rs_owner *o, struct rshare_info *out)
 {
 	const struct rs_hub_stats *h = &o->hub.stats;
 	const struct rs_process *p;
@@ -238,13 +240,13 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 	int err;
 
 	switch (r->type) {
-	case RS_ATTACH: return attach(o, p, r, a, fds);
+	case RS_ATTACH: return process_session_attach(o, p, r, a, fds);
 	case RS_LISTEN:
 		err = rs_conn_listen(&p->rs, r->service, &c);
 		a->index = err ? 0 : c->index;
 		return err;
 	case RS_CONNECT: return do_connect(o, p, r, a);
-	case RS_INFO: do_info(o, &a->info); return 0;
+	case RS_INFO: process_info(o, &a->info); return 0;
 	default: return about_conn(p, r, a, &fds[0]);
 	}
 }
@@ -253,17 +255,17 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
  * Log the lack of memory or descriptors for requests once, until there are some again. An attaching process gets the message
  * itself.
  */
-static void complain(struct rs_process *p, uint32_t type, int status)
+static void process_complain(struct rs_process *p, uint32_t type, int status)
 {
 	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD)
 		return;
 	if (rs_owner_refused(status) && p->refused != status)
-		say(p, status, type == RS_FD ? "an fd is refused" : "a connection is refused");
+		process_log(p, status, type == RS_FD ? "an fd is refused" : "a connection is refused");
 	if (!status || rs_owner_refused(status))
 		p->refused = status;
 }
 
-static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
+static void process_serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
 {
 	struct rs_answer a = { .status = rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
 	int fds[2] = { -1, -1 };
@@ -273,8 +275,8 @@ static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 		a.status = obey(o, p, r, &a, fds);
 	else if (a.status == -EPROTO)
 		snprintf(a.why, sizeof(a.why), "the owner is of another version");
-	complain(p, r->type, a.status);
-	answer(o, p, &a, fds, a.status ? 0 : (fds[0] >= 0) + (fds[1] >= 0));
+	process_complain(p, r->type, a.status);
+	process_answer(o, p, &a, fds, a.status ? 0 : (fds[0] >= 0) + (fds[1] >= 0));
 	for (i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -293,13 +295,13 @@ static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		if (got == 1 || got == -EAGAIN || got == -EINTR)
 			return; /* a doorbell; the next round looks at the rings, and epoll reports what else there is */
 		if (got == -EBADMSG)
-			say(p, (int)got, "dropped: it sends descriptors");
+			process_log(p, (int)got, "dropped: it sends descriptors");
 		if (got != sizeof(r)) {
 			p->dead = true;
 			o->reap = true;
 			return;
 		}
-		serve(o, p, &r);
+		process_serve(o, p, &r);
 	}
 }
 
@@ -324,7 +326,7 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		err = rs_owner_watch(o, &p->source, EPOLLIN);
 	}
 	if (err) {
-		say(&(struct rs_process){ .pid = who.pid }, err, "refused");
+		process_log(&(struct rs_process){ .pid = who.pid }, err, "refused");
 		goto refuse;
 	}
 	p->next = o->processes;
@@ -346,7 +348,7 @@ static void hang_up(struct rs_owner *o, struct rs_process *p)
 
 static void process_free(struct rs_owner *o, struct rs_process *p)
 {
-	detach(o, p);
+	process_session_detach(o, p);
 	rs_free(p);
 }
 

@@ -73,7 +73,7 @@ static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static struct rs_conn *listener_of(struct rs_hub *h, uint32_t service)
+static struct rs_conn *hub_listener(struct rs_hub *h, uint32_t service)
 {
 	struct rs_conn *l = h->listeners;
 
@@ -104,9 +104,9 @@ static int create_for(struct rs_conn *l, struct rs_peer *p, struct rs_conn **out
 	return err;
 }
 
-static int open_conn(struct rs_peer *p, const struct rs_frame *f)
+static int peer_conn_open(struct rs_peer *p, const struct rs_frame *f)
 {
-	struct rs_conn *l = listener_of(p->hub, f->seq), *c;
+	struct rs_conn *l = hub_listener(p->hub, f->seq), *c;
 	int err = l && has_room(l) ? create_for(l, p, &c) : -ECONNREFUSED;
 	struct rs_open o;
 
@@ -213,7 +213,7 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 	if (!err)
 		err = rs_fifo_take(&p->lane[lane], f.number);
 	if (!err && f.kind == RS_FRAME_OPEN) {
-		err = open_conn(p, &f);
+		err = peer_conn_open(p, &f);
 	} else if (!err) {
 		c = hub_conn_find(h, f.to);
 		if (c && c->peer == p) {

@@ -14,14 +14,14 @@
 #include "share/mem.h"
 #include "share/signal.h"
 
-static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
+static int client_conn_call(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
 {
 	struct rs_request q = { .type = type, .index = c->index };
 
 	return rs_attach_request(c->r, &q, a);
 }
 
-static bool is_dead(const struct rshare_conn *c)
+static bool client_conn_is_dead(const struct rshare_conn *c)
 {
 	return __atomic_load_n(&c->r->dead, __ATOMIC_ACQUIRE);
 }
@@ -50,7 +50,7 @@ static bool is_address(const char *host, const char *port, struct sockaddr_stora
 }
 
 /* "host", "host:port", "[v6]:port" */
-static int resolve(const char *node, struct sockaddr_storage *out)
+static int client_node_resolve(const char *node, struct sockaddr_storage *out)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found;
 	char host[256], port[8], *colon;
@@ -84,7 +84,7 @@ static int resolve(const char *node, struct sockaddr_storage *out)
 	return 0;
 }
 
-static void give_back(struct rshare *r, uint32_t index)
+static void client_buffer_return(struct rshare *r, uint32_t index)
 {
 	struct rs_request q = { .type = RS_RELEASE, .index = index };
 	struct rs_answer a;
@@ -98,7 +98,7 @@ static int new_conn(struct rshare *r, uint32_t index, struct rshare_conn **out)
 	struct rshare_conn *c = rs_zalloc(1, sizeof(struct rshare_listener));
 
 	if (!c) {
-		give_back(r, index);
+		client_buffer_return(r, index);
 		return -ENOMEM;
 	}
 	rs_attach_enter(r, index, c);
@@ -117,7 +117,7 @@ int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigne
 		return -EINVAL;
 	q.priority = (uint8_t)priority;
 	q.weight = (uint8_t)(weight ? weight : 1);
-	err = resolve(node, &q.node);
+	err = client_node_resolve(node, &q.node);
 	if (!err)
 		err = rs_attach_request(r, &q, &a);
 	return err ? err : new_conn(r, a.index, out);
@@ -139,7 +139,7 @@ int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **o
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static bool take(struct rshare_conn *c, struct rs_cqe *e)
+static bool client_cqe_take(struct rshare_conn *c, struct rs_cqe *e)
 {
 	const struct rs_layout *l = &c->r->layout;
 
@@ -160,9 +160,9 @@ static bool pending(struct rshare_conn *c)
 }
 
 /* Make the fd readable at the next event. true: there is an event already. */
-static bool arm(struct rshare_conn *c)
+static bool client_conn_arm(struct rshare_conn *c)
 {
-	if (is_dead(c))
+	if (client_conn_is_dead(c))
 		return false; /* it stays readable */
 	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST))
 		return pending(c); /* the owner has signalled nothing since */
@@ -172,7 +172,7 @@ static bool arm(struct rshare_conn *c)
 	return pending(c);
 }
 
-static void deliver(struct rshare_conn *c, const struct rs_cqe *e, struct rshare_event *out)
+static void client_event_fill(struct rshare_conn *c, const struct rs_cqe *e, struct rshare_event *out)
 {
 	*out = (struct rshare_event){ (enum rshare_event_type)e->type, e->status, e->cookie, e->len };
 	if (e->type == RSHARE_SENT)
@@ -190,9 +190,9 @@ int rshare_poll_again(struct rshare_conn *c, struct rshare_event *out, int max)
 	struct rs_cqe e;
 	int n = 0;
 
-	while (n < max && take(c, &e))
-		deliver(c, &e, &out[n++]);
-	return n || !is_dead(c) ? n : -ECONNRESET;
+	while (n < max && client_cqe_take(c, &e))
+		client_event_fill(c, &e, &out[n++]);
+	return n || !client_conn_is_dead(c) ? n : -ECONNRESET;
 }
 
 int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
@@ -201,7 +201,7 @@ int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
 
 	do
 		n = rshare_poll_again(c, out, max);
-	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && arm(c));
+	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && client_conn_arm(c));
 	return n;
 }
 
@@ -212,7 +212,7 @@ int rshare_fd(struct rshare_conn *c)
 	if (__atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0)
 		return c->fd;
 	err = rs_attach_signal(c);
-	if (!err && is_dead(c))
+	if (!err && client_conn_is_dead(c))
 		err = -ECONNRESET;
 	return err ? err : c->fd;
 }
@@ -227,10 +227,10 @@ int rshare_wait(struct rshare_conn *c, int timeout_ms)
 	p.fd = rshare_fd(c);
 	if (p.fd < 0)
 		return p.fd;
-	if (arm(c))
+	if (client_conn_arm(c))
 		return 1;
 	n = poll(&p, 1, timeout_ms);
-	if (is_dead(c) && !pending(c))
+	if (client_conn_is_dead(c) && !pending(c))
 		return -ECONNRESET;
 	return n < 0 ? -errno : n > 0;
 }
@@ -261,10 +261,10 @@ void rshare_unlisten(struct rshare_listener *l)
 
 	if (!l)
 		return;
-	about(&l->conn, RS_CLOSE, &a);
+	client_conn_call(&l->conn, RS_CLOSE, &a);
 	while (rshare_poll(&l->conn, &e, 1) > 0 && e.type != RSHARE_CLOSED)
-		give_back(l->conn.r, (uint32_t)e.cookie);
-	about(&l->conn, RS_RELEASE, &a);
+		client_buffer_return(l->conn.r, (uint32_t)e.cookie);
+	client_conn_call(&l->conn, RS_RELEASE, &a);
 	rs_attach_leave(&l->conn);
 	rs_free(l);
 }
@@ -308,11 +308,11 @@ int rshare_disconnect(struct rshare_conn *c, int timeout_ms)
 	if (!c)
 		return 0;
 	if (timeout_ms) {
-		status = about(c, RS_CLOSE, &a);
+		status = client_conn_call(c, RS_CLOSE, &a);
 		if (!status)
 			status = wait_closed(c, timeout_ms);
 	}
-	about(c, RS_RELEASE, &a);
+	client_conn_call(c, RS_RELEASE, &a);
 	rs_attach_leave(c);
 	rs_free(c);
 	return status;
@@ -333,7 +333,7 @@ int rshare_set_priority(struct rshare_conn *c, unsigned int priority, unsigned i
 int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)
 {
 	struct rs_answer a;
-	int err = about(c, RS_STATS, &a);
+	int err = client_conn_call(c, RS_STATS, &a);
 
 	if (!err)
 		*out = a.stats;
@@ -342,7 +342,7 @@ int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static int place(const struct rshare_conn *c, const void *buffer, size_t size, uint64_t *offset)
+static int client_buffer_offset(const struct rshare_conn *c, const void *buffer, size_t size, uint64_t *offset)
 {
 	const uint64_t pool = c->r->layout.pool_bytes;
 
@@ -351,7 +351,7 @@ static int place(const struct rshare_conn *c, const void *buffer, size_t size, u
 }
 
 /* Called after the slot is published. The order is that of owner.c. */
-static void tell(struct rshare_conn *c)
+static void client_conn_notify(struct rshare_conn *c)
 {
 	struct rs_seg_head *head = c->r->base;
 	uint32_t sleep;
@@ -366,9 +366,9 @@ static void tell(struct rshare_conn *c)
 	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-static int reserve(const struct rshare_conn *c, uint32_t *outstanding)
+static int client_conn_reserve(const struct rshare_conn *c, uint32_t *outstanding)
 {
-	if (is_dead(c))
+	if (client_conn_is_dead(c))
 		return -ECONNRESET;
 	if (__atomic_fetch_add(outstanding, 1, __ATOMIC_ACQUIRE) < c->r->layout.depth)
 		return 0;
@@ -376,12 +376,12 @@ static int reserve(const struct rshare_conn *c, uint32_t *outstanding)
 	return -EAGAIN;
 }
 
-static int submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer, size_t size)
+static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer, size_t size)
 {
-	int err = place(c, buffer, size, &e->offset);
+	int err = client_buffer_offset(c, buffer, size, &e->offset);
 
 	if (!err)
-		err = reserve(c, &c->sends);
+		err = client_conn_reserve(c, &c->sends);
 	if (err)
 		return err;
 	e->len = (uint32_t)size;
@@ -389,7 +389,7 @@ static int submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer, s
 		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELAXED);
 		return -EAGAIN;
 	}
-	tell(c);
+	client_conn_notify(c);
 	return 0;
 }
 
@@ -397,7 +397,7 @@ int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t
 {
 	struct rs_sqe e = { .op = RS_OP_SEND, .cookie = cookie };
 
-	return submit(c, &e, buffer, size);
+	return client_conn_submit(c, &e, buffer, size);
 }
 
 static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t size, const struct rshare_remote *at,
@@ -407,7 +407,7 @@ static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t si
 
 	if (offset > at->size || size > at->size - offset)
 		return -ERANGE;
-	return submit(c, &e, buffer, size);
+	return client_conn_submit(c, &e, buffer, size);
 }
 
 int rshare_write(struct rshare_conn *c, const void *buffer, size_t size, const struct rshare_remote *to,
@@ -426,16 +426,16 @@ int rshare_recv(struct rshare_conn *c, void *buffer, size_t size, uint64_t cooki
 {
 	const struct rs_layout *l = &c->r->layout;
 	struct rs_rqe e = { .cookie = cookie, .len = (uint32_t)size };
-	int err = place(c, buffer, size, &e.offset);
+	int err = client_buffer_offset(c, buffer, size, &e.offset);
 
 	if (!err)
-		err = reserve(c, &c->receives);
+		err = client_conn_reserve(c, &c->receives);
 	if (err)
 		return err;
 	if (!rs_ring_put_shared(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e))) {
 		__atomic_fetch_sub(&c->receives, 1, __ATOMIC_RELAXED);
 		return -EAGAIN;
 	}
-	tell(c);
+	client_conn_notify(c);
 	return 0;
 }

@@ -48,7 +48,7 @@ static void link_flow(struct rs_sched *s, struct rs_flow *f)
 		link_weighted(s, f);
 }
 
-static bool fits(const struct rs_window *w, uint32_t len)
+static bool window_fits(const struct rs_window *w, uint32_t len)
 {
 	if (w->chunks >= w->max_chunks)
 		return false;
@@ -145,7 +145,7 @@ struct rs_flow *rs_sched_next(struct rs_sched *s)
 {
 	struct rs_flow *f = next_flow(s);
 
-	return f && fits(&s->lane[f->lane], next_len(s, f)) ? f : 0;
+	return f && window_fits(&s->lane[f->lane], next_len(s, f)) ? f : 0;
 }
 
 void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
@@ -193,7 +193,7 @@ void rs_sched_resume(struct rs_sched *s, struct rs_flow *f)
 	link_flow(s, f);
 }
 
-static void apply(struct rs_sched *s, struct rs_flow *f)
+static void flow_apply(struct rs_sched *s, struct rs_flow *f)
 {
 	f->moving = false;
 	f->priority = f->next_priority;
@@ -210,7 +210,7 @@ void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uin
 	s->lane[lane].chunks--;
 	f->outstanding--;
 	if (f->moving && !f->outstanding)
-		apply(s, f);
+		flow_apply(s, f);
 }
 
 void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8_t weight)
@@ -220,7 +220,7 @@ void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8
 	unlink_flow(f);
 	f->moving = lane_for(priority) != rs_flow_lane(f) && f->outstanding;
 	if (!f->moving)
-		apply(s, f);
+		flow_apply(s, f);
 }
 
 void rs_sched_drop(struct rs_sched *s, struct rs_flow *f)

@@ -8,7 +8,7 @@
 #include "share/attach.h"
 #include "share/signal.h"
 
-static bool is_dead(const struct rshare *r)
+static bool client_is_dead(const struct rshare *r)
 {
 	return __atomic_load_n(&r->dead, __ATOMIC_ACQUIRE);
 }
@@ -26,13 +26,13 @@ int rshare_join(struct rshare_conn *c, void *mark)
 	err = rs_attach_request(r, &q, &a);
 	if (err)
 		__atomic_store_n(&r->mark[c->index], NULL, __ATOMIC_RELAXED);
-	else if (is_dead(r))
+	else if (client_is_dead(r))
 		err = -ECONNRESET;
 	return err ? err : r->set;
 }
 
 /* Take bits, and note the marks of their connections. */
-static int collect(struct rshare *r, void **out, int max)
+static int client_set_collect(struct rshare *r, void **out, int max)
 {
 	struct rs_seg_head *head = r->base;
 	const uint32_t words = (r->layout.conns + 63) / 64;
@@ -66,12 +66,12 @@ static bool any_bit(struct rshare *r)
 	return false;
 }
 
-/* As arm(), for the set. */
+/* As client_conn_arm(), for the set. */
 static bool arm_set(struct rshare *r)
 {
 	struct rs_seg_head *head = r->base;
 
-	if (is_dead(r))
+	if (client_is_dead(r))
 		return false;
 	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST))
 		return any_bit(r);
@@ -86,7 +86,7 @@ int rshare_ready(struct rshare *r, void **out, int max)
 	int n;
 
 	do
-		n = collect(r, out, max);
+		n = client_set_collect(r, out, max);
 	while (!n && max > 0 && arm_set(r));
-	return n || !is_dead(r) ? n : -ECONNRESET;
+	return n || !client_is_dead(r) ? n : -ECONNRESET;
 }

@@ -33,7 +33,7 @@ ssize_t rs_unasked_receive(int fd, void *buf, size_t size, bool refused)
 	return n < 0 ? -errno : n;
 }
 
-static void *close_slowly(void *fd)
+static void *unasked_close_slowly(void *fd)
 {
 	close((int)(intptr_t)fd);
 	return NULL;
@@ -52,7 +52,7 @@ void rs_unasked_close(int fd, bool refused)
 	shutdown(fd, SHUT_RDWR);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!pthread_create(&id, NULL, close_slowly, (void *)(intptr_t)fd))
+	if (!pthread_create(&id, NULL, unasked_close_slowly, (void *)(intptr_t)fd))
 		pthread_detach(id);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

@@ -6,18 +6,18 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "engine/host.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/note.h"
-#include "engine/pool.h"
-#include "engine/push.h"
-#include "engine/run.h"
-#include "engine/sharing.h"
-#include "engine/step.h"
-#include "engine/wait.h"
-#include "engine/work.h"
 #include "fault/fault.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/note.h"
+#include "job/pool.h"
+#include "miss/push.h"
+#include "miss/run.h"
+#include "miss/sharing.h"
+#include "miss/step.h"
+#include "miss/wait.h"
+#include "miss/work.h"
 #include "sync/handle.h"
 #include "sync/host.h"
 #include "sync/object.h"
@@ -60,7 +60,7 @@ void barrier_start(void)
 
 void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)
 {
-	about(ABOUT_BARRIER, 0, object);
+	note_about(ABOUT_BARRIER, 0, object);
 	wait_about.mask = mask;
 	wait_about.threads = threads;
 }
@@ -194,7 +194,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 }
 
 /* Find the barrier of a handle, whether or not this rank is in its group. */
-static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
+static int barrier_name_of(const dsm_barrier_t *b, struct barrier_name *name)
 {
 	const uint64_t index = handle_name(b->id) & SYNC_INDEX_MAX;
 	int err = job_ready();
@@ -214,9 +214,9 @@ static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 	return 0;
 }
 
-static int check(const dsm_barrier_t *b, struct barrier_name *name)
+static int barrier_check(const dsm_barrier_t *b, struct barrier_name *name)
 {
-	int err = name_of(b, name);
+	int err = barrier_name_of(b, name);
 
 	return !err && b->ranks && !(b->ranks >> job.rank & 1) ? -EINVAL : err;
 }
@@ -225,7 +225,7 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 {
 	dsm_barrier_t was = *b;
 	struct barrier_name name;
-	int err = name_of(&was, &name);
+	int err = barrier_name_of(&was, &name);
 
 	if (err)
 		return err;
@@ -251,7 +251,7 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 	dsm_barrier_t copy = *b;
 	struct barrier_name name;
 	uint64_t value = 0;
-	int err = check(&copy, &name);
+	int err = barrier_check(&copy, &name);
 
 	return err ? err : barrier_arrive(&name, copy.ranks, copy.threads, DSM_OR, &value);
 }
@@ -260,7 +260,7 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
  * `id` counts all threads that have ever come. Those of a round wait at one gate, those of the next round at the other: a thread
  * that comes again before the others have left does not take the place of one of them.
  */
-static int meet(dsm_barrier_t *b, uint32_t n)
+static int barrier_meet_object(dsm_barrier_t *b, uint32_t n)
 {
 	dsm_atomic_t came;
 	dsm_sem_t gate;
@@ -289,7 +289,7 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 		return -EINVAL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no other thread could replace it */
 	labels = label_begin(DSM_WAIT_BARRIER, b);
-	err = meet(b, n);
+	err = barrier_meet_object(b, n);
 	label_end(labels);
 	pthread_setcancelstate(cancel, NULL);
 	if (err >= 0) {

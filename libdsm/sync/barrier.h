@@ -7,7 +7,7 @@
 
 #include "core/barrier.h"
 #include "core/wire.h"
-#include "engine/job.h"
+#include "job/job.h"
 
 /* Create barrier 0 of rank 0, for all ranks. Called by dsm_init(), before any other rank's dsm_init() returns. */
 void barrier_start(void);
@@ -20,7 +20,7 @@ struct barrier_name {
 /* The barrier of all ranks. */
 static const struct barrier_name barrier_0 = { 0 };
 
-/* Arrive with *value, wait for all other threads, and return the reduced value (op: engine/reduce.h). mask: the ranks; 0: all.
+/* Arrive with *value, wait for all other threads, and return the reduced value (op: miss/reduce.h). mask: the ranks; 0: all.
  * threads: per rank. Blocks. -EINVAL: threads pass different arguments, there are too many of them, or one of their ranks knows
  * that the barrier was destroyed. */
 int barrier_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);

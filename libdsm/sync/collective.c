@@ -2,25 +2,25 @@
 /*
  * collective.c - broadcast and reduction, of any length.
  *
- * Data that fits into a barrier's value travels with it. Longer data is sent in chunks (engine/chunk.h), a ring of them at a
+ * Data that fits into a barrier's value travels with it. Longer data is sent in chunks (calls/chunk.h), a ring of them at a
  * time: each rank first sends all of its parts, then takes the results, and a barrier confirms that all have taken theirs. The
  * caller's memory may be shared and fault, so it is touched only outside the runtime.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "engine/chunk.h"
-#include "engine/host.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/reduce.h"
+#include "calls/chunk.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "miss/reduce.h"
 #include "sync/barrier.h"
 
 #define VALUE sizeof(uint64_t)
 
 static uint64_t chunks; /* seen by this rank; only one thread of a rank calls collectives at a time */
 
-static size_t piece(size_t size, size_t at)
+static size_t collective_piece(size_t size, size_t at)
 {
 	return size - at < CTL_CHUNK_BYTES ? size - at : CTL_CHUNK_BYTES;
 }
@@ -33,14 +33,14 @@ static int all_have_theirs(void)
 }
 
 /* Send this rank's parts of one ring; code -1: broadcast, only by the root. */
-static void give(int code, const char *buf, size_t size)
+static void collective_give(int code, const char *buf, size_t size)
 {
 	char copy[CTL_CHUNK_BYTES] __attribute__((aligned(16)));
 	uint64_t number = chunks;
 	size_t at;
 
 	for (at = 0; at < size; at += CTL_CHUNK_BYTES, number++) {
-		const size_t n = piece(size, at);
+		const size_t n = collective_piece(size, at);
 
 		memcpy(copy, buf + at, n);
 		engine_enter();
@@ -52,7 +52,7 @@ static void give(int code, const char *buf, size_t size)
 	}
 }
 
-static void take(char *buf, size_t size)
+static void collective_take(char *buf, size_t size)
 {
 	uint64_t number = chunks;
 	size_t at;
@@ -63,12 +63,12 @@ static void take(char *buf, size_t size)
 		engine_enter();
 		data = chunk_wait(number);
 		engine_leave();
-		memcpy(buf + at, data, piece(size, at));
+		memcpy(buf + at, data, collective_piece(size, at));
 	}
 }
 
 /* Process one ring after the other. */
-static int run(int code, bool gives, bool takes, char *buf, size_t size)
+static int collective_run(int code, bool gives, bool takes, char *buf, size_t size)
 {
 	int err = 0;
 
@@ -76,9 +76,9 @@ static int run(int code, bool gives, bool takes, char *buf, size_t size)
 		const size_t most = (size_t)CTL_CHUNKS * CTL_CHUNK_BYTES, n = size < most ? size : most;
 
 		if (gives)
-			give(code, buf, n);
+			collective_give(code, buf, n);
 		if (takes)
-			take(buf, n);
+			collective_take(buf, n);
 		err = all_have_theirs();
 		chunks += (n + CTL_CHUNK_BYTES - 1) / CTL_CHUNK_BYTES;
 		buf += n;
@@ -97,7 +97,7 @@ DSM_API int dsm_broadcast(void *buf, size_t size, int root)
 	if (root < 0 || root >= job.size)
 		return -EINVAL;
 	if (size > VALUE)
-		return run(-1, job.rank == root, job.rank != root, buf, size);
+		return collective_run(-1, job.rank == root, job.rank != root, buf, size);
 	if (job.rank == root)
 		memcpy(&v, buf, size);
 	err = barrier_arrive(&barrier_0, 0, 1, DSM_OR | DSM_UINT64 << 4, &v);
@@ -107,7 +107,7 @@ DSM_API int dsm_broadcast(void *buf, size_t size, int root)
 }
 
 /* Combine integers as 64-bit ones: results modulo 2^64 are also right modulo less. */
-static uint64_t widen(enum dsm_type type, const void *value)
+static uint64_t collective_widen(enum dsm_type type, const void *value)
 {
 	switch (type) {
 	case DSM_INT8: return (uint64_t) * (const int8_t *)value;
@@ -135,7 +135,7 @@ static bool is_floating(enum dsm_type type)
 static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
 {
 	const enum dsm_type as = type == DSM_DOUBLE ? type : is_signed(type) ? DSM_INT64 : DSM_UINT64;
-	uint64_t v = widen(type, value);
+	uint64_t v = collective_widen(type, value);
 	int err = barrier_arrive(&barrier_0, 0, 1, (uint8_t)(op | as << 4), &v);
 
 	if (!err)
@@ -156,7 +156,7 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 	/* The kernel may have the barrier, and has no floating point. */
 	if (n == 1 && (!is_floating(type) || (type == DSM_DOUBLE && job.host->doubles)))
 		return reduce_value(values, type, op);
-	return run(op | type << 4, true, true, values, n * reduce_size(type));
+	return collective_run(op | type << 4, true, true, values, n * reduce_size(type));
 }
 
 DSM_API int dsm_reduce(void *value, enum dsm_type type, enum dsm_op op)

@@ -5,13 +5,17 @@
 #include "sync/handle.h"
 #include "sync/object.h"
 
-static int operate(uint64_t *at, enum sync_kind kind, enum sync_op op, uint64_t value, uint64_t ns)
+static int operate_until(uint64_t *at, enum sync_kind kind, enum sync_op op, struct sync_request q)
 {
-	struct sync_request q = { .value = value, .ns = ns };
 	uint64_t id;
 	int err = sync_handle(at, kind, &id);
 
 	return err ? err : sync_ask(id, op, &q);
+}
+
+static int counter_operate(uint64_t *at, enum sync_kind kind, enum sync_op op, uint64_t value, uint64_t ns)
+{
+	return operate_until(at, kind, op, (struct sync_request){ .value = value, .ns = ns });
 }
 
 DSM_API int dsm_cond_init(dsm_cond_t *c)
@@ -26,12 +30,12 @@ DSM_API int dsm_cond_destroy(dsm_cond_t *c)
 
 DSM_API int dsm_cond_signal(dsm_cond_t *c)
 {
-	return operate(&c->id, SYNC_COND, SOP_SIGNAL, 0, 0);
+	return counter_operate(&c->id, SYNC_COND, SOP_SIGNAL, 0, 0);
 }
 
 DSM_API int dsm_cond_broadcast(dsm_cond_t *c)
 {
-	return operate(&c->id, SYNC_COND, SOP_BROADCAST, 0, 0);
+	return counter_operate(&c->id, SYNC_COND, SOP_BROADCAST, 0, 0);
 }
 
 DSM_API int dsm_sem_init(dsm_sem_t *s, uint32_t value)
@@ -47,23 +51,29 @@ DSM_API int dsm_sem_destroy(dsm_sem_t *s)
 DSM_API int dsm_sem_wait(dsm_sem_t *s)
 {
 	pthread_testcancel();
-	return operate(&s->id, SYNC_SEM, SOP_WAIT, 0, 0);
+	return counter_operate(&s->id, SYNC_SEM, SOP_WAIT, 0, 0);
 }
 
 DSM_API int dsm_sem_trywait(dsm_sem_t *s)
 {
-	return operate(&s->id, SYNC_SEM, SOP_TRYWAIT, 0, 0);
+	return counter_operate(&s->id, SYNC_SEM, SOP_TRYWAIT, 0, 0);
 }
 
 DSM_API int dsm_sem_timedwait(dsm_sem_t *s, uint64_t ns)
 {
 	pthread_testcancel();
-	return operate(&s->id, SYNC_SEM, SOP_WAIT, 0, ns ? ns : 1);
+	return counter_operate(&s->id, SYNC_SEM, SOP_WAIT, 0, ns ? ns : 1);
+}
+
+DSM_API int dsm_sem_stopwait(dsm_sem_t *s, uint64_t ns, const uint32_t *stop)
+{
+	pthread_testcancel();
+	return operate_until(&s->id, SYNC_SEM, SOP_WAIT, (struct sync_request){ .ns = ns, .stop = stop });
 }
 
 DSM_API int dsm_sem_post(dsm_sem_t *s, uint32_t n)
 {
-	return operate(&s->id, SYNC_SEM, SOP_POST, n, 0);
+	return counter_operate(&s->id, SYNC_SEM, SOP_POST, n, 0);
 }
 
 DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value)
@@ -79,7 +89,7 @@ DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value)
 	return err;
 }
 
-static int atomic(uint64_t *at, enum sync_op op, uint64_t value, uint64_t value2, uint64_t *old)
+static int counter_atomic(uint64_t *at, enum sync_op op, uint64_t value, uint64_t value2, uint64_t *old)
 {
 	struct sync_request q = { .value = value, .value2 = value2 };
 	uint64_t id;
@@ -106,28 +116,28 @@ DSM_API int dsm_atomic_destroy(dsm_atomic_t *a)
 
 DSM_API int dsm_atomic_load(dsm_atomic_t *a, uint64_t *value)
 {
-	return atomic(&a->id, SOP_LOAD, 0, 0, value);
+	return counter_atomic(&a->id, SOP_LOAD, 0, 0, value);
 }
 
 DSM_API int dsm_atomic_store(dsm_atomic_t *a, uint64_t value)
 {
-	return atomic(&a->id, SOP_STORE, value, 0, NULL);
+	return counter_atomic(&a->id, SOP_STORE, value, 0, NULL);
 }
 
 DSM_API int dsm_atomic_fetch_add(dsm_atomic_t *a, uint64_t add, uint64_t *old)
 {
-	return atomic(&a->id, SOP_ADD, add, 0, old);
+	return counter_atomic(&a->id, SOP_ADD, add, 0, old);
 }
 
 DSM_API int dsm_atomic_exchange(dsm_atomic_t *a, uint64_t value, uint64_t *old)
 {
-	return atomic(&a->id, SOP_EXCHANGE, value, 0, old);
+	return counter_atomic(&a->id, SOP_EXCHANGE, value, 0, old);
 }
 
 DSM_API int dsm_atomic_compare_exchange(dsm_atomic_t *a, uint64_t *expected, uint64_t value)
 {
 	uint64_t seen = 0;
-	int err = atomic(&a->id, SOP_CAS, *expected, value, &seen);
+	int err = counter_atomic(&a->id, SOP_CAS, *expected, value, &seen);
 
 	if (err == -EAGAIN)
 		*expected = seen;

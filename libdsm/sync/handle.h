@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "core/objects.h"
-#include "engine/job.h"
-#include "engine/note.h"
+#include "job/job.h"
+#include "job/note.h"
 
 #define HANDLE_KIND (0xfull << 36)
 /* Stored in place of a destroyed object's handle: zero in shared memory would be a new object. */
@@ -53,7 +53,7 @@ static inline struct msg handle_ask(uint64_t id, uint8_t type, uint8_t op)
 /* Record for stall.h that this thread is about to wait for an object. */
 static inline void about_object(uint64_t id)
 {
-	about(ABOUT_OBJECT, handle_home(id), handle_object(id));
+	note_about(ABOUT_OBJECT, handle_home(id), handle_object(id));
 	wait_about.sync = (uint8_t)handle_kind(id);
 }
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "engine/job.h"
+#include "job/job.h"
 
 __thread struct held held __attribute__((tls_model("initial-exec")));
 
@@ -78,7 +78,7 @@ void held_forked(void)
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
-static void thread_ends(void *arg)
+static void held_thread_ends(void *arg)
 {
 	(void)arg;
 	lane_give();
@@ -92,10 +92,10 @@ static void thread_ends(void *arg)
 
 int held_start(void)
 {
-	return -pthread_key_create(&key, thread_ends);
+	return -pthread_key_create(&key, held_thread_ends);
 }
 
-static int grow(void)
+static int held_grow(void)
 {
 	uint32_t size = held.size, n = held.n, i;
 	struct held_entry *was = held.v;
@@ -127,7 +127,7 @@ int held_add(uint64_t id, uint32_t info)
 		held.size = HELD_FEW;
 	}
 	if (!held_room()) {
-		err = grow();
+		err = held_grow();
 		if (err)
 			return err;
 	}

@@ -2,8 +2,8 @@
 /* host.c - the process as the host of synchronisation, and the choice of that host's table. */
 #include "sync/host.h"
 
-#include "engine/host.h"
-#include "engine/job.h"
+#include "job/host_ops.h"
+#include "job/job.h"
 #include "sync/barrier.h"
 #include "sync/held.h"
 #include "sync/lock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * host.h - synchronisation in the core's host (engine/host.h): a table of operations per host.
+ * host.h - synchronisation in the core's host (job/host_ops.h): a table of operations per host.
  *
  * The caller has checked the handles, which belong to this job. Every member is a full fence, blocks unless its comment says
  * otherwise, and returns 0 or -errno. It also maintains the counters and latencies of the call.

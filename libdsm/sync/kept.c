@@ -8,19 +8,19 @@
  */
 #include "sync/kept.h"
 
-#include "engine/job.h"
-#include "engine/run.h"
+#include "job/job.h"
+#include "miss/run.h"
 
 #define SCAN 16 /* records to check at once */
 
-static uint32_t *place(const struct msg *ask)
+static uint32_t *cached_place(const struct msg *ask)
 {
 	return kept_place(hold_name(ask->dst, ask->object, ask->req_node));
 }
 
 int64_t kept_take(const struct msg *ask)
 {
-	uint32_t at = __atomic_load_n(place(ask), __ATOMIC_RELAXED);
+	uint32_t at = __atomic_load_n(cached_place(ask), __ATOMIC_RELAXED);
 
 	if (!at || run_held(at - 1, HE_TAKE, ask))
 		return -1;
@@ -30,14 +30,14 @@ int64_t kept_take(const struct msg *ask)
 
 int64_t kept_join(const struct msg *ask)
 {
-	uint32_t at = __atomic_load_n(place(ask), __ATOMIC_RELAXED);
+	uint32_t at = __atomic_load_n(cached_place(ask), __ATOMIC_RELAXED);
 
 	return at && !run_held(at - 1, HE_JOIN, ask) ? (int64_t)at - 1 : -1;
 }
 
 void kept_note(const struct msg *ask, uint32_t hold)
 {
-	__atomic_store_n(place(ask), hold + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(cached_place(ask), hold + 1, __ATOMIC_RELAXED);
 }
 
 void kept_give_some(void)

@@ -10,7 +10,7 @@
 
 #include "core/lock.h"
 #include "core/wire.h"
-#include "engine/job.h"
+#include "job/job.h"
 
 /* Take the lock. Returns its hold record; -1: it is not kept here. */
 int64_t kept_take(const struct msg *ask);

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "core/barrier.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/kernel.h"
-#include "engine/run.h"
-#include "engine/wait.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "kernel/kernel.h"
+#include "miss/run.h"
+#include "miss/wait.h"
 #include "sync/barrier.h"
 #include "sync/handle.h"
 #include "sync/held.h"
@@ -25,7 +25,7 @@ static struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
 	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_node };
 }
 
-static bool has_come(const struct dsm_ioc_call *q)
+static bool kernel_has_come(const struct dsm_ioc_call *q)
 {
 	return q->waited && !q->status;
 }
@@ -44,16 +44,16 @@ static void on_same(const struct dsm_ioc_call *q, enum sync_op op, uint64_t valu
 }
 
 /* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
-static void give_back(void *arg)
+static void kernel_give_back(void *arg)
 {
 	const struct dsm_ioc_call *q = arg;
 
 	about_none();
-	if (has_come(q))
+	if (kernel_has_come(q))
 		on_same(q, SOP_POST, 1);
 }
 
-static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
+static int kernel_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 {
 	struct dsm_ioc_call k = handle_call(id, DSM_CALL_SYNC);
 	uint64_t start = clock_ns();
@@ -64,7 +64,7 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	k.value2 = q->value2;
 	k.ns = q->ns;
 	about_object(id);
-	status = op == SOP_WAIT ? kernel_wait_point(&k, start, give_back, &k) : kernel_wait(&k, start);
+	status = op == SOP_WAIT ? kernel_wait_point(&k, start, kernel_give_back, &k) : kernel_wait(&k, start);
 	about_none();
 	q->old = k.result;
 	/* Another node's answer may have come before the module looked for it. */
@@ -74,7 +74,7 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	return status;
 }
 
-static int acquire(uint64_t id, uint8_t type, uint64_t ns)
+static int kernel_lock(uint64_t id, uint8_t type, uint64_t ns)
 {
 	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
 	uint64_t start = clock_ns();
@@ -94,13 +94,13 @@ static int acquire(uint64_t id, uint8_t type, uint64_t ns)
 	return status;
 }
 
-static int release(uint32_t hold)
+static int kernel_unlock(uint32_t hold)
 {
 	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)hold });
 }
 
 /* The call has released the mutex. The caller believes that it holds it, whatever the kernel lacks. */
-static int acquire_again(uint64_t mutex)
+static int kernel_acquire_again(uint64_t mutex)
 {
 	const int before = engine_keep();
 	int err;
@@ -118,17 +118,17 @@ struct waiter {
 };
 
 /* A thread is cancelled in dsm_cond_wait(). If it has got a signal, that is for the next in line. */
-static void give_up(void *arg)
+static void kernel_give_up(void *arg)
 {
 	const struct waiter *w = arg;
 
 	about_none();
-	if (has_come(&w->q))
+	if (kernel_has_come(&w->q))
 		on_same(&w->q, SOP_SIGNAL, 0);
-	acquire_again(w->mutex);
+	kernel_acquire_again(w->mutex);
 }
 
-static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
+static int kernel_cond_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 {
 	struct waiter w = { .q = handle_call(cond, DSM_CALL_SYNC), .mutex = mutex };
 	int status, err;
@@ -137,16 +137,16 @@ static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	w.q.ns = ns;
 	w.q.mutex = (uint64_t)held_info(held_find(mutex)) + 1;
 	about_object(cond);
-	status = kernel_wait_point(&w.q, clock_ns(), give_up, &w);
+	status = kernel_wait_point(&w.q, clock_ns(), kernel_give_up, &w);
 	about_none();
 	if (status && status != -ETIMEDOUT)
 		return status; /* no such condition: this thread still holds the mutex */
-	err = acquire_again(mutex);
+	err = kernel_acquire_again(mutex);
 	return err ? err : status;
 }
 
 /* Arrive, for one thread or for the whole node, and wait for the other nodes. */
-static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *result)
+static int kernel_meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *result)
 {
 	_Static_assert(DSM_BARRIER_GEN_MAX == BAR_LIFE_MAX, "it takes all generations");
 	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER,
@@ -172,13 +172,14 @@ static void meet_for_all(const struct msg *up, uint64_t nodes)
 
 	bar_set_life(&down, bar_life(up));
 	engine_leave();
-	down.count = (int16_t)meet(up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
+	down.count =
+		(int16_t)kernel_meet(up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
 	engine_enter();
 	run_gather(&down, false, NULL, NULL, NULL);
 }
 
 /* The ranks of this node gather in its memory. */
-static int gather(const struct msg *m, const struct bar_group *group, uint64_t *result)
+static int kernel_gather(const struct msg *m, const struct bar_group *group, uint64_t *result)
 {
 	struct bar *b = &job.mem.bars[m->object];
 	struct msg up;
@@ -199,7 +200,7 @@ static int gather(const struct msg *m, const struct bar_group *group, uint64_t *
 	return err;
 }
 
-static int arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+static int kernel_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
 	const struct msg m = barrier_arrival(b, threads, op, *value);
 	const struct bar_group group = barrier_group(mask);
@@ -207,14 +208,14 @@ static int arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads,
 	int err;
 
 	about_barrier(b->object, mask, threads);
-	err = job.locals == 1 ? meet(&m, group.mask, 0, value) : gather(&m, &group, value);
+	err = job.locals == 1 ? kernel_meet(&m, group.mask, 0, value) : kernel_gather(&m, &group, value);
 	about_none();
 	count(&job.mine->stats.barriers, 1);
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
 	return err;
 }
 
-static int end(const struct barrier_name *b)
+static int kernel_barrier_end(const struct barrier_name *b)
 {
 	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER, .object = b->object, .gen = b->life };
 
@@ -224,10 +225,10 @@ static int end(const struct barrier_name *b)
 }
 
 const struct sync_ops sync_kernel = {
-	.ask = ask,
-	.acquire = acquire,
-	.release = release,
-	.wait = wait,
-	.arrive = arrive,
-	.end = end,
+	.ask = kernel_ask,
+	.acquire = kernel_lock,
+	.release = kernel_unlock,
+	.wait = kernel_cond_wait,
+	.arrive = kernel_arrive,
+	.end = kernel_barrier_end,
 };

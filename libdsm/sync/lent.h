@@ -10,7 +10,7 @@
 #define SYNC_LENT_H
 
 #include "core/lock.h"
-#include "engine/job.h"
+#include "job/job.h"
 #include "sync/handle.h"
 #include "sync/held.h"
 #include "sync/kept.h"

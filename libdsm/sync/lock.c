@@ -5,14 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/run.h"
-#include "engine/sharing.h"
-#include "engine/slot.h"
-#include "engine/step.h"
-#include "engine/wait.h"
-#include "engine/work.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "miss/run.h"
+#include "miss/sharing.h"
+#include "miss/slot.h"
+#include "miss/wait.h"
+#include "miss/work.h"
 #include "sync/cancel.h"
 #include "sync/handle.h"
 #include "sync/held.h"
@@ -81,8 +80,9 @@ static int64_t get_here(const struct ticket *t, const struct msg *m)
 }
 
 /* Queue for the lock, behind a thread of this node or at its home. Returns the hold record that will have it. */
-static uint32_t get_in_line(const struct ticket *t, struct msg *m)
+static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 {
+	struct core_host h = run_host();
 	int64_t here;
 
 	m->req_slot = t->slot;
@@ -93,7 +93,7 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 		return (uint32_t)here;
 	}
 	m->aux = t->hold;
-	step_hold_begin(t->hold, m);
+	core_hold_begin(&h, t->hold, m);
 	if (m->type == MSG_LOCK)
 		kept_note(m, t->hold);
 	run_send(m);
@@ -108,7 +108,9 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
  */
 static bool quit(const struct msg *m, uint32_t hold)
 {
-	if (!step_hold_leave(hold, m->req_slot))
+	struct core_host h = run_host();
+
+	if (!core_hold_leave(&h, hold, m->req_slot))
 		return slot_quit(m->req_slot, hold);
 	slot_put(m->req_slot);
 	return true;
@@ -143,7 +145,7 @@ static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t 
  * Has the request left the node? Only for the counters: another thread may take the answer before the asker checks. If the home
  * is here and has the lock, another thread's message may be counted for this one, which is rare, as such a lock is kept.
  */
-static uint64_t messages(void)
+static uint64_t lock_messages(void)
 {
 	return __atomic_load_n(&job.mine->stats.messages_out, __ATOMIC_RELAXED);
 }
@@ -152,9 +154,9 @@ static uint64_t messages(void)
 static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint64_t ns)
 {
 	struct msg m = handle_ask(id, type, 0);
-	const uint64_t start = clock_ns(), until = ns ? start + ns : 0, sent = messages();
-	uint32_t seq = slot_seq(t->slot), hold = get_in_line(t, &m);
-	bool waits = slot_seq(t->slot) == seq || (hold == t->hold && messages() != sent);
+	const uint64_t start = clock_ns(), until = ns ? start + ns : 0, sent = lock_messages();
+	uint32_t seq = slot_seq(t->slot), hold = lock_get_in_line(t, &m);
+	bool waits = slot_seq(t->slot) == seq || (hold == t->hold && lock_messages() != sent);
 	int status;
 
 	held_count();
@@ -209,7 +211,7 @@ static bool acquire_soon(uint64_t id)
 }
 
 /* After a wait for a condition: the ticket was taken before, since this must not fail. */
-static int acquire_again(const struct ticket *t, uint64_t id)
+static int lock_acquire_again(const struct ticket *t, uint64_t id)
 {
 	if (!acquire_kept(id))
 		return acquire_with(t, id, MSG_LOCK, 0);
@@ -238,7 +240,7 @@ int lock_acquire(uint64_t id, uint8_t type, uint64_t ns)
 	return status;
 }
 
-static int take(dsm_mutex_t *m, uint8_t type, uint64_t ns)
+static int mutex_acquire(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 {
 	unsigned int us = 0;
 	uint64_t id;
@@ -271,7 +273,7 @@ int lock_release(uint32_t hold)
 	return err;
 }
 
-static int leave(uint64_t id)
+static int lock_leave(uint64_t id)
 {
 	int at = held_find(id);
 	uint32_t hold;
@@ -288,7 +290,7 @@ static int leave(uint64_t id)
 /* These two are separate so that the last mutex is locked and unlocked without a call. */
 static __attribute__((noinline)) int lock_other(dsm_mutex_t *m)
 {
-	return lent_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_LOCK, 0);
+	return lent_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_LOCK, 0);
 }
 
 static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
@@ -299,7 +301,7 @@ static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
 	if (lent_unlock(id))
 		return 0;
 	err = handle_check(id, SYNC_MUTEX);
-	return err ? err : leave(id);
+	return err ? err : lock_leave(id);
 }
 
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
@@ -309,7 +311,7 @@ DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
 
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
 {
-	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_TRYLOCK, 0);
+	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_TRYLOCK, 0);
 }
 
 DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
@@ -318,7 +320,7 @@ DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
 
 	if (lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)))
 		return 0;
-	err = take(m, ns ? MSG_LOCK : MSG_TRYLOCK, ns);
+	err = mutex_acquire(m, ns ? MSG_LOCK : MSG_TRYLOCK, ns);
 	if (err != -EBUSY)
 		return err;
 	return held_find(m->id) < 0 ? -ETIMEDOUT : -EDEADLK;
@@ -339,7 +341,7 @@ DSM_API int dsm_rwlock_destroy(dsm_rwlock_t *l)
 	return sync_unmake(&l->id, SYNC_RWLOCK);
 }
 
-static int rwlock(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)
+static int rwlock_acquire(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)
 {
 	const bool reads = op == SOP_RDLOCK || op == SOP_TRYRDLOCK;
 	struct sync_request q = { .ns = ns };
@@ -364,32 +366,32 @@ static int rwlock(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)
 
 DSM_API int dsm_rwlock_rdlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_RDLOCK, 0);
+	return rwlock_acquire(l, SOP_RDLOCK, 0);
 }
 
 DSM_API int dsm_rwlock_tryrdlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_TRYRDLOCK, 0);
+	return rwlock_acquire(l, SOP_TRYRDLOCK, 0);
 }
 
 DSM_API int dsm_rwlock_timedrdlock(dsm_rwlock_t *l, uint64_t ns)
 {
-	return rwlock(l, SOP_RDLOCK, ns ? ns : 1);
+	return rwlock_acquire(l, SOP_RDLOCK, ns ? ns : 1);
 }
 
 DSM_API int dsm_rwlock_wrlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_WRLOCK, 0);
+	return rwlock_acquire(l, SOP_WRLOCK, 0);
 }
 
 DSM_API int dsm_rwlock_trywrlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_TRYWRLOCK, 0);
+	return rwlock_acquire(l, SOP_TRYWRLOCK, 0);
 }
 
 DSM_API int dsm_rwlock_timedwrlock(dsm_rwlock_t *l, uint64_t ns)
 {
-	return rwlock(l, SOP_WRLOCK, ns ? ns : 1);
+	return rwlock_acquire(l, SOP_WRLOCK, ns ? ns : 1);
 }
 
 DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
@@ -416,11 +418,11 @@ struct waiter {
 };
 
 /* A thread is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup handlers run. */
-static void give_up(void *arg)
+static void lock_give_up(void *arg)
 {
 	struct waiter *w = arg;
 
-	if (sync_take_back(&w->m, w->seq, true) > 0) {
+	if (cancel_take_back(&w->m, w->seq, true) > 0) {
 		/* If a signal has come, it is for the next in line. */
 		uint32_t seq = slot_seq(w->m.req_slot);
 
@@ -428,7 +430,7 @@ static void give_up(void *arg)
 		run_send(&w->m);
 		wait_slot(w->m.req_slot, seq, 1, 0);
 	}
-	acquire_again(&w->ticket, w->mutex);
+	lock_acquire_again(&w->ticket, w->mutex);
 	slot_put(w->ticket.slot);
 	work_timers(true);
 	engine_leave();
@@ -453,16 +455,16 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		hold_give(w.ticket.hold); /* no such condition: this thread still holds the mutex */
 	} else {
 		HOOK(cond_line);
-		leave(mutex);
+		lock_leave(mutex);
 		HOOK(cond_left);
-		pthread_cleanup_push(give_up, &w);
+		pthread_cleanup_push(lock_give_up, &w);
 		about_object(cond);
-		status = sync_turn(&w.m, w.seq, ns, true);
+		status = sync_turn(&w.m, w.seq, ns, true, NULL);
 		about_none();
 		pthread_cleanup_pop(0);
 		sharing_acquired();
 		HOOK(cond_came);
-		err = acquire_again(&w.ticket, mutex);
+		err = lock_acquire_again(&w.ticket, mutex);
 	}
 	slot_put(w.ticket.slot);
 	work_timers(true);

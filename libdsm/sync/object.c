@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/run.h"
-#include "engine/sharing.h"
-#include "engine/slot.h"
-#include "engine/stats.h"
-#include "engine/wait.h"
-#include "engine/work.h"
 #include "fault/range.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/stats.h"
+#include "miss/run.h"
+#include "miss/sharing.h"
+#include "miss/slot.h"
+#include "miss/wait.h"
+#include "miss/work.h"
 #include "sync/cancel.h"
 #include "sync/handle.h"
 #include "sync/host.h"
@@ -50,12 +50,12 @@ struct pending {
 };
 
 /* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
-static void give_up(void *arg)
+static void object_give_up(void *arg)
 {
 	struct pending *p = arg;
 	struct msg post = p->m;
 
-	if (sync_take_back(&p->m, p->seq, p->m.flags & MSGF_TIMED) > 0) {
+	if (cancel_take_back(&p->m, p->seq, p->m.flags & MSGF_TIMED) > 0) {
 		uint32_t seq = slot_seq(p->m.req_slot);
 
 		post.op = SOP_POST;
@@ -70,7 +70,7 @@ static void give_up(void *arg)
 }
 
 /* Wait for the first answer, and for the second if there are two. */
-static int answers(struct pending *p, uint64_t ns)
+static int answers(struct pending *p, uint64_t ns, const uint32_t *stop)
 {
 	const uint16_t slot = p->m.req_slot;
 	int status;
@@ -81,12 +81,15 @@ static int answers(struct pending *p, uint64_t ns)
 		if (!ns || status)
 			return status;
 	}
-	pthread_cleanup_push(give_up, p);
+	pthread_cleanup_push(object_give_up, p);
 	if (ns) {
-		status = sync_turn(&p->m, p->seq, ns, p->m.op == SOP_WAIT);
+		status = sync_turn(&p->m, p->seq, ns, p->m.op == SOP_WAIT, stop);
 	} else {
-		wait_slot_point(slot, p->seq, 1, 0);
-		status = job.me->slots[slot].status;
+		status = wait_slot_point(slot, p->seq, 1, 0, stop);
+		if (!status || cancel_take_back(&p->m, p->seq, false))
+			status = job.me->slots[slot].status;
+		if (status == -EALREADY) /* it was granted, and SOP_CANCEL came later */
+			status = 0;
 	}
 	pthread_cleanup_pop(0);
 	return status;
@@ -120,7 +123,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	if (q->waited && !away)
 		start = clock_ns();
 	about_object(id);
-	status = answers(&p, q->ns);
+	status = answers(&p, q->ns, q->stop);
 	about_none();
 	HOOK(ask_came);
 	if (acquires(op))
@@ -140,7 +143,7 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	return sync_host()->ask(id, op, q);
 }
 
-static int create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *id)
+static int object_create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *id)
 {
 	struct sync_request q = { .value = value, .value2 = (uint64_t)kind << 32 };
 	int err = sync_ask(handle_make(kind, home, 0), SOP_CREATE, &q);
@@ -160,7 +163,7 @@ int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 		return err;
 	if (rank < -1 || rank >= job.size)
 		return -EINVAL;
-	err = create(kind, value, rank < 0 ? job.node : node_of((uint16_t)rank), &made);
+	err = object_create(kind, value, rank < 0 ? job.node : node_of((uint16_t)rank), &made);
 	if (!err)
 		*id = made;
 	return err;

@@ -15,8 +15,10 @@
 struct sync_request {
 	uint64_t value, value2; /* value2: only for compare-exchange */
 	uint64_t ns;            /* time limit of semaphores and reader-writer locks; 0: none */
-	uint64_t old;           /* the value in the reply */
-	bool waited;            /* the answer was not available at once */
+	const uint32_t *
+		stop; /* SOP_WAIT: *stop is set by a signal handler of this thread, to end it: -EINTR. NULL: none does */
+	uint64_t old; /* the value in the reply */
+	bool waited;  /* the answer was not available at once */
 };
 
 /* Send a request to the object's home, and return the status in the answer (core/sync.h), or -ETIMEDOUT. The handle is of the

@@ -16,13 +16,13 @@
 #define CHECK_NS 10000000u /* how often a wait checks for requests of other ranks, which wake nobody here */
 
 /* Is there memory of several ranks? Else the C library does it all. */
-static bool is_ours(void)
+static bool aio_is_ours(void)
 {
 	return dsm_size() > 1;
 }
 
 /* Control blocks of libraries are private: rank 0 cannot use them. */
-static bool is_private(const void *block)
+static bool aio_is_private(const void *block)
 {
 	if (!block || program.is_shared(block))
 		return false;
@@ -33,7 +33,7 @@ static bool is_private(const void *block)
 #define ABROAD(fn, block, a, b, c, d)                                                                      \
 	do {                                                                                               \
 		if (__builtin_expect(is_abroad(CALLER), 0))                                                \
-			return caller_is_child(#fn) || is_private(block)                                   \
+			return caller_is_child(#fn) || aio_is_private(block)                               \
 				? -1                                                                       \
 				: (int)owner_wait((void *)fn, (long)(a), (long)(b), (long)(c), (long)(d)); \
 	} while (0)
@@ -41,13 +41,13 @@ static bool is_private(const void *block)
 EXPORT int aio_read(struct aiocb *cb)
 {
 	ABROAD(aio_read, cb, cb, 0, 0, 0);
-	return is_ours() ? request_submit(cb, READ, NULL) : NEXT(aio_read)(cb);
+	return aio_is_ours() ? request_submit(cb, READ, NULL) : NEXT(aio_read)(cb);
 }
 
 EXPORT int aio_write(struct aiocb *cb)
 {
 	ABROAD(aio_write, cb, cb, 0, 0, 0);
-	return is_ours() ? request_submit(cb, WRITE, NULL) : NEXT(aio_write)(cb);
+	return aio_is_ours() ? request_submit(cb, WRITE, NULL) : NEXT(aio_write)(cb);
 }
 
 EXPORT int aio_fsync(int op, struct aiocb *cb)
@@ -55,7 +55,7 @@ EXPORT int aio_fsync(int op, struct aiocb *cb)
 	int flags;
 
 	ABROAD(aio_fsync, cb, op, cb, 0, 0);
-	if (!is_ours())
+	if (!aio_is_ours())
 		return NEXT(aio_fsync)(op, cb);
 	if (op != O_SYNC && op != O_DSYNC) {
 		errno = EINVAL;
@@ -71,12 +71,12 @@ EXPORT int aio_fsync(int op, struct aiocb *cb)
 
 EXPORT int aio_error(const struct aiocb *cb)
 {
-	return is_ours() ? request_error(cb) : NEXT(aio_error)(cb);
+	return aio_is_ours() ? request_error(cb) : NEXT(aio_error)(cb);
 }
 
 EXPORT ssize_t aio_return(struct aiocb *cb)
 {
-	return is_ours() ? cb->__return_value : NEXT(aio_return)(cb);
+	return aio_is_ours() ? cb->__return_value : NEXT(aio_return)(cb);
 }
 
 /* What a call waits for: for one of the list, or for all others of the group. */
@@ -88,7 +88,7 @@ struct wait {
 	int err;
 };
 
-static bool is_over(const struct wait *w)
+static bool aio_is_over(const struct wait *w)
 {
 	bool any = false;
 	int i;
@@ -103,7 +103,7 @@ static bool is_over(const struct wait *w)
 	return !any;
 }
 
-static int64_t now(void)
+static int64_t aio_now(void)
 {
 	struct timespec t;
 
@@ -115,15 +115,15 @@ static void wait_run(void *arg)
 {
 	struct wait *out = arg, w = *out;
 	const struct timespec limit = w.limit ? *w.limit : (struct timespec){ 0 };
-	const int64_t end = w.limit ? now() + (int64_t)limit.tv_sec * 1000000000 + limit.tv_nsec : INT64_MAX;
+	const int64_t end = w.limit ? aio_now() + (int64_t)limit.tv_sec * 1000000000 + limit.tv_nsec : INT64_MAX;
 	int64_t left;
 	uint32_t seen;
 
 	for (;;) {
 		seen = request_count();
-		if (is_over(&w))
+		if (aio_is_over(&w))
 			break;
-		left = w.limit ? end - now() : CHECK_NS;
+		left = w.limit ? end - aio_now() : CHECK_NS;
 		w.err = left <= 0 ? EAGAIN : request_sleep(seen, left < CHECK_NS ? left : CHECK_NS);
 		if (w.err)
 			break;
@@ -131,7 +131,7 @@ static void wait_run(void *arg)
 	out->err = w.err;
 }
 
-static int wait_until(struct wait w)
+static int aio_wait_until(struct wait w)
 {
 	const int saved = errno;
 
@@ -144,19 +144,19 @@ EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct tim
 {
 	if (files == FILES_ABROAD && program.is_shared(list) && (!limit || program.is_shared(limit)))
 		ABROAD(aio_suspend, list, list, n, limit, 0);
-	if (!is_ours())
+	if (!aio_is_ours())
 		return NEXT(aio_suspend)(list, n, limit);
 	if (n < 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	return wait_until((struct wait){ .list = list, .n = n, .limit = limit });
+	return aio_wait_until((struct wait){ .list = list, .n = n, .limit = limit });
 }
 
 EXPORT int aio_cancel(int fd, struct aiocb *cb)
 {
 	ABROAD(aio_cancel, cb, fd, cb, 0, 0);
-	if (!is_ours())
+	if (!aio_is_ours())
 		return NEXT(aio_cancel)(fd, cb);
 	if (fcntl(fd, F_GETFL) < 0) {
 		errno = EBADF;
@@ -211,7 +211,7 @@ static __attribute__((noinline)) int wait_for_group(struct group *g)
 	int err;
 
 	pthread_cleanup_push(leave_run, g);
-	err = wait_until((struct wait){ .group = g }) ? errno : 0;
+	err = aio_wait_until((struct wait){ .group = g }) ? errno : 0;
 	pthread_cleanup_pop(0);
 	return err ? err : __atomic_load_n(&g->failed, __ATOMIC_RELAXED) ? EIO : 0;
 }
@@ -222,7 +222,7 @@ EXPORT int lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	struct group *g;
 
 	ABROAD(lio_listio, list, mode, list, n, event);
-	if (!is_ours())
+	if (!aio_is_ours())
 		return NEXT(lio_listio)(mode, list, n, event);
 	if ((mode != LIO_WAIT && mode != LIO_NOWAIT) || n < 0) {
 		errno = EINVAL;

@@ -69,7 +69,7 @@ static bool is_runtime_library(const char *path)
 	return strstr(name, "-rdmav");
 }
 
-static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
+static int caller_note_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const bool shared = strstr(info->dlpi_name, "/libevent");
 	int i;
@@ -122,8 +122,8 @@ EXPORT void dsm_files_pass(int more)
 
 /* ---- threads ----------------------------------------------------------------------------------------- */
 
-/* Call fn with each number that is the name of an entry of the folder, but that of this search's own descriptor. */
-static void each_number(const char *folder, void (*fn)(long n))
+/* Call fn with each number that is the name of an entry of the folder, and with the descriptor that reads the folder. */
+static void each_number(const char *folder, void (*fn)(long n, int reader))
 {
 	DIR *d = NEXT(opendir)(folder);
 	const struct dirent *e;
@@ -131,18 +131,19 @@ static void each_number(const char *folder, void (*fn)(long n))
 	if (!d)
 		return;
 	while ((e = NEXT(readdir)(d)))
-		if (e->d_name[0] >= '0' && e->d_name[0] <= '9' && atol(e->d_name) != NEXT(dirfd)(d))
-			fn(atol(e->d_name));
+		if (e->d_name[0] >= '0' && e->d_name[0] <= '9')
+			fn(atol(e->d_name), NEXT(dirfd)(d));
 	NEXT(closedir)(d);
 }
 
-static void note_thread(long tid)
+static void note_thread(long tid, int reader)
 {
+	(void)reader; /* a thread may have the same number */
 	if (earlies < THREADS)
 		early[earlies++] = tid;
 }
 
-static bool is_early(long tid)
+static bool caller_is_early(long tid)
 {
 	unsigned int i;
 
@@ -155,7 +156,7 @@ static bool is_early(long tid)
 bool caller_is_abroad(const void *caller)
 {
 	if (!whose)
-		whose = is_early(gettid()) ? -1 : 1;
+		whose = caller_is_early(gettid()) ? -1 : 1;
 	return whose > 0 && !dsm_files_is_runtime(caller);
 }
 
@@ -195,19 +196,19 @@ bool stream_is_here(const void *stream)
 
 /* ---- descriptors of libdsm at rank 0 ----------------------------------------------------------------- */
 
-static void note_before(long fd)
+static void caller_note_before(long fd, int reader)
 {
-	if (fd < DESCRIPTORS)
+	if (fd < DESCRIPTORS && fd != reader)
 		before[fd / 64] |= 1ull << fd % 64;
 }
 
-static void note_own(long fd)
+static void caller_note_own(long fd, int reader)
 {
-	if (fd < DESCRIPTORS && !(before[fd / 64] >> fd % 64 & 1))
+	if (fd < DESCRIPTORS && fd != reader && !(before[fd / 64] >> fd % 64 & 1))
 		own_add((int)fd);
 }
 
-static bool set_has(const uint64_t *set, int fd)
+static bool caller_set_has(const uint64_t *set, int fd)
 {
 	return set[fd / 64] >> fd % 64 & 1;
 }
@@ -250,7 +251,7 @@ int own_move(int fd)
 	const int saved = errno;
 	int high;
 
-	if (fd < 0 || fd >= floor_of_own || set_has(before, fd))
+	if (fd < 0 || fd >= floor_of_own || caller_set_has(before, fd))
 		return fd;
 	high = NEXT(fcntl)(fd, NEXT(fcntl)(fd, F_GETFD) & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, floor_of_own);
 	if (high >= 0)
@@ -279,7 +280,7 @@ EXPORT void dsm_files_after(void)
 	int fd;
 
 	for (fd = 0; fd < floor_of_own; fd++) {
-		if (!set_has(kept_low, fd))
+		if (!caller_set_has(kept_low, fd))
 			continue;
 		NEXT(close)(fd);
 		own_remove(fd);
@@ -292,7 +293,7 @@ EXPORT void dsm_files_before(void)
 {
 	struct rlimit limit;
 
-	each_number("/proc/self/fd", note_before);
+	each_number("/proc/self/fd", caller_note_before);
 	if (!NEXT(getrlimit)(RLIMIT_NOFILE, &limit))
 		floor_of_own = limit.rlim_cur / 2 < LOW_MAX ? (int)(limit.rlim_cur / 2) : LOW_MAX;
 	keep_low();
@@ -304,10 +305,10 @@ EXPORT void dsm_files_start(const struct files_program *p)
 
 	program = *p;
 	pid = by_number(SYS_getpid, none);
-	dl_iterate_phdr(note_library, NULL);
+	dl_iterate_phdr(caller_note_library, NULL);
 	each_number("/proc/self/task", note_thread);
 	if (dsm_rank() == 0)
-		each_number("/proc/self/fd", note_own);
+		each_number("/proc/self/fd", caller_note_own);
 	owner_start();
 	files = dsm_rank() ? FILES_ABROAD : FILES_GUARDED;
 }
@@ -316,7 +317,7 @@ struct refusal {
 	const char *text;
 };
 
-static void refuse(void *arg)
+static void caller_refuse(void *arg)
 {
 	const struct refusal *r = arg;
 	char line[512];
@@ -348,7 +349,7 @@ int files_refuse(int err, const char *cause, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	dsm_call(refuse, &r);
+	dsm_call(caller_refuse, &r);
 	errno = err;
 	return -1;
 }

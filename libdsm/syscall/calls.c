@@ -15,6 +15,7 @@
 #include <linux/io_uring.h>
 #include <mqueue.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -76,6 +77,35 @@
 #undef KERNEL
 #undef FUNCTION
 #undef CHOICE
+
+/* ---- a function of more than six words -------------------------------------------------------------- */
+
+struct name_lookup {
+	const struct sockaddr *address;
+	socklen_t size, host_size, service_size;
+	char *host, *service;
+	int flags, result;
+};
+
+static void look_name_up(void *arg)
+{
+	struct name_lookup *l = arg;
+
+	l->result =
+		NEXT(getnameinfo)(l->address, l->size, l->host, l->host_size, l->service, l->service_size, l->flags);
+}
+
+EXPORT int getnameinfo(const struct sockaddr *address, socklen_t size, char *host, socklen_t host_size, char *service,
+		       socklen_t service_size, int flags)
+{
+	struct name_lookup l = { address, size, host_size, service_size, host, service, flags, EAI_SYSTEM };
+
+	if (STACK_IS_AWAY)
+		dsm_call(look_name_up, &l);
+	else
+		look_name_up(&l);
+	return l.result;
+}
 
 /* ---- functions whose buffer depends on what is asked for ------------------------------------------ */
 
@@ -307,4 +337,29 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	const long arg[ARGS] = { a, b, c, d, e, f };
 
 	return __builtin_expect(!files && !dsm_needs_pin(NULL, 1), 1) ? by_number(n, arg) : by_table(n, arg, CALLER);
+}
+
+/* ---- libdsm's own descriptors ------------------------------------------------------------------------ */
+
+#undef ROW
+#undef CALL
+
+EXPORT bool dsm_files_accounts(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum result result;
+	} functions[] = {
+#define ROW(name, kind, ...) { #name, kind },
+#define CALL(name, kind, ...) { #name, kind },
+#include "files.def"
+#undef ROW
+#undef CALL
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(name, functions[i].name))
+			return functions[i].result == DESCRIPTOR || row_accounts(name);
+	return !strncmp(name, "fcntl", 5); /* F_DUPFD */
 }

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* The number of strings before NULL, not counting the first one before these. */
-static size_t count(va_list ap)
+static size_t exec_count(va_list ap)
 {
 	va_list own;
 	size_t n;
@@ -27,7 +27,7 @@ static size_t count(va_list ap)
 		char **argv;                                      \
 		int err;                                          \
 		va_start(ap, first);                              \
-		n = count(ap) + 1;                                \
+		n = exec_count(ap) + 1;                           \
 		argv = __builtin_alloca((n + 1) * sizeof(*argv)); \
 		argv[0] = (char *)(uintptr_t)first;               \
 		for (i = 1; i <= n; i++)                          \

@@ -43,7 +43,7 @@ static int close_between(unsigned int first, unsigned int last, int flags)
 	}
 }
 
-static int close_all(unsigned int first, unsigned int last, int flags, const void *caller)
+static int files_close_all(unsigned int first, unsigned int last, int flags, const void *caller)
 {
 	if (is_abroad(caller))
 		return caller_is_child("close_range") ? -1
@@ -55,12 +55,12 @@ static int close_all(unsigned int first, unsigned int last, int flags, const voi
 
 EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
-	return close_all(first, last, flags, CALLER);
+	return files_close_all(first, last, flags, CALLER);
 }
 
 EXPORT void closefrom(int first)
 {
-	close_all(first < 0 ? 0 : (unsigned int)first, UINT_MAX, 0, CALLER);
+	files_close_all(first < 0 ? 0 : (unsigned int)first, UINT_MAX, 0, CALLER);
 }
 
 /* ---- descriptors for mmap(2) ------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ struct opened {
 };
 
 /* At rank 0. */
-static long describe(long fd, long to)
+static long files_describe(long fd, long to)
 {
 	struct opened o = { .pid = getpid(), .fd = (int)fd }, *const out = (struct opened *)to;
 	char link[64];
@@ -97,7 +97,7 @@ static long describe(long fd, long to)
 	return 0;
 }
 
-static bool is_same(int fd, const struct opened *o)
+static bool files_is_same(int fd, const struct opened *o)
 {
 	struct stat st;
 
@@ -105,7 +105,7 @@ static bool is_same(int fd, const struct opened *o)
 }
 
 /* By the process of rank 0, if it is on this host; else by its path. -1. */
-static int open_again(const struct opened *o)
+static int files_open_again(const struct opened *o)
 {
 	const int flags = (o->flags & (O_ACCMODE | O_DIRECTORY)) | O_CLOEXEC;
 	char link[64], host[256] = "";
@@ -132,13 +132,13 @@ static void open_here(void *arg)
 	const long word[OWNER_WORDS] = { h.fd, (long)shared };
 
 	h.result = -1;
-	if (!shared || owner_call((void *)describe, word, OWNER_RUNS)) {
+	if (!shared || owner_call((void *)files_describe, word, OWNER_RUNS)) {
 		h.err = shared ? errno : ENOMEM;
 	} else {
 		memcpy(&own, shared, sizeof(own));
-		h.result = open_again(&own);
+		h.result = files_open_again(&own);
 		h.err = EBADF;
-		if (h.result >= 0 && !is_same(h.result, &own)) {
+		if (h.result >= 0 && !files_is_same(h.result, &own)) {
 			NEXT(close)(h.result);
 			h.result = -1;
 		}

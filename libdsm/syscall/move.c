@@ -26,7 +26,7 @@ struct move {
 	ssize_t result;
 };
 
-static ssize_t plain(const struct move *m, char *buf, size_t n, size_t done)
+static ssize_t move_plain(const struct move *m, char *buf, size_t n, size_t done)
 {
 	const off_t off = m->off + (off_t)done;
 
@@ -36,7 +36,7 @@ static ssize_t plain(const struct move *m, char *buf, size_t n, size_t done)
 }
 
 /* -2: it cannot be pinned now. */
-static ssize_t pinned(const struct move *m, char *buf, size_t n, size_t done)
+static ssize_t move_pinned(const struct move *m, char *buf, size_t n, size_t done)
 {
 	const int saved = errno;
 	ssize_t got;
@@ -47,7 +47,7 @@ static ssize_t pinned(const struct move *m, char *buf, size_t n, size_t done)
 		return -2;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	got = plain(m, buf, n, done);
+	got = move_plain(m, buf, n, done);
 	err = errno;
 	dsm_unpin(buf, n);
 	pthread_setcancelstate(state, &state);
@@ -62,7 +62,7 @@ static ssize_t by_copy(const struct move *m, struct scratch *s, char *buf, size_
 
 	if (!copy)
 		return -1;
-	got = plain(m, copy, n, done);
+	got = move_plain(m, copy, n, done);
 	if (!m->out && got > 0)
 		memcpy(buf, copy, (size_t)got);
 	return got;
@@ -89,7 +89,7 @@ static bool is_file(int fd)
 	return yes;
 }
 
-static void move(void *arg)
+static void move_run(void *arg)
 {
 	struct move *out = arg, m = *out;
 	const bool large = m.n > ROOM, file = large && is_file(m.fd);
@@ -102,12 +102,12 @@ static void move(void *arg)
 		n = m.n - done < PIECE ? m.n - done : PIECE;
 		if (is_away(buf)) {
 			n = dsm_needs_pin(buf, n);
-			got = file && n >= PIN_FROM ? pinned(&m, buf, n, done) : -2;
+			got = file && n >= PIN_FROM ? move_pinned(&m, buf, n, done) : -2;
 			if (got == -2)
 				got = bounced(&m, buf, n, done);
 		} else {
 			n = m.n - done;
-			got = plain(&m, buf, n, done);
+			got = move_plain(&m, buf, n, done);
 		}
 		if (got > 0)
 			done += (size_t)got;
@@ -115,9 +115,9 @@ static void move(void *arg)
 	out->result = done ? (ssize_t)done : got;
 }
 
-static ssize_t start(struct move m)
+static ssize_t move_start(struct move m)
 {
-	dsm_call(move, &m);
+	dsm_call(move_run, &m);
 	return m.result;
 }
 
@@ -156,7 +156,7 @@ static ssize_t read_for(int fd, void *buf, size_t n, const void *caller)
 	ELSEWHERE(&abroad_in, read, fd, buf, n, 0, caller);
 	if (!is_away(buf))
 		return NEXT(read)(fd, buf, n);
-	return start((struct move){ .fd = fd, .buf = buf, .n = n });
+	return move_start((struct move){ .fd = fd, .buf = buf, .n = n });
 }
 
 EXPORT ssize_t read(int fd, void *buf, size_t n)
@@ -169,7 +169,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	ELSEWHERE(&abroad_out, write, fd, buf, n, 0, CALLER);
 	if (!is_away(buf))
 		return NEXT(write)(fd, buf, n);
-	return start((struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
+	return move_start((struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
 }
 
 static ssize_t pread_for(int fd, void *buf, size_t n, off_t off, const void *caller)
@@ -177,7 +177,7 @@ static ssize_t pread_for(int fd, void *buf, size_t n, off_t off, const void *cal
 	ELSEWHERE(&abroad_in, pread, fd, buf, n, off, caller);
 	if (!is_away(buf))
 		return NEXT(pread)(fd, buf, n, off);
-	return start((struct move){ .fd = fd, .at = true, .buf = buf, .n = n, .off = off });
+	return move_start((struct move){ .fd = fd, .at = true, .buf = buf, .n = n, .off = off });
 }
 
 EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off)
@@ -190,7 +190,7 @@ EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
 	ELSEWHERE(&abroad_out, pwrite, fd, buf, n, off, CALLER);
 	if (!is_away(buf))
 		return NEXT(pwrite)(fd, buf, n, off);
-	return start(
+	return move_start(
 		(struct move){ .fd = fd, .out = true, .at = true, .buf = (char *)(uintptr_t)buf, .n = n, .off = off });
 }
 

@@ -55,6 +55,8 @@ static __thread struct {
 	int depth;
 	struct desk *desk[DEEP];
 	struct waited call[DEEP];
+	uint64_t mask; /* of the next call that polls */
+	bool masked;
 } mine __attribute__((tls_model("initial-exec")));
 static int interrupts;       /* the signal that interrupts a clerk; constant */
 static pthread_key_t at_end; /* its destructor gives the desks of a thread back */
@@ -203,7 +205,7 @@ static void leave_all(void *arg)
 	}
 }
 
-__attribute__((constructor)) static void make_key(void)
+__attribute__((constructor)) static void owner_make_key(void)
 {
 	pthread_key_create(&at_end, leave_all);
 }
@@ -251,16 +253,36 @@ EXPORT void dsm_files_interrupt(bool restarts)
 	pthread_setcancelstate(state, &state);
 }
 
+EXPORT void dsm_files_mask(const uint64_t *mask)
+{
+	mine.masked = mask;
+	if (mask)
+		mine.mask = *mask;
+}
+
+/* Exchange the mask of this thread. */
+static void swap_mask(uint64_t *mask)
+{
+	const uint64_t set = *mask;
+	const long arg[6] = { SIG_SETMASK, (long)&set, (long)mask, sizeof(set) };
+
+	by_number(SYS_rt_sigprocmask, arg);
+}
+
 /* Wait for the clerk's post, and take the other one if a handler has made one: the next call would take it for its own. */
 static void desk_await(struct desk *d, enum owner_way way)
 {
 	struct waited *const w = &mine.call[mine.depth - 1];
 	const long word[OWNER_WORDS] = { (long)d };
-	uint64_t ns = FIRST_NS;
+	const bool masked = way == OWNER_POLLS && mine.masked;
+	uint64_t ns = FIRST_NS, mask = mine.mask;
 	uint32_t taken = 0;
 
+	mine.masked &= !masked; /* a handler may make such a call, too */
 	*w = (struct waited){ .way = way };
 	__atomic_store_n(&w->desk, d, __ATOMIC_RELAXED);
+	if (masked)
+		swap_mask(&mask); /* a handler of a signal that is pending ends the call, from here on */
 	while (!__atomic_load_n(&d->finished, __ATOMIC_ACQUIRE)) {
 		if (!__atomic_load_n(&w->posted, __ATOMIC_RELAXED)) {
 			taken += !dsm_sem_wait(&d->done);
@@ -271,6 +293,8 @@ static void desk_await(struct desk *d, enum owner_way way)
 		taken += !dsm_sem_timedwait(&d->done, ns);
 		ns = ns < LAST_NS / 2 ? 2 * ns : LAST_NS;
 	}
+	if (masked)
+		swap_mask(&mask);
 	__atomic_store_n(&w->desk, NULL, __ATOMIC_RELAXED);
 	while (taken < 1 + __atomic_load_n(&w->posted, __ATOMIC_RELAXED))
 		taken += !dsm_sem_wait(&d->done);

@@ -91,7 +91,7 @@ static void notify(const struct sigevent *e)
 	}
 }
 
-static void announce(void)
+static void request_announce(void)
 {
 	__atomic_fetch_add(&done_count, 1, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &done_count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -113,11 +113,11 @@ static void finish(struct request *r, bool failed)
 	notify(&r->event);
 	if (r->group)
 		request_leave(r->group);
-	announce();
+	request_announce();
 	free(r);
 }
 
-static ssize_t carry_out(const struct request *r)
+static ssize_t request_carry_out(const struct request *r)
 {
 	ssize_t got;
 
@@ -152,7 +152,7 @@ static bool is_busy(int fd)
 }
 
 /* The first one whose descriptor no other thread uses, from `queue` to `running`. */
-static struct request *take(void)
+static struct request *request_take(void)
 {
 	struct request *r;
 
@@ -193,9 +193,9 @@ static void *worker(void *arg)
 
 	pthread_mutex_lock(&lock);
 	do {
-		while ((r = take())) {
+		while ((r = request_take())) {
 			pthread_mutex_unlock(&lock);
-			got = carry_out(r);
+			got = request_carry_out(r);
 			err = got < 0 ? errno : 0;
 			pthread_mutex_lock(&lock);
 			r->ending = true;

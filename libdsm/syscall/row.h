@@ -136,6 +136,9 @@ long row_run_abroad(const struct row *row, words_fn *self, long number, const lo
 bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number, const long *arg,
 		   const void *caller, long *result);
 
+/* True if row_elsewhere() notes the descriptors of libdsm for this call, though its result is none. */
+bool row_accounts(const char *name);
+
 /* Define the function of a row of files.def; find(name) is the next definition. */
 #define FILES_ROW(name, find, kind, ...)                                                         \
 	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };             \

@@ -87,7 +87,7 @@ static void *copy_in(struct scratch *s, const struct call *c, const struct buffe
 	return p;
 }
 
-static bool failed(const struct call *c)
+static bool row_failed(const struct call *c)
 {
 	switch (c->row->result) {
 	case INT:
@@ -100,11 +100,6 @@ static bool failed(const struct call *c)
 	return false;
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 static void copy_out(const struct call *c, const struct buffer *b, void *to, const void *from, size_t size)
 {
 	const size_t came =
@@ -112,14 +107,14 @@ static void copy_out(const struct call *c, const struct buffer *b, void *to, con
 
 	if (b->way == WRITTEN_ALWAYS)
 		memcpy(to, from, size);
-	if (failed(c))
+	if (row_failed(c))
 		return;
 	if (b->way == WRITTEN || b->way == STRING_INOUT)
 		memcpy(to, from, size);
 	else if (b->way == WRITTEN_BY_RESULT)
-		memcpy(to, from, least(size, came));
+		memcpy(to, from, size_least(size, came));
 	else if (b->way == STRING_OUT || b->way == WRITTEN_LINE)
-		memcpy(to, from, least(size, strnlen(from, size) + 1));
+		memcpy(to, from, size_least(size, strnlen(from, size) + 1));
 }
 
 static long fail(enum result kind)
@@ -160,7 +155,7 @@ static bool is_nested(enum way way)
 	return way == STRINGS || way == SET_BEHIND;
 }
 
-static void run(void *arg)
+static void row_carry_out(void *arg)
 {
 	struct call *out = arg, c = *out, private = c;
 	size_t size[BUFFERS] = { 0 };
@@ -206,7 +201,7 @@ long row_run(const struct row *row, words_fn *next, long number, const long *arg
 	struct call c = { .row = row, .next = next, .number = number };
 
 	memcpy(c.arg, arg, sizeof(c.arg));
-	dsm_call(run, &c);
+	dsm_call(row_carry_out, &c);
 	return c.result;
 }
 
@@ -215,7 +210,7 @@ long row_run_abroad(const struct row *row, words_fn *self, long number, const lo
 	struct call c = { .row = row, .next = self, .number = number, .abroad = true };
 
 	memcpy(c.arg, arg, sizeof(c.arg));
-	dsm_call(run, &c);
+	dsm_call(row_carry_out, &c);
 	return c.result;
 }
 
@@ -232,7 +227,7 @@ static bool has_child(void)
 	return has;
 }
 
-static bool is_here(const struct row *row, const long *arg)
+static bool row_is_here(const struct row *row, const long *arg)
 {
 	int i;
 
@@ -253,7 +248,7 @@ static bool replaces(int fd)
 }
 
 /* At rank 0. */
-static bool is_refused(const struct row *row, const long *arg, const void *caller)
+static bool row_is_refused(const struct row *row, const long *arg, const void *caller)
 {
 	int i;
 
@@ -278,6 +273,16 @@ static bool names_number(const struct row *row)
 	return false;
 }
 
+static bool row_makes_pair(const char *name)
+{
+	return !strncmp(name, "pipe", 4) || !strcmp(name, "socketpair");
+}
+
+bool row_accounts(const char *name)
+{
+	return row_makes_pair(name) || !strcmp(name, "close");
+}
+
 static void take_own(int *fd)
 {
 	*fd = own_move(*fd);
@@ -285,12 +290,9 @@ static void take_own(int *fd)
 }
 
 /* A call of libdsm on rank 0 that opens or closes a descriptor. Returns the result, with the number that it has now. */
-static long note_own(const struct row *row, const long *arg, long result)
+static long row_note_own(const struct row *row, const long *arg, long result)
 {
-	int fd = (int)result,
-	    *pair = !strncmp(row->name, "pipe", 4) ? (int *)arg[0]
-		: !strcmp(row->name, "socketpair") ? (int *)arg[3]
-						   : NULL;
+	int fd = (int)result, *pair = row_makes_pair(row->name) ? (int *)arg[row->name[0] == 'p' ? 0 : 3] : NULL;
 
 	if (pair && !result) {
 		take_own(&pair[0]);
@@ -311,17 +313,17 @@ bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long n
 		   const void *caller, long *result)
 {
 	if (files == FILES_ABROAD) {
-		if (!caller_is_abroad(caller) || is_here(row, arg))
+		if (!caller_is_abroad(caller) || row_is_here(row, arg))
 			return false;
 		*result = caller_is_child(row->name) ? fail(row->result) : row_run_abroad(row, self, number, arg);
 		return true;
 	}
 	if (dsm_files_is_runtime(caller)) {
 		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(number, arg);
-		*result = note_own(row, arg, *result);
+		*result = row_note_own(row, arg, *result);
 		return true;
 	}
-	if (!is_refused(row, arg, caller))
+	if (!row_is_refused(row, arg, caller))
 		return false;
 	errno = EBADF;
 	*result = fail(row->result);

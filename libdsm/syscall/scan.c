@@ -55,7 +55,7 @@ static long take_input(long stream, long to, long size)
 }
 
 /* At rank 0. */
-static long give_back(long stream, long from, long n)
+static long scan_give_back(long stream, long from, long n)
 {
 	while (n > 0)
 		if (ungetc(((unsigned char *)from)[--n], (FILE *)stream) == EOF)
@@ -87,7 +87,7 @@ static void return_rest(struct view *v)
 	if (!n)
 		return;
 	memcpy(v->shared, v->view->_IO_read_ptr, n);
-	owner_words((void *)give_back, (long)v->f, (long)v->shared, (long)n, 0);
+	owner_words((void *)scan_give_back, (long)v->f, (long)v->shared, (long)n, 0);
 }
 
 struct scanned {
@@ -144,7 +144,8 @@ int __isoc99_vscanf(const char *format, va_list ap);
 int __isoc99_fscanf(FILE *f, const char *format, ...);
 int __isoc99_scanf(const char *format, ...);
 
-static int scan(FILE *f, int (*next)(FILE *, const char *, va_list), const char *format, va_list ap, const void *caller)
+static int scan_run(FILE *f, int (*next)(FILE *, const char *, va_list), const char *format, va_list ap,
+		    const void *caller)
 {
 	struct scanned c = { .f = f, .scan = next, .format = format };
 	va_list own;
@@ -162,19 +163,19 @@ static int scan(FILE *f, int (*next)(FILE *, const char *, va_list), const char 
 }
 
 #define ARGUMENTS(...) __VA_ARGS__
-#define SCANNERS(name, vname, first, f, next)                   \
-	EXPORT int vname(first, va_list ap)                     \
-	{                                                       \
-		return scan(f, NEXT(next), format, ap, CALLER); \
-	}                                                       \
-	EXPORT int name(first, ...)                             \
-	{                                                       \
-		va_list ap;                                     \
-		int n;                                          \
-		va_start(ap, format);                           \
-		n = scan(f, NEXT(next), format, ap, CALLER);    \
-		va_end(ap);                                     \
-		return n;                                       \
+#define SCANNERS(name, vname, first, f, next)                       \
+	EXPORT int vname(first, va_list ap)                         \
+	{                                                           \
+		return scan_run(f, NEXT(next), format, ap, CALLER); \
+	}                                                           \
+	EXPORT int name(first, ...)                                 \
+	{                                                           \
+		va_list ap;                                         \
+		int n;                                              \
+		va_start(ap, format);                               \
+		n = scan_run(f, NEXT(next), format, ap, CALLER);    \
+		va_end(ap);                                         \
+		return n;                                           \
 	}
 
 SCANNERS(__isoc99_scanf, __isoc99_vscanf, ARGUMENTS(const char *format), stdin, __isoc99_vfscanf)
@@ -198,12 +199,12 @@ static int (*old_next(void))(FILE *, const char *, va_list)
 
 EXPORT int old_vfscanf(FILE *f, const char *format, va_list ap)
 {
-	return scan(f, old_next(), format, ap, CALLER);
+	return scan_run(f, old_next(), format, ap, CALLER);
 }
 
 EXPORT int old_vscanf(const char *format, va_list ap)
 {
-	return scan(stdin, old_next(), format, ap, CALLER);
+	return scan_run(stdin, old_next(), format, ap, CALLER);
 }
 
 EXPORT int old_fscanf(FILE *f, const char *format, ...)
@@ -212,7 +213,7 @@ EXPORT int old_fscanf(FILE *f, const char *format, ...)
 	int n;
 
 	va_start(ap, format);
-	n = scan(f, old_next(), format, ap, CALLER);
+	n = scan_run(f, old_next(), format, ap, CALLER);
 	va_end(ap);
 	return n;
 }
@@ -223,7 +224,7 @@ EXPORT int old_scanf(const char *format, ...)
 	int n;
 
 	va_start(ap, format);
-	n = scan(stdin, old_next(), format, ap, CALLER);
+	n = scan_run(stdin, old_next(), format, ap, CALLER);
 	va_end(ap);
 	return n;
 }
@@ -300,7 +301,7 @@ struct made {
 	char mode[16];
 };
 
-static long make_stream(long with)
+static long scan_make_stream(long with)
 {
 	const struct made m = *(const struct made *)with;
 
@@ -319,12 +320,12 @@ EXPORT FILE *fopencookie(void *cookie, const char *mode, cookie_io_functions_t f
 		return NULL;
 	*m = (struct made){ .cookie = cookie, .functions = functions };
 	strcpy(m->mode, mode);
-	f = (FILE *)owner_words((void *)make_stream, (long)m, 0, 0, 0);
+	f = (FILE *)owner_words((void *)scan_make_stream, (long)m, 0, 0, 0);
 	free(m);
 	return f;
 }
 
-static long make_memory(long buf, long size, long mode)
+static long scan_make_memory(long buf, long size, long mode)
 {
 	char text[8];
 
@@ -339,5 +340,5 @@ EXPORT FILE *fmemopen(void *buf, size_t size, const char *mode)
 	if (!is_abroad(CALLER) || (buf && !program.is_shared(buf)) || strlen(mode) >= sizeof(word))
 		return NEXT(fmemopen)(buf, size, mode);
 	memcpy(&word, mode, strlen(mode));
-	return (FILE *)owner_words((void *)make_memory, (long)buf, (long)size, word, 0);
+	return (FILE *)owner_words((void *)scan_make_memory, (long)buf, (long)size, word, 0);
 }

@@ -27,7 +27,7 @@ struct mapped {
 static struct mapped *kept[KEPT];
 
 /* Take one that is large enough, by a lock-free exchange, which a signal handler may use, too. */
-static struct mapped *take_kept(size_t size)
+static struct mapped *scratch_take_kept(size_t size)
 {
 	struct mapped *m;
 	int i;
@@ -42,7 +42,7 @@ static struct mapped *take_kept(size_t size)
 	return NULL;
 }
 
-static void keep(struct mapped *m)
+static void scratch_keep(struct mapped *m)
 {
 	struct mapped *none;
 	int i;
@@ -60,7 +60,7 @@ static void *map_private(size_t size)
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-static void *map(struct scratch *s, size_t size)
+static void *scratch_map(struct scratch *s, size_t size)
 {
 	struct mapped *m;
 
@@ -69,7 +69,7 @@ static void *map(struct scratch *s, size_t size)
 		return NULL;
 	}
 	size += ALIGN;
-	m = s->shared ? dsm_aligned_alloc(ALIGN, size) : take_kept(size);
+	m = s->shared ? dsm_aligned_alloc(ALIGN, size) : scratch_take_kept(size);
 	if (s->shared && !m) {
 		errno = ENOMEM;
 		return NULL;
@@ -96,7 +96,7 @@ void *scratch_get(struct scratch *s, size_t size, const void *p)
 	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN, at = (s->used + align - 1) & ~(align - 1);
 
 	if (s->shared || at > ROOM || size > ROOM - at)
-		return map(s, size);
+		return scratch_map(s, size);
 	s->used = at + size;
 	return s->room + at;
 }
@@ -158,7 +158,7 @@ void scratch_free(void *scratch)
 		if (s->shared)
 			dsm_free(m);
 		else
-			keep(m);
+			scratch_keep(m);
 	}
 	errno = saved;
 }

@@ -18,6 +18,11 @@ struct scratch {
 	char room[ROOM] __attribute__((aligned(512)));
 };
 
+static inline size_t size_least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Initialise as empty. */
 static inline void scratch_init(struct scratch *s)
 {

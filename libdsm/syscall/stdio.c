@@ -54,7 +54,7 @@ static size_t move_piece(const struct transfer *t, char *copy, size_t n)
 	return got;
 }
 
-static void unlock(void *f)
+static void stdio_unlock(void *f)
 {
 	funlockfile(f);
 }
@@ -73,7 +73,7 @@ static void transfer_run(void *arg)
 	if (!copy)
 		goto out;
 	flockfile(t.f); /* also for the _unlocked functions: the lock nests */
-	pthread_cleanup_push(unlock, t.f);
+	pthread_cleanup_push(stdio_unlock, t.f);
 	do {
 		n = t.n - t.done < piece ? t.n - t.done : piece;
 		got = move_piece(&t, copy, n);
@@ -287,7 +287,7 @@ static void print_run(void *arg)
 	out->result = n;
 }
 
-static int print(FILE *f, int fd, bool abroad, int flag, const char *format, va_list ap)
+static int stdio_print(FILE *f, int fd, bool abroad, int flag, const char *format, va_list ap)
 {
 	struct printed p = { .f = f, .fd = fd, .abroad = abroad, .flag = flag, .format = format };
 	va_list own;
@@ -317,7 +317,7 @@ static int print_stream(FILE *f, int flag, const char *format, va_list ap, const
 	const bool abroad = is_stream_abroad(f, caller) && !caller_is_child("fprintf");
 
 	if (abroad || prints())
-		return print(f, -1, abroad, flag, format, ap);
+		return stdio_print(f, -1, abroad, flag, format, ap);
 	return flag ? NEXT(__vfprintf_chk)(f, flag, format, ap) : NEXT(vfprintf)(f, format, ap);
 }
 
@@ -330,7 +330,7 @@ static int print_fd(int fd, int flag, const char *format, va_list ap, const void
 		return -1;
 	}
 	if (abroad || prints())
-		return print(NULL, fd, abroad, flag, format, ap);
+		return stdio_print(NULL, fd, abroad, flag, format, ap);
 	return flag ? NEXT(__vdprintf_chk)(fd, flag, format, ap) : NEXT(vdprintf)(fd, format, ap);
 }
 

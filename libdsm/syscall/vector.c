@@ -203,19 +203,14 @@ static bool msg_get(struct scratch *s, const struct msghdr *m, struct msghdr *ou
 					 : scratch_get(s, m->msg_controllen, m->msg_control));
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* `bytes` were received. */
 static void msg_put(struct msghdr *m, const struct msghdr *from, ssize_t bytes)
 {
 	iov_put(m->msg_iov, from->msg_iov, from->msg_iovlen, bytes);
 	if (m->msg_name && m->msg_name != from->msg_name)
-		memcpy(m->msg_name, from->msg_name, least(m->msg_namelen, from->msg_namelen));
+		memcpy(m->msg_name, from->msg_name, size_least(m->msg_namelen, from->msg_namelen));
 	if (m->msg_control && m->msg_control != from->msg_control)
-		memcpy(m->msg_control, from->msg_control, least(m->msg_controllen, from->msg_controllen));
+		memcpy(m->msg_control, from->msg_control, size_least(m->msg_controllen, from->msg_controllen));
 	m->msg_namelen = from->msg_namelen;
 	m->msg_controllen = from->msg_controllen;
 	m->msg_flags = from->msg_flags;

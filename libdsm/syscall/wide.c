@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <wchar.h>
 
-static bool is_refused(const char *name, const void *stream, const void *caller)
+static bool wide_is_refused(const char *name, const void *stream, const void *caller)
 {
 	if (__builtin_expect(files != FILES_ABROAD, 1) || !is_abroad(caller) || stream_is_here(stream))
 		return false;
@@ -32,14 +32,14 @@ EXPORT FILE *open_wmemstream(wchar_t **out, size_t *size)
 
 /* Functions of up to six words, with a stream in one of them. */
 typedef long words_fn(long, long, long, long, long, long);
-#define REFUSED(name, stream, failure)                                                                   \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);       \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                       \
-	{                                                                                                \
-		static words_fn *next;                                                                   \
-		if (!next)                                                                               \
-			next = (words_fn *)next_of(#name);                                               \
-		return is_refused(#name, (void *)(stream), CALLER) ? (failure) : next(a, b, c, d, e, f); \
+#define REFUSED(name, stream, failure)                                                                        \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);            \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                            \
+	{                                                                                                     \
+		static words_fn *next;                                                                        \
+		if (!next)                                                                                    \
+			next = (words_fn *)next_of(#name);                                                    \
+		return wide_is_refused(#name, (void *)(stream), CALLER) ? (failure) : next(a, b, c, d, e, f); \
 	}
 REFUSED(fgetws, c, 0)
 REFUSED(fgetws_unlocked, c, 0)
@@ -65,19 +65,19 @@ REFUSED(addmntent, a, 1)
 REFUSED(malloc_info, b, -1)
 
 /* Each of those with arguments of their own in two forms. */
-#define TWO_FORMS(name, vname, first, stream, call)                   \
-	EXPORT int vname(first, va_list ap)                           \
-	{                                                             \
-		return is_refused(#name, stream, CALLER) ? -1 : call; \
-	}                                                             \
-	EXPORT int name(first, ...)                                   \
-	{                                                             \
-		va_list ap;                                           \
-		int n;                                                \
-		va_start(ap, format);                                 \
-		n = is_refused(#name, stream, CALLER) ? -1 : call;    \
-		va_end(ap);                                           \
-		return n;                                             \
+#define TWO_FORMS(name, vname, first, stream, call)                        \
+	EXPORT int vname(first, va_list ap)                                \
+	{                                                                  \
+		return wide_is_refused(#name, stream, CALLER) ? -1 : call; \
+	}                                                                  \
+	EXPORT int name(first, ...)                                        \
+	{                                                                  \
+		va_list ap;                                                \
+		int n;                                                     \
+		va_start(ap, format);                                      \
+		n = wide_is_refused(#name, stream, CALLER) ? -1 : call;    \
+		va_end(ap);                                                \
+		return n;                                                  \
 	}
 #define ARGUMENTS(...) __VA_ARGS__
 

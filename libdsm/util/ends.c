@@ -15,7 +15,7 @@ static void (*functions[ENDS])(void); /* atomic */
  * The key is older than those of other libraries, so its destructor runs first. Their destructors may still use what is undone
  * here, so it is undone in the next round of destructors. A thread that is noted again after that has two more rounds.
  */
-static void thread_ends(void *arg)
+static void ends_run(void *arg)
 {
 	static __thread bool again __attribute__((tls_model("initial-exec")));
 	void (*fn)(void);
@@ -31,13 +31,13 @@ static void thread_ends(void *arg)
 	}
 }
 
-static void __attribute__((constructor(101))) prepare(void)
+static void __attribute__((constructor(101))) ends_prepare(void)
 {
-	no_key = pthread_key_create(&key, thread_ends);
+	no_key = pthread_key_create(&key, ends_run);
 }
 
 /* The library may be unloaded before its threads end. */
-static void __attribute__((destructor)) forget(void)
+static void __attribute__((destructor)) ends_forget(void)
 {
 	if (!__atomic_exchange_n(&no_key, EAGAIN, __ATOMIC_RELAXED))
 		pthread_key_delete(key);

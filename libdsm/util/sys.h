@@ -2,7 +2,7 @@
 /*
  * sys.h - system calls that may sleep. Unlike the C library's functions of these names, they are no cancellation points.
  *
- * For code that functions of dsm.h run with cancellation enabled (engine/inside.h). scripts/check-cancel lists the files that may
+ * For code that functions of dsm.h run with cancellation enabled (job/inside.h). scripts/check-cancel lists the files that may
  * call the C library's functions. Errors are -1 and errno, as in the C library.
  */
 #ifndef UTIL_SYS_H

@@ -4,7 +4,7 @@
  *
  * The one program here that knows more than dsm.h: where those locks are.
  */
-#include "engine/ctl.h"
+#include "job/ctl.h"
 
 #include <signal.h>
 #include <stdio.h>

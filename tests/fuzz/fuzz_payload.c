@@ -15,7 +15,7 @@
 
 #include "../payload_values.h"
 #include "../registry_world.h"
-#include "engine/owner.h"
+#include "calls/owner.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

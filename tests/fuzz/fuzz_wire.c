@@ -170,7 +170,7 @@ static void fetch(struct world *w, const struct action *a)
 	carry_out(w, page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m, &out), &out);
 }
 
-/* As engine/step.c and kmod/node/step.c; every third block is of a region that this rank does not know. */
+/* As miss/step.c and kmod/node/step.c; every third block is of a region that this rank does not know. */
 static void dispatch(struct world *w, const struct msg *m)
 {
 	const struct objects objects = { .list = &w->list, .flat = w->objects, .limit = OBJECTS };

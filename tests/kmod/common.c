@@ -274,22 +274,27 @@ bool job_reap(const pid_t *pids, unsigned int n, double seconds)
 	return job_statuses(pids, n, NULL, seconds);
 }
 
+char thread_state(pid_t pid, unsigned int tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", pid, tid);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (f)
+		fclose(f);
+	return state;
+}
+
 void until_asleep(const _Atomic unsigned int *tid)
 {
 	double end = now_s() + patience(60);
-	char path[64], state = 0;
 
-	while (state != 'S' && now_s() < end) {
-		FILE *f;
-
+	do
 		usleep(1000);
-		snprintf(path, sizeof(path), "/proc/self/task/%u/stat", atomic_load(tid));
-		f = atomic_load(tid) ? fopen(path, "r") : NULL;
-		if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			state = 0;
-		if (f)
-			fclose(f);
-	}
+	while ((!atomic_load(tid) || thread_state(getpid(), atomic_load(tid)) != 'S') && now_s() < end);
 }
 
 /* ---- accesses ------------------------------------------------------------------------------- */
@@ -331,6 +336,8 @@ int touch(volatile char *p, bool write)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
+long long frames_kept;
+
 long long counter(const char *name)
 {
 	char path[100];
@@ -346,6 +353,11 @@ long long counter(const char *name)
 	return value;
 }
 
+static long long expected(const char *gauge)
+{
+	return strcmp(gauge, "frames") ? 0 : frames_kept;
+}
+
 bool nothing_left(double seconds)
 {
 	static const char *const gauges[] = { "views", "contexts", "joined", "frames", "charged", "sends_waiting" };
@@ -355,7 +367,7 @@ bool nothing_left(double seconds)
 
 	do {
 		for (i = left = 0; i < GAUGES; i++)
-			left += counter(gauges[i]) != 0;
+			left += counter(gauges[i]) != expected(gauges[i]);
 		if (left)
 			usleep(1000);
 	} while (left && now_s() < end);
@@ -380,17 +392,22 @@ void show_ranks(void)
 		fclose(f);
 }
 
-unsigned int listed(const char *what)
+unsigned int listed_with(const char *what, const char *part)
 {
 	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
 	unsigned int n = 0;
 	char line[400];
 
 	while (f && fgets(line, sizeof(line), f))
-		n += !strncmp(line, what, strlen(what));
+		n += !strncmp(line, what, strlen(what)) && strstr(line, part);
 	if (f)
 		fclose(f);
 	return n;
+}
+
+unsigned int listed(const char *what)
+{
+	return listed_with(what, "");
 }
 
 bool none_listed(const char *what)

@@ -62,6 +62,8 @@ int job_attach(const struct job *j, int of);
 bool job_reap(const pid_t *pids, unsigned int n, double seconds);
 /* The same; how each has ended. */
 bool job_statuses(const pid_t *pids, unsigned int n, int *statuses, double seconds);
+/* As in proc(5): 'S' asleep, 'D' asleep and not for signals, ...; 0: there is no such thread. */
+char thread_state(pid_t pid, unsigned int tid);
 /* Until the thread of this process with this number (0: not known yet) sleeps in the kernel, as far as one can see. */
 void until_asleep(const _Atomic unsigned int *tid);
 
@@ -72,6 +74,7 @@ extern __thread sigjmp_buf away;
 extern __thread volatile bool away_set;
 
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
+extern long long frames_kept;        /* frames that stay for ever, which nothing_left() expects */
 bool nothing_left(
 	double seconds); /* no open file, context, rank, frame, other memory or message; says what there is, if not */
 bool module_loaded(void);
@@ -81,6 +84,7 @@ void show_ranks(void);    /* what they wait for */
 #define LISTED_SLOT "  slot "
 #define LISTED_CALL "  call of thread "
 unsigned int listed(const char *what);
+unsigned int listed_with(const char *what, const char *part); /* only those that contain `part` */
 bool none_listed(const char *what);
 int tainted(void);               /* by what the kernel has complained of; -1: it does not say */
 double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */

@@ -204,6 +204,16 @@ unsigned int args_number(const char *name)
 	abort();
 }
 
+void *args_pass(const struct dsm_variant *v, void *arg)
+{
+	void *value;
+
+	if (v->cmd != DSM_IOC_PROTECT_PAGE)
+		return arg;
+	memcpy(&value, arg, sizeof(value));
+	return value;
+}
+
 const struct dsm_variant *args_variant(const char *name)
 {
 	return &dsm_variants[args_number(name)];

@@ -33,6 +33,9 @@ unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, c
 /* The whole argument: every field allowed. ANY, POINTER, NONZERO and TEXT stay as they are. */
 void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *arg, uint64_t *random);
 
+/* What to give to ioctl(2): the address of the argument, or the argument itself if the call takes it by value. */
+void *args_pass(const struct dsm_variant *v, void *arg);
+
 const struct dsm_variant *args_variant(const char *name);
 unsigned int args_number(const char *name); /* its place in dsm_variants */
 

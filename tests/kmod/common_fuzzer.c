@@ -40,6 +40,7 @@ struct fuzzer {
 /* clang-format off */
 static const uint8_t weights[] = {
 	[VARIANT_INFO] = 3,          [VARIANT_WINDOW] = 2,        [VARIANT_PROTECT] = 6,
+	[VARIANT_PROTECT_PAGE] = 6,
 	[VARIANT_ATTACH] = 2,
 	[VARIANT_JOIN] = 2,          [VARIANT_KEY] = 2,           [VARIANT_CONNECT] = 2,
 	[VARIANT_REGION_SPREAD] = 1, [VARIANT_REGION_FIXED] = 1,  [VARIANT_REGION_PARTS] = 1,
@@ -156,14 +157,14 @@ static void do_ioctl(struct fuzzer *f)
 	unsigned int variant = choose(r), file = pick(r, 8) ? 0 : open_file(r);
 	const struct dsm_variant *v = &dsm_variants[variant];
 	unsigned long cmd = v->cmd;
-	void *at = arg;
+	void *at;
 	bool agreed; /* ranks whose regions of one name differ take each other for liars */
 
 	if (!file && sets_up(variant) && pick(r, self.job->calm)) {
 		connect_again(f);
 		variant = VARIANT_CALL_SYNC, v = &dsm_variants[variant], cmd = v->cmd;
 	}
-	if (variant == VARIANT_PROTECT)
+	if (variant == VARIANT_PROTECT || variant == VARIANT_PROTECT_PAGE)
 		file = 1;
 	agreed = !file && v->cmd == DSM_IOC_REGION && pick(r, self.job->calm);
 	memset(arg, 0, v->size);
@@ -178,8 +179,7 @@ static void do_ioctl(struct fuzzer *f)
 	/* Keep some threads out of waits, so that they can end the waits of others. */
 	if (aim_waits(variant, arg) && atomic_load(&self.waiting) + 2 >= THREADS && pick(r, 200))
 		return;
-	if (!pick(r, 100))
-		at = (void *)(uintptr_t)memory_address(r);
+	at = pick(r, 100) ? args_pass(v, arg) : (void *)(uintptr_t)memory_address(r);
 	if (!pick(r, 400))
 		cmd = next(r);
 	do_call(f, variant, file, arg, at, cmd);

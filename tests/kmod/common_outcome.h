@@ -39,7 +39,7 @@ int outcome_call(struct outcomes *o, struct outcome *last, unsigned int variant,
 unsigned long outcomes_inputs(const struct outcomes *o);
 void outcomes_show(const struct outcomes *o, double seconds);
 void outcomes_show_last(const struct outcomes *o);
-/* False, and said: something that was called often was always refused, so that nothing behind the refusal was tried. */
-bool outcomes_reach(const struct outcomes *o);
+/* False, and said if asked for: something that was called often was always refused, so that nothing behind the refusal was tried. */
+bool outcomes_reach(const struct outcomes *o, bool say);
 
 #endif

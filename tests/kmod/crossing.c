@@ -60,6 +60,7 @@ struct actor {
 
 static int dev, holds[PLACES];
 static unsigned int page; /* changes each time: a translation that was not flushed is useless then */
+static bool by_page;      /* changes between rounds: the call of this round is PROTECT_PAGE */
 static atomic_bool writing, ending;
 static _Atomic unsigned int written, passes, refused;
 
@@ -73,7 +74,7 @@ static void protect(unsigned int prot)
 	struct dsm_prot_item item = { page, prot };
 	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
 
-	if (ioctl(dev, DSM_IOC_PROTECT, &p))
+	if (by_page ? ioctl(dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(page, prot)) : ioctl(dev, DSM_IOC_PROTECT, &p))
 		atomic_fetch_add(&refused, 1);
 }
 
@@ -280,8 +281,10 @@ static bool run(bool control)
 	    pthread_create(&threads[2], NULL, actor, &toucher))
 		exit(2);
 	stay_on(0);
-	for (rounds = 0; ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS); rounds++)
+	for (rounds = 0; ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS); rounds++) {
+		by_page = rounds / 2 % 2;
 		ok = closes(&stale[0]) && fault(&stale[1]) && (rounds >= ROUNDS || table(rounds, &stale[2]));
+	}
 	for (i = 0; i < PLACES; i++)
 		set_hold(i, FREE);
 	atomic_store(&writing, false);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * devices.c - JOIN refuses a device that it cannot use, and the kernel log says why: a device of iWARP (siw, if the kernel has it), and
- * rxe as it would be if it lacked what test_lacks says. After that JOIN takes rxe as it is.
+ * devices.c - JOIN refuses a device that it cannot use, and the kernel log says why: a device of iWARP, if the argument names one, and
+ * rxe as it would be if it lacked what test_lacks says, or if a device of so many bits of address (test_dma_bits) wrote its blocks.
+ * JOIN takes one with enough bits, and rxe as it is.
  *
  * Runs in a guest with the module loaded and rxe.
  */
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define LACKS "/sys/module/dsm/parameters/test_lacks"
+#define DMA_BITS "/sys/module/dsm/parameters/test_dma_bits"
 #define LOG (1 << 20)
 
 /* 0, or the errno of JOIN. */
@@ -58,16 +60,20 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *lacks, *word;
 		int err;
+		const char *dma_bits;
 	} cases[] = {
-		{ "0", "iWARP", EOPNOTSUPP }, /* of the device in the arguments, if any */
-		{ "5", "iWARP", EOPNOTSUPP },
-		{ "1", "IB_DEVICE_MEM_MGT_EXTENSIONS", EOPNOTSUPP },
-		{ "2", "keys of 512 pages", EOPNOTSUPP },
-		{ "3", "swiotlb", EOPNOTSUPP },
-		{ "4", "partition", EACCES },
-		{ "0", NULL, 0 },
+		{ "0", "iWARP", EOPNOTSUPP, "0" }, /* of the device in the arguments, if any */
+		{ "5", "iWARP", EOPNOTSUPP, "0" },
+		{ "1", "IB_DEVICE_MEM_MGT_EXTENSIONS", EOPNOTSUPP, "0" },
+		{ "2", "keys of 512 pages", EOPNOTSUPP, "0" },
+		{ "3", "swiotlb", EOPNOTSUPP, "0" },
+		{ "4", "partition", EACCES, "0" },
+		{ "0", "swiotlb", EOPNOTSUPP, "30" }, /* the guest has more than 1 GiB of memory */
+		{ "0", NULL, 0, "32" },
+		{ "0", NULL, 0, "64" },
+		{ "0", NULL, 0, "0" },
 	};
-	unsigned int i;
+	unsigned int i, refused = 0;
 	bool ok = true;
 
 	if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
@@ -83,7 +89,8 @@ int main(int argc, char **argv)
 		const char *device = i ? "rxe0" : argv[1];
 		int err;
 
-		ok = file_set(LACKS, cases[i].lacks);
+		ok = file_set(LACKS, cases[i].lacks) && file_set(DMA_BITS, cases[i].dma_bits);
+		refused += cases[i].err != 0;
 		err = join_device(device);
 		if (err != cases[i].err) {
 			printf("FAILED: JOIN by %s: %s, not %s\n", device, strerror(err), strerror(cases[i].err));
@@ -94,9 +101,10 @@ int main(int argc, char **argv)
 		}
 	}
 	file_set(LACKS, "0");
+	file_set(DMA_BITS, "0");
 	ok &= nothing_left(20);
 	if (ok)
-		printf("JOIN has refused %u devices, each with its reason%s\n", argc == 2 ? i - 1 : i - 2,
-		       argc == 2 ? ", siw among them" : "; this kernel has no siw");
+		printf("JOIN has refused %u devices, each with its reason%s\n", refused,
+		       argc == 2 ? ", iWARP among them" : "");
 	return ok ? 0 : 1;
 }

@@ -292,6 +292,7 @@ static void use_protection(void)
 		items[i].prot = DSM_PROT_READ;
 	call("PROTECT in softirq", s.fd[0], DSM_IOC_PROTECT, &p);
 	access_page("read", 0, 5, false);
+	call("PROTECT_PAGE", s.fd[0], DSM_IOC_PROTECT_PAGE, (void *)dsm_page_item(JOB_PAGES - 1, DSM_PROT_WRITE));
 }
 
 /* Open the files for this thread; injection concerns only this thread. */

@@ -4,11 +4,15 @@
  * and is killed. A child keeps the descriptor, so the rank still exists when rank 0 releases the lock or posts the
  * semaphore. What must hold: the kernel reports no problem, and nothing is left once the child has exited.
  *
+ * Then a thread waits for the lock of its context, in KEY, CONNECT or JOIN, while another has it (test_pause_connect), and their process
+ * is killed: the thread that waits must end at once.
+ *
  * --unload: the process has given up its wait for a lock. When the process exits, a worker forgets that wait, and is
  * the last user of the rank. The worker stays in the module (test_linger) while the test unloads it. What must hold:
  * the module stays until the worker has left.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +112,94 @@ static bool one(bool lock)
 	return ok;
 }
 
+/* ---- the lock of the context ------------------------------------------------------------------ */
+
+#define PAUSE "/sys/module/dsm/parameters/test_pause_connect"
+
+static struct {
+	int fd;
+	_Atomic unsigned int holder, waiter; /* threads */
+} * locked;
+
+static bool paused(void)
+{
+	FILE *f = fopen(PAUSE, "r");
+	unsigned int now = 0;
+
+	if (f && fscanf(f, "%u", &now) != 1)
+		now = 0;
+	if (f)
+		fclose(f);
+	return now == 2;
+}
+
+static void *holds_lock(void *arg)
+{
+	struct dsm_ioc_connect c = { .rank = 1, .flags = DSM_CONNECT_HERE };
+
+	(void)arg;
+	atomic_store(&locked->holder, (unsigned int)gettid());
+	ioctl(locked->fd, DSM_IOC_CONNECT, &c);
+	return NULL;
+}
+
+/* Threads of this process make both calls, and wait. */
+static void waits_for_lock(unsigned long op)
+{
+	struct dsm_ioc_connect connect = { .rank = 1, .flags = DSM_CONNECT_HERE };
+	struct dsm_ioc_join join = { .size = 2, .gid = -1, .device = "none", .vectors = { -1, -1, -1, -1 } };
+	double end = now_s() + patience(20);
+	pthread_t t;
+
+	join.address_size = sizeof(j->address[0]);
+	join.address = (uintptr_t)j->address[0];
+	j->present = 1;
+	locked->fd = job_join(j, 0);
+	if (locked->fd < 0 || !file_set(PAUSE, "1") || pthread_create(&t, NULL, holds_lock, NULL))
+		_exit(3);
+	while (!paused() && now_s() < end)
+		usleep(1000);
+	atomic_store(&locked->waiter, (unsigned int)gettid());
+	ioctl(locked->fd, op,
+	      op == DSM_IOC_CONNECT        ? (void *)&connect
+		      : op == DSM_IOC_JOIN ? (void *)&join
+					   : (void *)&j->key);
+	_exit(4); /* the call must not return */
+}
+
+/* A thread that waits for the lock ends at SIGKILL, though the one that has it goes on. */
+static bool killed_at_lock(const char *name, unsigned long op)
+{
+	const double end = now_s() + patience(20);
+	bool ok, held;
+	double began;
+	pid_t pid;
+	char state;
+
+	job_set(j, 2, false);
+	atomic_store(&locked->holder, 0);
+	atomic_store(&locked->waiter, 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		waits_for_lock(op);
+	while (!(atomic_load(&locked->waiter) && thread_state(pid, atomic_load(&locked->waiter)) == 'D') &&
+	       now_s() < end)
+		usleep(1000);
+	ok = paused() && now_s() < end;
+	kill(pid, SIGKILL);
+	began = now_s();
+	do {
+		usleep(1000);
+		state = thread_state(pid, atomic_load(&locked->waiter));
+	} while (state && state != 'Z' && state != 'X' && now_s() < began + patience(3));
+	held = paused() && thread_state(pid, atomic_load(&locked->holder));
+	ok = ok && held && (!state || state == 'Z' || state == 'X');
+	printf("%s waits for the lock of its context: %s\n", name, ok ? "killed meanwhile" : "FAILED");
+	file_set(PAUSE, "0");
+	return job_reap(&pid, 1, 20) && nothing_left(20) && ok;
+}
+
 /* ---- unloading ------------------------------------------------------------------------------- */
 
 static void gives_up(void)
@@ -186,11 +278,15 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	j = job_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED)
+	locked = mmap(NULL, sizeof(*locked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED || locked == MAP_FAILED)
 		return 2;
 	if (unloading)
 		return unloaded() ? 0 : 1;
 	ok = one(false);
 	ok &= one(true);
+	ok &= killed_at_lock("KEY", DSM_IOC_KEY);
+	ok &= killed_at_lock("CONNECT", DSM_IOC_CONNECT);
+	ok &= killed_at_lock("JOIN", DSM_IOC_JOIN);
 	return ok ? 0 : 1;
 }

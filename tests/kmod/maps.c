@@ -3,8 +3,7 @@
  * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
  * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
  *
- * The mmu notifiers of each process of the node are called before frames are freed. Where there is KVM, a virtual machine that has
- * memory of a region writes to no freed frame.
+ * The mmu notifiers of each process of the node are called before frames are freed.
  *
  * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late (userfaultfd), makes neither a frame
  * nor an entry: the frames are the rank's then, which frees them. A JOIN that waits to write its answer to such memory has happened:
@@ -20,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kvm.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
@@ -246,7 +244,7 @@ static void other_view(int fd)
 
 /*
  * Before frames are freed, the mmu notifiers of each process that maps them are called: the module has one in each, and counts its
- * own. KVM has another.
+ * own. What others have translations for: secondary.c.
  */
 static void notified(int fd)
 {
@@ -268,64 +266,6 @@ static void notified(int fd)
 	atomic_store(&both->step, 2);
 	waitpid(pid, &status, 0);
 	expect(!status, "the other process");
-}
-
-#define CODE_AT 0x1000u /* where the virtual machine has its code, */
-#define DATA_AT 0x2000u /* and page 0 of the window */
-
-static bool memory_slot(int vm, uint32_t slot, uint64_t at, const void *p)
-{
-	struct kvm_userspace_memory_region m = {
-		.slot = slot, .guest_phys_addr = at, .memory_size = PAGE, .userspace_addr = (uintptr_t)p
-	};
-
-	return !ioctl(vm, KVM_SET_USER_MEMORY_REGION, &m);
-}
-
-/* A processor that adds 1 to the first word of the page each time it is run. -1: there is no KVM. */
-static int processor(void)
-{
-	static const unsigned char code[] = { 0x66, 0xff, 0x06, 0x00, 0x00, /* incl 0 */
-					      0xe6, 0x10,                   /* out %al, $0x10 */
-					      0xeb, 0xf7 };                 /* again */
-	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
-	char *text = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct kvm_sregs sregs;
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0), cpu;
-
-	if (vm < 0)
-		return -1;
-	memcpy(text, code, sizeof(code));
-	cpu = ioctl(vm, KVM_CREATE_VCPU, 0);
-	expect(cpu >= 0 && memory_slot(vm, 0, CODE_AT, text) && memory_slot(vm, 1, DATA_AT, JOB_BASE) &&
-		       !ioctl(cpu, KVM_GET_SREGS, &sregs),
-	       "a virtual machine");
-	sregs.cs.base = sregs.cs.selector = 0;
-	sregs.ds.base = DATA_AT;
-	expect(!ioctl(cpu, KVM_SET_SREGS, &sregs) && !ioctl(cpu, KVM_SET_REGS, &regs), "its processor");
-	return cpu;
-}
-
-static bool runs(int cpu)
-{
-	const struct kvm_run *run = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, cpu, 0);
-
-	return !ioctl(cpu, KVM_RUN, 0) && run != MAP_FAILED && run->exit_reason == KVM_EXIT_IO;
-}
-
-/* What it writes after the page was forgotten is in the new frame, not in the one that was freed. */
-static void virtual_machine(int fd)
-{
-	const int cpu = processor();
-
-	if (cpu < 0) {
-		printf("no KVM here\n");
-		return;
-	}
-	*word(0) = 5;
-	expect(runs(cpu) && *word(0) == 6, "a virtual machine writes to the page");
-	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
-	expect(runs(cpu) && *word(0) == 1, "it writes to the new frame");
 }
 
 /* ---- a call that JOIN overtakes ---------------------------------------------------------------- */
@@ -464,6 +404,8 @@ static void overtakes(int fd)
 		return;
 	expect(late_is_waited_for(), "JOIN waits to answer");
 	expect(ioctl(fd, DSM_IOC_PROTECT, &p) && errno == EBUSY, "PROTECT of a rank is refused");
+	expect(ioctl(fd, DSM_IOC_PROTECT_PAGE, dsm_page_item(0, DSM_PROT_WRITE)) && errno == EBUSY,
+	       "PROTECT_PAGE of a rank is refused");
 	expect(late_is_protected(false), "no write-protection");
 	pthread_join(joining, NULL);
 	expect(!late.err, "JOIN");
@@ -580,7 +522,6 @@ int main(int argc, char **argv)
 		alone(j, moves, "moves", true);
 		alone(j, children, "children", true);
 		alone(j, notified, "notified", true);
-		alone(j, virtual_machine, "virtual machine", true);
 		for (i = 0; i < 10; i++)
 			alone(j, unmapped, "unmapped", true);
 		alone(j, overtaken, "overtaken", false);

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * placed.c - frames are taken from the NUMA node that the policy of the process names (set_mempolicy(2)).
+ * placed.c - frames are taken from the NUMA node that the policy of the process names (set_mempolicy(2)); those that a worker makes,
+ * because a peer gives blocks back, from the node that the policy named when the process made the window.
  *
  * Runs in a guest with the module loaded and two nodes (numa=fake=2).
  */
 #include "tests/kmod/common.h"
 
+#include <limits.h>
 #include <linux/mempolicy.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,20 +21,24 @@
 #define SIZE (64ul << 20)
 #define ENOUGH (SIZE / 1024 * 9 / 10)
 
-/* KiB; -1: there is no such node. */
+/* KiB that are free, on the lists of processors, too, where frames are that were freed before; -1: there is no such node. */
 static long node_free(unsigned int node)
 {
-	char path[64], line[128];
-	long kib = -1;
-	FILE *f;
+	unsigned int of = UINT_MAX;
+	char line[128];
+	long pages = 0, n;
+	bool is = false;
+	FILE *f = fopen("/proc/zoneinfo", "r");
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", node);
-	f = fopen(path, "r");
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, "Node %*u MemFree: %ld", &kib) != 1)
-		;
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "Node %u, zone", &of);
+		is |= of == node;
+		if (of == node && (sscanf(line, " pages free %ld", &n) == 1 || sscanf(line, " count: %ld", &n) == 1))
+			pages += n;
+	}
 	if (f)
 		fclose(f);
-	return kib;
+	return is ? pages * (long)(PAGE / 1024) : -1;
 }
 
 /* The window is filled by a process of that policy. */
@@ -59,6 +67,55 @@ static bool fills(struct job *j, unsigned int node)
 	return taken >= (long)ENOUGH && nothing_left(20);
 }
 
+/* Rank 1, of any policy, touches all blocks, and gives them back to rank 0, which has no frames for them. */
+static void gives_back(struct job *j)
+{
+	struct dsm_ioc_range evict = { .op = DSM_RANGE_EVICT, .pages = SIZE / PAGE };
+	int fd = job_join(j, 1);
+	char *p;
+
+	for (p = JOB_BASE; fd >= 0 && p < JOB_BASE + SIZE; p += PAGE)
+		*(volatile char *)p = 1;
+	if (fd < 0 || ioctl(fd, DSM_IOC_RANGE, &evict))
+		_exit(3);
+	pause();
+}
+
+/* A worker makes the frames, for a process that had the policy when it made the window. */
+static bool worker_fills(struct job *j, unsigned int node)
+{
+	const unsigned long own = 1ul << node, other = 2ul >> node;
+	const double end = now_s() + patience(60);
+	const long before = node_free(node);
+	long taken;
+	pid_t pid;
+	int fd;
+
+	job_set(j, 2, false);
+	j->window = SIZE;
+	j->pages = SIZE / PAGE;
+	j->home = DSM_REGION_FIXED;
+	fflush(stdout);
+	if (syscall(SYS_set_mempolicy, MPOL_BIND, &other, 8 * sizeof(other)))
+		return false;
+	pid = fork();
+	if (!pid)
+		gives_back(j);
+	if (syscall(SYS_set_mempolicy, MPOL_BIND, &own, 8 * sizeof(own)))
+		return false;
+	fd = job_join(j, 0);
+	if (syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0))
+		return false;
+	while (counter("frames") < (long long)(2 * SIZE / PAGE) && now_s() < end)
+		usleep(1000);
+	taken = before - node_free(node);
+	printf("of %lu KiB of frames that a worker made, %ld came from node %u\n", SIZE / 1024, taken, node);
+	kill(pid, SIGKILL);
+	munmap(JOB_BASE, SIZE);
+	close(fd);
+	return job_reap(&pid, 1, 20) && fd >= 0 && now_s() < end && taken >= (long)ENOUGH && nothing_left(20);
+}
+
 int main(int argc, char **argv)
 {
 	struct job *j;
@@ -76,7 +133,7 @@ int main(int argc, char **argv)
 	}
 	j = job_new();
 	for (node = 0; node < 2; node++)
-		ok &= fills(j, node);
+		ok &= fills(j, node) && worker_fills(j, node);
 	if (!ok)
 		printf("FAILED: frames are placed as the process says\n");
 	return ok ? 0 : 1;

@@ -63,11 +63,35 @@ static int protect(const struct dsm_prot_item *items, unsigned int n, unsigned i
 	return err;
 }
 
+#define PROTECT_PAGE 0x80000000u /* instead of flags: by this call */
+
+static int protect_page(unsigned int page, unsigned int prot)
+{
+	return ioctl(dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(page, prot)) ? -errno : 0;
+}
+
 static int protect_one(unsigned int page, unsigned int prot, unsigned int flags)
 {
 	struct dsm_prot_item it = { page, prot };
 
-	return protect(&it, 1, flags, NULL);
+	return flags == PROTECT_PAGE ? protect_page(page, prot) : protect(&it, 1, flags, NULL);
+}
+
+/* A counter of dsm.ko, or -1. */
+static long long counted(const char *name)
+{
+	char path[80];
+	long long n = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/dsm/%s", name);
+	f = fopen(path, "r");
+	if (f) {
+		if (fscanf(f, "%lld", &n) != 1)
+			n = -1;
+		fclose(f);
+	}
+	return n;
 }
 
 /* ---- what a thread may do ------------------------------------------------------------------- */
@@ -118,17 +142,21 @@ static void check_batch(unsigned int flags)
 	static struct dsm_prot_item items[DSM_PROTECT_MAX];
 	static unsigned char want[PAGES];
 	const char *slow = getenv("KMOD_TEST_SLOW"); /* set by tests/kmod/run where a signal takes a millisecond */
-	const unsigned int rounds = slow && atoi(slow) > 1 ? 4 : 20;
+	const unsigned int rounds = flags == PROTECT_PAGE || (slow && atoi(slow) > 1) ? 4 : 20;
 	unsigned int round, i, wrong = 0;
 
 	for (round = 0; round < rounds; round++) {
-		unsigned int n = round ? 1 + (unsigned int)rand() % DSM_PROTECT_MAX : DSM_PROTECT_MAX;
+		const unsigned int most =
+			flags == PROTECT_PAGE ? 64 : DSM_PROTECT_MAX; /* each page may wait for a worker */
+		unsigned int n = round ? 1 + (unsigned int)rand() % most : most;
 
 		for (i = 0; i < n; i++) {
 			items[i] = (struct dsm_prot_item){ (unsigned int)rand() % PAGES, (unsigned int)rand() % 3 };
 			want[items[i].page] = (unsigned char)items[i].prot;
 		}
-		expect(!protect(items, n, flags, NULL), "a batch");
+		for (i = 0; flags == PROTECT_PAGE && i < n; i++)
+			expect(!protect_page(items[i].page, items[i].prot), "a page");
+		expect(flags == PROTECT_PAGE || !protect(items, n, flags, NULL), "a batch");
 		for (i = 0; i < PAGES; i += 1 + (unsigned int)rand() % 5) {
 			char *p = window + i * PAGE;
 
@@ -141,7 +169,7 @@ static void check_batch(unsigned int flags)
 		items[i % DSM_PROTECT_MAX] = (struct dsm_prot_item){ i, DSM_PROT_NONE };
 		want[i] = 0;
 		if (i % DSM_PROTECT_MAX == DSM_PROTECT_MAX - 1)
-			protect(items, DSM_PROTECT_MAX, flags, NULL);
+			protect(items, DSM_PROTECT_MAX, 0, NULL);
 	}
 }
 
@@ -167,6 +195,69 @@ static void check_arguments(void)
 	       "a second mapping");
 	expect(munmap(window + PAGE, PAGE) && errno == EINVAL, "a hole in the mapping");
 	expect(mprotect(window, PAGE, PROT_READ), "mprotect(2)");
+}
+
+/* ioctl(2) of a 32-bit program: its arguments have 32 bits. -ENOSYS, or a signal: the kernel runs no such programs. */
+static int ioctl_32(unsigned long cmd, unsigned int arg)
+{
+	long result = 54;
+	int sig = sigsetjmp(away, 1);
+
+	if (sig)
+		return -ENOSYS;
+	__asm__ volatile("int $0x80"
+			 : "+a"(result)
+			 : "b"((long)dev), "c"(cmd), "d"((unsigned long)arg)
+			 : "memory", "r8", "r9", "r10", "r11");
+	return (int)result;
+}
+
+static void check_page_arguments(void)
+{
+	int err;
+
+	expect(protect_page(PAGES, DSM_PROT_READ) == -EINVAL, "a page behind the window, by value");
+	expect(protect_page(~0u, DSM_PROT_NONE) == -EINVAL, "the last number of a page");
+	expect(protect_page(0, 3) == -EINVAL && protect_page(0, ~0u) == -EINVAL, "an unknown protection, by value");
+	expect(!protect_page(PAGES - 1, DSM_PROT_NONE), "to close a page without a frame is no error");
+	expect(touch(window + (PAGES - 1) * PAGE, false) == SIGBUS, "it is closed");
+	err = ioctl_32(DSM_IOC_PROTECT_PAGE, 0);
+	expect(err == -ENOTTY || err == -ENOSYS, "PROTECT_PAGE of a 32-bit process");
+	err = ioctl_32(DSM_IOC_PROTECT, 0);
+	expect(err == -EFAULT || err == -ENOSYS, "PROTECT of a 32-bit process reaches its argument");
+}
+
+static bool no_lock_is_free(void)
+{
+	FILE *f = fopen("/sys/module/dsm/parameters/test_fail_trylock", "r");
+	int value = f ? fgetc(f) : 'N';
+
+	if (f)
+		fclose(f);
+	return value == 'Y';
+}
+
+#define ALONE 100u
+
+/* A process with one thread changes pages without others' help, unless this processor is not the only one that knows it. */
+static void check_alone(void)
+{
+	long long before = counted("pages_changed_alone"), lowered;
+	unsigned int i;
+
+	if (before < 0)
+		return expect(false, "the counter of pages changed alone");
+	for (i = 0; i < ALONE; i++)
+		if (protect_page(7, DSM_PROT_WRITE) || touch(window + 7 * PAGE, true) ||
+		    protect_page(7, DSM_PROT_READ) || touch(window + 7 * PAGE, true) != SIGBUS)
+			break;
+	expect(i == ALONE, "a page opens and closes");
+	expect(!protect_page(7, DSM_PROT_NONE) && touch(window + 7 * PAGE, false) == SIGBUS, "it closes altogether");
+	lowered = counted("pages_changed_alone") - before - ALONE; /* raising takes no lock where none is free */
+	if (no_lock_is_free())
+		expect(lowered == 0, "a worker has lowered all");
+	else
+		expect(lowered > ALONE / 2, "most were lowered without others");
 }
 
 static void check_calls(void)
@@ -199,7 +290,8 @@ static void check_child(void)
 	window[3 * PAGE] = 5;
 	pid = fork();
 	if (!pid) {
-		bool ok = protect_one(3, DSM_PROT_NONE, 0) == -ENXIO && touch(window + 3 * PAGE, false) == SIGSEGV;
+		bool ok = protect_one(3, DSM_PROT_NONE, 0) == -ENXIO && protect_page(3, DSM_PROT_NONE) == -ENXIO &&
+			touch(window + 3 * PAGE, false) == SIGSEGV;
 
 		_exit(ok ? 0 : 1);
 	}
@@ -225,7 +317,9 @@ static void check_limit(void)
 			_exit(3);
 		if (protect_one(0, DSM_PROT_READ, 0) || protect_one(511, DSM_PROT_READ, 0))
 			_exit(4);
-		_exit(protect_one(512, DSM_PROT_READ, 0) == -ENOMEM ? 0 : 5);
+		if (protect_page(512, DSM_PROT_READ) != -ENOMEM)
+			_exit(5);
+		_exit(protect_one(512, DSM_PROT_READ, 0) == -ENOMEM ? 0 : 6);
 	}
 	waitpid(pid, &status, 0);
 	expect(status == 0, "frames count as locked memory");
@@ -240,15 +334,20 @@ static void check_unmapped(void)
 	expect(!protect_one(1, DSM_PROT_NONE, 0) && touch(window + PAGE, false) == SIGBUS, "and closed");
 	expect(!munmap(window, WINDOW), "munmap");
 	expect(protect_one(1, DSM_PROT_READ, 0) == -ENXIO, "nothing to protect after it");
+	expect(protect_page(1, DSM_PROT_READ) == -ENXIO, "nor by value");
 }
 
 static int check(void)
 {
 	check_access(0);
 	check_access(DSM_PROTECT_SOFTIRQ);
+	check_access(PROTECT_PAGE);
+	check_alone();
 	check_batch(0);
 	check_batch(DSM_PROTECT_SOFTIRQ);
+	check_batch(PROTECT_PAGE);
 	check_arguments();
+	check_page_arguments();
 	check_calls();
 	check_child();
 	check_limit();
@@ -272,8 +371,8 @@ static struct dsm_prot_item lists[2][512];
 static char *plain; /* memory for mprotect(2) and userfaultfd */
 static int uffd = -1;
 
-enum method { KMOD, KMOD_SOFTIRQ, MPROTECT, UFFD, METHODS };
-static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "mprotect",
+enum method { KMOD, KMOD_SOFTIRQ, KMOD_PAGE, MPROTECT, UFFD, METHODS };
+static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "dsm.ko, a page a call", "mprotect",
 						   "userfaultfd write-protect" };
 
 /* Which pages change, and how. One call of mprotect(2) or of userfaultfd changes contiguous pages to one protection; scattered
@@ -308,6 +407,9 @@ static void change_pages(enum method m, enum change c, unsigned int n, int which
 
 	if (m == KMOD || m == KMOD_SOFTIRQ)
 		protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL);
+	else if (m == KMOD_PAGE)
+		for (i = 0; i < n; i++)
+			protect_page(list[i].page, list[i].prot);
 	else
 		for (i = 0; i < n; i += run)
 			set(list[i].page, run, list[i].prot);
@@ -324,12 +426,16 @@ static void prepare(enum method m, enum change c)
 		lists[0][i] = (struct dsm_prot_item){ page, c == MIXED ? i % 3 : DSM_PROT_WRITE };
 		lists[1][i] = (struct dsm_prot_item){ page, c == MIXED ? (i + 1) % 3 : DSM_PROT_READ };
 	}
-	if (m == MPROTECT || m == UFFD) {
-		if (plain)
-			munmap(plain, 512 * SPREAD * PAGE);
-		plain = mmap(NULL, 512 * SPREAD * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		memset(plain, 1, 512 * SPREAD * PAGE);
+	if (m != MPROTECT && m != UFFD) {
+		protect(lists[0], 512, 0, NULL);
+		for (i = 0; i < 512; i++)
+			touch(window + lists[0][i].page * PAGE, lists[0][i].prot == DSM_PROT_WRITE);
+		return;
 	}
+	if (plain)
+		munmap(plain, 512 * SPREAD * PAGE);
+	plain = mmap(NULL, 512 * SPREAD * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memset(plain, 1, 512 * SPREAD * PAGE);
 	if (m == UFFD) {
 		struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | (1 << 12) };
 		struct uffdio_register reg = { .range = { (uintptr_t)plain, 512 * SPREAD * PAGE },
@@ -355,7 +461,6 @@ static void measure(enum method m, enum change c, unsigned int n)
 	double v[15];
 	unsigned int r;
 
-	prepare(m, c);
 	change_pages(m, c, 512, 0);
 	for (r = 0; r < 15; r++) {
 		double start;
@@ -372,18 +477,60 @@ static void measure(enum method m, enum change c, unsigned int n)
 	       change_names[c], n, v[7]);
 }
 
+/* What an ioctl(2) costs that changes nothing: the floor of all that go through one. */
+static bool measure_refused(const char *method, int fd, unsigned long cmd, unsigned long arg)
+{
+	bool refused = true;
+	double v[15];
+	unsigned int r;
+
+	for (r = 0; r < 15; r++) {
+		double start;
+
+		refused &= ioctl(fd, cmd, arg) < 0;
+		start = now_ns();
+		refused &= ioctl(fd, cmd, arg) < 0;
+		v[r] = now_ns() - start;
+	}
+	qsort(v, 15, sizeof(v[0]), by_value);
+	printf("{\"method\": \"%s\", \"change\": \"refused\", \"pages\": 1, \"ns_per_page\": %.1f}\n", method, v[7]);
+	return refused;
+}
+
+/* The last method has left a userfaultfd. */
+static bool measure_floor(void)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	bool refused;
+
+	refused = measure_refused("ioctl of /dev/null", null, _IO(0xd5, 99), 0);
+	refused &= measure_refused("ioctl of a userfaultfd", uffd, _IO(0xd5, 99), 0);
+	refused &= measure_refused(method_names[KMOD_PAGE], dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(PAGES, 0));
+	close(null);
+	if (!refused)
+		fprintf(stderr, "protect: a call was to be refused, and was not\n");
+	return refused;
+}
+
 static int bench(void)
 {
 	static const unsigned int counts[] = { 1, 16, 128, 512 };
 	unsigned int i;
+	long long missing = 0;
 	int m, c;
 
 	for (m = 0; m < METHODS; m++)
 		for (c = 0; c < CHANGES; c++)
 			for (i = 0; i < 4; i++)
-				if (m != UFFD || c != MIXED)
+				if (m != UFFD || c != MIXED) {
+					prepare((enum method)m, (enum change)c);
+					missing -= counted("missing_tables");
 					measure((enum method)m, (enum change)c, counts[i]);
-	return 0;
+					missing += counted("missing_tables");
+				}
+	if (missing)
+		fprintf(stderr, "protect: pages were changed that had no table entries\n");
+	return measure_floor() && !missing ? 0 : 1;
 }
 
 int main(int argc, char **argv)

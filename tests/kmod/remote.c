@@ -378,6 +378,7 @@ static bool kept(void)
 	while (counter("contexts") && now_s() < end)
 		usleep(1000);
 	ok = expect(!counter("contexts"), "the context is gone") && ok;
+	ok = expect(counter("frames") == frames_kept, "frames that are never freed are counted") && ok;
 	ok = set_parameter("test_fail_dereg", "0") && ok &&
 		expect(logged("never freed") == before + 1, "one more line") &&
 		expect(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK, "the module stays");
@@ -615,8 +616,9 @@ int main(int argc, char **argv)
 	};
 	static const struct attack last[] = { { "kept", kept } };
 
-	if (argc > 1 && !strcmp(argv[1], last[0].name))
+	if (argc > 1 && !strcmp(argv[1], last[0].name)) {
+		frames_kept = DSM_UNIT_PAGES; /* of the only key */
 		return attacks_main(argc, argv, last, 1);
-
+	}
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
 }

@@ -113,6 +113,11 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 	}
 }
 
+static bool protects(const struct dsm_variant *v)
+{
+	return v->cmd == DSM_IOC_PROTECT || v->cmd == DSM_IOC_PROTECT_PAGE;
+}
+
 /* A context in the state that the call needs. */
 static int context_for(const struct dsm_variant *v)
 {
@@ -120,7 +125,7 @@ static int context_for(const struct dsm_variant *v)
 		return open("/dev/dsm", O_RDWR);
 	if (v->cmd == DSM_IOC_JOIN)
 		return open_window();
-	if (v->cmd == DSM_IOC_PROTECT) {
+	if (protects(v)) {
 		int fd = open_window();
 
 		if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) ==
@@ -141,7 +146,7 @@ static int context_for(const struct dsm_variant *v)
 
 static void context_done(const struct dsm_variant *v, int fd)
 {
-	if (v->cmd == DSM_IOC_PROTECT)
+	if (protects(v))
 		munmap(JOB_BASE, JOB_WINDOW);
 	close(fd);
 }
@@ -168,7 +173,7 @@ static void one(const struct dsm_variant *v, const void *arg, const struct dsm_r
 		if (r->kind == ARG_PAGES)
 			args_put(r, copy, r == changed ? value : args_inside(r, &limits, copy, &random));
 	/* A huge window is valid, though it needs more memory than the guest has. Then the error is not EINVAL. */
-	err = ioctl(fd, v->cmd, copy) ? errno : 0;
+	err = ioctl(fd, v->cmd, args_pass(v, copy)) ? errno : 0;
 	checked++;
 	if (bad ? err != EINVAL : err == EINVAL && !may_be_invalid(v)) {
 		wrong++;

@@ -9,14 +9,17 @@
  *   faults     a thread that was allowed to write when it faulted makes the entry after the page was closed, and so lowers it
  *   lowerers   threads that only take access away, from anybody's pages
  *   --apart    those who write, and the lowerers, are another process, which is attached to the context of this one
+ *   --machine  one more that writes is a virtual machine, whose translations are KVM's
  *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their place and come back
  *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on (test_hold_cpu)
  *
- * Runs in a guest with two processors or more and the module loaded, which is asked to be slow, by chance, between a check of
+ * Runs in a guest with two processors or more (--machine: one) and the module loaded, which is asked to be slow, by chance, between a check of
  * the protection and the entry (test_slow_entry). With test_fail_trylock, when workers and faults make all entries, most changes
- * cross. With test_no_remote_flush a word must change (--control): this depends on timing, so the test waits for it.
+ * cross. With test_no_remote_flush a word must change (--control), or with test_lose_notify and --machine: this depends on timing, so
+ * the test waits for it.
  */
 #include "tests/kmod/common.h"
+#include "tests/kmod/common_machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,19 +38,20 @@
 #define WRITERS 3u
 #define CLOSERS 2u
 #define LOWERERS 2u
-#define WORDS (WRITERS + CLOSERS) /* threads that write */
-#define OWNED 2u                  /* pages per closer, all in 2 MiB, and so under one lock */
+#define MACHINE (WRITERS + CLOSERS)
+#define WORDS (MACHINE + 1u) /* threads that write */
+#define OWNED 2u             /* pages per closer, all in 2 MiB, and so under one lock */
 #define ELSEWHERE (JOB_BASE + (1ul << 40))
 #define STUCK_S 60    /* longer than any call takes on a busy host */
 #define ROUNDS 100u   /* per closer, at least */
 #define PATIENCE_S 60 /* wait this long for events that depend on chance */
 
 static int dev;
-static bool moving, hotplug, control, apart;
+static bool moving, hotplug, control, apart, with_machine;
 
 static struct shared {
 	atomic_bool stop;
-	_Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused;
+	_Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused, added;
 } * sh;
 
 static volatile uint64_t *word(unsigned int page, unsigned int writer)
@@ -55,20 +59,25 @@ static volatile uint64_t *word(unsigned int page, unsigned int writer)
 	return (volatile uint64_t *)(JOB_BASE + page * PAGE) + writer;
 }
 
-static bool protect(const unsigned int *pages, unsigned int n, unsigned int prot, bool softirq)
+enum way { PROCESS, SOFTIRQ, SINGLY, WAYS };
+
+static void protect(const unsigned int *pages, unsigned int n, unsigned int prot, enum way way)
 {
 	struct dsm_prot_item items[OWNED];
 	struct dsm_ioc_protect p = { .items = (uintptr_t)items,
 				     .count = n,
-				     .flags = softirq ? DSM_PROTECT_SOFTIRQ : 0 };
+				     .flags = way == SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0 };
 	unsigned int i;
+	bool ok = true;
 
 	for (i = 0; i < n; i++)
 		items[i] = (struct dsm_prot_item){ pages[i], prot };
-	if (!ioctl(dev, DSM_IOC_PROTECT, &p))
-		return true;
-	atomic_fetch_add(&sh->refused, 1);
-	return false;
+	if (way != SINGLY)
+		ok = !ioctl(dev, DSM_IOC_PROTECT, &p);
+	for (i = 0; way == SINGLY && i < n; i++)
+		ok &= !ioctl(dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(pages[i], prot));
+	if (!ok)
+		atomic_fetch_add(&sh->refused, 1);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -100,6 +109,24 @@ static void *writer(void *arg)
 		if (store(pick(&random, CLOSERS * OWNED), me, 1 + pick(&random, 200000)))
 			usleep(pick(&random, 500));
 	return NULL;
+}
+
+static void *machine_writer(void *arg)
+{
+	uint64_t random = 4000;
+	struct machine m;
+
+	if (!machine_create(&m, JOB_BASE, 1))
+		exit(2);
+	while (!atomic_load(&sh->stop)) {
+		/* To page 0: of 2 MiB in one piece, KVM takes only the first page. */
+		if (machine_adds(&m, MACHINE * sizeof(uint64_t), 1 + pick(&random, 20000)))
+			atomic_fetch_add(&sh->added, 1);
+		else
+			usleep(pick(&random, 500));
+	}
+	machine_destroy(&m);
+	return arg;
 }
 
 static void pause_for(unsigned int n)
@@ -136,18 +163,18 @@ static void *closer(void *arg)
 
 	while (!atomic_load(&sh->stop)) {
 		unsigned int n = 1 + pick(&random, OWNED), from = pick(&random, OWNED);
-		bool softirq = pick(&random, 2);
+		enum way way = pick(&random, WAYS);
 
 		for (i = 0; i < n; i++)
 			pages[i] = closer * OWNED + (from + i) % OWNED;
-		protect(pages, n, DSM_PROT_WRITE, softirq);
+		protect(pages, n, DSM_PROT_WRITE, way);
 		for (i = 0; i < n; i++)
 			store(pages[i], me, 1);
 		pause_for(pick(&random, 2) ? pick(&random, 300) : pick(&random, 20000));
 		/* Close first to DSM_PROT_NONE, or directly to DSM_PROT_READ. */
 		if (pick(&random, 4) == 0)
-			protect(pages, n, DSM_PROT_NONE, softirq);
-		protect(pages, n, DSM_PROT_READ, softirq);
+			protect(pages, n, DSM_PROT_NONE, way);
+		protect(pages, n, DSM_PROT_READ, way);
 		look(pages, n, me, 500 + pick(&random, 2000));
 		atomic_fetch_add(&sh->rounds[closer], 1);
 	}
@@ -162,7 +189,7 @@ static void *lowerer(void *arg)
 	while (!atomic_load(&sh->stop)) {
 		unsigned int page = pick(&random, CLOSERS * OWNED);
 
-		protect(&page, 1, DSM_PROT_READ, pick(&random, 2));
+		protect(&page, 1, DSM_PROT_READ, pick(&random, WAYS));
 		atomic_fetch_add(&sh->lowered, 1);
 		usleep(pick(&random, 1000));
 	}
@@ -276,8 +303,8 @@ static bool seen_enough(void)
 	for (i = 0; i < CLOSERS; i++)
 		if (atomic_load(&sh->rounds[i]) < ROUNDS)
 			return false;
-	return atomic_load(&sh->faults) && (!moving || atomic_load(&sh->moves)) &&
-		(!hotplug || atomic_load(&sh->switches));
+	return atomic_load(&sh->faults) && (!with_machine || atomic_load(&sh->added)) &&
+		(!moving || atomic_load(&sh->moves)) && (!hotplug || atomic_load(&sh->switches));
 }
 
 /* Run for the given time, and until enough was seen. If a call never returns, an acknowledgement was lost. */
@@ -309,12 +336,14 @@ static bool watch(double seconds)
 /* Start the threads that lose access when closers close pages. */
 static unsigned int start_losers(pthread_t *threads)
 {
-	return start(threads, start(threads, 0, writer, WRITERS), lowerer, LOWERERS);
+	unsigned int n = start(threads, start(threads, 0, writer, WRITERS), lowerer, LOWERERS);
+
+	return start(threads, n, machine_writer, with_machine);
 }
 
 static pid_t start_apart(void)
 {
-	pthread_t threads[WRITERS + LOWERERS];
+	pthread_t threads[WRITERS + LOWERERS + 1];
 	pid_t pid = fork();
 	unsigned int n;
 
@@ -332,7 +361,7 @@ static pid_t start_apart(void)
 
 static int run(double seconds)
 {
-	pthread_t threads[WRITERS + CLOSERS + LOWERERS + 2];
+	pthread_t threads[WRITERS + CLOSERS + LOWERERS + 3];
 	pid_t pid = apart ? start_apart() : 0;
 	unsigned int n, i;
 	int status = 0;
@@ -353,10 +382,10 @@ static int run(double seconds)
 	if (pid && (waitpid(pid, &status, 0) != pid || status))
 		ok = false;
 	set("test_slow_entry", 0);
-	printf("%lu + %lu rounds, %lu lowered, %lu stale, %lu refused, %lu faults, %lu moves, %lu processors off (%lu with what others waited for)\n",
+	printf("%lu + %lu rounds, %lu lowered, %lu stale, %lu refused, %lu faults, %lu moves, %lu processors off (%lu with what others waited for), %lu by the machine\n",
 	       atomic_load(&sh->rounds[0]), atomic_load(&sh->rounds[1]), atomic_load(&sh->lowered),
 	       atomic_load(&sh->wrong), atomic_load(&sh->refused), atomic_load(&sh->faults), atomic_load(&sh->moves),
-	       atomic_load(&sh->switches), atomic_load(&sh->left));
+	       atomic_load(&sh->switches), atomic_load(&sh->left), atomic_load(&sh->added));
 	ok &= !atomic_load(&sh->refused) && !atomic_load(&sh->left) && seen_enough() &&
 		(control || !atomic_load(&sh->wrong));
 	return ok ? 0 : 1;
@@ -372,6 +401,8 @@ int main(int argc, char **argv)
 			seconds = atof(argv[++a]);
 		} else if (!strcmp(argv[a], "--apart")) {
 			apart = true;
+		} else if (!strcmp(argv[a], "--machine")) {
+			with_machine = true;
 		} else if (!strcmp(argv[a], "--moves")) {
 			moving = true;
 		} else if (!strcmp(argv[a], "--hotplug")) {
@@ -379,13 +410,17 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[a], "--control")) {
 			control = true;
 		} else {
-			printf("usage: stale [--seconds S] [--apart] [--moves] [--hotplug] [--control]\n"
+			printf("usage: stale [--seconds S] [--apart] [--machine] [--moves] [--hotplug] [--control]\n"
 			       "No translation outlives the call that took the access away; in a guest with dsm.ko loaded.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
-	if (!module_loaded() || sysconf(_SC_NPROCESSORS_ONLN) < 2) {
-		fprintf(stderr, "stale: this test needs dsm.ko and two processors\n");
+	if (with_machine && access("/dev/kvm", R_OK | W_OK)) {
+		fprintf(stderr, "stale: --machine needs KVM\n");
+		return 77;
+	}
+	if (!module_loaded() || sysconf(_SC_NPROCESSORS_ONLN) < (with_machine ? 1 : 2)) {
+		fprintf(stderr, "stale: this test needs dsm.ko and two processors (--machine: one)\n");
 		return 77;
 	}
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -208,6 +208,33 @@ static bool twice(void)
 }
 
 /* A process with another key, or with none, finds no rank. */
+/* How many copies of keys the module has found where none may be left; -1: it does not say. */
+static int keys_left(void)
+{
+	FILE *f = fopen("/sys/module/dsm/parameters/test_keys_left", "r");
+	int n = -1;
+
+	if (f && fscanf(f, "%d", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Keys are wiped: from the stack of KEY, whether it is refused or not, and from the rank before it is freed. */
+static bool wiped(void)
+{
+	struct dsm_ioc_key key;
+	int fd = rank_open(JOB_WINDOW);
+
+	new_key(&key);
+	if (!expect(set_parameter("test_keys_left", "0") && fd >= 0 && !rank_join(fd, &key, 0, 1), "JOIN, KEY") ||
+	    !refused(ioctl(fd, DSM_IOC_KEY, &key), EBUSY, "a second key"))
+		return false;
+	close(fd);
+	return expect(nothing_left(20), "the rank goes") && expect(!keys_left(), "no copy of the key is left");
+}
+
 static bool keys(void)
 {
 	struct dsm_ioc_key key, other, none = { .key = { 0 } };
@@ -373,7 +400,8 @@ struct stuck_call {
 	const char *what;
 	int (*begin)(struct stuck_call *c); /* make the file, and write the argument; -1: FAILED */
 	unsigned long request;
-	uint32_t pin; /* as the other rank pins the page: for writing, so that it cannot be read; or for reading */
+	uint32_t pin;      /* as the other rank pins the page: for writing, so that it cannot be read; or for reading */
+	const char *state; /* of the page, here, while the call waits for it */
 	int fd;
 	_Atomic bool done;
 };
@@ -444,9 +472,10 @@ static bool device_goes(const int fd[2], struct stuck_call *c)
 	if (!expect(c->begin(c) >= 0, c->what) || !expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "a rank pins a page") ||
 	    pthread_create(&thread, NULL, is_stuck, c))
 		return false;
-	for (end = now_s() + limit; !listed(LISTED_SLOT) && now_s() < end;)
+	/* Not any slot: to read the argument, and for the barrier of a call, there is one for a moment. */
+	for (end = now_s() + limit; !listed_with(LISTED_SLOT, c->state) && now_s() < end;)
 		usleep(1000);
-	ok = expect(listed(LISTED_SLOT) && !atomic_load(&c->done), "the call waits for the page");
+	ok = expect(listed_with(LISTED_SLOT, c->state) && !atomic_load(&c->done), "the call waits for the page");
 	pid = fork();
 	if (!pid) {
 		execvp(delete[0], (char *const *)delete);
@@ -470,9 +499,10 @@ static bool device_goes(const int fd[2], struct stuck_call *c)
 static bool removal(void)
 {
 	static struct stuck_call all[] = {
-		{ "the device goes during CONNECT", begin_connect, DSM_IOC_CONNECT, DSM_PIN_WRITE, -1, false },
-		{ "the device goes during a call", begin_call, DSM_IOC_CALL, 0, -1, false },
-		{ "the device goes during JOIN", begin_join, DSM_IOC_JOIN, 0, -1, false },
+		{ "the device goes during CONNECT", begin_connect, DSM_IOC_CONNECT, DSM_PIN_WRITE, "WANT_READ", -1,
+		  false },
+		{ "the device goes during a call", begin_call, DSM_IOC_CALL, 0, "COUNT", -1, false },
+		{ "the device goes during JOIN", begin_join, DSM_IOC_JOIN, 0, "COUNT", -1, false },
 	};
 	unsigned int i;
 	bool ok = true;
@@ -492,17 +522,10 @@ static bool removal(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "barrier", barrier },
-		{ "mutex", mutex },
-		{ "regions", regions },
-		{ "unlock", unlock },
-		{ "window", window },
-		{ "twice", twice },
-		{ "keys", keys },
-		{ "users", users },
-		{ "overrun", overrun },
-		{ "namespaces", namespaces },
-		{ "generation", generation },
+		{ "barrier", barrier }, { "mutex", mutex },           { "regions", regions },
+		{ "unlock", unlock },   { "window", window },         { "twice", twice },
+		{ "keys", keys },       { "wiped", wiped },           { "users", users },
+		{ "overrun", overrun }, { "namespaces", namespaces }, { "generation", generation },
 		{ "removal", removal },
 	};
 

@@ -197,7 +197,10 @@ static void protect(int fd, unsigned int page, unsigned int prot)
 	struct dsm_prot_item item = { page, prot };
 	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
 
-	must(!ioctl(fd, DSM_IOC_PROTECT, &p), "PROTECT");
+	if (prot == DSM_PROT_READ)
+		must(!ioctl(fd, DSM_IOC_PROTECT_PAGE, dsm_page_item(page, prot)), "PROTECT_PAGE");
+	else
+		must(!ioctl(fd, DSM_IOC_PROTECT, &p), "PROTECT");
 }
 
 static void shared_other(int of)

@@ -5,15 +5,15 @@
  * Contents are abstract: every write makes a new value, so a copy either has the latest value (1) or not (0). A read must see the
  * latest value, and so must a write, which changes only part of the block.
  *
- * The search also covers the host's freedom. With `split`, each action that changes this rank's hardware protection or the
- * contents is stored in a list, and any other event of this rank may overtake it. Sends need no delay, since an unsent message is
+ * The actions are carried out by core/host.c, as in every host. The search also covers the host's freedom. With `split`, each
+ * action that changes this rank's hardware protection is stored, and any other event of this rank may overtake it. Sends need no delay, since an unsent message is
  * like a slow one. Threads may notice late that they were woken, and (with `stale`) may request what they have received since
  * they faulted.
  */
 #ifndef MODEL_COHERENCE_H
 #define MODEL_COHERENCE_H
 
-#include "core/dispatch.h"
+#include "core/host.h"
 #include "channel.h"
 
 #define R_MAX 4
@@ -60,7 +60,7 @@ struct wact {
 	struct wmsg msg;
 };
 
-/* The remaining actions of a step. */
+/* What a step has left to do: contents to land; a block to lower, and what is sent then; a block to open, and the slot to wake. */
 struct wlist {
 	uint8_t rank, block, n;
 	uint8_t data; /* contents that came with the step's event */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* coherence_host.c - the host of the page and directory machines: steps them and carries out their actions. */
+/* coherence_host.c - a host of the core (core/host.h) for the page and directory machines. */
 #include "coherence.h"
 
 #define HOLD_US 10
@@ -81,172 +81,298 @@ void co_again(struct co *w, unsigned int rank, unsigned int block)
 		protect(w, rank, block, prot);
 }
 
-static void multicast(const struct co_cfg *cfg, struct co *w, const struct action *a)
-{
-	uint16_t n = co_nominal(cfg), g = set_granule(n), r;
-	struct msg to = a->msg;
-	struct wmsg m;
+/* ---- the callbacks of core/host.h ------------------------------------------------------------------ */
 
-	for (r = set_next(a->mask, 0, n, g, a->msg.req_node, a->except); r < n;
-	     r = set_next(a->mask, (uint16_t)(r + 1), n, g, a->msg.req_node, a->except)) {
-		to.dst = r;
-		m = co_narrow(cfg, &to);
-		chan_post(&w->chan, &m);
+/* One rank during one event. */
+struct node {
+	struct core_host h;
+	const struct co_cfg *cfg;
+	struct co *w;
+	unsigned int rank;
+	int who;      /* the thread whose event it is, or WHO_* */
+	uint32_t now; /* us */
+	/* The message, and the states before its step. */
+	const struct wmsg *m;
+	struct copy page;
+	struct dir dir;
+};
+
+static struct node *node_of(struct core_host *h)
+{
+	return (struct node *)h; /* its first member */
+}
+
+static unsigned int block_of(const struct node *n, uint32_t object)
+{
+	struct chan_names names = co_names(n->cfg);
+
+	return chan_small("block", object, names.object, n->cfg->nblocks);
+}
+
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+{
+	struct node *n = node_of(h);
+	unsigned int block = block_of(n, number);
+
+	(void)target, (void)m; /* each message here is about a block */
+	p->d.manager = co_rank(n->cfg, n->cfg->manager[block]);
+	p->d.queue = chan_queue();
+	p->d.page = &n->w->pages[n->rank][block];
+	p->d.dir = &n->w->dirs[n->rank][block];
+	p->key = 0;
+	p->transfers = NULL;
+	return 0;
+}
+
+static void lock(struct core_host *h, uint32_t key)
+{
+	struct chan_names names = co_names(node_of(h)->cfg);
+
+	(void)key;
+	chan_load(&names, node_of(h)->w->nodes[node_of(h)->rank]);
+}
+
+static void unlock(struct core_host *h, uint32_t key)
+{
+	struct chan_names names = co_names(node_of(h)->cfg);
+
+	(void)key;
+	chan_store(&names, node_of(h)->w->nodes[node_of(h)->rank]);
+}
+
+static uint32_t now(struct core_host *h)
+{
+	return node_of(h)->now;
+}
+
+static bool again(struct core_host *h, uint32_t object, uint8_t prot)
+{
+	struct node *n = node_of(h);
+
+	(void)object, (void)prot;
+	if (n->who >= 0)
+		n->w->threads[n->rank][n->who].pc = PC_AGAIN;
+	return false;
+}
+
+static uint32_t answers(struct core_host *h, uint16_t slot)
+{
+	(void)h, (void)slot;
+	return 0;
+}
+
+/* No other rank answers for it. */
+static void drop(struct core_host *h, uint32_t object)
+{
+	close_block(node_of(h)->w, node_of(h)->rank, block_of(node_of(h), object));
+}
+
+/* Store what is done later; any other event of this rank may come before. */
+static struct wlist *defer(struct node *n, uint32_t object, uint8_t data)
+{
+	static struct wlist none;
+	struct wlist *l = &n->w->lists[n->w->nlists];
+
+	if (n->w->nlists == L_MAX) {
+		model_fail("%u lists of actions are put aside", n->w->nlists);
+		return &none;
 	}
+	n->w->nlists++;
+	*l = (struct wlist){ .rank = (uint8_t)n->rank, .block = (uint8_t)block_of(n, object), .data = data };
+	return l;
+}
+
+static void land(struct core_host *h, const struct msg *m, const void *data)
+{
+	struct node *n = node_of(h);
+	struct wlist *l;
+
+	if (!n->cfg->late_land) {
+		n->w->latest[n->rank][block_of(n, m->object)] = *(const uint8_t *)data;
+		return;
+	}
+	l = defer(n, m->object, *(const uint8_t *)data);
+	l->v[l->n++].type = ACT_LAND;
+}
+
+static void send(struct core_host *h, const struct msg *m)
+{
+	struct node *n = node_of(h);
+	struct wmsg small = co_narrow(n->cfg, m);
+
+	if (n->m && n->m->type == MSG_RELEASE && m->type == MSG_REPLY)
+		return; /* no thread here waits for the answer */
+	chan_post(&n->w->chan, &small);
+}
+
+static void send_block(struct core_host *h, const struct msg *m, const void *contents)
+{
+	struct node *n = node_of(h);
+	struct wmsg small = co_narrow(n->cfg, m);
+
+	(void)contents;
+	small.data = n->w->latest[n->rank][small.object];
+	if (m->op == GRANT_WRITE)
+		close_block(n->w, n->rank, small.object);
+	chan_post(&n->w->chan, &small);
 }
 
 /* As the engine does: change the protection only as the step says, without looking at the current one. */
-static void data_out(struct co *w, unsigned int rank, unsigned int block, const struct wact *a)
+static void lower_now(struct co *w, unsigned int rank, unsigned int block, const struct wact *a)
 {
-	struct wmsg m = a->msg;
-
-	if (a->from > a->prot && w->hw[rank][block] > a->prot)
-		protect(w, rank, block, a->prot);
-	m.data = w->latest[rank][block];
-	if (a->prot == PROT_CLOSED)
+	if (a->type == ACT_CLOSE)
 		close_block(w, rank, block);
-	chan_post(&w->chan, &m);
-}
-
-/* Actions that change protection or contents, and may be delayed. */
-static bool hard(const struct co_cfg *cfg, uint8_t type)
-{
-	return type == ACT_DATA || type == ACT_OPEN || type == ACT_CLOSE || (type == ACT_LAND && cfg->late_land);
-}
-
-static void act_hard(struct co *w, unsigned int rank, unsigned int block, const struct wact *a, uint8_t data)
-{
-	switch (a->type) {
-	case ACT_DATA: data_out(w, rank, block, a); break;
-	case ACT_CLOSE: close_block(w, rank, block); break;
-	case ACT_LAND: w->latest[rank][block] = data; break;
-	default:
-		fill(w, rank, block, a->from, data);
+	else if (a->from > a->prot && w->hw[rank][block] > a->prot)
 		protect(w, rank, block, a->prot);
-		break;
-	}
 }
 
-static struct wact in_small(const struct co_cfg *cfg, const struct action *a)
+static bool lower(struct core_host *h, const struct core_leave *l)
 {
-	struct wact small = { .type = a->type, .prot = a->prot, .from = a->from };
+	struct node *n = node_of(h);
+	struct wact a = { .type = l->m->type == MSG_DATA ? ACT_DATA : ACT_CLOSE,
+			  .prot = l->to,
+			  .from = l->from,
+			  .msg = co_narrow(n->cfg, l->m) };
+	struct wlist *list;
 
-	if (a->type == ACT_SEND || a->type == ACT_RESUME || a->type == ACT_DATA)
-		small.msg = co_narrow(cfg, &a->msg);
-	if (a->type == ACT_WAKE || a->type == ACT_WAIT)
-		small.slot = chan_small("slot", a->slot, CHAN_SLOT, cfg->nthreads + 1u);
-	return small;
-}
-
-static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, const struct wact *a,
-		uint8_t data, int who)
-{
-	switch (a->type) {
-	case ACT_SEND:
-	case ACT_RESUME: chan_post(&w->chan, &a->msg); break;
-	case ACT_WAKE: wake(cfg, w, rank, a->slot); break;
-	case ACT_WAIT: wait(cfg, w, rank, a->slot, who); break;
-	case ACT_TIMER: w->timer[rank][block] = 1; break;
-	case ACT_FETCH: break; /* deliver_block() handles it */
-	default: act_hard(w, rank, block, a, data); break;
+	if (!n->cfg->split) {
+		lower_now(n->w, n->rank, a.msg.object, &a);
+		return true;
 	}
+	list = defer(n, l->m->object, 0);
+	list->v[list->n++] = a;
+	return false;
 }
 
-/* Store the actions from i on. */
-static void defer(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
-		  const struct actions *out, unsigned int i, uint8_t data)
+static void open_now(struct co *w, unsigned int rank, unsigned int block, const struct wact *a, uint8_t data)
 {
-	struct wlist *l = &w->lists[w->nlists];
-	unsigned int n = out->n - i;
-
-	if (w->nlists == L_MAX || n > 2) {
-		model_fail("too much to put aside: %u lists, %u actions", w->nlists, n);
-		return;
-	}
-	w->nlists++;
-	*l = (struct wlist){ .rank = (uint8_t)rank, .block = (uint8_t)block, .n = (uint8_t)n, .data = data };
-	for (n = 0; i < out->n; i++, n++)
-		l->v[n] = in_small(cfg, &out->v[i]);
+	fill(w, rank, block, a->from, data);
+	protect(w, rank, block, a->prot);
 }
 
-static void carry_out(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
-		      const struct actions *out, uint8_t data, int who)
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
+		 const void *data)
 {
-	struct wact small;
-	unsigned int i;
+	struct node *n = node_of(h);
+	const uint8_t contents = data ? *(const uint8_t *)data : 0;
+	struct wact a = { .type = ACT_OPEN, .prot = acts->v[at].prot, .from = acts->v[at].from };
+	struct wlist *l;
 
-	if (out->n >= ACTIONS_MAX)
-		model_fail("%u actions", out->n);
-	for (i = 0; i < out->n; i++) {
-		const struct action *a = &out->v[i];
-
-		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			if (who >= 0)
-				w->threads[rank][who].pc = PC_AGAIN;
-			continue;
-		}
-		if (cfg->split && hard(cfg, a->type)) {
-			defer(cfg, w, rank, block, out, i, data);
-			return;
-		}
-		if (a->type == ACT_MCAST) {
-			multicast(cfg, w, a);
-		} else {
-			small = in_small(cfg, a);
-			act(cfg, w, rank, block, &small, data, who);
-		}
+	if (!n->cfg->split) {
+		open_now(n->w, n->rank, block_of(n, m->object), &a, contents);
+		return true;
 	}
+	if (at + 2 != acts->n || acts->v[at + 1].type != ACT_WAKE)
+		model_fail("a block is opened, and %u actions follow", acts->n - at - 1);
+	l = defer(n, m->object, contents);
+	l->v[l->n++] = a;
+	l->v[l->n++] =
+		(struct wact){ .type = ACT_WAKE,
+			       .slot = chan_small("slot", acts->v[at + 1].slot, CHAN_SLOT, n->cfg->nthreads + 1u) };
+	return false;
 }
 
-/* Continue a list: carry out one action that may be delayed, and those after it up to the next such action. */
+static bool wake_slot(struct core_host *h, const struct action *a, const struct msg *m)
+{
+	struct node *n = node_of(h);
+
+	(void)m;
+	wake(n->cfg, n->w, n->rank, chan_small("slot", a->slot, CHAN_SLOT, n->cfg->nthreads + 1u));
+	return true; /* a request without a thread is confirmed later */
+}
+
+static bool timer(struct core_host *h, uint32_t object, uint32_t at)
+{
+	struct node *n = node_of(h);
+
+	(void)at;
+	n->w->timer[n->rank][block_of(n, object)] = 1;
+	return true;
+}
+
+static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
+{
+	(void)about;
+	model_fail("rank %u: page %s does not expect %s", node_of(h)->rank, page_state_name(state),
+		   page_event_name(ev));
+}
+
+static void fetch(struct core_host *h, const struct action *a);
+static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
+
+static const struct core_ops ops = {
+	.find = find,
+	.lock = lock,
+	.unlock = unlock,
+	.now = now,
+	.again = again,
+	.answers = answers,
+	.drop = drop,
+	.land = land,
+	.stepped = stepped,
+	.damaged = damaged,
+	.send = send,
+	.send_block = send_block,
+	.lower = lower,
+	.open = open,
+	.wake = wake_slot,
+	.timer = timer,
+	.fetch = fetch,
+};
+
+static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int rank, int who, uint32_t time)
+{
+	return (struct node){ .h = { .ops = &ops,
+				     .me = co_rank(cfg, rank),
+				     .nnodes = co_nominal(cfg),
+				     .follow = cfg->follow,
+				     .pushes = cfg->pushes,
+				     .hold_us = cfg->hold ? HOLD_US : 0 },
+			      .cfg = cfg,
+			      .w = w,
+			      .rank = rank,
+			      .who = who,
+			      .now = time };
+}
+
+/* Do what was deferred, and what waits for it. */
 void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list)
 {
 	struct wlist l = w->lists[list];
-	unsigned int i;
+	struct node n = node(cfg, w, l.rank, WHO_HANDLER, T_LATER);
+	struct wmsg about = { .object = l.block };
+	struct msg event = co_widen(cfg, &about), m;
+	struct actions rest = { 0 };
 
 	memmove(&w->lists[list], &w->lists[list + 1], (w->nlists - list - 1u) * sizeof(l));
 	memset(&w->lists[--w->nlists], 0, sizeof(l));
 	model_say("rank %u block %u: goes on with its actions\n", l.rank, l.block);
-	act_hard(w, l.rank, l.block, &l.v[0], l.data);
-	for (i = 1; i < l.n; i++) {
-		if (hard(cfg, l.v[i].type)) {
-			l.v[0] = l.v[i];
-			l.n = 1;
-			w->lists[w->nlists++] = l;
-			return;
-		}
-		act(cfg, w, l.rank, l.block, &l.v[i], l.data, WHO_HANDLER);
+	switch (l.v[0].type) {
+	case ACT_LAND: w->latest[l.rank][l.block] = l.data; break;
+	case ACT_OPEN:
+		open_now(w, l.rank, l.block, &l.v[0], l.data);
+		act_add(&rest, ACT_WAKE)->slot = (uint16_t)(CHAN_SLOT + l.v[1].slot);
+		core_carry_out(&n.h, &rest, 0, &event, &l.data);
+		break;
+	default:
+		lower_now(w, l.rank, l.block, &l.v[0]);
+		m = co_widen(cfg, &l.v[0].msg);
+		core_lowered(&n.h, &m, NULL);
+		break;
 	}
 }
 
 bool co_leaves(const struct co *w, unsigned int rank, unsigned int block)
 {
-	unsigned int i, k;
+	unsigned int i;
 
 	for (i = 0; i < w->nlists; i++)
-		for (k = 0; k < w->lists[i].n; k++)
-			if (w->lists[i].rank == rank && w->lists[i].block == block && w->lists[i].v[k].type == ACT_DATA)
-				return true;
+		if (w->lists[i].rank == rank && w->lists[i].block == block && w->lists[i].v[0].type == ACT_DATA)
+			return true;
 	return false;
 }
 
-static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
-		     const struct msg *m, uint32_t now, struct actions *out)
-{
-	struct page_ctx ctx = {
-		.me = co_rank(cfg, rank), .nnodes = co_nominal(cfg), .now = now, .hold_us = cfg->hold ? HOLD_US : 0
-	};
-	struct copy *p = &w->pages[rank][block];
-	uint8_t before = p->state;
-	int err = page_step(&ctx, p, ev, m, out);
-
-	model_say("      rank %u block %u: page %s --%s--> %s\n", rank, block, page_state_name(before),
-		  page_event_name(ev), page_state_name(p->state));
-	if (err)
-		model_fail("rank %u: page %s does not expect %s (%d)", rank, page_state_name(before),
-			   page_event_name(ev), err);
-	return err;
-}
+/* ---- events of threads ------------------------------------------------------------------------ */
 
 /* A local event, with flags; `home` is asked if no home is known. */
 static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
@@ -261,8 +387,9 @@ static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, uns
 			      .flags = flags };
 	struct msg m = co_widen(cfg, &small);
 	bool asks = ev == PE_READ || ev == PE_WRITE;
-	struct actions out;
-	unsigned int i;
+	struct node n = node(cfg, w, rank, who, ev == PE_USED ? T_USED : T_LATER);
+	struct core_waiter t = { .wait = -1 };
+	uint8_t before = w->pages[rank][block].state;
 
 	if (ev == PE_USED)
 		w->slot[rank][slot] = SLOT_IDLE;
@@ -270,23 +397,18 @@ static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, uns
 		w->slot[rank][slot] = SLOT_PENDING; /* the answer may come before the thread waits */
 	if (who >= 0)
 		w->threads[rank][who].pc = PC_TRY;
-	if (step_page(cfg, w, rank, block, ev, &m, ev == PE_USED ? T_USED : T_LATER, &out))
+	if (core_page_event(&n.h, ev, &m, who == WHO_HANDLER ? NULL : &t) < 0)
 		return;
+	model_say("      rank %u block %u: page %s --%s--> %s\n", rank, block, page_state_name(before),
+		  page_event_name(ev), page_state_name(w->pages[rank][block].state));
 	if (ev == PE_USED)
 		stir(cfg, w, rank, slot);
-	if (ev == PE_DROP && out.n) {
-		/* A copy is dropped while the lock is held: no other rank answers for it. */
-		close_block(w, rank, block);
-		return;
-	}
-	for (i = 0; i < out.n; i++)
-		if (out.v[i].type == ACT_WAIT && out.v[i].slot == m.req_slot)
-			break;
-	if (asks && i == out.n)
+	if (t.wait >= 0)
+		wait(cfg, w, rank, chan_small("slot", (unsigned int)t.wait, CHAN_SLOT, cfg->nthreads + 1u), who);
+	if (asks && t.wait != m.req_slot)
 		w->slot[rank][slot] = SLOT_IDLE;
 	else if (asks && who == WHO_ASYNC)
 		w->async_block[rank] = (uint8_t)block;
-	carry_out(cfg, w, rank, block, &out, 0, who);
 }
 
 void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
@@ -294,6 +416,8 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 {
 	local(cfg, w, rank, block, ev, who, cfg->manager[block], cfg->first_touch ? MSGF_FIRST_TOUCH : 0);
 }
+
+/* ---- messages --------------------------------------------------------------------------------- */
 
 /* Queueing a request twice would make the list cyclic. */
 static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wmsg *m)
@@ -325,20 +449,14 @@ static void note_placed(struct co *w, const struct wmsg *m, const struct actions
 }
 
 /* Request a block that comes back, or is placed here, as a thread would; but not while the slot for such requests is in use. */
-static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *out)
+static void fetch(struct core_host *h, const struct action *a)
 {
-	const struct chan_names names = co_names(cfg);
-	unsigned int i;
+	const struct node *n = node_of(h);
+	const struct chan_names names = co_names(n->cfg);
 
-	for (i = 0; i < out->n; i++) {
-		const struct action *a = &out->v[i];
-
-		if (a->type == ACT_FETCH && w->slot[a->msg.dst - names.rank][cfg->nthreads] == SLOT_IDLE)
-			local(cfg, w, (unsigned int)(a->msg.dst - names.rank),
-			      chan_small("block", a->msg.object, names.object, cfg->nblocks),
-			      a->prot == PROT_RW ? PE_WRITE : PE_READ, WHO_ASYNC,
-			      chan_small("home", a->msg.home, names.home, names.homes), a->msg.flags);
-	}
+	if (n->w->slot[n->rank][n->cfg->nthreads] == SLOT_IDLE)
+		local(n->cfg, n->w, n->rank, block_of(n, a->msg.object), a->prot == PROT_RW ? PE_WRITE : PE_READ,
+		      WHO_ASYNC, chan_small("home", a->msg.home, names.home, names.homes), a->msg.flags);
 }
 
 /* If a block is given back to its home, the home has not used it, and the giver keeps a copy. */
@@ -363,51 +481,61 @@ static void check_flags(const struct msg *m)
 		model_fail("%s has flags %#x", wire_name(m->type), m->flags);
 }
 
-static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t now)
+static bool has_act(const struct actions *out, enum act type)
 {
-	struct chan_names names = co_names(cfg);
-	struct dir *d = &w->dirs[m->dst][m->object], was = *d;
-	struct copy *p = &w->pages[m->dst][m->object], before = *p;
-	struct dispatch at = { .me = co_rank(cfg, m->dst),
-			       .nnodes = co_nominal(cfg),
-			       .manager = co_rank(cfg, cfg->manager[m->object]),
-			       .follow = cfg->follow,
-			       .pushes = cfg->pushes,
-			       .now = now,
-			       .hold_us = cfg->hold ? HOLD_US : 0,
-			       .page = p,
-			       .dir = d };
+	unsigned int i;
+
+	for (i = 0; i < out->n && out->v[i].type != type; i++)
+		;
+	return i < out->n;
+}
+
+static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out)
+{
+	const struct node *n = node_of(h);
+	const struct wmsg *small = n->m;
+	const struct dir *d = &n->w->dirs[n->rank][small->object], *was = &n->dir;
+	const struct copy *p = &n->w->pages[n->rank][small->object];
+
+	if (err) {
+		model_fail("rank %u: page %s, directory %s %s do not expect %s (%d)", n->rank,
+			   page_state_name(n->page.state), dir_state_name(was->state), dir_phase_name(was->phase),
+			   wire_name(m->type), err);
+		return;
+	}
+	if (out->n >= ACTIONS_MAX)
+		model_fail("%u actions", out->n);
+	/* The contents of a read copy are kept anyway. */
+	if (m->type == MSG_DATA && p->state == PG_COUNT && n->page.state != PG_COUNT && n->page.state != PG_UPGRADE &&
+	    !has_act(out, ACT_LAND))
+		model_fail("rank %u: block %u waits for acknowledgements, and its contents are not kept", n->rank,
+			   small->object);
+	if (n->page.state != p->state)
+		model_say("      rank %u block %u: page %s -> %s\n", n->rank, small->object,
+			  page_state_name(n->page.state), page_state_name(p->state));
+	if (memcmp(was, d, sizeof(*was)))
+		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", n->rank, small->object,
+			  dir_state_name(was->state), dir_phase_name(was->phase), dir_state_name(d->state),
+			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
+	if (m->type == MSG_PLACE || m->type == MSG_SETTLE)
+		note_placed(n->w, small, out);
+	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
+		n->w->told[n->rank][small->object] = 1;
+	check_pushed(small, was, d, out);
+}
+
+static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t time)
+{
+	struct node n = node(cfg, w, m->dst, WHO_HANDLER, time);
 	struct msg wide = co_widen(cfg, m);
-	struct actions out;
-	int err;
 
 	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && queued(cfg, w, m))
 		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_node, m->req_slot);
 	check_flags(&wide);
-	at.queue = chan_load(&names, w->nodes[m->dst]);
-	err = dispatch_step(&at, &wide, &out);
-	chan_store(&names, w->nodes[m->dst]);
-	if (err) {
-		model_fail("rank %u: page %s, directory %s %s do not expect %s (%d)", m->dst,
-			   page_state_name(before.state), dir_state_name(was.state), dir_phase_name(was.phase),
-			   wire_name(m->type), err);
-		return;
-	}
-	if (before.state != p->state)
-		model_say("      rank %u block %u: page %s -> %s\n", m->dst, m->object, page_state_name(before.state),
-			  page_state_name(p->state));
-	if (memcmp(&was, d, sizeof(was)))
-		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", m->dst, m->object,
-			  dir_state_name(was.state), dir_phase_name(was.phase), dir_state_name(d->state),
-			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
-	if (m->type == MSG_PLACE || m->type == MSG_SETTLE)
-		note_placed(w, m, &out);
-	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
-		w->told[m->dst][m->object] = 1;
-	check_pushed(m, &was, d, &out);
-	fetch(cfg, w, &out);
-	if (m->type != MSG_RELEASE) /* no thread here waits for the answer */
-		carry_out(cfg, w, m->dst, m->object, &out, m->data, WHO_HANDLER);
+	n.m = m;
+	n.page = w->pages[m->dst][m->object];
+	n.dir = w->dirs[m->dst][m->object];
+	core_deliver(&n.h, &wide, &m->data);
 }
 
 bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index)

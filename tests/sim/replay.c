@@ -4,7 +4,7 @@
  *
  * Each node executes its events in order: it computes, accesses blocks, and synchronises through the core. The time of a node
  * between two synchronisations is spread evenly over the accesses between them. Readers read ahead as in the library
- * (engine/block.c): a thread that reads in order requests 1, 3, 7, ... blocks ahead.
+ * (miss/block.c): a thread that reads in order requests 1, 3, 7, ... blocks ahead.
  */
 #include <errno.h>
 #include <inttypes.h>

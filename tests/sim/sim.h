@@ -11,7 +11,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
-#include "core/dispatch.h"
+#include "core/host.h"
 
 #define THREADS_MAX 8
 #define ASYNC 2  /* slots for requests without a waiting thread, by default */
@@ -19,6 +19,7 @@
 #define OBJECTS (3 * KINDS)
 #define TRACE 65536
 #define SEM_TOKENS 2
+#define NO_VERSION UINT32_MAX /* the frame is empty */
 
 struct options {
 	unsigned int nodes, blocks, threads, ops;
@@ -43,7 +44,7 @@ struct loggp {
 		step; /* durations: fault to request; contents to thread; closing a copy; a message */
 };
 
-enum kind { EV_MSG = 1, EV_ACTIONS, EV_THREAD, EV_TIMER, EV_TIMEOUT };
+enum kind { EV_MSG = 1, EV_LOWER, EV_OPEN, EV_THREAD, EV_TIMER, EV_TIMEOUT };
 
 struct event {
 	uint64_t at, seq;
@@ -52,8 +53,8 @@ struct event {
 	uint16_t node;
 	uint32_t data;        /* EV_MSG: version of the contents; EV_TIMEOUT: number of the wait */
 	struct msg msg;       /* EV_TIMER: only the object is set */
-	struct actions *rest; /* EV_ACTIONS: the actions from `from` on are left */
-	unsigned int from;
+	struct actions *rest; /* EV_OPEN: the actions from `from` on are left */
+	unsigned int from;    /* EV_LOWER: enum prot; the other one is in `thread` */
 };
 
 enum pc {
@@ -162,7 +163,7 @@ struct sim {
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;
-	uint16_t *leaves;          /* ACT_SENDs of the block whose contents have not been read yet */
+	uint16_t *leaves;          /* ACT_DATAs of the block whose contents have not been read yet */
 	struct queue_entry *nodes; /* [node][nodes * nslots] */
 	uint8_t *slots;            /* [node * nslots + slot] */
 	uint32_t *async_block;
@@ -190,17 +191,21 @@ struct sim {
 	jmp_buf *failed;
 };
 
-/* world.c: messages, actions, protections */
+/* world.c: messages, events */
 struct sim *sim_create(const struct options *o);
 void sim_destroy(struct sim *s);
 void sim_run(struct sim *s); /* run until nothing is left to do */
-void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
-void sim_step(struct sim *s, const struct msg *m,
-	      struct actions *out); /* for any object; fails if the message is refused */
-void sim_carry_out(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
+
+/* host.c: the host of the nodes */
+void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
+void sim_step(struct sim *s, const struct msg *m, struct actions *out); /* fails if the message is refused */
+void sim_deliver(struct sim *s, const struct msg *m, uint32_t data);    /* the same, and carry the actions out */
+void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev, const struct msg *about);
+void sim_lower_late(struct sim *s, const struct event *e); /* EV_LOWER, EV_OPEN */
+void sim_open_late(struct sim *s, const struct event *e);
 
 /* events.c */
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
@@ -232,7 +237,7 @@ void sync_lock(struct sim *s, uint16_t node, unsigned int thread); /* uses the t
 void sync_again(struct sim *s, uint16_t node, unsigned int thread);
 void sync_inside(struct sim *s, uint16_t node, unsigned int thread);
 void sync_answered(struct sim *s, uint16_t node, unsigned int thread);
-void sync_message(struct sim *s, const struct msg *m);
+void sync_reply(struct sim *s, uint16_t node, const struct action *a);
 void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t serial);
 void sync_check_rest(struct sim *s);
 bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread);

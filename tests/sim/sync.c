@@ -93,14 +93,7 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 
 static void hold_event(struct sim *s, uint16_t node, unsigned int thread, enum hold_event ev, const struct msg *about)
 {
-	uint16_t record = sim_record(s, thread, sim_thread(s, node, thread)->handle);
-	struct hold *h = sim_hold(s, node, record);
-	struct actions out;
-
-	if (hold_thread(&(struct hold_ctx){ .me = node }, record, h, ev, about, &out))
-		sim_fail(s, h->object, "node %u: record %s does not expect %s", node, hold_state_name(h->state),
-			 hold_event_name(ev));
-	sim_carry_out(s, node, h->object, &out, 0);
+	sim_hold_event(s, node, sim_record(s, thread, sim_thread(s, node, thread)->handle), ev, about);
 }
 
 static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
@@ -136,23 +129,6 @@ void sync_lock(struct sim *s, uint16_t node, unsigned int thread)
 
 /* ---- the barrier ------------------------------------------------------------------------------ */
 
-static void step_bar(struct sim *s, const struct msg *m)
-{
-	struct actions out;
-	unsigned int i;
-
-	sim_step(s, m, &out);
-	for (i = 0; i < out.n; i++)
-		if (out.v[i].type == ACT_WAKE_ALL) {
-			unsigned int t;
-
-			for (t = 0; t < s->o.threads; t++)
-				if (sim_thread(s, m->dst, t)->pc == PC_BARRIER)
-					thread_wake(s, m->dst, t);
-		}
-	sim_carry_out(s, m->dst, m->object, &out, 0);
-}
-
 static void barrier(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
@@ -169,7 +145,7 @@ static void barrier(struct sim *s, uint16_t node, unsigned int thread)
 	t->gen = s->bars[node].gen;
 	t->pc = PC_BARRIER;
 	s->arrived[t->episode]++;
-	step_bar(s, &m);
+	sim_deliver(s, &m, 0);
 }
 
 bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
@@ -413,30 +389,19 @@ void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t se
 	request(s, node, thread, MSG_SYNC, SOP_CANCEL, 0, 0);
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- answers ---------------------------------------------------------------------------------- */
 
-void sync_message(struct sim *s, const struct msg *m)
+void sync_reply(struct sim *s, uint16_t node, const struct action *a)
 {
-	struct actions out;
+	struct thread *t = sim_thread(s, node, a->slot);
 
-	if (m->type == MSG_ARRIVE || m->type == MSG_DEPART) {
-		step_bar(s, m);
-		return;
-	}
-	sim_step(s, m, &out);
-	if (m->type == MSG_REPLY) {
-		sim_thread(s, m->dst, out.v[0].slot)->status = out.v[0].status;
-		if (sim_thread(s, m->dst, out.v[0].slot)->op == OP_CREATE && !out.v[0].status)
-			objects_publish(s, m->dst, out.v[0].mask);
-		if (sim_thread(s, m->dst, out.v[0].slot)->op == OP_PLACE)
-			thread_placed(s, m->dst, out.v[0].slot, (uint16_t)out.v[0].mask);
-		else
-			sync_answered(s, m->dst, out.v[0].slot);
-		return;
-	}
-	if (m->type == MSG_LOCKED || m->type == MSG_FREED)
-		sim_thread(s, m->dst, s->o.replay ? 0 : m->aux)->status = m->count;
-	sim_carry_out(s, m->dst, m->object, &out, 0);
+	t->status = a->status;
+	if (t->op == OP_CREATE && !a->status)
+		objects_publish(s, node, a->mask);
+	if (t->op == OP_PLACE)
+		thread_placed(s, node, a->slot, (uint16_t)a->mask);
+	else
+		sync_answered(s, node, a->slot);
 }
 
 void sync_check_rest(struct sim *s)

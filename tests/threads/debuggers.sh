@@ -68,9 +68,10 @@ END
 		pid=$(pgrep -f "^$scratch/debugged waits" | while read -r pid; do
 			! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx PMIX_RANK=0 || echo "$pid"
 		done)
-		got=$(gdb -q -nx -batch -p "$pid" -ex 'handle SIGSEGV SIGBUS nostop noprint pass' -ex 'bt' -ex 'set var sum = 1' \
-			-ex detach 2>&1 |
-			sed -n 's/^#[0-9]* .* main (.*/main/p; s/.*detached]/detached/p; /Cannot access/p')
+		gdb -q -nx -batch -p "$pid" -ex 'handle SIGSEGV SIGBUS nostop noprint pass' -ex 'bt' -ex 'set var sum = 1' \
+			-ex detach >"$scratch/gdb.log" 2>&1
+		got=$(sed -n 's/^#[0-9]* .* main (.*/main/p; s/.*detached]/detached/p; /Cannot access/p' "$scratch/gdb.log")
+		[[ $got == *detached* ]] || { echo "  gdb said of process $pid:"; show_end "$scratch/gdb.log"; }
 		status=0
 		wait $! || status=$?
 		same "gdb: attached, $way" "${got//$'\n'/ } $(grep '^sum' "$scratch/log"), status $status" \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: threads that libraries create, memory whose home is another rank, and mutexes in blocks that move.
+# Part of tests/threads/run: threads that libraries create, memory whose home is another rank, mutexes in blocks that move, and what
+# libdsm itself calls.
 
 # A library of the program's: its variables and threads are the rank's, and its constructors have run on each. One line says so of
 # the threads.
@@ -242,3 +243,50 @@ int main(void)
 }
 END
 says "mutexes that fetch no block" "few: " 0 "${run[@]}" -n 2 --nodes rank "$scratch/fetches"
+
+# libdsm's own calls go to the C library, past libdsm-pthread and libdsm-syscall. These libraries see only calls that open or close
+# descriptors, map memory, cancel a thread or end the process. A name that is not bound yet counts as what it would be bound to.
+program past "-I$top/libdsm" -Wl,--no-as-needed -ldl <<'END'
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "util/bound.h"
+static struct dl_phdr_info libdsm;
+static int find(struct dl_phdr_info *info, size_t size, void *out)
+{
+	(void)size;
+	if (!strstr(info->dlpi_name, "/libdsm."))
+		return 0;
+	*(struct dl_phdr_info *)out = *info;
+	return 1;
+}
+static void show(const char *name, void **where, void *arg)
+{
+	Dl_info to;
+	void *at = *where;
+	(void)arg;
+	if (dladdr(at, &to) && strstr(to.dli_fname, "/libdsm."))
+		at = dlsym(RTLD_DEFAULT, name);
+	if (at && dladdr(at, &to) && (strstr(to.dli_fname, "/libdsm-pthread.") || strstr(to.dli_fname, "/libdsm-syscall.")))
+		printf("%s\n", name);
+}
+static void *thread(void *arg)
+{
+	dl_iterate_phdr(find, &libdsm);
+	bound_each(&libdsm, show, NULL);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	return pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL);
+}
+END
+for way in one node two; do
+	is_chosen past || continue
+	# shellcheck disable=SC2086
+	seen=$(timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/past" 2>&1 | sort -u)
+	same "past: libdsm's own calls, $way" "$(grep -vxE 'accept4|close|epoll_create1|eventfd|exit|fcntl|memfd_create|mmap|munmap|open|pipe2|pthread_cancel|socket|socketpair|timerfd_create' <<<"$seen")" ""
+	same "past: descriptors, $way" "$(grep -cxE 'close|open' <<<"$seen")" 2
+done

@@ -81,6 +81,31 @@ for way in node two; do
 		"$scratch/refusals" wide
 	says "files: io_uring, $way" "rank 1: syscall(425) " 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" ring
 done
+
+# Where process numbers are as small as those of libdsm's descriptors, as in a container: one job after another, each from a higher number on.
+# They have a network of their own, for the names of sockets have process numbers in them.
+program numbered <<'END'
+#include <pthread.h>
+static void *nothing(void *arg)
+{
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	return pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL);
+}
+END
+if is_chosen "files: small process numbers"; then
+	if unshare --net --pid --fork --mount-proc true 2>/dev/null; then
+		got=$(unshare --net --pid --fork --mount-proc bash -c 'ip link set lo up; for ((n = 490; n < 530; n++)); do
+			echo $n >/proc/sys/kernel/ns_last_pid && timeout -k 1 10 "$@" >/dev/null 2>&1 || echo "after $n: status $?"
+		done' job "${run[@]}" -n 2 --nodes rank "$scratch/numbered" 2>&1)
+		same "files: small process numbers" "$got" ""
+	else
+		echo "  files: small process numbers: not run, for namespaces cannot be made"
+	fi
+fi
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
 # What a thread of another rank reads from standard input, and prints, is the process's: one stream, in order.

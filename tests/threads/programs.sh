@@ -109,39 +109,94 @@ if is_chosen macros; then
 	done
 fi
 
-# A suite: each program of apps/anl, and those that print something else over libdsm or do not compile.
-if is_chosen suite; then
-	mkdir -p "$scratch/suite/"{good,bad,broken}
-	cat >"$scratch/suite/good/good.C" <<'END'
-MAIN_ENV
-#include <stdio.h>
-#include "good.h"
-static void work(void) { LOCK(lock) sum++; UNLOCK(lock) }
-int main(int argc, char **argv)
-{
-	unsigned long now;
-	char word[20];
-	MAIN_INITENV
-	CREATE(work, atol(argv[1]))
-	WAIT_FOR_END(atol(argv[1]))
-	CLOCK(now)
-	printf("%ld threads, input %s, at %lu\n%s", sum, fgets(word, 20, stdin), now, argc > 2 ? argv[2] : "");
-	printf("sum %ld\n", sum);
-	MAIN_END
+# A suite: each program of apps/anl, and those that print something else over libdsm, do not compile, or lack something.
+# suite_program NAME STATEMENTS: a program that counts its threads in sum, and ends with the statements.
+suite_program() {
+	mkdir -p "$scratch/suite/$1"
+	cat >"$scratch/suite/$1/main.C" <<-END
+		MAIN_ENV
+		#include <stdio.h>
+		#include "sum.h"
+		#ifdef TABLES
+		#include "table.h"
+		#endif
+		static void work(void) { LOCK(lock) sum++; UNLOCK(lock) }
+		int main(int argc, char **argv)
+		{
+			unsigned long now;
+			char word[20];
+			MAIN_INITENV
+			CREATE(work, atol(argv[1]))
+			WAIT_FOR_END(atol(argv[1]))
+			CLOCK(now)
+			if (fgets(word, 20, stdin))
+				printf("input %s, at %lu\n", word, now);
+			$2
+			MAIN_END
+		}
+	END
+	printf 'LOCKDEC(lock)\nlong sum;\n' >"$scratch/suite/$1/sum.H"
 }
-END
-	printf 'LOCKDEC(lock)\nlong sum;\n' >"$scratch/suite/good/good.H"
-	sed 's/"sum %ld.n", sum/"rank %s\\n", getenv("PMIX_RANK") ? "some" : "none"/' "$scratch/suite/good/good.C" \
-		>"$scratch/suite/bad/bad.c.in"
-	cp "$scratch/suite/good/good.H" "$scratch/suite/bad"
+
+# The report of the last suite has a text.
+reports() {
+	is_chosen "$1" || return 0
+	[[ $report == *"$2"* ]] && same "$1" 1 1 || same "$1" "$report" "$2"
+}
+
+if is_chosen suite; then
+	in_job='(getenv("PMIX_RANK") != NULL)'
+	suite_program good 'printf("sum %ld\n", sum);'
+	suite_program other "printf(\"rank %d\\nsum 1\\n\", $in_job);"
+	suite_program more "printf(\"sum %ld\\n%s\", sum, $in_job ? \"error 5\\n\" : \"\");"
+	suite_program chance 'FILE *f = fopen("runs", "a"); fputc(0, f); printf("sum %ld\nTime 1.%d\n", sum, ftell(f) > 5); fclose(f);'
+	suite_program times 'printf("Time %lu\nThe end\n", now);'
+	suite_program dies 'FILE *f = fopen(argv[1], "r"); printf("%d\n", fgetc(f));'
+	suite_program tables 'printf("sum %d\n", TABLE);'
+	suite_program makes 'printf("sum %ld\n", sum);'
+	mkdir -p "$scratch/suite/"{broken,header,common,none}
 	printf 'MAIN_ENV\nint main(void) { LOCK(nothing) }\n' >"$scratch/suite/broken/broken.C"
-	printf '[DEFAULT]\narguments = {threads}\ninput = {dir}/word\n' >"$scratch/suite/anl.ini"
+	sed 's/^MAIN_ENV$/#include "..\/common\/env.h"/' "$scratch/suite/good/main.C" >"$scratch/suite/header/main.c.in"
+	cp "$scratch/suite/good/sum.H" "$scratch/suite/header"
+	echo MAIN_ENV >"$scratch/suite/common/env.H"
+	echo 'LOCKDEC(lock)' >"$scratch/suite/none/none.C"
+	printf '%s\n' 'main: sum.h main.c; $(CC) -O2 main.c -o main' '%.c: %.C; m4 $(MACROS) $< >$@' '%.h: %.H; m4 $(MACROS) $< >$@' \
+		>"$scratch/suite/makes/Makefile"
+	cat >"$scratch/suite/anl.ini" <<-END
+		[DEFAULT]
+		arguments = {threads}
+		input = {dir}/word
+		[dies]
+		arguments = {dir}/no/such.file
+		[tables]
+		prepare = echo '#define TABLE 1' >table.h
+		cflags = -DTABLES
+	END
 	echo word >"$scratch/suite/word"
-	suite=(scripts/anl --runs 1)
-	says "suite: apps/anl" "4 programs agree" 0 "${suite[@]}" apps/anl
+	suite=(scripts/anl --runs 1 --keep "$scratch/built")
+	says "suite: apps/anl" "4 programs agree" 0 scripts/anl --runs 1 apps/anl
+	report=$("${suite[@]}" --nodes host --json "$scratch/suite.json" "$scratch/suite" 2>&1) && status=0 || status=$?
+	same "suite: status" "$status" 1
+	reports "suite: those that agree" $'\n5 programs agree; '
+	reports "suite: two equal times" "chance                 pthreads, 1"
+	reports "suite: no result" "so): times"
+	reports "suite: another output" "not printed: rank 0"
+	reports "suite: a line too many" "printed only over libdsm: error 5"
+	reports "suite: dies" "1 threads: ended by SIGSEGV"
+	reports "suite: a missing file" "an argument names no file: $scratch/suite/no/such.file"
+	reports "suite: does not compile" "broken                 FAILED: dsm-cc:"
+	reports "suite: why not" "undeclared"
+	reports "suite: not a program" "none: macros, but no MAIN_ENV"
+	reports "suite: those that differ" "these differ: more, other"
+	reports "suite: those that fail" "these fail: broken, dies"
+	same "suite: results on file" "$(python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+print(len(r), sorted(n for n in r if "error" in r[n]), r["good"]["ways"]["host"]["same"], round(sum(r["good"]["ways"]["host"]["shares"].values())))' \
+		"$scratch/suite.json")" "10 ['broken', 'dies'] True 100"
+	built=$(stat -c %y "$scratch/built/good/dsm")
 	says "suite: its own" "1 programs agree" 0 "${suite[@]}" -n 2 -t 2 --nodes 2 --only good "$scratch/suite"
-	says "suite: another output" "not printed: rank none" 1 "${suite[@]}" "$scratch/suite" --only bad
-	says "suite: does not compile" "broken                 FAILED: dsm-cc" 1 "${suite[@]}" "$scratch/suite"
+	same "suite: builds once" "$(stat -c %y "$scratch/built/good/dsm")" "$built"
+	says "suite: makefiles" "1 programs agree" 0 "${suite[@]}" --keep "$scratch/made" --make "$scratch/suite"
 	says "suite: no such program" "missing: no such program" 2 "${suite[@]}" "$scratch/suite" --args missing=1
 	says "suite: nothing there" "no program" 2 "${suite[@]}" docs
 fi

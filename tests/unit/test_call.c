@@ -10,13 +10,13 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "engine/call.h"
-#include "engine/job.h"
-#include "engine/nodes.h"
-#include "engine/payload.h"
-#include "engine/slot.h"
-#include "engine/start.h"
+#include "calls/call.h"
+#include "calls/payload.h"
+#include "job/job.h"
+#include "miss/slot.h"
 #include "net/net.h"
+#include "start/nodes.h"
+#include "start/start.h"
 
 #define SPACE (64ul << 20)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_card.c - engine/card: a job's keys are random numbers, the same for all ranks of the job and for no other job.
+ * test_card.c - start/card: a job's keys are random numbers, the same for all ranks of the job and for no other job.
  *
  * For the jobs, the program starts itself by mpirun (where there is one) with a role in its environment.
  */
@@ -14,10 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/card.h"
-#include "engine/job.h"
-#include "engine/window.h"
 #include "fault/fault.h"
+#include "job/job.h"
+#include "start/card.h"
+#include "start/host.h"
+#include "start/window.h"
 
 #define ROLE "TEST_CARD_ROLE"
 #define RANKS 3

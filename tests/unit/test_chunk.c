@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_chunk.c - engine/chunk.c: which parts and results of collectives a node of three takes, and when. */
+/* test_chunk.c - calls/chunk.c: which parts and results of collectives a node of three takes, and when. */
 #include <errno.h>
 
 #include "../registry_world.h"
-#include "engine/chunk.h"
-#include "engine/start.h"
+#include "calls/chunk.h"
 #include "net/net.h"
+#include "start/start.h"
 #include "suite.h"
 
 #define SUM (DSM_SUM | DSM_UINT64 << 4)

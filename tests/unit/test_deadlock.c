@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_deadlock.c - engine/deadlock: which threads of a rank count as waiting for another thread. The program has one thread, the
+ * test_deadlock.c - watch/deadlock: which threads of a rank count as waiting for another thread. The program has one thread, the
  * first, which sleeps with a note; a thread of the runtime reads it, and may find it written anew between two loads.
  */
 #include "suite.h"
@@ -14,12 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/deadlock.h"
-#include "engine/job.h"
-#include "engine/payload.h"
-#include "engine/stall.h"
-#include "engine/threads.h"
+#include "calls/payload.h"
+#include "job/job.h"
+#include "job/threads.h"
 #include "util/futex.h"
+#include "watch/deadlock.h"
+#include "watch/stall.h"
 
 #ifdef __SANITIZE_THREAD__
 #define ALONE false /* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */

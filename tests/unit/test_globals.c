@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/job.h"
 #include "fault/fault.h"
+#include "job/job.h"
 
 /* A job of several nodes of the kernel helper has this backend. Without /dev/dsm, a job of one rank gets it here. */
 static void host_by_kernel(void)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_linger.c - when the service thread leaves the transport unarmed (engine/linger.h). */
+/* test_linger.c - when the service thread leaves the transport unarmed (watch/linger.h). */
 #include "suite.h"
 
-#include "engine/linger.h"
+#include "watch/linger.h"
 
 static void wake_in_vain(struct linger *l, int times)
 {

@@ -10,6 +10,7 @@
 #define NET_SETTINGS "", "coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "break=40"
 #include "suite.h"
 
+#include "share_stderr.h"
 #include "share_verbs.h"
 
 #include "net_sleep_suite.h"
@@ -356,6 +357,62 @@ START_TEST(an_occupied_place_stops_nobody)
 }
 END_TEST
 
+/* ---- devices of other protocols --------------------------------------------------------------- */
+
+/* The status of opening a rank, which is closed again, with this DSM_NET_DEVICE; said[] has the log. */
+static int open_device(const char *name, bool optional)
+{
+	const struct net_config cfg = { .size = 3,
+					.nslots = SLOTS,
+					.handler = handler,
+					.lost = lost,
+					.arg = &here,
+					.key = 1,
+					.number = 1,
+					.lost_ms = LOST_MS,
+					.optional = optional,
+					.device = name,
+					.gid = "",
+					.cq_groups = "",
+					.verbs = "" };
+	char address[NET_ADDRESS_MAX];
+	size_t size = sizeof(address);
+	struct net *n;
+	int err;
+
+	said_forget();
+	err = ops->open(&cfg, &n, address, &size);
+	if (err)
+		return err;
+	ck_assert_uint_eq(n->ndevs, 1);
+	ck_assert_str_eq(n->devs[0].name, "fake1");
+	ops->close(n);
+	return 0;
+}
+
+START_TEST(a_device_of_iwarp_is_refused_by_name_and_others_are_used)
+{
+	said_begin();
+	fake_device[0].transport_type = IBV_TRANSPORT_IWARP;
+	ck_assert_int_eq(open_device("", false), -ENODEV);
+	ck_assert_uint_eq(said_lines("fake0 is no InfiniBand or RoCE device"), 1);
+	ck_assert_uint_eq(said_lines(""), 1);
+	ck_assert_int_eq(open_device("fake0", false), -ENODEV);
+	ck_assert_uint_eq(said_lines("fake0 is no InfiniBand or RoCE device"), 1);
+	ck_assert_uint_eq(said_lines(""), 1);
+	ck_assert_int_eq(open_device("", true), -ENODEV);
+	ck_assert_uint_eq(said_lines(""), 0);
+	fake_devices = 2;
+	ck_assert_int_eq(open_device("", false), 0);
+	ck_assert_uint_eq(said_lines(""), 0);
+	ck_assert_int_eq(open_device("fake0,fake1", false), 0);
+	ck_assert_uint_eq(said_lines("fake0 is no InfiniBand or RoCE device"), 1);
+	ck_assert_uint_eq(said_lines(""), 1);
+	said_end();
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("net_lanes");
@@ -381,6 +438,9 @@ int main(void)
 	tcase_add_loop_test(t, a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0, 2);
 	tcase_add_test(t, completions_of_a_connection_that_breaks_are_delivered_once);
 	tcase_add_test(t, an_occupied_place_stops_nobody);
+	suite_add_tcase(s, t);
+	t = tcase_create("devices");
+	tcase_add_test(t, a_device_of_iwarp_is_refused_by_name_and_others_are_used);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

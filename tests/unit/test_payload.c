@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_payload.c - engine/payload.c: the rules of payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK. */
+/* test_payload.c - calls/payload.c: the rules of payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "../payload_values.h"
-#include "engine/ctl.h"
-#include "engine/stall.h"
+#include "job/ctl.h"
 #include "suite.h"
+#include "watch/stall.h"
 
 #define MIB (1ull << 20)
 #define BASE 0x100000000000ull

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_pool.c - engine/pool.h: each number has one owner, while many threads take and give numbers. */
+/* test_pool.c - job/pool.h: each number has one owner, while many threads take and give numbers. */
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "job/pool.h"
 #include "suite.h"
-#include "engine/pool.h"
 
 #define LIMIT 7u
 #define THREADS 4

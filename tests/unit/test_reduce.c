@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_reduce.c - engine/reduce: every operation with every type, compared with 128-bit integers or long double. */
+/* test_reduce.c - miss/reduce: every operation with every type, compared with 128-bit integers or long double. */
 #include "suite.h"
 
 #include <string.h>
 
 #include "dsm.h"
-#include "engine/reduce.h"
+#include "miss/reduce.h"
 
 #define OPS 7u
 #define TYPES 12u

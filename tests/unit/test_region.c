@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_region.c - engine/region.c, engine/owner.c, engine/call.c: changes that a node may make to another node's tables by calls.
+ * test_region.c - calls/region.c, calls/owner.c, calls/call.c: changes that a node may make to another node's tables by calls.
  */
 #include <errno.h>
 
 #include "../registry_world.h"
-#include "engine/block.h"
-#include "engine/call.h"
-#include "engine/lost.h"
-#include "engine/owner.h"
+#include "calls/call.h"
+#include "calls/owner.h"
+#include "job/lost.h"
+#include "miss/block.h"
 #include "net/net.h"
 #include "suite.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_room.c - engine/room.c, compared with a map of units. */
+/* test_room.c - job/room.c, compared with a map of units. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "job/room.h"
 #include "suite.h"
-#include "engine/room.h"
 
 #define UNITS 200u
 #define FIRST 7u

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_run.c - engine/run.c, step.c, lost.c: how node 0 of a job of three handles messages of the others. If a
+ * test_run.c - miss/run.c, step.c, lost.c: how node 0 of a job of three handles messages of the others. If a
  * message breaks a rule of core/wire.h, or its sender may not send it now, node 0 drops the sender, and the job ends
  * with a line that names it.
  *
@@ -15,19 +15,19 @@
 #include <unistd.h>
 
 #include "../wire_values.h"
+#include "calls/call.h"
+#include "calls/payload.h"
+#include "calls/region.h"
 #include "core/ask.h"
-#include "engine/block.h"
-#include "engine/call.h"
-#include "engine/job.h"
-#include "engine/memory.h"
-#include "engine/nodes.h"
-#include "engine/payload.h"
-#include "engine/region.h"
-#include "engine/run.h"
-#include "engine/start.h"
-#include "engine/work.h"
 #include "fault/fault.h"
+#include "job/job.h"
+#include "job/memory.h"
+#include "miss/block.h"
+#include "miss/run.h"
+#include "miss/work.h"
 #include "net/net.h"
+#include "start/nodes.h"
+#include "start/start.h"
 #include "suite.h"
 
 #define RANKS 4 /* 0; 1 and 2; 3 */

@@ -368,6 +368,12 @@ static int lingerer(void)
 	return fd;
 }
 
+static void *lingerer_close(void *fd)
+{
+	close((int)(intptr_t)fd);
+	return NULL;
+}
+
 static void send_lingerer(int sock, size_t bytes)
 {
 	static struct rs_request q = { .type = RS_INFO };
@@ -382,12 +388,15 @@ static void send_lingerer(int sock, size_t bytes)
 	const struct linger no_linger = { 0 };
 	const int fd = lingerer();
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	pthread_t id;
 
 	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	if (sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger)); /* the last close is our own */
-	close(fd);
+	/* If the owner was quicker, this close is the last, and waits: in a thread, for the attack goes on. */
+	if (pthread_create(&id, NULL, lingerer_close, (void *)(intptr_t)fd) || pthread_detach(id))
+		_exit(4);
 }
 
 /* Descriptors with a ring, with a request, without data, and in a socket that closes before the owner has looked. */
@@ -453,7 +462,9 @@ START_TEST(a_process_scribbles_into_its_memory)
 	const pid_t pid = begin_attack(attack_words, 0);
 
 	require_all(ATTACKS);
-	ck_assert_uint_gt(info_of(a).forged, 0);
+	while (!info_of(a)
+			.forged) /* until an entry was where the owner looks; the limit of the test is the limit of this */
+		require_all(0);
 	end_attack(pid);
 }
 END_TEST

@@ -585,6 +585,12 @@ START_TEST(connecting_fails_clearly)
 	x.ib_port = 2;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENODEV);
 	ck_assert_int_eq(rshare_open("nothing0", &x, &r, why), -ENODEV);
+	fake_device[0].transport_type = IBV_TRANSPORT_IWARP;
+	ck_assert_int_eq(rshare_open("fake0", &x, &r, why), -ENODEV);
+	ck_assert(strstr(why, "fake0 is no InfiniBand or RoCE device") == why);
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENODEV);
+	ck_assert(strstr(why, "no RDMA device of InfiniBand or RoCE") == why);
+	fake_device[0].transport_type = IBV_TRANSPORT_IB;
 	x = config(name_c, 2);
 	x.key = 1; /* nodes of another key */
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), 0);

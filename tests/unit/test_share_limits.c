@@ -119,6 +119,31 @@ static void settle(void)
 	ck_assert_uint_eq(info_of(b).connections, 2); /* the listener and the old connection */
 }
 
+/* Threads of the owner may still be about to free something. Wait until nothing has changed for a while. */
+static unsigned int quiet_descriptors(void)
+{
+	unsigned int fds = descriptors(), memory = __atomic_load_n(&taken, __ATOMIC_RELAXED), same;
+
+	for (same = 0; same < 20; same++) {
+		usleep(5000);
+		if (descriptors() == fds && __atomic_load_n(&taken, __ATOMIC_RELAXED) == memory)
+			continue;
+		fds = descriptors();
+		memory = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+		same = 0;
+	}
+	return fds;
+}
+
+/* All memory and descriptors are given back. */
+static void require_freed(unsigned int memory, unsigned int fds)
+{
+	for (int i = 0; i < 500 && (__atomic_load_n(&taken, __ATOMIC_RELAXED) != memory || descriptors() != fds); i++)
+		usleep(2000);
+	ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), memory);
+	ck_assert_uint_eq(descriptors(), fds);
+}
+
 /* A failure prints one message, and at least `least`. An owner that is refused prints one, too. */
 static void require_told(unsigned int n, unsigned int least)
 {
@@ -136,7 +161,7 @@ static void require_told(unsigned int n, unsigned int least)
 START_TEST(memory_may_run_out_anywhere)
 {
 	unsigned int before, at, ends = 0;
-	const unsigned int fds = (live(), settle(), descriptors());
+	const unsigned int fds = (live(), settle(), quiet_descriptors());
 
 	ck_assert_int_eq(failed, 0);
 	for (at = 0;; at++) {
@@ -151,8 +176,7 @@ START_TEST(memory_may_run_out_anywhere)
 			break;
 		require_told(at, 0); /* -ENOMEM from the call is enough */
 		require_old();
-		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
-		ck_assert_uint_eq(descriptors(), fds);
+		require_freed(before, fds);
 	}
 	ck_assert_int_eq(failed, 0);
 	ck_assert_uint_gt(at, 10);
@@ -165,7 +189,7 @@ START_TEST(verbs_may_fail_anywhere)
 {
 	static const int errors[FAKE_CALLS] = { [FAKE_QP] = ENOMEM, [FAKE_MODIFY] = EINVAL };
 	const enum fake_call call = (enum fake_call)_i;
-	const unsigned int fds = (live(), settle(), descriptors());
+	const unsigned int fds = (live(), settle(), quiet_descriptors());
 	unsigned int objects, before, at, ends = 0;
 
 	for (at = 0;; at++) {
@@ -181,8 +205,7 @@ START_TEST(verbs_may_fail_anywhere)
 		require_told(at, 1);
 		require_old();
 		ck_assert_uint_eq(__atomic_load_n(&fake_live, __ATOMIC_RELAXED), objects);
-		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
-		ck_assert_uint_eq(descriptors(), fds);
+		require_freed(before, fds);
 	}
 	fake_refuse(call, 0, 0, 0);
 	ck_assert_int_eq(failed, 0);
@@ -194,7 +217,7 @@ END_TEST
 
 START_TEST(descriptors_may_run_out_anywhere)
 {
-	const unsigned int fds = (live(), settle(), descriptors());
+	const unsigned int fds = (live(), settle(), quiet_descriptors());
 	int fill[256], n, free_ones, i;
 	struct rlimit limit;
 	unsigned int ends = 0, mute = 0, before;
@@ -213,13 +236,15 @@ START_TEST(descriptors_may_run_out_anywhere)
 			close(fill[--n]);
 		settle();
 		ends += failed != 0;
-		ck_assert_msg(said_lines("librshare: ") <= 3, "%d: %s", free_ones, said);
+		/* The owner says so for each attempt that it refuses; their number depends on the time. */
+		ck_assert_msg(said_lines("librshare: ") - said_lines("librshare: refuses a connection: ") <= 3 &&
+				      said_lines("librshare: refuses a connection: ") <= 20,
+			      "%d: %s", free_ones, said);
 		/* A process that cannot receive the requested descriptor gets -EMFILE. */
 		mute += failed && !said_lines("") && !explained;
 		said_forget();
 		require_old();
-		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
-		ck_assert_uint_eq(descriptors(), fds);
+		require_freed(before, fds);
 	}
 	ck_assert_int_eq(failed, 0);
 	ck_assert_uint_gt(ends, 5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_slot.c - engine/slot: lasting requests fail if no slot is left, in a job of one rank; brief requests continue. Misses have
+ * test_slot.c - miss/slot: lasting requests fail if no slot is left, in a job of one rank; brief requests continue. Misses have
  * their own slots, and may also use those of lasting requests. A lock that arrives too late is released, and its slot freed.
  */
 #include "suite.h"
@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/block.h"
-#include "engine/inside.h"
-#include "engine/job.h"
-#include "engine/memory.h"
-#include "engine/run.h"
-#include "engine/slot.h"
-#include "engine/step.h"
-#include "engine/work.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/memory.h"
+#include "miss/block.h"
+#include "miss/run.h"
+#include "miss/slot.h"
+#include "miss/step.h"
+#include "miss/work.h"
 
 #define LASTING (CTL_ALL_SLOTS - CTL_BRIEF_END)
 
@@ -257,6 +257,8 @@ END_TEST
 /* A release calls the thread in line, which gives up before it is woken. */
 START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 {
+	struct core_host node;
+	struct hold_ctx ctx;
 	struct actions acts;
 	struct msg about;
 	struct hold *h;
@@ -264,6 +266,9 @@ START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 	dsm_mutex_t m;
 
 	ck_assert_int_eq(dsm_init(NULL), 0);
+	node = run_host();
+	ctx = (struct hold_ctx){ .me = node.me, .passes = node.passes, .lends = node.lends };
+	ctx.queue = (struct qpool){ job.mem.lines, CTL_ALL_SLOTS, NULL };
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
 	for (hold = 0; !(job.me->holds[hold].word & HOLD_TAKEN); hold++)
@@ -271,11 +276,11 @@ START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 	h = &job.me->holds[hold];
 	about = (struct msg){ .dst = h->home, .object = h->object, .req_node = h->gen };
 	about.req_slot = (uint16_t)slot_get(SLOT_LASTING);
-	ck_assert_int_eq(step_held(hold, HE_JOIN, &about, &acts), 0);
-	ck_assert_int_eq(step_held(hold, HE_UNLOCK, NULL, &acts), 0);
+	ck_assert_int_eq(hold_thread(&ctx, hold, h, HE_JOIN, &about, &acts), 0);
+	ck_assert_int_eq(hold_thread(&ctx, hold, h, HE_UNLOCK, NULL, &acts), 0);
 	ck_assert_int_eq(acts.n, 1);
 	ck_assert(acts.v[0].type == ACT_WAKE && acts.v[0].status == -EAGAIN && acts.v[0].slot == about.req_slot);
-	ck_assert(!step_hold_leave(hold, about.req_slot));
+	ck_assert(!core_hold_leave(&node, hold, about.req_slot));
 	ck_assert(slot_quit(about.req_slot, hold));
 	work_push(WORK_PASS, &(struct msg){ .req_slot = about.req_slot, .count = -EAGAIN });
 	run_work();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_spin.c - engine/spin: a thread's earlier waits determine how long it polls. */
+/* test_spin.c - miss/spin: a thread's earlier waits determine how long it polls. */
 #include "suite.h"
 
-#include "engine/spin.h"
+#include "miss/spin.h"
 
 #define SET 20000u
 

@@ -11,19 +11,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/asker.h"
-#include "engine/block.h"
-#include "engine/call.h"
-#include "engine/job.h"
-#include "engine/nodes.h"
-#include "engine/payload.h"
-#include "engine/run.h"
-#include "engine/stall.h"
-#include "engine/start.h"
-#include "engine/work.h"
+#include "calls/call.h"
+#include "calls/payload.h"
 #include "fault/range.h"
+#include "job/job.h"
+#include "miss/block.h"
+#include "miss/run.h"
+#include "miss/work.h"
 #include "net/net.h"
+#include "start/nodes.h"
+#include "start/start.h"
 #include "util/futex.h"
+#include "watch/asker.h"
+#include "watch/stall.h"
 
 #define SPACE (64ul << 20)
 

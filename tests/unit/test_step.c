@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_step.c - engine/step: hold records are given back when free; copies are dropped after they were sent. */
+/* test_step.c - miss/step: hold records are given back when free; copies are dropped after they were sent. */
 #include "suite.h"
 
 #include <dsm.h>
 
-#include "engine/block.h"
-#include "engine/job.h"
-#include "engine/run.h"
-#include "engine/slot.h"
-#include "engine/step.h"
+#include "job/job.h"
+#include "miss/block.h"
+#include "miss/run.h"
+#include "miss/slot.h"
+#include "miss/step.h"
 
 /*
  * The home asks whether the lock is idle in its last record. When the question arrives, the lock has moved on: its record is
@@ -17,9 +17,10 @@
 static void ask_record(uint32_t index)
 {
 	const struct msg m = { .version = WIRE_VERSION, .type = MSG_RECALL, .object = 1u << 24 | 7, .aux = index };
+	struct core_host h = run_host();
 	struct actions acts;
 
-	ck_assert_int_eq(step_message(&m, NULL, 0, &acts), 0);
+	ck_assert_int_eq(core_step(&h, &m, NULL, &acts), 0);
 	ck_assert_uint_eq(acts.n, 1);
 	ck_assert_uint_eq(acts.v[0].msg.type, MSG_RECALLED);
 	ck_assert_int_eq(acts.v[0].msg.count, -EBUSY);
@@ -81,14 +82,16 @@ static uint8_t drop(uint32_t block)
 START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_FWD_READ };
+	struct core_host h;
 	struct actions acts;
 	struct copy *p;
 
 	ck_assert_int_eq(dsm_init(NULL), 0);
+	h = run_host();
 	m.object = block_id(0, PAGE_BYTES);
 	p = &job.mem.pages[block_page(m.object)];
 	*p = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 };
-	ck_assert_int_eq(step_message(&m, NULL, 0, &acts), 0);
+	ck_assert_int_eq(core_step(&h, &m, NULL, &acts), 0);
 	ck_assert_uint_eq(acts.n, 1);
 	ck_assert_uint_eq(acts.v[0].type, ACT_DATA);
 	ck_assert_uint_eq(p->flags, 0);

@@ -11,16 +11,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/block.h"
-#include "engine/evict.h"
-#include "engine/job.h"
-#include "engine/nodes.h"
-#include "engine/run.h"
-#include "engine/start.h"
-#include "engine/step.h"
-#include "engine/work.h"
 #include "fault/fault.h"
+#include "job/job.h"
+#include "miss/block.h"
+#include "miss/evict.h"
+#include "miss/run.h"
+#include "miss/step.h"
+#include "miss/work.h"
 #include "net/net.h"
+#include "start/nodes.h"
+#include "start/start.h"
 
 #define SPACE (64ul << 20)
 #define PAGES (SPACE >> PAGE_SHIFT)
@@ -265,14 +265,13 @@ END_TEST
 START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 {
 	const unsigned int first = 10, newest = first + 20, leaving = first + 40;
-	struct actions sends = { .n = 1, .v[0].type = ACT_DATA };
 	unsigned int i;
 
 	locked = true;
 	for (i = first; i < first + RUN_DROPS; i++)
 		job.mem.pages[i].state = PG_READ;
 	job.mem.pages[newest].flags = PAGE_OWNER;
-	step_leaves(block(leaving), &sends);
+	step_leaves(NULL, block(leaving));
 	run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS);
 	ck_assert_uint_eq(calls, 3);
 	ck_assert_uint_eq(shuts, RUN_DROPS - 2);
@@ -312,9 +311,14 @@ END_TEST
 /* Rank 2's request for a block of rank 0, deferred; its timer expires after some ms. */
 static void hold(unsigned int page, uint32_t at)
 {
+	const struct msg about = { .object = block(page) };
+	struct core_host h = run_host();
+	struct actions acts = { 0 };
+
 	opened[page] = true;
 	job.mem.pages[page] = (struct copy){ .state = PG_READ, .held = PE_INV, .held_node = ELSEWHERE };
-	work_timer(block(page), at);
+	act_add(&acts, ACT_TIMER)->at = at;
+	core_carry_out(&h, &acts, 0, &about, NULL);
 }
 
 static void each_once(unsigned int from, unsigned int n)

@@ -37,7 +37,7 @@ uint64_t conns_memory(void)
 
 /* ---- wanted lanes --------------------------------------------------------------------------- */
 
-static void wake(struct net *n)
+static void conns_wake(struct net *n)
 {
 	const uint64_t one = 1;
 
@@ -59,7 +59,7 @@ void conns_want(struct lane *l)
 	}
 	pthread_mutex_unlock(&n->leaf);
 	if (!was)
-		wake(n);
+		conns_wake(n);
 }
 
 static struct lane *next_wanted(struct net *n)
@@ -76,7 +76,7 @@ static struct lane *next_wanted(struct net *n)
 	return l;
 }
 
-static int watch(struct net *n, struct rshare_conn *c, union source s)
+static int conns_watch(struct net *n, struct rshare_conn *c, union source s)
 {
 	const int fd = rshare_fd(c);
 	struct epoll_event e = { .events = EPOLLIN, .data.u64 = s.word };
@@ -127,7 +127,7 @@ static void watch_lane(struct net *n, struct lane *l)
 {
 	if (l->watched || atomic_load(&l->state) != LANE_OPEN)
 		return;
-	if (watch(n, l->conn, (union source){ .word = (uintptr_t)l | SOURCE_LANE })) {
+	if (conns_watch(n, l->conn, (union source){ .word = (uintptr_t)l | SOURCE_LANE })) {
 		log_line("no file descriptor for a connection to rank %d; raise `ulimit -n`", l->peer->rank);
 		lane_fail(l, -EMFILE);
 		return;
@@ -172,7 +172,7 @@ static void accept_one(struct net *n, unsigned int kind, struct rshare_conn *c)
 	if (!err)
 		err = rshare_set_priority(c, lane_kinds[kind].priority, lane_kinds[kind].weight);
 	if (!err)
-		err = watch(n, c, (union source){ .ptr = in });
+		err = conns_watch(n, c, (union source){ .ptr = in });
 	if (err) {
 		log_line("a connection is refused: %s", strerror(-err));
 		if (in)
@@ -188,7 +188,7 @@ static void accept_one(struct net *n, unsigned int kind, struct rshare_conn *c)
 
 /* ---- the thread ----------------------------------------------------------------------------- */
 
-static void serve(struct net *n)
+static void conns_serve(struct net *n)
 {
 	struct rshare_conn *c;
 	struct lane *l;
@@ -223,7 +223,7 @@ static void *conns_thread(void *arg)
 	for (k = 0; k < KINDS; k++)
 		p[1 + k] = (struct pollfd){ .fd = rshare_listener_fd(n->listeners[k]), .events = POLLIN };
 	while (!atomic_load(&n->stopping) && !atomic_load(&n->dead)) {
-		serve(n);
+		conns_serve(n);
 		poll(p, 1 + KINDS, atomic_load(&n->starved) ? STARVED_MS : -1);
 		if (p[0].revents && read(n->wake, &count, sizeof(count)) != sizeof(count))
 			continue;
@@ -255,7 +255,7 @@ void conns_stop(struct net *n)
 	atomic_store(&n->stopping, true);
 	if (!n->has_thread)
 		return;
-	wake(n);
+	conns_wake(n);
 	pthread_join(n->thread, NULL);
 	n->has_thread = false;
 }

@@ -14,7 +14,7 @@ bool shared_sender(const struct net_config *cfg, uint16_t rank)
 	return shared_holds_RANK(rank, &x) && rank != cfg->rank;
 }
 
-static struct shared_limits limits(const struct shared_place *p, const struct shared_frame *f)
+static struct shared_limits shared_frame_limits(const struct shared_place *p, const struct shared_frame *f)
 {
 	return (struct shared_limits){ .lent = p->lent,
 				       .fetches = p->fetches,
@@ -25,14 +25,14 @@ static struct shared_limits limits(const struct shared_place *p, const struct sh
 }
 
 /* Is it a block for a request in a slot of this rank? */
-static bool lands(const struct net_config *cfg, const struct msg *m)
+static bool shared_lands(const struct net_config *cfg, const struct msg *m)
 {
 	return m->type == MSG_DATA && m->req_node == net_me(cfg) && m->req_slot < cfg->nslots;
 }
 
 bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)
 {
-	const struct shared_limits x = limits(p, f);
+	const struct shared_limits x = shared_frame_limits(p, f);
 
 	if (p->bytes < sizeof(*f) || net_check(p->cfg, &f->m, f->size) || wire_class(f->m.type) != p->class ||
 	    f->m.src != net_node_of(p->cfg, p->peer))
@@ -40,7 +40,8 @@ bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)
 	switch ((enum shared_kind)f->kind) {
 	case SHARED_MSG: return shared_is_MSG(f, &x) && shared_is_NOWHERE(&f->from, &x);
 	case SHARED_LAND:
-		return shared_is_LAND(f, &x) && shared_is_NOWHERE(&f->from, &x) && !x.behind && lands(p->cfg, &f->m);
+		return shared_is_LAND(f, &x) && shared_is_NOWHERE(&f->from, &x) && !x.behind &&
+			shared_lands(p->cfg, &f->m);
 	case SHARED_FETCH: return shared_is_FETCH(f, &x) && shared_is_LENT(&f->from, &x) && !x.behind;
 	case SHARED_FETCHED:
 	default: return false;
@@ -49,7 +50,7 @@ bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)
 
 bool shared_release_ok(const struct shared_place *p, const struct shared_frame *f)
 {
-	const struct shared_limits x = limits(p, f);
+	const struct shared_limits x = shared_frame_limits(p, f);
 
 	return p->bytes == sizeof(*f) && shared_is_FETCHED(f, &x) && shared_is_NOWHERE(&f->from, &x) &&
 		shared_is_NOTHING(&f->m, &x);

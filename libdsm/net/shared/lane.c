@@ -15,7 +15,7 @@
 
 /* ---- what is kept --------------------------------------------------------------------------- */
 
-static void out_put(struct net *n, struct out *o)
+static void shared_out_put(struct net *n, struct out *o)
 {
 	if (--o->users)
 		return;
@@ -36,7 +36,7 @@ static void drop_backlog(struct lane *l)
 	atomic_store(&l->backlog, 0);
 }
 
-static void lane_end(struct lane *l)
+static void shared_lane_end(struct lane *l)
 {
 	atomic_store(&l->state, LANE_DEAD);
 	drop_backlog(l);
@@ -58,7 +58,7 @@ static bool give_memory(struct lane *l, struct out *o)
 	return true;
 }
 
-static int lend(struct lane *l, struct out *o)
+static int shared_lane_lend(struct lane *l, struct out *o)
 {
 	int err = rshare_export(l->peer->net->r, o->pool + sizeof(o->f), o->f.size, &o->f.from);
 
@@ -67,7 +67,7 @@ static int lend(struct lane *l, struct out *o)
 }
 
 /* -EAGAIN: not now. */
-static int submit(struct lane *l, struct out *o)
+static int shared_lane_submit(struct lane *l, struct out *o)
 {
 	const struct rshare_remote *to = &l->peer->landing;
 	const uint32_t entries = o->f.kind == SHARED_LAND ? 2 : 1;
@@ -81,7 +81,7 @@ static int submit(struct lane *l, struct out *o)
 		return -EAGAIN;
 	}
 	if (o->f.kind == SHARED_FETCH)
-		err = lend(l, o);
+		err = shared_lane_lend(l, o);
 	else if (o->f.kind == SHARED_MSG)
 		bytes += o->f.size;
 	memcpy(o->pool, &o->f, sizeof(o->f));
@@ -107,7 +107,7 @@ static int submit(struct lane *l, struct out *o)
 	return 0;
 }
 
-static void flush(struct lane *l)
+static void shared_lane_flush(struct lane *l)
 {
 	struct out *o;
 	int err;
@@ -115,7 +115,7 @@ static void flush(struct lane *l)
 	while ((o = l->head) && l->state == LANE_OPEN) {
 		struct out *const rest = o->next;
 
-		err = submit(l, o);
+		err = shared_lane_submit(l, o);
 		if (err == -EAGAIN)
 			break;
 		if (err) {
@@ -123,7 +123,7 @@ static void flush(struct lane *l)
 				atomic_store(&l->peer->net->dead, true);
 			else
 				peer_gone(l->peer, -EPIPE);
-			lane_end(l);
+			shared_lane_end(l);
 			return;
 		}
 		l->head = rest;
@@ -146,7 +146,7 @@ static void released(struct lane *l, uint64_t id)
 		if (!l->lent)
 			l->lent_tail = &l->lent;
 		l->nlent--;
-		out_put(l->peer->net, o);
+		shared_out_put(l->peer->net, o);
 	}
 }
 
@@ -169,7 +169,7 @@ static void on_release(struct lane *l, const struct rshare_event *e)
 		released(l, f.id);
 	} else {
 		shared_count(&l->peer->net->count.malformed, 1);
-		if (peer_well(l->peer))
+		if (shared_peer_well(l->peer))
 			log_line("rank %d gives back what was not lent", l->peer->rank);
 		peer_gone(l->peer, -EBADMSG);
 	}
@@ -177,7 +177,7 @@ static void on_release(struct lane *l, const struct rshare_event *e)
 		return; /* the peer is closing */
 }
 
-static void on_event(struct lane *l, const struct rshare_event *e)
+static void shared_lane_on_event(struct lane *l, const struct rshare_event *e)
 {
 	struct out *o;
 
@@ -185,11 +185,11 @@ static void on_event(struct lane *l, const struct rshare_event *e)
 	case RSHARE_SENT:
 		o = l->first != l->end ? l->ring[l->first++ % DEPTH] : NULL;
 		if (o)
-			out_put(l->peer->net, o);
+			shared_out_put(l->peer->net, o);
 		break;
 	case RSHARE_RECEIVED: on_release(l, e); break;
 	case RSHARE_CLOSED:
-		lane_end(l);
+		shared_lane_end(l);
 		if (!e->status)
 			atomic_store(&l->peer->left, true);
 		else if (!atomic_load(&l->peer->left))
@@ -199,7 +199,7 @@ static void on_event(struct lane *l, const struct rshare_event *e)
 	}
 }
 
-static void serve(struct lane *l, bool arm)
+static void shared_lane_serve(struct lane *l, bool arm)
 {
 	struct rshare_event e[16];
 	int i, k;
@@ -209,17 +209,17 @@ static void serve(struct lane *l, bool arm)
 	do {
 		k = arm ? rshare_poll(l->conn, e, 16) : rshare_poll_again(l->conn, e, 16);
 		for (i = 0; i < k; i++)
-			on_event(l, &e[i]);
+			shared_lane_on_event(l, &e[i]);
 	} while (k > 0);
 	if (k < 0)
 		atomic_store(&l->peer->net->dead, true);
-	flush(l);
+	shared_lane_flush(l);
 }
 
 void lane_serve(struct lane *l, bool arm)
 {
 	pthread_mutex_lock(&l->lock);
-	serve(l, arm);
+	shared_lane_serve(l, arm);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -231,14 +231,14 @@ void lane_opened(struct lane *l, struct rshare_conn *conn)
 	l->conn = conn;
 	atomic_store(&l->state, LANE_OPEN);
 	shared_count(&l->peer->net->sent[l->kind].connections, 1);
-	flush(l);
+	shared_lane_flush(l);
 	pthread_mutex_unlock(&l->lock);
 }
 
 void lane_fail(struct lane *l, int err)
 {
 	pthread_mutex_lock(&l->lock);
-	lane_end(l);
+	shared_lane_end(l);
 	pthread_mutex_unlock(&l->lock);
 	peer_gone(l->peer, err);
 }
@@ -248,7 +248,7 @@ bool lane_idle(struct lane *l)
 	bool idle;
 
 	pthread_mutex_lock(&l->lock);
-	serve(l, false);
+	shared_lane_serve(l, false);
 	idle = l->state == LANE_DEAD || (!l->head && !l->lent);
 	pthread_mutex_unlock(&l->lock);
 	return idle;
@@ -261,15 +261,15 @@ void lane_free(struct lane *l)
 
 	for (; l->first != l->end; l->first++)
 		if ((o = l->ring[l->first % DEPTH]))
-			out_put(l->peer->net, o);
+			shared_out_put(l->peer->net, o);
 	released(l, UINT64_MAX);
-	lane_end(l);
+	shared_lane_end(l);
 	pthread_mutex_destroy(&l->lock);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+static int shared_send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
 	struct item *it = own_alloc(sizeof(*it) + size, 0);
 
@@ -283,16 +283,16 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 }
 
 /* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
-static bool can_land(const struct peer *p, const struct msg *m, size_t size)
+static bool shared_can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= SHARED_LANDING &&
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->nslots;
 }
 
-static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size)
+static struct out *shared_out_make(struct lane *l, const struct msg *m, const void *payload, size_t size)
 {
 	struct net *n = l->peer->net;
-	const bool land = can_land(l->peer, m, size);
+	const bool land = shared_can_land(l->peer, m, size);
 	const uint8_t kind = land ? SHARED_LAND : size <= lane_kinds[l->kind].room ? SHARED_MSG : SHARED_FETCH;
 	/* Copy straight to where the device takes it, if it is likely to be submitted at once. */
 	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != SHARED_FETCH;
@@ -313,7 +313,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 }
 
 /* Messages need no order (net.h), so those about one block may take different lanes. */
-static enum lane_kind kind_of(const struct net_config *c, const struct msg *m)
+static enum lane_kind shared_lane_kind(const struct net_config *c, const struct msg *m)
 {
 	switch (wire_class(m->type)) {
 	case CLASS_COHERENCE: return KIND_COHERENCE;
@@ -325,18 +325,18 @@ static enum lane_kind kind_of(const struct net_config *c, const struct msg *m)
 
 static int send_peer(struct peer *p, const struct msg *m, const void *payload, size_t size)
 {
-	const enum lane_kind kind = kind_of(&p->net->cfg, m);
+	const enum lane_kind kind = shared_lane_kind(&p->net->cfg, m);
 	struct lane *l = &p->lanes[kind];
 	struct out *o;
 
 	if (atomic_load(&p->state) == PEER_NONE)
 		return -ENOTCONN;
-	if (!peer_well(p))
+	if (!shared_peer_well(p))
 		return -EPIPE;
 	/* The peer has closed: that is no loss, and it would not receive this. If the owner is lost, a rank of this host is. */
 	if (atomic_load(&p->left) || atomic_load(&p->net->dead))
 		return 0;
-	o = make(l, m, payload, size);
+	o = shared_out_make(l, m, payload, size);
 	if (!o)
 		return -ENOMEM;
 	pthread_mutex_lock(&l->lock);
@@ -349,9 +349,9 @@ static int send_peer(struct peer *p, const struct msg *m, const void *payload, s
 	} else if (l->state == LANE_DEAD) {
 		drop_backlog(l);
 	} else if (l->head == o && l->end - l->first < DEPTH - 1) {
-		flush(l);
+		shared_lane_flush(l);
 	} else {
-		serve(l, false);
+		shared_lane_serve(l, false);
 	}
 	pthread_mutex_unlock(&l->lock);
 	shared_count(&p->net->sent[kind].messages, 1);
@@ -366,7 +366,7 @@ int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *p
 	HOOK(send);
 	err = net_check_send(&n->cfg, rank, m, size);
 	if (!err)
-		err = rank == n->cfg.rank ? send_self(n, m, payload, size)
+		err = rank == n->cfg.rank ? shared_send_self(n, m, payload, size)
 					  : send_peer(&n->peers[rank], m, payload, size);
 	if (err)
 		return err;

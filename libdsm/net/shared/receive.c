@@ -35,7 +35,7 @@ void inbox_put(struct net *n, struct item *it)
 		return; /* readable already */
 }
 
-static struct item *inbox_take(struct net *n)
+static struct item *shared_inbox_take(struct net *n)
 {
 	struct item *it;
 
@@ -124,7 +124,7 @@ static void fetches_start(struct net *n)
 }
 
 /* Tell the sender what it may free. One such frame at a time: the last one covers all before it. */
-static void tell(struct in *in)
+static void shared_in_notify(struct in *in)
 {
 	const struct shared_frame f = {
 		.kind = SHARED_FETCHED, .lane = in->kind, .src = in->net->cfg.rank, .id = in->read
@@ -173,20 +173,20 @@ void fetches_free(struct fetch *f)
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static void repost(struct in *in, unsigned int buffer)
+static void shared_in_repost(struct in *in, unsigned int buffer)
 {
 	if (!in->ended && rshare_recv(in->conn, in->memory + buffer * in->stride, in->stride, buffer))
 		return; /* the connection is closing, and reports that itself */
 }
 
-static void malformed(struct in *in, const struct shared_frame *f)
+static void shared_in_malformed(struct in *in, const struct shared_frame *f)
 {
 	struct net *n = in->net;
 
 	shared_count(&n->count.malformed, 1);
 	if (in->rank < 0)
 		return;
-	if (peer_well(&n->peers[in->rank]))
+	if (shared_peer_well(&n->peers[in->rank]))
 		log_line("malformed message of rank %d: version %d, type %d, %u bytes behind it", in->rank,
 			 f->m.version, f->m.type, f->size);
 	peer_gone(&n->peers[in->rank], -EBADMSG);
@@ -233,15 +233,15 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 	/* Check a copy: the buffer is shared with the owner's process. */
 	memcpy(&f, at, bytes < sizeof(f) ? bytes : sizeof(f));
 	if (bytes < sizeof(f) || !frame_ok(in, &f, bytes)) {
-		malformed(in, &f);
-		repost(in, buffer);
+		shared_in_malformed(in, &f);
+		shared_in_repost(in, buffer);
 		return;
 	}
 	shared_count(&in->net->count.received, 1);
 	shared_count(&in->net->count.bytes_received, f.size);
 	if (f.kind == SHARED_FETCH) {
 		queue_fetch(in, &f);
-		repost(in, buffer);
+		shared_in_repost(in, buffer);
 		return;
 	}
 	*it = (struct item){
@@ -251,7 +251,7 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 	inbox_put(in->net, it);
 }
 
-static void on_event(struct in *in, const struct rshare_event *e)
+static void shared_in_on_event(struct in *in, const struct rshare_event *e)
 {
 	switch (e->type) {
 	case RSHARE_RECEIVED:
@@ -263,7 +263,7 @@ static void on_event(struct in *in, const struct rshare_event *e)
 			fetch_done(in, e->status);
 		else
 			in->telling = false;
-		tell(in);
+		shared_in_notify(in);
 		break;
 	case RSHARE_CLOSED:
 		in->ended = true;
@@ -284,7 +284,7 @@ void in_serve(struct in *in, bool arm)
 	do {
 		k = arm ? rshare_poll(in->conn, e, 16) : rshare_poll_again(in->conn, e, 16);
 		for (i = 0; i < k; i++)
-			on_event(in, &e[i]);
+			shared_in_on_event(in, &e[i]);
 	} while (k > 0);
 	if (k < 0)
 		atomic_store(&in->net->dead, true);
@@ -299,7 +299,7 @@ void in_free(struct in *in)
 
 /* ---- delivering ----------------------------------------------------------------------------- */
 
-static void give_back(struct net *n, struct item *it)
+static void shared_item_return(struct net *n, struct item *it)
 {
 	if (it->self) {
 		own_free(it);
@@ -308,22 +308,22 @@ static void give_back(struct net *n, struct item *it)
 		own_free(it->fetch);
 		fetches_start(n);
 	} else if (it->in) {
-		repost(it->in, it->buffer);
+		shared_in_repost(it->in, it->buffer);
 	}
 }
 
-static void deliver(struct net *n, const struct item *it)
+static void shared_deliver(struct net *n, const struct item *it)
 {
 	HOOK(deliver);
 	if (it->err) {
 		if (n->cfg.lost && n->peers[it->rank].state != PEER_DROPPED)
 			n->cfg.lost(n->cfg.arg, it->rank, it->err);
-	} else if (it->self || peer_well(&n->peers[it->rank])) {
+	} else if (it->self || shared_peer_well(&n->peers[it->rank])) {
 		n->cfg.handler(n->cfg.arg, &it->m, it->payload, it->size);
 	}
 }
 
-static void collect(struct net *n)
+static void shared_collect(struct net *n)
 {
 	struct lane *l;
 	struct in *in;
@@ -345,12 +345,12 @@ int shared_poll(struct net *n, unsigned int budget)
 	if (pthread_mutex_trylock(&n->lock))
 		return 0;
 	if (inbox_empty(n))
-		collect(n);
-	while (done < budget && (it = inbox_take(n))) {
+		shared_collect(n);
+	while (done < budget && (it = shared_inbox_take(n))) {
 		pthread_mutex_unlock(&n->lock);
-		deliver(n, it);
+		shared_deliver(n, it);
 		pthread_mutex_lock(&n->lock);
-		give_back(n, it);
+		shared_item_return(n, it);
 		done++;
 	}
 	shared_count(&n->count.polls, 1);
@@ -366,9 +366,9 @@ void inbox_drop(struct net *n)
 {
 	struct item *it;
 
-	while ((it = inbox_take(n)))
+	while ((it = shared_inbox_take(n)))
 		if (!it->err)
-			give_back(n, it);
+			shared_item_return(n, it);
 }
 
 /* ---- sleeping ------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4, INLINE_MAX },
 };
 
-static void nap(void)
+static void shared_nap(void)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
@@ -124,14 +124,14 @@ static bool all_sent(struct net *n)
 	for (in = n->ins; in; in = in->next) /* peers that also close wait for answers */
 		in_serve(in, false);
 	for (l = n->lanes; l; l = l->next)
-		if (peer_well(l->peer))
+		if (shared_peer_well(l->peer))
 			idle &= lane_idle(l);
 	inbox_drop(n);
 	pthread_mutex_unlock(&n->lock);
 	return idle || atomic_load(&n->dead);
 }
 
-static int patience(uint64_t until, bool well)
+static int shared_wait_ms(uint64_t until, bool well)
 {
 	const uint64_t now = clock_ms();
 
@@ -144,12 +144,13 @@ static void disconnect(struct net *n, uint64_t until)
 	struct in *in;
 
 	for (l = n->lanes; l; l = l->next)
-		rshare_disconnect(l->conn, patience(until, peer_well(l->peer)));
+		rshare_disconnect(l->conn, shared_wait_ms(until, shared_peer_well(l->peer)));
 	for (in = n->ins; in; in = in->next)
-		rshare_disconnect(in->conn, patience(until, in->rank >= 0 && peer_well(&n->peers[in->rank])));
+		rshare_disconnect(in->conn,
+				  shared_wait_ms(until, in->rank >= 0 && shared_peer_well(&n->peers[in->rank])));
 }
 
-static void net_free(struct net *n)
+static void shared_net_free(struct net *n)
 {
 	unsigned int r, c;
 	struct in *in;
@@ -179,7 +180,7 @@ static void wait_for_clients(struct net *n)
 	struct rshare_info info;
 
 	while (n->owner && !rshare_get_info(n->r, &info) && info.clients > 1 && clock_ms() < until)
-		nap();
+		shared_nap();
 }
 
 static void shared_close(struct net *n)
@@ -188,13 +189,13 @@ static void shared_close(struct net *n)
 	unsigned int c;
 
 	while (!all_sent(n) && clock_ms() < until)
-		nap();
+		shared_nap();
 	conns_stop(n);
 	disconnect(n, until);
 	for (c = 0; c < KINDS; c++)
 		rshare_unlisten(n->listeners[c]);
 	wait_for_clients(n);
-	net_free(n);
+	shared_net_free(n);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -245,7 +246,7 @@ static int choose_device(const struct net_config *c, char *name, size_t size, st
 	return -EINVAL;
 }
 
-static int attach(struct net *n)
+static int shared_attach(struct net *n)
 {
 	const struct net_config *c = &n->cfg;
 	const unsigned int talkers = count_talkers(n);
@@ -275,7 +276,7 @@ static int attach(struct net *n)
 		return err;
 	do
 		err = rshare_open(*device ? device : NULL, &rc, &n->r, why);
-	while (err == -ECONNREFUSED && !n->owner && clock_ms() < until && (nap(), true));
+	while (err == -ECONNREFUSED && !n->owner && clock_ms() < until && (shared_nap(), true));
 	if (err)
 		log_line("shared queue pairs: %s", why);
 	return err == -ECONNREFUSED ? -ETIMEDOUT : err;
@@ -289,7 +290,7 @@ static int take_memory(struct net *n)
 	return n->landing && n->nfree == FETCHES ? 0 : -ENOMEM;
 }
 
-static int publish(struct net *n, void *address, size_t *size)
+static int shared_publish(struct net *n, void *address, size_t *size)
 {
 	struct shared_blob b = { .magic = SHARED_BLOB_MAGIC, .nslots = n->cfg.nslots };
 	struct rshare_info info;
@@ -345,16 +346,16 @@ static int shared_open(const struct net_config *cfg, struct net **out, void *add
 	init(n, cfg);
 	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
 	if (!err)
-		err = attach(n);
+		err = shared_attach(n);
 	redirect_malloc(); /* the owner has loaded the device's provider by now */
 	if (!err)
 		err = take_memory(n);
 	if (!err)
-		err = publish(n, address, size);
+		err = shared_publish(n, address, size);
 	if (!err)
 		err = conns_start(n);
 	if (err) {
-		net_free(n);
+		shared_net_free(n);
 		return err;
 	}
 	*out = n;

@@ -198,7 +198,7 @@ static inline void shared_count(uint64_t *c, uint64_t by)
 	__atomic_fetch_add(c, by, __ATOMIC_RELAXED);
 }
 
-static inline bool peer_well(const struct peer *p)
+static inline bool shared_peer_well(const struct peer *p)
 {
 	return atomic_load_explicit(&p->state, memory_order_acquire) == PEER_KNOWN;
 }

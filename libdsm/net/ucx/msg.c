@@ -21,7 +21,7 @@ static void ucx_kick(struct net *n, int unfinished)
 	n->ucp->ucp_worker_signal(n->worker);
 }
 
-static void sent(void *req, ucs_status_t status, void *arg)
+static void ucx_sent(void *req, ucs_status_t status, void *arg)
 {
 	struct out *o = arg;
 	struct net *n = o->net;
@@ -29,7 +29,7 @@ static void sent(void *req, ucs_status_t status, void *arg)
 	n->sends--;
 	if (status != UCS_OK && status != UCS_ERR_CANCELED)
 		peer_fail(n, &n->peers[o->rank], -EPIPE);
-	out_put(n, o);
+	ucx_out_put(n, o);
 	n->ucp->ucp_request_free(req);
 }
 
@@ -41,11 +41,11 @@ static void count_sent(struct net *n, const struct msg *m, size_t size)
 }
 
 /* Under the lock. After it, UCX owns o, or o is free again. */
-static int submit(struct net *n, struct out *o, size_t size)
+static int ucx_submit(struct net *n, struct out *o, size_t size)
 {
 	const ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-		.cb.send = sent,
+		.cb.send = ucx_sent,
 		.user_data = o,
 	};
 	struct peer *p = &n->peers[o->rank];
@@ -53,12 +53,12 @@ static int submit(struct net *n, struct out *o, size_t size)
 	ucs_status_ptr_t req;
 
 	if (err) {
-		out_put(n, o);
+		ucx_out_put(n, o);
 		return err;
 	}
 	req = n->ucp->ucp_am_send_nbx(p->ep, UCX_AM_ID, &o->m, sizeof(o->m), o->data, size, &param);
 	if (UCS_PTR_IS_ERR(req)) {
-		out_put(n, o);
+		ucx_out_put(n, o);
 		if (UCS_PTR_STATUS(req) == UCS_ERR_NO_MEMORY)
 			return -ENOMEM;
 		peer_fail(n, p, -EPIPE);
@@ -70,12 +70,12 @@ static int submit(struct net *n, struct out *o, size_t size)
 	if (req)
 		n->sends++;
 	else
-		out_put(n, o);
+		ucx_out_put(n, o);
 	return 0;
 }
 
 /* A message to this rank itself goes into the inbox. */
-static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+static int ucx_send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
 	void *copy = size ? own_alloc(size, 0) : NULL;
 	struct item *it;
@@ -113,7 +113,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	if (err)
 		return err;
 	if (rank == n->cfg.rank)
-		return send_self(n, m, payload, size);
+		return ucx_send_self(n, m, payload, size);
 	if (size > OUT_SMALL) {
 		o = own_alloc(sizeof(*o) + size, 0);
 		if (!o)
@@ -137,7 +137,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	if (o) {
 		o->rank = rank;
 		o->m = *m;
-		err = submit(n, o, size);
+		err = ucx_submit(n, o, size);
 	}
 	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: polling threads do the rest */
 	pthread_mutex_unlock(&n->lock);
@@ -173,7 +173,7 @@ static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 }
 
 /* Fetch announced data into memory of the transport. */
-static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
+static ucs_status_t ucx_fetch(struct net *n, struct item *it, void *desc)
 {
 	const ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
@@ -197,7 +197,7 @@ static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
 }
 
 /* A bad message: the node that it names as its sender is dropped; one without a valid node is only counted. */
-static void malformed(struct net *n, const struct msg *m, const struct ucx_arrival *a)
+static void ucx_malformed(struct net *n, const struct msg *m, const struct ucx_arrival *a)
 {
 	struct peer *p;
 
@@ -221,7 +221,7 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 	struct msg m;
 
 	if (ucx_message_read(&n->cfg, header, header_size, size, &a, &m)) {
-		malformed(n, &m, &a);
+		ucx_malformed(n, &m, &a);
 		return UCS_OK;
 	}
 	p = &n->peers[net_rank_of(&n->cfg, m.src)];
@@ -236,7 +236,7 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 	it->rank = (uint16_t)(p - n->peers);
 	it->size = size;
 	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
-		return fetch(n, it, data);
+		return ucx_fetch(n, it, data);
 	if (size && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
 		it->data = data; /* UCX lends it until the handler has returned */
 		it->owner = DATA_UCX;
@@ -257,7 +257,7 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 	return UCS_OK;
 }
 
-static void deliver(struct net *n, const struct item *it)
+static void ucx_deliver(struct net *n, const struct item *it)
 {
 	HOOK(deliver);
 	if (!it->err)
@@ -281,9 +281,9 @@ int ucx_poll(struct net *n, unsigned int budget)
 		peers_reap(n);
 	if (moved)
 		n->idle_busy = 0;
-	while (done < budget && (it = inbox_take(n))) {
+	while (done < budget && (it = ucx_inbox_take(n))) {
 		pthread_mutex_unlock(&n->lock);
-		deliver(n, it);
+		ucx_deliver(n, it);
 		pthread_mutex_lock(&n->lock);
 		item_put(n, it);
 		done++;

@@ -65,7 +65,7 @@ void inbox_add(struct net *n, struct item *it)
 	n->tail = &it->next;
 }
 
-struct item *inbox_take(struct net *n)
+struct item *ucx_inbox_take(struct net *n)
 {
 	struct item *it = n->head;
 
@@ -100,7 +100,7 @@ struct out *out_get(struct net *n)
 	return o;
 }
 
-void out_put(struct net *n, struct out *o)
+void ucx_out_put(struct net *n, struct out *o)
 {
 	if (!o->pooled) {
 		own_free(o);
@@ -136,7 +136,7 @@ void peer_fail(struct net *n, struct peer *p, int err)
 	inbox_add(n, &p->lost);
 }
 
-static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+static void ucx_peer_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
 	struct peer *p = arg;
 
@@ -177,7 +177,7 @@ static ucs_status_t endpoint(struct net *n, struct peer *p, ucp_err_handling_mod
 			UCP_EP_PARAM_FIELD_ERR_HANDLER,
 		.address = p->address,
 		.err_mode = mode,
-		.err_handler = { .cb = failed, .arg = p },
+		.err_handler = { .cb = ucx_peer_failed, .arg = p },
 	};
 
 	p->forceful = mode == UCP_ERR_HANDLING_MODE_PEER;

@@ -12,11 +12,11 @@ void item_put(struct net *n, struct item *it);
 /* Append an item to the inbox, which takes ownership. */
 void inbox_add(struct net *n, struct item *it);
 /* Remove the first item from the inbox; the caller owns it. NULL: the inbox is empty. */
-struct item *inbox_take(struct net *n);
+struct item *ucx_inbox_take(struct net *n);
 /* Get a send buffer with room for a payload of OUT_SMALL bytes. NULL: no memory. */
 struct out *out_get(struct net *n);
 /* Return a send buffer to the pool, or free it if it is not pooled. */
-void out_put(struct net *n, struct out *o);
+void ucx_out_put(struct net *n, struct out *o);
 
 /* Record the first error of a peer: the inbox reports the loss with err. Later errors are ignored. May be called inside UCX: the
  * next peers_reap() closes the endpoint. */

@@ -40,7 +40,7 @@ static int ucx_fd(struct net *n)
  * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue, because nothing would wake it. If a peer
  * is stopped, or dead with its queue full, polling would never end. Without progress, pause a little instead.
  */
-static void rest(unsigned int times)
+static void ucx_rest(unsigned int times)
 {
 	unsigned int us = 50u << (times - BUSY_ARMS < 5 ? times - BUSY_ARMS : 5);
 	struct timespec t = { .tv_nsec = 1000L * (us < BUSY_MAX_US ? us : BUSY_MAX_US) };
@@ -65,7 +65,7 @@ static int ucx_arm(struct net *n)
 	}
 	pthread_mutex_unlock(&n->lock);
 	if (times >= BUSY_ARMS)
-		rest(times);
+		ucx_rest(times);
 	return status == UCS_OK ? 0 : status == UCS_ERR_BUSY ? -EBUSY : -EIO;
 }
 
@@ -145,7 +145,7 @@ static unsigned int ucx_lanes(struct net *n, struct net_lane *out, unsigned int 
 }
 
 /* Make progress until everything is sent, but only for a while: messages to a dead peer remain. */
-static void finish_sending(struct net *n)
+static void ucx_finish_sending(struct net *n)
 {
 	const ucp_request_param_t none = { 0 };
 	const uint64_t until = clock_ms() + (n->broken ? CLOSE_BROKEN_MS : CLOSE_MS);
@@ -175,12 +175,12 @@ static void ucx_close(struct net *n)
 	unsigned int i;
 
 	pthread_mutex_lock(&n->lock); /* no other thread is left; for thread checkers */
-	finish_sending(n);
+	ucx_finish_sending(n);
 	for (i = 0; i < n->cfg.size; i++)
 		n->peers[i].state = PEER_DROPPED;
 	for (i = 0; i < n->cfg.size; i++)
 		peer_close(n, &n->peers[i]);
-	while ((it = inbox_take(n)))
+	while ((it = ucx_inbox_take(n)))
 		item_put(n, it);
 	while (n->ucp->ucp_worker_progress(n->worker))
 		;
@@ -250,7 +250,7 @@ static bool chooses_shm(const char *tls)
 	return others;
 }
 
-static int explain(struct net *n, ucs_status_t status, const char *what)
+static int ucx_explain(struct net *n, ucs_status_t status, const char *what)
 {
 	const char *tls = getenv("UCX_TLS");
 
@@ -288,11 +288,11 @@ static int worker_open(struct net *n)
 		return no_descriptors(n);
 	status = n->ucp->ucp_config_read(NULL, NULL, &config);
 	if (status != UCS_OK)
-		return explain(n, status, "settings");
+		return ucx_explain(n, status, "settings");
 	status = n->ucp->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &n->context);
 	n->ucp->ucp_config_release(config);
 	if (status != UCS_OK)
-		return explain(n, status, "no usable transport");
+		return ucx_explain(n, status, "no usable transport");
 	redirect_malloc(); /* it has loaded its modules */
 	status = n->ucp->ucp_worker_create(n->context, &worker, &n->worker);
 	if (status == UCS_OK) {
@@ -304,7 +304,7 @@ static int worker_open(struct net *n)
 		n->ucp->ucp_worker_destroy(n->worker);
 	}
 	n->ucp->ucp_cleanup(n->context);
-	return explain(n, status, "worker");
+	return ucx_explain(n, status, "worker");
 }
 
 static int worker_address(struct net *n, void *address, size_t *size)
@@ -316,7 +316,7 @@ static int worker_address(struct net *n, void *address, size_t *size)
 
 	status = n->ucp->ucp_worker_get_address(n->worker, &a, &length);
 	if (status != UCS_OK)
-		return explain(n, status, "address");
+		return ucx_explain(n, status, "address");
 	if (length <= NET_ADDRESS_MAX - sizeof(b)) {
 		b.size = (uint32_t)length;
 		memcpy(address, &b, sizeof(b));

@@ -114,7 +114,7 @@ static int fail_lane(struct lane *l, int err)
 }
 
 /* The active end opens an epoch. */
-static void ask(struct lane *l)
+static void verbs_lane_ask(struct lane *l)
 {
 	if (clock_ms() - l->began_at > STEADY_MS)
 		l->fruitless = 0;
@@ -133,12 +133,12 @@ static void ask(struct lane *l)
 	ud_send(l, SHAKE_REQ, l->epoch, 0);
 }
 
-static void want(struct lane *l)
+static void verbs_lane_want(struct lane *l)
 {
 	if (l->state != LANE_BROKEN)
 		return;
 	if (lane_is_active(l)) {
-		ask(l);
+		verbs_lane_ask(l);
 		return;
 	}
 	transit(l, LANE_ASKED);
@@ -149,7 +149,7 @@ static void got_poke(struct lane *l, const struct shake *s)
 {
 	if (!lane_is_active(l) || s->epoch != l->epoch)
 		return; /* an echo of an earlier epoch */
-	ask(l);
+	verbs_lane_ask(l);
 }
 
 static void got_req(struct lane *l, const struct shake *s)
@@ -214,7 +214,7 @@ static void got_rtu(struct lane *l, const struct shake *s)
 
 /* ---- what comes in ------------------------------------------------------------------------------ */
 
-static void refused(struct peer *p, const struct shake *s)
+static void verbs_peer_refused(struct peer *p, const struct shake *s)
 {
 	if (s->reason != REFUSE_GONE)
 		log_line("rank %d refuses this rank: %s", p->rank,
@@ -223,7 +223,7 @@ static void refused(struct peer *p, const struct shake *s)
 }
 
 /* The lane that the datagram is about, if it comes from the right address. */
-static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, uint32_t src_qp)
+static struct lane *verbs_lane_of(struct dev *d, const struct shake *s, size_t bytes, uint32_t src_qp)
 {
 	struct net *n = d->net;
 	const enum shake_verdict v = shake_judge(s, bytes, n->cfg.rank, n->cfg.size, n->key);
@@ -233,7 +233,7 @@ static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, 
 	if (v == SHAKE_JUNK)
 		goto bad;
 	p = &n->peers[s->from];
-	if (!peer_well(p) || v == SHAKE_NO_CLASS)
+	if (!verbs_peer_well(p) || v == SHAKE_NO_CLASS)
 		return NULL; /* not known yet: it will ask again. If lost, it was told so */
 	l = &p->lanes[s->class];
 	if (v == SHAKE_MALFORMED || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
@@ -256,12 +256,12 @@ bad:
 void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_qp)
 {
 	const struct shake *s = data;
-	struct lane *l = lane_of(d, s, bytes, src_qp);
+	struct lane *l = verbs_lane_of(d, s, bytes, src_qp);
 
 	if (!l)
 		return;
 	if (s->type == SHAKE_REFUSE) {
-		refused(l->peer, s);
+		verbs_peer_refused(l->peer, s);
 		return;
 	}
 	pthread_mutex_lock(&l->lock);
@@ -286,7 +286,7 @@ static struct lane *stale_route(struct net *n, struct ibv_ah_attr *to)
 	struct lane *l;
 
 	pthread_mutex_lock(&n->conn);
-	for (l = n->transit; l && (!l->route->stale || !peer_well(l->peer)); l = l->next_transit)
+	for (l = n->transit; l && (!l->route->stale || !verbs_peer_well(l->peer)); l = l->next_transit)
 		;
 	if (l) {
 		dev_gid_refresh(l->dev);
@@ -357,7 +357,7 @@ void conn_route_renew(struct lane *l)
 
 /* ---- time --------------------------------------------------------------------------------------- */
 
-static void repeat(struct lane *l)
+static void verbs_lane_repeat(struct lane *l)
 {
 	conn_route_renew(l); /* the GID of the handle may have changed with the link */
 	if (l->state == LANE_ANSWERED)
@@ -367,14 +367,14 @@ static void repeat(struct lane *l)
 }
 
 /* Under conn. Returns the time of the next check of this lane; 0: none is needed. */
-static uint64_t tick(struct lane *l, uint64_t now)
+static uint64_t verbs_lane_tick(struct lane *l, uint64_t now)
 {
 	struct net *n = l->peer->net;
 	const uint32_t limit = n->cfg.lost_ms ? n->cfg.lost_ms : LOST_MS;
 	uint64_t next = 0;
 
 	pthread_mutex_lock(&l->lock);
-	if ((l->state == LANE_ASKED || l->state == LANE_ANSWERED) && peer_well(l->peer) &&
+	if ((l->state == LANE_ASKED || l->state == LANE_ANSWERED) && verbs_peer_well(l->peer) &&
 	    !atomic_load(&l->peer->left)) {
 		if (now >= l->tried_at + l->interval) {
 			/* A process that was stopped or starved has not really waited for its peer all that time. */
@@ -384,7 +384,7 @@ static uint64_t tick(struct lane *l, uint64_t now)
 			l->tried_at = now;
 			l->interval = l->interval * 2 < INTERVAL_MAX_MS ? l->interval * 2 : INTERVAL_MAX_MS;
 			if (l->waited < limit)
-				repeat(l);
+				verbs_lane_repeat(l);
 			else
 				conn_peer_lose(l->peer, -EPIPE);
 		}
@@ -416,7 +416,7 @@ static void time_serve(struct net *n)
 	}
 	now = clock_ms();
 	while ((l = *at)) {
-		t = tick(l, now);
+		t = verbs_lane_tick(l, now);
 		if (t) {
 			next = next && next < t ? next : t;
 			at = &l->next_transit;
@@ -447,8 +447,8 @@ static void wants_serve(struct net *n)
 			return;
 		atomic_fetch_sub(&n->busy, 1);
 		pthread_mutex_lock(&l->lock);
-		if (peer_well(l->peer) && !atomic_load(&l->peer->left))
-			want(l);
+		if (verbs_peer_well(l->peer) && !atomic_load(&l->peer->left))
+			verbs_lane_want(l);
 		pthread_mutex_unlock(&l->lock);
 	}
 }
@@ -475,7 +475,7 @@ static void lanes_end(struct peer *p)
 	}
 }
 
-static void bury(struct net *n)
+static void verbs_bury(struct net *n)
 {
 	struct peer *p;
 
@@ -515,7 +515,7 @@ static void async_serve(struct dev *d)
 			if (l) {
 				pthread_mutex_lock(&l->lock);
 				if (l->qp == ev.element.qp)
-					lane_broken(l);
+					verbs_lane_broken(l);
 				pthread_mutex_unlock(&l->lock);
 			}
 		}
@@ -565,7 +565,7 @@ void conn_serve(struct net *n, bool all)
 		atomic_store(&n->again, 0);
 		if (all)
 			descriptors_serve(n);
-		bury(n);
+		verbs_bury(n);
 		wants_serve(n);
 		for (i = 0; i < n->ndevs; i++)
 			ud_serve(&n->devs[i]);

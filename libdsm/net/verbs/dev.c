@@ -200,7 +200,7 @@ void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)
 /* ---- one device ------------------------------------------------------------------------------- */
 
 /* *said: the reason, unless quiet. */
-static int choose_gid(struct dev *d, bool quiet, bool *said)
+static int dev_gid_choose(struct dev *d, bool quiet, bool *said)
 {
 	struct ibv_gid_entry *table;
 	char why[256];
@@ -306,7 +306,8 @@ struct search {
 	struct verbs_names names;
 	unsigned int devices, named; /* devices found; those of them that DSM_NET_DEVICE allows */
 	char seen[512];              /* their names */
-	bool said;                   /* printed why a device that otherwise works has no usable GID */
+	char other[64];              /* one of another protocol than InfiniBand's */
+	bool said;                   /* printed why a device cannot be used */
 };
 
 static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_port_attr *attr)
@@ -314,6 +315,33 @@ static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_po
 	return !ibv_query_port(ctx, (uint8_t)port, attr) && attr->state == IBV_PORT_ACTIVE &&
 		(attr->link_layer == IBV_LINK_LAYER_ETHERNET || attr->link_layer == IBV_LINK_LAYER_INFINIBAND ||
 		 attr->link_layer == IBV_LINK_LAYER_UNSPECIFIED);
+}
+
+/*
+ * Lanes need queue pairs that are connected without a connection manager, by datagrams, and writes with immediate data. The transport
+ * of RoCE is InfiniBand's.
+ */
+static bool has_protocol(const struct ibv_device *device)
+{
+	return device->transport_type == IBV_TRANSPORT_IB;
+}
+
+static void say_protocol(const char *name)
+{
+	log_line(
+		"RDMA: %s is no InfiniBand or RoCE device: its protocol (iWARP, usNIC) has no datagrams and no writes with "
+		"immediate data; use another device, or DSM_NET=ucx",
+		name);
+}
+
+/* Leave out a device of another protocol: with a line if DSM_NET_DEVICE names it, else complain() has one if no device works. */
+static void skip_protocol(const struct net *n, struct search *s, const char *name)
+{
+	snprintf(s->other, sizeof(s->other), "%s", name);
+	if (!n->cfg.optional && s->names.n) {
+		say_protocol(name);
+		s->said = true;
+	}
 }
 
 /* Use the working ports of one device, which is opened once for each. */
@@ -341,7 +369,7 @@ static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 		ports = d->attr.phys_port_cnt;
 		last = -ENODEV;
 		if (ports && verbs_names_have(&s->names, d->name, port) && port_works(d->ctx, port, &d->pattr))
-			last = choose_gid(d, quiet, &s->said);
+			last = dev_gid_choose(d, quiet, &s->said);
 		if (last) {
 			ibv_close_device(d->ctx);
 			if (last != -ENODEV)
@@ -357,7 +385,7 @@ static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 	return err;
 }
 
-static int complain(const struct net *n, const struct search *s)
+static int dev_search_complain(const struct net *n, const struct search *s)
 {
 	if (n->cfg.optional || s->said)
 		return -ENODEV;
@@ -367,6 +395,8 @@ static int complain(const struct net *n, const struct search *s)
 			"rxe netdev eth0`, or use DSM_NET=ucx");
 	else if (!s->named)
 		log_line("no RDMA device is called %s; there are:%s", n->cfg.device, s->seen);
+	else if (*s->other)
+		say_protocol(s->other);
 	else
 		log_line(
 			"no RDMA device with an active port and a GID among:%s (`ibv_devinfo` and `rdma link` show the state; a "
@@ -401,6 +431,10 @@ int dev_open_all(struct net *n)
 		if (!verbs_names_have(&s.names, name, 0))
 			continue;
 		s.named++;
+		if (!has_protocol(list[i])) {
+			skip_protocol(n, &s, name);
+			continue;
+		}
 		err = dev_try(n, list[i], &s);
 		if (err == -ENODEV)
 			err = 0;
@@ -408,7 +442,7 @@ int dev_open_all(struct net *n)
 	if (list)
 		ibv_free_device_list(list);
 	if (!err && !n->ndevs)
-		err = complain(n, &s);
+		err = dev_search_complain(n, &s);
 	if (err)
 		dev_close_all(n);
 	return err;

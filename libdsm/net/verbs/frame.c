@@ -80,7 +80,7 @@ static void read_message(const char *at, struct msg *m, const char **payload)
 }
 
 /* Is it a block of this rank, for a request in a slot? */
-static bool lands(const struct frame_place *p, const struct msg *m)
+static bool verbs_lands(const struct frame_place *p, const struct msg *m)
 {
 	return m->type == MSG_DATA && m->req_node == net_me(p->cfg) && m->req_slot < p->cfg->nslots;
 }
@@ -98,7 +98,7 @@ static bool read_landed(const struct frame_place *p, struct frame *f, struct msg
 	at = p->landing + w.slot * p->landing_stride;
 	memcpy(f, at, sizeof(*f));
 	read_message(at, m, payload);
-	return verbs_is_LANDED(f, &x) && lands(p, m) && m->req_slot == w.slot;
+	return verbs_is_LANDED(f, &x) && verbs_lands(p, m) && m->req_slot == w.slot;
 }
 
 static bool remote_good(const char *at, const struct verbs_limits *x)
@@ -130,7 +130,7 @@ bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, con
 	case FRAME_FETCH:
 		return verbs_is_FETCH(f, &x) && x.behind == sizeof(struct remote) && remote_good(*payload, &x);
 	case FRAME_LAND:
-		if (!verbs_is_LAND(f, &x) || x.behind || !lands(p, m))
+		if (!verbs_is_LAND(f, &x) || x.behind || !verbs_lands(p, m))
 			return false;
 		*payload = p->landing + m->req_slot * p->landing_stride + HEAD;
 		return true;

@@ -29,7 +29,7 @@ const char *gid_print(const union ibv_gid *gid, char *text, size_t size)
 }
 
 /* The higher the better; 0: unusable. RoCE v1 does not pass routers, and newer devices no longer support it. */
-static int worth(const struct ibv_gid_entry *e)
+static int verbs_gid_worth(const struct ibv_gid_entry *e)
 {
 	static const union ibv_gid none;
 
@@ -74,7 +74,7 @@ static int understand(const char *text, struct want *w)
 	return inet_pton(AF_INET6, text, w->gid.raw) == 1 ? 0 : -EINVAL;
 }
 
-static bool fits(const struct want *w, const struct ibv_gid_entry *e)
+static bool gid_fits(const struct want *w, const struct ibv_gid_entry *e)
 {
 	switch (w->what) {
 	case ANY: return true;
@@ -97,12 +97,12 @@ int gid_choose(const struct ibv_gid_entry *table, size_t n, unsigned int port, c
 		return -EINVAL;
 	}
 	for (i = 0; i < n; i++) {
-		int v = worth(&table[i]);
+		int v = verbs_gid_worth(&table[i]);
 
 		if (table[i].port_num != port || !v)
 			continue;
 		here++;
-		if (v > most && fits(&w, &table[i])) {
+		if (v > most && gid_fits(&w, &table[i])) {
 			best = (int)i;
 			most = v;
 		}

@@ -37,7 +37,7 @@ void *mem_map(size_t size, bool huge)
 	return at;
 }
 
-static void explain(struct dev *d, size_t size, const char *what, int err)
+static void dev_memory_explain(struct dev *d, size_t size, const char *what, int err)
 {
 	const unsigned long long have = atomic_load(&d->net->registered);
 	struct rlimit limit = { 0 };
@@ -65,7 +65,7 @@ struct ibv_mr *mem_register(struct dev *d, void *at, size_t size, int access, co
 	if (mr)
 		atomic_fetch_add(&d->net->registered, size);
 	else
-		explain(d, size, what, errno);
+		dev_memory_explain(d, size, what, errno);
 	return mr;
 }
 
@@ -109,7 +109,7 @@ static struct area *area_create(struct dev *d, int kind, size_t size)
 	return a;
 }
 
-static void *cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr)
+static void *dev_memory_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr)
 {
 	struct area *a = d->areas[kind];
 	void *at;
@@ -130,7 +130,7 @@ void *mem_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr)
 	void *at;
 
 	pthread_mutex_lock(&d->mem);
-	at = cut(d, kind, size, mr);
+	at = dev_memory_cut(d, kind, size, mr);
 	pthread_mutex_unlock(&d->mem);
 	return at;
 }
@@ -154,7 +154,7 @@ static struct buf *buf_create(struct dev *d, unsigned int order)
 	b->order = (uint8_t)order;
 	b->single = order >= SINGLE_ORDER;
 	if (!b->single) {
-		b->at = cut(d, MEM_READ, buf_size(order), &b->mr);
+		b->at = dev_memory_cut(d, MEM_READ, buf_size(order), &b->mr);
 	} else {
 		b->at = mem_map(buf_size(order), d->net->set.huge);
 		if (b->at)
@@ -254,7 +254,7 @@ struct out *mem_frame_get(struct dev *d, size_t bytes)
 	pthread_mutex_lock(&d->mem);
 	o = d->outs[big];
 	if (!o) {
-		raw = cut(d, MEM_PRIVATE, OUTS * each, &mr);
+		raw = dev_memory_cut(d, MEM_PRIVATE, OUTS * each, &mr);
 		for (i = 0; raw && i < OUTS; i++) {
 			o = (struct out *)(raw + (size_t)i * each);
 			o->lkey = mr->lkey;

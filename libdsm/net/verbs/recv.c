@@ -66,7 +66,7 @@ static uint8_t sort_received(struct queue *q, const struct ibv_wc *wc, struct ar
 	return ARRIVAL_FRAME;
 }
 
-static void sort(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
+static void verbs_queue_sort(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
 {
 	memset(a, 0, sizeof(*a));
 	a->lane = dev_lane(q->dev, wc->qp_num);
@@ -103,7 +103,7 @@ static void post_back(struct queue *q, unsigned int class, const uint32_t *index
 }
 
 /* Give back, for each class at once, the buffers of n arrivals that consisted of their heads. */
-static void repost(struct queue *q, struct arrival *a, unsigned int n)
+static void verbs_queue_repost(struct queue *q, struct arrival *a, unsigned int n)
 {
 	uint32_t index[VERBS_BATCH_MAX];
 	unsigned int i, class, count;
@@ -128,8 +128,8 @@ static unsigned int take_batch(struct queue *q, unsigned int max)
 	if (k <= 0)
 		return 0;
 	for (i = 0; i < k; i++)
-		sort(q, &wc[i], &q->batch[i]);
-	repost(q, q->batch, (unsigned int)k);
+		verbs_queue_sort(q, &wc[i], &q->batch[i]);
+	verbs_queue_repost(q, q->batch, (unsigned int)k);
 	atomic_fetch_add_explicit(&q->completions, (unsigned int)k, memory_order_relaxed);
 	cqgroup_count(q->group, (unsigned int)q->vector, 0, (unsigned int)k);
 	return (unsigned int)k;
@@ -211,7 +211,7 @@ void queue_freeze(struct lane *l)
 
 /* ---- delivering; under no lock ------------------------------------------------------------------ */
 
-static void deliver(struct net *n, const struct msg *m, const void *payload, size_t size)
+static void verbs_deliver(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
 	HOOK(deliver);
 	verbs_count(&n->count.received, 1);
@@ -221,8 +221,8 @@ static void deliver(struct net *n, const struct msg *m, const void *payload, siz
 
 static void deliver_from(struct peer *p, const struct msg *m, const void *payload, size_t size)
 {
-	if (peer_well(p) && !p->net->closing)
-		deliver(p->net, m, payload, size);
+	if (verbs_peer_well(p) && !p->net->closing)
+		verbs_deliver(p->net, m, payload, size);
 }
 
 static void bad(struct lane *l, const struct arrival *a)
@@ -230,7 +230,7 @@ static void bad(struct lane *l, const struct arrival *a)
 	struct net *n = l->peer->net;
 
 	verbs_count(&n->count.malformed, 1);
-	if (peer_well(l->peer))
+	if (verbs_peer_well(l->peer))
 		log_line("malformed frame of rank %d: kind %d, type %d, %u bytes behind it, number %u (status %d)",
 			 l->peer->rank, a->f.kind, a->m.type, a->f.size, a->f.seq, a->status);
 	conn_peer_lose(l->peer, -EBADMSG);
@@ -307,7 +307,7 @@ static bool end_fetch(struct lane *l, const struct arrival *a)
 	return true;
 }
 
-static void take_back(struct lane *l, const struct arrival *a)
+static void verbs_lane_take_back(struct lane *l, const struct arrival *a)
 {
 	struct buf **at, *b = NULL;
 
@@ -320,7 +320,7 @@ static void take_back(struct lane *l, const struct arrival *a)
 	pthread_mutex_unlock(&l->lock);
 	if (b)
 		buf_put(l->dev, b);
-	else if (peer_well(l->peer))
+	else if (verbs_peer_well(l->peer))
 		bad(l, a);
 }
 
@@ -336,7 +336,7 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 		pthread_mutex_unlock(&l->lock);
 	}
 	if (a->f.kind == FRAME_FREE) {
-		take_back(l, a);
+		verbs_lane_take_back(l, a);
 		return false;
 	}
 	if (a->f.kind == FRAME_QUIT) {
@@ -349,7 +349,7 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 		return false;
 	}
 	if (a->f.kind == FRAME_FETCH) {
-		if (peer_well(l->peer) && !n->closing)
+		if (verbs_peer_well(l->peer) && !n->closing)
 			begin_fetch(l, a);
 		return false;
 	}
@@ -377,7 +377,7 @@ static bool process(const struct arrival *a)
 	case ARRIVAL_BROKEN:
 		pthread_mutex_lock(&l->lock);
 		if (l->qp && l->qp->qp_num == a->qpn)
-			lane_broken(l);
+			verbs_lane_broken(l);
 		pthread_mutex_unlock(&l->lock);
 		return false;
 	case ARRIVAL_BAD: bad(l, a); return false;
@@ -426,7 +426,7 @@ static unsigned int deliver_pending(struct net *n)
 		atomic_fetch_sub(&n->pending, 1);
 		done++;
 		if (s) {
-			deliver(n, &s->m, s->data, s->size);
+			verbs_deliver(n, &s->m, s->data, s->size);
 			own_free(s);
 			continue;
 		}

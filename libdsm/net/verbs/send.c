@@ -28,7 +28,7 @@ static struct frame *frame_of(struct out *o)
 
 /* ---- posting; under the lane's lock ------------------------------------------------------------ */
 
-void lane_broken(struct lane *l)
+void verbs_lane_broken(struct lane *l)
 {
 	if (l->state != LANE_READY && l->state != LANE_ANSWERED)
 		return;
@@ -69,7 +69,7 @@ static bool wants_signal(struct lane *l, const struct frame *f)
 /*
  * Must it wake the receiver's thread? Not if another thread polls for it: idle queues are armed only for solicited completions.
  */
-static bool wakes(const struct net *n, const struct frame *f, const struct msg *m)
+static bool verbs_wakes(const struct net *n, const struct frame *f, const struct msg *m)
 {
 	const bool has = f->kind != FRAME_FREE && f->kind != FRAME_QUIT;
 
@@ -112,7 +112,7 @@ static void chain_frame(struct lane *l, struct chain *c, struct out *o)
 		wr->send_flags |= IBV_SEND_INLINE;
 	if (wants_signal(l, f))
 		wr->send_flags |= IBV_SEND_SIGNALED;
-	if (wakes(n, f, m))
+	if (verbs_wakes(n, f, m))
 		wr->send_flags |= IBV_SEND_SOLICITED;
 }
 
@@ -163,7 +163,7 @@ static void post_from(struct lane *l, uint32_t first)
 		}
 		count_requests(&l->work, &c);
 		if (ibv_post_send(l->qp, c.wr, &bad))
-			lane_broken(l);
+			verbs_lane_broken(l);
 		if (broke)
 			conn_kick(n); /* rxe does not treat flushed completions as solicited, as it should */
 	}
@@ -208,7 +208,7 @@ void lane_flush(struct lane *l)
 	lane_due(l);
 }
 
-static void hand_over(struct lane *l)
+static void verbs_lane_hand_over(struct lane *l)
 {
 	struct net *n = l->peer->net;
 
@@ -244,7 +244,7 @@ void lane_put(struct lane *l, struct out *o)
 		conn_want(l);
 	} else if (n->has_sender && l->state == LANE_READY) {
 		verbs_did(&l->work.handed_over, 1);
-		hand_over(l);
+		verbs_lane_hand_over(l);
 	}
 	lane_due(l);
 }
@@ -281,7 +281,7 @@ void lane_fetch(struct lane *l)
 			wr.wr.rdma.remote_addr = f->from.addr + off;
 			wr.wr.rdma.rkey = f->from.rkey;
 			if (ibv_post_send(l->qp, &wr, &bad)) {
-				lane_broken(l);
+				verbs_lane_broken(l);
 				return;
 			}
 			verbs_did(&l->work.requests, 1);
@@ -365,7 +365,7 @@ void send_thread_stop(struct net *n)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+static int verbs_send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
 	struct self *s = own_alloc(sizeof(*s) + size, 0);
 
@@ -386,17 +386,18 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 }
 
 /* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
-static bool can_land(const struct peer *p, const struct msg *m, size_t size)
+static bool verbs_can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= p->at->landing && size <= p->net->landing_bytes &&
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
 }
 
 /* A frame with the message and its payload, or with the address where the peer can read the payload. */
-static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size, struct buf **lent)
+static struct out *verbs_out_make(struct lane *l, const struct msg *m, const void *payload, size_t size,
+				  struct buf **lent)
 {
 	struct dev *d = l->dev;
-	const bool land = can_land(l->peer, m, size);
+	const bool land = verbs_can_land(l->peer, m, size);
 	const bool bare =
 		land && l->peer->at->bare && l->peer->net->set.imm && bare_fits(m, net_me(&l->peer->net->cfg));
 	const bool fetch = !land && HEAD + size > dev_recv_bytes(l->class);
@@ -447,12 +448,12 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 	if (rank != n->cfg.rank) {
 		if (atomic_load(&p->state) == PEER_NONE)
 			return -ENOTCONN;
-		if (!peer_well(p))
+		if (!verbs_peer_well(p))
 			return -EPIPE;
 		if (atomic_load(&p->left))
 			return 0; /* the peer has closed: no loss, and it would not receive this */
 		l = &p->lanes[wire_class(m->type)];
-		o = make(l, m, payload, size, &lent);
+		o = verbs_out_make(l, m, payload, size, &lent);
 		if (!o)
 			return -ENOMEM;
 		pthread_mutex_lock(&l->lock);
@@ -472,7 +473,7 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 		if (atomic_load(&n->again))
 			conn_serve(n, false);
 	} else {
-		err = send_self(n, m, payload, size);
+		err = verbs_send_self(n, m, payload, size);
 	}
 	if (err)
 		return err;

@@ -19,7 +19,7 @@ void lane_retire(struct lane *l, uint32_t seq);
 void lane_fetch(struct lane *l);
 
 /* Handle a failed queue pair: the lane waits for another, and requests it unless the peer has closed. */
-void lane_broken(struct lane *l);
+void verbs_lane_broken(struct lane *l);
 /* Start a connected queue pair: post the frames after peer_rx, which the peer received, and all reads again. -EBADMSG: it cannot
  * have received that many; the lane is unchanged. */
 int lane_ready(struct lane *l, uint32_t peer_rx);

@@ -156,7 +156,7 @@ static void ud_mend(struct dev *d)
 			break; /* they were still there */
 }
 
-static void received(struct dev *d, const struct ibv_wc *wc)
+static void verbs_ud_received(struct dev *d, const struct ibv_wc *wc)
 {
 	const char *at = d->ud.mem + (wc->wr_id & 0xffff) * UD_ROOM;
 
@@ -179,7 +179,7 @@ void ud_serve(struct dev *d)
 				continue;
 			}
 			if (wc[i].status == IBV_WC_SUCCESS)
-				received(d, &wc[i]);
+				verbs_ud_received(d, &wc[i]);
 			ud_post_recv(d, (unsigned int)(wc[i].wr_id & 0xffff));
 		}
 	if (d->ud.broken)

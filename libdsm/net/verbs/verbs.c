@@ -114,7 +114,7 @@ static void verbs_drop(struct net *n, uint16_t rank)
 /* ---- figures ------------------------------------------------------------------------------------ */
 
 /* Both are counters only. */
-static void add(uint64_t *to, const uint64_t *from, size_t n)
+static void verbs_counters_add(uint64_t *to, const uint64_t *from, size_t n)
 {
 	size_t i;
 
@@ -128,11 +128,11 @@ static void verbs_counters(struct net *n, struct net_counters *out)
 	unsigned int d, i, r, c;
 
 	memset(out, 0, sizeof(*out));
-	add((uint64_t *)out, (const uint64_t *)&n->count, sizeof(*out) / each);
+	verbs_counters_add((uint64_t *)out, (const uint64_t *)&n->count, sizeof(*out) / each);
 	for (r = 0; r < n->cfg.size; r++)
 		for (c = 0; c < CLASS_MAX; c++)
-			add((uint64_t *)&out->work, (const uint64_t *)&n->peers[r].lanes[c].work,
-			    sizeof(out->work) / each);
+			verbs_counters_add((uint64_t *)&out->work, (const uint64_t *)&n->peers[r].lanes[c].work,
+					   sizeof(out->work) / each);
 	for (d = 0; d < n->ndevs; d++)
 		for (i = 0; i < n->devs[d].nqueues; i++) {
 			struct queue *q = &n->devs[d].queues[i];
@@ -188,7 +188,7 @@ static void say_quit(struct net *n)
 			struct lane *l = &n->peers[r].lanes[c];
 			struct out *o;
 
-			if (!peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left) || l->state == LANE_IDLE)
+			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left) || l->state == LANE_IDLE)
 				continue;
 			o = mem_frame_get(l->dev, sizeof(struct frame));
 			if (!o)
@@ -214,7 +214,7 @@ static bool unsent(struct net *n, bool *broken)
 
 			if (atomic_load(&n->peers[r].state) == PEER_LOST)
 				*broken = true;
-			if (!peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left))
+			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left))
 				continue;
 			pthread_mutex_lock(&l->lock);
 			if (l->head || l->sent != l->done || l->lent) {
@@ -226,7 +226,7 @@ static bool unsent(struct net *n, bool *broken)
 	return any;
 }
 
-static void finish_sending(struct net *n)
+static void verbs_finish_sending(struct net *n)
 {
 	const uint64_t start = clock_ms();
 	bool broken;
@@ -239,7 +239,7 @@ static void finish_sending(struct net *n)
 	}
 }
 
-static void net_free(struct net *n)
+static void verbs_net_free(struct net *n)
 {
 	struct self *s;
 	unsigned int r, c;
@@ -266,7 +266,7 @@ static void verbs_close(struct net *n)
 	unsigned int r;
 
 	wait_threads_stop(n);
-	finish_sending(n);
+	verbs_finish_sending(n);
 	if (atomic_load(&n->breaks))
 		log_line("RDMA: %lu connections were broken on purpose", (unsigned long)atomic_load(&n->breaks));
 	for (r = 0; r < n->cfg.size; r++) {
@@ -275,7 +275,7 @@ static void verbs_close(struct net *n)
 	}
 	wait_close(n);
 	dev_close_all(n);
-	net_free(n);
+	verbs_net_free(n);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */
@@ -344,7 +344,7 @@ static int verbs_open(const struct net_config *cfg, struct net **out, void *addr
 close_devices:
 	dev_close_all(n);
 free_net:
-	net_free(n);
+	verbs_net_free(n);
 	return err;
 }
 

@@ -279,7 +279,7 @@ static inline void verbs_did(uint64_t *c, uint64_t by)
 	__atomic_store_n(c, *c + by, __ATOMIC_RELAXED);
 }
 
-static inline bool peer_well(const struct peer *p)
+static inline bool verbs_peer_well(const struct peer *p)
 {
 	return atomic_load_explicit(&p->state, memory_order_acquire) == PEER_KNOWN;
 }

@@ -139,7 +139,7 @@ int verbs_fd(struct net *n)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-static bool stopping(struct net *n)
+static bool verbs_is_stopping(struct net *n)
 {
 	return atomic_load(&n->closing);
 }
@@ -150,7 +150,7 @@ static void serve_burst(struct queue *q, unsigned int *patience)
 	struct net *n = q->net;
 	unsigned int idle = 0, delivered = 0;
 
-	while (!stopping(n) && !atomic_load(&n->pollers)) {
+	while (!verbs_is_stopping(n) && !atomic_load(&n->pollers)) {
 		if (queue_serve(q, BURST, true, &delivered) > 0) {
 			idle = 0;
 			continue;
@@ -181,7 +181,7 @@ static void *queue_thread(void *arg)
 	prctl(PR_SET_NAME, name);
 	n->cfg.thread(n->cfg.arg);
 	cqgroup_bind_thread(q->group);
-	while (!stopping(n)) {
+	while (!verbs_is_stopping(n)) {
 		serve_burst(q, &patience);
 		if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))
 			clear_event(q);
@@ -235,7 +235,7 @@ void wait_threads_stop(struct net *n)
 
 /* ---- descriptors -------------------------------------------------------------------------------- */
 
-static int watch(struct net *n, int fd, uint32_t device)
+static int verbs_watch(struct net *n, int fd, uint32_t device)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = (uint64_t)(uint32_t)fd << 32 | device };
 
@@ -255,19 +255,19 @@ int wait_open(struct net *n)
 	if (n->epfd < 0 || n->timer < 0 || n->kick < 0 || n->stop < 0)
 		err = -errno;
 	if (!err)
-		err = watch(n, n->timer, NO_DEVICE);
+		err = verbs_watch(n, n->timer, NO_DEVICE);
 	if (!err)
-		err = watch(n, n->kick, NO_DEVICE);
+		err = verbs_watch(n, n->kick, NO_DEVICE);
 	for (d = 0; d < n->ndevs && !err; d++) {
-		err = watch(n, n->devs[d].ctx->async_fd, d);
+		err = verbs_watch(n, n->devs[d].ctx->async_fd, d);
 		if (!err)
-			err = watch(n, n->devs[d].ud.channel->fd, d);
+			err = verbs_watch(n, n->devs[d].ud.channel->fd, d);
 		for (i = 0; i < n->devs[d].nqueues && !err; i++) {
 			int fd = n->devs[d].queues[i].channel->fd;
 
 			fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 			if (!n->cfg.thread)
-				err = watch(n, fd, NO_DEVICE);
+				err = verbs_watch(n, fd, NO_DEVICE);
 		}
 	}
 	if (err) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pool.c - numbers taken and given back by any thread (engine/pool.h), locks on words (util/futex.h), and the ring of freed
+ * pool.c - numbers taken and given back by any thread (job/pool.h), locks on words (util/futex.h), and the ring of freed
  * addresses (heap/ring.c): no number, lock or place has two owners, what the last owner wrote is seen, nobody sleeps for ever.
  */
 #define WORD_SPINS 1
 
 #include "../order.h"
-#include "engine/pool.h"
 #include "heap/ring.c"
+#include "job/pool.h"
 #include "util/futex.c"
 
 #define NUMBERS 3

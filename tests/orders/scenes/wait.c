@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wait.c - threads that sleep until another has done something (engine/wait.c), and slots that are short (engine/slot.c). The
+ * wait.c - threads that sleep until another has done something (miss/wait.c), and slots that are short (miss/slot.c). The
  * sleeper counts itself, then checks once more; the waker changes the word, then looks for sleepers. Nobody sleeps for ever.
  * What these files call besides is not the subject: it does nothing here, and time stands still, so that each wait sleeps.
  */
 #include "../order.h"
-#include "engine/slot.c"
-#include "engine/wait.c"
+#include "miss/slot.c"
+#include "miss/wait.c"
 
 struct job job;
 __thread int engine_depth __attribute__((tls_model("initial-exec")));

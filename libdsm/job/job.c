@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* job.c - the job, and whether this process may use it. */
+#include "job/job.h"
+
+#include <errno.h>
+
+#include "util/futex.h"
+#include "util/sys.h"
+
+#define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
+
+struct job job = { .epoll = -1 };
+
+void job_await_quit(void)
+{
+	while (__atomic_load_n(&job.quits, __ATOMIC_ACQUIRE))
+		sys_pause();
+}
+
+void job_await_loss(void)
+{
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_LOST)
+		for (;;)
+			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
+}
+
+int job_ready(void)
+{
+	if (__builtin_expect(job.forked, 0))
+		return -ECHILD;
+	if (__builtin_expect(__atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING, 1))
+		return 0;
+	job_await_quit();
+	job_await_loss();
+	return -ENOTCONN;
+}
+
+bool job_runs(void)
+{
+	return __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING && !job.forked;
+}
+
+void job_ring(uint16_t rank)
+{
+	uint64_t one = 1;
+
+	if (sys_write(rank_info(rank)->doorbell, &one, sizeof(one)) < 0)
+		one = 0; /* it is full: the thread is awake already */
+}
+
+static uint16_t homes_home(const struct region_homes *h, size_t off)
+{
+	size_t index = (off - h->off) / h->block_size;
+
+	if (h->id == 0)
+		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
+	switch ((enum dsm_home)h->policy) {
+	case DSM_HOME_FIXED: return node_of(h->rank);
+	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
+	case DSM_HOME_FIRST_TOUCH: break;
+	}
+	return (uint16_t)(index / MANAGER_RUN % job.nodes);
+}
+
+uint16_t region_home(const struct dsm_region *r, size_t off)
+{
+	const struct region_homes h = region_homes(r);
+
+	return homes_home(&h, off);
+}
+
+uint16_t region_manager(size_t off)
+{
+	const size_t unit = off / REGION_UNIT;
+	uint16_t id = 0;
+
+	if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
+		id = __atomic_load_n(&job.mem.regions[unit], __ATOMIC_ACQUIRE);
+	return id ? homes_home(&job.me->homes[id - 1], off) : SET_NOBODY;
+}

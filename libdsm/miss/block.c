@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * block.c - what this rank's threads want of blocks: faults, fetching ahead, giving back, pinning.
+ */
+#include "miss/block.h"
+
+#include "fault/fault.h"
+#include "fault/guard.h"
+#include "fault/range.h"
+#include "job/host_ops.h"
+#include "job/inside.h"
+#include "job/job.h"
+#include "job/memory.h"
+#include "job/note.h"
+#include "job/stats.h"
+#include "job/stray.h"
+#include "miss/run.h"
+#include "miss/sharing.h"
+#include "miss/slot.h"
+#include "miss/wait.h"
+#include "miss/work.h"
+#include "net/net.h"
+#include "util/futex.h"
+#include "util/hook.h"
+#include "util/log.h"
+
+/* A sequential reader, as far as one thread can see. */
+static __thread struct {
+	size_t next;
+	unsigned int window;
+} stream __attribute__((tls_model("initial-exec")));
+
+static bool may(const struct copy *p, uint8_t access)
+{
+	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) };
+
+	return access & DSM_WRITE ? page_writable(&seen) : page_readable(&seen);
+}
+
+static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
+{
+	return (struct msg){
+		.version = WIRE_VERSION,
+		.src = job.node,
+		.dst = job.node,
+		.object = block_id(off, r->block_size),
+		.req_node = job.node,
+		.req_slot = slot,
+		.home = region_home(r, off),
+		.flags = r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+	};
+}
+
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind)
+{
+	int slot = slot_try_prefetch(block, kind);
+	struct msg ask = { .version = WIRE_VERSION,
+			   .src = job.node,
+			   .dst = job.node,
+			   .object = block,
+			   .req_node = job.node,
+			   .req_slot = (uint16_t)slot,
+			   .home = manager,
+			   .flags = flags };
+	uint16_t wait = SET_NOBODY;
+	uint32_t seq;
+
+	if (slot < 0)
+		return false; /* a hint, and its asker tries again where it matters */
+	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) == CORE_ASKED && wait == slot)
+		return true;
+	slot_put((uint16_t)slot); /* open already, or somebody's request is under way */
+	return false;
+}
+
+/* Ask for up to n blocks from off on that this rank does not have; what it causes is only queued. */
+static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned int n, bool write)
+{
+	unsigned int asked = 0;
+
+	for (; n && off < r->off + r->size; n--, off += r->block_size) {
+		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
+			continue;
+		asked += block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
+					      region_home(r, off), SLOT_AHEAD);
+	}
+	count(&job.mine->region_stats[r->id].prefetched, asked);
+	return asked;
+}
+
+/* May a sequential writer take this block ahead? If it wrote it last, or nobody ever did. */
+static bool ours(const struct dsm_region *r, size_t off)
+{
+	const struct copy *p;
+
+	if (off >= r->off + r->size)
+		return false; /* it has no home either */
+	p = block_copy(off);
+	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
+		return p->flags & PAGE_OWNER;
+	return region_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
+}
+
+#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS) /* blocks asked for at once: as many as slots to fetch ahead */
+
+static void read_ahead(const struct dsm_region *r, size_t off, bool write)
+{
+	size_t next = off + r->block_size;
+	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n;
+
+	if ((size_t)most * r->block_size > BLOCK_MAX)
+		most = (unsigned int)(BLOCK_MAX / r->block_size);
+	if (stream.next != off) {
+		stream.window = 0;
+		stream.next = next;
+		return;
+	}
+	stream.window = stream.window * 2 + 1 < most ? stream.window * 2 + 1 : most;
+	for (n = 0; write && n < stream.window && ours(r, next + n * (size_t)r->block_size); n++)
+		;
+	if (!write)
+		n = stream.window;
+	stream.next = next + n * (size_t)r->block_size;
+	ask_ahead(r, next, n, write);
+}
+
+static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
+{
+	if (job.fault->pin)
+		job.fault->pin(at, r->block_size, on);
+}
+
+/* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
+static int keep_open(const struct dsm_region *r, size_t at)
+{
+	int err;
+
+	keep_mapped(r, at, true); /* for each pin: the node's number of pins says nothing of this rank's */
+	if (!job.fault->again)
+		return 0;
+	err = job.fault->again(at, r->block_size, page_writable(block_copy(at)) ? PROT_RW : PROT_RO);
+	return err < 0 ? err : 0;
+}
+
+struct pin {
+	const struct dsm_region *r;
+	size_t at;
+	uint8_t access;
+	int err; /* -EAGAIN: the block is not here */
+};
+
+/* Under the stripe. */
+static void pin_here(void *arg)
+{
+	struct pin *pin = arg;
+	struct copy *p = block_copy(pin->at);
+
+	pin->err = page_pin(p, pin->access);
+	if (!pin->err && keep_open(pin->r, pin->at)) {
+		page_unpin(p, pin->access);
+		keep_mapped(pin->r, pin->at, false);
+		pin->err = -ENOMEM; /* the map count is used up by what is pinned */
+	}
+}
+
+enum got {
+	GOT_PERHAPS, /* look again */
+	GOT_OPEN,    /* the node has it, and this rank's mapping has followed */
+	GOT_ASKED    /* it was asked for, and came */
+};
+
+/*
+ * Get one block for a thread that waits for it. In the fault handler, a signal that waits makes it return at once. The request
+ * goes on without the thread, as one that fetches ahead, and the repeated access joins it.
+ *
+ * A pin (NULL: none) comes before the home hears that the block is used: a home of this node would have it taken away at once
+ * for the next node in line, and would never get it pinned as long as there is one.
+ */
+static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahead, struct pin *pin)
+{
+	int found = slot_get(SLOT_BLOCK);
+	uint16_t slot = (uint16_t)found, wait = 0;
+	struct msg ask = ask_for(r, off, slot);
+	enum core_page page;
+	uint32_t seq = 0;
+
+	if (found < 0)
+		return GOT_PERHAPS;
+	HOOK(miss_slot);
+	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
+	page = run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
+	if (page != CORE_ASKED) {
+		slot_put(slot);
+		return page == CORE_FOLLOWED ? GOT_OPEN : GOT_PERHAPS;
+	}
+	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
+		slot_put(slot);
+		run_work();
+		HOOK(miss_joined);
+		wait_slot(wait, seq, 1, 0);
+		return GOT_PERHAPS;
+	}
+	HOOK(miss_asked);
+	if (ahead)
+		read_ahead(r, off, write);
+	run_work();
+	HOOK(miss_sent);
+	if (wait_slot(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
+		return GOT_PERHAPS;
+	while (wait_slot(slot, seq, 1, 0))
+		; /* the answer is as good as there */
+	HOOK(miss_came);
+	run_used(&ask, pin ? pin_here : NULL, pin);
+	HOOK(miss_used);
+	/* Threads that joined after the answer had come wait for this. */
+	slot_complete(slot, 0, 0);
+	run_work();
+	slot_put(slot);
+	return GOT_ASKED;
+}
+
+/* What this rank has kept to read is read-only in its new mapping. */
+static void protect_again(const struct dsm_region *r)
+{
+	size_t at, end = r->off + r->bytes;
+
+	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end)) {
+		size_t off = at / r->block_size * r->block_size;
+		uint32_t *stripe = block_stripe(block_id(off, r->block_size));
+		const struct copy *p = block_copy(off);
+
+		word_lock(stripe);
+		if (page_readable(p) && !page_writable(p))
+			job.fault->lower(off, r->block_size);
+		word_unlock(stripe);
+	}
+}
+
+int block_attach(const struct dsm_region *r)
+{
+	if (!one_node())
+		protect_again(r);
+	return 0;
+}
+
+enum fault_answer block_fault(void *addr, bool write)
+{
+	struct dsm_region *r;
+	size_t off;
+
+	if (!range_off(addr, &off))
+		return FAULT_REFUSED;
+	if (guard_has(off)) {
+		stray_guard(addr);
+		return FAULT_NOWHERE;
+	}
+	r = region_at(off);
+	if (!r || off >= r->off + region_usable(r)) {
+		bad_access_report(addr, write);
+		return FAULT_NOWHERE;
+	}
+	job_await_quit();
+	return one_node() ? FAULT_REFUSED : job.host->fault(r, addr, write);
+}
+
+enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
+{
+	struct region_stats *s;
+	uint64_t start;
+	size_t off;
+	bool upgrade, repeated;
+	const bool inside = engine_depth; /* at rest, which may be a cancellation point */
+	int before = 0;
+	enum got got;
+
+	if (!range_off(addr, &off))
+		return FAULT_REFUSED;
+	if (engine_busy()) {
+		log_line(
+			"shared memory at %p is touched by a signal handler that interrupted a libdsm call that does not "
+			"sleep, which is not supported (dsm_signal_defer(3))",
+			addr);
+		return FAULT_REFUSED;
+	}
+	off = r->off + (off - r->off) / r->block_size * r->block_size;
+	if (inside)
+		before = engine_keep();
+	engine_enter();
+	HOOK(miss_begin);
+	start = clock_ns();
+	s = &job.mine->region_stats[r->id];
+	upgrade = write && __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED) == PG_READ;
+	repeated = sharing_is_repeated(off, upgrade);
+	got = get(r, off, write, job.set.readahead, NULL);
+	if (got == GOT_ASKED) {
+		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
+
+		count(upgrade ? &s->upgrades : write ? &s->write_faults : &s->read_faults, 1);
+		count(&s->repeated_faults, repeated);
+		sharing_missed(off, repeated);
+		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind], s->latency[kind],
+			      clock_ns() - start);
+	} else if (got == GOT_PERHAPS) {
+		sched_yield(); /* whoever opens the block is about to */
+	}
+	work_timers(true);
+	HOOK(miss_end);
+	engine_leave();
+	if (inside)
+		engine_let(before);
+	return FAULT_SERVED;
+}
+
+int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
+{
+	size_t end = off + len, at, step = (size_t)PIECE * r->block_size;
+
+	engine_enter();
+	for (at = off; at < end; at += step) {
+		size_t stop = at + step < end ? at + step : end, b;
+
+		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
+		run_work();
+		for (b = at; wait && b < stop; b += r->block_size)
+			while (!may(block_copy(b), access) && get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
+				;
+	}
+	work_timers(true);
+	engine_leave();
+	return 0;
+}
+
+void block_help(void)
+{
+	work_timers(false);
+	if (job.net)
+		run_poll(WORK_CLOSINGS);
+	job_await_loss();
+	sched_yield();
+}
+
+void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
+{
+	size_t at;
+	int slot;
+
+	engine_enter();
+	for (at = off; at < off + len; at += r->block_size) {
+		const struct copy *p = block_copy(at);
+		struct msg m = ask_for(r, at, 0);
+
+		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.node)
+			continue;
+		if (p->pins_read || p->pins_write)
+			continue; /* the home would wait for the unpin, and others who give back for the home */
+		m.type = MSG_RELEASE;
+		m.flags = 0;
+		m.home = 0;
+		m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
+		m.dst = (uint16_t)(p->home - 1);
+		while ((slot = slot_try_prefetch(m.object, SLOT_BACK)) < 0)
+			block_help();
+		m.req_slot = (uint16_t)slot;
+		run_send(&m);
+	}
+	work_timers(true);
+	engine_leave();
+}
+
+static __thread int pins_of_thread __attribute__((tls_model("initial-exec")));
+
+/*
+ * Pins of several threads that overlap would keep a block for ever. So while another node waits for it, a thread without pins
+ * lets the pins that are there come to an end; for a while only, as it may be that they end after its own. A thread that has
+ * pins waits for nobody.
+ */
+#define PIN_PATIENCE_NS 10000000u
+
+/* Under the stripe. */
+static bool gives_way(const struct copy *p, uint64_t *until)
+{
+	if (!p->held || (!p->pins_read && !p->pins_write) || pins_of_thread > 0)
+		return false;
+	if (!*until)
+		*until = clock_ns() + PIN_PATIENCE_NS;
+	return clock_ns() < *until;
+}
+
+static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
+{
+	struct pin pin = { .r = r, .at = at, .access = access };
+	uint32_t *stripe = block_stripe(block_id(at, r->block_size));
+	uint64_t until = 0;
+	bool waits;
+
+	do {
+		word_lock(stripe);
+		waits = gives_way(block_copy(at), &until);
+		if (!waits)
+			pin_here(&pin);
+		word_unlock(stripe);
+		if (waits) {
+			block_help();
+		} else if (pin.err == -EAGAIN) {
+			get(r, at, access & DSM_WRITE, false, &pin);
+			work_timers(true);
+		}
+	} while (waits || pin.err == -EAGAIN);
+	pins_of_thread += !pin.err;
+	return pin.err == -ERANGE ? -EAGAIN : pin.err;
+}
+
+static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
+{
+	struct msg m = ask_for(r, at, 0);
+	uint32_t *stripe = block_stripe(m.object);
+	int due;
+
+	word_lock(stripe);
+	due = page_unpin(block_copy(at), access);
+	if (due >= 0)
+		keep_mapped(r, at, false);
+	word_unlock(stripe);
+	pins_of_thread -= due >= 0;
+	if (due > 0) {
+		run_page(PE_REPLAY, &m, NULL, NULL);
+		run_work();
+	}
+	return due < 0 ? due : 0;
+}
+
+int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	size_t at;
+	int err = 0;
+
+	engine_enter();
+	for (at = off; !err && at < off + len; at += r->block_size)
+		err = pin_one(r, at, access);
+	if (err)
+		for (at -= r->block_size; at > off; at -= r->block_size)
+			unpin_one(r, at - r->block_size, access);
+	engine_leave();
+	return err;
+}
+
+int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	size_t at;
+	int err = 0;
+
+	engine_enter();
+	for (at = off; at < off + len; at += r->block_size)
+		if (unpin_one(r, at, access))
+			err = -EINVAL;
+	work_timers(true);
+	engine_leave();
+	return err;
+}
+
+/* The answer's status; what it brings is in the slot. */
+static int ask_of(const struct dsm_region *r, size_t at, uint16_t slot, uint8_t type, uint16_t dst, uint64_t value)
+{
+	struct msg m = ask_for(r, at, slot);
+	uint32_t seq = slot_seq(slot);
+
+	m.type = type;
+	m.dst = dst;
+	m.flags = 0;
+	m.home = 0;
+	m.value = value;
+	note_about(ABOUT_BLOCK, dst, m.object);
+	run_send(&m);
+	wait_slot(slot, seq, 1, 0);
+	about_none();
+	return job.me->slots[slot].status;
+}
+
+int block_place(struct dsm_region *r, size_t off, uint16_t rank)
+{
+	const uint16_t node = node_of(rank);
+	uint64_t home;
+	uint16_t slot;
+	int err;
+
+	engine_enter();
+	slot = (uint16_t)slot_get(SLOT_BRIEF);
+	err = ask_of(r, off, slot, MSG_PLACE, region_home(r, off), node);
+	if (err == -EBUSY)
+		err = ask_of(r, off, slot, MSG_SETTLE, node, 0);
+	home = job.me->slots[slot].value;
+	if (err == -EBUSY && home && home <= job.nodes)
+		ask_of(r, off, slot, MSG_CLAIM, (uint16_t)(home - 1), node);
+	slot_put(slot);
+	work_timers(true);
+	engine_leave();
+	return err;
+}

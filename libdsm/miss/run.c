@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * run.c - the process as a host of the core (core/host.h): what its actions do here.
+ *
+ * A message for this node is an item in the thread's own queue: the thread that caused it steps the receiver, and no other thread
+ * is woken. A message for another node goes to the transport.
+ *
+ * Everything here may run on any thread, also inside the fault handler.
+ */
+#include "miss/run.h"
+
+#include <string.h>
+
+#include "fault/fault.h"
+#include "fault/frames.h"
+#include "job/job.h"
+#include "job/lost.h"
+#include "job/memory.h"
+#include "job/upcalls.h"
+#include "miss/block.h"
+#include "miss/push.h"
+#include "miss/sharing.h"
+#include "miss/slot.h"
+#include "miss/step.h"
+#include "miss/wait.h"
+#include "miss/work.h"
+#include "net/net.h"
+#include "util/futex.h"
+#include "util/hook.h"
+#include "util/log.h"
+
+static void send_failed(uint16_t rank, int err)
+{
+	if (err == -ESRCH)
+		lost_rank(rank, "its process is gone");
+	lost_connection(rank, err);
+}
+
+/* Counts messages of locks, objects and barriers; chunk.c counts those of collectives when it sends them. */
+static bool may_wake(uint8_t type)
+{
+	return type >= MSG_LOCK && type <= MSG_DEPART;
+}
+
+static void route(const struct msg *m)
+{
+	int err;
+
+	if (ask_is(m->type) && m->src == job.node)
+		ask_note(&job.me->slots[m->req_slot].ask, m);
+	if (m->dst == job.node) {
+		work_push(WORK_STEP, m);
+		return;
+	}
+	count(&job.mine->stats.messages_out, 1);
+	if (may_wake(m->type))
+		count(&job.mine->sync_out, 1);
+	err = job.netops->send(job.net, job.pair[m->dst], m, NULL, 0);
+	if (err)
+		send_failed(job.pair[m->dst], err);
+}
+
+static struct region_stats *stats_of(uint32_t object)
+{
+	struct dsm_region *r = region_at(block_off(object));
+
+	return &job.mine->region_stats[r ? r->id : 0];
+}
+
+static void blame(uint16_t node)
+{
+	if (node != job.node)
+		job.netops->drop(job.net, job.pair[node]);
+	lost_rank(job.first[node], "it broke the protocol");
+}
+
+#define STRAYS_SAID 8 /* more messages would say nothing new */
+
+void run_refuse(const struct msg *m, int err)
+{
+	static uint32_t strays;
+
+	if (err != -ESTALE) {
+		log_line("node %d sent %s for object %#x, which no correct node could", m->src, wire_name(m->type),
+			 m->object);
+		blame(m->src);
+	} else if (__atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED) < STRAYS_SAID) {
+		log_line("node %d sent %s for object %#x, which was not asked for: ignored", m->src, wire_name(m->type),
+			 m->object);
+	}
+}
+
+static void protect_failed(int err)
+{
+	log_line("shared blocks cannot be mapped: %s", dsm_strerror(err));
+	lost_abort(70, "out of memory for shared blocks");
+}
+
+static bool act_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
+		     const void *data)
+{
+	const struct action *a = &acts->v[at];
+	const size_t off = block_off(m->object), len = block_bytes(m->object);
+	const unsigned int who = job.me->slots[m->req_slot].by;
+	struct region_stats *s = stats_of(m->object);
+	int err = 0;
+	char *landed;
+
+	(void)h;
+	switch ((enum open_from)a->from) {
+	case OPEN_DATA: err = job.fault->fill(who, off, len, data, a->prot); break;
+	case OPEN_LANDED:
+		landed = memory_stage(m->req_slot, len);
+		err = job.fault->fill(who, off, len, landed, a->prot);
+		memory_unstage(m->req_slot, landed, len, true);
+		break;
+	case OPEN_UPGRADE: err = job.fault->raise(who, off, len); break;
+	case OPEN_ZERO: err = job.fault->zero(who, off, len); break;
+	case OPEN_AGAIN: break; /* step_again() */
+	}
+	if (err)
+		protect_failed(err);
+	if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
+		count(&s->blocks_in, 1);
+		count(&s->bytes_in, len);
+	} else if (a->from == OPEN_ZERO) {
+		count(&s->local_faults, 1);
+	}
+	return true;
+}
+
+static bool act_wake(struct core_host *h, const struct action *a, const struct msg *m)
+{
+	(void)h, (void)m;
+	if (slot_woken(a->slot)) {
+		slot_complete(a->slot, a->status, a->mask);
+		return true;
+	}
+	if (!slot_has_quit(a->slot))
+		return false;
+	work_push(WORK_PASS, &(struct msg){ .req_slot = a->slot, .count = a->status });
+	return true;
+}
+
+static void act_unclaimed(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	slot_complete(a->slot, 0, 0);
+	slot_put(a->slot);
+}
+
+static void act_answer(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	if (!slot_is_prefetch(a->slot)) {
+		slot_complete(a->slot, a->status, a->mask);
+	} else if (a->prot) { /* of MSG_RELEASE: no thread waits for its status */
+		slot_complete(a->slot, 0, 0);
+		slot_put(a->slot);
+	}
+}
+
+static void wake_barrier(struct bar *b)
+{
+	wait_wake(&b->gen, &b->sleepers);
+}
+
+static void act_wake_all(struct core_host *h, uint32_t barrier)
+{
+	(void)h;
+	wake_barrier(&job.mem.bars[barrier]);
+}
+
+/* By run_work(), which closes neighbours together. */
+static bool act_lower(struct core_host *h, const struct core_leave *l)
+{
+	enum work_kind kind = WORK_DROP;
+
+	(void)h;
+	if (l->m->type == MSG_DATA && l->to == PROT_CLOSED)
+		kind = l->from == PROT_RW ? WORK_TAKE_RW : WORK_TAKE_RO;
+	else if (l->m->type == MSG_DATA)
+		kind = l->from == PROT_RW ? WORK_LOWER : WORK_COPY;
+	work_push(kind, l->m);
+	return false;
+}
+
+static void act_send(struct core_host *h, const struct msg *m)
+{
+	(void)h;
+	route(m);
+}
+
+static void send_block(struct core_host *h, const struct msg *m, const void *contents)
+{
+	struct region_stats *s = stats_of(m->object);
+	const size_t len = block_bytes(m->object);
+	int err;
+
+	(void)h;
+	step_left(m->object);
+	count(&s->blocks_out, 1);
+	count(&s->bytes_out, len);
+	count(&job.mine->stats.messages_out, 1);
+	err = job.netops->send(job.net, job.pair[m->dst], m, contents, len);
+	if (err)
+		send_failed(job.pair[m->dst], err);
+}
+
+static bool act_timer(struct core_host *h, uint32_t object, uint32_t at)
+{
+	(void)h;
+	return work_timer(object, at);
+}
+
+/* A block that is placed here may have to wait for pinned ones. */
+static void act_fetch(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	block_start_prefetch(a->msg.object, a->prot == PROT_RW, a->msg.flags, a->msg.home,
+			     a->msg.type == MSG_RELEASE ? SLOT_BACK : SLOT_AHEAD);
+}
+
+static void act_blame(struct core_host *h, uint16_t node)
+{
+	(void)h;
+	blame(node);
+}
+
+static void act_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+{
+	(void)h, (void)acts;
+	if (err) {
+		run_refuse(m, err);
+		return;
+	}
+	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
+		push_note(m); /* before its thread is woken */
+	if (m->type == MSG_ADOPT)
+		count(&stats_of(m->object)->homes_in, 1);
+}
+
+static void act_damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
+{
+	(void)h;
+	log_line("block %#x is in state %s, which event %s does not fit", about->object, page_state_name(state),
+		 page_event_name(ev));
+	lost_abort(70, "the protocol's state is damaged");
+}
+
+static const struct core_ops run_ops = {
+	.find = step_find,
+	.lock = step_lock,
+	.unlock = step_unlock,
+	.now = step_now,
+	.again = step_again,
+	.answers = step_answers,
+	.leaves = step_leaves,
+	.drop = NULL, /* run_drop() steps PE_DROP itself, for several blocks at once */
+	.freed = step_freed,
+	.land = step_land,
+	.stepped = act_stepped,
+	.damaged = act_damaged,
+	.send = act_send,
+	.send_block = send_block,
+	.lower = act_lower,
+	.open = act_open,
+	.wake = act_wake,
+	.unclaimed = act_unclaimed,
+	.timer = act_timer,
+	.wake_all = act_wake_all,
+	.answer = act_answer,
+	.fetch = act_fetch,
+	.blame = act_blame,
+};
+
+struct core_host run_host(void)
+{
+	return (struct core_host){
+		.ops = &run_ops,
+		.me = job.node,
+		.nnodes = job.nodes,
+		.follow = DIR_FOLLOW,
+		.pushes = job.set.push ? PUSH_AFTER : 0,
+		.passes = LOCK_PASSES,
+		.lends = true, /* threads of this node lock and unlock by the record's word (sync/lent.h) */
+		.hold_us = job.set.hold_us,
+	};
+}
+
+/* ---- one message ------------------------------------------------------------------------------ */
+
+/* The runtime's own messages. */
+static int step_ours(const struct msg *m, const void *payload, size_t size)
+{
+	switch ((enum msg_type)m->type) {
+	case MSG_CALL: return job.up->call(m, payload, size);
+	case MSG_RETURN: return job.up->answer(m, payload, size);
+	case MSG_PING:
+	case MSG_BYE: return lost_heard(m);
+	case MSG_CHUNK: return job.up->chunk(m, payload, size);
+	default: return -EBADMSG;
+	}
+}
+
+static void deliver(struct core_host *h, const struct msg *m, const void *payload, size_t size)
+{
+	uint32_t number;
+	int err;
+
+	HOOK(step);
+	count(&job.mine->stats.steps, 1);
+	if (dispatch_target(m, &number) != TARGET_HOST) {
+		core_deliver(h, m, payload);
+		return;
+	}
+	err = step_ours(m, payload, size);
+	if (err)
+		run_refuse(m, err);
+}
+
+/* ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice -------- */
+
+/* Lower the mappings of n neighbouring blocks. If copies are taken, the buffer then has their contents. */
+static void close_run(struct work *w, const struct item *it, unsigned int n)
+{
+	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
+	const size_t off = block_off(it->m.object), len = n * block_bytes(it->m.object);
+	struct region_stats *s = stats_of(it->m.object);
+	const int *pipe;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < n; i++)
+		sharing_lost(it[i].m.object, writable);
+	if (it->kind == WORK_DROP) {
+		err = job.fault->shut(off, len);
+	} else if (it->kind == WORK_LOWER) {
+		err = job.fault->lower(off, len);
+	} else {
+		pipe = pipe_get();
+		err = job.fault->take(off, len, w->buffer, writable, pipe);
+		pipe_put(pipe);
+	}
+	if (err)
+		protect_failed(err);
+	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
+	count(&s->protect_calls, 1);
+}
+
+static const void *read_copy(struct work *w, const struct msg *m)
+{
+	int err = frames_read(block_off(m->object), block_bytes(m->object), w->buffer);
+
+	if (err)
+		protect_failed(err);
+	return w->buffer;
+}
+
+/* What is sent for the n-th of several blocks that close_run() has closed. */
+static const void *contents_of(struct work *w, const struct item *it, unsigned int n)
+{
+	switch ((enum work_kind)it->kind) {
+	case WORK_TAKE_RO:
+	case WORK_TAKE_RW: return w->buffer + n * block_bytes(it->m.object);
+	case WORK_LOWER: return read_copy(w, &it->m);
+	default: return NULL;
+	}
+}
+
+/*
+ * Lower neighbours first, in one call of the fault backend, then send their answers. No answer is sent before all mappings of its
+ * block are lowered (core/map.h), and until then the protocol does nothing else with that block.
+ */
+static bool close_all(struct core_host *h, struct work *w)
+{
+	unsigned int at, i, n, all = w->closings;
+
+	for (at = 0; at < all; at += n) {
+		const struct item *it = &w->closing[at];
+
+		n = work_run(it, all - at);
+		close_run(w, it, n);
+		for (i = 0; i < n; i++)
+			core_lowered(h, &it[i].m, contents_of(w, &it[i], i));
+	}
+	w->closings = 0;
+	return all;
+}
+
+/* On behalf of a thread that has given up (sync/lock.c): come if it is called, and release the lock if it gets it. */
+static void pass_on(const struct msg *m)
+{
+	const uint32_t hold = slot_object(NULL, m->req_slot);
+	const struct hold *h = &job.me->holds[hold];
+	const struct msg about = {
+		.dst = h->home, .object = h->object, .req_node = h->gen, .req_slot = m->req_slot, .aux = hold
+	};
+
+	if (m->count == -EAGAIN && !run_held(hold, HE_COME, &about))
+		return; /* the lock comes next */
+	if (!m->count)
+		run_held(hold, HE_UNLOCK, NULL);
+	slot_put(m->req_slot);
+}
+
+static void do_item(struct core_host *h, struct work *w, const struct item *it)
+{
+	switch ((enum work_kind)it->kind) {
+	case WORK_STEP: deliver(h, &it->m, NULL, 0); break;
+	case WORK_PASS: pass_on(&it->m); break;
+	case WORK_COPY: core_lowered(h, &it->m, read_copy(w, &it->m)); break;
+	case WORK_DROP:
+	case WORK_LOWER:
+	case WORK_TAKE_RO:
+	case WORK_TAKE_RW:
+		if (w->closings == WORK_CLOSINGS)
+			close_all(h, w);
+		work_closing(it);
+		break;
+	}
+}
+
+/* ---- what the other files use --------------------------------------------------------------------- */
+
+void run_work(void)
+{
+	struct work *w = work_mine();
+	struct core_host h;
+	struct item it;
+
+	if (w->running)
+		return; /* the loop below, further up this thread's stack, handles it */
+	h = run_host();
+	w->running = true;
+	do {
+		while (work_pop(&it))
+			do_item(&h, w, &it);
+	} while (!w->more && close_all(&h, w));
+	w->running = false;
+}
+
+/* Nothing that belongs to the stored closings can follow any more. */
+static void close_now(bool more)
+{
+	struct work *w = work_mine();
+
+	w->more = false;
+	if (w->closings)
+		run_work();
+	w->more = more;
+}
+
+void run_send(const struct msg *m)
+{
+	struct msg copy = *m;
+
+	copy.version = WIRE_VERSION;
+	route(&copy);
+	run_work();
+}
+
+int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
+{
+	struct core_host h = run_host();
+	int n = core_hold_event(&h, index, ev, about);
+
+	if (n < 0)
+		return -EPERM;
+	if (n)
+		run_work();
+	return 0;
+}
+
+int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up)
+{
+	struct actions acts;
+	int err = step_gather(m, alone, group, gen, &acts), all = 0;
+	unsigned int i;
+
+	for (i = 0; !err && i < acts.n; i++) {
+		if (acts.v[i].type == ACT_SEND) {
+			*up = acts.v[i].msg;
+			all = 1;
+		} else {
+			wake_barrier(&job.mem.bars[m->object]);
+		}
+	}
+	return err ? err : all;
+}
+
+int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen)
+{
+	struct core_host h = run_host();
+	int err = core_arrive(&h, m, group, NULL, gen);
+
+	if (!err)
+		run_work();
+	return err;
+}
+
+/* The home answers a release, then asks for the block. */
+static bool is_of_blocks(const struct msg *m)
+{
+	return wire_class(m->type) == CLASS_COHERENCE || (m->type == MSG_REPLY && slot_is_block(m->req_slot));
+}
+
+void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
+{
+	struct core_host h = run_host();
+
+	(void)arg;
+	count(&job.mine->stats.messages_in, 1);
+	lost_alive(m->src);
+	if (wire_check(m, &job.limits) ||
+	    (wire_class(m->type) <= CLASS_DATA && size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
+		run_refuse(m, -EBADMSG);
+		return;
+	}
+	if (!is_of_blocks(m))
+		close_now(work_mine()->more);
+	deliver(&h, m, payload, size);
+	run_work();
+	if (may_wake(m->type) || m->type == MSG_CHUNK)
+		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
+	work_timers(true);
+}
+
+int run_poll(unsigned int budget)
+{
+	struct work *w = work_mine();
+	const bool before = w->more;
+	int came;
+
+	w->more = true;
+	came = job.netops->poll(job.net, budget);
+	close_now(before);
+	return came;
+}
+
+enum core_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
+{
+	struct core_host h = run_host();
+	struct core_waiter t = { .wait = -1 };
+	enum core_page page = (enum core_page)core_page_event(&h, ev, ask, wait ? &t : NULL);
+
+	if (t.wait >= 0) {
+		*wait = (uint16_t)t.wait;
+		*seq = t.seq;
+	}
+	return page;
+}
+
+void run_used(const struct msg *ask, void (*also)(void *), void *arg)
+{
+	struct core_host h = run_host();
+	struct core_waiter t = { .also = also, .arg = arg };
+
+	core_page_event(&h, PE_USED, ask, &t);
+}
+
+/* ---- copies that this node drops by itself ----------------------------------------------------------- */
+
+/* In ascending order, so that threads that take several stripes do not wait for each other. */
+static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
+{
+	uint32_t w;
+	uint64_t left;
+
+	for (w = 0; w < CTL_STRIPES / 64; w++)
+		for (left = set[w]; left; left &= left - 1)
+			fn(&job.me->stripes[w * 64 + (uint32_t)__builtin_ctzll(left)]);
+}
+
+static bool drop(uint32_t object)
+{
+	const struct msg about = { .object = object, .src = job.node, .dst = job.node };
+	struct copy *p = &job.mem.pages[block_page(object)];
+	const struct page_ctx ctx = { .me = job.node, .nnodes = job.nodes };
+	struct actions acts;
+
+	if (step_any_leaves(object))
+		return false;
+	if (page_step(&ctx, p, PE_DROP, &about, &acts))
+		act_damaged(NULL, &about, PE_DROP, p->state);
+	return acts.n;
+}
+
+static void close_dropped(size_t off, size_t end)
+{
+	int err;
+
+	if (off == end)
+		return;
+	err = job.fault->shut(off, end - off);
+	if (err)
+		protect_failed(err);
+	count(&stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
+}
+
+void run_drop(size_t off, size_t block, unsigned int n)
+{
+	const size_t end = off + n * block;
+	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* one bit each, as several blocks may share a stripe */
+	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
+
+	for (at = off; at < end; at += block) {
+		const uint32_t i = stripe_index(block_page(block_id(at, block))); /* block_stripe() */
+
+		stripes[i / 64] |= 1ull << i % 64;
+	}
+	each_stripe(stripes, word_lock);
+	/* Close before the stripes are released: the next request for a block may already be on its way. */
+	for (at = off; at < end; at += block)
+		if (!drop(block_id(at, block))) {
+			close_dropped(from, at);
+			from = at + block;
+		}
+	close_dropped(from, end);
+	each_stripe(stripes, word_unlock);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * work.h - the protocol work queued by a thread: messages for this node, copies to close, and timers.
+ *
+ * Each thread uses its own queue, inside the runtime, also in the fault handler, without a stripe. Nothing waits for other ranks.
+ */
+#ifndef MISS_WORK_H
+#define MISS_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+#include "job/ctl.h"
+
+#define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
+
+#define WORK_CLOSINGS \
+	64 /* most copies that are closed together: the answer of the first one waits for the steps of the others */
+
+enum work_kind {
+	WORK_STEP,    /* deliver the message */
+	WORK_COPY,    /* send it with the block, whose access does not change */
+	WORK_DROP,    /* close the block, then send it */
+	WORK_LOWER,   /* write-protect the block, then send it with the block */
+	WORK_TAKE_RO, /* close the block, which was readable, and send it with the block */
+	WORK_TAKE_RW, /* the same; the block was writable */
+	WORK_PASS     /* a lock was granted to a thread that has given up: slot and status of the message */
+};
+
+struct item {
+	struct msg m;
+	uint32_t kind; /* enum work_kind */
+	uint32_t pad;
+};
+
+struct timer {
+	uint32_t at, object;
+};
+
+/* A list that grows by mremap(2). */
+struct timers {
+	uint32_t n, room;
+	struct timer *v;
+};
+
+struct work {
+	uint32_t head, tail; /* of items; not reduced modulo room, which is a power of two */
+	uint32_t room;
+	bool running;
+	bool more;          /* the transport may have more messages: closings wait for them */
+	struct item *items; /* `first`, or a larger area until the queue is empty again */
+	struct timers timers;
+	uint32_t closings;                  /* only run_work() uses these and the buffer */
+	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
+	struct item first[WORK_ITEMS];
+	char buffer[BLOCK_MAX];
+};
+
+/* Called before any other thread uses the engine, and after all have stopped using it. -EAGAIN. */
+int work_start(void);
+void work_stop(void);
+
+/* Reserve a queue for a thread that will be created. The thread takes it before it uses the engine. Release a queue that was not
+ * taken. NULL: no memory. */
+struct work *work_reserve(void);
+void work_take(struct work *w);
+void work_release(struct work *w);
+/* This thread's queue. Ends the process if none was reserved and there is no memory. */
+struct work *work_mine(void);
+void work_push(enum work_kind kind, const struct msg *m);
+/* False: nothing is queued. */
+bool work_pop(struct item *out);
+
+/* Set aside an item that closes a copy. There must be room. */
+void work_closing(const struct item *it);
+/* The number of closings, from it and at most n, that are of adjacent blocks and of one kind: one call can carry them out. */
+unsigned int work_run(const struct item *it, unsigned int n);
+
+/* Schedule PE_REPLAY for a block at time `at`. False: no memory. */
+bool work_timer(uint32_t object, uint32_t at);
+/* Fire this thread's timers that are due. True: others are pending. hand_over: the thread returns to the program, and the service
+ * thread takes the pending timers. Empties the queue, unless no timer was due. */
+bool work_timers(bool hand_over);
+/* Have timers been handed over? Any thread. */
+bool work_late_waits(void);
+/* Fire timers that were handed over. Called by the service thread. True: others are pending. */
+bool work_late(void);
+
+/* An empty pipe for the fault backend's take(). Both ends are -1 if none is available; take() works without one. */
+const int *pipe_get(void);
+void pipe_put(const int *pipe);
+
+#endif

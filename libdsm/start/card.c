@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* card.c - the card that a rank publishes at the start, and the checks of what must be equal on all ranks. */
+#include "start/card.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault/fault.h"
+#include "job/job.h"
+#include "start/start.h"
+#include "start/window.h"
+#include "util/log.h"
+
+#define CARD_MAGIC 0x647261632d6d7364ull
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+	const uint8_t *p = data;
+
+	while (size--)
+		h = (h ^ *p++) * 0x100000001b3ull;
+	return h;
+}
+
+static uint64_t abi(void)
+{
+	uint64_t sizes[] = { WIRE_VERSION,       CTL_ABI,
+			     sizeof(struct ctl), sizeof(struct copy),
+			     sizeof(struct dir), sizeof(struct bar),
+			     DSM_VERSION_MAJOR,  DSM_VERSION_MINOR };
+
+	return hash(0xcbf29ce484222325ull, sizes, sizeof(sizes));
+}
+
+static uint64_t settings_hash(const struct settings *s)
+{
+	uint64_t v[] = { s->space, s->heap };
+
+	return hash(0xcbf29ce484222325ull, v, sizeof(v));
+}
+
+/* Processes may share memory if they share a kernel and see each other's processes and sockets. */
+static uint64_t this_host(void)
+{
+	static const char *const files[] = { "/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user" };
+	char boot[64] = "";
+	uint64_t h = 0xcbf29ce484222325ull;
+	unsigned int i;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		if (read(fd, boot, sizeof(boot) - 1) < 0)
+			boot[0] = 0;
+		close(fd);
+	}
+	h = hash(h, boot, sizeof(boot));
+	for (i = 0; i < 3; i++) {
+		struct stat st;
+
+		if (!stat(files[i], &st))
+			h = hash(h, &st.st_ino, sizeof(st.st_ino));
+	}
+	return h;
+}
+
+static uint32_t group_wanted(void)
+{
+	if (!strcmp(job.set.node, "rank"))
+		return 1;
+	return strcmp(job.set.node, "host") ? (uint32_t)atoi(job.set.node) : 0;
+}
+
+int card_make(struct card *c)
+{
+	c->magic = CARD_MAGIC;
+	c->abi = abi();
+	c->settings = settings_hash(&job.set);
+	c->host = this_host();
+	c->pid = getpid();
+	c->group = group_wanted();
+	c->no_uffd = job.fault == &fault_mprotect;
+	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key) ||
+	    getrandom(c->host_key, sizeof(c->host_key), 0) != sizeof(c->host_key) ||
+	    getrandom(c->token, sizeof(c->token), 0) != sizeof(c->token))
+		return -EIO;
+	c->places = window_reserve();
+	c->hosted = job.host->kind;
+	return 0;
+}
+
+int card_read_all(struct card *cards)
+{
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++) {
+		struct card *c = &cards[r];
+		size_t size = sizeof(*c);
+		int err = start_get(r, "dsm-card", c, &size);
+
+		if (err || size != sizeof(*c) || c->magic != CARD_MAGIC) {
+			log_line("rank %d has not published its start-up data: %s", r,
+				 dsm_strerror(err ? err : -EPROTO));
+			return -EPROTO;
+		}
+		if (c->abi != cards[0].abi) {
+			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
+			return -EPROTO;
+		}
+		if (c->hosted != cards[0].hosted) {
+			log_line("rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks", r,
+				 c->hosted == HOST_KERNEL ? "uses" : "does not use");
+			return -EPROTO;
+		}
+		if (c->settings != cards[0].settings) {
+			log_line(
+				"rank %d has another DSM_SPACE or DSM_HEAP than rank 0; they must be the same on all ranks",
+				r);
+			return -EPROTO;
+		}
+	}
+	return 0;
+}
+
+uint16_t card_group(const struct card *cards)
+{
+	uint32_t least = 0;
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++)
+		if (cards[r].group && (!least || cards[r].group < least))
+			least = cards[r].group;
+	return (uint16_t)least;
+}
+
+uint32_t card_places(const struct card *cards)
+{
+	uint32_t all = ~0u;
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++)
+		all &= cards[r].places;
+	return all;
+}

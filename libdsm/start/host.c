@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * host.c - the choice of the core's host; and the host in the process: the node's memory (memory.c), stepped by any thread that
+ * needs a step (run.c).
+ */
+#include "start/host.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fault/fault.h"
+#include "job/host_ops.h"
+#include "job/job.h"
+#include "job/memory.h"
+#include "kernel/kernel.h"
+#include "miss/block.h"
+#include "miss/evict.h"
+#include "start/backend.h"
+
+static int process_open(void)
+{
+	return backend_choose();
+}
+
+static void process_detach(const struct dsm_region *r)
+{
+	(void)r;
+}
+
+static int process_quiet(uint64_t off, uint64_t bytes)
+{
+	return memory_quiet(off, off + bytes) ? 0 : -EAGAIN;
+}
+
+static int process_purge(uint64_t off, uint64_t bytes)
+{
+	memory_forget(off, bytes);
+	return job.fault->shut(off, bytes);
+}
+
+const struct host_ops host_process = {
+	.name = "user",
+	.kind = HOST_LIBRARY,
+	.regions = CTL_REGIONS,
+	.barriers = CTL_BARRIERS,
+	.doubles = true,
+	.open = process_open,
+	.attach = block_attach,
+	.detach = process_detach,
+	.leave = evict_region,
+	.quiet = process_quiet,
+	.purge = process_purge,
+	.fault = block_miss,
+	.fetch = block_fetch,
+	.release = block_release,
+	.pin = block_pin,
+	.unpin = block_unpin,
+	.place = block_place,
+};
+
+int host_choose(void)
+{
+	static const struct host_ops *const all[] = { &host_kernel, &host_process };
+	int err = -ENOENT;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]) && err == -ENOENT; i++) {
+		if (strcmp(job.set.backend, "auto") && strcmp(job.set.backend, all[i]->name))
+			continue;
+		job.host = all[i];
+		err = job.host->open();
+	}
+	return err;
+}
+
+void host_close(void)
+{
+	if (job.host->close)
+		job.host->close();
+	job.host = &host_process;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* reach.h - the transport to other nodes. */
+#ifndef START_REACH_H
+#define START_REACH_H
+
+/* Open the transport and exchange addresses. All ranks call it at the start; blocks for all of them. job.net stays NULL if all
+ * ranks share memory. -EPROTO (ranks differ), -ENOMEM, errors of the transport and of the launcher; prints its errors. */
+int transport_open_others(void);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * host_noted.h - for test_host.c: a host that notes each callback in one line of text. "[" takes the lock, "]" drops it.
+ */
+#ifndef UNIT_HOST_NOTED_H
+#define UNIT_HOST_NOTED_H
+
+#include "core.h"
+
+#include <stdarg.h>
+
+#include "core/host.h"
+
+#define ME 2
+#define HOME 5
+#define OTHER 6
+#define RANKS 8
+#define SLOTS 8
+#define SLOT 3
+#define BLOCK 1
+#define HOLD_US 10
+
+static struct copy page;
+static struct dir dir;
+static struct queue_entry nodes[RANKS * SLOTS];
+static struct hold hold;
+static struct bar bar;
+static struct bar_part part;
+static uint64_t ask;
+static uint32_t transfers, clock_now, held;
+static char text[1000];
+
+/* What the host does at the next call. */
+static struct {
+	bool nothing, later, unwanted, no_timer, follows;
+	int missing;
+} host;
+
+static const int contents = 7;
+
+__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
+{
+	size_t n = strlen(text);
+	va_list ap;
+
+	if (n && text[n - 1] != '[')
+		text[n++] = ' ';
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+}
+
+static void locked(bool is)
+{
+	ck_assert_int_eq(!!held, is);
+}
+
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+{
+	(void)h, (void)number, (void)m;
+	locked(false);
+	if (host.missing)
+		return host.missing;
+	p->d.queue = (struct qpool){ nodes, SLOTS, NULL };
+	if (target == TARGET_BLOCK) {
+		p->d.page = host.nothing ? NULL : &page;
+		p->d.dir = host.nothing ? NULL : &dir;
+		p->d.manager = SET_NOBODY;
+		p->key = 77;
+		p->transfers = &transfers;
+	}
+	p->d.hold = &hold;
+	p->d.bar = &bar;
+	p->d.part = &part;
+	p->d.ask = &ask;
+	return 0;
+}
+
+static void lock(struct core_host *h, uint32_t key)
+{
+	(void)h;
+	locked(false);
+	held = key;
+	note("[");
+}
+
+static void unlock(struct core_host *h, uint32_t key)
+{
+	(void)h;
+	ck_assert_uint_eq(held, key);
+	held = 0;
+	note("]");
+}
+
+static uint32_t now(struct core_host *h)
+{
+	(void)h;
+	return clock_now;
+}
+
+static bool again(struct core_host *h, uint32_t object, uint8_t prot)
+{
+	(void)h;
+	locked(true);
+	ck_assert_uint_eq(object, BLOCK);
+	note("again %u", prot);
+	return host.follows;
+}
+
+static uint32_t answers(struct core_host *h, uint16_t slot)
+{
+	(void)h;
+	locked(true);
+	return 100u + slot;
+}
+
+static void leaves(struct core_host *h, uint32_t object)
+{
+	(void)h;
+	locked(true);
+	ck_assert_uint_eq(object, BLOCK);
+	note("leaves");
+}
+
+static void drop(struct core_host *h, uint32_t object)
+{
+	(void)h;
+	locked(true);
+	ck_assert_uint_eq(object, BLOCK);
+	note("drop");
+}
+
+static void freed(struct core_host *h, uint32_t index, struct hold *record)
+{
+	(void)h;
+	locked(true);
+	ck_assert_ptr_eq(record, &hold);
+	note("freed %u", index);
+}
+
+static void land(struct core_host *h, const struct msg *m, const void *data)
+{
+	(void)h, (void)m;
+	locked(false);
+	ck_assert_ptr_eq(data, &contents);
+	note("land");
+}
+
+static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+{
+	(void)h, (void)acts;
+	locked(false);
+	if (err)
+		note("%s refused %d", wire_name(m->type), err);
+	else
+		note("stepped");
+}
+
+static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
+{
+	(void)h, (void)about;
+	locked(false);
+	note("damaged %s in %s", page_event_name(ev), page_state_name(state));
+}
+
+static void send(struct core_host *h, const struct msg *m)
+{
+	(void)h;
+	locked(false);
+	note("%s to %u", wire_name(m->type), m->dst);
+}
+
+static void send_block(struct core_host *h, const struct msg *m, const void *block)
+{
+	(void)h;
+	locked(false);
+	note("block to %u%s", m->dst, block ? " with contents" : "");
+}
+
+static bool lower(struct core_host *h, const struct core_leave *l)
+{
+	(void)h;
+	locked(false);
+	note("lower %u to %u", l->from, l->to);
+	return !host.later;
+}
+
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
+		 const void *data)
+{
+	(void)h, (void)m;
+	locked(false);
+	note("open %u from %u%s", acts->v[at].prot, acts->v[at].from, data == &contents ? " with contents" : "");
+	return !host.later;
+}
+
+static bool wake(struct core_host *h, const struct action *a, const struct msg *m)
+{
+	(void)h, (void)m;
+	locked(false);
+	note("wake %u", a->slot);
+	return !host.unwanted;
+}
+
+static void unclaimed(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	locked(false);
+	note("unclaimed %u", a->slot);
+}
+
+static bool timer(struct core_host *h, uint32_t object, uint32_t at)
+{
+	(void)h, (void)object;
+	locked(false);
+	note("timer %u", at);
+	return !host.no_timer;
+}
+
+static void wake_all(struct core_host *h, uint32_t barrier)
+{
+	(void)h;
+	note("wake all %u", barrier);
+}
+
+static void answer(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	note("answer %u %d", a->slot, a->status);
+}
+
+static void fetch(struct core_host *h, const struct action *a)
+{
+	(void)h;
+	note("fetch %u", a->msg.object);
+}
+
+static void blame(struct core_host *h, uint16_t node)
+{
+	(void)h;
+	note("blame %u", node);
+}
+
+static const struct core_ops ops = {
+	.find = find,
+	.lock = lock,
+	.unlock = unlock,
+	.now = now,
+	.again = again,
+	.answers = answers,
+	.leaves = leaves,
+	.drop = drop,
+	.freed = freed,
+	.land = land,
+	.stepped = stepped,
+	.damaged = damaged,
+	.send = send,
+	.send_block = send_block,
+	.lower = lower,
+	.open = open,
+	.wake = wake,
+	.unclaimed = unclaimed,
+	.timer = timer,
+	.wake_all = wake_all,
+	.answer = answer,
+	.fetch = fetch,
+	.blame = blame,
+};
+
+static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };
+
+static void setup(void)
+{
+	memset(&page, 0, sizeof(page));
+	memset(&dir, 0, sizeof(dir));
+	memset(nodes, 0, sizeof(nodes));
+	memset(&hold, 0, sizeof(hold));
+	memset(&bar, 0, sizeof(bar));
+	memset(&part, 0, sizeof(part));
+	memset(&host, 0, sizeof(host));
+	ask = 0;
+	transfers = clock_now = held = 0;
+	node.hold_us = 0;
+	text[0] = 0;
+}
+
+static void has_block(uint8_t state)
+{
+	page = (struct copy){
+		.state = state, .flags = state == PG_WRITE ? PAGE_OWNER : 0, .home = HOME + 1, .slot = SLOT
+	};
+}
+
+static void deliver(uint8_t type, uint16_t src, uint16_t requester, uint8_t op, int16_t acks)
+{
+	struct msg m = unit_msg(type, src, ME, requester, SLOT);
+
+	m.home = HOME;
+	m.op = op;
+	m.count = acks;
+	core_deliver(&node, &m, &contents);
+}
+
+/* What the host has noted since the last call. */
+static void noted(const char *what)
+{
+	ck_assert_str_eq(text, what);
+	text[0] = 0;
+}
+
+#endif
