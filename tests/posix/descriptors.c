@@ -540,7 +540,7 @@ static void futex_many(void)
 		uint32_t flags, reserved;
 	} v = { 1, (uintptr_t)&word, 2, 0 };
 
-	say_call(syscall(449 /* futex_waitv(2) */, &v, 1, 0, NULL, 0));
+	say_call(syscall(SYS_futex_waitv, &v, 1, 0, NULL, 0));
 }
 
 static void by_number(void)
