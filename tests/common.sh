@@ -18,6 +18,11 @@ takes_word() {
 	[[ -n ${2:-} ]] || wrong "$1 takes a word"
 }
 
+# takes_number OPTION [NUMBER]: an option that needs a number from 0 to 999 has one.
+takes_number() {
+	[[ ${2:-} =~ ^(0|[1-9][0-9]{0,2})$ ]] || wrong "$1 takes a number"
+}
+
 unknown_option() {
 	wrong "what is $1? (--help)"
 }
@@ -78,6 +83,30 @@ eventually() {
 	local try
 	for ((try = 0; try < 600; try++)); do ! "$@" || return 0; sleep 0.1; done
 	return 1
+}
+
+# run_slices N COMMAND...: COMMAND --slice 0 to N - 1 at the same time. Their rows come at the end, in this order; their results are added.
+run_slices() {
+	local n=$1 i good bad name folder
+	shift
+	folder=$(mktemp -d "${TMPDIR:-/tmp}/dsm-slices.XXXXXX")
+	# shellcheck disable=SC2064
+	trap "kill \$(jobs -p) 2>/dev/null; wait; rm -rf '$folder'; exit 130" INT TERM HUP
+	for ((i = 0; i < n; i++)); do
+		"$@" --slice $i >"$folder/$i" 2>&1 &
+	done
+	wait
+	trap - INT TERM HUP
+	for ((i = 0; i < n; i++)); do
+		sed -E '/^failed: |^[0-9]+ passed, [0-9]+ failed$/d' "$folder/$i"
+		while read -r name; do failures+=("$name"); done < <(sed -n 's/^failed: //p' "$folder/$i")
+		if read -r good _ bad _ < <(tail -n 1 "$folder/$i" | grep -E '^[0-9]+ passed, [0-9]+ failed$'); then
+			passed=$((passed + good)) failed=$((failed + bad))
+		else
+			count_failure "slice $i, which did not end"
+		fi
+	done
+	rm -rf "$folder"
 }
 
 # show_end FILE [LINES]: the end of an output, below its row.

@@ -63,25 +63,32 @@ class Client:
     def status(self):
         return self.request('status')
 
-    def run(self, argv, nodes=None, prefix=True, env=None, memlock=None, out=None):
-        """Run a command in guests; the exit status of each node. Signals to us are signals to it."""
+    def run(self, argv, nodes=None, prefix=True, env=None, memlock=None, out=None, limit=None):
+        """Run a command in guests; the exit status of each node. Signals to us are signals to it. If no guest says anything for
+        limit seconds, this fails, and the connection is of no use any more."""
         request = {'argv': argv, 'nodes': nodes, 'cwd': os.getcwd(), 'memlock': memlock,
                    'env': {**{key: value for key, value in os.environ.items() if key.startswith(PASSED)}, **(env or {})}}
         nodes = self.request('run', **request)['nodes']
         printer = Printer(prefix, out)
         statuses = {}
+        self.sock.settimeout(limit)
         with Signals(self):
             while len(statuses) < len(nodes):
-                head = self.input.read(FRAME.size)
-                if len(head) < FRAME.size:
-                    raise self.lost()
-                length, node, kind, _ = FRAME.unpack(head)
-                data = self.input.read(length)
+                try:
+                    head = self.input.read(FRAME.size)
+                    if len(head) < FRAME.size:
+                        raise self.lost()
+                    length, node, kind, _ = FRAME.unpack(head)
+                    data = self.input.read(length)
+                except TimeoutError:    # input cannot be read any more
+                    silent = ', '.join(f'node{node}' for node in nodes if node not in statuses)
+                    raise Failure(f'{silent} said nothing for {limit} s') from None
                 if kind == EXIT:
                     printer.end(node)
                     statuses[node] = data[0]
                 else:
                     printer.add(node, kind, data)
+        self.sock.settimeout(None)
         return statuses
 
     def check_news(self):

@@ -86,7 +86,10 @@ def verdict(client, statuses):
 def look_for_leaks(client):
     """A kernel with kmemleak looks when it is asked; what it finds is in its log."""
     if any(guest['state'] == 'up' for guest in client.status()['guests']):
-        client.run(['sh', '-c', '[ ! -e /sys/kernel/debug/kmemleak ] || echo scan >/sys/kernel/debug/kmemleak'])
+        statuses = client.run(['test', '-e', '/sys/kernel/debug/kmemleak'], limit=60)
+        found = [node for node, status in statuses.items() if not status]
+        if found:
+            client.run(['sh', '-c', 'echo scan >/sys/kernel/debug/kmemleak'], nodes=found)
 
 
 # ---- life -----------------------------------------------------------------------------------------
@@ -128,7 +131,11 @@ def do_down(options):
             if options.all:
                 continue
             raise
-        look_for_leaks(client)
+        try:
+            look_for_leaks(client)
+        except Failure as failure:      # a guest that hangs is no reason to keep it
+            say(f'{name}: {failure}')
+            client, status = Client(name), 1
         status |= client.check_news()
         client.request('down')
         client.input.read()         # its end: everything of it is gone

@@ -52,6 +52,49 @@ if is_chosen statistics; then
 	same "statistics: of a wrapper" "$(grep -c 'repeated: .*allocated at slots.c:9$' <<<"$named")" 1
 fi
 
+# Misses by memory are all misses: in many small allocations of one line, and in variables, which have the names of the symbol table.
+program memory -g <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+static long table[50000];
+static struct node { struct node *next; long v[60]; } *list;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *add(void *arg)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < 50000; i += 512)
+		table[i]++;
+	for (struct node *n = list; n; n = n->next)
+		n->v[0]++;
+	pthread_mutex_unlock(&lock);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 2000; i++) {
+		struct node *n = calloc(1, sizeof(*n)); /* line 20 */
+		n->next = list;
+		list = n;
+	}
+	add(NULL);
+	pthread_create(&t, NULL, add, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+if is_chosen statistics; then
+	got=$(timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --stats json "$scratch/memory" 2>&1 | grep '^{"ranks"' | python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+rows, more = s["sharing"], s["sharing_more"][0]
+# The report itself causes a few.
+faults = s["read_faults"] + s["write_faults"] + s["upgrades"]
+print(0 <= sum(r["faults"] for r in rows) + more["faults"] - faults <= faults / 10,
+      [r["object_bytes"] for r in rows if r["name"] == "table"], sum(r["objects"] > 100 for r in rows if r["site"] == "memory.c:20"))')
+	same "statistics: all misses by memory" "$got" "True [400000] 1"
+fi
+
 # ---- a miss whose signal is blocked ---------------------------------------------------------------------
 
 # By the system call itself, which no library sees. Alone, the program ends with 7.
