@@ -23,6 +23,7 @@ struct rshare {
 	uint32_t dead;             /* the owner is dead; atomic */
 	struct rshare_conn **conn; /* by index, including listeners */
 	int set;                   /* signal of the set */
+	uint32_t set_signals;      /* as signals of a connection; atomic */
 	void **mark;               /* by index, for connections in the set; atomic */
 	pthread_t watcher;
 	void (*thread)(void *arg); /* of the config */
@@ -37,6 +38,7 @@ struct rshare_conn {
 	uint32_t sq, rq, cq;      /* positions of the client; atomic */
 	uint32_t sends, receives; /* outstanding or not yet polled; atomic */
 	int fd;                   /* its signal; -1: none yet */
+	uint32_t signals;         /* of the owner, when one was taken last; atomic */
 	uint32_t closed;          /* the last event was polled; atomic */
 	int status;               /* of the last event */
 };

@@ -56,8 +56,11 @@ static void tell_set(struct rs_conn *c)
 
 	__atomic_fetch_or(&head->events[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&head->armed, 0, __ATOMIC_SEQ_CST) &&
-	    c->client->fd >= 0)
+	    c->client->fd >= 0) {
 		c->client->hub->wire->wake_set(c->client);
+		/* After the signal; pairs with the load in arm_set(). */
+		__atomic_fetch_add(&head->signals, 1, __ATOMIC_RELEASE);
+	}
 }
 
 void rs_hub_tell(struct rs_hub *h)
@@ -69,8 +72,11 @@ void rs_hub_tell(struct rs_hub *h)
 		if (c->joined)
 			tell_set(c);
 		/* Store the events before loading armed. The client arms before it polls for events: see client_conn_arm(). */
-		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
+		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST)) {
 			h->wire->wake(c);
+			/* After the signal; pairs with the load in client_conn_arm(). */
+			__atomic_fetch_add(&c->seg->signals, 1, __ATOMIC_RELEASE);
+		}
 	}
 }
 

@@ -159,13 +159,22 @@ static bool pending(struct rshare_conn *c)
 			      sizeof(struct rs_cqe));
 }
 
-/* Make the fd readable at the next event. true: there is an event already. */
+/*
+ * Make the fd readable at the next event. true: there is an event already. The owner clears armed before it signals, so that its
+ * signal may come after the client has armed again, and would stay in the fd: its count of signals shows that.
+ */
 static bool client_conn_arm(struct rshare_conn *c)
 {
+	uint32_t signals;
+
 	if (client_conn_is_dead(c))
 		return false; /* it stays readable */
-	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST))
+	/* Before the signal is taken; pairs with the owner's count in rs_hub_tell(). */
+	signals = __atomic_load_n(&c->seg->signals, __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST) &&
+	    signals == __atomic_load_n(&c->signals, __ATOMIC_RELAXED))
 		return pending(c); /* the owner has signalled nothing since */
+	__atomic_store_n(&c->signals, signals, __ATOMIC_RELAXED);
 	rs_signal_take(c->fd);
 	/* A full barrier before the load; pairs with the owner's in rs_hub_tell(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);

@@ -22,15 +22,17 @@ struct rs_seg_head {
 	uint32_t
 		sleeping; /* not 0: ring the doorbell after setting a ready bit. Set by the owner; also cleared by the ringing client */
 	uint32_t reserved[15];
-	uint32_t armed; /* set by the client: signal the set with the next bit of events */
-	uint32_t reserved2[15];
+	uint32_t armed;   /* set by the client: signal the set with the next bit of events */
+	uint32_t signals; /* of the set; incremented by the owner after each */
+	uint32_t reserved2[14];
 	uint64_t ready[RS_CONNS_MAX / 64];  /* set by the client: connections with entries in a submission ring */
 	uint64_t events[RS_CONNS_MAX / 64]; /* set by the owner: connections of the set that have events */
 };
 
 struct rs_seg_conn {
-	uint32_t armed; /* set by the client: signal the next completion */
-	uint32_t reserved[15];
+	uint32_t armed;   /* set by the client: signal the next completion */
+	uint32_t signals; /* incremented by the owner after each */
+	uint32_t reserved[14];
 	/* then sq[depth], rq[depth], cq[RS_CQ_FACTOR * depth] */
 };
 

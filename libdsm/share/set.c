@@ -70,11 +70,16 @@ static bool any_bit(struct rshare *r)
 static bool arm_set(struct rshare *r)
 {
 	struct rs_seg_head *head = r->base;
+	uint32_t signals;
 
 	if (client_is_dead(r))
 		return false;
-	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST))
+	/* Before the signal is taken; pairs with the owner's count in tell_set(). */
+	signals = __atomic_load_n(&head->signals, __ATOMIC_ACQUIRE);
+	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) &&
+	    signals == __atomic_load_n(&r->set_signals, __ATOMIC_RELAXED))
 		return any_bit(r);
+	__atomic_store_n(&r->set_signals, signals, __ATOMIC_RELAXED);
 	rs_signal_take(r->set);
 	/* A full barrier before the load; pairs with the owner's in tell_set(). */
 	__atomic_exchange_n(&head->armed, 1, __ATOMIC_SEQ_CST);

@@ -612,11 +612,12 @@ START_TEST(only_sleepers_are_woken)
 		  world_recv(CLIENT1, c1, 0, 10, 3));
 	ck_assert(world_send(CLIENT0, c0, 0, 10, 1));
 	world_settle(n);
-	ck_assert_uint_eq(n[1].wakes, 0);
+	ck_assert_uint_eq(n[1].wakes + world_seg(CLIENT1, c1)->signals, 0);
 	world_seg(CLIENT1, c1)->armed = 1;
 	ck_assert(world_send(CLIENT0, c0, 0, 10, 2) && world_send(CLIENT0, c0, 0, 10, 3));
 	world_settle(n);
 	ck_assert_uint_eq(n[1].wakes, 1);
+	ck_assert_uint_eq(world_seg(CLIENT1, c1)->signals, 1);
 	CONN1->fd = -1;
 }
 END_TEST
@@ -673,6 +674,7 @@ START_TEST(a_set_is_woken_once)
 		world_settle(n);
 		ck_assert_uint_eq(head->events[0], bits);
 		ck_assert_uint_eq(n[1].set_wakes, k + 1);
+		ck_assert_uint_eq(head->signals, k + 1);
 	}
 	ck_assert_uint_eq(n[1].wakes, 0);
 	/* A connection that is released before its client was told is forgotten. */

@@ -228,38 +228,6 @@ START_TEST(a_set_tells_of_its_connections)
 }
 END_TEST
 
-/* The owner sleeps: the first send rings the doorbell; later sends do not until the owner sleeps again. */
-START_TEST(one_ring_wakes_the_owner)
-{
-	struct rshare r = { .layout = rs_layout(1, 8, 4096) };
-	struct rshare_conn c = { .r = &r, .fd = -1 };
-	struct rs_seg_head *head;
-	int pair[2];
-	uint32_t i;
-	char ring[2];
-
-	ck_assert(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair));
-	r.sock = pair[0];
-	r.base = calloc(1, r.layout.bytes);
-	r.pool.base = (char *)r.base + r.layout.pool_offset;
-	c.seg = rs_seg_conn(&r.layout, r.base, 0);
-	head = r.base;
-	ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
-	ck_assert(read(pair[1], ring, 2) < 0); /* the owner is awake */
-	for (i = 1; i < 3; i++) {
-		head->sleeping = i;
-		ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
-		ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
-		ck_assert_int_eq(rshare_recv(&c, r.pool.base, 10, 1), 0);
-		ck_assert(read(pair[1], ring, 2) == 1 && read(pair[1], ring, 2) < 0);
-		ck_assert_uint_eq(head->ready[0], 1);
-	}
-	close(pair[0]);
-	close(pair[1]);
-	free(r.base);
-}
-END_TEST
-
 /* Both owners begin at once, many times: there must always be one pair of queue pairs. */
 START_TEST(owners_meet_once)
 {
@@ -799,7 +767,6 @@ int main(void)
 	tcase_add_test(t, an_owner_at_any_port_says_where);
 	tcase_add_test(t, polling_again_leaves_the_descriptor_alone);
 	tcase_add_test(t, a_set_tells_of_its_connections);
-	tcase_add_test(t, one_ring_wakes_the_owner);
 	tcase_add_loop_test(t, owners_meet_once, 0, 10);
 	tcase_add_test(t, threads_share_a_connection);
 	tcase_add_test(t, closing_loses_nothing);
