@@ -504,10 +504,12 @@ void page_protect(struct view *v, u32 page, u8 prot)
 	if (late)
 		want_page(v->ctx, page, prot);
 	local_irq_restore(flags);
-	if (done)
+	if (done) {
 		debug_count(COUNT_ALONE, 1);
-	else
+		trace_dsm_protect(page, 1, prot, 0, 0, 0);
+	} else {
 		ctx_follow(v->ctx, page, 1);
+	}
 	if (lowered)
 		atomic_dec(unflushed);
 }

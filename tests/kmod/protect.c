@@ -260,6 +260,39 @@ static void check_alone(void)
 		expect(lowered > ALONE / 2, "most were lowered without others");
 }
 
+#define TRACING "/sys/kernel/tracing/"
+
+static bool trace_write(const char *path, const char *text)
+{
+	const int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	const size_t len = strlen(text);
+	const bool written = fd >= 0 && write(fd, text, len) == (ssize_t)len;
+
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+/* Both calls, with and without a batch, show in the trace. */
+static void check_traced(void)
+{
+	char line[512];
+	unsigned int seen = 0;
+	FILE *f;
+
+	expect(trace_write(TRACING "events/dsm/dsm_protect/enable", "1"), "a tracepoint");
+	expect(!protect_page(7, DSM_PROT_WRITE) && !touch(window + 7 * PAGE, true), "it opens");
+	expect(!protect_page(7, DSM_PROT_READ) && !protect_one(7, DSM_PROT_NONE, 0), "it closes");
+	trace_write(TRACING "events/dsm/dsm_protect/enable", "0");
+	f = fopen(TRACING "trace", "r");
+	while (f && fgets(line, sizeof(line), f))
+		seen += strstr(line, "dsm_protect: page=0x7 items=1") != NULL;
+	if (f)
+		fclose(f);
+	expect(seen == 3, "three lines in the trace");
+	trace_write(TRACING "trace", "\n");
+}
+
 static void check_calls(void)
 {
 	int fds[2];
@@ -343,6 +376,7 @@ static int check(void)
 	check_access(DSM_PROTECT_SOFTIRQ);
 	check_access(PROTECT_PAGE);
 	check_alone();
+	check_traced();
 	check_batch(0);
 	check_batch(DSM_PROTECT_SOFTIRQ);
 	check_batch(PROTECT_PAGE);
