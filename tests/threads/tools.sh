@@ -272,6 +272,13 @@ fi
 
 says "status of main()" "" 7 "${run[@]}" -n 2 "$scratch/status" 7
 
+program named <<'END'
+#include <stdio.h>
+int main(int argc, char **argv) { return printf("I am %s, of %d\n", argv[0], argc) < 0; }
+END
+says "argv[0] is what was typed" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 named 1
+says "argv[0] is what was typed, in an environment" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 env A=1 named 1
+
 # Wrong settings: one line by dsmrun, before anything is started.
 says "settings: --nodes bad" "dsmrun: DSM_NODE=bad is not allowed; allowed: one of: host rank, 1 to 1024" 2 "${run[@]}" -n 2 --nodes bad "$scratch/status" 7
 says "settings: DSM_HEAP" "dsmrun: DSM_HEAP=9T is not allowed" 2 env DSM_HEAP=9T "${run[@]}" -n 2 "$scratch/status" 7
