@@ -48,7 +48,7 @@ struct rank_info {
 	int life;  /* connection that closes when its process ends or executes another program (meet.c) */
 	bool near; /* it runs on this machine */
 	int pid;
-	uint64_t token[2]; /* of its card */
+	uint64_t token[2]; /* of its start/info.h */
 };
 
 /* The memory of this node: pointers into its control segment, and its frames. */

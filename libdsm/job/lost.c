@@ -148,7 +148,7 @@ static int status_of_the_first(void)
 	return 0;
 }
 
-/* Names of the job have its number, but not before its ranks have exchanged cards. Until then: */
+/* Names of the job have its number, but not before its ranks have exchanged their data (start/info.h). Until then: */
 static uint64_t launcher_number(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull;

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Listen for the other ranks, before they learn of this process. token: of this rank's card. Does not block. -EMFILE. */
+/* Listen for the other ranks, before they learn of this process. token: of this rank's start_info. Does not block. -EMFILE. */
 int meet_listen(const uint64_t token[2]);
 /* Connect to all of them, watch them, and share memory with those of this node. Blocks for them. -ETIMEDOUT, -EMFILE, -EPROTO,
  * -EPERM (a process of another user). */

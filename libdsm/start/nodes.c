@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * nodes.c - which ranks form a node, and which rank of another node this rank talks to. All ranks derive the same from their
- * cards.
+ * nodes.c - which ranks form a node, and which rank of another node this rank talks to. All ranks derive the same from what
+ * they published (start/info.h).
  */
 #include "start/nodes.h"
 

@@ -2,7 +2,7 @@
 /*
  * reach.c - opens the transport to the ranks of other nodes, and exchanges its address, only if there are other nodes.
  *
- * All ranks decide that from the same cards, so either all or none take part in the exchange.
+ * All ranks decide that from the same published data, so either all or none take part in the exchange.
  */
 #include "start/reach.h"
 

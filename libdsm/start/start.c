@@ -2,7 +2,7 @@
 /*
  * start.c - makes a process a rank of a job, and undoes that.
  *
- * One exchange through the launcher carries each rank's card: its identity, its host, and its free address ranges. Then the ranks
+ * One exchange through the launcher carries each rank's data (info.c): its identity, its host, and its free address ranges. Then the ranks
  * of a host exchange descriptors. In a second exchange the others learn each other's transport addresses (reach.c); from then on
  * the runtime uses its own connections.
  */
@@ -30,7 +30,7 @@
 #include "miss/work.h"
 #include "net/net.h"
 #include "start/backend.h"
-#include "start/card.h"
+#include "start/info.h"
 #include "start/host.h"
 #include "start/nodes.h"
 #include "start/reach.h"
@@ -64,10 +64,10 @@ struct end {
 	uint8_t address[HOST_ADDRESS];
 };
 
-static int join_host(const struct card *cards, struct end *mine)
+static int join_host(const struct start_info *infos, struct end *mine)
 {
 	size_t size = sizeof(mine->address);
-	int err = job.host->join ? job.host->join(cards[0].host_key, mine->address, &size) : 0;
+	int err = job.host->join ? job.host->join(infos[0].host_key, mine->address, &size) : 0;
 
 	mine->size = (uint32_t)size;
 	return err;
@@ -102,7 +102,7 @@ static int connect_host(const struct end *mine)
 }
 
 /* In a job of one node, no fault backend, transport or kernel helper has anything to do between ranks. */
-static int make_nodes(const struct card *cards)
+static int make_nodes(const struct start_info *infos)
 {
 	uint64_t *host = calloc(job.size, sizeof(*host));
 	uint16_t r;
@@ -113,12 +113,12 @@ static int make_nodes(const struct card *cards)
 	for (r = 0; r < job.size; r++) {
 		struct rank_info *p = rank_info(r);
 
-		p->pid = cards[r].pid;
-		memcpy(p->token, cards[r].token, sizeof(p->token));
-		p->near = cards[r].host == cards[job.rank].host;
-		host[r] = cards[r].host;
+		p->pid = infos[r].pid;
+		memcpy(p->token, infos[r].token, sizeof(p->token));
+		p->near = infos[r].host == infos[job.rank].host;
+		host[r] = infos[r].host;
 	}
-	err = nodes_make(host, card_group(cards));
+	err = nodes_make(host, start_info_group(infos));
 	free(host);
 	if (!err && one_node()) {
 		job.fault = &fault_none;
@@ -126,7 +126,7 @@ static int make_nodes(const struct card *cards)
 	}
 	/* All ranks of a node change each other's mappings, so they use a way that each of them supports. */
 	for (r = 0; !err && !one_node() && r < job.size; r++)
-		if (is_here(r) && cards[r].no_uffd)
+		if (is_here(r) && infos[r].no_uffd)
 			backend_without_uffd();
 	return err;
 }
@@ -277,32 +277,32 @@ static int start_alone(void)
 
 static int start_together(void)
 {
-	struct card *cards = calloc(job.size, sizeof(*cards));
-	struct card *mine = calloc(1, sizeof(*mine));
+	struct start_info *infos = calloc(job.size, sizeof(*infos));
+	struct start_info *mine = calloc(1, sizeof(*mine));
 	struct end end = { 0 };
 	int err = -ENOMEM;
 
-	if (!cards || !mine)
+	if (!infos || !mine)
 		goto out;
 	err = host_choose();
 	if (!err)
-		err = card_make(mine);
+		err = start_info_make(mine);
 	if (!err)
 		err = meet_listen(mine->token);
-	HOOK(start_card);
+	HOOK(start_info);
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
 	err = start_failed(err, "dsm-card", START_SECONDS);
 	HOOK(start_exchanged);
 	if (!err)
-		err = card_read_all(cards);
+		err = start_info_read_all(infos);
 	if (!err)
-		err = window_choose(card_places(cards));
+		err = window_choose(start_info_places(infos));
 	if (err)
 		goto out;
-	job.key = cards[0].key;
-	job.number = cards[0].token[0];
-	err = make_nodes(cards);
+	job.key = infos[0].key;
+	job.number = infos[0].token[0];
+	err = make_nodes(infos);
 	HOOK(start_agreed);
 	if (!err)
 		err = refuse_valgrind(job.nodes);
@@ -313,7 +313,7 @@ static int start_together(void)
 		err = meet_all();
 	HOOK(start_met);
 	if (!err)
-		err = join_host(cards, &end);
+		err = join_host(infos, &end);
 	if (!err)
 		err = backend_open();
 	if (!err)
@@ -323,7 +323,7 @@ static int start_together(void)
 	HOOK(start_connected);
 out:
 	free(mine);
-	free(cards);
+	free(infos);
 	return err;
 }
 

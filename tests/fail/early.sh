@@ -73,23 +73,23 @@ unled() {
 	says '^(libdsm|dsm_init)' 1
 }
 
-points='launched card exchanged agreed memory met connected serving fenced'
+points='launched info exchanged agreed memory met connected serving fenced'
 for m in node rank mixed ${full:+mprotect mixmp}; do
 	for p in $points; do
-		[[ $m != @(node|mixed) || $full || $p == @(card|memory|serving) ]] || continue
+		[[ $m != @(node|mixed) || $full || $p == @(info|memory|serving) ]] || continue
 		one "early-$p-$m" early "$m" 1 "start_$p"
 	done
-	[[ $m == node ]] || one "early-card-several-$m" early "$m" 1,2,3 start_card
+	[[ $m == node ]] || one "early-info-several-$m" early "$m" 1,2,3 start_info
 	one "early-said-$m" early "$m" 1 meet_said
 	one "early-heard-$m" early "$m" 1 meet_heard
 	[[ $full ]] || continue
 	one "early-connected-to-$m" early "$m" 1 meet_connected
-	one "early-card-0-$m" early "$m" 0 start_card
+	one "early-info-0-$m" early "$m" 0 start_info
 	one "early-met-0-$m" early "$m" 0 start_met
 done
 for m in node rank tcp apart; do
 	for p in $points; do
-		[[ $m != node || $full || $p == @(card|met|serving) ]] || continue
+		[[ $m != node || $full || $p == @(info|met|serving) ]] || continue
 		[[ $m != tcp || $full || $p == @(met|connected) ]] || continue
 		one "early-unled-$p-$m" unled "$m" "$p" CONT
 		[[ $m != @(rank|apart) ]] || one "early-unled-$p-dies-$m" unled "$m" "$p" KILL

@@ -139,7 +139,7 @@ other_version() {
 	make -s -C "$top" "VARIANT=${VARIANT:-release}" "build/${VARIANT:-release}/libdsm-internal.a" >/dev/null
 	# shellcheck disable=SC2086
 	$cc -std=gnu11 -O1 -pthread -D_GNU_SOURCE -I"$folder/include" -I"$top/libdsm" \
-		$(make -s -C "$top" print-CPPFLAGS_LIB) -o "$other" "$top/tests/fail/steady.c" "$top/libdsm/start/card.c" \
+		$(make -s -C "$top" print-CPPFLAGS_LIB) -o "$other" "$top/tests/fail/steady.c" "$top/libdsm/start/info.c" \
 		"$top/build/${VARIANT:-release}/libdsm-internal.a" $flags || problem 'the other version cannot be built'
 	mixed 'rank [12] runs another version of libdsm than rank 0' -n 1 "$other" : -n 2 "$bin/steady"
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_card.c - start/card: a job's keys are random numbers, the same for all ranks of the job and for no other job.
+ * test_start_info.c - start/info: a job's keys are random numbers, the same for all ranks of the job and for no other job.
  *
  * For the jobs, the program starts itself by mpirun (where there is one) with a role in its environment.
  */
@@ -16,13 +16,13 @@
 
 #include "fault/fault.h"
 #include "job/job.h"
-#include "start/card.h"
+#include "start/info.h"
 #include "start/host.h"
 #include "start/window.h"
 
-#define ROLE "TEST_CARD_ROLE"
+#define ROLE "TEST_INFO_ROLE"
 #define RANKS 3
-#define CARDS 16
+#define INFOS 16
 
 /* ---- a rank of a job ------------------------------------------------------------------------ */
 
@@ -57,7 +57,7 @@ static int role(void)
 static unsigned int calls, fails; /* the number of the call, from 1, that fails, */
 static ssize_t answer;            /* and its result */
 
-/* Replaces getrandom(2) for card.c. In a job, card.c calls it after the host was chosen and before the ranks meet. */
+/* Replaces getrandom(2) for info.c. In a job, info.c calls it after the host was chosen and before the ranks meet. */
 ssize_t getrandom(void *buf, size_t n, unsigned int flags)
 {
 	if (shown.join == show && n == HOST_KEY && job.host != &shown) {
@@ -72,45 +72,45 @@ ssize_t getrandom(void *buf, size_t n, unsigned int flags)
 	return syscall(SYS_getrandom, buf, n, flags);
 }
 
-static int make(struct card *c)
+static int make(struct start_info *info)
 {
 	int err;
 
-	memset(c, 0, sizeof(*c));
+	memset(info, 0, sizeof(*info));
 	job.set.node = "host";
 	job.set.space = 1ul << 30;
 	job.host = &host_process;
 	job.fault = &fault_mprotect;
-	err = card_make(c);
+	err = start_info_make(info);
 	window_release(false);
 	return err;
 }
 
 /* ---- the suite ------------------------------------------------------------------------------ */
 
-START_TEST(each_card_has_keys_of_its_own)
+START_TEST(each_start_info_has_keys_of_its_own)
 {
-	static struct card c[CARDS];
+	static struct start_info info[INFOS];
 	unsigned int i, k, b;
 
-	for (i = 0; i < CARDS; i++) {
-		ck_assert_int_eq(make(&c[i]), 0);
-		ck_assert_uint_ne(c[i].key, 0);
+	for (i = 0; i < INFOS; i++) {
+		ck_assert_int_eq(make(&info[i]), 0);
+		ck_assert_uint_ne(info[i].key, 0);
 		for (k = 0; k < i; k++)
-			ck_assert_uint_ne(c[i].key, c[k].key);
+			ck_assert_uint_ne(info[i].key, info[k].key);
 	}
-	for (b = 0; b < HOST_KEY; b++) { /* all are drawn; the chance that one is the same in all cards is 2^-120 */
-		for (i = 1; i < CARDS && c[i].host_key[b] == c[0].host_key[b]; i++)
+	for (b = 0; b < HOST_KEY; b++) { /* all are drawn; the chance that one is the same in all infos is 2^-120 */
+		for (i = 1; i < INFOS && info[i].host_key[b] == info[0].host_key[b]; i++)
 			;
-		ck_assert_msg(i < CARDS, "byte %u is always %02x", b, c[0].host_key[b]);
+		ck_assert_msg(i < INFOS, "byte %u is always %02x", b, info[0].host_key[b]);
 	}
 }
 END_TEST
 
-START_TEST(without_random_numbers_there_is_no_card)
+START_TEST(without_random_numbers_there_is_no_start_info)
 {
 	static const ssize_t answers[] = { -1, 0, 7, 15 };
-	struct card c;
+	struct start_info info;
 	unsigned int i;
 
 	for (i = 0; i < 4; i++)
@@ -118,7 +118,7 @@ START_TEST(without_random_numbers_there_is_no_card)
 			calls = 0;
 			answer = answers[i];
 			errno = ENOSYS;
-			ck_assert_int_eq(make(&c), -EIO);
+			ck_assert_int_eq(make(&info), -EIO);
 			ck_assert_uint_eq(calls, fails);
 		}
 }
@@ -182,11 +182,11 @@ int main(void)
 
 	if (getenv(ROLE))
 		return role();
-	s = suite_create("card");
-	t = tcase_create("card");
+	s = suite_create("start_info");
+	t = tcase_create("start_info");
 	tcase_set_timeout(t, 240);
-	tcase_add_test(t, each_card_has_keys_of_its_own);
-	tcase_add_test(t, without_random_numbers_there_is_no_card);
+	tcase_add_test(t, each_start_info_has_keys_of_its_own);
+	tcase_add_test(t, without_random_numbers_there_is_no_start_info);
 	tcase_add_test(t, a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next);
 	suite_add_tcase(s, t);
 	return unit_main(s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* card.c - the card that a rank publishes at the start, and the checks of what must be equal on all ranks. */
-#include "start/card.h"
+/* info.c - the data that a rank publishes at the start (struct start_info), and the checks of what must be equal on all ranks. */
+#include "start/info.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "start/window.h"
 #include "util/log.h"
 
-#define CARD_MAGIC 0x647261632d6d7364ull
+#define START_INFO_MAGIC 0x647261632d6d7364ull
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -76,48 +76,48 @@ static uint32_t group_wanted(void)
 	return strcmp(job.set.node, "host") ? (uint32_t)atoi(job.set.node) : 0;
 }
 
-int card_make(struct card *c)
+int start_info_make(struct start_info *info)
 {
-	c->magic = CARD_MAGIC;
-	c->abi = abi();
-	c->settings = settings_hash(&job.set);
-	c->host = this_host();
-	c->pid = getpid();
-	c->group = group_wanted();
-	c->no_uffd = job.fault == &fault_mprotect;
-	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key) ||
-	    getrandom(c->host_key, sizeof(c->host_key), 0) != sizeof(c->host_key) ||
-	    getrandom(c->token, sizeof(c->token), 0) != sizeof(c->token))
+	info->magic = START_INFO_MAGIC;
+	info->abi = abi();
+	info->settings = settings_hash(&job.set);
+	info->host = this_host();
+	info->pid = getpid();
+	info->group = group_wanted();
+	info->no_uffd = job.fault == &fault_mprotect;
+	if (getrandom(&info->key, sizeof(info->key), 0) != sizeof(info->key) ||
+	    getrandom(info->host_key, sizeof(info->host_key), 0) != sizeof(info->host_key) ||
+	    getrandom(info->token, sizeof(info->token), 0) != sizeof(info->token))
 		return -EIO;
-	c->places = window_reserve();
-	c->hosted = job.host->kind;
+	info->places = window_reserve();
+	info->hosted = job.host->kind;
 	return 0;
 }
 
-int card_read_all(struct card *cards)
+int start_info_read_all(struct start_info *infos)
 {
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		struct card *c = &cards[r];
-		size_t size = sizeof(*c);
-		int err = start_get(r, "dsm-card", c, &size);
+		struct start_info *info = &infos[r];
+		size_t size = sizeof(*info);
+		int err = start_get(r, "dsm-card", info, &size);
 
-		if (err || size != sizeof(*c) || c->magic != CARD_MAGIC) {
+		if (err || size != sizeof(*info) || info->magic != START_INFO_MAGIC) {
 			log_line("rank %d has not published its start-up data: %s", r,
 				 dsm_strerror(err ? err : -EPROTO));
 			return -EPROTO;
 		}
-		if (c->abi != cards[0].abi) {
+		if (info->abi != infos[0].abi) {
 			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
 			return -EPROTO;
 		}
-		if (c->hosted != cards[0].hosted) {
+		if (info->hosted != infos[0].hosted) {
 			log_line("rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks", r,
-				 c->hosted == HOST_KERNEL ? "uses" : "does not use");
+				 info->hosted == HOST_KERNEL ? "uses" : "does not use");
 			return -EPROTO;
 		}
-		if (c->settings != cards[0].settings) {
+		if (info->settings != infos[0].settings) {
 			log_line(
 				"rank %d has another DSM_SPACE or DSM_HEAP than rank 0; they must be the same on all ranks",
 				r);
@@ -127,23 +127,23 @@ int card_read_all(struct card *cards)
 	return 0;
 }
 
-uint16_t card_group(const struct card *cards)
+uint16_t start_info_group(const struct start_info *infos)
 {
 	uint32_t least = 0;
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++)
-		if (cards[r].group && (!least || cards[r].group < least))
-			least = cards[r].group;
+		if (infos[r].group && (!least || infos[r].group < least))
+			least = infos[r].group;
 	return (uint16_t)least;
 }
 
-uint32_t card_places(const struct card *cards)
+uint32_t start_info_places(const struct start_info *infos)
 {
 	uint32_t all = ~0u;
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++)
-		all &= cards[r].places;
+		all &= infos[r].places;
 	return all;
 }
