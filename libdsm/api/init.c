@@ -13,7 +13,7 @@
 #include "heap/heap.h"
 #include "job/inside.h"
 #include "job/job.h"
-#include "job/meet.h"
+#include "job/rendezvous.h"
 #include "miss/work.h"
 #include "start/start.h"
 #include "sync/held.h"
@@ -27,7 +27,7 @@ static void in_child(void)
 {
 	job.forked = true;
 	held_forked();
-	meet_forked();
+	rendezvous_forked();
 }
 
 /* Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report it at once. */

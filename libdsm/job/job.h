@@ -45,7 +45,7 @@ struct rank_info {
 	struct heap_shared *heap;
 	int doorbell; /* of a rank of this node: eventfd of its service thread */
 	int pidfd;
-	int life;  /* connection that closes when its process ends or executes another program (meet.c) */
+	int life;  /* connection that closes when its process ends or executes another program (rendezvous.c) */
 	bool near; /* it runs on this machine */
 	int pid;
 	uint64_t token[2]; /* of its start/info.h */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing
+ * memory.c - the memory objects of this node, made by its first rank and handed to the others (rendezvous.c). Memfds leave nothing
  * behind, however a rank dies.
  */
 #include "job/memory.h"
@@ -15,7 +15,7 @@
 
 #include "job/job.h"
 #include "job/lost.h"
-#include "job/meet.h"
+#include "job/rendezvous.h"
 #include "util/futex.h"
 #include "util/log.h"
 
@@ -174,7 +174,7 @@ void memory_stop(void)
 {
 	uint16_t r;
 
-	meet_stop();
+	rendezvous_stop();
 	for (r = 0; job.ranks && r < job.size; r++) {
 		struct rank_info *p = rank_info(r);
 

@@ -20,7 +20,7 @@
 #include "job/host_ops.h"
 #include "job/job.h"
 #include "job/lost.h"
-#include "job/meet.h"
+#include "job/rendezvous.h"
 #include "job/note.h"
 #include "kernel/kstats.h"
 #include "net/net.h"
@@ -234,7 +234,7 @@ static int kernel_join(const uint8_t key[HOST_KEY], void *address, size_t *size)
 		*size = 0;
 	attached = 0;
 	if (!err && job.locals > 1)
-		err = meet_swap(dsm, attach_to);
+		err = rendezvous_swap(dsm, attach_to);
 	return err ? err : attached;
 }
 
@@ -254,7 +254,7 @@ static int kernel_connect(uint16_t node, bool near, const void *address, size_t 
 	}
 	err = kernel_ioctl(DSM_IOC_CONNECT, &c);
 	if (err == -ENOENT && near) /* its node has ended with its process */
-		meet_check();
+		rendezvous_check();
 	if (err)
 		log_line(DEVICE ": rank %d cannot be reached: %s", job.first[node],
 			 err == -EACCES           ? "it is another user's"

@@ -8,7 +8,7 @@
 
 #include "fault/fault.h"
 #include "job/job.h"
-#include "job/meet.h"
+#include "job/rendezvous.h"
 #include "util/log.h"
 
 static const char *no_userfaultfd; /* why mprotect(2) catches faults though it was not chosen */
@@ -94,7 +94,7 @@ int backend_open(void)
 	if (err)
 		log_line("%s", why);
 	else if (job.fault->join && job.locals > 1)
-		err = meet_swap(fd, job.fault->join);
+		err = rendezvous_swap(fd, job.fault->join);
 	return err;
 }
 

@@ -13,7 +13,7 @@ void backend_without_uffd(void);
 /* The bytes of the control segment that the backend needs. */
 size_t backend_shared(void);
 /* Open the backend, after all ranks of the node have mapped its memory and have met. Blocks for them. Errors of open() and
- * meet_swap(); prints them. */
+ * rendezvous_swap(); prints them. */
 int backend_open(void);
 /* Close the backend. False: it was not open, and the window is still reserved. */
 bool backend_close(void);

@@ -15,7 +15,8 @@ struct start_info {
 	uint32_t group;             /* most ranks per node that it requests; 0: all ranks of its host */
 	uint32_t hosted;            /* kind of its core's host */
 	uint8_t host_key[HOST_KEY]; /* the job's key, from rank 0; nodes authenticate each other with it */
-	uint64_t token[2]; /* ends the name of this rank's socket (meet.c). That of rank 0 names things of the job */
+	uint64_t token
+		[2]; /* ends the name of this rank's socket (rendezvous.c). That of rank 0 names things of the job */
 };
 
 /* Fill in this rank's data, with a key in case it is rank 0. Reserves the ranges in `places` (window.h). -EIO: no random numbers. */

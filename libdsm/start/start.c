@@ -21,7 +21,7 @@
 #include "fault/fault.h"
 #include "job/job.h"
 #include "job/lost.h"
-#include "job/meet.h"
+#include "job/rendezvous.h"
 #include "job/memory.h"
 #include "job/threads.h"
 #include "job/upcalls.h"
@@ -193,7 +193,7 @@ void start_missing(const char *key)
 	int first = -1, others = 0;
 	uint16_t r;
 
-	meet_check();
+	rendezvous_check();
 	for (r = 0; r < job.size; r++) {
 		size_t size = sizeof(value);
 
@@ -225,7 +225,7 @@ int start_failed(int err, const char *key, unsigned int seconds)
 	if (starts && key && (err == -EPIPE || err == -EPROTO))
 		start_missing(key);
 	else
-		meet_check();
+		rendezvous_check();
 	if (starts && err == -EPIPE)
 		lost_unnamed();
 	log_line("waiting for all ranks failed: %s after at most %u s", dsm_strerror(err), seconds);
@@ -288,7 +288,7 @@ static int start_together(void)
 	if (!err)
 		err = start_info_make(mine);
 	if (!err)
-		err = meet_listen(mine->token);
+		err = rendezvous_listen(mine->token);
 	HOOK(start_info);
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
@@ -310,7 +310,7 @@ static int start_together(void)
 		err = start_make_memory();
 	HOOK(start_memory);
 	if (!err)
-		err = meet_all();
+		err = rendezvous_connect();
 	HOOK(start_met);
 	if (!err)
 		err = join_host(infos, &end);

@@ -80,10 +80,10 @@ for m in node rank mixed ${full:+mprotect mixmp}; do
 		one "early-$p-$m" early "$m" 1 "start_$p"
 	done
 	[[ $m == node ]] || one "early-info-several-$m" early "$m" 1,2,3 start_info
-	one "early-said-$m" early "$m" 1 meet_said
-	one "early-heard-$m" early "$m" 1 meet_heard
+	one "early-said-$m" early "$m" 1 rendezvous_said
+	one "early-heard-$m" early "$m" 1 rendezvous_heard
 	[[ $full ]] || continue
-	one "early-connected-to-$m" early "$m" 1 meet_connected
+	one "early-connected-to-$m" early "$m" 1 rendezvous_connected
 	one "early-info-0-$m" early "$m" 0 start_info
 	one "early-met-0-$m" early "$m" 0 start_met
 done

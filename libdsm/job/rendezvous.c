@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * meet.c - how the ranks of one machine connect.
+ * rendezvous.c - how the ranks of one machine connect.
  *
  * Each rank listens on an abstract socket; every pair meets once. Its name ends with random numbers that the launcher passes on, so
  * that no other user can take it first. Ranks that share memory exchange
@@ -10,7 +10,7 @@
  * Abstract names leave nothing behind, however a rank dies. A rank answers only processes of the same user that know the job's
  * key; it drops others as soon as they connect.
  */
-#include "job/meet.h"
+#include "job/rendezvous.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -53,7 +53,7 @@ static void address(struct sockaddr_un *sa, socklen_t *len, int pid, uint16_t ra
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
-int meet_listen(const uint64_t token[2])
+int rendezvous_listen(const uint64_t token[2])
 {
 	struct sockaddr_un sa;
 	socklen_t len;
@@ -140,7 +140,7 @@ static int adopt(const struct hello *h, const int *fds, int n)
 }
 
 /* Wait until the other rank sends something; if a rank dies meanwhile, the job ends. */
-static int meet_await(int s)
+static int rendezvous_await(int s)
 {
 	uint64_t until = clock_ns() + EXCHANGE_MS * 1000000ull;
 	struct pollfd pfd = { .fd = s, .events = POLLIN };
@@ -173,7 +173,7 @@ static int receive_hello(int s)
 
 	if (!same_user(s))
 		return -EPERM;
-	err = meet_await(s);
+	err = rendezvous_await(s);
 	if (err)
 		return err;
 	got = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
@@ -195,7 +195,7 @@ static int receive_hello(int s)
 	return err ? err : (int)h.rank;
 }
 
-static int meet(uint16_t rank)
+static int rendezvous_with(uint16_t rank)
 {
 	struct sockaddr_un sa;
 	socklen_t len;
@@ -207,10 +207,10 @@ static int meet(uint16_t rank)
 	err = connect(s, (struct sockaddr *)&sa, len) ? -errno : 0;
 	if (!err && !same_user(s))
 		err = -EPERM;
-	HOOK(meet_connected);
+	HOOK(rendezvous_connected);
 	if (!err)
 		err = send_hello(s, rank);
-	HOOK(meet_said);
+	HOOK(rendezvous_said);
 	if (!err)
 		err = receive_hello(s);
 	if (err == rank) {
@@ -225,7 +225,7 @@ static int meet(uint16_t rank)
  * A new connection, which may be a stranger's: its hello comes first. 1: it is a rank, and was answered; s is its life line from
  * now on.
  */
-static int meet_answer(int s)
+static int rendezvous_answer(int s)
 {
 	int rank = receive_hello(s), err;
 
@@ -233,7 +233,7 @@ static int meet_answer(int s)
 		return 0;
 	if (rank < 0)
 		return rank;
-	HOOK(meet_heard);
+	HOOK(rendezvous_heard);
 	err = send_hello(s, (uint16_t)rank);
 	if (err)
 		return err;
@@ -277,7 +277,7 @@ static int answer_all(int ranks)
 		for (i = n - 1; i > 0 && !err; i--) {
 			if (!waiting[i].revents)
 				continue;
-			err = meet_answer(waiting[i].fd);
+			err = rendezvous_answer(waiting[i].fd);
 			if (err > 0)
 				ranks--;
 			if (err <= 0)
@@ -323,7 +323,7 @@ static int watch_all(void)
 }
 
 /* The meeting of two ranks has failed. Often one of them has died, which its pidfd shows a little later. */
-void meet_check(void)
+void rendezvous_check(void)
 {
 	int i;
 
@@ -337,7 +337,7 @@ void meet_check(void)
  * A rank connects to lower ranks and is connected to by higher ones. Every rank connects before it answers, so there is no
  * circular wait.
  */
-int meet_all(void)
+int rendezvous_connect(void)
 {
 	int higher = 0, err = watch_all();
 	uint16_t r;
@@ -348,15 +348,15 @@ int meet_all(void)
 		if (r == job.rank || !rank_info(r)->near)
 			continue;
 		if (r < job.rank)
-			err = meet(r);
+			err = rendezvous_with(r);
 		else
 			higher++;
 	}
 	if (!err)
 		err = answer_all(higher);
-	meet_stop();
+	rendezvous_stop();
 	if (err && err != -EMFILE)
-		meet_check();
+		rendezvous_check();
 	if (err)
 		log_line("the ranks of this host cannot meet: %s", dsm_strerror(err));
 	return err;
@@ -392,7 +392,7 @@ static int receive_fd(int s)
 	struct iovec io = { &byte, 1 };
 	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
 	struct cmsghdr *cm;
-	int err = meet_await(s), fd;
+	int err = rendezvous_await(s), fd;
 
 	if (err)
 		return err;
@@ -409,7 +409,7 @@ static int receive_fd(int s)
 	return fd;
 }
 
-int meet_swap(int fd, void (*join)(unsigned int local, int fd))
+int rendezvous_swap(int fd, void (*join)(unsigned int local, int fd))
 {
 	int err = 0, its;
 	uint16_t r;
@@ -427,20 +427,20 @@ int meet_swap(int fd, void (*join)(unsigned int local, int fd))
 			join(rank_info(r)->local, its);
 	}
 	if (err && err != -EMFILE)
-		meet_check();
+		rendezvous_check();
 	if (err)
 		log_line("the ranks of this node cannot exchange descriptors: %s", dsm_strerror(err));
 	return err;
 }
 
-void meet_stop(void)
+void rendezvous_stop(void)
 {
 	if (listener >= 0)
 		close(listener);
 	listener = -1;
 }
 
-void meet_forked(void)
+void rendezvous_forked(void)
 {
 	uint16_t r;
 
