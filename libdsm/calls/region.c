@@ -13,7 +13,7 @@
 #include "job/host_ops.h"
 #include "job/job.h"
 #include "job/pool.h"
-#include "job/room.h"
+#include "job/va_alloc.h"
 #include "miss/block.h"
 #include "miss/work.h"
 #include "util/futex.h"
@@ -57,9 +57,9 @@ static void unname(struct registry *g, struct region_record *r)
 	r->named = 0;
 }
 
-static struct room_unit *units(void)
+static struct va_alloc_unit *units(void)
 {
-	return job.mem.room;
+	return job.mem.va_units;
 }
 
 static struct region_record *by_id(struct registry *g, uint32_t id, uint32_t gen)
@@ -93,7 +93,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 	id = pool_take(&g->ids, g->next_id, job.host->regions);
 	if (id < 0)
 		return -ENOSPC;
-	unit = room_take(&g->room, units(), (uint32_t)(bytes / REGION_UNIT));
+	unit = va_alloc_take(&g->va, units(), (uint32_t)(bytes / REGION_UNIT));
 	if (unit < 0) {
 		pool_give(&g->ids, g->next_id, (uint32_t)id);
 		return (int)unit;
@@ -194,7 +194,7 @@ static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct
 		return -EBADMSG;
 	r->used = 0;
 	r->buries = 0;
-	room_give(&g->room, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
+	va_alloc_give(&g->va, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
 	pool_give(&g->ids, g->next_id, r->id);
 	return 0;
 }
@@ -271,7 +271,7 @@ void region_add_heap(struct registry *g, uint64_t bytes)
 	if (bytes)
 		name(g, r);
 	g->ids.fresh = 1;
-	room_start(&g->room, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
+	va_alloc_start(&g->va, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
 }
 
 /* Is a rank of this node attached to any part of it? */

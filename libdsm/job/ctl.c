@@ -34,7 +34,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->transfers = ctl_place(&at, pages * sizeof(uint32_t));
 	l->sharing = ctl_place(&at, pages * sizeof(struct sharing_page));
 	l->stage = ctl_place(&at, CTL_BLOCK_END * BLOCK_MAX);
-	l->room = ctl_place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));
+	l->va_units = ctl_place(&at, of->space / BLOCK_MAX * sizeof(struct va_alloc_unit));
 	l->members = ctl_place(&at, (size_t)of->nodes * CTL_REGIONS * sizeof(uint16_t));
 	l->mapped = ctl_place(&at, of->space / BLOCK_MAX * sizeof(uint16_t));
 	l->regions = ctl_place(&at, of->space / BLOCK_MAX * sizeof(uint16_t));

@@ -22,7 +22,7 @@
 #include "core/sync.h"
 #include "dsm.h"
 #include "job/pool.h"
-#include "job/room.h"
+#include "job/va_alloc.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
 #define CTL_ABI 19
@@ -106,14 +106,14 @@ struct region_record {
 	uint16_t pad2;
 };
 
-/* At the first node: the names and places of all regions. The allocator of places is the control segment's room. */
+/* At the first node: the names and places of all regions. va_alloc.h gives out the places. */
 struct registry {
 	uint32_t lock;
 	uint32_t pad;
 	struct pool ids;
 	uint32_t next_id[CTL_REGIONS];
 	uint32_t names[CTL_NAMES]; /* by hash: id + 1 */
-	struct room room;
+	struct va_alloc va;
 	struct region_record regions[CTL_REGIONS];
 };
 
@@ -280,7 +280,7 @@ struct ctl_layout {
 	size_t transfers; /* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
 	size_t sharing;   /* struct sharing_page[pages of the window] */
 	size_t stage;     /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are outstanding */
-	size_t room;      /* struct room_unit[units of the window]: at the first node */
+	size_t va_units;  /* struct va_alloc_unit[units of the window]: at the first node */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], at the first node: ranks of each node that are attached to a region */
 	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to the region there */
 	size_t regions; /* uint16_t[units of the window]: id + 1 of the region there, once a rank of this node has attached */

@@ -62,7 +62,7 @@ struct memory {
 	uint32_t *transfers;
 	struct sharing_page *sharing;
 	char *stage;
-	struct room_unit *room;
+	struct va_alloc_unit *va_units;
 	uint16_t *members;   /* at the first node: attached ranks, per region and node */
 	uint16_t *mapped;    /* ranks of this node attached to the region there, per unit of the window; atomic */
 	uint16_t *regions;   /* the region there: id + 1, per unit of the window; atomic */

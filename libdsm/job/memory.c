@@ -46,7 +46,7 @@ static void point(char *at)
 	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
 	job.mem.stage = at + l->stage;
-	job.mem.room = (struct room_unit *)(at + l->room);
+	job.mem.va_units = (struct va_alloc_unit *)(at + l->va_units);
 	job.mem.members = (uint16_t *)(at + l->members);
 	job.mem.mapped = (uint16_t *)(at + l->mapped);
 	job.mem.regions = (uint16_t *)(at + l->regions);

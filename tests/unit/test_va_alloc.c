@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_room.c - job/room.c, compared with a map of units. */
+/* test_va_alloc.c - job/va_alloc.c, compared with a map of units. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "job/room.h"
+#include "job/va_alloc.h"
 #include "suite.h"
 
 #define UNITS 200u
 #define FIRST 7u
 #define REGIONS 60
 
-static struct room room;
-static struct room_unit units[UNITS];
+static struct va_alloc va;
+static struct va_alloc_unit units[UNITS];
 
 /* The longest free run of the map. */
 static uint32_t longest(const bool *taken)
@@ -49,8 +49,8 @@ static uint32_t in_lists(void)
 {
 	uint32_t i, hole, n = 0;
 
-	for (i = 0; i < ROOM_LISTS; i++)
-		for (hole = room.lists[i]; hole; hole = units[hole - 1].next, n++) {
+	for (i = 0; i < VA_ALLOC_LISTS; i++)
+		for (hole = va.lists[i]; hole; hole = units[hole - 1].next, n++) {
 			unit_require(units[hole - 1].length >> i == 1);
 			unit_require(n < UNITS);
 		}
@@ -70,12 +70,12 @@ START_TEST(behaves_like_a_map)
 	memset(taken, 0, sizeof(taken));
 	memset(taken, 1, FIRST);
 	memset(units, 0, sizeof(units));
-	room_start(&room, units, FIRST, UNITS);
+	va_alloc_start(&va, units, FIRST, UNITS);
 	for (round = 0; round < 20000; round++) {
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
 		n = 1 + (uint32_t)(seed >> 40) % 23;
 		if (count < REGIONS && (seed >> 33) % 2) {
-			at = room_take(&room, units, n);
+			at = va_alloc_take(&va, units, n);
 			unit_require((at < 0) == (longest(taken) < n));
 			if (at < 0)
 				continue;
@@ -87,7 +87,7 @@ START_TEST(behaves_like_a_map)
 			have[count++].n = n;
 		} else if (count) {
 			i = (uint32_t)(seed >> 40) % count;
-			room_give(&room, units, have[i].at, have[i].n);
+			va_alloc_give(&va, units, have[i].at, have[i].n);
 			memset(taken + have[i].at, 0, have[i].n);
 			have[i] = have[--count];
 		}
@@ -99,21 +99,21 @@ END_TEST
 START_TEST(a_place_is_used_again)
 {
 	memset(units, 0, sizeof(units));
-	room_start(&room, units, FIRST, UNITS);
-	ck_assert_int_eq(room_take(&room, units, 3), FIRST);
-	ck_assert_int_eq(room_take(&room, units, 5), FIRST + 3);
-	room_give(&room, units, FIRST, 3);
-	ck_assert_int_eq(room_take(&room, units, 3), FIRST);
-	ck_assert_int_eq(room_take(&room, units, UNITS - FIRST - 8), FIRST + 8);
-	ck_assert_int_eq(room_take(&room, units, 1), -ENOMEM);
-	ck_assert_int_eq(room_take(&room, units, 0), -EINVAL);
+	va_alloc_start(&va, units, FIRST, UNITS);
+	ck_assert_int_eq(va_alloc_take(&va, units, 3), FIRST);
+	ck_assert_int_eq(va_alloc_take(&va, units, 5), FIRST + 3);
+	va_alloc_give(&va, units, FIRST, 3);
+	ck_assert_int_eq(va_alloc_take(&va, units, 3), FIRST);
+	ck_assert_int_eq(va_alloc_take(&va, units, UNITS - FIRST - 8), FIRST + 8);
+	ck_assert_int_eq(va_alloc_take(&va, units, 1), -ENOMEM);
+	ck_assert_int_eq(va_alloc_take(&va, units, 0), -EINVAL);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("room");
-	TCase *t = tcase_create("room");
+	Suite *s = suite_create("va_alloc");
+	TCase *t = tcase_create("va_alloc");
 
 	tcase_add_loop_test(t, behaves_like_a_map, 0, 8);
 	tcase_add_test(t, a_place_is_used_again);
