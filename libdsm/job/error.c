@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* error.c - dsm_strerror(), which the messages of all rooms use. */
+/* error.c - dsm_strerror(), which the messages of all folders use. */
 #include <errno.h>
 #include <string.h>
 

@@ -40,7 +40,7 @@
 #include "util/log.h"
 #include "util/sys.h"
 #include "util/valgrind.h"
-#include "watch/asker.h"
+#include "watch/stall_collector.h"
 #include "watch/deadlock.h"
 #include "watch/service.h"
 #include "watch/stall.h"
@@ -445,7 +445,7 @@ void engine_undo(void)
 	if (job.launch.size > 1)
 		launch_abort(&job.launch, 1, "a rank could not join the DSM job");
 	deadlock_stop();
-	asker_close();
+	stall_collector_close();
 	take_down();
 	work_stop();
 }
@@ -456,7 +456,7 @@ static void part(void)
 
 	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		job_await_loss();
-	asker_close();
+	stall_collector_close();
 	lost_goodbye();
 	if (job.size > 1 && !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);

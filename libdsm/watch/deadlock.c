@@ -13,7 +13,7 @@
  * If a message has arrived but its thread has not run yet, that thread does not sleep. (The kernel helper does not count
  * messages; there the age of the waits must do.)
  *
- * Threads: the one of asker.c asks.
+ * Threads: the one of stall_collector.c asks.
  */
 #include "watch/deadlock.h"
 
@@ -31,7 +31,7 @@
 #include "job/threads.h"
 #include "util/futex.h"
 #include "util/log.h"
-#include "watch/asker.h"
+#include "watch/stall_collector.h"
 #include "watch/stall.h"
 
 #define CHECK_MIN_MS 50u
@@ -248,12 +248,12 @@ void deadlock_check(uint64_t now)
 	state.next = now + (uint64_t)deadlock_ms() * 1000000u;
 	if (!read_notes(now))
 		return;
-	if (asker_start(deadlock_ask))
+	if (stall_collector_start(deadlock_ask))
 		state.next = now + note_limit_ns();
 }
 
 void deadlock_stop(void)
 {
 	__atomic_store_n(&state.stop, 1, __ATOMIC_RELEASE);
-	asker_wait();
+	stall_collector_wait();
 }

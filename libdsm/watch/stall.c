@@ -4,7 +4,7 @@
  *
  * A thread that goes to sleep leaves a note that says what it waits for (note.c). A waiter whose own wait has lasted for
  * DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and prints the report. In the fault handler, and if
- * the kernel helper has the waits, a thread does that instead (asker.c), which the service thread starts: a call must not wait
+ * the kernel helper has the waits, a thread does that instead (stall_collector.c), which the service thread starts: a call must not wait
  * there, or cannot be made. One process of a node at a time reports (`stall_due`), and among the nodes the one with the lowest
  * rank whose wait is old; intervals double.
  */
@@ -22,7 +22,7 @@
 #include "job/note.h"
 #include "util/futex.h"
 #include "util/log.h"
-#include "watch/asker.h"
+#include "watch/stall_collector.h"
 #include "watch/deadlock.h"
 
 #define ROWS 2048 /* of all ranks, per report */
@@ -273,7 +273,7 @@ static void stall_want(void)
 
 void stall_ask(void)
 {
-	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) && !asker_start(stall_report))
+	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) && !stall_collector_start(stall_report))
 		stall_want(); /* let the other thread ask */
 }
 

@@ -22,7 +22,7 @@
 #include "start/nodes.h"
 #include "start/start.h"
 #include "util/futex.h"
-#include "watch/asker.h"
+#include "watch/stall_collector.h"
 #include "watch/stall.h"
 
 #define SPACE (64ul << 20)
@@ -121,7 +121,7 @@ static const char *look(void)
 {
 	stall_check_kernel();
 	stall_ask();
-	asker_wait();
+	stall_collector_wait();
 	return words();
 }
 
@@ -154,7 +154,7 @@ END_TEST
 START_TEST(nobody_asks_once_the_ranks_part)
 {
 	wait_for(2000);
-	asker_close();
+	stall_collector_close();
 	ck_assert_str_eq(look(), "");
 	ck_assert_uint_eq(asked, 0);
 }

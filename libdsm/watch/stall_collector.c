@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * asker.c - the thread that asks the other ranks which threads wait for what (stall.c, deadlock.c).
+ * stall_collector.c - the thread that asks the other ranks which threads wait for what (stall.c, deadlock.c).
  *
  * The service thread must not wait for other nodes, since it checks whether they are silent. The fault handler must not either,
  * since a signal ends each wait there. There is at most one such thread at a time, and it exists only while it asks.
  */
-#include "watch/asker.h"
+#include "watch/stall_collector.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 static uint32_t asking, closed; /* atomic */
 
-static void asker_end(void)
+static void stall_collector_end(void)
 {
 	__atomic_store_n(&asking, 0, __ATOMIC_SEQ_CST);
 	futex_wake(&asking, 1);
@@ -33,14 +33,14 @@ static void *run(void *arg)
 	note_quiet = true;
 	ask();
 	threads_note(0);
-	asker_end();
+	stall_collector_end();
 	return NULL;
 }
 
 /*
  *   starter:  asking = 1; closed? then not      closer:  closed = 1; asking? then wait
  */
-bool asker_start(void (*ask)(void))
+bool stall_collector_start(void (*ask)(void))
 {
 	static void (*what)(void); /* what the thread runs */
 	uint32_t nobody = 0;
@@ -60,18 +60,18 @@ bool asker_start(void (*ask)(void))
 	if (made)
 		pthread_detach(t);
 	else
-		asker_end();
+		stall_collector_end();
 	return made;
 }
 
-void asker_wait(void)
+void stall_collector_wait(void)
 {
 	while (__atomic_load_n(&asking, __ATOMIC_SEQ_CST))
 		futex_wait(&asking, 1, 100000000);
 }
 
-void asker_close(void)
+void stall_collector_close(void)
 {
 	__atomic_store_n(&closed, 1, __ATOMIC_SEQ_CST);
-	asker_wait();
+	stall_collector_wait();
 }
