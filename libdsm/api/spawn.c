@@ -27,7 +27,7 @@
 #include "calls/load.h"
 #include "job/job.h"
 #include "job/note.h"
-#include "job/stray.h"
+#include "job/bad_access.h"
 #include "miss/sharing.h"
 #include "miss/work.h"
 #include "sync/held.h"
@@ -146,7 +146,7 @@ void spawn_start(void)
 	timer_slack = (unsigned long)prctl(PR_GET_TIMERSLACK);
 	call_spawn = spawn_on_call;
 	call_cancel = native_cancel;
-	stray_guard = stack_overflow;
+	bad_access_guard = stack_overflow;
 }
 
 /* Ranks in turn, beginning behind this one; so many threads on each before the next one's turn; or that with the fewest threads. */

@@ -19,7 +19,7 @@ struct record;
 bool stack_run(struct record *r);
 /* Return the record that this thread runs; NULL: dsm_spawn() or dsm_run() did not create the thread. Never blocks. */
 struct record *stack_record(void);
-/* For stray_guard, in the fault handler: report a stack overflow after an access to a guard page at addr. Prints whose stack it is. */
+/* For bad_access_guard, in the fault handler: report a stack overflow after an access to a guard page at addr. Prints whose stack it is. */
 void stack_overflow(const char *addr);
 
 #endif

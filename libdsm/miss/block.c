@@ -13,7 +13,7 @@
 #include "job/memory.h"
 #include "job/note.h"
 #include "job/stats.h"
-#include "job/stray.h"
+#include "job/bad_access.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -251,7 +251,7 @@ enum fault_answer block_fault(void *addr, bool write)
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
 	if (guard_has(off)) {
-		stray_guard(addr);
+		bad_access_guard(addr);
 		return FAULT_NOWHERE;
 	}
 	r = region_at(off);

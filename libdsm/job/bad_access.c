@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* stray.c - describes an access to a window address without memory: which region it missed, and by how much. */
-#include "job/stray.h"
+/* bad_access.c - describes an access to a window address without memory: which region it missed, and by how much. */
+#include "job/bad_access.h"
 
 #include "fault/range.h"
 #include "job/job.h"
@@ -21,7 +21,7 @@ static const struct dsm_region *region_below(size_t off, bool attached)
 	return best;
 }
 
-void (*stray_guard)(const char *addr);
+void (*bad_access_guard)(const char *addr);
 
 void bad_access_report(const char *addr, bool write)
 {

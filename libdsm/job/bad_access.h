@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stray.h - messages about invalid accesses. */
-#ifndef JOB_STRAY_H
-#define JOB_STRAY_H
+/* bad_access.h - messages about invalid accesses. */
+#ifndef JOB_BAD_ACCESS_H
+#define JOB_BAD_ACCESS_H
 
 #include <stdbool.h>
 
@@ -9,6 +9,6 @@
 void bad_access_report(const char *addr, bool write);
 
 /* Called for an access to a guard page below a stack (fault/guard.h). Set before the first guard page exists. */
-extern void (*stray_guard)(const char *addr);
+extern void (*bad_access_guard)(const char *addr);
 
 #endif
