@@ -3,7 +3,7 @@
  * start.c - makes a process a rank of a job, and undoes that.
  *
  * One exchange through the launcher carries each rank's data (info.c): its identity, its host, and its free address ranges. Then the ranks
- * of a host exchange descriptors. In a second exchange the others learn each other's transport addresses (reach.c); from then on
+ * of a host exchange descriptors. In a second exchange the others learn each other's transport addresses (transport.c); from then on
  * the runtime uses its own connections.
  */
 #include "start/start.h"
@@ -33,7 +33,7 @@
 #include "start/info.h"
 #include "start/host.h"
 #include "start/nodes.h"
-#include "start/reach.h"
+#include "start/transport.h"
 #include "start/window.h"
 #include "util/futex.h"
 #include "util/hook.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reach.c - opens the transport to the ranks of other nodes, and exchanges its address, only if there are other nodes.
+ * transport.c - opens the transport to the ranks of other nodes, and exchanges its address, only if there are other nodes.
  *
  * All ranks decide that from the same published data, so either all or none take part in the exchange.
  */
-#include "start/reach.h"
+#include "start/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "start/start.h"
 #include "util/log.h"
 
-#define REACH_SECONDS 60
+#define TRANSPORT_SECONDS 60
 
 struct where {
 	char net[16]; /* the transport that the address belongs to */
@@ -108,8 +108,8 @@ static int exchange(struct where *mine, struct where *its)
 		return err;
 	mine->size = (uint32_t)size;
 	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
-	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
-			   "dsm-address", REACH_SECONDS);
+	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), TRANSPORT_SECONDS),
+			   "dsm-address", TRANSPORT_SECONDS);
 	lost_scan(); /* before asking for its address: if there is none, the launcher takes seconds */
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)
