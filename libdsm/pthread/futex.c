@@ -25,7 +25,7 @@
 #include "futex.h"
 
 #include "interpose/files.h"
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "masks.h"
 #include "sync.h"
 
@@ -376,7 +376,7 @@ static long in_node(const struct request *r, const long *arg)
 	const bool sleeps = r->op == FUTEX_WAIT || r->op == FUTEX_WAIT_BITSET;
 	const int note = sleeps && !r->fourth ? dsm_wait_begin(DSM_WAIT_FUTEX, r->word, 0) : -1;
 	const long shared[6] = { arg[0], arg[1] & ~FUTEX_PRIVATE_FLAG, arg[2], arg[3], arg[4], arg[5] };
-	const long result = by_number(SYS_futex, shared);
+	const long result = raw_syscall(SYS_futex, shared);
 
 	dsm_wait_end(note);
 	return result;
@@ -425,7 +425,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	const long arg[6] = { a, b, c, d, e, f };
 
 	if (!shim.active || (dsm_files_is_runtime && dsm_files_is_runtime(CALLER)))
-		return by_number(n, arg);
+		return raw_syscall(n, arg);
 	if (n == SYS_getpid && is_program(CALLER))
 		return getpid();
 	if (n == SYS_rt_sigprocmask && is_program(CALLER))

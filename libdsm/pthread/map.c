@@ -12,7 +12,7 @@
 #include "shim.h"
 
 #include "interpose/files.h"
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -106,7 +106,7 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	at = map_for(addr, length, prot, flags, here, off, CALLER);
 	saved = errno;
 	if (here != fd)
-		by_number(SYS_close, (const long[6]){ here });
+		raw_syscall(SYS_close, (const long[6]){ here });
 	errno = saved;
 	return at;
 }

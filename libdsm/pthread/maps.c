@@ -24,7 +24,7 @@
 
 #include "alloc.h"
 #include "everywhere.h"
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "maps.h"
 #include "masks.h"
 #include "space.h"
@@ -136,7 +136,7 @@ static void *source_close(void *arg)
 	const long words[6] = { s->kept };
 
 	if (s->kept >= 0) {
-		by_number(SYS_close, words);
+		raw_syscall(SYS_close, words);
 		__atomic_fetch_sub(&kept, 1, __ATOMIC_RELAXED);
 	}
 	free(s);
@@ -192,7 +192,7 @@ static void *unmap_here(void *arg)
 	const struct change c = *(struct change *)arg;
 	const long words[6] = { (long)c.low, (long)(c.high - c.low) };
 
-	return (void *)(intptr_t)(by_number(SYS_munmap, words) ? -errno : 0);
+	return (void *)(intptr_t)(raw_syscall(SYS_munmap, words) ? -errno : 0);
 }
 
 static void *protect_here(void *arg)
@@ -200,7 +200,7 @@ static void *protect_here(void *arg)
 	const struct change c = *(struct change *)arg;
 	const long words[6] = { (long)c.low, (long)(c.high - c.low), c.prot };
 
-	return (void *)(intptr_t)(by_number(SYS_mprotect, words) ? -errno : 0);
+	return (void *)(intptr_t)(raw_syscall(SYS_mprotect, words) ? -errno : 0);
 }
 
 /* On each rank of the set. */
@@ -373,13 +373,13 @@ static int maps_keep_fd(int fd)
 	if (__atomic_fetch_add(&kept, 1, __ATOMIC_RELAXED) >= KEPT_MOST)
 		goto none;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	path = (int)by_number(SYS_open, (const long[6]){ (long)name, O_PATH | O_CLOEXEC });
+	path = (int)raw_syscall(SYS_open, (const long[6]){ (long)name, O_PATH | O_CLOEXEC });
 	if (path < 0)
 		goto none;
-	high = (int)by_number(SYS_fcntl, (const long[6]){ path, F_DUPFD_CLOEXEC, 512 });
+	high = (int)raw_syscall(SYS_fcntl, (const long[6]){ path, F_DUPFD_CLOEXEC, 512 });
 	if (high < 0)
 		return path;
-	by_number(SYS_close, (const long[6]){ path });
+	raw_syscall(SYS_close, (const long[6]){ path });
 	return high;
 none:
 	__atomic_fetch_sub(&kept, 1, __ATOMIC_RELAXED);
@@ -400,12 +400,12 @@ static struct source *source_of(int fd)
 	s = shared_alloc(sizeof(*s));
 	if (!s)
 		return NULL;
-	flags = (int)by_number(SYS_fcntl, (const long[6]){ fd, F_GETFL });
+	flags = (int)raw_syscall(SYS_fcntl, (const long[6]){ fd, F_GETFL });
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = by_number(SYS_readlink, (const long[6]){ (long)name, (long)path, sizeof(path) - 1 });
+	n = raw_syscall(SYS_readlink, (const long[6]){ (long)name, (long)path, sizeof(path) - 1 });
 	path[n < 0 ? 0 : n] = '\0';
 	s->pieces = 1;
-	s->pid = (int)by_number(SYS_getpid, (const long[6]){ 0 });
+	s->pid = (int)raw_syscall(SYS_getpid, (const long[6]){ 0 });
 	s->kept = maps_keep_fd(fd);
 	s->writes = (flags & O_ACCMODE) == O_RDWR;
 	s->host = host;
@@ -483,7 +483,7 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 	int err;
 
 	if (owner < 0)
-		return (void *)by_number(SYS_mremap, words);
+		return (void *)raw_syscall(SYS_mremap, words);
 	if (owner != shim.rank || ((flags & MREMAP_FIXED) && !space_has(to))) {
 		errno = start_cannot(
 			"mremap() of another rank's mapping, or to a fixed address outside the rank's mappings");
@@ -497,7 +497,7 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 		errno = -err;
 		return MAP_FAILED;
 	}
-	at = (void *)by_number(SYS_mremap, words);
+	at = (void *)raw_syscall(SYS_mremap, words);
 	if (known && at != MAP_FAILED)
 		note_piece((uintptr_t)at, end_of(at, length), &p);
 	else if (known)
@@ -518,14 +518,14 @@ static bool maps_is_same(const struct stat *a, const struct stat *b, bool here)
 static int open_path(const char *path, const struct source *s)
 {
 	const int way = s->writes ? O_RDWR : O_RDONLY;
-	const int fd = (int)by_number(SYS_open, (const long[6]){ (long)path, way | O_CLOEXEC });
+	const int fd = (int)raw_syscall(SYS_open, (const long[6]){ (long)path, way | O_CLOEXEC });
 	struct stat now;
 
 	if (fd < 0)
 		return -errno;
 	if (!fstat(fd, &now) && maps_is_same(&now, &s->file, s->host == host))
 		return fd;
-	by_number(SYS_close, (const long[6]){ fd });
+	raw_syscall(SYS_close, (const long[6]){ fd });
 	return -ESTALE;
 }
 
@@ -549,10 +549,10 @@ static int map_here(const struct piece *p, const struct source *s)
 
 	if (fd < 0)
 		return fd;
-	at = by_number(SYS_mmap,
-		       (const long[6]){ (long)p->low, (long)(p->high - p->low), p->prot,
-					type | MAP_FIXED | MAP_NORESERVE, fd, p->off });
-	by_number(SYS_close, (const long[6]){ fd });
+	at = raw_syscall(SYS_mmap,
+			 (const long[6]){ (long)p->low, (long)(p->high - p->low), p->prot,
+					  type | MAP_FIXED | MAP_NORESERVE, fd, p->off });
+	raw_syscall(SYS_close, (const long[6]){ fd });
 	return at == (long)p->low ? 0 : -errno;
 }
 

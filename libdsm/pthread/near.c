@@ -5,7 +5,7 @@
  */
 #include "near.h"
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "sync.h"
 
 #include <limits.h>
@@ -63,7 +63,7 @@ static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct ti
 {
 	const long arg[6] = { (long)word, op, value, (long)until, 0, bits };
 
-	return by_number(SYS_futex, arg);
+	return raw_syscall(SYS_futex, arg);
 }
 
 static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)

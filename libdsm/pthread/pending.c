@@ -30,7 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "masks.h"
 #include "ranks.h"
 #include "signals.h"

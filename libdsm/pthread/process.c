@@ -9,7 +9,7 @@
 #include "shim.h"
 
 #include "interpose/files.h"
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 
 #include <fcntl.h>
 #include <libintl.h>
@@ -133,7 +133,7 @@ static int enter_folder(int fd)
 	err = NEXT(fchdir)(here);
 	saved = errno;
 	if (here != fd)
-		by_number(SYS_close, (const long[6]){ here });
+		raw_syscall(SYS_close, (const long[6]){ here });
 	errno = saved;
 	return err;
 }

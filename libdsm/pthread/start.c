@@ -12,7 +12,7 @@
 #include "shim.h"
 
 #include "interpose/files.h"
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 
 #include <link.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ bool is_rank(void)
 {
 	const long none[6] = { 0 };
 
-	return by_number(SYS_getpid, none) == shim.pid;
+	return raw_syscall(SYS_getpid, none) == shim.pid;
 }
 
 bool is_runtime(const void *caller)

@@ -6,7 +6,7 @@
  */
 #include "caller.h"
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "owner.h"
 
 #include <dirent.h>
@@ -166,7 +166,7 @@ bool caller_is_child(const char *call)
 {
 	const long none[6] = { 0 };
 
-	if (by_number(SYS_getpid, none) == pid)
+	if (raw_syscall(SYS_getpid, none) == pid)
 		return false;
 	files_refuse(
 		EBADF, "vfork",
@@ -304,7 +304,7 @@ EXPORT void dsm_files_start(const struct files_program *p)
 	const long none[6] = { 0 };
 
 	program = *p;
-	pid = by_number(SYS_getpid, none);
+	pid = raw_syscall(SYS_getpid, none);
 	dl_iterate_phdr(caller_note_library, NULL);
 	each_number("/proc/self/task", note_thread);
 	if (dsm_rank() == 0)

@@ -6,7 +6,7 @@
  */
 #include "row.h"
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "caller.h"
 #include "owner.h"
 
@@ -250,7 +250,7 @@ static long by_row(const struct row *row, long n, const long *arg, const void *c
 
 	if (files && row && row->files && row_elsewhere(row, NULL, NULL, n, arg, caller, &result))
 		return result;
-	return row && row_needs_copies(row, arg) ? row_run(row, NULL, n, arg) : by_number(n, arg);
+	return row && row_needs_copies(row, arg) ? row_run(row, NULL, n, arg) : raw_syscall(n, arg);
 }
 
 /* Calls whose descriptor is of use only in the process that has made it, or that the tables do not know. */
@@ -336,7 +336,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	const long arg[ARGS] = { a, b, c, d, e, f };
 
-	return __builtin_expect(!files && !dsm_needs_pin(NULL, 1), 1) ? by_number(n, arg) : by_table(n, arg, CALLER);
+	return __builtin_expect(!files && !dsm_needs_pin(NULL, 1), 1) ? raw_syscall(n, arg) : by_table(n, arg, CALLER);
 }
 
 /* ---- libdsm's own descriptors ------------------------------------------------------------------------ */

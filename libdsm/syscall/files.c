@@ -5,7 +5,7 @@
  */
 #include "wrap.h"
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "caller.h"
 #include "owner.h"
 

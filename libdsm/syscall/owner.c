@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "caller.h"
 
 #define FIRST_NS 1000000u /* until the signal that interrupts a call is sent again */
@@ -132,7 +132,7 @@ static long interrupt_clerk(long desk)
 	const struct desk *d = (const struct desk *)desk;
 	const long arg[6] = { getpid(), __atomic_load_n(&d->tid, __ATOMIC_ACQUIRE), interrupts };
 
-	return arg[1] ? by_number(SYS_tgkill, arg) : 0;
+	return arg[1] ? raw_syscall(SYS_tgkill, arg) : 0;
 }
 
 static void no_handler(int sig)
@@ -266,7 +266,7 @@ static void swap_mask(uint64_t *mask)
 	const uint64_t set = *mask;
 	const long arg[6] = { SIG_SETMASK, (long)&set, (long)mask, sizeof(set) };
 
-	by_number(SYS_rt_sigprocmask, arg);
+	raw_syscall(SYS_rt_sigprocmask, arg);
 }
 
 /* Wait for the clerk's post, and take the other one if a handler has made one: the next call would take it for its own. */

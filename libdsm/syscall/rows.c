@@ -6,7 +6,7 @@
  */
 #include "row.h"
 
-#include "interpose/number.h"
+#include "interpose/raw_syscall.h"
 #include "caller.h"
 #include "owner.h"
 #include "scratch.h"
@@ -146,7 +146,7 @@ static long proceed(const struct call *c, const long *arg)
 {
 	if (c->abroad)
 		return proceed_abroad(c, arg);
-	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(c->number, arg);
+	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : raw_syscall(c->number, arg);
 }
 
 /* Does the structure point to memory that may be elsewhere, though it is private itself? */
@@ -221,7 +221,7 @@ static bool has_child(void)
 {
 	const long arg[ARGS] = { P_ALL, 0, 0, WEXITED | WNOHANG | WNOWAIT };
 	const int saved = errno;
-	const bool has = !by_number(SYS_waitid, arg);
+	const bool has = !raw_syscall(SYS_waitid, arg);
 
 	errno = saved;
 	return has;
@@ -319,7 +319,7 @@ bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long n
 		return true;
 	}
 	if (dsm_files_is_runtime(caller)) {
-		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(number, arg);
+		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : raw_syscall(number, arg);
 		*result = row_note_own(row, arg, *result);
 		return true;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* number.h - a system call by its number, for libraries that stand in front of syscall(2). */
-#ifndef INTERPOSE_NUMBER_H
-#define INTERPOSE_NUMBER_H
+/* raw_syscall.h - a system call by its number, for libraries that stand in front of syscall(2). */
+#ifndef INTERPOSE_RAW_SYSCALL_H
+#define INTERPOSE_RAW_SYSCALL_H
 
 #include <errno.h>
 
 /* As syscall(2), arg: six words. Not by NEXT(): libdsm and jemalloc call syscall(2) where they may not call dlsym(3). */
-static inline long by_number(long n, const long *arg)
+static inline long raw_syscall(long n, const long *arg)
 {
 	const long fourth = arg[3], fifth = arg[4], sixth = arg[5];
 	register long d __asm__("r10") = fourth;
