@@ -47,8 +47,8 @@ struct host_ops {
 	 * errors. NULL, with connect(): the engine's transport reaches the other nodes.
 	 */
 	int (*join)(const uint8_t key[HOST_KEY], void *address, size_t *size);
-	/* Called by the first rank of a node when all nodes have joined. near: a node of this machine. Prints its errors. */
-	int (*connect)(uint16_t node, bool near, const void *address, size_t size);
+	/* Called by the first rank of a node when all nodes have joined. same_host: a node of this host. Prints its errors. */
+	int (*connect)(uint16_t node, bool same_host, const void *address, size_t size);
 	void (*close)(void); /* undo open(), also after it failed; NULL: nothing to do */
 
 	/* A descriptor that becomes readable on an event; the service thread then calls lost(). Both NULL: no events. */

@@ -45,8 +45,8 @@ struct rank_info {
 	struct heap_shared *heap;
 	int doorbell; /* of a rank of this node: eventfd of its service thread */
 	int pidfd;
-	int life;  /* connection that closes when its process ends or executes another program (rendezvous.c) */
-	bool near; /* it runs on this machine */
+	int life;       /* connection that closes when its process ends or executes another program (rendezvous.c) */
+	bool same_host; /* it runs on this host */
 	int pid;
 	uint64_t token[2]; /* of its start/info.h */
 };

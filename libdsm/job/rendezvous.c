@@ -123,7 +123,7 @@ static int adopt(const struct hello *h, const int *fds, int n)
 	if (h->rank >= job.size || h->rank == job.rank)
 		return -EPROTO;
 	p = rank_info((uint16_t)h->rank);
-	if (!p->near || p->life >= 0 || p->doorbell >= 0 || n != fds_of((uint16_t)h->rank, job.rank))
+	if (!p->same_host || p->life >= 0 || p->doorbell >= 0 || n != fds_of((uint16_t)h->rank, job.rank))
 		return -EPROTO;
 	if (n == NFDS) {
 		job.mem.ctlfd = fds[1];
@@ -311,7 +311,7 @@ static int watch_all(void)
 	for (r = 0; r < job.size; r++) {
 		struct rank_info *p = rank_info(r);
 
-		if (r == job.rank || !p->near)
+		if (r == job.rank || !p->same_host)
 			continue;
 		p->pidfd = pidfd_of(p->pid);
 		if (p->pidfd < 0 && errno == ESRCH)
@@ -345,7 +345,7 @@ int rendezvous_connect(void)
 	launch_meanwhile(lost_scan); /* until the service thread watches */
 
 	for (r = 0; r < job.size && !err; r++) {
-		if (r == job.rank || !rank_info(r)->near)
+		if (r == job.rank || !rank_info(r)->same_host)
 			continue;
 		if (r < job.rank)
 			err = rendezvous_with(r);

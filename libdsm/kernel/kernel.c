@@ -238,22 +238,22 @@ static int kernel_join(const uint8_t key[HOST_KEY], void *address, size_t *size)
 	return err ? err : attached;
 }
 
-static int kernel_connect(uint16_t node, bool near, const void *address, size_t size)
+static int kernel_connect(uint16_t node, bool same_host, const void *address, size_t size)
 {
 	struct dsm_ioc_connect c = { .rank = node,
-				     .flags = near ? DSM_CONNECT_HERE : 0,
+				     .flags = same_host ? DSM_CONNECT_HERE : 0,
 				     .address_size = (uint32_t)size,
 				     .address = (uintptr_t)address };
 	int err;
 
-	if (!near && !size) {
+	if (!same_host && !size) {
 		log_line(
 			"rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)",
 			job.first[node]);
 		return -ENODEV;
 	}
 	err = kernel_ioctl(DSM_IOC_CONNECT, &c);
-	if (err == -ENOENT && near) /* its node has ended with its process */
+	if (err == -ENOENT && same_host) /* its node has ended with its process */
 		rendezvous_check();
 	if (err)
 		log_line(DEVICE ": rank %d cannot be reached: %s", job.first[node],

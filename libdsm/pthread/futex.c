@@ -187,7 +187,7 @@ static int sleep_queued(struct waiter *w, const struct job *j)
 }
 
 /* Without memory for a sleeper, return as if woken: callers check the word again. */
-static int wait_far(const struct job *j)
+static int futex_wait_sem(const struct job *j)
 {
 	struct waiter *w = take_waiter();
 	struct sleep s = { .outer = asleep, .w = w, .word = j->word, .timed = j->timed };
@@ -241,7 +241,7 @@ static long unqueue_some(const struct job *j, struct waiter **out)
 	return n;
 }
 
-static long wake_far(const struct job *j)
+static long futex_wake_sem(const struct job *j)
 {
 	const uint64_t signals = futex_enter(j->word);
 	const bool goes_on = !j->compares || __atomic_load_n(j->word, __ATOMIC_SEQ_CST) == j->value;
@@ -263,8 +263,8 @@ static void futex_run(void *arg)
 	struct job *out = arg, j = *out;
 
 	switch (j.what) {
-	case WAIT: j.result = wait_far(&j); break;
-	case WAKE: j.result = wake_far(&j); break;
+	case WAIT: j.result = futex_wait_sem(&j); break;
+	case WAKE: j.result = futex_wake_sem(&j); break;
 	case INTERRUPT: interrupt(); break;
 	case FORGET: unmake_waiter(__atomic_exchange_n(&own, NULL, __ATOMIC_RELAXED)); break;
 	}
@@ -393,7 +393,7 @@ static long futex(const long *arg)
 	const int saved = errno;
 	long result;
 
-	if (shim.near)
+	if (shim.one_node)
 		return in_node(&r, arg);
 	result = between_nodes(&r);
 	errno = result < 0 ? (int)-result : saved;
@@ -446,7 +446,7 @@ int futex_start(void)
 	int err = 0;
 
 	go_on(SYS_getpid, none);
-	if (shim.near)
+	if (shim.one_node)
 		return 0;
 	if (shim.rank == 0) {
 		buckets = dsm_aligned_alloc(sizeof(*buckets), BUCKETS * sizeof(*buckets));

@@ -66,7 +66,7 @@ static void masks_note_held(const sigset_t *set)
 /* Libraries, too, must leave the misses alone. */
 const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *caller)
 {
-	if (!shim.active || shim.near || !set || is_runtime(caller) || !is_rank())
+	if (!shim.active || shim.one_node || !set || is_runtime(caller) || !is_rank())
 		return set;
 	*copy = *set;
 	remove_misses(copy);
@@ -174,7 +174,7 @@ static void open_context(const ucontext_t *to)
 {
 	sigset_t *set = &((ucontext_t *)(uintptr_t)to)->uc_sigmask;
 
-	if (shim.active && !shim.near && (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
+	if (shim.active && !shim.one_node && (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
 		remove_misses(set);
 }
 
@@ -197,7 +197,7 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 	static __thread stack_t own = { .ss_flags = SS_DISABLE };
 	stack_t now, before = own, wanted;
 
-	if (!caller_is_ours(CALLER) || shim.near)
+	if (!caller_is_ours(CALLER) || shim.one_node)
 		return NEXT(sigaltstack)(stack, old);
 	if (NEXT(sigaltstack)(NULL, &now))
 		return -1;

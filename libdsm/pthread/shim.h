@@ -38,8 +38,8 @@ struct key {
 
 /* This process's view of the job; constant once active. */
 struct shim {
-	bool active; /* a job of several ranks, joined */
-	bool near;   /* of one node: memory is coherent, and futexes work between ranks */
+	bool active;   /* a job of several ranks, joined */
+	bool one_node; /* of one node: memory is coherent, and futexes work between ranks */
 	int rank, size;
 	int pid;                     /* of this process */
 	int leader;                  /* rank 0's, which is the program's */

@@ -263,7 +263,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	memcpy(&mask, &u->uc_sigmask, sizeof(mask));
 	memcpy(&more, &act.sa_mask, sizeof(more));
 	mask |= more | (act.sa_flags & SA_NODEFER ? 0 : signal_bit(sig));
-	if (shim.active && !shim.near)
+	if (shim.active && !shim.one_node)
 		mask &= ~of_misses();
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 	call_program((void *)act.sa_handler, sig, (long)info, (long)context);
@@ -328,7 +328,7 @@ static int install(int sig, const struct sigaction *act)
 	}
 	signal_store(&actions[sig], act);
 	k.sa_sigaction = signal_arrived;
-	k.sa_flags |= SA_SIGINFO | (shim.near ? 0 : SA_ONSTACK);
+	k.sa_flags |= SA_SIGINFO | (shim.one_node ? 0 : SA_ONSTACK);
 	k.sa_flags &= ~(SA_NODEFER | SA_RESETHAND);
 	return system_action(sig, &k, NULL);
 }

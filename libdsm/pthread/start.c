@@ -392,7 +392,7 @@ __attribute__((constructor)) static void start_begin(void)
 		return;
 	}
 	report_signals();
-	shim.near = dsm_nodes() == 1;
+	shim.one_node = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	copies_separate();
 	start_must("the program's variables", dsm_adopt_globals(&globals));

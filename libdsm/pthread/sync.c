@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sync.c - the synchronisation calls of POSIX: private objects use the C library, others near.c or far.c. */
+/* sync.c - the synchronisation calls of POSIX: private objects use the C library, others futex_sync.c or handle_sync.c. */
 #include "sync.h"
 
 #include <limits.h>
@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "far.h"
-#include "near.h"
+#include "handle_sync.h"
+#include "futex_sync.h"
 
 #define KIND_AT(m) (&(m)->__data.__kind)
 
-/* Fields in the memory of the objects, besides those of near.c. */
+/* Fields in the memory of the objects, besides those of futex_sync.c. */
 struct cond_extra {
-	uint32_t near[2];
+	uint32_t futex[2];
 	int clock; /* as clock_of() returns it */
 };
 struct barrier_extra {
@@ -54,11 +54,11 @@ static bool bad_time(clockid_t clock, const struct timespec *t)
 	return bad_clock(clock) || !is_time(t);
 }
 
-/* Forget far.c's object at this address: the shared object is destroyed, or made anew. Returns 0. */
+/* Forget handle_sync.c's object at this address: the shared object is destroyed, or made anew. Returns 0. */
 static int sync_forget(void *object)
 {
-	if (!shim.near)
-		far_forget(object);
+	if (!shim.one_node)
+		handle_sync_forget(object);
 	return 0;
 }
 
@@ -95,37 +95,37 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 {
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_destroy)(m);
-	if (!shim.near)
-		return far_destroy(m);
+	if (!shim.one_node)
+		return handle_sync_destroy(m);
 	return m->__data.__lock ? EBUSY : 0;
 }
 
 /* In one node a mutex is locked in few instructions. Everything else is out of line, so that this path saves no registers. */
-static bool is_near(const pthread_mutex_t *m)
+static bool is_futex_sync(const pthread_mutex_t *m)
 {
-	return shim.near && is_shared(m);
+	return shim.one_node && is_shared(m);
 }
 
 static __attribute__((noinline)) int lock_elsewhere(pthread_mutex_t *m)
 {
-	return is_shared(m) ? far_lock(m, KIND_AT(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
+	return is_shared(m) ? handle_sync_lock(m, KIND_AT(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
 }
 
 static __attribute__((noinline)) int unlock_elsewhere(pthread_mutex_t *m)
 {
-	return is_shared(m) ? far_unlock(m, KIND_AT(m)) : NEXT(pthread_mutex_unlock)(m);
+	return is_shared(m) ? handle_sync_unlock(m, KIND_AT(m)) : NEXT(pthread_mutex_unlock)(m);
 }
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-	return is_near(m) ? near_lock(m, CLOCK_REALTIME, NULL) : lock_elsewhere(m);
+	return is_futex_sync(m) ? futex_sync_lock(m, CLOCK_REALTIME, NULL) : lock_elsewhere(m);
 }
 
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 {
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_trylock)(m);
-	return shim.near ? near_trylock(m) : far_trylock(m, KIND_AT(m));
+	return shim.one_node ? futex_sync_trylock(m) : handle_sync_trylock(m, KIND_AT(m));
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
@@ -136,7 +136,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const st
 		return NEXT(pthread_mutex_clocklock)(m, clock, until);
 	if (bad_clock(clock))
 		return EINVAL;
-	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND_AT(m), clock, &t);
+	return shim.one_node ? futex_sync_lock(m, clock, &t) : handle_sync_lock(m, KIND_AT(m), clock, &t);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
@@ -148,7 +148,7 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *un
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-	return is_near(m) ? near_unlock(m) : unlock_elsewhere(m);
+	return is_futex_sync(m) ? futex_sync_unlock(m) : unlock_elsewhere(m);
 }
 
 EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)
@@ -178,7 +178,8 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 
 static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
 {
-	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
+	return shim.one_node ? futex_sync_wait(c, m, clock, until)
+			     : handle_sync_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
@@ -203,21 +204,21 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const s
 		return NEXT(pthread_cond_timedwait)(c, m, until);
 	if (!is_time(&t))
 		return EINVAL;
-	return cond_wait_until(c, m, shim.near ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
+	return cond_wait_until(c, m, shim.one_node ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_signal)(c);
-	return shim.near ? near_wake(c, false) : far_wake(c, CLOCK_AT(c), false);
+	return shim.one_node ? futex_sync_wake(c, false) : handle_sync_wake(c, CLOCK_AT(c), false);
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_broadcast)(c);
-	return shim.near ? near_wake(c, true) : far_wake(c, CLOCK_AT(c), true);
+	return shim.one_node ? futex_sync_wake(c, true) : handle_sync_wake(c, CLOCK_AT(c), true);
 }
 
 /* ---- barriers -------------------------------------------------------------------------------------- */
@@ -242,7 +243,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
 	if (!is_shared(b))
 		return NEXT(pthread_barrier_wait)(b);
-	return shim.near ? near_barrier(b) : far_barrier(b, COUNT_AT(b));
+	return shim.one_node ? futex_sync_barrier(b) : handle_sync_barrier(b, COUNT_AT(b));
 }
 
 /* ---- reader-writer locks --------------------------------------------------------------------------- */
@@ -261,7 +262,8 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 
 static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock, const struct timespec *until)
 {
-	return shim.near ? near_rwlock(l, write, wait_, clock, until) : far_rwlock(l, write, wait_, clock, until);
+	return shim.one_node ? futex_sync_rwlock(l, write, wait_, clock, until)
+			     : handle_sync_rwlock(l, write, wait_, clock, until);
 }
 
 static int rwlock_lock(pthread_rwlock_t *l, bool write, bool wait_)
@@ -328,7 +330,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
 	if (!is_shared(l))
 		return NEXT(pthread_rwlock_unlock)(l);
-	return shim.near ? near_rwunlock(l) : far_rwunlock(l);
+	return shim.one_node ? futex_sync_rwunlock(l) : handle_sync_rwunlock(l);
 }
 
 /* ---- spin locks: mutexes of one word --------------------------------------------------------------- */
@@ -337,8 +339,8 @@ EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared)
 {
 	(void)shared;
 	__atomic_store_n((int *)l, 0, __ATOMIC_RELEASE);
-	if (is_shared((const void *)l) && !shim.near)
-		far_forget((void *)l);
+	if (is_shared((const void *)l) && !shim.one_node)
+		handle_sync_forget((void *)l);
 	return 0;
 }
 
@@ -349,23 +351,23 @@ EXPORT int pthread_spin_destroy(pthread_spinlock_t *l)
 
 EXPORT int pthread_spin_trylock(pthread_spinlock_t *l)
 {
-	if (is_shared((const void *)l) && !shim.near)
-		return far_trylock((void *)l, NULL);
+	if (is_shared((const void *)l) && !shim.one_node)
+		return handle_sync_trylock((void *)l, NULL);
 	return __atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE) ? EBUSY : 0;
 }
 
 EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
 {
-	if (is_shared((const void *)l) && !shim.near)
-		return far_lock((void *)l, NULL, CLOCK_REALTIME, NULL);
+	if (is_shared((const void *)l) && !shim.one_node)
+		return handle_sync_lock((void *)l, NULL, CLOCK_REALTIME, NULL);
 	brief_lock((uint32_t *)l);
 	return 0;
 }
 
 EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
 {
-	if (is_shared((const void *)l) && !shim.near)
-		return far_unlock((void *)l, NULL);
+	if (is_shared((const void *)l) && !shim.one_node)
+		return handle_sync_unlock((void *)l, NULL);
 	brief_unlock((uint32_t *)l);
 	return 0;
 }
@@ -387,8 +389,8 @@ EXPORT int sem_init(sem_t *s, int shared, unsigned int value)
 	if (value > SEM_VALUE_MAX)
 		return sync_failed(EINVAL);
 	memset(s, 0, sizeof(*s));
-	if (!shim.near)
-		return sync_failed(far_sem_init(s, value));
+	if (!shim.one_node)
+		return sync_failed(handle_sync_sem_init(s, value));
 	*(uint32_t *)s = value;
 	return 0;
 }
@@ -415,8 +417,8 @@ static int sem(sem_t *s, bool wait_, clockid_t clock, const struct timespec *unt
 
 	sem_waits = (struct sem_wait){ .waits = wait_, .timed = until != NULL };
 	pthread_cleanup_push(sem_wait_ends, &outer);
-	err = shim.near ? near_sem_wait((uint32_t *)s, wait_, clock, until, &sem_waits.stop)
-			: far_sem_wait(s, wait_, clock, until, &sem_waits.stop);
+	err = shim.one_node ? futex_sync_sem_wait((uint32_t *)s, wait_, clock, until, &sem_waits.stop)
+			    : handle_sync_sem_wait(s, wait_, clock, until, &sem_waits.stop);
 	pthread_cleanup_pop(1);
 	return sync_failed(err);
 }
@@ -458,15 +460,15 @@ EXPORT int sem_post(sem_t *s)
 {
 	if (!is_shared(s))
 		return NEXT(sem_post)(s);
-	return sync_failed(shim.near ? near_sem_post((uint32_t *)s) : far_sem_post(s));
+	return sync_failed(shim.one_node ? futex_sync_sem_post((uint32_t *)s) : handle_sync_sem_post(s));
 }
 
 EXPORT int sem_getvalue(sem_t *s, int *value)
 {
 	if (!is_shared(s))
 		return NEXT(sem_getvalue)(s, value);
-	if (!shim.near) {
-		int got, err = far_sem_value(s, &got);
+	if (!shim.one_node) {
+		int got, err = handle_sync_sem_value(s, &got);
 
 		if (!err)
 			*value = got;

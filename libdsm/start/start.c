@@ -96,7 +96,7 @@ static int connect_host(const struct end *mine)
 				 dsm_strerror(err ? err : -EPROTO));
 			return -EPROTO;
 		}
-		err = job.host->connect(n, rank_info(first)->near, its.address, its.size);
+		err = job.host->connect(n, rank_info(first)->same_host, its.address, its.size);
 	}
 	return err;
 }
@@ -115,7 +115,7 @@ static int make_nodes(const struct start_info *infos)
 
 		p->pid = infos[r].pid;
 		memcpy(p->token, infos[r].token, sizeof(p->token));
-		p->near = infos[r].host == infos[job.rank].host;
+		p->same_host = infos[r].host == infos[job.rank].host;
 		host[r] = infos[r].host;
 	}
 	err = nodes_make(host, start_info_group(infos));
@@ -162,7 +162,7 @@ static void choose_spin(void)
 	int here = 0;
 
 	for (r = 0; r < job.size; r++)
-		here += r == job.rank || rank_info(r)->near;
+		here += r == job.rank || rank_info(r)->same_host;
 	job.spin_us = job.set.spin_us;
 	/* With more ranks than processors, a thread that spins keeps the one it waits for from running. */
 	if (here > cpus || job.launch.local_size > cpus)

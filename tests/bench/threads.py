@@ -139,7 +139,7 @@ def measure_program(name, one_node, two_nodes, runs):
 def locks_once(program, way, kind):
     out, row = once(program, way, kind)
     values = json.loads(next(iter(out)))
-    # near.c counts no locks: its state is in the mutex.
+    # futex_sync.c counts no locks: its state is in the mutex.
     if row["locks"] != (values["acquired"] if kind == "dsm" else 0):
         fail("threads: locks: %s of %s: %d were counted, not %d" % (kind, way, row["locks"], values["acquired"]))
     return values

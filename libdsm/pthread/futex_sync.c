@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * near.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed
+ * futex_sync.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed
  * memory is an object that no thread holds, like the initialisers of POSIX.
  */
-#include "near.h"
+#include "futex_sync.h"
 
 #include "interpose/raw_syscall.h"
 #include "sync.h"
@@ -199,7 +199,7 @@ static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock, 
 }
 
 /* The slow path is in other functions: inlined, it would make this one save registers before it locks a free mutex. */
-int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+int futex_sync_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct mutex *m = (struct mutex *)mutex;
 	const uint32_t thread = thread_id;
@@ -214,7 +214,7 @@ int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *un
 	return 0;
 }
 
-int near_trylock(pthread_mutex_t *mutex)
+int futex_sync_trylock(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)mutex;
 	uint32_t free = 0;
@@ -240,7 +240,7 @@ static __attribute__((noinline)) int unlock_owned(struct mutex *m)
 	return unlock_word(&m->lock);
 }
 
-int near_unlock(pthread_mutex_t *mutex)
+int futex_sync_unlock(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)mutex;
 
@@ -259,7 +259,7 @@ static void lock_again(struct waiter *w)
 {
 	struct mutex *m = (struct mutex *)w->mutex;
 
-	near_lock(w->mutex, CLOCK_REALTIME, NULL);
+	futex_sync_lock(w->mutex, CLOCK_REALTIME, NULL);
 	if (!mutex_is_plain(m))
 		m->count = w->count;
 	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
@@ -276,7 +276,7 @@ static void wait_ended(void *arg)
 	lock_again(w);
 }
 
-int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct cond *c = (struct cond *)cond;
 	struct mutex *m = (struct mutex *)mutex;
@@ -289,7 +289,7 @@ int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, con
 	__atomic_fetch_add(&c->waiters, 1, __ATOMIC_SEQ_CST);
 	if (!mutex_is_plain(m))
 		m->count = 0;
-	err = near_unlock(mutex);
+	err = futex_sync_unlock(mutex);
 	if (err) {
 		if (!mutex_is_plain(m))
 			m->count = w.count;
@@ -303,7 +303,7 @@ int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, con
 	return err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != w.seq ? 0 : err;
 }
 
-int near_wake(pthread_cond_t *cond, bool all)
+int futex_sync_wake(pthread_cond_t *cond, bool all)
 {
 	struct cond *c = (struct cond *)cond;
 
@@ -313,7 +313,7 @@ int near_wake(pthread_cond_t *cond, bool all)
 	return 0;
 }
 
-int near_barrier(pthread_barrier_t *barrier)
+int futex_sync_barrier(pthread_barrier_t *barrier)
 {
 	struct barrier *b = (struct barrier *)barrier;
 	const uint32_t round = __atomic_load_n(&b->round, __ATOMIC_ACQUIRE);
@@ -352,7 +352,7 @@ static bool rwlock_take(struct rwlock *l, bool write)
 /*
  * The caller has changed state, or writers, with SEQ_CST:
  *
- *   the caller                               a thread that cannot have the lock (near_rwlock())
+ *   the caller                               a thread that cannot have the lock (futex_sync_rwlock())
  *   writes state                             adds 1 to sleepers
  *   reads sleepers: 0                        reads seq
  *                                            reads state: the new one, for sleepers was 0 before it
@@ -367,7 +367,7 @@ static void rwlock_changed(struct rwlock *l)
 	word_wake(&l->seq, INT_MAX);
 }
 
-int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)
+int futex_sync_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)
 {
 	struct rwlock *l = (struct rwlock *)lock;
 	int err = 0;
@@ -400,7 +400,7 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, 
 	return err;
 }
 
-int near_rwunlock(pthread_rwlock_t *lock)
+int futex_sync_rwunlock(pthread_rwlock_t *lock)
 {
 	struct rwlock *l = (struct rwlock *)lock;
 
@@ -444,7 +444,7 @@ static int sem_sleep(uint32_t *sem, clockid_t clock, const struct timespec *unti
 	return err;
 }
 
-int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
+int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
 {
 	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	int err = 0;
@@ -466,7 +466,7 @@ int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timesp
 	}
 }
 
-int near_sem_post(uint32_t *sem)
+int futex_sync_sem_post(uint32_t *sem)
 {
 	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 

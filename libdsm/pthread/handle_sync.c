@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * far.c - synchronisation between nodes: an object's state is not in the block that it lies in, so taking a lock moves no block.
+ * handle_sync.c - synchronisation between nodes: an object's state is not in the block that it lies in, so taking a lock moves no block.
  *
  * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made anew with another value, has
  * another handle; an old one fails with -EINVAL and is looked up again.
@@ -13,7 +13,7 @@
  *
  * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
  */
-#include "far.h"
+#include "handle_sync.h"
 
 #include "lookup.h"
 #include "sync.h"
@@ -246,7 +246,7 @@ static int perform(const struct job *j, struct handles *h)
 	return err;
 }
 
-static void far_job_run(void *arg)
+static void handle_sync_job_run(void *arg)
 {
 	struct job *out = arg, j = *out;
 	struct handles h = { { 0 }, PTHREAD_MUTEX_NORMAL };
@@ -275,9 +275,9 @@ static void far_job_run(void *arg)
 	out->kind_now = h.attr;
 }
 
-static int far_job_start(struct job *j)
+static int handle_sync_job_start(struct job *j)
 {
-	dsm_call(far_job_run, j);
+	dsm_call(handle_sync_job_run, j);
 	return j->result < 0 ? -j->result : j->result;
 }
 
@@ -354,7 +354,7 @@ static int mutex_lock_with(struct job *j, int kind, int if_held)
 
 	if (h)
 		return kind == PTHREAD_MUTEX_RECURSIVE ? held_again(h) : if_held;
-	err = far_job_start(j);
+	err = handle_sync_job_start(j);
 	if (!err && knows_owner(j->kind_now))
 		held_note(j->object, 1, false);
 	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
@@ -362,7 +362,7 @@ static int mutex_lock_with(struct job *j, int kind, int if_held)
 	return held_note(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
 }
 
-int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
+int handle_sync_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
 {
 	const bool no_time = until && !is_time(until);
 	struct job j = job_of(no_time ? O_TRYLOCK : O_LOCK, m, clock, no_time ? NULL : until);
@@ -373,7 +373,7 @@ int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *u
 	return no_time && err == EBUSY ? EINVAL : err;
 }
 
-int far_trylock(void *m, const int *kind)
+int handle_sync_trylock(void *m, const int *kind)
 {
 	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
 
@@ -381,42 +381,42 @@ int far_trylock(void *m, const int *kind)
 	return mutex_lock_with(&j, mutex_kind(m, kind), EBUSY);
 }
 
-int far_unlock(void *m, const int *kind)
+int handle_sync_unlock(void *m, const int *kind)
 {
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
 	j.attr = kind;
-	return less(held(m)) ? 0 : far_job_start(&j);
+	return less(held(m)) ? 0 : handle_sync_job_start(&j);
 }
 
-int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until)
+int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until)
 {
 	struct job j = job_of(O_WAIT, c, clock, until);
 
 	j.attr = own;
 	j.mutex = m;
 	j.mutex_attr = kind;
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-int far_wake(void *c, const int *own, bool all)
+int handle_sync_wake(void *c, const int *own, bool all)
 {
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
 
 	j.attr = own;
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-int far_barrier(void *b, const int *n)
+int handle_sync_barrier(void *b, const int *n)
 {
 	struct job j = job_of(O_BARRIER, b, 0, NULL);
 
 	j.attr = n;
-	dsm_call(far_job_run, &j);
+	dsm_call(handle_sync_job_run, &j);
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }
 
-int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until)
+int handle_sync_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until)
 {
 	const enum op op = wait ? (write ? O_WRLOCK : O_RDLOCK) : write ? O_TRYWRLOCK : O_TRYRDLOCK;
 	struct job j = job_of(op, l, clock, until);
@@ -425,66 +425,66 @@ int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct tim
 
 	if (h)
 		return !write && h->reads ? held_again(h) : wait ? EDEADLK : EBUSY;
-	err = far_job_start(&j);
+	err = handle_sync_job_start(&j);
 	if (!err)
 		held_note(l, 1, !write);
 	return err;
 }
 
-int far_rwunlock(void *l)
+int handle_sync_rwunlock(void *l)
 {
 	struct job j = job_of(O_RWUNLOCK, l, 0, NULL);
 
-	return less(held(l)) ? 0 : far_job_start(&j);
+	return less(held(l)) ? 0 : handle_sync_job_start(&j);
 }
 
-int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
+int handle_sync_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
 {
 	struct job j = job_of(wait ? O_SEM_WAIT : O_SEM_TRYWAIT, s, clock, until);
 
 	j.stop = stop;
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-int far_sem_post(void *s)
+int handle_sync_sem_post(void *s)
 {
 	struct job j = job_of(O_SEM_POST, s, 0, NULL);
 
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-int far_sem_value(void *s, int *value)
+int handle_sync_sem_value(void *s, int *value)
 {
 	struct job j = job_of(O_SEM_VALUE, s, 0, NULL);
 
-	dsm_call(far_job_run, &j);
+	dsm_call(handle_sync_job_run, &j);
 	if (j.result < 0)
 		return -j.result;
 	*value = j.result;
 	return 0;
 }
 
-int far_sem_init(void *s, uint32_t value)
+int handle_sync_sem_init(void *s, uint32_t value)
 {
 	struct job j = job_of(O_SEM_INIT, s, 0, NULL);
 
 	j.n = value;
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-int far_destroy(void *object)
+int handle_sync_destroy(void *object)
 {
 	struct job j = job_of(O_DESTROY, object, 0, NULL);
 
-	return far_job_start(&j);
+	return handle_sync_job_start(&j);
 }
 
-void far_forget(void *object)
+void handle_sync_forget(void *object)
 {
 	struct job j = job_of(O_FORGET, object, 0, NULL);
 	struct held *h = held(object);
 
 	if (h)
 		h->times = 0;
-	far_job_start(&j);
+	handle_sync_job_start(&j);
 }
