@@ -226,7 +226,7 @@ static const char *nearest(const char *name, size_t n)
 	return found;
 }
 
-static void say_unknown(const char *variable, const char *what)
+static void log_unknown(const char *variable, const char *what)
 {
 	const size_t n = strcspn(variable, "=");
 	const char *meant = nearest(variable, n);
@@ -242,7 +242,7 @@ static int check_names(void)
 
 	if (!e)
 		return 0;
-	say_unknown(*e, "DSM_HELP=1 lists all; DSM_STRICT=1 refuses it");
+	log_unknown(*e, "DSM_HELP=1 lists all; DSM_STRICT=1 refuses it");
 	return -EINVAL;
 }
 
@@ -251,7 +251,7 @@ void config_warn(void)
 	char **e;
 
 	for (e = next_unknown(environ); e; e = next_unknown(e + 1))
-		say_unknown(*e, "ignored; DSM_HELP=1 lists all, DSM_STRICT=1 refuses unknown ones");
+		log_unknown(*e, "ignored; DSM_HELP=1 lists all, DSM_STRICT=1 refuses unknown ones");
 }
 
 /* The value of a row: the environment's, or the default. */

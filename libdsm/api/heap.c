@@ -46,7 +46,7 @@ void heap_settle(void)
 }
 
 /* Print this once: a program may try for long, and continue without. */
-static void say_full(size_t size)
+static void log_full(size_t size)
 {
 	static uint32_t said;
 
@@ -95,7 +95,7 @@ static void *heap_allocate(size_t size, size_t align, bool zero, const char *nam
 	if (!p && size <= job.heap && job.size > 1)
 		p = reclaim(size, align, zero, name, site);
 	if (!p)
-		say_full(size);
+		log_full(size);
 	return p;
 }
 

@@ -131,7 +131,7 @@ static bool ask_is_gone(unsigned int rank, int polls)
 {
 	if (polls <= SPINS)
 		return false;
-	fault_end_if_told();
+	fault_end_if_signalled();
 	return frames_node.gone && frames_node.gone(rank);
 }
 

@@ -70,7 +70,7 @@ static bool ends_process(int sig)
 	}
 }
 
-void fault_end_if_told(void)
+void fault_end_if_signalled(void)
 {
 	uint64_t set = waiting();
 	sigset_t one;

@@ -29,6 +29,6 @@ bool fault_signal_waits(void);
 /* Is this thread in fn? Any thread; does not block. */
 bool fault_handling(void);
 /* The same where fn cannot return: deliver pending signals that end the process now. */
-void fault_end_if_told(void);
+void fault_end_if_signalled(void);
 
 #endif

@@ -78,7 +78,7 @@ static bool begin_leaving(void)
 }
 
 /* Send BYE to this rank's peer in each other node. `aux` contains the status, and above it the rank. */
-static void tell_others(enum bye bye, int status)
+static void notify_others(enum bye bye, int status)
 {
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_BYE,
@@ -120,7 +120,7 @@ static void lost_leave(int status, const char *why)
 		__atomic_store_n(&job.mine->abort_status, (uint32_t)status, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.mine->state, CTL_LOST, __ATOMIC_RELEASE);
 	}
-	tell_others(BYE_LEAVING, status);
+	notify_others(BYE_LEAVING, status);
 	if (why && job.launch.size > 1)
 		launch_abort(&job.launch, status, why);
 	if ((why || speaks) && job.launch.size > 1)
@@ -362,7 +362,7 @@ static void scan_ranks(void)
 	uint16_t r;
 
 	job_await_loss();
-	fault_end_if_told(); /* a stopped rank may hold what this thread waits for */
+	fault_end_if_signalled(); /* a stopped rank may hold what this thread waits for */
 	for (r = 0; r < job.size; r++) {
 		struct pollfd p[] = { { .fd = rank_info(r)->pidfd, .events = POLLIN },
 				      { .fd = rank_info(r)->life, .events = POLLRDHUP } };
@@ -464,14 +464,14 @@ void lost_silence(void)
 void lost_goodbye(void)
 {
 	__atomic_store_n(&job.mine->state, CTL_FINALIZED, __ATOMIC_RELEASE);
-	tell_others(BYE_DONE, 0);
+	notify_others(BYE_DONE, 0);
 }
 
 /*
- * Inside the runtime, this thread may hold locks that tell_others() needs. Then other nodes learn of its death from its
+ * Inside the runtime, this thread may hold locks that notify_others() needs. Then other nodes learn of its death from its
  * neighbours or connections.
  */
-static void tell_death(int status)
+static void notify_death(int status)
 {
 	const struct sigaction sa = { .sa_handler = SIG_DFL };
 	sigset_t alarms, before;
@@ -483,7 +483,7 @@ static void tell_death(int status)
 	sigaddset(&alarms, SIGALRM);
 	pthread_sigmask(SIG_UNBLOCK, &alarms, &before);
 	alarm(LEAVE_SECONDS); /* it ends the process without a core file, but surely */
-	tell_others(BYE_LEAVING, status | (int)WIRE_DYING);
+	notify_others(BYE_LEAVING, status | (int)WIRE_DYING);
 	alarm(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -522,7 +522,7 @@ void lost_dying(int status, const char *why)
 	}
 	log_line("thread %d %s. The job ends with status %d.", me, why, status);
 	__atomic_store_n(&job.mine->abort_status, (uint32_t)status, __ATOMIC_RELEASE);
-	tell_death(status);
+	notify_death(status);
 	trim_core();
 }
 

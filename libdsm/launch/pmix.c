@@ -261,7 +261,7 @@ static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
 }
 
 /* The number of processes that the launcher says it has started, and the variable that says so; 0: none. */
-static int said_size(const char **name)
+static int launcher_size(const char **name)
 {
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE" };
 	size_t i;
@@ -281,7 +281,7 @@ int launch_expected(void)
 {
 	const char *name;
 
-	return said_size(&name);
+	return launcher_size(&name);
 }
 
 static void be_alone(struct launch *l)
@@ -374,7 +374,7 @@ int launch_start(struct launch *l)
 
 	be_alone(l);
 	if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK")) {
-		n = said_size(&name);
+		n = launcher_size(&name);
 		if (!n)
 			return 0;
 		log_line("started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "

@@ -67,14 +67,14 @@ static struct region_stats *stats_of(uint32_t object)
 	return &job.mine->region_stats[r ? r->id : 0];
 }
 
-static void blame(uint16_t node)
+static void report_peer(uint16_t node)
 {
 	if (node != job.node)
 		job.netops->drop(job.net, job.pair[node]);
 	lost_rank(job.first[node], "it broke the protocol");
 }
 
-#define STRAYS_SAID 8 /* more messages would say nothing new */
+#define STRAYS_LOGGED 8 /* more messages would say nothing new */
 
 void run_refuse(const struct msg *m, int err)
 {
@@ -83,8 +83,8 @@ void run_refuse(const struct msg *m, int err)
 	if (err != -ESTALE) {
 		log_line("node %d sent %s for object %#x, which no correct node could", m->src, wire_name(m->type),
 			 m->object);
-		blame(m->src);
-	} else if (__atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED) < STRAYS_SAID) {
+		report_peer(m->src);
+	} else if (__atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED) < STRAYS_LOGGED) {
 		log_line("node %d sent %s for object %#x, which was not asked for: ignored", m->src, wire_name(m->type),
 			 m->object);
 	}
@@ -221,10 +221,10 @@ static void act_fetch(struct core_host *h, const struct action *a)
 			     a->msg.type == MSG_RELEASE ? SLOT_BACK : SLOT_AHEAD);
 }
 
-static void act_blame(struct core_host *h, uint16_t node)
+static void act_report_peer(struct core_host *h, uint16_t node)
 {
 	(void)h;
-	blame(node);
+	report_peer(node);
 }
 
 static void act_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
@@ -271,7 +271,7 @@ static const struct core_ops run_ops = {
 	.wake_all = act_wake_all,
 	.answer = act_answer,
 	.fetch = act_fetch,
-	.blame = act_blame,
+	.blame = act_report_peer,
 };
 
 struct core_host run_host(void)

@@ -52,7 +52,7 @@ EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)
 
 	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
-			say_stays(CALLER);
+			thread_log_stays(CALLER);
 		return NEXT(thrd_create)(t, fn, arg);
 	}
 	b = shared_alloc(sizeof(*b));

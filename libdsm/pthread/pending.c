@@ -488,7 +488,7 @@ EXPORT int pause(void)
 }
 
 /* On rank 0. */
-static int tell_pending(void *arg)
+static int pending_get(void *arg)
 {
 	*(uint64_t *)arg = pending_here();
 	return 0;
@@ -499,7 +499,7 @@ EXPORT int sigpending(sigset_t *set)
 	const int err = NEXT(sigpending)(set);
 	uint64_t pending = 0;
 
-	if (!err && shim.rank && caller_is_ours(CALLER) && !ranks_run(0, tell_pending, &pending, sizeof(pending)))
+	if (!err && shim.rank && caller_is_ours(CALLER) && !ranks_run(0, pending_get, &pending, sizeof(pending)))
 		*set = pending_sigset(signals_in(set) | (pending & blocked_signals()));
 	return err;
 }

@@ -135,7 +135,7 @@ static inline bool caller_is_forwarded(const void *caller)
 }
 
 /* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
-void say_stays(const void *caller);
+void thread_log_stays(const void *caller);
 /* Log what does not work across ranks. Return ENOSYS. */
 int start_cannot(const char *what);
 

@@ -164,7 +164,7 @@ static bool is_needed(const char *name)
 	return false;
 }
 
-void say_stays(const void *caller)
+void thread_log_stays(const void *caller)
 {
 	static void *said[CODE_MAX];
 	struct link_map *map = NULL;

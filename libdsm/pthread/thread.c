@@ -396,7 +396,7 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 {
 	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
-			say_stays(CALLER);
+			thread_log_stays(CALLER);
 		return NEXT(pthread_create)(t, attr, fn, arg);
 	}
 	return make_thread(t, attr, fn, arg);

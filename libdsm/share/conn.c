@@ -37,7 +37,7 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e, sizeof(e)))
 		return;
 	if (c->fd >= 0 || c->joined)
-		hub_conn_untold(c);
+		hub_conn_unnotified(c);
 }
 
 void conn_complete(struct rs_conn *c, int status)
@@ -172,7 +172,7 @@ void rs_conn_priority(struct rs_conn *c, uint8_t priority, uint8_t weight)
 void rs_conn_join(struct rs_conn *c)
 {
 	c->joined = true;
-	hub_conn_untold(c);
+	hub_conn_unnotified(c);
 }
 
 void rs_conn_close(struct rs_conn *c)

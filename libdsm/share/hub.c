@@ -26,31 +26,31 @@ void rs_hub_exit(struct rs_hub *h)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void forget_untold(struct rs_conn *c)
+static void forget_unnotified(struct rs_conn *c)
 {
-	if (!c->untold)
+	if (!c->unnotified)
 		return;
-	*c->untold = c->next_untold;
-	if (c->next_untold)
-		c->next_untold->untold = c->untold;
-	c->untold = NULL;
+	*c->unnotified = c->next_unnotified;
+	if (c->next_unnotified)
+		c->next_unnotified->unnotified = c->unnotified;
+	c->unnotified = NULL;
 }
 
-void hub_conn_untold(struct rs_conn *c)
+void hub_conn_unnotified(struct rs_conn *c)
 {
 	struct rs_hub *h = c->client->hub;
 
-	if (c->untold)
+	if (c->unnotified)
 		return;
-	c->next_untold = h->untold;
-	if (c->next_untold)
-		c->next_untold->untold = &c->next_untold;
-	c->untold = &h->untold;
-	h->untold = c;
+	c->next_unnotified = h->unnotified;
+	if (c->next_unnotified)
+		c->next_unnotified->unnotified = &c->next_unnotified;
+	c->unnotified = &h->unnotified;
+	h->unnotified = c;
 }
 
 /* Set the bit after the events, and before loading armed. The client arms before it looks for bits: see arm_set(). */
-static void tell_set(struct rs_conn *c)
+static void hub_notify_set(struct rs_conn *c)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)c->client->base;
 
@@ -63,14 +63,14 @@ static void tell_set(struct rs_conn *c)
 	}
 }
 
-void rs_hub_tell(struct rs_hub *h)
+void rs_hub_notify(struct rs_hub *h)
 {
 	struct rs_conn *c;
 
-	while ((c = h->untold)) {
-		forget_untold(c);
+	while ((c = h->unnotified)) {
+		forget_unnotified(c);
 		if (c->joined)
-			tell_set(c);
+			hub_notify_set(c);
 		/* Store the events before loading armed. The client arms before it polls for events: see client_conn_arm(). */
 		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST)) {
 			h->wire->wake(c);
@@ -217,7 +217,7 @@ void hub_conn_destroy(struct rs_conn *c)
 
 	h->wire->freed(c);
 	hub_conn_unlink(c);
-	forget_untold(c);
+	forget_unnotified(c);
 	c->client->conn[c->index] = NULL;
 	c->client->live--;
 	h->conn[SLOT(c->id)] = NULL;

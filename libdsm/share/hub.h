@@ -53,7 +53,7 @@ struct rs_hub {
 	uint32_t nconn, live;
 	uint32_t next; /* where the search for a free slot begins */
 	struct rs_conn *listeners;
-	struct rs_conn *untold; /* with events since rs_hub_tell() */
+	struct rs_conn *unnotified; /* with events since rs_hub_notify() */
 	struct rs_hub_stats stats;
 };
 
@@ -110,7 +110,7 @@ struct rs_conn {
 	struct rs_peer *peer;
 	struct rs_conn *next, **link; /* of peer->conns, or of hub->listeners */
 	struct rs_conn *next_owing;
-	struct rs_conn *next_untold, **untold; /* untold: NULL: it is not in the hub's list */
+	struct rs_conn *next_unnotified, **unnotified; /* unnotified: NULL: it is not in the hub's list */
 	struct rs_seg_conn *seg;
 	uint32_t id, remote, index, service;
 	uint8_t state;
@@ -141,7 +141,7 @@ void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire);
 /* Free the tables. No connection may be left. */
 void rs_hub_exit(struct rs_hub *h);
 /* Wake each sleeping client that got events since the last call, once for all its events. */
-void rs_hub_tell(struct rs_hub *h);
+void rs_hub_notify(struct rs_hub *h);
 
 /* Initialise a client. base: its shared memory, of layout l. -ENOMEM. */
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base);
@@ -163,8 +163,8 @@ void hub_conn_destroy(struct rs_conn *c);
 void hub_conn_unlink(struct rs_conn *c);
 /* Return the connection with this id. NULL: there is none, or it was freed. */
 struct rs_conn *hub_conn_find(struct rs_hub *h, uint32_t id);
-/* Mark a connection that got events, so that rs_hub_tell() wakes its client. */
-void hub_conn_untold(struct rs_conn *c);
+/* Mark a connection that got events, so that rs_hub_notify() wakes its client. */
+void hub_conn_unnotified(struct rs_conn *c);
 /* Log `what` with the connection's index and its peer's name. */
 void hub_conn_log(struct rs_conn *c, const char *what);
 

@@ -256,7 +256,7 @@ static unsigned int round_once(struct rs_owner *o)
 		if (p->attached && !p->dead)
 			n += rs_client_kick(&p->rs);
 	n += poll_queue(o);
-	rs_hub_tell(&o->hub); /* all events of a batch at once, and before the posts, which take longer */
+	rs_hub_notify(&o->hub); /* all events of a batch at once, and before the posts, which take longer */
 	for (l = o->links; l; l = l->next)
 		if (!l->dead)
 			n += rs_peer_pump(&l->peer);
@@ -266,7 +266,7 @@ static unsigned int round_once(struct rs_owner *o)
 		rs_process_reap(o, false);
 	}
 	n += rs_mend_begin(o);
-	rs_hub_tell(&o->hub);
+	rs_hub_notify(&o->hub);
 	return n;
 }
 

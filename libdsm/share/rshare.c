@@ -169,14 +169,14 @@ static bool client_conn_arm(struct rshare_conn *c)
 
 	if (client_conn_is_dead(c))
 		return false; /* it stays readable */
-	/* Before the signal is taken; pairs with the owner's count in rs_hub_tell(). */
+	/* Before the signal is taken; pairs with the owner's count in rs_hub_notify(). */
 	signals = __atomic_load_n(&c->seg->signals, __ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST) &&
 	    signals == __atomic_load_n(&c->signals, __ATOMIC_RELAXED))
 		return pending(c); /* the owner has signalled nothing since */
 	__atomic_store_n(&c->signals, signals, __ATOMIC_RELAXED);
 	rs_signal_take(c->fd);
-	/* A full barrier before the load; pairs with the owner's in rs_hub_tell(). */
+	/* A full barrier before the load; pairs with the owner's in rs_hub_notify(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
 	return pending(c);
 }

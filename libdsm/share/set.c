@@ -74,14 +74,14 @@ static bool arm_set(struct rshare *r)
 
 	if (client_is_dead(r))
 		return false;
-	/* Before the signal is taken; pairs with the owner's count in tell_set(). */
+	/* Before the signal is taken; pairs with the owner's count in hub_notify_set(). */
 	signals = __atomic_load_n(&head->signals, __ATOMIC_ACQUIRE);
 	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) &&
 	    signals == __atomic_load_n(&r->set_signals, __ATOMIC_RELAXED))
 		return any_bit(r);
 	__atomic_store_n(&r->set_signals, signals, __ATOMIC_RELAXED);
 	rs_signal_take(r->set);
-	/* A full barrier before the load; pairs with the owner's in tell_set(). */
+	/* A full barrier before the load; pairs with the owner's in hub_notify_set(). */
 	__atomic_exchange_n(&head->armed, 1, __ATOMIC_SEQ_CST);
 	return any_bit(r);
 }

@@ -231,7 +231,7 @@ static const struct row numbers[] = {
  * The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned
  * here.
  */
-static void say_pin(const char *what)
+static void log_pin(const char *what)
 {
 	static uint32_t said;
 	const int saved = errno;
@@ -319,7 +319,7 @@ static long by_table(long n, const long *arg, const void *caller)
 	case SYS_io_setup:
 		result = by_row(row, n, arg, caller);
 		if (result >= 0 && dsm_needs_pin(NULL, 1))
-			say_pin(n == SYS_io_setup ? "io_setup" : "io_uring_setup");
+			log_pin(n == SYS_io_setup ? "io_setup" : "io_uring_setup");
 		return result;
 	case SYS_futex: return by_row(has_time((int)b) ? &futex_row : NULL, n, arg, caller);
 	default: return by_row(row, n, arg, caller);

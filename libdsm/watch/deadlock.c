@@ -162,7 +162,8 @@ static bool is_deadlock(struct asleep *first, struct asleep *second)
 /* ---- the report ----------------------------------------------------------------------------------- */
 
 /* ", held by ..." if the holder is known; else empty. */
-static void say_holder(const struct stall_row *rows, unsigned int n, const struct stall_row *w, char *buf, size_t size)
+static void holder_describe(const struct stall_row *rows, unsigned int n, const struct stall_row *w, char *buf,
+			    size_t size)
 {
 	unsigned int i;
 
@@ -219,7 +220,7 @@ static void deadlock_report(struct stall_row *rows)
 		if (w->about.kind == ABOUT_HOLDS)
 			continue;
 		stall_object(w, object, sizeof(object));
-		say_holder(rows, n, w, holder, sizeof(holder));
+		holder_describe(rows, n, w, holder, sizeof(holder));
 		log_line("deadlock: thread %u of rank %u waits for %s%s", w->tid, w->rank, object, holder);
 		said++;
 	}

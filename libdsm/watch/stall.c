@@ -59,8 +59,8 @@ struct text {
 	char s[880];
 };
 
-static void say(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct text *t, const char *fmt, ...)
+static void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void text_add(struct text *t, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -123,8 +123,8 @@ void stall_object(const struct stall_row *row, char *buf, size_t size)
 }
 
 /* "rank 3 waits", "ranks 0-2,5 wait": the ranks with which[r] == is. False: there are none. */
-static bool say_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
-		      const char *many)
+static bool text_add_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
+			   const char *many)
 {
 	unsigned int n = 0, r, end;
 	bool comma = false;
@@ -133,7 +133,7 @@ static bool say_ranks(struct text *t, const char *before, const uint8_t *which, 
 		n += which[r] == is;
 	if (!n)
 		return false;
-	say(t, "%s%s ", before, n > 1 ? "ranks" : "rank");
+	text_add(t, "%s%s ", before, n > 1 ? "ranks" : "rank");
 	for (r = 0; r < job.size; r = end) {
 		for (end = r; end < job.size && which[end] == is; end++)
 			;
@@ -141,10 +141,10 @@ static bool say_ranks(struct text *t, const char *before, const uint8_t *which, 
 			end++;
 			continue;
 		}
-		say(t, end - r > 1 ? "%s%u-%u" : "%s%u", comma ? "," : "", r, end - 1);
+		text_add(t, end - r > 1 ? "%s%u-%u" : "%s%u", comma ? "," : "", r, end - 1);
 		comma = true;
 	}
-	say(t, " %s", n > 1 ? many : one);
+	text_add(t, " %s", n > 1 ? many : one);
 	return true;
 }
 
@@ -160,7 +160,7 @@ static bool same(const struct stall_row *a, const struct stall_row *b)
 	return stall_same(&a->about, &b->about);
 }
 
-static void say_barrier(struct text *t, const struct wait_about *a, uint8_t *which, const uint32_t *threads)
+static void text_add_barrier(struct text *t, const struct wait_about *a, uint8_t *which, const uint32_t *threads)
 {
 	uint16_t r;
 
@@ -169,19 +169,19 @@ static void say_barrier(struct text *t, const struct wait_about *a, uint8_t *whi
 			which[r] = PART;
 		else if (!which[r] && (!a->mask || a->mask >> r & 1))
 			which[r] = ABSENT;
-	say_ranks(t, ": ", which, WAITS, "waits", "wait");
-	say_ranks(t, ", ", which, PART, "waits with some of its threads", "wait with some of their threads");
-	say_ranks(t, ", ", which, ABSENT, "has not arrived", "have not arrived");
+	text_add_ranks(t, ": ", which, WAITS, "waits", "wait");
+	text_add_ranks(t, ", ", which, PART, "waits with some of its threads", "wait with some of their threads");
+	text_add_ranks(t, ", ", which, ABSENT, "has not arrived", "have not arrived");
 }
 
-static void say_other(struct text *t, const uint8_t *which)
+static void text_add_other(struct text *t, const uint8_t *which)
 {
-	say_ranks(t, ": ", which, WAITS, "waits", "wait");
-	say_ranks(t, ", ", which, HOLDS, "holds it", "hold it");
+	text_add_ranks(t, ": ", which, WAITS, "waits", "wait");
+	text_add_ranks(t, ", ", which, HOLDS, "holds it", "hold it");
 }
 
 /* Print all threads that wait for the same as rows[i], and mark them as printed. */
-static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i)
+static void text_add_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i)
 {
 	static uint32_t threads[WIRE_MAX_NODES];
 	static uint8_t which[WIRE_MAX_NODES];
@@ -205,11 +205,11 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 		}
 	}
 	stall_object(&row, object, sizeof(object));
-	say(t, "%s", object);
+	text_add(t, "%s", object);
 	if (a.kind == ABOUT_BARRIER)
-		say_barrier(t, &a, which, threads);
+		text_add_barrier(t, &a, which, threads);
 	else
-		say_other(t, which);
+		text_add_other(t, which);
 }
 
 static void stall_report(void)
@@ -233,11 +233,11 @@ static void stall_report(void)
 		}
 	for (i = 0; n > 0 && i < (unsigned int)n; i++)
 		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].about.kind != ABOUT_DONE) {
-			say(&t, "%s", t.n ? "; " : "");
-			say_group(&t, rows, (unsigned int)n, i);
+			text_add(&t, "%s", t.n ? "; " : "");
+			text_add_group(&t, rows, (unsigned int)n, i);
 		}
 	if (t.n) {
-		say_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm", "are not waiting in libdsm");
+		text_add_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm", "are not waiting in libdsm");
 		log_line("after %lu s without an answer (a report, not an error: DSM_STALL_MS): %s",
 			 (unsigned long)(oldest / 1000), t.s);
 	}

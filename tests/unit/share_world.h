@@ -183,7 +183,7 @@ static inline unsigned int world_turn(struct world_node *n, uint64_t random)
 		for (k = 0; k < 2; k++)
 			done += rs_client_kick(&n[i].client[k].rs);
 		done += rs_peer_pump(&n[i].peer);
-		rs_hub_tell(&n[i].hub);
+		rs_hub_notify(&n[i].hub);
 		for (k = 0; k < RS_LANES; k++)
 			for (unsigned int j = 0; j < (random >> (8 * i + 4 * k) & 3); j++)
 				done += world_deliver(&n[i], (enum rs_lane)k);

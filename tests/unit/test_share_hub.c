@@ -641,8 +641,8 @@ START_TEST(a_batch_wakes_once)
 	while (world_deliver(&n[0], RS_WEIGHTED))
 		ck_assert_uint_eq(n[1].wakes, 0);
 	ck_assert_uint_eq(CONN1->stats.messages_received, 3);
-	rs_hub_tell(&n[1].hub);
-	rs_hub_tell(&n[1].hub);
+	rs_hub_notify(&n[1].hub);
+	rs_hub_notify(&n[1].hub);
 	ck_assert_uint_eq(n[1].wakes, 1);
 	ck_assert_uint_eq(n[1].set_wakes + head->events[0], 0);
 	CONN1->fd = -1;
@@ -663,7 +663,7 @@ START_TEST(a_set_is_woken_once)
 		bits |= 1ull << d1[i];
 	}
 	CLIENT1->rs.fd = 0;
-	rs_hub_tell(&n[1].hub);
+	rs_hub_notify(&n[1].hub);
 	ck_assert_uint_eq(n[1].set_wakes, 0); /* not armed */
 	ck_assert_uint_eq(head->events[0], bits);
 	for (k = 0; k < 2; k++) {

@@ -24,7 +24,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place *places;
 
-void place_say(const char *fmt, ...)
+void place_log(const char *fmt, ...)
 {
 	char line[1024];
 	int saved = errno;
@@ -99,11 +99,11 @@ static void announce(const struct place *p, struct ibv_context *ctx)
 
 	cqgroup_query(p->group, &info);
 	if (place_verbose())
-		place_say("%s: group %s: vectors %s of 0-%d%s, waiting threads on CPUs %s", p->device, info.name,
+		place_log("%s: group %s: vectors %s of 0-%d%s, waiting threads on CPUs %s", p->device, info.name,
 			  info.vectors, ctx->num_comp_vectors - 1, p->steer ? "" : " as the program wants",
 			  *info.cpus ? info.cpus : "as the program wants");
 	if (p->steer && !cqgroup_vectors_effective(ctx) && !is_set_to("CQGROUP_VERBOSE", "0"))
-		place_say("%s ignores completion vectors: only threads are placed", p->device);
+		place_log("%s ignores completion vectors: only threads are placed", p->device);
 }
 
 static void fill(struct place *p, struct ibv_context *ctx)
@@ -116,7 +116,7 @@ static void fill(struct place *p, struct ibv_context *ctx)
 	if (!name && !vectors && !cpus)
 		return;
 	if (policy && strcmp(policy, "turns") && strcmp(policy, "least")) {
-		place_say("CQGROUP_POLICY is turns or least, not '%.64s'; the program runs outside of groups", policy);
+		place_log("CQGROUP_POLICY is turns or least, not '%.64s'; the program runs outside of groups", policy);
 		return;
 	}
 	p->steer = name || vectors;
@@ -125,7 +125,7 @@ static void fill(struct place *p, struct ibv_context *ctx)
 	else
 		err = cqgroup_create(ctx, name ? name : "preload", vectors, cpus ? cpus : "none", &p->group, why);
 	if (err)
-		place_say("%s; the program runs outside of groups", why);
+		place_log("%s; the program runs outside of groups", why);
 	else
 		announce(p, ctx);
 }
@@ -162,7 +162,7 @@ static void __attribute__((destructor)) report(void)
 	for (p = places; p; p = p->next) {
 		n = p->group && p->steer ? cqgroup_query_vectors(p->group, v, 64) : 0;
 		for (i = 0; i < n && i < 64; i++)
-			place_say("%s: vector %u: %llu CQs, %llu events, %llu completions", p->device, v[i].vector,
+			place_log("%s: vector %u: %llu CQs, %llu events, %llu completions", p->device, v[i].vector,
 				  (unsigned long long)v[i].made, (unsigned long long)v[i].events,
 				  (unsigned long long)v[i].completions);
 	}

@@ -19,6 +19,6 @@ struct place *place_of(struct ibv_context *ctx);
 int place_verbose(void);
 
 /* A line on stderr, with the program's name. */
-void place_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void place_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -145,7 +145,7 @@ static void refused(const struct place *p, int vector)
 	static int said;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		place_say("%s: cannot create a CQ on vector %d; using the program's own choice", p->device, vector);
+		place_log("%s: cannot create a CQ on vector %d; using the program's own choice", p->device, vector);
 }
 
 /* A CQ was made on the group's vector; or, if cq is NULL, it was not. */
@@ -297,7 +297,7 @@ static void bind_thread(struct ibv_context *ctx)
 	p = place_of(ctx);
 	err = p->group ? cqgroup_bind_thread(p->group) : 0;
 	if (err)
-		place_say("%s: a thread cannot be bound to the group's CPUs: %s", p->device, strerror(-err));
+		place_log("%s: a thread cannot be bound to the group's CPUs: %s", p->device, strerror(-err));
 }
 
 HERE int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)

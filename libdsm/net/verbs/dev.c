@@ -326,7 +326,7 @@ static bool has_protocol(const struct ibv_device *device)
 	return device->transport_type == IBV_TRANSPORT_IB;
 }
 
-static void say_protocol(const char *name)
+static void log_protocol(const char *name)
 {
 	log_line(
 		"RDMA: %s is no InfiniBand or RoCE device: its protocol (iWARP, usNIC) has no datagrams and no writes with "
@@ -339,7 +339,7 @@ static void skip_protocol(const struct net *n, struct search *s, const char *nam
 {
 	snprintf(s->other, sizeof(s->other), "%s", name);
 	if (!n->cfg.optional && s->names.n) {
-		say_protocol(name);
+		log_protocol(name);
 		s->said = true;
 	}
 }
@@ -396,7 +396,7 @@ static int dev_search_complain(const struct net *n, const struct search *s)
 	else if (!s->named)
 		log_line("no RDMA device is called %s; there are:%s", n->cfg.device, s->seen);
 	else if (*s->other)
-		say_protocol(s->other);
+		log_protocol(s->other);
 	else
 		log_line(
 			"no RDMA device with an active port and a GID among:%s (`ibv_devinfo` and `rdma link` show the state; a "

@@ -50,7 +50,7 @@ static const struct row *row_of(const char *name, size_t n)
 	return NULL;
 }
 
-static void say_names(char *why, size_t size, const char *name, size_t n)
+static void list_names(char *why, size_t size, const char *name, size_t n)
 {
 	size_t used = (size_t)snprintf(why, size, "DSM_VERBS knows no %.*s; there are:", (int)n, name), i;
 
@@ -66,7 +66,7 @@ static int set_one(struct verbs_set *out, const char *text, size_t n, char *why,
 	unsigned long v = 0;
 
 	if (!r) {
-		say_names(why, size, text, name);
+		list_names(why, size, text, name);
 		return -EINVAL;
 	}
 	for (p = equals ? equals + 1 : text + n; p < text + n && isdigit((unsigned char)*p) && v <= r->max; p++)

@@ -179,7 +179,7 @@ static unsigned int verbs_lanes(struct net *n, struct net_lane *out, unsigned in
 /* ---- closing ------------------------------------------------------------------------------------ */
 
 /* Tell connected peers that nothing more comes; receive nothing from now on. */
-static void say_quit(struct net *n)
+static void notify_quit(struct net *n)
 {
 	unsigned int r, c;
 
@@ -231,7 +231,7 @@ static void verbs_finish_sending(struct net *n)
 	const uint64_t start = clock_ms();
 	bool broken;
 
-	say_quit(n);
+	notify_quit(n);
 	while (unsent(n, &broken) && clock_ms() - start < (broken ? CLOSE_BROKEN_MS : CLOSE_MS)) {
 		if (!verbs_poll(n, 64))
 			usleep(100);
