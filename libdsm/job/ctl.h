@@ -35,11 +35,11 @@
 #define CTL_BRIEF_END 3072  /* requests that are answered at once */
 #define CTL_ALL_SLOTS 65536 /* requests that may wait for other threads, and more blocks; messages have 16 bits */
 
-#define CTL_HOLDS (1u << 20)       /* locks that a node's threads hold or await at once */
-#define CTL_KEPT (1u << 16)        /* of them, records kept for locks that no other node has requested */
-#define CTL_KEPT_PLACES (1u << 18) /* size of the hash table of such locks */
-#define CTL_OBJECTS (1u << 24)     /* synchronisation objects homed at a node: limit of their names */
-#define CTL_BARRIERS 65536         /* barriers initialised by a rank */
+#define CTL_HOLDS (1u << 20)         /* locks that a node's threads hold or await at once */
+#define CTL_CACHED_LOCKS (1u << 16)  /* of them, records of cached locks, which no other node has requested */
+#define CTL_CACHED_PLACES (1u << 18) /* size of the hash table of such locks */
+#define CTL_OBJECTS (1u << 24)       /* synchronisation objects homed at a node: limit of their names */
+#define CTL_BARRIERS 65536           /* barriers initialised by a rank */
 #define CTL_STRIPES 2048
 #define CTL_REGIONS 65535 /* the window's units have 16 bits for a region */
 #define CTL_NAMES 65536   /* hash chains of region names */
@@ -249,9 +249,9 @@ struct ctl {
 	struct slot slots[CTL_ALL_SLOTS];
 	uint32_t slot_next[CTL_ALL_SLOTS];
 	uint32_t hold_next[CTL_HOLDS];
-	uint32_t acquires;  /* by this node's threads, only those that involved another node: sharing.h */
-	uint32_t kept_hand; /* where sync/kept.c next looks for a lock to return */
-	uint32_t kept_at[CTL_KEPT_PLACES]; /* by hash of a lock's name: hold record + 1; it may be another lock's */
+	uint32_t acquires;    /* by this node's threads, only those that involved another node: sharing.h */
+	uint32_t cached_hand; /* where sync/cached_lock.c next looks for a lock to return */
+	uint32_t cached_at[CTL_CACHED_PLACES]; /* by hash of a lock's name: hold record + 1; it may be another lock's */
 	struct hold holds[CTL_HOLDS];
 	struct chunk chunks[CTL_CHUNKS];
 	uint16_t hold_by[CTL_HOLDS]; /* the rank whose thread allocated the record, by its index in the node */

@@ -190,9 +190,9 @@ static inline uint32_t *stripe_of(uint32_t object)
 }
 
 /* The table entry of a lock: its hold record + 1, a hint. name: hold_name(). */
-static inline uint32_t *kept_place(uint64_t name)
+static inline uint32_t *cached_lock_place(uint64_t name)
 {
-	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+	return &job.me->cached_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_CACHED_PLACES - 1)];
 }
 
 /* A block's name in messages: twice its first page, plus a marker bit whose position is the block's order (log2 of its pages). */

@@ -134,7 +134,7 @@ void step_freed(struct core_host *h, uint32_t index, struct hold *hold)
 	uint32_t at = index + 1;
 
 	(void)h;
-	__atomic_compare_exchange_n(kept_place(hold_name(hold->home, hold->object, hold->gen)), &at, 0, false,
+	__atomic_compare_exchange_n(cached_lock_place(hold_name(hold->home, hold->object, hold->gen)), &at, 0, false,
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	hold_give(index);
 }

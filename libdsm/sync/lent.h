@@ -13,7 +13,7 @@
 #include "job/job.h"
 #include "sync/handle.h"
 #include "sync/held.h"
-#include "sync/kept.h"
+#include "sync/cached_lock.h"
 
 /* The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running. */
 static inline uint64_t lent_name(uint64_t id)
@@ -26,7 +26,7 @@ static inline uint64_t lent_name(uint64_t id)
 /* The record noted for a lock, + 1; 0: none. A hint: the record may have another lock. */
 static inline uint32_t lent_at(uint64_t name)
 {
-	return __atomic_load_n(kept_place(name), __ATOMIC_RELAXED);
+	return __atomic_load_n(cached_lock_place(name), __ATOMIC_RELAXED);
 }
 
 /* Count a taken lock, and record this rank as its holder. */

@@ -16,7 +16,7 @@
 #include "sync/handle.h"
 #include "sync/held.h"
 #include "sync/host.h"
-#include "sync/kept.h"
+#include "sync/cached_lock.h"
 #include "sync/lent.h"
 #include "sync/object.h"
 #include "util/futex.h"
@@ -43,8 +43,8 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 	int64_t hold = hold_take();
 	int slot;
 
-	if (hold < 0 || hold >= CTL_KEPT)
-		kept_give_some();
+	if (hold < 0 || hold >= CTL_CACHED_LOCKS)
+		cached_lock_give_some();
 	if (hold < 0)
 		return -EAGAIN;
 	slot = slot_get(kind);
@@ -58,7 +58,7 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 
 /*
  * Queue without a message if this node has the lock or waits for it: behind the thread that does, or take it at once if it is
- * kept by now. Both are checked twice: between the two checks the lock may move from one place to the other. Returns the hold
+ * cached by now. Both are checked twice: between the two checks the lock may move from one place to the other. Returns the hold
  * record, or -1.
  */
 static int64_t get_here(const struct ticket *t, const struct msg *m)
@@ -67,10 +67,10 @@ static int64_t get_here(const struct ticket *t, const struct msg *m)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		hold = kept_join(m);
+		hold = cached_lock_join(m);
 		if (hold >= 0)
 			return hold;
-		hold = kept_take(m);
+		hold = cached_lock_take(m);
 		if (hold >= 0) {
 			slot_complete(t->slot, 0, 0);
 			return hold;
@@ -95,7 +95,7 @@ static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 	m->aux = t->hold;
 	core_hold_begin(&h, t->hold, m);
 	if (m->type == MSG_LOCK)
-		kept_note(m, t->hold);
+		cached_lock_note(m, t->hold);
 	run_send(m);
 	HOOK(lock_sent);
 	return t->hold;
@@ -143,7 +143,7 @@ static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t 
 
 /*
  * Has the request left the node? Only for the counters: another thread may take the answer before the asker checks. If the home
- * is here and has the lock, another thread's message may be counted for this one, which is rare, as such a lock is kept.
+ * is here and has the lock, another thread's message may be counted for this one, which is rare, as such a lock is cached.
  */
 static uint64_t lock_messages(void)
 {
@@ -174,16 +174,16 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 		held_add(id, hold);
 		job.me->hold_by[hold] = job.local; /* another rank of the node may have had the record */
 		if (type == MSG_TRYLOCK)
-			kept_note(&m, hold);
+			cached_lock_note(&m, hold);
 	}
 	return status;
 }
 
-/* Unlock without a message, if this rank keeps the lock. */
-static bool acquire_kept(uint64_t id)
+/* Lock without a message, if this node caches the lock. */
+static bool acquire_cached(uint64_t id)
 {
 	struct msg ask = handle_ask(id, MSG_LOCK, 0);
-	int64_t hold = kept_take(&ask);
+	int64_t hold = cached_lock_take(&ask);
 
 	if (hold < 0)
 		return false;
@@ -213,7 +213,7 @@ static bool acquire_soon(uint64_t id)
 /* After a wait for a condition: the ticket was taken before, since this must not fail. */
 static int lock_acquire_again(const struct ticket *t, uint64_t id)
 {
-	if (!acquire_kept(id))
+	if (!acquire_cached(id))
 		return acquire_with(t, id, MSG_LOCK, 0);
 	hold_give(t->hold);
 	return 0;
@@ -228,7 +228,7 @@ int lock_acquire(uint64_t id, uint8_t type, uint64_t ns)
 		held_count();
 		return -EBUSY;
 	}
-	if (acquire_kept(id) || acquire_soon(id))
+	if (acquire_cached(id) || acquire_soon(id))
 		return 0;
 	status = ticket_take(&t, type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
 	if (status)

@@ -202,7 +202,7 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
-	memset(job.me->kept_at, 0, sizeof(job.me->kept_at)); /* so that the first request waits at the home; */
+	memset(job.me->cached_at, 0, sizeof(job.me->cached_at)); /* so that the first request waits at the home; */
 	give_up(&m);
 	give_up(&m); /* the second waits behind it, and leaves */
 	ck_assert_int_eq(slot_get(SLOT_LASTING), CTL_BRIEF_END + 1);
@@ -225,12 +225,12 @@ START_TEST(a_lock_that_has_gone_leaves_no_hint)
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
 	ck_assert_int_eq(dsm_mutex_unlock(&m), 0);
-	for (i = 0; i < CTL_KEPT_PLACES; i++)
-		hints += job.me->kept_at[i] != 0;
+	for (i = 0; i < CTL_CACHED_PLACES; i++)
+		hints += job.me->cached_at[i] != 0;
 	ck_assert_uint_eq(hints, 1);
 	ck_assert_int_eq(dsm_mutex_destroy(&m), 0); /* its home recalls it */
-	for (i = 0; i < CTL_KEPT_PLACES; i++)
-		ck_assert_uint_eq(job.me->kept_at[i], 0);
+	for (i = 0; i < CTL_CACHED_PLACES; i++)
+		ck_assert_uint_eq(job.me->cached_at[i], 0);
 }
 END_TEST
 
