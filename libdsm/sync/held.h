@@ -24,7 +24,7 @@ struct lane;
 
 /* A per-thread hash table with open addressing, at most half full; the last mutex is apart. */
 struct held {
-	struct held_entry last; /* taken by sync/lent.h; after the unlock, its info is still a hint */
+	struct held_entry last; /* taken by sync/fast_lock.h; after the unlock, its info is still a hint */
 	bool last_held;
 	uint32_t n, size; /* size 0: no lock was held yet */
 	struct held_entry *v;

@@ -17,7 +17,7 @@
 #include "sync/held.h"
 #include "sync/host.h"
 #include "sync/cached_lock.h"
-#include "sync/lent.h"
+#include "sync/fast_lock.h"
 #include "sync/object.h"
 #include "util/futex.h"
 #include "util/hook.h"
@@ -200,10 +200,10 @@ static bool acquire_soon(uint64_t id)
 {
 	unsigned int i, n, pauses = 1;
 
-	for (i = 0; i < SPINS && lent_busy(id); i++) {
+	for (i = 0; i < SPINS && fast_busy(id); i++) {
 		for (n = 0; n < pauses; n++)
 			cpu_relax();
-		if (!lent_busy(id) && lent_lock(id))
+		if (!fast_busy(id) && fast_lock(id))
 			return true;
 		pauses = pauses < PAUSES ? 2 * pauses : PAUSES;
 	}
@@ -224,7 +224,7 @@ int lock_acquire(uint64_t id, uint8_t type, uint64_t ns)
 	struct ticket t;
 	int status;
 
-	if (type == MSG_TRYLOCK && lent_busy(id)) {
+	if (type == MSG_TRYLOCK && fast_busy(id)) {
 		held_count();
 		return -EBUSY;
 	}
@@ -280,7 +280,7 @@ static int lock_leave(uint64_t id)
 
 	if (at < 0)
 		return -EPERM;
-	if (lent_unlock(id))
+	if (fast_unlock(id))
 		return 0;
 	hold = held_info(at);
 	held_remove(at);
@@ -290,7 +290,7 @@ static int lock_leave(uint64_t id)
 /* These two are separate so that the last mutex is locked and unlocked without a call. */
 static __attribute__((noinline)) int lock_other(dsm_mutex_t *m)
 {
-	return lent_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_LOCK, 0);
+	return fast_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_LOCK, 0);
 }
 
 static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
@@ -298,7 +298,7 @@ static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
 	uint64_t id = m->id;
 	int err;
 
-	if (lent_unlock(id))
+	if (fast_unlock(id))
 		return 0;
 	err = handle_check(id, SYNC_MUTEX);
 	return err ? err : lock_leave(id);
@@ -306,19 +306,19 @@ static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
 
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
 {
-	return lent_lock_last(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : lock_other(m);
+	return fast_lock_last(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : lock_other(m);
 }
 
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
 {
-	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_TRYLOCK, 0);
+	return fast_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_TRYLOCK, 0);
 }
 
 DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
 {
 	int err;
 
-	if (lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)))
+	if (fast_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)))
 		return 0;
 	err = mutex_acquire(m, ns ? MSG_LOCK : MSG_TRYLOCK, ns);
 	if (err != -EBUSY)
@@ -328,7 +328,7 @@ DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
 
 DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
 {
-	return lent_unlock_last(m->id) ? 0 : unlock_other(m);
+	return fast_unlock_last(m->id) ? 0 : unlock_other(m);
 }
 
 DSM_API int dsm_rwlock_init(dsm_rwlock_t *l)

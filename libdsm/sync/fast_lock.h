@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lent.h - the fast path for mutexes that this node has and no thread waits for: one compare-and-swap of the word of their hold
+ * fast_lock.h - the fast path for mutexes that this node has and no thread waits for: one compare-and-swap of the word of their hold
  * record (core/lock.h) locks or unlocks them, outside the runtime.
  *
  * Only for threads that have a lane (held.h): such a thread has used the slow path before, and is not in a forked child. Nothing
  * blocks. If a function returns false, the caller takes the slow path, which finds the reason.
  */
-#ifndef SYNC_LENT_H
-#define SYNC_LENT_H
+#ifndef SYNC_FAST_LOCK_H
+#define SYNC_FAST_LOCK_H
 
 #include "core/lock.h"
 #include "job/job.h"
@@ -16,7 +16,7 @@
 #include "sync/cached_lock.h"
 
 /* The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running. */
-static inline uint64_t lent_name(uint64_t id)
+static inline uint64_t fast_name(uint64_t id)
 {
 	if (handle_kind(id) != SYNC_MUTEX || !held.lane || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING)
 		return 0;
@@ -24,13 +24,13 @@ static inline uint64_t lent_name(uint64_t id)
 }
 
 /* The record noted for a lock, + 1; 0: none. A hint: the record may have another lock. */
-static inline uint32_t lent_at(uint64_t name)
+static inline uint32_t fast_at(uint64_t name)
 {
 	return __atomic_load_n(cached_lock_place(name), __ATOMIC_RELAXED);
 }
 
 /* Count a taken lock, and record this rank as its holder. */
-static inline void lent_mine(uint32_t hold)
+static inline void fast_mine(uint32_t hold)
 {
 	if (job.me->hold_by[hold] != job.local)
 		job.me->hold_by[hold] = job.local;
@@ -38,10 +38,10 @@ static inline void lent_mine(uint32_t hold)
 }
 
 /* Lock a mutex other than the last one, found by its name. */
-static inline bool lent_lock_other(uint64_t id)
+static inline bool fast_lock_other(uint64_t id)
 {
-	const uint64_t name = lent_name(id);
-	const uint32_t at = name ? lent_at(name) : 0;
+	const uint64_t name = fast_name(id);
+	const uint32_t at = name ? fast_at(name) : 0;
 
 	if (!at || (held.last_held && !held_room()) || !lent_take(&job.me->holds[at - 1].word, name))
 		return false;
@@ -52,12 +52,12 @@ static inline bool lent_lock_other(uint64_t id)
 		held.last.info = at - 1;
 		held.last_held = true;
 	}
-	lent_mine(at - 1);
+	fast_mine(at - 1);
 	return true;
 }
 
 /* Lock the last mutex again. Makes no call, so that no register must be saved. */
-static inline bool lent_lock_last(uint64_t id)
+static inline bool fast_lock_last(uint64_t id)
 {
 	if (!id || held.last.id != id || held.last_held) /* held.last.id 0: there is no last one */
 		return false;
@@ -66,26 +66,26 @@ static inline bool lent_lock_last(uint64_t id)
 	    !lent_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
 		return false;
 	held.last_held = true;
-	lent_mine(held.last.info);
+	fast_mine(held.last.info);
 	return true;
 }
 
 /* Lock a mutex, and add it to the held locks. */
-static inline bool lent_lock(uint64_t id)
+static inline bool fast_lock(uint64_t id)
 {
-	return lent_lock_last(id) || lent_lock_other(id);
+	return fast_lock_last(id) || fast_lock_other(id);
 }
 
-/* Does a thread of this node hold it by the fast path, so that lent_lock() may succeed soon? */
-static inline bool lent_busy(uint64_t id)
+/* Does a thread of this node hold it by the fast path, so that fast_lock() may succeed soon? */
+static inline bool fast_busy(uint64_t id)
 {
-	const uint64_t name = lent_name(id);
-	const uint32_t at = name ? lent_at(name) : 0;
+	const uint64_t name = fast_name(id);
+	const uint32_t at = name ? fast_at(name) : 0;
 
 	return at && lent_taken(&job.me->holds[at - 1].word, name);
 }
 
-static inline bool lent_unlock_last(uint64_t id)
+static inline bool fast_unlock_last(uint64_t id)
 {
 	if (!held.last_held || held.last.id != id || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
 	    !lent_release(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
@@ -95,12 +95,12 @@ static inline bool lent_unlock_last(uint64_t id)
 }
 
 /* Unlock a mutex that this thread holds, and remove it from the held locks. */
-static inline bool lent_unlock(uint64_t id)
+static inline bool fast_unlock(uint64_t id)
 {
-	const uint64_t name = lent_name(id);
+	const uint64_t name = fast_name(id);
 	int at;
 
-	if (lent_unlock_last(id))
+	if (fast_unlock_last(id))
 		return true;
 	at = held_find(id);
 	if (!name || at < 0 || !lent_release(&job.me->holds[held_info(at)].word, name))
