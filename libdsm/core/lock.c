@@ -161,7 +161,7 @@ static void hold_take_back(struct hold *h)
 	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
 }
 
-/* Lend the word, unless a thread waits that a release must call, or give the lock to. */
+/* Lend the word, unless a thread waits that a release must wake, or give the lock to. */
 static void hold_lend(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_LENT;
@@ -230,8 +230,8 @@ static int hold_join(const struct hold_ctx *ctx, struct hold *h, const struct ms
 	return 0;
 }
 
-/* Another node waits. The called thread was called before that node asked, so it gets the lock first. */
-static void give_called(struct hold *h)
+/* Another node waits. The woken thread was woken before that node asked, so it gets the lock first. */
+static void give_to_woken(struct hold *h)
 {
 	h->turn = TURN_GIVEN;
 	h->passed++;
@@ -246,15 +246,15 @@ static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold 
 {
 	bool awaited = h->state == HOLD_HELD_NEXT;
 
-	if (h->turn == TURN_CALLED) { /* it is on its way already */
+	if (h->turn == TURN_WOKEN) { /* it is on its way already */
 		if (awaited)
-			give_called(h);
+			give_to_woken(h);
 		else
 			h->state = HOLD_KEPT;
 		return;
 	}
 	if (ctx->lends && !awaited && h->turn == TURN_NONE && first_in_line(ctx, h)) {
-		h->turn = TURN_CALLED;
+		h->turn = TURN_WOKEN;
 		h->state = HOLD_KEPT;
 		hold_wake(h, -EAGAIN, out);
 		return;
@@ -280,19 +280,19 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	if (ev == HE_RECALL && (m->object != h->object || m->req_node != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
 	/* The lock is free but a thread is on its way to it, or its holder does not know yet. */
-	if (h->turn == TURN_CALLED && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
+	if (h->turn == TURN_WOKEN && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
 		return ev == HE_RECALL ? R_NOT_IDLE : R_BAD;
 	if (h->turn == TURN_GIVEN && ev == HE_UNLOCK)
 		return R_BAD;
 	return (enum rule)rules[h->state][ev];
 }
 
-/* A called thread has arrived. */
+/* A woken thread has arrived. */
 static int hold_come(struct hold *h, const struct msg *m, struct actions *out)
 {
-	if ((h->turn != TURN_CALLED && h->turn != TURN_GIVEN) || m->req_slot != h->slot)
+	if ((h->turn != TURN_WOKEN && h->turn != TURN_GIVEN) || m->req_slot != h->slot)
 		return -EBADMSG;
-	if (h->turn == TURN_CALLED && h->state != HOLD_KEPT) {
+	if (h->turn == TURN_WOKEN && h->state != HOLD_KEPT) {
 		h->turn = TURN_DUE;
 		return 0;
 	}
@@ -333,9 +333,9 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 	case R_HAND_LATE:
 		if (ev == HE_NEXT)
 			note_next(h, m);
-		if (h->turn == TURN_CALLED) {
+		if (h->turn == TURN_WOKEN) {
 			h->passed = 0;
-			give_called(h);
+			give_to_woken(h);
 			return 0;
 		}
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;

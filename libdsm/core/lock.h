@@ -20,8 +20,8 @@
  * Both sides change the word by one atomic operation. A thread whose swap fails has not taken, or not released, the lock, and
  * runs a step instead. The word contains the full name of the lock, so a swap never takes another lock.
  *
- * If words are lent, a release does not give the lock to a local waiter, which may be asleep. It *calls* the first waiter. Until
- * that thread arrives (HE_COME), any running thread may take the lock. If the called thread finds the lock held, it gets the
+ * If words are lent, a release does not give the lock to a local waiter, which may be asleep. It *wakes* the first waiter. Until
+ * that thread arrives (HE_COME), any running thread may take the lock. If the woken thread finds the lock held, it gets the
  * lock at the next release. So a waiter is overtaken only during wake-ups, its own or those of waiters before it: at position k
  * of the queue it enters after at most k wake-ups and one critical section after each.
  *
@@ -59,16 +59,16 @@ enum hold_event {
 	HE_REFUSED, /* MSG_FREED, count -errno */
 	HE_CROSSED, /* MSG_FREED, value 1: MSG_UNLOCK and MSG_NEXT crossed (callers pass HE_FREED) */
 	HE_RECALL,
-	HE_COME, /* a called thread has arrived: m->req_slot */
+	HE_COME, /* a woken thread has arrived: m->req_slot */
 	HE_EVENTS
 };
 
-/* State of the called thread, whose slot is in hold.slot. Used in HELD, HELD_NEXT and KEPT, and only if words are lent. */
+/* State of the woken thread, whose slot is in hold.slot. Used in HELD, HELD_NEXT and KEPT, and only if words are lent. */
 enum hold_turn {
 	TURN_NONE = 0,
-	TURN_CALLED, /* woken, not yet arrived */
-	TURN_GIVEN,  /* woken, not yet arrived, and it owns the lock: HELD_NEXT */
-	TURN_DUE     /* arrived, found the lock held: it gets the lock at the next release */
+	TURN_WOKEN, /* woken, not yet arrived */
+	TURN_GIVEN, /* woken, not yet arrived, and it owns the lock: HELD_NEXT */
+	TURN_DUE    /* arrived, found the lock held: it gets the lock at the next release */
 };
 
 struct hold {
@@ -145,7 +145,7 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 struct hold_ctx {
 	uint16_t me;
 	uint8_t passes;     /* most local passes while another node waits; below 64, and not 0 if words are lent */
-	bool lends;         /* threads use lent_take() and lent_release(), and a called thread sends HE_COME */
+	bool lends;         /* threads use lent_take() and lent_release(), and a woken thread sends HE_COME */
 	struct qpool queue; /* queue entries for threads of this node; all zero: HE_JOIN is not used */
 };
 
@@ -168,13 +168,13 @@ static inline bool hold_freed(uint8_t before, const struct hold *h)
  * belongs to another lock by now. NULL skips that check; not for HE_JOIN and HE_COME. Otherwise like hold_step(). */
 int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,
 		struct actions *out);
-/* Remove the thread with this slot from the record's queue. False: not queued; it requests the lock, is called, or holds it. */
+/* Remove the thread with this slot from the record's queue. False: not queued; it requests the lock, is woken, or holds it. */
 bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot);
 
 /*
  * Step a record; index is its number at this node. Returns 0, or -EBADMSG for an event that the state does not allow. ACT_WAKE
- * with -EAGAIN calls a thread, which answers with HE_COME and is woken again when it owns the lock. For HE_RECALL, m may name
- * another lock than the record's; the answer is then -EBUSY (not idle).
+ * with -EAGAIN wakes a thread without the lock. It answers with HE_COME and is woken again when it owns the lock. For HE_RECALL, m
+ * may name another lock than the record's; the answer is then -EBUSY (not idle).
  */
 int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
 	      struct actions *out);

@@ -388,7 +388,7 @@ static bool close_all(struct core_host *h, struct work *w)
 	return all;
 }
 
-/* On behalf of a thread that has given up (sync/lock.c): come if it is called, and release the lock if it gets it. */
+/* On behalf of a thread that has given up (sync/lock.c): come if it is woken without the lock, and release the lock if it gets it. */
 static void pass_on(const struct msg *m)
 {
 	const uint32_t hold = slot_object(NULL, m->req_slot);

@@ -102,7 +102,7 @@ static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 }
 
 /*
- * The limit has passed. A thread behind another of its node leaves the line. One that is in the line of nodes, or was called,
+ * The limit has passed. A thread behind another of its node leaves the line. One that is in the line of nodes, or was woken,
  * cannot leave: its slot stays there, and the thread that receives the lock releases it (run.c, pass_on()). Until then, other
  * threads of the node queue behind that slot, so a node has at most one such slot per record. False: an answer has come.
  */
@@ -117,7 +117,7 @@ static bool quit(const struct msg *m, uint32_t hold)
 }
 
 /*
- * In line: wait until this thread has the lock, or is refused. A called thread (core/lock.h) says that it has come; it is told
+ * In line: wait until this thread has the lock, or is refused. A woken thread (core/lock.h) says that it has come; it is told
  * more only after that, so nothing is missed between the two waits. until: clock_ns(), or 0. -ETIMEDOUT: the caller no longer
  * owns the slot.
  */

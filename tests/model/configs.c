@@ -225,7 +225,7 @@ const struct config configs[] = {
 	  LOCK(.nnodes = 2, .nthreads = 2, .records = 2, .home = 1, .ops = { 1, 1 }, .passes = 1, .try = true) },
 	{ "lock-cohort-give", "3 nodes with 2, 2 and 2 threads, nodes give back what they keep",
 	  LOCK(.nnodes = 3, .nthreads = 2, .records = 1, .ops = { 1, 1, 1 }, .passes = 1, .give = true) },
-	{ "lock-lent", "2 nodes with 3 threads that lock once each: by the record's word where it is lent, or when called",
+	{ "lock-lent", "2 nodes with 3 threads that lock once each: by the record's word where it is lent, or when woken",
 	  LOCK(.nnodes = 2, .nthreads = 3, .records = 1, .ops = { 1, 1 }, .passes = 1, .lends = true) },
 	{ "lock-lent-again", "2 nodes with 2 threads, twice and once each, words lent, records given back",
 	  LOCK(.nnodes = 2, .nthreads = 2, .records = 1, .ops = { 2, 1 }, .passes = 1, .lends = true, .give = true) },

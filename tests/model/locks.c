@@ -3,7 +3,7 @@
  * locks.c - see locks.h. Checked: mutual exclusion; nodes get the lock in the order in which the home saw their
  * requests; a trylock is refused only if some thread had the lock or stood in line during the attempt; every waiter
  * gets the lock; in the end the lock is free, or kept in one record, and all other records are free. Where words are
- * lent: a called thread that has come and found the lock held is the next of its record to get it.
+ * lent: a woken thread that has come and found the lock held is the next of its record to get it.
  */
 #include "locks.h"
 
@@ -29,7 +29,7 @@ struct world {
 	uint8_t nline;
 	struct queue_entry nodes[RANKS * THREADS]; /* queues of threads of a rank */
 	uint8_t passed[RANKS];                     /* passes from thread to thread while another rank waits */
-	uint8_t due[RANKS][THREADS]; /* by record: the thread, + 1, that was called and found the lock held */
+	uint8_t due[RANKS][THREADS]; /* by record: the thread, + 1, that was woken and found the lock held */
 	struct chan chan;
 };
 

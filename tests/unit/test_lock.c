@@ -29,7 +29,7 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 			struct queue_entry nodes[8] = { 0 };
 
 			if (ev == HE_COME) {
-				h.turn = TURN_CALLED;
+				h.turn = TURN_WOKEN;
 				h.slot = m.req_slot;
 				before = h;
 			}
@@ -513,8 +513,8 @@ START_TEST(a_lock_that_somebody_waits_for_is_not_lent)
 }
 END_TEST
 
-/* A release calls the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
-START_TEST(who_was_called_is_overtaken_until_it_comes)
+/* A release wakes the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
+START_TEST(who_was_woken_is_overtaken_until_it_comes)
 {
 	struct hold h = lock_of(HOLD_KEPT);
 	struct actions out;
@@ -551,7 +551,7 @@ START_TEST(who_was_called_is_overtaken_until_it_comes)
 END_TEST
 
 /* If another node is known to wait, the lock goes to a thread here directly, so that passes are counted. */
-START_TEST(nobody_is_called_while_another_node_waits)
+START_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
 {
 	struct hold h = lock_of(HOLD_HELD);
 	struct actions out;
@@ -567,10 +567,10 @@ START_TEST(nobody_is_called_while_another_node_waits)
 END_TEST
 
 /*
- * Another node requests the lock while the called thread is on its way: the lock waits for that thread; the other threads must
+ * Another node requests the lock while the woken thread is on its way: the lock waits for that thread; the other threads must
  * request it again.
  */
-START_TEST(who_was_called_comes_before_another_node)
+START_TEST(who_was_woken_comes_before_another_node)
 {
 	struct hold h = lock_of(HOLD_KEPT);
 	struct actions out;
@@ -639,9 +639,9 @@ int main(void)
 	tcase_add_test(t, a_record_that_is_not_lent_has_its_own_state);
 	tcase_add_test(t, a_step_goes_on_from_the_word);
 	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_lent);
-	tcase_add_test(t, who_was_called_is_overtaken_until_it_comes);
-	tcase_add_test(t, nobody_is_called_while_another_node_waits);
-	tcase_add_test(t, who_was_called_comes_before_another_node);
+	tcase_add_test(t, who_was_woken_is_overtaken_until_it_comes);
+	tcase_add_test(t, nobody_is_woken_without_the_lock_while_another_node_waits);
+	tcase_add_test(t, who_was_woken_comes_before_another_node);
 	tcase_add_test(t, a_lock_with_one_on_its_way_is_not_idle);
 	suite_add_tcase(s, t);
 	return unit_main(s);

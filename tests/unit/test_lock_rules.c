@@ -120,7 +120,7 @@ START_TEST(every_record_does_what_it_should)
 				m.req_slot = 0;
 			if (ev == HE_COME) {
 				m.req_slot = SLOT;
-				h.turn = TURN_CALLED;
+				h.turn = TURN_WOKEN;
 			}
 			memset(line, 0, sizeof(line));
 			err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
@@ -144,7 +144,7 @@ START_TEST(every_record_does_what_it_should)
 }
 END_TEST
 
-/* Another node requests a free lock after a thread here was called: the thread comes first, and the count of passes begins. */
+/* Another node requests a free lock after a thread here was woken: the thread comes first, and the count of passes begins. */
 START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
 {
 	const struct hold_ctx ctx = { .me = ME, .passes = 8, .lends = true, .queue = { line, 1, NULL } };
@@ -153,7 +153,7 @@ START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
 			  .object = OBJECT,
 			  .slot = SLOT,
 			  .gen = GEN,
-			  .turn = TURN_CALLED,
+			  .turn = TURN_WOKEN,
 			  .passed = 5 };
 	struct msg m = next_message();
 	struct actions out;

@@ -254,7 +254,7 @@ START_TEST(who_gives_up_sees_an_answer_or_is_seen)
 }
 END_TEST
 
-/* A release calls the thread in line, which gives up before it is woken. */
+/* A release wakes the thread in line, which gives up before it runs. */
 START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 {
 	struct core_host node;

@@ -2,7 +2,7 @@
 /*
  * lock.c - the word of a hold record (core/lock.h): threads that lock by a swap of the word, and steps that take the word back. At
  * most one thread, of this node or another, is inside at a time; what one has written there, the next one sees; every thread
- * that waits is called.
+ * that waits is woken.
  */
 #include "../order.h"
 #include "core/lock.c"
@@ -111,7 +111,7 @@ static bool enter_slow(unsigned int me)
 		cell_wait(1 + me);
 		if (m.status[me] != -EAGAIN)
 			return m.status[me] == 0;
-		require(!step(HE_COME, &about), "a called thread is refused");
+		require(!step(HE_COME, &about), "a woken thread is refused");
 	}
 }
 
@@ -247,7 +247,7 @@ const struct scene scenes[] = {
 	  .threads = 2, .begin = begin, .thread = fast_and_slow, .end = end },
 	{ .name = "lent-twice", .what = "two threads, each twice",
 	  .threads = 2, .begin = begin, .thread = all_fast_twice, .end = end },
-	{ .name = "lent-queue", .what = "three threads: the second waits for a call",
+	{ .name = "lent-queue", .what = "three threads: the second waits to be woken",
 	  .threads = 3, .begin = begin, .thread = all_fast, .end = end },
 	{ .name = "lent-next", .what = "two threads, while another node asks for the lock",
 	  .threads = 3, .begin = begin, .thread = next_comes, .end = end },
