@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "handle_sync.h"
 #include "futex_sync.h"
+#include "handle_sync.h"
 
 #define KIND_AT(m) (&(m)->__data.__kind)
 

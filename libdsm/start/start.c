@@ -21,8 +21,8 @@
 #include "fault/fault.h"
 #include "job/job.h"
 #include "job/lost.h"
-#include "job/rendezvous.h"
 #include "job/memory.h"
+#include "job/rendezvous.h"
 #include "job/threads.h"
 #include "job/upcalls.h"
 #include "miss/block.h"
@@ -30,8 +30,8 @@
 #include "miss/work.h"
 #include "net/net.h"
 #include "start/backend.h"
-#include "start/info.h"
 #include "start/host.h"
+#include "start/info.h"
 #include "start/nodes.h"
 #include "start/transport.h"
 #include "start/window.h"
@@ -40,10 +40,10 @@
 #include "util/log.h"
 #include "util/sys.h"
 #include "util/valgrind.h"
-#include "watch/stall_collector.h"
 #include "watch/deadlock.h"
 #include "watch/service.h"
 #include "watch/stall.h"
+#include "watch/stall_collector.h"
 
 #define START_SECONDS 60
 #define VALGRIND_SPACE (1ull << 30) /* valgrind marks each byte of a reservation; this size takes it seconds */

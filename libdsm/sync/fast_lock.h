@@ -11,9 +11,9 @@
 
 #include "core/lock.h"
 #include "job/job.h"
+#include "sync/cached_lock.h"
 #include "sync/handle.h"
 #include "sync/held.h"
-#include "sync/cached_lock.h"
 
 /* The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running. */
 static inline uint64_t fast_name(uint64_t id)

@@ -31,8 +31,8 @@
 #include "job/threads.h"
 #include "util/futex.h"
 #include "util/log.h"
-#include "watch/stall_collector.h"
 #include "watch/stall.h"
+#include "watch/stall_collector.h"
 
 #define CHECK_MIN_MS 50u
 #define CHECK_MAX_MS 1000u

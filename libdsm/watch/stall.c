@@ -22,8 +22,8 @@
 #include "job/note.h"
 #include "util/futex.h"
 #include "util/log.h"
-#include "watch/stall_collector.h"
 #include "watch/deadlock.h"
+#include "watch/stall_collector.h"
 
 #define ROWS 2048 /* of all ranks, per report */
 

@@ -22,8 +22,8 @@
 #include "start/nodes.h"
 #include "start/start.h"
 #include "util/futex.h"
-#include "watch/stall_collector.h"
 #include "watch/stall.h"
+#include "watch/stall_collector.h"
 
 #define SPACE (64ul << 20)
 

@@ -16,8 +16,8 @@
 
 #include "fault/fault.h"
 #include "job/job.h"
-#include "start/info.h"
 #include "start/host.h"
+#include "start/info.h"
 #include "start/window.h"
 
 #define ROLE "TEST_INFO_ROLE"
