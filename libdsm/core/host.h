@@ -62,7 +62,7 @@ struct core_ops {
 	 * Find the object of a message, or of a local event (m->type is 0), and set what dispatch.h says for this target. d is
 	 * zeroed for all targets but TARGET_BLOCK, of which these are set: d.page, d.dir (both NULL: this node has no state for
 	 * the block), d.manager (SET_NOBODY unless dispatch_manager()), d.queue, key, transfers. 0, or an error that is returned
-	 * instead of the step's.
+	 * instead of the step's. Nothing has changed then, so a host without memory for the object may deliver the message again.
 	 */
 	int (*find)(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
 		    struct core_place *p);
@@ -89,7 +89,8 @@ struct core_ops {
 	/* The actions. m is the event that caused them, data what came with it. */
 	void (*send)(struct core_host *h, const struct msg *m); /* to any node, also to this one */
 	void (*send_block)(struct core_host *h, const struct msg *m, const void *contents);
-	/* Start to lower the access. True: it is lowered. False: the host calls core_lowered() when it is; *l is not kept. */
+	/* Start to lower the access. True: it is lowered. False: the host calls core_lowered() when it is, maybe before this
+	 * returns. *l is not kept. */
 	bool (*lower)(struct core_host *h, const struct core_leave *l);
 	/* Open the block of m as acts->v[at] says, not OPEN_AGAIN. False: the host does so later, then calls core_carry_out()
 	 * with at + 1. */

@@ -32,7 +32,7 @@ static char text[1000];
 
 /* What the host does at the next call. */
 static struct {
-	bool nothing, later, unwanted, no_timer, follows;
+	bool nothing, later, early, unwanted, no_timer, follows;
 	int missing;
 } host;
 
@@ -179,10 +179,11 @@ static void send_block(struct core_host *h, const struct msg *m, const void *blo
 
 static bool lower(struct core_host *h, const struct core_leave *l)
 {
-	(void)h;
 	locked(false);
 	note("lower %u to %u", l->from, l->to);
-	return !host.later;
+	if (host.early)
+		core_lowered(h, l->m, NULL);
+	return !host.later && !host.early;
 }
 
 static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,

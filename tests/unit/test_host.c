@@ -40,6 +40,18 @@ START_TEST(nothing_is_sent_while_access_ends)
 }
 END_TEST
 
+START_TEST(access_may_end_before_lower_returns)
+{
+	host.early = true;
+	has_block(PG_READ);
+	deliver(MSG_INV, HOME, OTHER, 0, 0);
+	noted("[] stepped lower 1 to 0 INV_ACK to 6");
+	has_block(PG_WRITE);
+	deliver(MSG_FWD_READ, HOME, OTHER, 0, 0);
+	noted("[leaves ] stepped lower 2 to 1 block to 6");
+}
+END_TEST
+
 START_TEST(a_node_without_the_block_answers_at_once)
 {
 	node.nnodes = 100; /* then a bit of the copyset is two nodes' */
@@ -177,6 +189,20 @@ START_TEST(a_refused_message_has_no_actions)
 	noted("PING refused -74");
 	deliver(MSG_TYPES, HOME, ME, 0, 0);
 	noted("? refused -74");
+}
+END_TEST
+
+START_TEST(a_message_without_memory_is_delivered_again)
+{
+	has_block(PG_READ);
+	host.missing = -EAGAIN;
+	deliver(MSG_INV, HOME, OTHER, 0, 0);
+	noted("INV refused -11");
+	ck_assert_uint_eq(page.state, PG_READ);
+	host.missing = 0;
+	deliver(MSG_INV, HOME, OTHER, 0, 0);
+	noted("[] stepped lower 1 to 0 INV_ACK to 6");
+	ck_assert_uint_eq(page.state, PG_INVALID);
 }
 END_TEST
 
@@ -388,6 +414,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, access_ends_before_another_node_is_told);
 	tcase_add_test(t, nothing_is_sent_while_access_ends);
+	tcase_add_test(t, access_may_end_before_lower_returns);
 	tcase_add_test(t, a_node_without_the_block_answers_at_once);
 	tcase_add_test(t, a_node_without_state_forgets_the_step);
 	tcase_add_test(t, changes_of_the_owner_are_counted_in_the_step);
@@ -398,6 +425,7 @@ int main(void)
 	tcase_add_test(t, a_block_is_held_for_its_thread);
 	tcase_add_test(t, a_time_that_cannot_be_waited_for_has_come);
 	tcase_add_test(t, a_refused_message_has_no_actions);
+	tcase_add_test(t, a_message_without_memory_is_delivered_again);
 	tcase_add_test(t, a_multicast_goes_to_others);
 	tcase_add_test(t, each_action_reaches_its_callback);
 	tcase_add_test(t, an_answer_reaches_its_slot);
