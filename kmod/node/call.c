@@ -86,30 +86,30 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
  */
 static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
 {
-	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK, killable), wait, err = 0;
+	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK, killable), err = 0;
+	struct core_waiter t = { .wait = -1 };
 	bool open;
-	u32 seq = 0;
 
 	if (slot < 0)
 		return slot;
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(slot_at(r, slot)->object, ask.object);
 	do {
-		wait = -1;
+		t.wait = -1;
 		pool_begin();
-		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
+		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &t);
 		run_queued();
 		local_bh_enable();
 		if (open)
 			break;
-		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, ns, killable);
-		if (wait != slot)
+		err = t.wait < 0 ? -EIO : slot_wait(r, t.wait, t.seq, 1, ns, killable);
+		if (t.wait != slot)
 			continue;
-		if (err && slot_abandon(r, slot, seq))
+		if (err && slot_abandon(r, slot, t.seq))
 			return err;
 		err = 0; /* the answer has arrived all the same */
 		pool_begin();
-		host_page(r, PE_USED, &ask, &wait, &seq);
+		host_page(r, PE_USED, &ask, &t);
 		if (pinned)
 			*pinned = !host_pin(r, ask.object, write);
 		slot_complete(r, slot, 0, 0);
@@ -255,7 +255,7 @@ static int range_leave(struct rank *r, const struct region *g, u32 page, bool ki
 			err = -EBUSY;
 		} else if (!(p.flags & PAGE_OWNER)) {
 			pool_begin();
-			host_page(r, PE_DROP, &m, NULL, NULL);
+			host_page(r, PE_DROP, &m, NULL);
 			run_queued();
 			local_bh_enable();
 		} else if (p.home - 1 == r->me) {

@@ -143,7 +143,8 @@ int fault_prepare(struct rank *r, u32 page, u32 frames)
 /* Bottom halves are off. Messages are queued, and not sent yet. */
 void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back)
 {
-	int slot = slot_try(r, block, back), wait = -1;
+	const int slot = slot_try(r, block, back);
+	struct core_waiter t = { .wait = -1 };
 	struct msg ask = { .version = WIRE_VERSION,
 			   .src = r->me,
 			   .dst = r->me,
@@ -152,12 +153,11 @@ void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager
 			   .req_slot = (u16)slot,
 			   .home = manager,
 			   .flags = flags };
-	u32 seq;
 
 	if (slot < 0)
 		return; /* this is only a hint: a caller that needs the block retries */
 	/* The block is open, or another slot's request is in progress: this slot is not used. */
-	if (host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
+	if (host_page(r, write ? PE_WRITE : PE_READ, &ask, &t) || t.wait != slot)
 		slot_put(r, slot);
 }
 
@@ -347,29 +347,29 @@ static bool fault_first(struct rank *r, const struct msg *ask, bool write)
 /* Try once to get a block. 0: try again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
-	int wait = -1, err;
+	struct core_waiter t = { .wait = -1 };
 	bool open;
-	u32 seq = 0;
+	int err;
 
 	pool_begin();
-	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
-	if (!open && !write && wait == ask->req_slot)
+	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &t);
+	if (!open && !write && t.wait == ask->req_slot)
 		fault_read_ahead(r, block_page(ask->object));
 	run_queued();
 	local_bh_enable();
 	if (open)
 		return 1;
-	if (wait < 0)
+	if (t.wait < 0)
 		return -EIO;
-	err = wait_in_fault(r, vmf, wait, seq, dropped);
-	if (wait != ask->req_slot) /* it is another thread's request: try again */
+	err = wait_in_fault(r, vmf, t.wait, t.seq, dropped);
+	if (t.wait != ask->req_slot) /* it is another thread's request: try again */
 		return err;
-	if (err && slot_abandon(r, wait, seq)) {
+	if (err && slot_abandon(r, t.wait, t.seq)) {
 		ask->req_slot = NO_SLOT; /* the answer will free it */
 		return err;
 	}
 	pool_begin();
-	host_page(r, PE_USED, ask, &wait, &seq);
+	host_page(r, PE_USED, ask, &t);
 	/* Wake the threads that joined after the answer. */
 	slot_complete(r, ask->req_slot, 0, 0);
 	run_queued();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * host.c - runs the core in the kernel: carries out the actions of its state machines, and the requests of this rank's threads.
- * libdsm/miss/run.c does the same in a process. Actions that remove access are in txn.c.
+ * host.c - the rank as a host of the core (core/host.h): what its actions do here, and the requests of this rank's threads.
+ * libdsm/miss/run.c does the same in a process. Changes of access are in txn.c.
  */
 #include <linux/delay.h>
 #include <linux/slab.h>
@@ -10,6 +10,7 @@
 #include "../net/conn.h"
 #include "core/word.h"
 #include "../base/debug.h"
+#include "inject.h"
 #include "../net/key.h"
 #include "../base/pool.h"
 #include "rank.h"
@@ -55,109 +56,173 @@ void host_no_memory(struct rank *r)
 	rank_peer_lost(r, r->me, over ? -EDQUOT : -ENOMEM);
 }
 
-/* ---- actions -------------------------------------------------------------------------------- */
+/* ---- callbacks of core/host.h ---------------------------------------------------------------- */
 
-static void woken(struct rank *r, const struct msg *m, const struct action *a)
+static void stripe_lock(struct core_host *h, u32 key)
 {
-	struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
-
-	/* A lock that arrives for a killed thread ends with its rank; then m->object is no block. */
-	if (wire_class(m->type) <= CLASS_DATA) {
-		test_pause_atomic(test_pause_grant);
-		if (slot_granted(r, a->slot, a->status, a->mask))
-			return;
-		/* No thread waits: the grant counts as used, and the block may be taken away at once. */
-		host_page(r, PE_USED, &used, NULL, NULL);
-	}
-	slot_complete(r, a->slot, a->status, a->mask);
+	spin_lock(stripe_of(host_rank(h), key));
 }
 
-static void multicast(struct rank *r, const struct action *a)
+static void stripe_unlock(struct core_host *h, u32 key)
 {
-	u16 g = set_granule(r->size), to;
-	struct msg copy = a->msg;
-
-	for (to = set_next(a->mask, 0, r->size, g, a->msg.req_node, a->except); to < r->size;
-	     to = set_next(a->mask, (u16)(to + 1), r->size, g, a->msg.req_node, a->except)) {
-		copy.dst = to;
-		run_route(r, &copy);
-	}
+	spin_unlock(stripe_of(host_rank(h), key));
 }
 
-void host_carry_out(struct rank *r, const struct actions *acts, unsigned int from, const struct msg *m)
+static u32 host_now(struct core_host *h)
 {
-	unsigned int i;
-
-	for (i = from; i < acts->n; i++) {
-		const struct action *a = &acts->v[i];
-
-		switch ((enum act)a->type) {
-		case ACT_SEND: run_route(r, &a->msg); break;
-		case ACT_MCAST: multicast(r, a); break;
-		case ACT_DATA: txn_lower(r, a); break;
-		case ACT_OPEN:
-			if (a->from != OPEN_AGAIN)
-				txn_open(r, a, m, 1);
-			break;
-		case ACT_CLOSE:
-			count(stats_of(r, m->object)->invalidations, 1);
-			txn_close(r, acts, i + 1, m);
-			return; /* txn.c carries out the rest once access is closed */
-		case ACT_WAKE: woken(r, m, a); break;
-		case ACT_TIMER: timer_replay(r, m->object, a->at); break;
-		case ACT_RESUME: run_route(r, &a->msg); break;
-		case ACT_WAKE_ALL: wake_up_all(&r->bar_wait); break;
-		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
-		case ACT_FETCH: run_fetch(r, &a->msg); break;
-		case ACT_BLAME: host_blame(r, a->node); break;
-		case ACT_LAND: /* the block is already in its frame, and access is closed */
-		case ACT_WAIT: break;
-		}
-	}
+	return now_us();
 }
 
-bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq)
+/* An entry that lags behind the protection of its page follows in a fault: pte_apply(). */
+static bool host_again(struct core_host *h, u32 object, u8 prot)
 {
-	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
-	struct page_ctx ctx = page_ctx(r);
-	spinlock_t *stripe = block_stripe(r, ask->object);
-	struct actions acts __uninitialized;
-	bool open = false, dropped = false;
-	unsigned int i;
-	int err;
+	return false;
+}
 
-	if (!st)
-		return false; /* the process has forgotten its range */
-	if (ev == PE_USED && !wait)
-		ctx.hold_us = 0;
-	spin_lock(stripe);
-	err = page_step(&ctx, &st->copies[block_page(ask->object) % CHUNK_PAGES], ev, ask, &acts);
-	for (i = 0; !err && i < acts.n; i++) {
-		const struct action *a = &acts.v[i];
+static u32 host_answers(struct core_host *h, u16 slot)
+{
+	return smp_load_acquire(&slot_at(host_rank(h), slot)->seq);
+}
 
-		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			open = true;
-		} else if (a->type == ACT_WAIT && wait) {
-			*wait = a->slot;
-			*seq = smp_load_acquire(&slot_at(r, a->slot)->seq);
-		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
-			txn_drop_now(r, ask);
-			dropped = true;
-		}
+static void host_drop(struct core_host *h, u32 object)
+{
+	txn_drop_now(host_rank(h), object);
+}
+
+static void host_freed(struct core_host *h, u32 index, struct hold *hold)
+{
+	clear_bit(index, host_rank(h)->hold_used);
+}
+
+/* -EAGAIN: step_place() had no memory in this context, and nothing has changed: a worker handles the message from its start. */
+static void host_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+{
+	struct rank *r = host_rank(h);
+
+	inject_stepped(r, m, err);
+	if (err == -EAGAIN)
+		run_later(r, m);
+	else if (err == -ESTALE)
+		debug_count(COUNT_STRAY, 1); /* core/dispatch.h */
+	else if (err)
+		host_bad(r, m);
+	else if (m->type == MSG_ADOPT)
+		count(stats_of(r, m->object)->homes_in, 1);
+}
+
+/* No correct peer sends such a delayed message. */
+static void host_damaged(struct core_host *h, const struct msg *about, enum page_event ev, u8 state)
+{
+	struct rank *r = host_rank(h);
+
+	debug_count(COUNT_BAD, 1);
+	pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, about->object,
+			    page_event_name(ev));
+	rank_peer_lost(r, r->me, -EBADMSG);
+}
+
+static void host_send(struct core_host *h, const struct msg *m)
+{
+	run_route(host_rank(h), m);
+}
+
+static void host_send_block(struct core_host *h, const struct msg *m, const void *contents)
+{
+	txn_send_block(host_rank(h), m);
+}
+
+static bool host_lower(struct core_host *h, const struct core_leave *l)
+{
+	return txn_lower(host_rank(h), l);
+}
+
+static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
+		      const void *data)
+{
+	txn_open(host_rank(h), &acts->v[at], m, 1);
+	return true;
+}
+
+/* A lock that arrives for a killed thread ends with its rank. Its message, or MSG_NONE (core_hold_event()), names no block. */
+static bool host_wake(struct core_host *h, const struct action *a, const struct msg *m)
+{
+	struct rank *r = host_rank(h);
+
+	if (m->type == MSG_NONE || wire_class(m->type) > CLASS_DATA) {
+		slot_complete(r, a->slot, a->status, a->mask);
+		return true;
 	}
-	spin_unlock(stripe);
-	if (err) { /* no correct peer sends such a delayed message */
-		debug_count(COUNT_BAD, 1);
-		pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, ask->object,
-				    page_event_name(ev));
-		rank_peer_lost(r, r->me, err);
-		return false;
-	}
-	if (dropped)
-		txn_follow_drop(r, ask);
-	else
-		host_carry_out(r, &acts, 0, ask);
-	return open;
+	test_pause_atomic(test_pause_grant);
+	return slot_granted(r, a->slot, a->status, a->mask);
+}
+
+static void host_unclaimed(struct core_host *h, const struct action *a)
+{
+	slot_complete(host_rank(h), a->slot, a->status, a->mask);
+}
+
+/* Without memory the rank is lost, and no timer matters. */
+static bool host_timer(struct core_host *h, u32 object, u32 at)
+{
+	timer_replay(host_rank(h), object, at);
+	return true;
+}
+
+static void host_wake_all(struct core_host *h, u32 barrier)
+{
+	wake_up_all(&host_rank(h)->bar_wait);
+}
+
+static void host_answer(struct core_host *h, const struct action *a)
+{
+	slot_answered(host_rank(h), a->slot, a->status, a->mask, a->prot);
+}
+
+static void host_fetch(struct core_host *h, const struct action *a)
+{
+	run_fetch(host_rank(h), &a->msg);
+}
+
+static void host_blame_node(struct core_host *h, u16 node)
+{
+	host_blame(host_rank(h), node);
+}
+
+const struct core_ops host_core_ops = {
+	.find = step_place,
+	.lock = stripe_lock,
+	.unlock = stripe_unlock,
+	.now = host_now,
+	.again = host_again,
+	.answers = host_answers,
+	.leaves = NULL, /* the frame of a dropped copy keeps its contents (protocol.md) */
+	.drop = host_drop,
+	.freed = host_freed,
+	.land = NULL, /* the device, or the sender in this kernel, has written the block to its frame */
+	.stepped = host_stepped,
+	.damaged = host_damaged,
+	.send = host_send,
+	.send_block = host_send_block,
+	.lower = host_lower,
+	.open = host_open,
+	.wake = host_wake,
+	.unclaimed = host_unclaimed,
+	.timer = host_timer,
+	.wake_all = host_wake_all,
+	.answer = host_answer,
+	.fetch = host_fetch,
+	.blame = host_blame_node,
+};
+
+/* ---- events of threads ------------------------------------------------------------------------ */
+
+bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, struct core_waiter *t)
+{
+	const int page = core_page_event(&r->core, ev, ask, t);
+
+	if (page == CORE_DROPPED)
+		txn_follow_drop(r, ask->object);
+	return page == CORE_OPEN;
 }
 
 u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
@@ -182,7 +247,7 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 	txn_open(r, &open, ask, n);
 	for (i = 0, m.object = ask->object; i < n; i++, m.object += block_pages(m.object) << 1) {
 		step_first_used(r, &m, &acts);
-		host_carry_out(r, &acts, 0, &m);
+		core_carry_out(&r->core, &acts, 0, &m, NULL);
 	}
 	run_queued();
 	local_bh_enable();
@@ -191,26 +256,19 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about)
 {
-	struct msg none = { .dst = r->me };
-	struct actions acts __uninitialized;
-
-	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || step_held(r, hold, ev, about, &acts))
+	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || core_hold_event(&r->core, hold, ev, about) < 0)
 		return -EPERM;
-	host_carry_out(r, &acts, 0, &none);
 	run_queued();
 	return 0;
 }
 
 int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen)
 {
-	struct actions acts __uninitialized;
-	int err = step_barrier(r, m, group, part, gen, &acts);
+	const int err = core_arrive(&r->core, m, group, part, gen);
 
-	if (err)
-		return err;
-	host_carry_out(r, &acts, 0, m);
-	run_queued();
-	return 0;
+	if (!err)
+		run_queued();
+	return err;
 }
 
 /* ---- what threads ask of a range; all sleep ------------------------------------------------- */
@@ -249,7 +307,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 		spin_unlock(stripe);
 	}
 	if (due > 0)
-		host_page(r, PE_REPLAY, &m, NULL, NULL);
+		host_page(r, PE_REPLAY, &m, NULL);
 	run_queued();
 	local_bh_enable();
 	return due < 0 ? due : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * host.h - the host of the core: carries out the actions of steps (host.c), for threads and for messages. Callers disable bottom
- * halves unless a comment says otherwise. step.c runs the state machines, run.c delivers messages to them, and txn.c ends access
- * before it continues.
+ * host.h - a rank as a host of the core (core/host.h), and what threads ask of it. Callers disable bottom halves unless a comment
+ * says otherwise. core/host.c steps the state machines and decides in which order their actions are carried out. host.c has the
+ * callbacks, step.c finds the state machines, run.c delivers messages, and txn.c lowers access, which takes time.
  */
 #ifndef KMOD_HOST_H
 #define KMOD_HOST_H
@@ -18,20 +18,21 @@ struct conn_ops;
 /* Not atomic: if two processors count at once, one of the counts may be lost. */
 #define count(field, n) WRITE_ONCE(field, READ_ONCE(field) + (n))
 
-static inline spinlock_t *stripe_of(struct rank *r, u32 object)
+static inline struct rank *host_rank(struct core_host *h)
 {
-	return &r->stripes[(object * 0x9e3779b1u) >> 22];
+	return container_of(h, struct rank, core);
+}
+
+/* key: struct core_place, core_key_hold(), core_key_barrier() */
+static inline spinlock_t *stripe_of(struct rank *r, u32 key)
+{
+	return &r->stripes[(key * 0x9e3779b1u) >> 22];
 }
 
 /* Selected by the first page, like its state: two ranks may disagree on the size of a block outside regions. */
 static inline spinlock_t *block_stripe(struct rank *r, u32 object)
 {
 	return stripe_of(r, block_page(object));
-}
-
-static inline struct page_ctx page_ctx(const struct rank *r)
-{
-	return (struct page_ctx){ .me = r->me, .nnodes = r->size, .now = now_us(), .hold_us = r->hold_us };
 }
 
 static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
@@ -41,8 +42,8 @@ static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
 	return g ? &g->stats : &r->none;
 }
 
-/* Handle a local event of a page. True: it is open already. Else *wait is the slot to wait for, or unchanged (no request). */
-bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
+/* core_page_event(); a dropped copy is closed in all views, later. True: the block is open already. */
+bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, struct core_waiter *t);
 int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these four sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: requests for the range are pending */
@@ -62,7 +63,7 @@ extern const struct conn_ops host_conn_ops; /* for connections whose arg is the 
 int host_start(void);
 void host_stop(void);
 
-void host_carry_out(struct rank *r, const struct actions *acts, unsigned int from, const struct msg *m);
+extern const struct core_ops host_core_ops;         /* of rank->core */
 void host_bad(struct rank *r, const struct msg *m); /* no correct rank sends m: log that, and call host_blame() */
 void host_blame(struct rank *r, u16 peer);          /* the peer is lost: disconnect it, drop its messages */
 void host_no_memory(struct rank *r);                /* no memory in the middle of a step: the rank cannot continue */

@@ -331,7 +331,16 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	r->ctx = c;
 	r->me = j->rank;
 	r->size = j->size;
-	r->hold_us = j->hold_us;
+	r->core = (struct core_host){
+		.ops = &host_core_ops,
+		.me = r->me,
+		.nnodes = r->size,
+		.follow = DIR_FOLLOW,
+		.pushes = 0, /* only the library's threads push, at barriers, between nodes of the library */
+		.passes = LOCK_PASSES,
+		.lends = false, /* no thread takes a lock by the record's word */
+		.hold_us = j->hold_us,
+	};
 	r->spin_us = j->spin_us;
 	r->readahead = j->readahead;
 	r->limits = (struct wire_limits){

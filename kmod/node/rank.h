@@ -19,10 +19,7 @@
 #include <linux/siphash.h>
 #include <linux/wait.h>
 
-#include "core/barrier.h"
-#include "core/dispatch.h"
-#include "core/lock.h"
-#include "core/sync.h"
+#include "core/host.h"
 #include "../base/ctx.h"
 #include "slot.h"
 
@@ -50,8 +47,9 @@ struct rank {
 	bool keyed;
 	u32 job; /* identifier of the job in logs; does not reveal the key */
 	u16 me, size;
+	struct core_host core;     /* the rank as a host of the core; host_rank() */
 	struct wire_limits limits; /* on messages from peers */
-	u32 hold_us, spin_us;
+	u32 spin_us;
 	u32 readahead;
 	struct {
 		u32 next, window;

@@ -345,25 +345,11 @@ void run_fetch(struct rank *r, const struct msg *m)
 
 static void deliver(struct rank *r, const struct msg *m)
 {
-	struct actions acts __uninitialized;
-	int err;
-
 	if (test_bit(m->src, r->gone))
 		return;
 	trace_dsm_message_in(r->me, m);
 	count(r->steps, 1);
-	err = step_message(r, m, &acts);
-	inject_stepped(r, m, err);
-	if (err == -EAGAIN)
-		run_later(r, m);
-	else if (err == -ESTALE)
-		debug_count(COUNT_STRAY, 1); /* core/dispatch.h */
-	else if (err)
-		host_bad(r, m);
-	else
-		host_carry_out(r, &acts, 0, m);
-	if (!err && m->type == MSG_ADOPT)
-		count(stats_of(r, m->object)->homes_in, 1);
+	core_deliver(&r->core, m, NULL);
 }
 
 /* Take the next message. If there is none, the queue is no longer running. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* step.c - runs the core's dispatcher: finds the object of a message. Each step holds one stripe. */
+/*
+ * step.c - where the state machines of a rank are: core/host.c asks for the object of each message, and steps it under its stripe.
+ * What the home of a block does at the first touch is here as well.
+ */
 #include "step.h"
 #include "host.h"
 #include "rank.h"
@@ -28,35 +31,6 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 	return g ? region_home(r, g, block_page(m->object)) : SET_NOBODY;
 }
 
-static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *transfers, const struct msg *m,
-			 struct actions *acts)
-{
-	struct dispatch at __uninitialized; /* only what blocks need is set: clearing takes as long as a step */
-	spinlock_t *stripe = block_stripe(r, m->object);
-	u16 owner;
-	u8 state;
-	int err;
-
-	at.me = r->me;
-	at.nnodes = r->size;
-	at.manager = manager_of(r, m);
-	at.follow = DIR_FOLLOW;
-	at.pushes = 0; /* only the library's threads push, at barriers, between nodes of the library */
-	at.now = now_us();
-	at.hold_us = r->hold_us;
-	at.queue = (struct qpool){ .nslots = BLOCK_SLOTS, .chunks = r->nodes };
-	at.page = p;
-	at.dir = d;
-	spin_lock(stripe);
-	owner = d->owner;
-	state = d->state;
-	err = dispatch_step(&at, m, acts);
-	if (d->owner != owner && d->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
-		count(*transfers, 1); /* before the grant is sent: its receiver must find it counted */
-	spin_unlock(stripe);
-	return err;
-}
-
 /*
  * Does the message begin an operation? Only then allocate 22 KiB of state for the 2 MiB. Any other message is for a block that
  * has state, or is refused.
@@ -66,22 +40,29 @@ static bool begins(const struct msg *m)
 	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE || m->type == MSG_SETTLE;
 }
 
-/* -EAGAIN: out of memory in this context. */
-static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
+static int place_block(struct rank *r, u32 object, const struct msg *m, struct core_place *p)
 {
-	const u32 at = block_page(m->object) % CHUNK_PAGES;
-	struct copy no_copy = { 0 };
-	struct dir no_dir = { 0 };
-	u32 no_transfers = 0;
+	const u32 page = block_page(object), at = page % CHUNK_PAGES;
 	struct state *st;
 
-	if (!step_block_ok(r, m->object))
+	/* Events of this rank name blocks that it has asked for. */
+	if (m->type && !step_block_ok(r, object))
 		return -EBADMSG;
-	st = begins(m) ? table_state(r, block_page(m->object), GFP_ATOMIC)
-		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
-	if (st)
-		return block_message(r, &st->copies[at], &st->dirs[at], &st->transfers[at], m, acts);
-	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, &no_transfers, m, acts);
+	st = begins(m) ? table_state(r, page, GFP_ATOMIC) : READ_ONCE(r->states[page / CHUNK_PAGES]);
+	if (!st && begins(m))
+		return -EAGAIN;
+	p->d.manager = manager_of(r, m);
+	p->d.queue = (struct qpool){ .nslots = BLOCK_SLOTS, .chunks = r->nodes };
+	p->d.page = st ? &st->copies[at] : NULL;
+	p->d.dir = st ? &st->dirs[at] : NULL;
+	p->key = page; /* as block_stripe() */
+	p->transfers = st ? &st->transfers[at] : NULL;
+	return 0;
+}
+
+static struct page_ctx page_ctx(const struct rank *r)
+{
+	return (struct page_ctx){ .me = r->me, .nnodes = r->size, .now = now_us(), .hold_us = r->core.hold_us };
 }
 
 static struct dir_ctx dir_ctx(struct rank *r)
@@ -187,109 +168,21 @@ bool step_prepare(struct rank *r, const struct msg *m)
 	}
 }
 
-static int object_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
+/* A place for a new object; 0: the table is full. */
+static int place_new(struct rank *r, struct core_place *p)
 {
-	const struct objects all = objects_of(r);
-	const struct dispatch at = {
-		.me = r->me,
-		.nnodes = r->size,
-		.queue = { .nslots = ALL_SLOTS, .chunks = r->lines },
-		.objects = &all,
-		.object = objects_at(&all, index),
-		.index = index,
-	};
-	spinlock_t *stripe = stripe_of(r, index);
-	int err;
+	u32 missing;
 
-	spin_lock(stripe);
-	err = dispatch_step(&at, m, acts);
-	spin_unlock(stripe);
-	return err;
-}
-
-/* -EAGAIN: out of memory in this context. */
-static int create_object(struct rank *r, const struct msg *m, struct actions *acts)
-{
-	const struct objects all = objects_of(r);
-	u32 missing, index = objects_take(&all, &missing);
-
-	if (!index && missing) {
+	p->d.index = objects_take(&p->objects, &missing);
+	if (!p->d.index && missing) {
 		if (!table_objects(r, missing, GFP_ATOMIC))
 			return -EAGAIN;
-		index = objects_take(&all, &missing);
-		if (!index && missing)
+		p->d.index = objects_take(&p->objects, &missing);
+		if (!p->d.index && missing)
 			return -EAGAIN; /* other requests have used all of the allocated memory */
 	}
-	return object_message(r, m, index, acts);
-}
-
-static struct qpool lines(struct rank *r)
-{
-	return (struct qpool){ .nslots = ALL_SLOTS, .chunks = r->lines };
-}
-
-void step_hold_begin(struct rank *r, u32 index, const struct msg *ask)
-{
-	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-
-	spin_lock(stripe);
-	hold_begin(hold_at(r, index), ask);
-	spin_unlock(stripe);
-}
-
-static struct hold_ctx hold_ctx(struct rank *r)
-{
-	return (struct hold_ctx){ .me = r->me, .passes = LOCK_PASSES, .queue = lines(r) };
-}
-
-int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts)
-{
-	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-	const struct hold_ctx ctx = hold_ctx(r);
-	struct hold *h = hold_at(r, index);
-	u8 before;
-	int err;
-
-	acts->n = 0;
-	if (!h)
-		return -EBADMSG;
-	spin_lock(stripe);
-	before = h->state;
-	err = hold_thread(&ctx, index, h, ev, about, acts);
-	if (!err && hold_freed(before, h))
-		clear_bit(index, r->hold_used);
-	spin_unlock(stripe);
-	return err;
-}
-
-bool step_hold_leave(struct rank *r, u32 index, u16 slot)
-{
-	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-	const struct hold_ctx ctx = hold_ctx(r);
-	bool found;
-
-	spin_lock(stripe);
-	found = hold_leave(&ctx, hold_at(r, index), slot);
-	spin_unlock(stripe);
-	return found;
-}
-
-static int hold_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
-{
-	const struct dispatch at = { .me = r->me, .nnodes = r->size, .queue = lines(r), .hold = hold_at(r, index) };
-	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-	u8 before;
-	int err;
-
-	if (!at.hold)
-		return -EBADMSG;
-	spin_lock(stripe);
-	before = at.hold->state;
-	err = dispatch_step(&at, m, acts);
-	if (!err && hold_freed(before, at.hold))
-		clear_bit(index, r->hold_used);
-	spin_unlock(stripe);
-	return err;
+	p->d.object = objects_at(&p->objects, p->d.index);
+	return 0;
 }
 
 static u64 combine(u8 op, u64 a, u64 b)
@@ -308,53 +201,32 @@ static u64 combine(u8 op, u64 a, u64 b)
 	return 0;
 }
 
-int step_barrier(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen,
-		 struct actions *acts)
+int step_place(struct core_host *h, enum target target, u32 number, const struct msg *m, struct core_place *p)
 {
-	const struct dispatch at = { .me = r->me,
-				     .nnodes = r->size,
-				     .bar = bar_at(r, m->object),
-				     .part = part,
-				     .group = group,
-				     .combine = combine };
-	spinlock_t *stripe = stripe_of(r, 0x40000000u | m->object);
-	int err;
+	struct rank *r = host_rank(h);
+	struct slot *s;
 
-	if (!at.bar)
-		return -EBADMSG;
-	spin_lock(stripe);
-	err = dispatch_step(&at, m, acts);
-	if (gen)
-		*gen = (part ? part : &at.bar->part)->gen;
-	spin_unlock(stripe);
-	return err;
-}
-
-static int slot_message(struct rank *r, const struct msg *m, u32 slot, struct actions *acts)
-{
-	struct slot *s = slot_at(r, slot);
-	const struct dispatch at = { .me = r->me, .nnodes = r->size, .ask = s ? &s->ask : NULL };
-
-	return !s ? -EBADMSG : dispatch_step(&at, m, acts);
-}
-
-/* wire_check() has checked the numbers in a peer's message. Messages of ranks of this kernel are trusted. */
-int step_message(struct rank *r, const struct msg *m, struct actions *acts)
-{
-	u32 number;
-
-	acts->n = 0;
 	if (!table_ready(r, m, GFP_ATOMIC))
 		return -EAGAIN;
-	switch (dispatch_target(m, &number)) {
-	case TARGET_BLOCK: return step_block(r, m, acts);
-	case TARGET_CREATE: return create_object(r, m, acts);
-	case TARGET_OBJECT: return object_message(r, m, number, acts);
-	case TARGET_HOLD: return hold_message(r, m, number, acts);
-	case TARGET_BARRIER: return step_barrier(r, m, NULL, NULL, NULL, acts);
-	case TARGET_SLOT: return slot_message(r, m, number, acts);
-	case TARGET_HOST:
-	case TARGET_NONE: break;
+	if (target == TARGET_BLOCK)
+		return place_block(r, number, m, p);
+	p->d.queue = (struct qpool){ .nslots = ALL_SLOTS, .chunks = r->lines };
+	switch (target) {
+	case TARGET_CREATE: p->objects = objects_of(r); return place_new(r, p);
+	case TARGET_OBJECT:
+		p->objects = objects_of(r);
+		p->d.index = number;
+		p->d.object = objects_at(&p->objects, number);
+		return 0;
+	case TARGET_HOLD: p->d.hold = hold_at(r, number); return p->d.hold ? 0 : -EBADMSG;
+	case TARGET_BARRIER:
+		p->d.bar = bar_at(r, number);
+		p->d.combine = combine;
+		return p->d.bar ? 0 : -EBADMSG;
+	case TARGET_SLOT:
+		s = slot_at(r, number);
+		p->d.ask = s ? &s->ask : NULL;
+		return s ? 0 : -EBADMSG;
+	default: return -EBADMSG;
 	}
-	return -EBADMSG;
 }

@@ -233,7 +233,7 @@ static int sync_get_in_line(struct rank *r, struct msg *m)
 		return hold;
 	m->aux = (u32)hold;
 	pool_begin();
-	step_hold_begin(r, (u32)hold, m);
+	core_hold_begin(&r->core, (u32)hold, m);
 	local_bh_enable();
 	if (m->type == MSG_LOCK)
 		WRITE_ONCE(*sync_kept_place(r, m), (u16)(hold + 1));
@@ -278,7 +278,7 @@ bool sync_leave_line(struct rank *r, struct call *c)
 	if (c->in.call != DSM_CALL_LOCK)
 		return false;
 	local_bh_disable();
-	left = step_hold_leave(r, c->hold, (u16)c->slot);
+	left = core_hold_leave(&r->core, c->hold, (u16)c->slot);
 	local_bh_enable();
 	if (left)
 		slot_put(r, c->slot);

@@ -27,7 +27,7 @@ static void over(struct replay_timer *t)
 
 	/* The range may have been forgotten meanwhile, and be part of a region with other blocks. */
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
-		host_page(r, PE_REPLAY, &m, NULL, NULL);
+		host_page(r, PE_REPLAY, &m, NULL);
 	run_queued();
 	pool_put(&timers, t);
 	account_uncharge_bytes(r->ctx, sizeof(*t));

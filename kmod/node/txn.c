@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * txn.c - actions that remove access. Access ends only when other processors have acknowledged that, and nobody waits for them.
- * The remaining actions, or the message that carries the block, are a transaction (struct txn), which the last acknowledgement
- * continues.
+ * txn.c - changes of access. Access ends only when other processors have acknowledged that, and nobody waits for them. The message
+ * that tells another rank, with the block or without, is a transaction (struct txn), which the last acknowledgement continues.
  */
 #include <linux/highmem.h>
 #include <linux/slab.h>
@@ -27,10 +26,7 @@ struct txn {
 	struct batch_item item;
 	struct rank *rank;
 	struct work_struct work; /* memory was short when access had ended */
-	struct msg event;        /* the message that caused the actions */
-	struct msg data;         /* type MSG_DATA: send it with the block when access has ended */
-	struct actions acts;     /* else: carry out these */
-	unsigned int at;
+	struct msg m;            /* core_lowered() sends it when access has ended; MSG_NONE: nothing */
 };
 
 static struct pool txns;
@@ -96,12 +92,8 @@ static void txn_go_on(struct txn *t)
 {
 	struct rank *r = t->rank;
 
-	if (!READ_ONCE(r->dead)) {
-		if (t->data.type == MSG_DATA)
-			txn_send_block(r, &t->data);
-		else
-			host_carry_out(r, &t->acts, t->at, &t->event);
-	}
+	if (!READ_ONCE(r->dead) && t->m.type != MSG_NONE)
+		core_lowered(&r->core, &t->m, NULL);
 	run_queued();
 }
 
@@ -137,21 +129,18 @@ static void txn_done(struct batch *b)
 	local_bh_enable();
 }
 
-static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
+/* NULL: no memory, and the rank is lost, or it has stopped. */
+static struct txn *txn_get(struct rank *r, u32 object, u8 prot)
 {
-	struct txn *t = NULL;
+	struct txn *t;
 
 	if (!account_charge_bytes(r->ctx, TXN_BYTES))
-		return NULL;
-	if (rank_enter(r)) {
-		t = pool_get(&txns);
-		if (!t)
-			rank_exit(r);
-	}
-	if (!t) {
-		account_uncharge_bytes(r->ctx, TXN_BYTES);
-		return NULL;
-	}
+		goto fail;
+	if (!rank_enter(r))
+		goto uncharge;
+	t = pool_get(&txns);
+	if (!t)
+		goto leave;
 	batch_init(&t->b, t + 1);
 	t->rank = r;
 	t->b.ctx = r->ctx;
@@ -159,75 +148,61 @@ static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
 	t->b.count = 1;
 	t->b.done = txn_done;
 	t->b.follow = false;
-	t->acts.n = t->at = 0;
-	t->item = (struct batch_item){ .page = block_page(m->object),
-				       .pages = (u16)block_pages(m->object),
-				       .prot = prot };
-	t->event = *m;
-	t->data.type = MSG_NONE;
+	t->item = (struct batch_item){ .page = block_page(object), .pages = (u16)block_pages(object), .prot = prot };
+	t->m.type = MSG_NONE;
 	return t;
+
+leave:
+	rank_exit(r);
+uncharge:
+	account_uncharge_bytes(r->ctx, TXN_BYTES);
+fail:
+	host_no_memory(r);
+	return NULL;
 }
 
 static const u8 uapi_prot[] = { [PROT_CLOSED] = DSM_PROT_NONE, [PROT_RO] = DSM_PROT_READ, [PROT_RW] = DSM_PROT_WRITE };
-
-void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m)
-{
-	struct txn *t = txn_get(r, m, DSM_PROT_NONE);
-
-	if (!t) {
-		host_no_memory(r);
-		return;
-	}
-	memcpy(&t->acts, acts, offsetof(struct actions, v) + acts->n * sizeof(acts->v[0]));
-	t->at = at;
-	batch_start(&t->b);
-}
 
 /*
  * The rank drops a copy unasked. Write the protection while the stripe is held: the answer to a new request may come before the
  * table entry is changed. txn_follow_drop() is next on this processor, and its batch begins with the barrier between this store and
  * the walk of the page tables (want_first() in pte.c).
  */
-void txn_drop_now(struct rank *r, const struct msg *m)
+void txn_drop_now(struct rank *r, u32 object)
 {
-	struct chunk *k = chunk_with(r->ctx, block_page(m->object), block_pages(m->object));
+	struct chunk *k = chunk_with(r->ctx, block_page(object), block_pages(object));
 
 	if (k)
-		memset(&k->prot[block_page(m->object) % CHUNK_PAGES], DSM_PROT_NONE, block_pages(m->object));
+		memset(&k->prot[block_page(object) % CHUNK_PAGES], DSM_PROT_NONE, block_pages(object));
 }
 
-void txn_follow_drop(struct rank *r, const struct msg *m)
+void txn_follow_drop(struct rank *r, u32 object)
 {
-	struct txn *t = txn_get(r, m, DSM_PROT_NONE);
+	struct txn *t = txn_get(r, object, DSM_PROT_NONE);
 
-	if (!t) {
-		host_no_memory(r);
+	if (!t)
 		return;
-	}
 	t->b.follow = true;
 	batch_start(&t->b);
 }
 
-void txn_lower(struct rank *r, const struct action *a)
+bool txn_lower(struct rank *r, const struct core_leave *l)
 {
-	struct dsm_ioc_stats *s = stats_of(r, a->msg.object);
+	struct dsm_ioc_stats *s = stats_of(r, l->m->object);
 	struct txn *t;
 
-	if (a->prot == PROT_CLOSED)
+	if (l->to == PROT_CLOSED)
 		count(s->invalidations, 1);
-	else if (a->from == PROT_RW)
+	else if (l->from == PROT_RW)
 		count(s->downgrades, 1);
-	if (a->from == a->prot) {
-		txn_send_block(r, &a->msg);
-		return;
+	if (l->from == l->to)
+		return true;
+	t = txn_get(r, l->m->object, uapi_prot[l->to]);
+	if (t) {
+		t->m = *l->m;
+		batch_start(&t->b);
 	}
-	t = txn_get(r, &a->msg, uapi_prot[a->prot]);
-	if (!t) {
-		host_no_memory(r);
-		return;
-	}
-	t->data = a->msg;
-	batch_start(&t->b);
+	return false;
 }
 
 /* The address space of the thread that waits for a block. NULL: unknown, or the request is of no process. */
