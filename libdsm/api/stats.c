@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks, and the memory that they contain. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "job/job.h"
 #include "job/stats.h"
 #include "net/net.h"
+#include "util/log.h"
 #include "util/top.h"
 #include "util/variables.h"
 
@@ -455,15 +457,23 @@ void stats_report(void)
 	struct dsm_hot_block hot[HOT_SHOWN];
 	struct dsm_stats sum;
 	bool json = !strcmp(job.set.stats, "json");
-	int n;
+	int n, fd;
+	FILE *f;
 
 	if (job.rank != 0 || !strcmp(job.set.stats, "off") || !strcmp(job.set.stats, "0"))
 		return;
 	if (dsm_stats_get(-1, NULL, &sum))
 		return;
 	n = dsm_stats_hot(hot, HOT_SHOWN);
+	fd = fcntl(log_descriptor(), F_DUPFD_CLOEXEC, 3);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f) {
+		log_line("no statistics: %s", strerror(errno));
+		return;
+	}
 	if (json)
-		print_json(stderr, &sum, hot, n < 0 ? 0 : n);
+		print_json(f, &sum, hot, n < 0 ? 0 : n);
 	else
-		print_table(stderr, &sum, hot, n < 0 ? 0 : n);
+		print_table(f, &sum, hot, n < 0 ? 0 : n);
+	fclose(f);
 }

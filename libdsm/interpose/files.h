@@ -27,6 +27,9 @@ struct files_program {
 
 /* Note which descriptors the process has before libdsm opens its own, and keep low numbers from it. Before dsm_init(). */
 extern void dsm_files_before(void) __attribute__((weak));
+/* The descriptor for messages: what stderr was at dsm_files_before(), for the program's descriptor 2 may be another file by now. -1:
+ * there was none. */
+extern int dsm_files_stderr(void) __attribute__((weak));
 /* The same numbers are free again: those below are the program's alone, where the limit of open files allows that. Once, when libdsm
  * has started. */
 extern void dsm_files_after(void) __attribute__((weak));

@@ -136,6 +136,8 @@ static inline bool caller_is_forwarded(const void *caller)
 
 /* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
 void thread_log_stays(const void *caller);
+/* The descriptor for messages: dsm_files_stderr(). */
+int start_stderr(void);
 /* Log what does not work across ranks. Return ENOSYS. */
 int start_cannot(const char *what);
 

@@ -53,9 +53,14 @@ struct code {
 static struct code code[CODE_MAX], runtime, c_library; /* of the program, of libdsm, and of the C library */
 static unsigned int codes, own_codes;                  /* own: of the executable, which is first */
 
+int start_stderr(void)
+{
+	return dsm_files_stderr ? dsm_files_stderr() : STDERR_FILENO;
+}
+
 int start_cannot(const char *what)
 {
-	fprintf(stderr, "libdsm-pthread: rank %d: %s does not work across ranks\n", shim.rank, what);
+	dprintf(start_stderr(), "libdsm-pthread: rank %d: %s does not work across ranks\n", shim.rank, what);
 	return ENOSYS;
 }
 
@@ -188,13 +193,13 @@ void thread_log_stays(const void *caller)
 	}
 	if (i == CODE_MAX)
 		return;
-	fprintf(stderr, "libdsm-pthread: rank %d: threads that %s creates stay on this rank, see dsm-cc(1)\n",
+	dprintf(start_stderr(), "libdsm-pthread: rank %d: threads that %s creates stay on this rank, see dsm-cc(1)\n",
 		shim.rank, name);
 }
 
 static void start_give_up(const char *what, int err)
 {
-	fprintf(stderr, "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
+	dprintf(start_stderr(), "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
 	end_process(70);
 }
 

@@ -342,6 +342,7 @@ int engine_start(const struct settings *set)
 {
 	int err;
 
+	log_keep();
 	job.host = &host_process;
 	job.up = &engine_upcalls;
 	job.set = *set;

@@ -41,6 +41,7 @@ static unsigned int earlies;
 static uint64_t before[DESCRIPTORS / 64]; /* open when the process began */
 static uint64_t own[DESCRIPTORS / 64];    /* libdsm's; atomic */
 static uint64_t kept_low[LOW_MAX / 64];   /* taken while libdsm starts */
+static int errors = STDERR_FILENO;        /* what was stderr when the process began */
 static int floor_of_own;                  /* libdsm's are from here on, if the limit allows that */
 
 static __thread int passed_on
@@ -292,11 +293,20 @@ EXPORT void dsm_files_after(void)
 EXPORT void dsm_files_before(void)
 {
 	struct rlimit limit;
+	int copy;
 
 	each_number("/proc/self/fd", caller_note_before);
 	if (!NEXT(getrlimit)(RLIMIT_NOFILE, &limit))
 		floor_of_own = limit.rlim_cur / 2 < LOW_MAX ? (int)(limit.rlim_cur / 2) : LOW_MAX;
 	keep_low();
+	copy = NEXT(fcntl)(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (copy >= 0 || errno == EBADF)
+		errors = copy;
+}
+
+EXPORT int dsm_files_stderr(void)
+{
+	return errors;
 }
 
 EXPORT void dsm_files_start(const struct files_program *p)
@@ -324,7 +334,7 @@ static void caller_refuse(void *arg)
 	int n = snprintf(line, sizeof(line), "libdsm-syscall: rank %d: %s\n", dsm_rank(), r->text);
 
 	__atomic_store_n(program.refused, 1, __ATOMIC_RELAXED);
-	if (n > 0 && NEXT(write)(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+	if (n > 0 && NEXT(write)(dsm_files_stderr(), line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
 		return;
 }
 

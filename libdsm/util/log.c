@@ -3,6 +3,7 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,6 +13,21 @@
 #include <unistd.h>
 
 static int me = -1;
+static int to = STDERR_FILENO; /* -1: there was no stderr */
+
+/* Without a number that is free, stderr itself has to do. */
+void log_keep(void)
+{
+	const int copy = to == STDERR_FILENO ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : to;
+
+	if (copy >= 0 || errno == EBADF)
+		to = copy;
+}
+
+int log_descriptor(void)
+{
+	return to;
+}
 
 void log_rank(int rank)
 {
@@ -30,7 +46,7 @@ static void write_line(const char *line, size_t n)
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &old, sizeof(old));
-	if (syscall(SYS_write, STDERR_FILENO, line, n) < 0 && errno == EPIPE && !(pending & pipe))
+	if (syscall(SYS_write, to, line, n) < 0 && errno == EPIPE && !(pending & pipe))
 		syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof(pipe));
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }

@@ -106,6 +106,26 @@ if is_chosen "files: small process numbers"; then
 		echo "  files: small process numbers: not run, for namespaces cannot be made"
 	fi
 fi
+# The program closes its stderr, and its next file gets that number. What libdsm has to say at the end must not get into the file.
+program second <<'END'
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *nothing(void *arg) { return arg; }
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	close(2);
+	return open(argv[1], O_CREAT | O_TRUNC | O_WRONLY, 0600) != 2 || write(2, "data\n", 5) != 5 ||
+		pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL) || argc != 2;
+}
+END
+for way in "-n 2" "-n 2 --nodes rank"; do
+	is_chosen "files: number 2" || break
+	# shellcheck disable=SC2086
+	DSM_STATS=json timeout -k 5 60 "${run[@]}" $way "$scratch/second" "$scratch/second.data" >"$scratch/second.out" 2>&1
+	same "files: number 2 is the program's, $way" "$? $(<"$scratch/second.data") $(grep -c '^{"ranks": 2' "$scratch/second.out")" "0 data 1"
+done
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
 # What a thread of another rank reads from standard input, and prints, is the process's: one stream, in order.

@@ -9,6 +9,7 @@
 
 #include "fault/fault.h"
 #include "job/job.h"
+#include "util/log.h"
 
 /* A job of several nodes of the kernel helper has this backend. Without /dev/dsm, a job of one rank gets it here. */
 static void host_by_kernel(void)
@@ -24,7 +25,7 @@ static const char *refusal(void)
 	int fds[2];
 
 	ck_assert_int_eq(pipe(fds), 0);
-	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	ck_assert_int_eq(dup2(fds[1], log_descriptor()), log_descriptor());
 	close(fds[1]);
 	ck_assert_int_eq(dsm_adopt_globals(NULL), -ENOTSUP);
 	ck_assert_int_gt(read(fds[0], line, sizeof(line) - 1), 0);
