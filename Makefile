@@ -387,7 +387,7 @@ $(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/cqgroup/preload/preload.map
 $(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared -Wl,-z,now -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map \
-		-Wl,-rpath,'$$ORIGIN' -o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
+		-Wl,-rpath,'$$ORIGIN' -o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl -lm
 
 $(SYSCALL_SO): $(SYSCALL_O) $(B)/libdsm.so libdsm/syscall/syscall.map
 	$(call say,LD,$@)

@@ -23,6 +23,7 @@ static struct copy {
 	uintptr_t own[WORDS] __attribute__((aligned(32))); /* as much as a store of a vector may want */
 } copies[MOST];
 static unsigned int count;
+static bool refers_sign;
 
 /* Of a loaded file. */
 struct tables {
@@ -113,6 +114,17 @@ static void find_copies(const struct tables *t, uintptr_t base)
 	}
 }
 
+static bool copies_has_reference(const struct tables *t, const char *variable)
+{
+	size_t i;
+
+	for (i = 0; i < t->relas; i++)
+		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY &&
+		    !strcmp(t->names + t->symbols[ELF64_R_SYM(t->rela[i].r_info)].st_name, variable))
+			return true;
+	return false;
+}
+
 static void copies_redirect(const struct tables *t, void **slot, void *to)
 {
 	const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot;
@@ -135,6 +147,7 @@ static int separate(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	if (!(*n)++) {
 		find_copies(&t, info->dlpi_addr);
+		refers_sign = copies_has_reference(&t, "signgam");
 		return !count;
 	}
 	if (strstr(info->dlpi_name, "/libdsm-pthread."))
@@ -161,4 +174,9 @@ void *copies_library(void *p)
 	struct copy *c = copy_at(p);
 
 	return c ? c->own : p;
+}
+
+bool copies_refers_sign(void)
+{
+	return refers_sign;
 }

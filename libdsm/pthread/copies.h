@@ -12,4 +12,7 @@ void copies_separate(void);
 /* Where the libraries' variable is, of which the executable's is at p; p: it holds none, or it is the same. */
 void *copies_library(void *p);
 
+/* True if the executable refers to the libraries' `signgam`, of which it holds none. After copies_separate(). */
+bool copies_refers_sign(void);
+
 #endif

@@ -26,6 +26,7 @@
 
 #include "interpose/files.h"
 #include "interpose/raw_syscall.h"
+#include "local.h"
 #include "masks.h"
 #include "sync.h"
 
@@ -430,6 +431,7 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 		return getpid();
 	if (n == SYS_rt_sigprocmask && is_program(CALLER))
 		return mask_by_number(arg);
+	local_note_number(n, arg, CALLER);
 	if (n == SYS_futex && is_shared((const void *)a))
 		return futex(arg);
 	if (n == SYS_futex_waitv && has_shared((const struct futex_waitv *)a, (uint32_t)b)) {

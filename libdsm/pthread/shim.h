@@ -71,6 +71,8 @@ static inline bool is_shared(const void *p)
 		 is_mapped(p));
 }
 
+#define LOCAL_MOST 64u /* functions of local.c, at most */
+
 #define TEAM_BLOCK 4096u /* a block of the heap is a page */
 
 /* State shared by all ranks, in the heap. Counters are atomic. */
@@ -93,7 +95,8 @@ struct team {
 	uint32_t how;                                       /* the program ends: enum ending; the first call decides */
 	uint32_t status;                                    /* of the job, once `over` */
 	uint32_t refused;                                   /* calls on files were, on any rank */
-	pthread_mutex_t once_lock;                          /* protects changes of every pthread_once_t */
+	uint8_t reported[LOCAL_MOST]; /* functions whose state is of one rank: the program has been told */
+	pthread_mutex_t once_lock;    /* protects changes of every pthread_once_t */
 	pthread_cond_t once_moved;
 	pthread_mutex_t maps_lock;
 	struct anon *maps;
