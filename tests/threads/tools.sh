@@ -297,8 +297,58 @@ says "wrapper: gdb --args" "exited with code 07" 0 "${run[@]}" -n 1 gdb -q -nx -
 says "wrapper: timeout alone" "timeout has no program" 2 "${run[@]}" -n 2 timeout 5
 says "wrapper: a shell" "let the script call dsmrun" 2 "${run[@]}" -n 2 bash "$scratch/status" 7
 says "wrapper: valgrind" "valgrind has a malloc() of its own" 2 "${run[@]}" -n 2 valgrind "$scratch/status" 7
-gcc -fsanitize=address "$scratch/nothing.c" -o "$scratch/sanitized"
-says "a sanitizer" "built with a sanitizer (libasan)" 2 "${run[@]}" -n 2 --preload "$scratch/sanitized"
+
+# Sanitizers of the compiler: those with a malloc() or addresses of their own are refused, by name; the other one works. The runtime of
+# gcc is a library, that of clang is in the program.
+cat >"$scratch/overflows.c" <<'END'
+#include <pthread.h>
+static volatile int most = 0x7fffffff, sum;
+static void *add(void *arg)
+{
+	most += arg != 0;
+	sum += 3;
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, add, &t);
+	pthread_join(t, NULL);
+	add(NULL);
+	return sum;
+}
+END
+# sanitized COMPILER KIND: --preload of a program that COMPILER has built alone, and one by dsm-cc.
+sanitized() {
+	local way name="sanitizer: $1 -fsanitize=$2" built="$scratch/$1-$2" flags=("-fsanitize=$2" -pthread "$scratch/overflows.c")
+	is_chosen "$name" || return 0
+	if ! "$1" "${flags[@]}" -o "$built" || ! DSM_CC=$1 "$tools/dsm-cc" "${flags[@]}" -o "$built-dsm"; then
+		count_failure "$name: build"
+		return
+	fi
+	if [[ $2 == undefined ]]; then
+		for way in node two; do
+			# shellcheck disable=SC2086
+			says "$name, --preload, $way" "runtime error: signed integer overflow" 6 "${run[@]}" ${ways[$way]} --preload "$built"
+			# shellcheck disable=SC2086
+			says "$name, dsm-cc, $way" "runtime error: signed integer overflow" 6 "${run[@]}" ${ways[$way]} "$built-dsm"
+		done
+		return
+	fi
+	says "$name, --preload" "$1-$2: built with a sanitizer (-fsanitize=$2), wh" 2 "${run[@]}" -n 2 --preload "$built"
+	says "$name, dsm-cc" "$1-$2-dsm: built with a sanitizer (-fsanitize=$2), wh" 2 "${run[@]}" -n 2 "$built-dsm"
+	if [[ $2 == @(memory|thread) ]]; then
+		says "$name, one rank" "leaves no addresses to libdsm" 2 "${run[@]}" -n 1 "$built-dsm"
+	else
+		says "$name, one rank" "" 6 "${run[@]}" -n 1 "$built-dsm"
+	fi
+}
+for kind in address leak thread undefined; do sanitized gcc $kind; done
+if clang -fsanitize=address "$scratch/nothing.c" -o "$scratch/nothing" 2>/dev/null; then
+	for kind in address leak memory thread undefined; do sanitized clang $kind; done
+else
+	echo "clang and its sanitizers are not installed (make setup): they are not tested"
+fi
 
 # Streams: what the program finds is what dsmrun was given; all lines arrive, those of a rank in order, and what the caller writes
 # to the same file before and afterwards stays.
