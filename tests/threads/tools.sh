@@ -279,6 +279,37 @@ END
 says "argv[0] is what was typed" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 named 1
 says "argv[0] is what was typed, in an environment" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 env A=1 named 1
 
+# Where /dev/fd does not exist: a /dev with no more than jobs need. Each test is in a mount namespace of its own.
+mkdir "$scratch/dev"
+cat >"$scratch/small-dev" <<'END'
+#!/bin/sh
+cd "${0%/*}/dev" && mount --rbind /dev . && mount -t tmpfs tmpfs /dev || exit 99
+for name in null zero urandom tty ptmx; do
+	true >"/dev/$name" && mount --bind $name "/dev/$name" || exit 99
+done
+for name in shm pts; do
+	mkdir "/dev/$name" && mount --rbind $name "/dev/$name" || exit 99
+done
+[ ! -e /dev/fd ] || exit 99
+cd / && exec "$@"
+END
+chmod +x "$scratch/small-dev"
+small_dev=(unshare -m "$scratch/small-dev")
+if "${small_dev[@]}" true 2>/dev/null; then
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		says "no /dev/fd: $way" "" 7 "${small_dev[@]}" "${run[@]}" ${ways[$way]} "$scratch/status" 7
+	done
+	says "no /dev/fd: another architecture" "another architecture than x86-64${machines[aarch64]}" 2 \
+		"${small_dev[@]}" "${run[@]}" -n 2 "$scratch/of-aarch64"
+	if is_chosen "no /dev/fd: output to a file"; then
+		"${small_dev[@]}" "${run[@]}" -n 2 --preload "$scratch/shares-pie" >"$scratch/out" 2>&1 </dev/null
+		same "no /dev/fd: output to a file" "$(<"$scratch/out")" "2000 and a string and a string, 2 process"
+	fi
+else
+	echo "mount namespaces cannot be made: dsmrun without /dev/fd is not tested"
+fi
+
 says "settings: DSM_HELP" "DSM_NODE" 0 env DSM_HELP=1 "${run[@]}" -n 2 "$scratch/status" 7
 
 # Programs that start another one.
