@@ -31,6 +31,13 @@ hosts_up() {
 	for i in 1 2; do
 		nsenter -t "${pids[i]}" -n sh -c "ip addr add 10.77.0.$i/24 dev eth0 && ip link set eth0 up" || { hosts_down; return 1; }
 	done
+	# The kernel reports a new link up to a second later, and UCX uses no interface before.
+	for i in 1 2; do
+		for n in {1..100}; do
+			[[ $(nsenter -t "${pids[i]}" -n ip link show eth0) != *"state UP"* ]] || break
+			sleep 0.05
+		done
+	done
 	# HOST COMMAND: like ssh, it passes no environment on, and the command is for a shell.
 	printf '#!/bin/sh\n[ "$1" = host2 ] || exit\nshift\nexec env -i "PATH=$PATH" nsenter -t %d -n -u -i -m sh -c "$*"\n' \
 		"${pids[2]}" >"$1/rsh"
