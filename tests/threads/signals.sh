@@ -77,7 +77,7 @@ signalled() {
 	local name="$1, $2" way=$2 want=$3 signals=$4 got before=()
 	shift 4
 	is_chosen "$name" || return 0
-	[[ $way != hosts ]] || before=("${on_hosts[@]}")
+	[[ $way != @(hosts|pair) ]] || before=("${on_hosts[@]}")
 	# shellcheck disable=SC2086
 	got=$(python3 "$scratch/signals.py" "$scratch/log" "$signals" "${before[@]}" \
 		"${run[@]}" ${ways[$way]} "$scratch/${program:-signalled}" "$@" 2>&1)
