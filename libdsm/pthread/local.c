@@ -93,17 +93,10 @@ _Static_assert(LOCAL_NONE <= LOCAL_MOST, "the team has a flag for each");
 
 static uint8_t noted[LOCAL_NONE]; /* here; atomic. `reported` of the team is that of all ranks */
 
-/* On the private stack: the kernel reads the line. Not a stream: the caller may be a handler. */
+/* On the private stack. */
 static void local_print(void *name)
 {
-	const int saved = errno;
-	char line[128];
-	const int n = snprintf(line, sizeof(line),
-			       "libdsm-pthread: rank %d: the state of %s() is that of this rank only, see dsm-cc(1)\n",
-			       shim.rank, (const char *)name);
-
-	raw_syscall(SYS_write, (const long[6]){ start_stderr(), (long)line, n });
-	errno = saved;
+	start_print("the state of %s() is that of this rank only, see dsm-cc(1)", (const char *)name);
 }
 
 static void local_note(enum local_state p, const void *caller)

@@ -558,10 +558,8 @@ static int map_here(const struct piece *p, const struct source *s)
 
 static void maps_report(void *addr, int write, int owner, const char *what, const char *path)
 {
-	dprintf(start_stderr(),
-		"libdsm-pthread: rank %d: %s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), "
-		"\"Private memory\"\n",
-		shim.rank, write ? "write" : "read", addr, owner, what, path ? " " : "", path ? path : "");
+	start_print("%s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), \"Private memory\"",
+		    write ? "write" : "read", addr, owner, what, path ? " " : "", path ? path : "");
 }
 
 /* Why no other rank can map it; NULL: it can. */

@@ -78,8 +78,7 @@ static int carry(struct change *c, const char *call)
 	err = everywhere_call(EVERYWHERE, apply_here, c, sizeof(*c));
 	if (!err)
 		return 0;
-	dprintf(start_stderr(), "libdsm-pthread: rank %d: %s: rank %d cannot do it: %s\n", shim.rank, call, c->rank,
-		dsm_strerror(err));
+	start_print("%s: rank %d cannot do it: %s", call, c->rank, dsm_strerror(err));
 	errno = -err;
 	return -1;
 }

@@ -139,8 +139,8 @@ static inline bool caller_is_forwarded(const void *caller)
 
 /* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
 void thread_log_stays(const void *caller);
-/* The descriptor for messages: dsm_files_stderr(). */
-int start_stderr(void);
+/* Print a line to what stderr was when the process began. Takes no lock, and is no cancellation point. */
+void start_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Log what does not work across ranks. Return ENOSYS. */
 int start_cannot(const char *what);
 

@@ -14,7 +14,9 @@
 #include "interpose/files.h"
 #include "interpose/raw_syscall.h"
 
+#include <errno.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,14 +55,32 @@ struct code {
 static struct code code[CODE_MAX], runtime, c_library; /* of the program, of libdsm, and of the C library */
 static unsigned int codes, own_codes;                  /* own: of the executable, which is first */
 
-int start_stderr(void)
+void start_print(const char *format, ...)
 {
-	return dsm_files_stderr ? dsm_files_stderr() : STDERR_FILENO;
+	const int fd = dsm_files_stderr ? dsm_files_stderr() : STDERR_FILENO, saved = errno;
+	char line[512];
+	va_list ap;
+	int n, len;
+
+	n = snprintf(line, sizeof(line), "libdsm-pthread: ");
+	if (shim.pid)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, "rank %d: ", shim.rank);
+	va_start(ap, format);
+	len = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	va_end(ap);
+	n += len < (int)sizeof(line) - n - 1 ? len : (int)sizeof(line) - n - 2;
+	line[n++] = '\n';
+	/* The stack may be shared memory, and its page go to another node before the kernel reads it. */
+	while (raw_syscall(SYS_write, (const long[6]){ fd, (long)line, n }) < 0 && errno == EFAULT) {
+		*(volatile char *)line = 'l';
+		*(volatile char *)&line[n - 1] = '\n';
+	}
+	errno = saved;
 }
 
 int start_cannot(const char *what)
 {
-	dprintf(start_stderr(), "libdsm-pthread: rank %d: %s does not work across ranks\n", shim.rank, what);
+	start_print("%s does not work across ranks", what);
 	return ENOSYS;
 }
 
@@ -193,13 +213,12 @@ void thread_log_stays(const void *caller)
 	}
 	if (i == CODE_MAX)
 		return;
-	dprintf(start_stderr(), "libdsm-pthread: rank %d: threads that %s creates stay on this rank, see dsm-cc(1)\n",
-		shim.rank, name);
+	start_print("threads that %s creates stay on this rank, see dsm-cc(1)", name);
 }
 
 static void start_give_up(const char *what, int err)
 {
-	dprintf(start_stderr(), "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
+	start_print("%s: %s", what, dsm_strerror(err));
 	end_process(70);
 }
 

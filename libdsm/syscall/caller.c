@@ -327,15 +327,28 @@ struct refusal {
 	const char *text;
 };
 
+void caller_print(const char *format, ...)
+{
+	char line[512];
+	va_list ap;
+	int n, len;
+
+	n = snprintf(line, sizeof(line), "libdsm-syscall: rank %d: ", dsm_rank());
+	va_start(ap, format);
+	len = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	va_end(ap);
+	n += len < (int)sizeof(line) - n - 1 ? len : (int)sizeof(line) - n - 2;
+	line[n++] = '\n';
+	if (NEXT(write)(errors, line, (size_t)n) < 0)
+		return;
+}
+
 static void caller_refuse(void *arg)
 {
 	const struct refusal *r = arg;
-	char line[512];
-	int n = snprintf(line, sizeof(line), "libdsm-syscall: rank %d: %s\n", dsm_rank(), r->text);
 
 	__atomic_store_n(program.refused, 1, __ATOMIC_RELAXED);
-	if (n > 0 && NEXT(write)(dsm_files_stderr(), line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
-		return;
+	caller_print("%s", r->text);
 }
 
 int files_refuse(int err, const char *cause, const char *format, ...)

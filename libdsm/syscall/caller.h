@@ -31,6 +31,8 @@ static inline bool is_abroad(const void *caller)
 /* True, with EBADF and a message, if this is a child of vfork(2), which has not the program's descriptors. */
 bool caller_is_child(const char *call);
 
+/* Print a line to dsm_files_stderr(). Not by dprintf(3), which is the wrapper of this library for the program. */
+void caller_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* At rank 0: true if the descriptor is one of libdsm's, and the caller is not. */
 bool caller_may_not(int fd, const void *caller);
 /* At rank 0: note that libdsm has opened or closed a descriptor. */

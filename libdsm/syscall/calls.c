@@ -237,10 +237,8 @@ static void log_pin(const char *what)
 	const int saved = errno;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		dprintf(dsm_files_stderr(),
-			"libdsm-syscall: rank %d: %s: pin buffers in shared memory until their requests have completed, see "
-			"dsm_pin(3)\n",
-			dsm_rank(), what);
+		caller_print("%s: pin buffers in shared memory until their requests have completed, see dsm_pin(3)",
+			     what);
 	errno = saved;
 }
 
