@@ -26,6 +26,7 @@ static bool started;
 static void in_child(void)
 {
 	job.forked = true;
+	log_release();
 	held_forked();
 	rendezvous_forked();
 }

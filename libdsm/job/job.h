@@ -178,7 +178,7 @@ static inline bool one_node(void)
 	return job.nodes == 1;
 }
 
-/* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above (step.c). */
+/* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above (core/host.h). */
 static inline uint32_t stripe_index(uint32_t object)
 {
 	return (object * 0x9e3779b1u) >> 21;

@@ -439,6 +439,7 @@ static void take_down(void)
 		munmap(job.regions, CTL_REGIONS * sizeof(*job.regions));
 	job.regions = NULL;
 	launch_end(&job.launch);
+	log_release();
 }
 
 void engine_undo(void)

@@ -12,11 +12,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -266,7 +266,7 @@ int own_move(int fd)
 /* Take all free numbers below `floor_of_own`, so that what libdsm and the libraries below it open comes above. */
 static void keep_low(void)
 {
-	int first = eventfd(0, EFD_CLOEXEC), fd = first;
+	int first = NEXT(open)("/dev/null", O_RDWR | O_CLOEXEC), fd = first;
 
 	while (fd >= 0 && fd < floor_of_own) {
 		kept_low[fd / 64] |= 1ull << fd % 64;
@@ -290,6 +290,14 @@ EXPORT void dsm_files_after(void)
 
 /* ---- start, refusals --------------------------------------------------------------------------------- */
 
+/* The reader of stderr waits until all have closed it. */
+static void caller_forked(void)
+{
+	if (errors > STDERR_FILENO)
+		NEXT(close)(errors);
+	errors = STDERR_FILENO;
+}
+
 EXPORT void dsm_files_before(void)
 {
 	struct rlimit limit;
@@ -298,10 +306,11 @@ EXPORT void dsm_files_before(void)
 	each_number("/proc/self/fd", caller_note_before);
 	if (!NEXT(getrlimit)(RLIMIT_NOFILE, &limit))
 		floor_of_own = limit.rlim_cur / 2 < LOW_MAX ? (int)(limit.rlim_cur / 2) : LOW_MAX;
-	keep_low();
-	copy = NEXT(fcntl)(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	copy = NEXT(fcntl)(STDERR_FILENO, F_DUPFD_CLOEXEC, floor_of_own);
 	if (copy >= 0 || errno == EBADF)
 		errors = copy;
+	keep_low();
+	pthread_atfork(NULL, NULL, caller_forked);
 }
 
 EXPORT int dsm_files_stderr(void)
@@ -339,8 +348,11 @@ void caller_print(const char *format, ...)
 	va_end(ap);
 	n += len < (int)sizeof(line) - n - 1 ? len : (int)sizeof(line) - n - 2;
 	line[n++] = '\n';
-	if (NEXT(write)(errors, line, (size_t)n) < 0)
-		return;
+	/* The stack may be shared memory, and its page go to another node before the kernel reads it. */
+	while (NEXT(write)(errors, line, (size_t)n) < 0 && errno == EFAULT) {
+		*(volatile char *)line = 'l';
+		*(volatile char *)&line[n - 1] = '\n';
+	}
 }
 
 static void caller_refuse(void *arg)

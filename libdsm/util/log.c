@@ -6,27 +6,59 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 static int me = -1;
-static int to = STDERR_FILENO; /* -1: there was no stderr */
+/* What stderr was at log_keep(); inode 0: nothing. */
+static struct {
+	bool known;
+	int copy;
+	dev_t device;
+	ino_t inode;
+} kept = { .copy = -1 };
 
-/* Without a number that is free, stderr itself has to do. */
-void log_keep(void)
+static bool is_kept(int fd)
 {
-	const int copy = to == STDERR_FILENO ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3) : to;
+	struct stat s;
 
-	if (copy >= 0 || errno == EBADF)
-		to = copy;
+	return !syscall(SYS_fstat, fd, &s) && s.st_ino && s.st_dev == kept.device && s.st_ino == kept.inode;
 }
 
+void log_keep(void)
+{
+	struct stat s;
+
+	if (kept.copy >= 0)
+		return;
+	kept.known = true;
+	if (syscall(SYS_fstat, STDERR_FILENO, &s))
+		return;
+	kept.device = s.st_dev;
+	kept.inode = s.st_ino;
+	kept.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+}
+
+void log_release(void)
+{
+	if (kept.copy >= 0 && is_kept(kept.copy))
+		close(kept.copy);
+	kept.copy = -1;
+}
+
+/* The program may have closed either, and opened another file of that number. */
 int log_descriptor(void)
 {
-	return to;
+	if (!kept.known)
+		return STDERR_FILENO;
+	if (kept.copy >= 0 && is_kept(kept.copy))
+		return kept.copy;
+	return is_kept(STDERR_FILENO) ? STDERR_FILENO : -1;
 }
 
 void log_rank(int rank)
@@ -46,7 +78,7 @@ static void write_line(const char *line, size_t n)
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &old, sizeof(old));
-	if (syscall(SYS_write, to, line, n) < 0 && errno == EPIPE && !(pending & pipe))
+	if (syscall(SYS_write, log_descriptor(), line, n) < 0 && errno == EPIPE && !(pending & pipe))
 		syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof(pipe));
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }

@@ -125,6 +125,9 @@ for way in "-n 2" "-n 2 --nodes rank"; do
 	# shellcheck disable=SC2086
 	DSM_STATS=json timeout -k 5 60 "${run[@]}" $way "$scratch/second" "$scratch/second.data" >"$scratch/second.out" 2>&1
 	same "files: number 2 is the program's, $way" "$? $(<"$scratch/second.data") $(grep -c '^{"ranks": 2' "$scratch/second.out")" "0 data 1"
+	# shellcheck disable=SC2086
+	DSM_STATS=table timeout -k 5 60 "${run[@]}" $way "$scratch/second" "$scratch/second.data" 2>&-
+	same "files: number 2, no stderr at all, $way" "$? $(<"$scratch/second.data")" "0 data"
 done
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 

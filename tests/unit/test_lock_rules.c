@@ -145,7 +145,7 @@ START_TEST(every_record_does_what_it_should)
 END_TEST
 
 /* Another node requests a free lock after a thread here was woken: the thread comes first, and the count of passes begins. */
-START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
+START_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 {
 	const struct hold_ctx ctx = { .me = ME, .passes = 8, .lends = true, .queue = { line, 1, NULL } };
 	struct hold h = { .state = HOLD_KEPT,
@@ -454,7 +454,7 @@ int main(void)
 	tcase_add_test(t, every_record_does_what_it_should);
 	tcase_add_test(t, an_answer_to_unlock_is_told_apart_by_its_value);
 	tcase_add_test(t, the_home_answers_every_request_in_every_state);
-	tcase_add_test(t, a_called_thread_is_the_first_that_another_node_waits_for);
+	tcase_add_test(t, a_woken_thread_is_the_first_that_another_node_waits_for);
 	tcase_add_test(t, a_recall_of_another_lock_takes_nothing_away);
 	tcase_add_test(t, an_answered_question_is_an_answered_request);
 	tcase_add_test(t, only_the_record_that_was_asked_answers);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "util/log.h"
@@ -81,6 +82,52 @@ START_TEST(a_signal_of_the_program_stays)
 }
 END_TEST
 
+/* Make number n another file, from whose start the test can read. */
+static int file_instead(int n)
+{
+	char name[] = "/tmp/dsm-log.XXXXXX";
+	int fd = mkstemp(name);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert(!unlink(name));
+	ck_assert_int_eq(dup2(fd, n), n);
+	return fd;
+}
+
+/* The program closes 2, then libdsm's copy as well, and the next files get these numbers. Lines follow stderr, not the numbers. */
+START_TEST(a_line_does_not_go_to_a_file_of_the_program)
+{
+	int fd = pipe_of_stderr(), file, copy;
+	char c[8];
+
+	log_keep();
+	copy = log_descriptor();
+	ck_assert_int_gt(copy, STDERR_FILENO);
+	file = file_instead(STDERR_FILENO);
+	log_line("one");
+	ck_assert_int_eq(read(fd, c, 8), 8);
+	ck_assert_int_eq(file_instead(copy) < 0, 0);
+	ck_assert_int_eq(log_descriptor(), -1);
+	log_line("two");
+	ck_assert_int_eq(lseek(file, 0, SEEK_END) + lseek(copy, 0, SEEK_END), 0);
+	log_release();
+	ck_assert_int_eq(lseek(copy, 0, SEEK_END), 0); /* it is not libdsm's any more, and stays open */
+}
+END_TEST
+
+START_TEST(without_stderr_there_are_no_lines)
+{
+	int file;
+
+	close(STDERR_FILENO);
+	log_keep();
+	ck_assert_int_eq(log_descriptor(), -1);
+	file = file_instead(STDERR_FILENO);
+	log_line("one");
+	ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("log");
@@ -89,6 +136,8 @@ int main(void)
 	tcase_add_test(t, a_line_names_the_rank_and_leaves_errno);
 	tcase_add_test(t, a_line_that_nobody_reads_ends_no_process);
 	tcase_add_test(t, a_signal_of_the_program_stays);
+	tcase_add_test(t, a_line_does_not_go_to_a_file_of_the_program);
+	tcase_add_test(t, without_stderr_there_are_no_lines);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
