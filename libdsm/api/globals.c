@@ -142,6 +142,14 @@ static bool globals_is_listed(const char *const *list, const char *word)
 	return *list;
 }
 
+/* The number of a facet of locales (std::numpunct<char>::id): libdsm-pthread.so has the C++ library give these on each rank, before. */
+static bool globals_is_facet(const char *name)
+{
+	const size_t n = strlen(name);
+
+	return n > 4 && !strncmp(name, "_ZNSt", 5) && !strcmp(name + n - 4, "2idE");
+}
+
 /*
  * May this variable of a library be shared? Some are constant, or have the same value on all ranks. Streams point into libraries,
  * which are at the same address everywhere; Of settings that the program makes, all ranks should see
@@ -173,9 +181,10 @@ static bool harmless(const char *name)
 					    "__tzname",
 					    NULL };
 
-	if (globals_is_listed(good, name) || (getenv("DSM_PTHREAD_INSIDE") && globals_is_listed(kept, name)))
+	if (globals_is_listed(good, name) ||
+	    (getenv("DSM_PTHREAD_INSIDE") && (globals_is_listed(kept, name) || globals_is_facet(name))))
 		return true;
-	return !strncmp(name, "_ZSt", 4); /* std::cout and the like, for the same reason as streams */
+	return !strncmp(name, "_ZSt", 4); /* std::cout and its like, for the same reason as streams */
 }
 
 static int copies(const struct program *p)

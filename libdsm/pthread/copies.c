@@ -133,7 +133,7 @@ static void copies_redirect(const struct tables *t, void **slot, void *to)
 	if (mprotect(page, size, PROT_READ | PROT_WRITE))
 		dsm_abort(70, "the loader's table of a library cannot be changed: %s", strerror(errno));
 	*slot = to;
-	if (at >= t->low && at < t->high)
+	if (at >= t->low && at < (t->high & -size))
 		mprotect(page, size, PROT_READ);
 }
 
@@ -179,4 +179,54 @@ void *copies_library(void *p)
 bool copies_refers_sign(void)
 {
 	return refers_sign;
+}
+
+/* ---- variables that move --------------------------------------------------------------------------- */
+
+struct moving {
+	const struct copies_move *moves;
+	unsigned int n;
+};
+
+void *copies_moved(const struct copies_move *moves, unsigned int n, void *p)
+{
+	char *at = p;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (at >= moves[i].from && at < moves[i].from + moves[i].size)
+			return moves[i].to + (at - moves[i].from);
+	return p;
+}
+
+static int copies_lead(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const struct tables t = copies_read_tables(info);
+	const struct moving *m = arg;
+	size_t i;
+
+	(void)size;
+	for (i = 0; i < t.relas; i++) {
+		const uint64_t type = ELF64_R_TYPE(t.rela[i].r_info);
+		void **slot = (void **)(info->dlpi_addr + t.rela[i].r_offset), *to;
+		const bool shared = (char *)slot >= shim.globals && (char *)slot < shim.globals_end;
+
+		if ((type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || (shared && shim.rank))
+			continue;
+		to = copies_moved(m->moves, m->n, *slot);
+		if (to == *slot)
+			continue;
+		if (shared)
+			*slot = to;
+		else
+			copies_redirect(&t, slot, to);
+	}
+	return 0;
+}
+
+void copies_move(const struct copies_move *moves, unsigned int n)
+{
+	struct moving m = { moves, n };
+
+	dl_iterate_phdr(copies_lead, &m);
 }

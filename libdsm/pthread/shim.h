@@ -87,6 +87,7 @@ struct team {
 	struct generators *generators; /* random.c */
 	struct environment *environment;
 	struct statics *statics;
+	struct iostreams *iostreams;   /* NULL: the process has no libstdc++ */
 	struct seat *seats;            /* processors.c; NULL: the program sees the host's */
 	size_t stack_size, guard_size; /* default sizes for new threads */
 

@@ -29,6 +29,7 @@
 #include "copies.h"
 #include "environment.h"
 #include "futex.h"
+#include "iostreams.h"
 #include "lookup.h"
 #include "maps.h"
 #include "masks.h"
@@ -261,6 +262,7 @@ static void make_team(void)
 		team->live = 1;
 		start_must("environment", environment_start());
 		start_must("statics", statics_start());
+		start_must("streams of C++", iostreams_start());
 		team->pid = shim.pid;
 		start_must("signals", signals_make() ? 0 : -ENOMEM);
 		start_must("random numbers", random_start());
@@ -276,6 +278,7 @@ static void make_team(void)
 		stacks_start();
 	start_must("environment", environment_join());
 	statics_join();
+	iostreams_join();
 	processors_note();
 	shim.keys = team->keys;
 	shim.leader = team->pid;
@@ -419,6 +422,7 @@ __attribute__((constructor)) static void start_begin(void)
 	shim.one_node = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	copies_separate();
+	iostreams_construct();
 	start_must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();

@@ -21,7 +21,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	want=$("$scratch/$name.own" <"$input" 2>&1) || { count_failure "$name: by itself"; continue; }
 	more='' common=()
 	[[ $name != queue ]] || more="mprotect fill"
-	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async) ]] || more=mprotect
+	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams) ]] || more=mprotect
 	# They take long on a busy host, and their main threads wait all the time.
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
