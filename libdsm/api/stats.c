@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks, and the memory that they contain. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "job/stats.h"
 #include "net/net.h"
 #include "util/log.h"
+#include "util/sys.h"
 #include "util/top.h"
 #include "util/variables.h"
 
@@ -465,7 +465,7 @@ void stats_report(void)
 	if (dsm_stats_get(-1, NULL, &sum))
 		return;
 	n = dsm_stats_hot(hot, HOT_SHOWN);
-	fd = fcntl(log_descriptor(), F_DUPFD_CLOEXEC, 3);
+	fd = sys_dup(log_descriptor());
 	f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f) {
 		log_line("no statistics: %s", strerror(errno));

@@ -3,7 +3,6 @@
 #include "util/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +12,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "util/sys.h"
 
 static int me = -1;
 /* What stderr was at log_keep(); inode 0: nothing. */
@@ -41,13 +42,13 @@ void log_keep(void)
 		return;
 	kept.device = s.st_dev;
 	kept.inode = s.st_ino;
-	kept.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	kept.copy = sys_dup(STDERR_FILENO);
 }
 
 void log_release(void)
 {
 	if (kept.copy >= 0 && is_kept(kept.copy))
-		close(kept.copy);
+		sys_close(kept.copy);
 	kept.copy = -1;
 }
 

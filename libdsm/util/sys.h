@@ -33,6 +33,12 @@ static inline int sys_open(const char *path, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
 }
 
+/* A copy of fd that ends with execve(2), of the lowest number above it that is free. */
+static inline int sys_dup(int fd)
+{
+	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd);
+}
+
 static inline void sys_close(int fd)
 {
 	syscall(SYS_close, fd);
