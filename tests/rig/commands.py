@@ -44,6 +44,7 @@ def parse(words):
     parser.add_argument('--kernel', default='6.1')
     parser.add_argument('--append', default='')
     parser.add_argument('--siw', action='store_true')
+    parser.add_argument('--pin', action='store_true')
     parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm', 'icount'], default='auto')
     parser.add_argument('--deadline', type=int, default=180)
     parser.add_argument('--memlock', type=int)
@@ -57,15 +58,18 @@ def parse(words):
         raise Failure(f'a cluster has 1 to {MOST_NODES} guests, not {options.nodes}', 2)
     if options.name and not re.fullmatch(r'[A-Za-z0-9_.-]{1,40}', options.name):
         raise Failure('a name has letters, digits, "_", "." and "-"', 2)
+    if options.pin and options.accel == 'icount' and options.cpus > 1:
+        raise Failure('--pin: with icount, one thread runs all processors of a guest', 2)
     if options.what in ('run', 'mpirun', 'exec') and not command:
         raise Failure(f'{options.what} takes a command after --', 2)
     return options
 
 
 def supervisor_options(options, bound):
-    return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory, 'append': options.append + (' cluster.siw=1' if options.siw else ''),
-            'kernel': options.kernel, 'accel': options.accel, 'deadline': options.deadline, 'bound': bound,
-            'keep': not bound, 'companion': options.companion}
+    return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory,
+            'append': options.append + (' cluster.siw=1' if options.siw else ''), 'kernel': options.kernel,
+            'accel': options.accel, 'pin': options.pin, 'deadline': options.deadline, 'bound': bound, 'keep': not bound,
+            'companion': options.companion}
 
 
 def describe(s):
@@ -160,7 +164,9 @@ def do_status(options):
         print(describe(s) + f'; {s["cpus"]} processor(s) and {s["memory"]} MiB each; {s["up"]:.0f} s old; {s["folder"]}')
         for k, guest in enumerate(s['guests']):
             state = guest['why'] if guest['state'] == 'dead' and guest['why'] else guest['state']
-            print(f'  {guest["name"]}  {state:8}  10.10.0.{k + 1}  link {guest["link"]:4}  process {guest["pid"]}')
+            pinned = ', '.join(f'{cpu} on core {"/".join(map(str, cores))}' for cpu, cores in enumerate(guest['cores']))
+            print(f'  {guest["name"]}  {state:8}  10.10.0.{k + 1}  link {guest["link"]:4}  process {guest["pid"]}' +
+                  (f'  processors {pinned}' if pinned else ''))
     if not found:
         print(f'no cluster {options.name} is up' if options.given_name else 'no cluster is up')
     return 0 if found else 1

@@ -126,6 +126,20 @@ class Guest:
         return [None if int(halted) else int(pc, 16)
                 for pc, halted in re.findall(r'\b[RE]IP=([0-9a-f]+).*?HLT=(\d)', said, re.S)]
 
+    def threads(self):
+        """Of each processor: the thread of QEMU that runs it."""
+        return [cpu['thread-id'] for cpu in sorted(self.command('query-cpus-fast'), key=lambda cpu: cpu['cpu-index'])]
+
+    def pin(self):
+        """Processor k runs on core k of this machine: of those that this process may use, over again if they are fewer."""
+        cores = sorted(os.sched_getaffinity(0))
+        for k, thread in enumerate(self.threads()):
+            os.sched_setaffinity(thread, {cores[k % len(cores)]})
+
+    def cores(self):
+        """Of each processor: the cores that it may run on."""
+        return [sorted(os.sched_getaffinity(thread)) for thread in self.threads()]
+
     def link(self, up):
         self.command('set_link', name='nic-eth0', up=up)
         self.links['eth0'] = up

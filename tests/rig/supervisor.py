@@ -162,6 +162,8 @@ class Supervisor:
                 end.close()
         os.close(common)
         self.wait_for_guests()
+        for guest in self.guests if self.options['pin'] else []:
+            guest.pin()
         self.loop.register(self.listener, selectors.EVENT_READ, None)
 
     def wait_for_guests(self):
@@ -282,7 +284,8 @@ class Supervisor:
                 'cpus': self.cpus, 'memory': self.memory, 'pid': os.getpid(), 'boot': self.took,
                 'up': time.monotonic() - self.started, 'folder': str(self.folder), 'share': str(self.folder / 'share'),
                 'guests': [{'name': g.name, 'state': g.state, 'why': g.why, 'pid': g.process.pid,
-                            'link': 'up' if g.links['eth0'] else 'down'} for g in self.guests]}
+                            'link': 'up' if g.links['eth0'] else 'down',
+                            'cores': g.cores() if self.options['pin'] and g.state != 'dead' else []} for g in self.guests]}
 
     def do_news(self, client, request):
         """Bad news on the consoles since the last time somebody asked."""
