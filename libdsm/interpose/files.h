@@ -34,8 +34,8 @@ extern int dsm_files_stderr(void) __attribute__((weak));
  * has started. */
 extern void dsm_files_after(void) __attribute__((weak));
 /* From now on, rank 0 has the descriptors and streams of the program. Once per rank, after dsm_init(), before any thread of the
- * program. */
-extern void dsm_files_start(const struct files_program *p) __attribute__((weak));
+ * program. -ENOSPC: the process has more threads, or code of the runtime, than can be noted. */
+extern int dsm_files_start(const struct files_program *p) __attribute__((weak));
 /* Run fn(a, b, c, d) of the same address at rank 0, for a thread of another rank; otherwise call it. All pointers are to shared
  * memory. A pointer in the result is rank 0's. errno is set as fn does. Blocks as fn does. */
 extern long dsm_files_call(void *fn, long a, long b, long c, long d) __attribute__((weak));

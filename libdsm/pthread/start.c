@@ -382,7 +382,7 @@ static void share_files(void)
 					 .calls_end = calls_end };
 
 	if (dsm_files_start)
-		dsm_files_start(&p);
+		start_must("more than 1,024 threads before the start", dsm_files_start(&p));
 }
 
 /* Of descriptors, to the program. */

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define RANGES 128u
-#define THREADS 64u
+#define THREADS 1024u
 #define DESCRIPTORS 65536
 #define LOW_MAX 512 /* numbers for the program alone; libdsm has at most half of the limit of open files */
 
@@ -37,6 +37,7 @@ static struct range {
 static unsigned int ranges;
 static long early[THREADS]; /* threads of the runtime, by gettid(2) */
 static unsigned int earlies;
+static bool noted_all = true; /* neither table is full */
 
 static uint64_t before[DESCRIPTORS / 64]; /* open when the process began */
 static uint64_t own[DESCRIPTORS / 64];    /* libdsm's; atomic */
@@ -78,11 +79,15 @@ static int caller_note_library(struct dl_phdr_info *info, size_t size, void *arg
 	(void)size, (void)arg;
 	if (!shared && !is_runtime_library(info->dlpi_name))
 		return 0;
-	for (i = 0; i < info->dlpi_phnum && ranges < RANGES; i++) {
+	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
 		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
 			continue;
+		if (ranges == RANGES) {
+			noted_all = false;
+			continue;
+		}
 		runtime[ranges].low = (const char *)(info->dlpi_addr + h->p_vaddr);
 		runtime[ranges].high = runtime[ranges].low + h->p_memsz;
 		runtime[ranges].shared = shared;
@@ -142,6 +147,8 @@ static void note_thread(long tid, int reader)
 	(void)reader; /* a thread may have the same number */
 	if (earlies < THREADS)
 		early[earlies++] = tid;
+	else
+		noted_all = false;
 }
 
 static bool caller_is_early(long tid)
@@ -318,7 +325,7 @@ EXPORT int dsm_files_stderr(void)
 	return errors;
 }
 
-EXPORT void dsm_files_start(const struct files_program *p)
+EXPORT int dsm_files_start(const struct files_program *p)
 {
 	const long none[6] = { 0 };
 
@@ -330,6 +337,7 @@ EXPORT void dsm_files_start(const struct files_program *p)
 		each_number("/proc/self/fd", caller_note_own);
 	owner_start();
 	files = dsm_rank() ? FILES_ABROAD : FILES_GUARDED;
+	return noted_all ? 0 : -ENOSPC;
 }
 
 struct refusal {

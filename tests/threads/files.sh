@@ -129,6 +129,35 @@ for way in "-n 2" "-n 2 --nodes rank"; do
 	DSM_STATS=table timeout -k 5 60 "${run[@]}" $way "$scratch/second" "$scratch/second.data" 2>&-
 	same "files: number 2, no stderr at all, $way" "$? $(<"$scratch/second.data")" "0 data"
 done
+# Threads that a library starts before libdsm does are none of the program's. There is room to note a thousand.
+cat >"$scratch/early.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *wait_for_ever(void *arg) { for (;;) pause(); return arg; }
+__attribute__((constructor)) static void crowd(void)
+{
+	pthread_attr_t small;
+	pthread_t t;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (int i = 0; i < atoi(getenv("EARLY")); i++)
+		if (pthread_create(&t, &small, wait_for_ever, NULL))
+			abort();
+}
+END
+gcc -shared -fPIC -pthread "$scratch/early.c" -o "$scratch/libearly.so"
+program crowded "-L$scratch" -Wl,--no-as-needed -learly "-Wl,-rpath,$scratch" <<'END'
+#include <pthread.h>
+static void *nothing(void *arg) { return arg; }
+int main(void)
+{
+	pthread_t t;
+	return pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL);
+}
+END
+says "files: 100 threads before the start" "" 0 env EARLY=100 "${run[@]}" -n 2 "$scratch/crowded"
+says "files: 1,100 threads before the start" "more than 1,024 threads before the start" 70 env EARLY=1100 "${run[@]}" -n 2 "$scratch/crowded"
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
 # What a thread of another rank reads from standard input, and prints, is the process's: one stream, in order.
