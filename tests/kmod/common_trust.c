@@ -75,7 +75,7 @@ int rank_region(int fd, uint32_t pages, unsigned int home)
 }
 
 /* Make ranks 0 and 1 of a job of two, each a file of this process. */
-bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home1)
+bool two_ranks_by(int fd[2], const char *device, uint64_t window, unsigned int home0, unsigned int home1)
 {
 	struct dsm_ioc_key key;
 	unsigned int i;
@@ -83,13 +83,18 @@ bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home
 	new_key(&key);
 	for (i = 0; i < 2; i++) {
 		fd[i] = rank_open(window);
-		if (!expect(fd[i] >= 0, "a context") || !expect(!rank_join(fd[i], &key, i, 2), "JOIN"))
+		if (!expect(fd[i] >= 0, "a context") || !expect(!rank_join_by(fd[i], device, &key, i, 2), "JOIN"))
 			return false;
 	}
 	return expect(!rank_connect(fd[0], 1) && !rank_connect(fd[1], 0), "CONNECT") &&
 		expect(!rank_region(fd[0], (uint32_t)(window / PAGE), home0) &&
 			       !rank_region(fd[1], (uint32_t)(window / PAGE), home1),
 		       "REGION");
+}
+
+bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home1)
+{
+	return two_ranks_by(fd, "none", window, home0, home1);
 }
 
 pid_t start_somebody(bool (*fn)(void *), void *arg)

@@ -22,6 +22,7 @@ int rank_connect(int fd, unsigned int peer);
 int rank_region(int fd, uint32_t pages, unsigned int home); /* all of the window, at a fixed home */
 /* Ranks 0 and 1 of two, each a file of this process, each with its own idea of the home. */
 bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home1);
+bool two_ranks_by(int fd[2], const char *device, uint64_t window, unsigned int home0, unsigned int home1);
 int join_one_of_two(int fd, uint32_t mode); /* by RDMA, as rank 0, what has a window. -errno */
 int join_by_rdma(uint32_t mode);            /* the same with a window of its own: the file, or -1 and errno */
 

@@ -458,11 +458,31 @@ static void *is_stuck(void *arg)
 	return NULL;
 }
 
+/* Does the device go within the limit? Its process is *pid in any case. */
+static bool goes_within(double limit, pid_t *pid)
+{
+	const char *const delete[] = { "rdma", "link", "delete", DEVICE, NULL };
+	const double end = now_s() + limit;
+
+	*pid = fork();
+	if (!*pid) {
+		execvp(delete[0], (char *const *)delete);
+		_exit(127);
+	}
+	while (waitpid(*pid, NULL, WNOHANG) == 0 && now_s() < end)
+		usleep(10000);
+	return now_s() < end;
+}
+
+static bool comes_back(void)
+{
+	return expect(!system("rdma link add " DEVICE " type rxe netdev eth0"), "the device comes back");
+}
+
 /* Does the device go while the call waits for its page? It goes at the latest when the page has come. */
 static bool device_goes(const int fd[2], struct stuck_call *c)
 {
 	struct dsm_ioc_range pin = { .op = DSM_RANGE_PIN, .pages = 1, .write = c->pin };
-	const char *const delete[] = { "rdma", "link", "delete", DEVICE, NULL };
 	const double limit = patience(10);
 	pthread_t thread;
 	double end;
@@ -476,20 +496,13 @@ static bool device_goes(const int fd[2], struct stuck_call *c)
 	for (end = now_s() + limit; !listed_with(LISTED_SLOT, c->state) && now_s() < end;)
 		usleep(1000);
 	ok = expect(listed_with(LISTED_SLOT, c->state) && !atomic_load(&c->done), "the call waits for the page");
-	pid = fork();
-	if (!pid) {
-		execvp(delete[0], (char *const *)delete);
-		_exit(127);
-	}
-	for (end = now_s() + limit; waitpid(pid, NULL, WNOHANG) == 0 && now_s() < end;)
-		usleep(10000);
-	ok = expect(now_s() < end, c->what) && ok;
+	ok = expect(goes_within(limit, &pid), c->what) && ok;
 	ok = expect(!atomic_load(&c->done), "the call still waits") && ok;
 	pin.op = DSM_RANGE_UNPIN;
 	ok = expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "UNPIN") && !pthread_join(thread, NULL) && ok;
 	waitpid(pid, NULL, 0);
 	close(c->fd);
-	return expect(!system("rdma link add " DEVICE " type rxe netdev eth0"), "the device comes back") && ok;
+	return comes_back() && ok;
 }
 
 /*
@@ -519,6 +532,58 @@ static bool removal(void)
 	return ok;
 }
 
+struct stuck_access {
+	_Atomic bool done;
+	int signal;
+};
+
+static void *is_accessing(void *arg)
+{
+	struct stuck_access *a = arg;
+
+	a->signal = touch(JOB_BASE, true);
+	atomic_store(&a->done, true);
+	return NULL;
+}
+
+/* A fault of a rank of the device waits for a page that another rank keeps: it is interrupted, for the removal waits for it. */
+static bool fault(void)
+{
+	struct dsm_ioc_range pin = { .op = DSM_RANGE_PIN, .pages = 1, .write = DSM_PIN_WRITE };
+	static struct stuck_access a;
+	pthread_t thread;
+	int fd[2];
+	double end;
+	pid_t pid;
+	bool ok;
+
+	if (!two_ranks_by(fd, DEVICE, JOB_WINDOW, 0, 0) ||
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) ==
+			    JOB_BASE,
+		    "a window"))
+		return false;
+	catch_signals();
+	if (!expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "a rank pins a page") ||
+	    pthread_create(&thread, NULL, is_accessing, &a))
+		return false;
+	for (end = now_s() + patience(10); !listed_with(LISTED_SLOT, "WANT_") && now_s() < end;)
+		usleep(1000);
+	ok = expect(listed_with(LISTED_SLOT, "WANT_") && !atomic_load(&a.done), "an access waits for the page");
+	ok = expect(goes_within(patience(10), &pid), "the device goes during an access") && ok;
+	for (end = now_s() + patience(10); !atomic_load(&a.done) && now_s() < end;)
+		usleep(1000);
+	ok = expect(atomic_load(&a.done) && a.signal == SIGBUS, "the access ends with SIGBUS") && ok;
+	if (!atomic_load(&a.done)) {
+		pin.op = DSM_RANGE_UNPIN;
+		ioctl(fd[1], DSM_IOC_RANGE, &pin);
+	}
+	pthread_join(thread, NULL);
+	waitpid(pid, NULL, 0);
+	close(fd[0]);
+	close(fd[1]);
+	return comes_back() && ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
@@ -526,7 +591,7 @@ int main(int argc, char **argv)
 		{ "unlock", unlock },   { "window", window },         { "twice", twice },
 		{ "keys", keys },       { "wiped", wiped },           { "users", users },
 		{ "overrun", overrun }, { "namespaces", namespaces }, { "generation", generation },
-		{ "removal", removal },
+		{ "removal", removal }, { "fault", fault },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
