@@ -50,11 +50,14 @@ static bool has(const struct list *l, int tid)
 static bool make_room(struct list *l)
 {
 	const unsigned int room = l->room ? 2 * l->room : LIST_FIRST;
-	int *tids = l->n < l->room ? l->tids : realloc(l->tids, room * sizeof(*tids));
+	int *tids;
 
+	if (l->n < l->room)
+		return true;
+	tids = realloc(l->tids, room * sizeof(*tids));
 	if (!tids)
 		return false;
-	l->room = tids == l->tids ? l->room : room;
+	l->room = room;
 	l->tids = tids;
 	return true;
 }

@@ -156,7 +156,7 @@ int main(void)
 	return pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL);
 }
 END
-says "files: 100 threads before the start" "" 0 env EARLY=100 "${run[@]}" -n 2 "$scratch/crowded"
+says "files: 900 threads before the start" "" 0 env EARLY=900 "${run[@]}" -n 2 "$scratch/crowded"
 says "files: 1,100 threads before the start" "more than 1,024 threads before the start" 70 env EARLY=1100 "${run[@]}" -n 2 "$scratch/crowded"
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
