@@ -78,15 +78,17 @@ program unguarded <<'END'
 #include <sys/mman.h>
 #include <unistd.h>
 enum { PAGE = 4096, MAPPINGS = 1 << 20 };
-static void *ends(void *arg) { return arg; }
+static pthread_barrier_t both;
+static void *ends(void *arg) { pthread_barrier_wait(&both); return arg; }
+/* Two at a time, so that this rank has one of them. */
 static void threads(void)
 {
-	pthread_t t;
+	pthread_t t[2];
 	int err;
 	for (int i = 0; i < 4; i++) {
-		while ((err = pthread_create(&t, NULL, ends, NULL)) == EAGAIN)
+		while ((err = pthread_create(&t[i % 2], NULL, ends, NULL)) == EAGAIN)
 			usleep(1000);
-		if (err || pthread_join(t, NULL))
+		if (err || (i % 2 && (pthread_join(t[0], NULL) || pthread_join(t[1], NULL))))
 			exit(1);
 	}
 }
@@ -94,6 +96,7 @@ int main(void)
 {
 	char *p = mmap(NULL, 2ul * MAPPINGS * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int n = 0;
+	pthread_barrier_init(&both, NULL, 2);
 	threads();
 	/* A thread that was joined may free its guard and stack later, which makes mappings available: on a busy host, after all of the
 	 * first round. */
