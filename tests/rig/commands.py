@@ -3,6 +3,7 @@
 import argparse
 import bisect
 import collections
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import realhosts
 from client import MPI_IN_GUESTS, MPI_SETTINGS, Client, mpirun_command, start
 from common import BUILD, Failure, bpf_object, program, say
 
-MOST_NODES = 8
+MOST_NODES, MOST_NICS = 8, 4     # the switch has ports for so many
 
 
 def usage(script):
@@ -45,6 +46,9 @@ def parse(words):
     parser.add_argument('--append', default='')
     parser.add_argument('--siw', action='store_true')
     parser.add_argument('--pin', action='store_true')
+    parser.add_argument('--nics', type=int, default=1)
+    parser.add_argument('--irq-cpus', dest='irq_cpus', default='')
+    parser.add_argument('--json', action='store_true')
     parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm', 'icount'], default='auto')
     parser.add_argument('--deadline', type=int, default=180)
     parser.add_argument('--memlock', type=int)
@@ -60,21 +64,40 @@ def parse(words):
         raise Failure('a name has letters, digits, "_", "." and "-"', 2)
     if options.pin and options.accel == 'icount' and options.cpus > 1:
         raise Failure('--pin: with icount, one thread runs all processors of a guest', 2)
+    if not 1 <= options.nics <= MOST_NICS:
+        raise Failure(f'a guest has 1 to {MOST_NICS} devices for RDMA, not {options.nics}', 2)
+    options.irq_cpus = irq_cpus(options)
     if options.what in ('run', 'mpirun', 'exec') and not command:
         raise Failure(f'{options.what} takes a command after --', 2)
     return options
 
 
+def irq_cpus(options):
+    """The processor of each NIC's interrupts; none: as the kernel places them."""
+    if not options.irq_cpus:
+        return []
+    if not re.fullmatch(r'[0-9]{1,4}(,[0-9]{1,4})*', options.irq_cpus):
+        raise Failure(f'--irq-cpus: a processor for each NIC, as 0,1, not {options.irq_cpus}', 2)
+    found = [int(word) for word in options.irq_cpus.split(',')]
+    if len(found) != options.nics:
+        raise Failure(f'--irq-cpus names {len(found)}, and a guest has {options.nics} NIC(s): --nics', 2)
+    if max(found) >= options.cpus:
+        raise Failure(f'--irq-cpus: a guest has no processor {max(found)}: --cpus', 2)
+    return found
+
+
 def supervisor_options(options, bound):
     return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory,
             'append': options.append + (' cluster.siw=1' if options.siw else ''), 'kernel': options.kernel,
-            'accel': options.accel, 'pin': options.pin, 'deadline': options.deadline, 'bound': bound, 'keep': not bound,
+            'accel': options.accel, 'pin': options.pin, 'nics': options.nics,
+            'irq_cpus': options.irq_cpus, 'deadline': options.deadline, 'bound': bound, 'keep': not bound,
             'companion': options.companion}
 
 
 def describe(s):
     guests = f'{s["nodes"]} guest{"s" if s["nodes"] > 1 else ""}'
-    return f'{s["name"]}: {guests}, {s["accel"]}, Linux {s["kernel"]}, up in {s["boot"]:.1f} s'
+    nics = f', {s["nics"]} NICs' if s['nics'] > 1 else ''
+    return f'{s["name"]}: {guests}, {s["accel"]}, Linux {s["kernel"]}{", pinned" if s["pinned"] else ""}{nics}, up in {s["boot"]:.1f} s'
 
 
 def verdict(client, statuses):
@@ -161,12 +184,17 @@ def do_status(options):
         except Failure:
             continue
         found += 1
+        if options.json:
+            print(json.dumps(s))
+            continue
         print(describe(s) + f'; {s["cpus"]} processor(s) and {s["memory"]} MiB each; {s["up"]:.0f} s old; {s["folder"]}')
         for k, guest in enumerate(s['guests']):
             state = guest['why'] if guest['state'] == 'dead' and guest['why'] else guest['state']
             pinned = ', '.join(f'{cpu} on core {"/".join(map(str, cores))}' for cpu, cores in enumerate(guest['cores']))
-            print(f'  {guest["name"]}  {state:8}  10.10.0.{k + 1}  link {guest["link"]:4}  process {guest["pid"]}' +
-                  (f'  processors {pinned}' if pinned else ''))
+            links = '  '.join(f'10.10.{i}.{k + 1}  link {"up" if up else "down":4}' for i, up in enumerate(guest['links'].values()))
+            irqs = ', '.join(f'eth{i} on {cpu}' for i, cpu in enumerate(s['irq_cpus']))
+            print(f'  {guest["name"]}  {state:8}  {links}  process {guest["pid"]}' +
+                  (f'  processors {pinned}' if pinned else '') + (f'  interrupts of {irqs}' if irqs else ''))
     if not found:
         print(f'no cluster {options.name} is up' if options.given_name else 'no cluster is up')
     return 0 if found else 1
@@ -230,20 +258,22 @@ def do_net(options):
     client, words = Client(options.name), options.words[1:]
     nodes = None if options.words[:1] == ['all'] else [number(options)]
     if not words:
-        command = ['tc', 'qdisc', 'show', 'dev', 'eth0']
+        do = 'tc qdisc show dev $d'
     elif words == ['clear']:
-        command = ['sh', '-c', 'tc qdisc del dev eth0 root 2>/dev/null; true']
+        do = 'tc qdisc del dev $d root 2>/dev/null || true'
     else:
         # The queue is long enough for what is under way with a delay of seconds.
-        command = ['tc', 'qdisc', 'replace', 'dev', 'eth0', 'root', 'netem', 'limit', '100000', *words]
-    statuses = client.run(command, nodes, prefix=nodes is None)
+        do = 'tc qdisc replace dev $d root netem limit 100000 "$@"'
+    statuses = client.run(['sh', '-c', f'cd /sys/class/net; for d in eth*; do {do} || exit; done', 'net', *words], nodes,
+                          prefix=nodes is None)
     return max(statuses.values())
 
 
 def do_link(options):
-    if options.words[1:] not in (['up'], ['down']):
-        raise Failure('link K up, or link K down', 2)
-    Client(options.name).request('link', node=number(options), up=options.words[1] == 'up')
+    if options.words[1:2] not in (['up'], ['down']) or len(options.words) > 3:
+        raise Failure('link K up, or link K down; link K down eth1', 2)
+    Client(options.name).request('link', node=number(options), up=options.words[1] == 'up',
+                                 interface=(options.words + [None])[2])
     return 0
 
 

@@ -63,24 +63,26 @@ class Guest:
     def __init__(self, number):
         self.number, self.name, self.state = number, f'node{number}', 'booting'
         self.process = self.agent = self.monitor = None
-        self.links = {'eth0': True}
+        self.links = {}     # by interface that carries RDMA: plugged in
         self.why = ''
 
     def start(self, cluster, ports, common):
-        """ports: the guest's ends of the fabric and the control network; common: memory of all guests, a file."""
+        """ports: the guest's ends of the networks, that for control last; common: memory of all guests, a file."""
         self.agent, agent = socket.socketpair()
         self.monitor, monitor = socket.socketpair()
         folder, k = cluster.folder, self.number
+        self.links = dict.fromkeys(cluster.interfaces, True)
         arguments = ' '.join(f'cluster.{key}={value}' for key, value in {
             'node': k, 'nodes': cluster.nodes, 'top': TOP, 'share': folder / 'share',
-            'modules': cluster.kernel.modules}.items()) + f' loglevel=5 {cluster.append}'
+            'modules': cluster.kernel.modules, 'nics': cluster.nics,
+            'irqs': ','.join(map(str, cluster.irq_cpus))}.items()) + f' loglevel=5 {cluster.append}'
         command = machine(cluster.kernel, cluster.accel, cluster.cpus, cluster.memory, arguments)
         command += ['-serial', f'file:{folder}/console.{k}']
         command += ['-chardev', f'socket,id=mon,fd={monitor.fileno()}', '-mon', 'chardev=mon,mode=control']
         command += ['-device', 'virtio-serial-pci', '-chardev', f'socket,id=agent,fd={agent.fileno()}',
                     '-device', 'virtserialport,chardev=agent,name=dsm.agent', '-device', 'virtio-rng-pci']
-        for name, port in zip(('eth0', 'ctl0'), ports):
-            mac = f'52:54:00:00:{10 if name == "eth0" else 11}:{k + 1:02x}'
+        for i, (name, port) in enumerate(zip((*cluster.interfaces, 'ctl0'), ports)):
+            mac = f'52:54:00:00:{10 + i}:{k + 1:02x}'
             command += ['-netdev', f'dgram,id={name},local.type=fd,local.str={port.fileno()}',
                         '-device', f'virtio-net-pci,netdev={name},id=nic-{name},mac={mac}']
         # Memory that all guests see, which is how tests compare what is done in several of them.
@@ -140,9 +142,9 @@ class Guest:
         """Of each processor: the cores that it may run on."""
         return [sorted(os.sched_getaffinity(thread)) for thread in self.threads()]
 
-    def link(self, up):
-        self.command('set_link', name='nic-eth0', up=up)
-        self.links['eth0'] = up
+    def link(self, up, interface):
+        self.command('set_link', name=f'nic-{interface}', up=up)
+        self.links[interface] = up
 
     def freeze(self):
         self.command('stop')

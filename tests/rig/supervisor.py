@@ -104,8 +104,9 @@ class Buffered:
 
 class Supervisor:
     def __init__(self, options):
-        self.name, self.nodes, self.cpus, self.memory, self.append = (
-            options[key] for key in ('name', 'nodes', 'cpus', 'memory', 'append'))
+        self.name, self.nodes, self.cpus, self.memory, self.append, self.nics, self.irq_cpus = (
+            options[key] for key in ('name', 'nodes', 'cpus', 'memory', 'append', 'nics', 'irq_cpus'))
+        self.interfaces = [f'eth{i}' for i in range(self.nics)]     # that carry RDMA
         self.folder = folder_of(self.name)
         self.options, self.loop = options, selectors.DefaultSelector()
         self.guests, self.agents, self.jobs, self.next_job = [], {}, {}, 0
@@ -138,7 +139,8 @@ class Supervisor:
         self.kernel = kernel.get(self.options['kernel'])
         switch = program('switch')
         self.accel = qemu.choose(self.options['accel'], self.kernel)
-        networks = [[socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(self.nodes)] for _ in range(2)]
+        networks = [[socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(self.nodes)]
+                    for _ in range(self.nics + 1)]
         for pair in (pair for network in networks for pair in network):
             for end in pair:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
@@ -281,10 +283,11 @@ class Supervisor:
 
     def do_status(self, client, request):
         return {'name': self.name, 'nodes': self.nodes, 'accel': self.accel, 'kernel': self.kernel.version,
-                'cpus': self.cpus, 'memory': self.memory, 'pid': os.getpid(), 'boot': self.took,
+                'cpus': self.cpus, 'memory': self.memory, 'pinned': self.options['pin'], 'nics': self.nics,
+                'irq_cpus': self.irq_cpus, 'pid': os.getpid(), 'boot': self.took,
                 'up': time.monotonic() - self.started, 'folder': str(self.folder), 'share': str(self.folder / 'share'),
                 'guests': [{'name': g.name, 'state': g.state, 'why': g.why, 'pid': g.process.pid,
-                            'link': 'up' if g.links['eth0'] else 'down',
+                            'links': g.links,
                             'cores': g.cores() if self.options['pin'] and g.state != 'dead' else []} for g in self.guests]}
 
     def do_news(self, client, request):
@@ -301,7 +304,11 @@ class Supervisor:
         return {'news': found}
 
     def do_link(self, client, request):
-        self.guest(request['node'], 'up').link(request['up'])
+        guest, only = self.guest(request['node'], 'up'), request['interface']
+        if only and only not in self.interfaces:
+            raise Failure(f'there is no {only}: RDMA is carried by {", ".join(self.interfaces)}')
+        for interface in [only] if only else self.interfaces:
+            guest.link(request['up'], interface)
         return {}
 
     def do_counters(self, client, request):

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 
 enum {
-	PORTS = 32,
+	PORTS = 40,           /* eight guests, each with four devices for RDMA and one for control */
 	ADDRESSES = 16,       /* per port */
 	FRAME = 69632,        /* what QEMU sends at most */
 	BATCH = 32,           /* frames of a port before the next port's turn */
