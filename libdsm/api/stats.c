@@ -10,6 +10,7 @@
 #include "api/region.h"
 #include "api/sharing.h"
 #include "api/stats.h"
+#include "api/usage.h"
 #include "calls/call.h"
 #include "calls/owner.h"
 #include "calls/payload.h"
@@ -374,6 +375,7 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 	}
 	print_vectors(f, false);
 	print_lanes(f, false);
+	usage_print(f, false);
 	print_sharing(f, s);
 	for (k = 0; k < nhot; k++)
 		fprintf(f, "%s  %p %6zu bytes, written alternately %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
@@ -436,6 +438,8 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 	print_vectors(f, true);
 	fprintf(f, "], \"connections\": [");
 	print_lanes(f, true);
+	fprintf(f, "], \"memory\": [");
+	usage_print(f, true);
 	fprintf(f, "], \"sharing\": [");
 	print_sharing_json(f);
 	fprintf(f, "], \"hot\": [");

@@ -3,8 +3,8 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most calls need only the memory of its node: any rank there serves them, even the caller if it is on that
- * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: its
- * service thread serves them.
+ * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_MEMORY, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's
+ * process: its service thread serves them.
  *
  * A call for a service thread is queued for it in the control segment, by the caller, or by the thread that handles the message
  * of another node, and the callee answers it itself. A call has a slot of its node until it is answered, and the callee's node
@@ -30,6 +30,7 @@
 #include "job/note.h"
 #include "job/stats.h"
 #include "job/upcalls.h"
+#include "job/usage.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -62,8 +63,8 @@ static int call_find(uint64_t arg, void *out)
 /* Must the callee's own service thread serve the call? */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_TRIM || op == CALL_SPAWN ||
-		op == CALL_CANCEL || op == CALL_ASLEEP;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_MEMORY || op == CALL_TRIM ||
+		op == CALL_SPAWN || op == CALL_CANCEL || op == CALL_ASLEEP;
 }
 
 /* Serve a call that needs the callee's process. */
@@ -83,6 +84,8 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 		return call_cancel ? call_cancel(arg) : -ENOSYS;
 	if (op == CALL_LANES)
 		stats_lanes(out);
+	else if (op == CALL_MEMORY)
+		usage_serve(out);
 	else
 		stats_vectors(out);
 	return 0;
@@ -142,6 +145,7 @@ static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const voi
 	case CALL_ASLEEP:
 	case CALL_VECTORS:
 	case CALL_LANES:
+	case CALL_MEMORY:
 	case CALL_SPAWN:
 	case CALL_CANCEL:
 	case CALL_TRIM: return serve_private(op, args[0], out);

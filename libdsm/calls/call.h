@@ -40,6 +40,7 @@ enum call_op {
 	CALL_LANES,
 	CALL_WITHDRAW,
 	CALL_LOAD,
+	CALL_MEMORY,
 	CALL_OPS
 };
 

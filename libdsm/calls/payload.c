@@ -10,6 +10,7 @@
 #include "job/ctl.h"
 #include "job/note.h"
 #include "job/stats.h"
+#include "job/usage.h"
 #include "miss/reduce.h"
 #include "miss/sharing.h"
 

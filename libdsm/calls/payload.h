@@ -76,7 +76,7 @@ struct units_ask {
 	uint32_t at, n;
 };
 
-/* ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors, sharing_sum, stall_row, dsm_stats ---- */
+/* ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors, stats_memory, sharing_sum, stall_row, dsm_stats ---- */
 
 struct units_taken {
 	uint32_t at, n, used; /* used: number of units that were used before */
@@ -187,6 +187,8 @@ struct asleep {
 	F(stats_vector, class, TEXT) F(stats_vector, device, TEXT) F(stats_vector, vector, ANY) F(stats_vector, pad, ZERO) \
 	F(stats_vector, events, ANY) F(stats_vector, completions, ANY) F(stats_vector, softirq, ANY)
 #define PAYLOAD_LANE(F) F(stats_lane, name, TEXT) F(stats_lane, connections, ANY) F(stats_lane, messages, ANY) F(stats_lane, bytes, ANY)
+#define PAYLOAD_USAGE(F) \
+	F(stats_memory, limit, ANY) F(stats_memory, now, ANY) F(stats_memory, most, ANY) F(stats_memory, rough, BIT) F(stats_memory, pad, ZERO)
 #define PAYLOAD_STALL(F) \
 	F(stall_row, about.mask, ANY) F(stall_row, about.object, STALLED) F(stall_row, about.threads, ANY) F(stall_row, about.home, ANY) \
 	F(stall_row, about.kind, ABOUT) F(stall_row, about.sync, ANY) F(stall_row, about.pad, ZERO) F(stall_row, label.object, ANY) \
@@ -208,7 +210,7 @@ struct asleep {
 	S(OF_REGION, call_word) S(WANT, region_want) S(BY_NAME, region_name) S(BY_ID, region_id) S(PLACED, region_place) S(BURIAL, region_burial) \
 	S(RANGE, window_range) S(UNITS_TAKE, units_ask) S(UNITS_GIVE, units_ask) S(UNITS_WHICH, units_ask) S(UNITS_PLAIN, units_ask) \
 	S(RECORD, region_record) S(TAKEN, units_taken) S(OWNED, units_owned) S(BITS, units_bits) S(ROWS, rows_head) S(RUN, units_run) \
-	S(FOUND, found) S(ASLEEP, asleep) S(LOAD, load) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats)
+	S(FOUND, found) S(ASLEEP, asleep) S(LOAD, load) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats) S(USAGE, stats_memory)
 /* clang-format on */
 
 /*
@@ -247,7 +249,8 @@ struct asleep {
 	C(UNITS_END,   FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
 	C(LANES,       ANY,   ANY,   NOTHING,     ROWS,      LANE,   PAYLOAD_STATS_LANES) \
 	C(WITHDRAW,    FIRST, ANY,   BY_ID,       RECORD,    NONE,   0) \
-	C(LOAD,        ANY,   ANY,   WORD,        LOAD,      NONE,   0)
+	C(LOAD,        ANY,   ANY,   WORD,        LOAD,      NONE,   0) \
+	C(MEMORY,      ANY,   ANY,   NOTHING,     USAGE,     NONE,   0)
 /* clang-format on */
 
 #define PAYLOAD_MANY 0xffffu

@@ -22,10 +22,11 @@
 #include "core/sync.h"
 #include "dsm.h"
 #include "job/pool.h"
+#include "job/usage.h"
 #include "job/va_alloc.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 19
+#define CTL_ABI 20
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -230,6 +231,7 @@ struct rank_ctl {
 	uint64_t lane_used[CTL_LANES / 64];
 	struct lane lanes[CTL_LANES]; /* a new thread continues the counts of one that has ended */
 	struct push_list pushes;
+	uint64_t memory_most[USAGE_KINDS - USAGE_OF_NODE]; /* usage.h; atomic */
 	struct region_stats region_stats[CTL_REGIONS];
 };
 
@@ -244,6 +246,7 @@ struct ctl {
 	struct pool hold_pool;
 	struct object_list object_list;
 	uint64_t stall_due, stall_step; /* earliest time of the node's next stall report, and the report interval */
+	uint64_t memory_most[USAGE_OF_NODE]; /* usage.h; atomic */
 	uint32_t stripes[CTL_STRIPES];
 	uint32_t outgoing[CTL_STRIPES]; /* blocks that steps told to send and that are not read yet; atomic */
 	struct slot slots[CTL_ALL_SLOTS];

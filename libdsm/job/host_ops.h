@@ -89,6 +89,8 @@ struct host_ops {
 	 * transfers: one count per page. -ENOENT: no such unit. Does not block. NULL: the host counts in job.mem.transfers.
 	 */
 	int (*transfers)(uint64_t *off, uint32_t *transfers);
+	/* Bytes of the frames of the node. Does not block. NULL: they are in job.mem.memfd. */
+	uint64_t (*frames)(void);
 	/* Append a row for each of the host's completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);
 };

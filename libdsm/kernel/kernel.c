@@ -517,5 +517,6 @@ const struct host_ops host_kernel = {
 	.place = kernel_place,
 	.count = kstats_count,
 	.transfers = kstats_transfers,
+	.frames = kstats_frames,
 	.vectors = kstats_vectors,
 };

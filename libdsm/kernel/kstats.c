@@ -83,6 +83,13 @@ void kstats_count(void)
 			kstats_region((uint16_t)i);
 }
 
+uint64_t kstats_frames(void)
+{
+	struct dsm_ioc_info info;
+
+	return kernel_ioctl(DSM_IOC_INFO, &info) ? 0 : info.frames << PAGE_SHIFT;
+}
+
 int kstats_transfers(uint64_t *off, uint32_t *transfers)
 {
 	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)transfers };

@@ -13,6 +13,7 @@ void kstats_region(uint16_t id);
 /* Operations of host_kernel; see job/host_ops.h. */
 void kstats_count(void);
 int kstats_transfers(uint64_t *off, uint32_t *transfers);
+uint64_t kstats_frames(void);
 void kstats_vectors(struct stats_vectors *out);
 
 #endif

@@ -13,6 +13,7 @@
 #include "job/memory.h"
 #include "job/note.h"
 #include "job/upcalls.h"
+#include "job/usage.h"
 #include "miss/block.h"
 #include "miss/run.h"
 #include "miss/slot.h"
@@ -101,6 +102,7 @@ int evict_region(struct dsm_region *r)
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
 		if (block_copy(at)->pins_read || block_copy(at)->pins_write)
 			return -EBUSY;
+	usage_leaving();
 	engine_enter();
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(to, end)) {
 		from = at / r->block_size * r->block_size;

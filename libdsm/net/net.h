@@ -105,6 +105,7 @@ struct net_counters {
 	uint64_t polls, empty_polls, arms, malformed;
 	uint64_t by_class[CLASS_MAX]; /* messages sent */
 	uint64_t queue_pairs;         /* of the node, if its ranks share them; else 0 */
+	uint64_t landing;             /* bytes of buffers into which peers write blocks; 0: it has none of its own */
 	struct net_work work;
 };
 

@@ -12,6 +12,7 @@
 #include "job/host_ops.h"
 #include "job/job.h"
 #include "job/memory.h"
+#include "job/usage.h"
 #include "kernel/kernel.h"
 #include "miss/block.h"
 #include "miss/evict.h"
@@ -34,6 +35,7 @@ static int process_quiet(uint64_t off, uint64_t bytes)
 
 static int process_purge(uint64_t off, uint64_t bytes)
 {
+	usage_leaving();
 	memory_forget(off, bytes);
 	return job.fault->shut(off, bytes);
 }

@@ -91,6 +91,7 @@ int start_info_make(struct start_info *info)
 		return -EIO;
 	info->places = window_reserve();
 	info->hosted = job.host->kind;
+	limits_memory("", &info->memory);
 	return 0;
 }
 
@@ -136,6 +137,23 @@ uint16_t start_info_group(const struct start_info *infos)
 		if (infos[r].group && (!least || infos[r].group < least))
 			least = infos[r].group;
 	return (uint16_t)least;
+}
+
+void start_info_compare_limits(const struct start_info *infos)
+{
+	const struct memory_limit *mine = &infos[job.rank].memory, *its;
+	uint16_t r;
+
+	for (r = 0; job.local == 0 && r < job.size; r++) {
+		its = &infos[r].memory;
+		if (!is_here(r) || its->group == mine->group)
+			continue;
+		log_line(
+			"rank %d of this node is in another cgroup: its limit of memory is %llu MiB, here it is %llu MiB, and "
+			"shared memory is charged to the rank that touches it first (DSM_NODE=rank makes them two nodes)",
+			r, (unsigned long long)its->bytes >> 20, (unsigned long long)mine->bytes >> 20);
+		return;
+	}
 }
 
 uint32_t start_info_places(const struct start_info *infos)

@@ -6,14 +6,17 @@
 #include <stdint.h>
 
 #include "job/host_ops.h"
+#include "util/limits.h"
 
 struct start_info {
 	uint64_t magic, abi, settings, key, host;
 	uint32_t places; /* ranges that are free for the window (window.h) */
 	int32_t pid;
-	uint32_t no_uffd;           /* it catches faults by mprotect(2) */
-	uint32_t group;             /* most ranks per node that it requests; 0: all ranks of its host */
-	uint32_t hosted;            /* kind of its core's host */
+	uint32_t no_uffd; /* it catches faults by mprotect(2) */
+	uint32_t group;   /* most ranks per node that it requests; 0: all ranks of its host */
+	uint32_t hosted;  /* kind of its core's host */
+	uint32_t pad;
+	struct memory_limit memory; /* of its cgroup, or of its host */
 	uint8_t host_key[HOST_KEY]; /* the job's key, from rank 0; nodes authenticate each other with it */
 	uint64_t token
 		[2]; /* ends the name of this rank's socket (rendezvous.c). That of rank 0 names things of the job */
@@ -25,6 +28,9 @@ int start_info_make(struct start_info *info);
 int start_info_read_all(struct start_info *infos);
 /* Most ranks per node: the smallest number that a rank requests. 0: no rank requests one. */
 uint16_t start_info_group(const struct start_info *infos);
+/* When the nodes are known: the first rank of a node prints if another rank of the node has another limit of memory. Memory that the
+ * node shares is charged to the cgroup whose process touches it first, so the node would end at the least limit, or beyond it. */
+void start_info_compare_limits(const struct start_info *infos);
 /* The ranges for the window that are free in all ranks. */
 uint32_t start_info_places(const struct start_info *infos);
 

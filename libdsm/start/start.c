@@ -120,6 +120,8 @@ static int make_nodes(const struct start_info *infos)
 	}
 	err = nodes_make(host, start_info_group(infos));
 	free(host);
+	if (!err)
+		start_info_compare_limits(infos);
 	if (!err && one_node()) {
 		job.fault = &fault_none;
 		host_close();

@@ -23,6 +23,7 @@
 #include "job/job.h"
 #include "job/lost.h"
 #include "job/threads.h"
+#include "job/usage.h"
 #include "miss/run.h"
 #include "miss/spin.h"
 #include "miss/wait.h"
@@ -44,7 +45,7 @@ enum {
 	WHAT_MASK = ~0ull << 32
 };
 
-#define TICK_MS 1000   /* longest sleep between two checks of connections and of silent ranks */
+#define TICK_MS 1000   /* longest sleep between two checks of connections, of silent ranks, and of memory */
 #define THREADS_MS 250 /* between two checks for remaining threads, once the first has ended */
 
 static int stopping;
@@ -102,6 +103,8 @@ static int service_timeout(bool busy)
 		return 0;
 	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
 		ms = deadlock_ms();
+	if (usage_watches() && (ms < 0 || ms > TICK_MS))
+		ms = TICK_MS;
 	return threads_check() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
@@ -257,6 +260,8 @@ static void serve_once(uint64_t *last_ping)
 	}
 	if (deadlock_watches())
 		deadlock_check(clock_ns());
+	if (usage_watches())
+		usage_tick(clock_ns());
 	n = wait_events(ev, 16, linger, busy);
 	for (i = 0; i < n; i++)
 		service_handle(&ev[i]);

@@ -175,6 +175,51 @@ START_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
 }
 END_TEST
 
+/* What libdsm prints when the first rank of a node of two compares limits; the third rank is another node's. */
+static void compare(const struct memory_limit limits[RANKS], char *out, size_t room)
+{
+	static uint16_t node_of[RANKS] = { 0, 0, 1 };
+	static struct start_info infos[RANKS];
+	int fds[2], old = dup(STDERR_FILENO), i;
+	ssize_t n;
+
+	for (i = 0; i < RANKS; i++)
+		infos[i].memory = limits[i];
+	job.node_of = node_of;
+	job.size = RANKS;
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	start_info_compare_limits(infos);
+	job.local = 1;
+	start_info_compare_limits(infos); /* the second rank leaves it to the first */
+	job.local = 0;
+	ck_assert_int_eq(dup2(old, STDERR_FILENO), STDERR_FILENO);
+	close(old);
+	close(fds[1]);
+	n = read(fds[0], out, room - 1);
+	ck_assert_int_ge(n, 0);
+	out[n] = 0;
+	close(fds[0]);
+}
+
+START_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
+{
+	static const struct memory_limit alike[RANKS] = { { 64 << 20, 5 }, { 64 << 20, 5 }, { 32 << 20, 6 } };
+	static const struct memory_limit unlike[RANKS] = { { 64 << 20, 5 }, { 32 << 20, 6 }, { 64 << 20, 5 } };
+	static const struct memory_limit one[RANKS] = { { 128 << 20, 0 }, { 128 << 20, 6 }, { 128 << 20, 0 } };
+	char text[1024];
+
+	compare(alike, text, sizeof(text));
+	ck_assert_str_eq(text, "");
+	compare(unlike, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(
+		text, "rank 1 of this node is in another cgroup: its limit of memory is 32 MiB, here it is 64 MiB"));
+	ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+	compare(one, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "rank 1 of this node"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s;
@@ -187,6 +232,7 @@ int main(void)
 	tcase_set_timeout(t, 240);
 	tcase_add_test(t, each_start_info_has_keys_of_its_own);
 	tcase_add_test(t, without_random_numbers_there_is_no_start_info);
+	tcase_add_test(t, ranks_of_a_node_with_unlike_limits_are_named_once);
 	tcase_add_test(t, a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next);
 	suite_add_tcase(s, t);
 	return unit_main(s);

@@ -93,6 +93,7 @@ static void shared_counters(struct net *n, struct net_counters *out)
 		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 	if (!rshare_get_info(n->r, &info))
 		out->queue_pairs = info.queue_pairs;
+	out->landing = (uint64_t)SHARED_LANDING * n->cfg.nslots;
 }
 
 static unsigned int shared_lanes(struct net *n, struct net_lane *out, unsigned int max)

@@ -142,6 +142,7 @@ static void verbs_counters(struct net *n, struct net_counters *out)
 			out->work.idle_locks += atomic_load(&q->idle_locks);
 			out->work.events += atomic_load(&q->events);
 		}
+	out->landing = n->landing_stride * n->cfg.nslots;
 }
 
 static unsigned int verbs_vectors(struct net *n, struct net_vector *out, unsigned int max)
