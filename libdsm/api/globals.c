@@ -19,17 +19,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/globals.h"
 #include "fault/fault.h"
 #include "job/job.h"
 #include "util/log.h"
 #include "util/sys.h"
 #include "util/valgrind.h"
 
+#define SPACE_MOST (1ul << 46) /* of a file's addresses */
 #define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
 
-/* The executable, as loaded. */
+/* The executable, as loaded; or of a process that is still to come, its file as the loader would map it. */
 struct program {
 	uintptr_t base;
+	bool is_file;               /* no loader has made addresses of the numbers in its dynamic segment */
 	uintptr_t relro, data, end; /* end of RELRO; end of the writable segment */
 	bool now;                   /* functions are bound at the start */
 	const Elf64_Rela *rela;
@@ -90,14 +93,15 @@ static void read_file(struct program *p)
 static void globals_read_dynamic(struct program *p, const Elf64_Dyn *d)
 {
 	const char *env = getenv("LD_BIND_NOW");
+	const uintptr_t by = p->is_file ? p->base : 0;
 
 	p->now = env && env[0];
 	for (; d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
-		case DT_RELA: p->rela = (const Elf64_Rela *)d->d_un.d_ptr; break;
+		case DT_RELA: p->rela = (const Elf64_Rela *)(by + d->d_un.d_ptr); break;
 		case DT_RELASZ: p->relas = d->d_un.d_val / sizeof(Elf64_Rela); break;
-		case DT_SYMTAB: p->symbols = (const Elf64_Sym *)d->d_un.d_ptr; break;
-		case DT_STRTAB: p->names = (const char *)d->d_un.d_ptr; break;
+		case DT_SYMTAB: p->symbols = (const Elf64_Sym *)(by + d->d_un.d_ptr); break;
+		case DT_STRTAB: p->names = (const char *)(by + d->d_un.d_ptr); break;
 		case DT_BIND_NOW: p->now = true; break;
 		case DT_FLAGS: p->now |= !!(d->d_un.d_val & DF_BIND_NOW); break;
 		case DT_FLAGS_1: p->now |= !!(d->d_un.d_val & DF_1_NOW); break;
@@ -153,9 +157,9 @@ static bool globals_is_facet(const char *name)
 /*
  * May this variable of a library be shared? Some are constant, or have the same value on all ranks. Streams point into libraries,
  * which are at the same address everywhere; Of settings that the program makes, all ranks should see
- * the same. What libdsm-pthread.so keeps equal is shared with it only.
+ * the same. What libdsm-pthread.so keeps equal is shared with it only (keeps).
  */
-static bool harmless(const char *name)
+static bool harmless(const char *name, bool keeps)
 {
 	static const char *const good[] = {
 		"stdin", "stdout", "stderr", "optarg", "optind", "opterr", "optopt", "signgam", "__signgam",
@@ -181,14 +185,14 @@ static bool harmless(const char *name)
 					    "__tzname",
 					    NULL };
 
-	if (globals_is_listed(good, name) ||
-	    (getenv("DSM_PTHREAD_INSIDE") && (globals_is_listed(kept, name) || globals_is_facet(name))))
+	if (globals_is_listed(good, name) || (keeps && (globals_is_listed(kept, name) || globals_is_facet(name))))
 		return true;
 	return !strncmp(name, "_ZSt", 4); /* std::cout and its like, for the same reason as streams */
 }
 
 static int copies(const struct program *p)
 {
+	const bool keeps = p->is_file || getenv("DSM_PTHREAD_INSIDE");
 	char list[400] = "";
 	size_t i, n = 0;
 
@@ -196,7 +200,7 @@ static int copies(const struct program *p)
 		const char *name = p->names + p->symbols[ELF64_R_SYM(p->rela[i].r_info)].st_name;
 
 		if (ELF64_R_TYPE(p->rela[i].r_info) != R_X86_64_COPY || p->base + p->rela[i].r_offset < p->relro ||
-		    harmless(name))
+		    harmless(name, keeps))
 			continue;
 		if (n < sizeof(list))
 			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", name);
@@ -216,12 +220,9 @@ static int globals_refuse(const char *why)
 	return -ENOTSUP;
 }
 
-static int check_program(const struct program *p)
+/* How it was linked. */
+static int check_link(const struct program *p)
 {
-	if (job.size > 1 && under_valgrind())
-		return globals_refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
-	if (!job.fault->adopt)
-		return globals_refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
 	if (!p->symbols || !p->names)
 		return globals_refuse("it is linked statically (dsm-cc links it with libdsm.so)");
 	if ((uintptr_t)&job >= p->data && (uintptr_t)&job < p->end)
@@ -235,6 +236,15 @@ static int check_program(const struct program *p)
 		return globals_refuse(
 			"its functions are bound when they are called (link with -Wl,-z,now, or set LD_BIND_NOW=1)");
 	return copies(p);
+}
+
+static int check_program(const struct program *p)
+{
+	if (job.size > 1 && under_valgrind())
+		return globals_refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
+	if (!job.fault->adopt)
+		return globals_refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
+	return check_link(p);
 }
 
 /* Do all ranks run the same program, with the C library and this one at the same addresses? */
@@ -280,4 +290,87 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 	if (err)
 		return err;
 	return dsm_region_adopt((void *)p.relro, PAGE_UP(p.end) - p.relro, &opt, out);
+}
+
+/* ---- before the job --------------------------------------------------------------------------------- */
+
+/* A file of the size, as it is on disk. */
+struct image {
+	const char *at;
+	size_t size;
+	int fd;
+};
+
+/* Its program headers; NULL: it is no executable that this machine loads. */
+static const Elf64_Phdr *image_headers(const struct image *m, unsigned int *n)
+{
+	const Elf64_Ehdr *e = (const Elf64_Ehdr *)m->at;
+	const Elf64_Phdr *h;
+	unsigned int i;
+
+	if (m->size < sizeof(*e) || memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    e->e_phentsize != sizeof(*h) || e->e_phoff % 8 || e->e_phoff > m->size ||
+	    e->e_phnum > (m->size - e->e_phoff) / sizeof(*h))
+		return NULL;
+	h = (const Elf64_Phdr *)(m->at + e->e_phoff);
+	for (i = 0; i < e->e_phnum; i++)
+		if (h[i].p_offset > m->size || h[i].p_filesz > m->size - h[i].p_offset || h[i].p_memsz > SPACE_MOST ||
+		    h[i].p_vaddr > SPACE_MOST)
+			return NULL;
+	*n = e->e_phnum;
+	return h;
+}
+
+/* Map the segments as the loader does, to be read only: what is not in the file cannot be read. Returns what is added to addresses of
+ * the file; -1: it does not work. */
+static uintptr_t image_load(const struct image *m, const Elf64_Phdr *h, unsigned int n)
+{
+	uintptr_t end = 0;
+	unsigned int i;
+	char *at;
+
+	for (i = 0; i < n; i++)
+		if (h[i].p_type == PT_LOAD && h[i].p_vaddr + h[i].p_memsz > end)
+			end = h[i].p_vaddr + h[i].p_memsz;
+	at = mmap(NULL, PAGE_UP(end) + PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return (uintptr_t)-1;
+	for (i = 0; i < n; i++) {
+		const uintptr_t in = h[i].p_vaddr % PAGE_BYTES;
+
+		if (h[i].p_type != PT_LOAD || !h[i].p_filesz)
+			continue;
+		if (h[i].p_offset % PAGE_BYTES != in ||
+		    mmap(at + h[i].p_vaddr - in, h[i].p_filesz + in, PROT_READ, MAP_PRIVATE | MAP_FIXED, m->fd,
+			 (off_t)(h[i].p_offset - in)) == MAP_FAILED)
+			return (uintptr_t)-1;
+	}
+	return (uintptr_t)at;
+}
+
+/* The mappings stay: the process is about to end. */
+int globals_check_file(const char *path)
+{
+	struct image m = { .fd = sys_open(path, O_RDONLY | O_CLOEXEC) };
+	struct dl_phdr_info info = { 0 };
+	struct program p = { .is_file = true };
+	const Elf64_Phdr *h = NULL;
+	unsigned int n = 0;
+	struct stat st;
+
+	if (m.fd < 0)
+		return 0;
+	if (!fstat(m.fd, &st) && st.st_size > 0) {
+		m.size = (size_t)st.st_size;
+		m.at = mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, m.fd, 0);
+		h = m.at == MAP_FAILED ? NULL : image_headers(&m, &n);
+	}
+	info.dlpi_addr = h ? image_load(&m, h, n) : (uintptr_t)-1;
+	sys_close(m.fd);
+	if (info.dlpi_addr == (uintptr_t)-1)
+		return 0;
+	info.dlpi_phdr = h;
+	info.dlpi_phnum = (Elf64_Half)n;
+	read_program(&info, sizeof(info), &p);
+	return check_link(&p);
 }

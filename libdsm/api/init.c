@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/config.h"
+#include "api/globals.h"
 #include "api/heap.h"
 #include "api/hints.h"
 #include "api/region.h"
@@ -41,6 +42,18 @@ static void at_exit(void)
 		log_line("exits without dsm_finalize(); the other ranks will consider it lost");
 }
 
+/*
+ * Before it starts a job, dsmrun has the library check what each rank would refuse: DSMRUN_RANKS is the number of ranks,
+ * DSMRUN_PROGRAM a program with threads that becomes several ranks, and with DSMRUN_HERE=1 the ranks have this process's limits.
+ */
+static int init_check(const struct settings *set)
+{
+	const char *ranks = getenv("DSMRUN_RANKS"), *program = getenv("DSMRUN_PROGRAM"), *here = getenv("DSMRUN_HERE");
+	int err = ranks ? engine_check(set, atoi(ranks), here && !strcmp(here, "1")) : 0;
+
+	return err || !program ? err : globals_check_file(program);
+}
+
 static int init_begin(const struct dsm_config *cfg)
 {
 	const char *help = getenv("DSM_HELP");
@@ -54,7 +67,7 @@ static int init_begin(const struct dsm_config *cfg)
 		return err;
 	if (help && !strcmp(help, "1")) {
 		config_help();
-		exit(0);
+		exit(init_check(&set) ? 2 : 0);
 	}
 	started = true;
 	err = engine_start(&set);

@@ -340,6 +340,26 @@ static int watch_launcher(void)
 	return 0;
 }
 
+static int refuse_size(int ranks)
+{
+	if (ranks <= WIRE_MAX_NODES)
+		return 0;
+	log_line("a job may have %d ranks, this one has %d", WIRE_MAX_NODES, ranks);
+	return -EINVAL;
+}
+
+int engine_check(const struct settings *set, int ranks, bool limits)
+{
+	int err = refuse_size(ranks);
+
+	if (err || !limits)
+		return err;
+	job.set = *set;
+	err = window_choose(window_reserve());
+	window_release(false);
+	return err;
+}
+
 int engine_start(const struct settings *set)
 {
 	int err;
@@ -360,10 +380,9 @@ int engine_start(const struct settings *set)
 	if (err)
 		return err;
 	HOOK(start_launched);
-	if (job.launch.size > WIRE_MAX_NODES) {
-		log_line("a job may have %d ranks, this one has %d", WIRE_MAX_NODES, job.launch.size);
-		return -EINVAL;
-	}
+	err = refuse_size(job.launch.size);
+	if (err)
+		return err;
 	job.rank = (uint16_t)job.launch.rank;
 	job.size = (uint16_t)job.launch.size;
 	if (job.size > 1)

@@ -7,6 +7,9 @@
 
 /* Become a rank. Blocks for all ranks. The strings of set must stay valid. 0, or -errno after a message: call engine_undo(). */
 int engine_start(const struct settings *set);
+/* Check what engine_start() would refuse in a job of so many ranks, for a process that starts it; limits: with the limits of this process.
+ * 0, or -errno after a message. */
+int engine_check(const struct settings *set, int ranks, bool limits);
 /* Undo a failed engine_start(), or one whose later steps failed: release everything, and end the job. */
 void engine_undo(void);
 /* Leave the job. Blocks for all ranks, for some seconds at most. Returns 0. */

@@ -203,6 +203,4 @@ says "foreign: fixed" "there: failed" 0 "${run[@]}" -n 2 "$scratch/foreign" fixe
 says "foreign: fixed, named" "MAP_FIXED outside the mappings of the rank does not work" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
 says "foreign: named" ", which is private memory of rank 1: " 139 "${run[@]}" -n 2 "$scratch/foreign" local
 says "foreign: write" "rank 0: write of address 0x" 139 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" library write
-says "foreign: a limit" "no range of addresses of its own: the address space is limited" 70 \
-	bash -c 'ulimit -v 900000000; exec "$@"' - "${run[@]}" -n 2 "$scratch/foreign" library
 cd "$top" || exit 1

@@ -26,6 +26,17 @@ for machine in "${!machines[@]}"; do
 			"${run[@]}" -n 2 $option "$scratch/of-$machine"
 	done
 done
+# at_once NAME TEXT COMMAND...: dsmrun refuses it, by one line that has TEXT in it, and no rank has been started.
+at_once() {
+	local got status=0
+	is_chosen "$1" || return 0
+	got=$(timeout -k 5 60 "${@:3}" 2>&1 </dev/null) || status=$?
+	[[ $got != "dsmrun: "*"$2"* || $got == *$'\n'* ]] || got=$2
+	same "$1" "$status $got" "2 $2"
+}
+# What dsmrun does not check, the ranks do.
+started=(mpirun -q -n 2 setarch -R)
+
 says "dsmrun of a plain program" "not linked with libdsm" 2 "${run[@]}" -n 2 "$scratch/plain"
 says "dsmrun of a static program" "statically linked" 2 "${run[@]}" -n 2 "$scratch/static"
 says "dsmrun of a program with libdsm.a" "2 ranks, sum 3" 0 "${run[@]}" -n 2 "$BUILD/apps/example"
@@ -40,7 +51,9 @@ program copies -fno-pic "$scratch/libits-own.so" "-Wl,-rpath,$scratch" <<'END'
 extern int its_own;
 int main(void) { return environ == 0 || its_own != 3; }
 END
-says "a copy of a library's variable" "that ranks cannot share: its_own (" 70 "${run[@]}" -n 2 "$scratch/copies"
+at_once "a copy of a library's variable" "that ranks cannot share: its_own (" "$tools/dsmrun" -n 2 "$scratch/copies"
+says "a copy of a library's variable, one rank" "" 0 "${run[@]}" -n 1 "$scratch/copies"
+says "a copy of a library's variable, by mpirun" "that ranks cannot share: its_own (" 70 "${started[@]}" "$scratch/copies"
 program environment -fno-pic <<'END'
 #include <unistd.h>
 int main(void) { return environ == 0; }
@@ -141,7 +154,26 @@ for way in node two; do
 done
 says "--preload: once" $'string, 2 process\nend' 0 bash -c '"$@"; echo end' - "${run[@]}" -n 2 --preload "$scratch/shares-pie"
 says "--preload: one rank" "2000 and a string and a string, 1 process" 5 "${run[@]}" --preload "$scratch/shares-pie" 5
-says "--preload: no RELRO" "no RELRO segment" 70 "${run[@]}" -n 2 --preload "$scratch/shares-open"
+at_once "--preload: no RELRO" "it has no RELRO segment" "$tools/dsmrun" -n 2 --preload "$scratch/shares-open"
+says "--preload: no RELRO, one rank" "2000 and a string and a string, 1 process" 5 "${run[@]}" -n 1 --preload "$scratch/shares-open" 5
+says "--preload: no RELRO, by mpirun" "it has no RELRO segment" 70 "${started[@]}" env "$libraries" LD_BIND_NOW=1 "$scratch/shares-open"
+# shellcheck disable=SC2046
+gcc -O2 -fPIC "$scratch/shares.c" $("$tools/dsm-cc" --showme:link -pthread) -Wl,-z,lazy -o "$scratch/shares-late"
+at_once "functions bound late" "its functions are bound when they are called" "$tools/dsmrun" -n 2 "$scratch/shares-late"
+says "functions bound late, but for LD_BIND_NOW" "2000 and a string" 5 env LD_BIND_NOW=1 "${run[@]}" -n 2 "$scratch/shares-late" 5
+at_once "more ranks than there may be" "a job may have 1024 ranks, this one has 1025" "$tools/dsmrun" -n 1025 --preload "$scratch/shares-pie"
+
+# Each of several ranks of a program with threads reserves all addresses; others have room for the window.
+limited=(bash -c 'ulimit -v "$1" && exec "${@:2}"' -)
+at_once "a limit of addresses: threads" "the address space is limited" "${limited[@]}" 900000000 "$tools/dsmrun" -n 2 "$scratch/shares-late"
+says "a limit of addresses: threads of one rank" "2000 and a string" 5 "${limited[@]}" 900000000 "${run[@]}" "$scratch/shares-late" 5
+says "a limit of addresses: threads, by mpirun" "no range of addresses of its own: the address space is limited" 70 \
+	"${limited[@]}" 900000000 "${started[@]}" env LD_BIND_NOW=1 "$scratch/shares-late"
+for ranks in 1 2; do
+	at_once "a limit of addresses: no window, -n $ranks" "no range of 256 GiB of addresses is free" \
+		"${limited[@]}" 100000000 "$tools/dsmrun" -n $ranks "$BUILD/apps/example"
+done
+says "a limit of addresses: a small window" "2 ranks, sum 3" 0 "${limited[@]}" 100000000 env DSM_SPACE=1G "${run[@]}" -n 2 "$BUILD/apps/example"
 says "--preload: a copy of environ" "" 0 "${run[@]}" -n 2 --preload "$scratch/environment-plain"
 says "--preload: static" "statically linked" 2 "${run[@]}" -n 2 --preload "$scratch/shares-static"
 says "--preload: setuid" "setuid" 2 "${run[@]}" -n 2 --preload "$scratch/shares-setuid"
