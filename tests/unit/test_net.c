@@ -3,8 +3,12 @@
 #include "net_suite.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <glob.h>
 #include <sys/mman.h>
+#include <ucs/debug/log_def.h>
+
+#include "util/log.h"
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -51,6 +55,33 @@ START_TEST(opening_without_descriptors_says_so)
 
 	setrlimit(RLIMIT_NOFILE, &few);
 	ck_assert_int_eq(try_open(&a, 0, handler), -EMFILE);
+}
+END_TEST
+
+/* The program closes its stderr, and its next file gets number 2. */
+START_TEST(what_ucx_prints_goes_to_what_stderr_was)
+{
+	static const char words[] = "libdsm: UCX: error: a.c:7: five 5\nlibdsm: UCX: info: b.c:8: six\n";
+	ucs_log_component_config_t part = { .log_level = UCS_LOG_LEVEL_INFO, .name = "part" };
+	__typeof__(&ucs_log_dispatch) print;
+	char line[256] = "";
+	struct end a, b;
+	FILE *f = tmpfile();
+	int fds[2];
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	log_keep();
+	open_pair(&a, &b, 0);
+	*(void **)&print = dlsym(dlopen("libucs.so.0", RTLD_NOW | RTLD_NOLOAD), "ucs_log_dispatch");
+	ck_assert(f && print && dup2(fileno(f), STDERR_FILENO) == STDERR_FILENO);
+	print("/a/a.c", 7, "function", UCS_LOG_LEVEL_ERROR, &part, "five %d", 5);
+	print("b.c", 8, "function", UCS_LOG_LEVEL_INFO, &part, "six");
+	ck_assert_int_eq(lseek(fileno(f), 0, SEEK_END), 0);
+	ck_assert_int_eq(read(fds[0], line, sizeof(line) - 1), sizeof(words) - 1);
+	ck_assert_str_eq(line, words);
+	close_pair(&a, &b);
+	log_release();
 }
 END_TEST
 
@@ -107,6 +138,7 @@ int main(void)
 	tcase_add_test(t, opening_leaves_signals_libc_and_environment_alone);
 	tcase_add_test(t, opening_without_a_usable_transport_says_so);
 	tcase_add_test(t, opening_without_descriptors_says_so);
+	tcase_add_test(t, what_ucx_prints_goes_to_what_stderr_was);
 	leftovers = ucx_files;
 	add_net_suite(t);
 	suite_add_tcase(s, t);

@@ -10,8 +10,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucs/debug/log_def.h>
 
 #include "net/redirect.h"
 #include "util/log.h"
@@ -24,6 +26,8 @@ static struct {
 	/* Excludes sysv (segments without a file cannot show that their owner died) and RDMA devices (net/verbs uses them). */
 	{ "UCX_TLS", "posix,cma,tcp", 0 },
 	{ "UCX_MODULES", "cma", 0 }, /* belongs to it: other modules only cost time and memory */
+	/* stdout belongs to the program, and descriptor 2 may do so: see ucp_api_line(). */
+	{ "UCX_LOG_FILE", "stderr", 0 },
 	/* Signals and address space belong to the fault backends. */
 	{ "UCX_ERROR_SIGNALS", "", 0 },
 	{ "UCX_HANDLE_ERRORS", "none", 0 },
@@ -34,9 +38,7 @@ static struct {
 	{ "UCX_MEM_DYNAMIC_MMAP_THRESH", "n", 0 },
 	{ "UCX_MEMTYPE_CACHE", "n", 0 },
 	{ "UCX_VFS_ENABLE", "n", 0 },
-	/* stdout belongs to the program; the runtime itself reports lost peers. */
-	{ "UCX_LOG_LEVEL", "fatal", 0 },
-	{ "UCX_LOG_FILE", "stderr", 0 },
+	{ "UCX_LOG_LEVEL", "fatal", 0 }, /* the runtime itself reports lost peers */
 	{ "UCX_WARN_UNUSED_ENV_VARS", "n", 0 },
 	/*
 	 * Shared memory: checked for dead peers, so that endpoints report errors; 0.7 MiB of buffers instead of 4, as 64 ranks
@@ -52,7 +54,7 @@ static struct {
 };
 /* clang-format on */
 
-enum { TLS = 0, MODULES = 1 };
+enum { TLS = 0, MODULES = 1, LOG_FILE = 2 };
 #define NSETTINGS (sizeof(settings) / sizeof(*settings))
 
 void ucp_api_settings_put(void)
@@ -91,6 +93,35 @@ static void free_signals(void)
 	}
 }
 
+/*
+ * UCX prints to descriptor 2, which may be a file of the program by now. So its lines become libdsm's, but for that of an error for
+ * which UCX ends the process. Any thread, also in a handler of a signal.
+ */
+static ucs_log_func_rc_t ucp_api_line(const char *file, unsigned int line, const char *function, ucs_log_level_t level,
+				      const ucs_log_component_config_t *component, const char *format, va_list ap)
+{
+	static const char *const names[] = { "fatal", "error", "warning", "diag", "info", "debug" };
+	const char *name = strrchr(file, '/');
+	char text[800];
+
+	(void)function;
+	(void)component;
+	vsnprintf(text, sizeof(text), format, ap);
+	log_line("UCX: %s: %s:%u: %s", level < sizeof(names) / sizeof(names[0]) ? names[level] : "trace",
+		 name ? name + 1 : file, line, text);
+	return UCS_LOG_FUNC_RC_STOP;
+}
+
+/* With settings of the user about where lines go, or which of them end the process, UCX prints itself. */
+static void take_lines(void *lib)
+{
+	void (*push)(ucs_log_func_t handler);
+
+	*(void **)&push = dlsym(lib, "ucs_log_push_handler");
+	if (push && settings[LOG_FILE].ours && !getenv("UCX_LOG_LEVEL_TRIGGER"))
+		push(ucp_api_line);
+}
+
 int ucp_api_load(const struct ucp_api **api)
 {
 	static struct ucp_api table;
@@ -118,6 +149,7 @@ int ucp_api_load(const struct ucp_api **api)
 #undef X
 	free_signals();
 	redirect_malloc();
+	take_lines(lib);
 	loaded = 1;
 	*api = &table;
 	return 0;
