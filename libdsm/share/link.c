@@ -19,6 +19,7 @@
 
 #include "share/check.h"
 #include "share/listen.h"
+#include "share/log.h"
 #include "share/mem.h"
 #include "share/mend.h"
 #include "share/peer.h"
@@ -116,7 +117,7 @@ void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char 
 	if (!what)
 		return;
 	snprintf(text, sizeof(text), "%s: %s", l->peer.name[0] ? l->peer.name : "a peer", what);
-	rs_owner_log(text);
+	rs_log_line(text);
 }
 
 void rs_link_reap(struct rs_owner *o)
@@ -181,7 +182,7 @@ static int link_tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms
 		n = rs_peer_tick(&l->peer, seconds);
 		snprintf(text, sizeof(text), "%s: %u connections are not answered in %u s", l->peer.name, n, seconds);
 		if (n)
-			rs_owner_log(text);
+			rs_log_line(text);
 	}
 	return ms < 0 || ms > 1000 ? 1000 : ms;
 }
@@ -499,7 +500,7 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 	err = link_create(o, &l, why);
 	if (err) {
 		if (!rs_owner_refused(err))
-			rs_owner_log(why);
+			rs_log_line(why);
 		return err;
 	}
 	l->at = want.at;
@@ -534,7 +535,7 @@ void rs_link_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		return;
 	if (link_create(o, &l, why)) {
 		snprintf(text, sizeof(text), "refuses a node: %s", why);
-		rs_owner_log(text);
+		rs_log_line(text);
 		close(fd);
 		return;
 	}

@@ -26,6 +26,7 @@
 
 #include "share/link.h"
 #include "share/listen.h"
+#include "share/log.h"
 #include "share/mem.h"
 #include "share/mend.h"
 #include "share/peer.h"
@@ -38,11 +39,6 @@
 #define POLL_BATCH 32
 #define EPOLL_EVERY 64 /* rounds without sleep between two checks of the sockets */
 #define SUPPLY_MS 10   /* between attempts to post receives that the device has refused */
-
-void rs_owner_log(const char *text)
-{
-	fprintf(stderr, "librshare: %s\n", text);
-}
 
 uint64_t rs_owner_now(void)
 {
@@ -93,7 +89,7 @@ int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockad
 	fd = accept4(s->fd, NULL, NULL, flags);
 	if (fd >= 0) {
 		rs_why(text, err, "refuses a connection");
-		rs_owner_log(text);
+		rs_log_line(text);
 		rs_unasked_close(fd, o->refuses || s == &o->tcp);
 	}
 	o->reserve = eventfd(0, EFD_CLOEXEC);
@@ -138,7 +134,7 @@ static void wire_freed(struct rs_conn *c)
 		close(c->fd);
 }
 
-static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_freed, rs_owner_log };
+static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_freed, rs_log_line };
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
@@ -204,7 +200,7 @@ static void supply(struct rs_owner *o)
 
 	if (err && !o->refused) {
 		rs_why(text, err, "%s refuses receives, peers wait", o->dev.name);
-		rs_owner_log(text);
+		rs_log_line(text);
 	}
 	o->refused = err;
 	if (!err || o->dev.nspare < o->dev.receives) {
@@ -456,6 +452,7 @@ static void owner_destroy(struct rs_owner *o)
 		close(o->epoll);
 	rs_device_close(&o->dev);
 	rs_free(o);
+	rs_log_release();
 }
 
 int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
@@ -466,6 +463,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 
 	if (!o)
 		return rs_why(why, -ENOMEM, "the owner");
+	rs_log_keep();
 	o->config = *config;
 	o->control.fd = o->tcp.fd = o->stop.fd = o->reserve = -1;
 	o->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -496,7 +494,7 @@ void rs_owner_stop(struct rs_owner *o)
 	const uint64_t one = 1;
 
 	if (write(o->stop.fd, &one, sizeof(one)) != sizeof(one))
-		rs_owner_log("cannot stop");
+		rs_log_line("cannot stop");
 	pthread_join(o->thread, NULL);
 	owner_destroy(o);
 }

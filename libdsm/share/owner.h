@@ -105,8 +105,6 @@ void rs_owner_drain(struct rs_owner *o);
 
 /* True if err means a lack of descriptors or memory. The owner logs it, because the requester cannot know whose limit it is. */
 int rs_owner_refused(int err);
-/* Write a line to stderr. */
-void rs_owner_log(const char *text);
 /* Return the monotonic clock, in ns. */
 uint64_t rs_owner_now(void);
 

@@ -11,6 +11,7 @@
 #include "share/check.h"
 #include "share/conn.h"
 #include "share/link.h"
+#include "share/log.h"
 #include "share/mem.h"
 #include "share/signal.h"
 #include "share/unasked.h"
@@ -26,7 +27,7 @@ static void process_log(const struct rs_process *p, int err, const char *what)
 	snprintf(why, sizeof(why), "process %d: %s", (int)p->pid, what);
 	rs_why(text, err, "%s", why);
 	if (err != -EPIPE && err != -ECONNRESET) /* it has ended by itself */
-		rs_owner_log(text);
+		rs_log_line(text);
 }
 
 /* Send with up to two descriptors. A process that does not read its answers is dropped. */

@@ -11,6 +11,7 @@
 static int said_fd = -1, said_old;
 static char said[16384];
 
+/* Before the first owner, whose lines go to what stderr is when it begins. */
 static inline void said_begin(void)
 {
 	FILE *f = tmpfile();

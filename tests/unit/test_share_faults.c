@@ -17,9 +17,9 @@
 
 static void faults_begin(void)
 {
+	said_begin();
 	begin();
 	pair(&old_a, &old_b, 0);
-	said_begin();
 }
 
 static void faults_end(void)

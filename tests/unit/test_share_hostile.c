@@ -50,6 +50,7 @@ static void hostile_begin(void)
 {
 	struct rshare_config x;
 
+	said_begin();
 	begin();
 	x = config(name_a, 0);
 	x.role = RSHARE_CLIENT;
@@ -60,7 +61,6 @@ static void hostile_begin(void)
 	ck_assert_int_eq(rshare_connect(honest, node_b, 7, 3, 1, &honest_a), 0);
 	honest_b = accept_one();
 	unit_require(next(honest_a).type == RSHARE_CONNECTED && next(honest_b).type == RSHARE_CONNECTED);
-	said_begin();
 }
 
 static void hostile_end(void)

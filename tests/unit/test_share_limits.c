@@ -13,10 +13,10 @@
 
 static void limits_begin(void)
 {
+	said_begin();
 	begin();
 	pair(&old_a, &old_b, 0);
 	ck_assert(rshare_fd(old_a) >= 0 && rshare_fd(old_b) >= 0);
-	said_begin();
 }
 
 static void limits_end(void)
@@ -428,7 +428,7 @@ START_TEST(a_process_that_cannot_attach_has_nothing)
 END_TEST
 
 /* A process that asks and does not read is dropped, with one line: the owner must not wait for it. */
-START_TEST(a_process_that_reads_no_answers_is_dropped)
+static void read_no_answers(void)
 {
 	const struct rs_request q = { .type = RS_INFO };
 	const int fd = control();
@@ -441,6 +441,24 @@ START_TEST(a_process_that_reads_no_answers_is_dropped)
 	ck_assert_uint_eq(said_lines("librshare: "), 1);
 	close(fd);
 	require_old();
+}
+
+START_TEST(a_process_that_reads_no_answers_is_dropped)
+{
+	read_no_answers();
+}
+END_TEST
+
+/* Number 2 is a file of the program by now: its stderr was another. */
+START_TEST(a_line_does_not_go_to_a_file_of_the_program)
+{
+	FILE *f = tmpfile();
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(dup2(fileno(f), STDERR_FILENO), STDERR_FILENO);
+	read_no_answers();
+	ck_assert_int_eq(lseek(fileno(f), 0, SEEK_END), 0);
+	fclose(f);
 }
 END_TEST
 
@@ -489,6 +507,7 @@ int main(void)
 	tcase_add_test(t, a_failed_open_leaves_no_memory);
 	tcase_add_test(t, a_process_that_cannot_attach_has_nothing);
 	tcase_add_test(t, a_process_that_reads_no_answers_is_dropped);
+	tcase_add_test(t, a_line_does_not_go_to_a_file_of_the_program);
 	tcase_add_test(t, an_fd_that_cannot_be_made_is_told);
 	suite_add_tcase(s, t);
 	return unit_main(s);

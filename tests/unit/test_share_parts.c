@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_parts.c - libdsm/share: rings with one or many writers, headers of frames, working modes. */
+/* test_share_parts.c - libdsm/share: rings with one or many writers, headers of frames, working modes, lines. */
 #include "suite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "share/frame.h"
+#include "share/log.h"
 #include "share/mode.h"
 #include "share/ring.h"
 #include "share/segment.h"
@@ -249,6 +254,72 @@ START_TEST(running_can_be_off)
 }
 END_TEST
 
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* Make number n another file. */
+static int file_instead(int n)
+{
+	char name[] = "/tmp/rshare-log.XXXXXX";
+	const int fd = mkstemp(name);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert(!unlink(name));
+	ck_assert_int_eq(dup2(fd, n), n);
+	return fd;
+}
+
+static int next_descriptor(void)
+{
+	const int fd = dup(STDIN_FILENO);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	return fd;
+}
+
+START_TEST(lines_follow_stderr_and_not_its_number)
+{
+	const int was = file_instead(STDERR_FILENO), copy = next_descriptor();
+	int file;
+
+	rs_log_keep();
+	rs_log_keep();
+	rs_log_release(); /* another owner is there */
+	file = file_instead(STDERR_FILENO);
+	rs_log_line("one");
+	ck_assert_int_eq(lseek(was, 0, SEEK_END), sizeof("librshare: one"));
+	ck_assert_int_eq(file_instead(copy) < 0, 0); /* the program closes that one, too */
+	rs_log_line("two");
+	ck_assert_int_eq(lseek(was, 0, SEEK_END), sizeof("librshare: one"));
+	ck_assert_int_eq(lseek(file, 0, SEEK_END) + lseek(copy, 0, SEEK_END), 0);
+	rs_log_release();
+	ck_assert_int_eq(lseek(copy, 0, SEEK_END), 0); /* it is the program's, and stays open */
+	ck_assert_int_eq(dup2(was, STDERR_FILENO), STDERR_FILENO);
+	rs_log_keep();
+	rs_log_line("three");
+	rs_log_release();
+	ck_assert_int_eq(lseek(was, 0, SEEK_END), sizeof("librshare: one") + sizeof("librshare: three"));
+}
+END_TEST
+
+START_TEST(a_child_keeps_no_stderr)
+{
+	const int copy = next_descriptor();
+	int status;
+	pid_t child;
+
+	rs_log_keep();
+	ck_assert_int_ge(fcntl(copy, F_GETFD), 0);
+	child = fork();
+	if (!child)
+		_exit(fcntl(copy, F_GETFD) >= 0);
+	ck_assert(waitpid(child, &status, 0) == child && !status);
+	ck_assert_int_ge(fcntl(copy, F_GETFD), 0);
+	rs_log_release();
+	ck_assert_int_lt(fcntl(copy, F_GETFD), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("share_parts");
@@ -264,6 +335,8 @@ int main(void)
 	tcase_add_test(t, modes_follow_the_table);
 	tcase_add_test(t, running_can_be_off);
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, lines_follow_stderr_and_not_its_number);
+	tcase_add_test(t, a_child_keeps_no_stderr);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
