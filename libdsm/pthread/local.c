@@ -22,8 +22,9 @@
 #include "copies.h"
 #include "local.h"
 
-/* ROW(name, condition): a function of up to six words, a to f. ALIAS(symbol, name, condition): another symbol of it. REAL(name, type):
- * a function of one number that sets signgam. */
+/* ROW(name, condition): a function of up to six words, a to f. ALIAS(symbol, name, condition): another symbol of it. OLD(name, version,
+ * condition): one that new programs are not linked with. REAL(name, symbol, version, type): a function of one number that sets signgam;
+ * the old one also in an executable whose copy of signgam has no other name. Those with a version are not in the C library: see pthread.map. */
 #define ROWS                                                       \
 	ROW(nice, (int)a)                                          \
 	ROW(setpriority, true)                                     \
@@ -63,29 +64,39 @@
 	ROW(c16rtomb, !c && has_multibyte())                       \
 	ROW(c32rtomb, !c && has_multibyte())                       \
 	ROW(re_comp, true)                                         \
-	ROW(setkey, true)                                          \
+	OLD(setkey, "GLIBC_2.2.5", true)                           \
 	ROW(openlog, true)                                         \
 	ROW(setlogmask, (int)a)                                    \
-	REAL(lgamma, double)                                       \
-	REAL(lgammaf, float)                                       \
-	REAL(lgammal, long double)                                 \
-	REAL(lgammaf32, float)                                     \
-	REAL(lgammaf64, double)                                    \
-	REAL(lgammaf32x, double)                                   \
-	REAL(lgammaf64x, long double)                              \
-	REAL(lgammaf128, __float128)
+	REAL(lgamma, lgamma, "GLIBC_2.23", double)                 \
+	REAL(lgammaf, lgammaf, "GLIBC_2.23", float)                \
+	REAL(lgammal, lgammal, "GLIBC_2.23", long double)          \
+	REAL(lgammaf32, lgammaf32, "GLIBC_2.27", float)            \
+	REAL(lgammaf64, lgammaf64, "GLIBC_2.27", double)           \
+	REAL(lgammaf32x, lgammaf32x, "GLIBC_2.27", double)         \
+	REAL(lgammaf64x, lgammaf64x, "GLIBC_2.27", long double)    \
+	REAL(lgammaf128, lgammaf128, "GLIBC_2.26", __float128)     \
+	REAL(old_lgamma, lgamma, "GLIBC_2.2.5", double)            \
+	REAL(old_lgammaf, lgammaf, "GLIBC_2.2.5", float)           \
+	REAL(old_lgammal, lgammal, "GLIBC_2.2.5", long double)     \
+	REAL(gamma, gamma, "GLIBC_2.2.5", double)                  \
+	REAL(gammaf, gammaf, "GLIBC_2.2.5", float)                 \
+	REAL(gammal, gammal, "GLIBC_2.2.5", long double)
 
 #define ALIAS(...)
 #define ROW(name, condition) LOCAL_##name,
-#define REAL(name, type) LOCAL_##name,
+#define OLD(name, version, condition) LOCAL_##name,
+#define REAL(name, symbol, version, type) LOCAL_##name,
 enum local_state { ROWS LOCAL_NONE };
 #undef ROW
+#undef OLD
 #undef REAL
 
 #define ROW(name, condition) [LOCAL_##name] = #name,
-#define REAL(name, type) [LOCAL_##name] = #name,
+#define OLD(name, version, condition) [LOCAL_##name] = #name,
+#define REAL(name, symbol, version, type) [LOCAL_##name] = #symbol,
 static const char *const names[] = { ROWS };
 #undef ROW
+#undef OLD
 #undef REAL
 #undef ALIAS
 
@@ -171,40 +182,43 @@ void local_note_number(long n, const long *arg, const void *caller)
 
 typedef long words_fn(long, long, long, long, long, long);
 
-/* setkey() has a version for programs that were linked long ago, and no other one. */
-static void *local_next(const char *name)
+static void *local_next(const char *name, const char *version)
 {
-	void *at = dlsym(RTLD_NEXT, name);
+	void *at = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 
-	if (!at)
-		at = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
 	return at ? at : next_of(name);
 }
 
-#define FUNCTION(symbol, name, condition)                                                                \
-	EXPORT long local_##symbol(long a, long b, long c, long d, long e, long f) __asm__(#symbol);     \
-	EXPORT long local_##symbol(long a, long b, long c, long d, long e, long f)                       \
-	{                                                                                                \
-		static words_fn *next;                                                                   \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                                 \
-		if (!at)                                                                                 \
-			__atomic_store_n(&next, at = (words_fn *)local_next(#symbol), __ATOMIC_RELAXED); \
-		if (shim.active && (condition))                                                          \
-			local_note(LOCAL_##name, CALLER);                                                \
-		return at(a, b, c, d, e, f);                                                             \
+#define FUNCTION(function, symbol, version, name, condition)                                                     \
+	EXPORT long function(long a, long b, long c, long d, long e, long f)                                     \
+	{                                                                                                        \
+		static words_fn *next;                                                                           \
+		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                                         \
+		if (!at)                                                                                         \
+			__atomic_store_n(&next, at = (words_fn *)local_next(symbol, version), __ATOMIC_RELAXED); \
+		if (shim.active && (condition))                                                                  \
+			local_note(LOCAL_##name, CALLER);                                                        \
+		return at(a, b, c, d, e, f);                                                                     \
 	}
-#define ROW(name, condition) FUNCTION(name, name, condition)
-#define ALIAS(symbol, name, condition) FUNCTION(symbol, name, condition)
-#define REAL(name, type)                                                                                  \
-	EXPORT type local_##name(type x) __asm__(#name);                                                  \
-	EXPORT type local_##name(type x)                                                                  \
-	{                                                                                                 \
-		static type (*next)(type);                                                                \
-		type (*at)(type) = __atomic_load_n(&next, __ATOMIC_RELAXED);                              \
-		if (!at)                                                                                  \
-			__atomic_store_n(&next, at = (type(*)(type))local_next(#name), __ATOMIC_RELAXED); \
-		if (shim.active && sign_is_private())                                                     \
-			local_note(LOCAL_##name, CALLER);                                                 \
-		return at(x);                                                                             \
+#define ALIAS(symbol, name, condition)                                                               \
+	EXPORT long local_##symbol(long a, long b, long c, long d, long e, long f) __asm__(#symbol); \
+	FUNCTION(local_##symbol, #symbol, NULL, name, condition)
+#define ROW(name, condition) ALIAS(name, name, condition)
+#define OLD(name, version, condition)                                             \
+	EXPORT long local_##name(long a, long b, long c, long d, long e, long f); \
+	__asm__(".symver local_" #name ", " #name "@" version);                   \
+	FUNCTION(local_##name, #name, version, name, condition)
+#define REAL(name, symbol, version, type)                                                                            \
+	EXPORT type local_##name(type x);                                                                            \
+	__asm__(".symver local_" #name ", " #symbol "@" version);                                                    \
+	EXPORT type local_##name(type x)                                                                             \
+	{                                                                                                            \
+		static type (*next)(type);                                                                           \
+		type (*at)(type) = __atomic_load_n(&next, __ATOMIC_RELAXED);                                         \
+		if (!at)                                                                                             \
+			__atomic_store_n(&next, at = (type(*)(type))local_next(#symbol, version), __ATOMIC_RELAXED); \
+		if (shim.active && sign_is_private())                                                                \
+			local_note(LOCAL_##name, CALLER);                                                            \
+		return at(x);                                                                                        \
 	}
 ROWS

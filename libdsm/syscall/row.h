@@ -140,9 +140,8 @@ bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long n
 bool row_accounts(const char *name);
 
 /* Define the function of a row of files.def; find(name) is the next definition. */
-#define FILES_ROW(name, find, kind, ...)                                                         \
+#define FILES_FUNCTION(name, find, kind, ...)                                                    \
 	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };             \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);  \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                  \
 	{                                                                                        \
 		static words_fn *next;                                                           \
@@ -158,5 +157,13 @@ bool row_accounts(const char *name);
 			return at(a, b, c, d, e, f);                                             \
 		return row_run(&row_##name, at, 0, arg);                                         \
 	}
+#define FILES_ROW(name, find, kind, ...)                                                        \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
+	FILES_FUNCTION(name, find, kind, __VA_ARGS__)
+/* A function that programs have from another library, with the name of a version there: see syscall.map. */
+#define FILES_ROW_OF(name, version, find, kind, ...)                             \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f); \
+	__asm__(".symver wrap_" #name ", " #name "@" version);                   \
+	FILES_FUNCTION(name, find, kind, __VA_ARGS__)
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* zlib may be out of the global scope: loaded with a library of the program, or left out by a linker that found its functions here. */
+/* zlib may be out of the global scope: loaded with a library of the program. */
 static void *zlib_find(const char *name)
 {
 	void *at = dlsym(RTLD_NEXT, name), *zlib = at ? NULL : dlopen("libz.so.1", RTLD_LAZY);
@@ -22,34 +22,35 @@ static void *zlib_find(const char *name)
 	return at;
 }
 
-#define ROW(name, kind, ...) FILES_ROW(name, zlib_find, kind, __VA_ARGS__)
-ROW(gzopen, POINTER, S(1), S(2), STACK)
-ROW(gzopen64, POINTER, S(1), S(2), STACK)
-ROW(gzdopen, POINTER, FD(1), S(2), STACK)
-ROW(gzbuffer, INT, STACK)
-ROW(gzsetparams, INT, STACK)
-ROW(gzread, INT, OUTR(2, 1, INT_(3)), WAITS)
-ROW(gzwrite, INT, INN(2, 1, INT_(3)), WAITS)
-ROW(gzgets, POINTER, LINE(2, INT_(3)), STACK)
-ROW(gzputs, INT, S(2), STACK)
-ROW(gzgetc, INT, STACK)
-ROW(gzgetc_, INT, STACK)
-ROW(gzputc, INT, STACK)
-ROW(gzungetc, INT, STACK)
-ROW(gzflush, INT, STACK)
-ROW(gzseek, LONG, STACK)
-ROW(gzseek64, LONG, STACK)
-ROW(gzrewind, INT, STACK)
-ROW(gztell, LONG, STACK)
-ROW(gztell64, LONG, STACK)
-ROW(gzoffset, LONG, STACK)
-ROW(gzoffset64, LONG, STACK)
-ROW(gzeof, INT, STACK)
-ROW(gzdirect, INT, STACK)
-ROW(gzclose, INT, STACK)
-ROW(gzclose_r, INT, STACK)
-ROW(gzclose_w, INT, STACK)
-ROW(gzclearerr, VOID, STACK)
+#define UNNAMED "DSM_ZLIB" /* zlib has no name for the version of its oldest functions */
+#define ROW(name, version, kind, ...) FILES_ROW_OF(name, version, zlib_find, kind, __VA_ARGS__)
+ROW(gzopen, UNNAMED, POINTER, S(1), S(2), STACK)
+ROW(gzopen64, "ZLIB_1.2.3.3", POINTER, S(1), S(2), STACK)
+ROW(gzdopen, UNNAMED, POINTER, FD(1), S(2), STACK)
+ROW(gzbuffer, "ZLIB_1.2.3.5", INT, STACK)
+ROW(gzsetparams, UNNAMED, INT, STACK)
+ROW(gzread, UNNAMED, INT, OUTR(2, 1, INT_(3)), WAITS)
+ROW(gzwrite, UNNAMED, INT, INN(2, 1, INT_(3)), WAITS)
+ROW(gzgets, UNNAMED, POINTER, LINE(2, INT_(3)), STACK)
+ROW(gzputs, UNNAMED, INT, S(2), STACK)
+ROW(gzgetc, UNNAMED, INT, STACK)
+ROW(gzgetc_, "ZLIB_1.2.5.2", INT, STACK)
+ROW(gzputc, UNNAMED, INT, STACK)
+ROW(gzungetc, "ZLIB_1.2.0.2", INT, STACK)
+ROW(gzflush, UNNAMED, INT, STACK)
+ROW(gzseek, UNNAMED, LONG, STACK)
+ROW(gzseek64, "ZLIB_1.2.3.3", LONG, STACK)
+ROW(gzrewind, UNNAMED, INT, STACK)
+ROW(gztell, UNNAMED, LONG, STACK)
+ROW(gztell64, "ZLIB_1.2.3.3", LONG, STACK)
+ROW(gzoffset, "ZLIB_1.2.3.5", LONG, STACK)
+ROW(gzoffset64, "ZLIB_1.2.3.5", LONG, STACK)
+ROW(gzeof, UNNAMED, INT, STACK)
+ROW(gzdirect, "ZLIB_1.2.2.3", INT, STACK)
+ROW(gzclose, UNNAMED, INT, STACK)
+ROW(gzclose_r, "ZLIB_1.2.3.5", INT, STACK)
+ROW(gzclose_w, "ZLIB_1.2.3.5", INT, STACK)
+ROW(gzclearerr, "ZLIB_1.2.0.2", VOID, STACK)
 
 typedef const char *error_fn(void *file, int *number);
 #define TEXT 256
@@ -78,8 +79,9 @@ static long copy_error(long file, long to)
 	return 0;
 }
 
-EXPORT const char *gzerror(void *file, int *number);
-EXPORT const char *gzerror(void *file, int *number)
+EXPORT const char *wrap_gzerror(void *file, int *number);
+__asm__(".symver wrap_gzerror, gzerror@" UNNAMED);
+EXPORT const char *wrap_gzerror(void *file, int *number)
 {
 	static __thread struct error *e;
 

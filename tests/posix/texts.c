@@ -138,6 +138,8 @@ static void gamma_sign(void)
 	say("%d", sign);
 	say("%.3f", lgamma(4.0));
 	say("%d", signgam);
+	say("%.3f", gamma(-0.5));
+	say("%d", signgam);
 }
 
 static void *gamma_there(void *arg)

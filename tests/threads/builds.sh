@@ -164,3 +164,30 @@ END
 else
 	echo "automake is not installed (make setup): its tests are not run"
 fi
+
+# A configure script finds the functions that it would find without libdsm, in the same libraries. Not in the C library are lgamma() and
+# those of zlib; setkey() is there for old programs only.
+# links FUNCTION LIBRARY COMPILER...: does a program that calls it?
+links() {
+	printf 'char %s(void);\nint main(void) { return %s(); }\n' "$1" "$1" >"$scratch/conftest.c"
+	if "${@:3}" -w "$scratch/conftest.c" ${2:+"$2"} -o "$scratch/conftest" 2>/dev/null; then echo yes; else echo no; fi
+}
+# symbols LIBRARY: those that a linker finds in it.
+symbols() { nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed -n 's/@@.*//; /@/!p' | LC_ALL=C sort -u; }
+if is_chosen "configure"; then
+	for names in "setkey -lcrypt" "lgamma -lm" "gamma -lm" "lgammaf128 -lm" "gzopen -l:libz.so.1" "gzbuffer -l:libz.so.1" pthread_create getgrent_r; do
+		read -r name with <<<"$names"
+		for library in '' ${with:+"$with"}; do
+			same "configure: $name $library" "$(links "$name" "$library" "$tools/dsm-cc" -pthread)" \
+				"$(links "$name" "$library" cc -pthread)"
+		done
+	done
+	c=$(ldd /bin/sh | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
+	for name in pthread syscall; do
+		same "configure: libdsm-$name.so has what the C library has" "$(symbols "$tools/libdsm-$name.so" | grep -vE '^(dsm_files_|_ZN)' |
+			LC_ALL=C comm -23 - <(symbols "$c") | paste -sd ' ')" ""
+	done
+	z=$(ldconfig -p | sed -n 's/.*libz\.so\.1 .*x86-64.* => //p' | head -1)
+	got=$(nm -D --defined-only "$tools/libdsm-syscall.so" | awk '$3 ~ /^gz/ { print $3 }' | sed 's/@DSM_ZLIB$//' | LC_ALL=C sort)
+	same "configure: versions of zlib" "$got" "$(nm -D --defined-only "$z" | awk '$3 ~ /^gz/ { print $3 }' | sed 's/@@/@/' | grep -xF "$got" | LC_ALL=C sort)"
+fi

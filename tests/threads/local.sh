@@ -51,6 +51,7 @@ static void call_each(void)
 	signgam = 0;
 	check("lgamma", fabs(lgamma(four) - log(6)) < 1e-12 && signgam == 1 && fabsl(lgammal(four) - logl(6)) < 1e-12L &&
 	      fabsf(lgammaf((float)four) - logf(6)) < 1e-5f);
+	check("gamma", fabs(gamma(four) - log(6)) < 1e-12 && signgam == 1);
 }
 static void *call_twice(void *arg)
 {
@@ -70,7 +71,7 @@ int main(void)
 }
 END
 if is_chosen "state of a rank"; then
-	want=$'0 wrong\n'$(printf 'libdsm-pthread: rank 1: the state of %s() is that of this rank only, see dsm-cc(1)\n' chroot lgamma \
+	want=$'0 wrong\n'$(printf 'libdsm-pthread: rank 1: the state of %s() is that of this rank only, see dsm-cc(1)\n' chroot gamma lgamma \
 		lgammaf lgammal mblen mbrlen mbrtowc mbtowc nice openlog prctl re_comp setlogmask setpriority setresgid setuid wcsrtombs wctomb)
 	for way in "-n 2" "-n 2 --nodes rank"; do
 		status=0
@@ -128,5 +129,41 @@ if is_chosen "no state of a rank"; then
 	for way in "-n 1" "-n 2" "-n 2 --nodes rank"; do
 		# shellcheck disable=SC2086
 		same "no state of a rank, $way" "$(timeout -k 5 60 "${run[@]}" $way "$scratch/common" 2>&1 </dev/null)" "14 done"
+	done
+fi
+
+# A program that was linked with a C library before 2.23, whose linker knew one name of signgam: it has a copy, which the functions of
+# that version set. With today's, it would get the sign under the other name.
+if is_chosen "an old program"; then
+	cat >"$scratch/old-libm.c" <<'END'
+int signgam;
+double lgamma(double x) { return x; }
+END
+	echo 'GLIBC_2.2.5 { global: lgamma; signgam; local: *; };' >"$scratch/old-libm.map"
+	cat >"$scratch/old.c" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+extern int signgam;
+extern double lgamma(double x);
+static volatile double below = -0.5;
+static void *call(void *arg)
+{
+	below = lgamma(below);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, call, NULL);
+	pthread_join(t, NULL);
+	return printf("%.3f %d\n", below, signgam) < 0;
+}
+END
+	gcc -shared -fPIC -fno-builtin -Wl,-soname,libm.so.6 -Wl,--version-script="$scratch/old-libm.map" "$scratch/old-libm.c" -o "$scratch/old-libm.so"
+	gcc -fno-pic -no-pie -fno-builtin -pthread "$scratch/old.c" "$scratch/old-libm.so" -o "$scratch/old"
+	same "an old program: alone" "$("$scratch/old")" "1.266 -1"
+	for way in "-n 2" "-n 2 --nodes rank"; do
+		# shellcheck disable=SC2086
+		same "an old program, $way" "$(timeout -k 5 60 "${run[@]}" $way --preload "$scratch/old" 2>&1 </dev/null)" "1.266 -1"
 	done
 fi
