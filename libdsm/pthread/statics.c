@@ -10,7 +10,6 @@
 #include "statics.h"
 
 #include <getopt.h>
-#include <pwd.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ struct statics {
 	struct hsearch_data table;
 	struct tm tm;
 	char time[TEXT], number[TEXT], radix[TEXT], address[TEXT];
-	struct passwd account;
+	struct statics_place places[STATICS_PLACES];
 	struct options options;
 	char zone[TEXT]; /* TZ, when a thread has last told the C library */
 	uint32_t strings_lock;
@@ -106,9 +105,9 @@ char *string_intern(const char *s)
 	return found ? found : (char *)(uintptr_t)s;
 }
 
-struct passwd *statics_account(void)
+struct statics_place *statics_place(unsigned int i)
 {
-	return &team->statics->account;
+	return &team->statics->places[i];
 }
 
 char *statics_text(const char *address)

@@ -5,8 +5,6 @@
 
 #include "shim.h"
 
-struct passwd;
-
 /* Make the memory, in the shared heap. Rank 0, before the others have the team. -ENOMEM. */
 int statics_start(void);
 /* Each rank, after that. */
@@ -20,8 +18,13 @@ void statics_follow(void);
 /* A shared string that is equal to s, and is never freed or changed; s: it is NULL or shared, or there is no memory. */
 char *string_intern(const char *s);
 
-/* What getpwnam() returns: shared memory. */
-struct passwd *statics_account(void);
+/* A place in shared memory for what a function of lookups.c returns; at is NULL at first. */
+struct statics_place {
+	char *at;
+	size_t size;
+};
+#define STATICS_PLACES 24u
+struct statics_place *statics_place(unsigned int i);
 /* Copy the text of an address to what inet_ntoa() returns. */
 char *statics_text(const char *address);
 

@@ -86,14 +86,54 @@ static struct group *group;
 
 static void *group_there(void *arg)
 {
-	group = getgrnam("root");
+	group = arg ? getgrgid(0) : getgrnam("tty");
 	return arg;
 }
 
 static void group_of_thread(void)
 {
+	const struct spwd *shadow = getspnam("root");
+
 	apart(group_there, NULL);
-	say("%s", group->gr_name ? group->gr_name : "none");
+	say("%s %d", group->gr_name, group->gr_mem[0] != NULL);
+	apart(group_there, &group);
+	say("%s", group->gr_name);
+	say("%s", shadow ? shadow->sp_namp : "none");
+}
+
+static const char *listed[8];
+static char listed_text[512];
+
+/* The next of each list, in memory of the C library, and in memory of the caller. */
+static void *list_there(void *arg)
+{
+	struct passwd own, *got = NULL;
+	const struct passwd *p = getpwent();
+	const struct group *g = getgrent();
+
+	listed[0] = p ? p->pw_name : "none";
+	listed[1] = g ? g->gr_name : "none";
+	listed[2] = !getpwent_r(&own, listed_text, sizeof(listed_text), &got) && got == &own ? own.pw_dir : "none";
+	return arg;
+}
+
+static void lists_of_threads(void)
+{
+	int i, n = 0;
+
+	setpwent();
+	setgrent();
+	for (i = 0; i < 3; i++) {
+		list_there(NULL);
+		say("%s %s %s", listed[0], listed[1], listed[2]);
+		apart(list_there, NULL);
+		say("%s %s %s", listed[0], listed[1], listed[2]);
+	}
+	while (getpwent())
+		n++;
+	say("%d %d", n > 0, getpwent() == NULL);
+	endpwent();
+	endgrent();
 }
 
 /* ---- hosts and services ----------------------------------------------------------------------------- */
@@ -139,6 +179,28 @@ static void services(void)
 	say("%d", net ? (int)net->n_addrtype : -1);
 	say_error(getservbyname_r("ssh", "tcp", &own, buffer, sizeof(buffer), &got));
 	say("%d", got ? ntohs((uint16_t)got->s_port) : -1);
+}
+
+static struct hostent *host;
+static struct servent *service;
+static struct protoent *protocol;
+
+static void *look_up_there(void *arg)
+{
+	host = gethostbyname("localhost");
+	service = getservbyname("domain", "udp");
+	protocol = getprotobyname("udp");
+	return arg;
+}
+
+static void services_of_thread(void)
+{
+	apart(look_up_there, NULL);
+	say("%s", host ? inet_ntoa(*(struct in_addr *)(void *)host->h_addr_list[0]) : "none");
+	say("%d", host && !host->h_addr_list[1] && host->h_length == 4);
+	say("%s %d", service ? service->s_name : "none", service && service->s_aliases[0]);
+	say("%s %s", protocol ? protocol->p_name : "none",
+	    protocol && protocol->p_aliases[0] ? protocol->p_aliases[0] : "none");
 }
 
 static void interfaces(void)
@@ -271,7 +333,9 @@ const struct posix_case posix_cases[] = {
 	{ "accounts_by_name", accounts_by_name, EACH },
 	{ "accounts_listed", accounts_listed, EACH },
 	{ "account_of_thread", account_of_thread, EACH },
-	{ "group_of_thread", group_of_thread, ALONE },
+	{ "group_of_thread", group_of_thread, EACH },
+	{ "lists_of_threads", lists_of_threads, EACH },
+	{ "services_of_thread", services_of_thread, EACH },
 	{ "hosts", hosts, EACH },
 	{ "services", services, EACH },
 	{ "interfaces", interfaces, EACH },
