@@ -311,6 +311,20 @@ END
 says "argv[0] is what was typed" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 named 1
 says "argv[0] is what was typed, in an environment" "I am named, of 2" 0 env PATH="$scratch:$PATH" "${run[@]}" -n 2 env A=1 named 1
 
+# A scheduler may start ranks on other hosts, which have another PATH, and limits of their own.
+mkdir "$scratch/slurm"
+printf '#!/bin/sh\n' >"$scratch/slurm/srun" && chmod +x "$scratch/slurm/srun"
+explained=("${run[@]}" -n 2 --launcher mpirun --explain)
+says "a scheduler: none" "setarch -R named " 0 env PATH="$scratch:$PATH" "${explained[@]}" named
+for variable in SLURM_JOB_ID PBS_JOBID LSB_JOBID OMPI_MCA_orte_default_hostfile; do
+	says "a scheduler: $variable, path of the program" "setarch -R $scratch/named " 0 env PATH="$scratch:$PATH" $variable=1 "${explained[@]}" named
+	says "a scheduler: $variable, limits" "setarch -R $scratch/named " 0 "${limited[@]}" 900000000 env $variable=1 "${explained[@]}" "$scratch/named"
+done
+says "a scheduler: hosts, limits" "setarch -R $scratch/named " 0 "${limited[@]}" 900000000 "${explained[@]}" --hosts a,b "$scratch/named"
+says "a scheduler: its launcher" "srun --mpi=pmix -n 2 " 0 env SLURM_JOB_ID=1 PATH="$scratch/slurm:$PATH" "${run[@]}" -n 2 --explain "$scratch/named"
+says "a scheduler: its launcher is not there" "mpirun -q -n 2 " 0 env SLURM_JOB_ID=1 "${run[@]}" -n 2 --explain "$scratch/named"
+says "a scheduler: none, its launcher is there" "mpirun -q -n 2 " 0 env PATH="$scratch/slurm:$PATH" "${run[@]}" -n 2 --explain "$scratch/named"
+
 # Where /dev/fd does not exist: a /dev with no more than jobs need. Each test is in a mount namespace of its own.
 mkdir "$scratch/dev"
 cat >"$scratch/small-dev" <<'END'
