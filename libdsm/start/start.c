@@ -313,7 +313,7 @@ static int start_together(void)
 	HOOK(start_memory);
 	if (!err)
 		err = rendezvous_connect();
-	HOOK(start_met);
+	HOOK(start_rendezvous);
 	if (!err)
 		err = join_host(infos, &end);
 	if (!err)

@@ -73,7 +73,7 @@ unled() {
 	says '^(libdsm|dsm_init)' 1
 }
 
-points='launched info exchanged agreed memory met connected serving fenced'
+points='launched info exchanged agreed memory rendezvous connected serving fenced'
 for m in node rank mixed ${full:+mprotect mixmp}; do
 	for p in $points; do
 		[[ $m != @(node|mixed) || $full || $p == @(info|memory|serving) ]] || continue
@@ -85,12 +85,12 @@ for m in node rank mixed ${full:+mprotect mixmp}; do
 	[[ $full ]] || continue
 	one "early-connected-to-$m" early "$m" 1 rendezvous_connected
 	one "early-info-0-$m" early "$m" 0 start_info
-	one "early-met-0-$m" early "$m" 0 start_met
+	one "early-rendezvous-0-$m" early "$m" 0 start_rendezvous
 done
 for m in node rank tcp apart; do
 	for p in $points; do
-		[[ $m != node || $full || $p == @(info|met|serving) ]] || continue
-		[[ $m != tcp || $full || $p == @(met|connected) ]] || continue
+		[[ $m != node || $full || $p == @(info|rendezvous|serving) ]] || continue
+		[[ $m != tcp || $full || $p == @(rendezvous|connected) ]] || continue
 		one "early-unled-$p-$m" unled "$m" "$p" CONT
 		[[ $m != @(rank|apart) ]] || one "early-unled-$p-dies-$m" unled "$m" "$p" KILL
 	done
