@@ -112,7 +112,7 @@ class Lock(gdb.Command):
             h = holds[i]
             if int(h['object']) == name and int(h['home']) == home and (int(h['state']) or int(h['word'])):
                 word = int(h['word'])
-                state = ('HOLD_HELD' if word >> 37 & 1 else 'HOLD_KEPT') if word else named('hold_state', h['state'])
+                state = ('HOLD_HELD' if word >> 37 & 1 else 'HOLD_CACHED') if word else named('hold_state', h['state'])
                 print(f'record {i}: {state}, {fields(h, ("state", "home", "object"))}')
                 found += 1
         if not found:

@@ -338,7 +338,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 		.follow = DIR_FOLLOW,
 		.pushes = 0, /* only the library's threads push, at barriers, between nodes of the library */
 		.passes = LOCK_PASSES,
-		.lends = false, /* no thread takes a lock by the record's word */
+		.fast = false, /* no thread takes a lock by the record's word */
 		.hold_us = j->hold_us,
 	};
 	r->spin_us = j->spin_us;

@@ -25,9 +25,9 @@
 
 #define HOLDS DSM_HOLDS_MAX
 #define HOLD_CHUNK 128u
-#define KEPT (HOLDS / 2)   /* hold records with locks that a rank keeps */
-#define KEPT_PLACES HOLDS  /* entries of the hash table of such locks */
-#define OBJECTS (1u << 20) /* their table grows by OBJECT_CHUNK entries at a time */
+#define CACHED (HOLDS / 2)  /* hold records with cached locks that a rank may have */
+#define CACHED_PLACES HOLDS /* entries of the hash table of such locks */
+#define OBJECTS (1u << 20)  /* their table grows by OBJECT_CHUNK entries at a time */
 #define BARRIERS DSM_BARRIERS_MAX
 #define BAR_CHUNK 16u
 #define REGIONS DSM_REGIONS_MAX
@@ -81,9 +81,9 @@ struct rank {
 	struct queue_entry **lines; /* of synchronisation objects */
 	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
-	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: its last hold record + 1 */
-	atomic_t kept_hand;       /* the hold record that sync.c checks next for a lock to give back */
-	struct sync **objects;    /* pieces, allocated on demand */
+	u16 cached_at[CACHED_PLACES]; /* by hash of a lock's name: its last hold record + 1 */
+	atomic_t cached_hand;         /* the hold record that sync.c checks next for a lock to give back */
+	struct sync **objects;        /* pieces, allocated on demand */
 	struct object_list object_list;
 	struct bar **bars;
 	wait_queue_head_t bar_wait;

@@ -170,25 +170,25 @@ static int wait_sync(struct rank *r, struct call *c)
  * a hint: the record is checked under its stripe, and may have another lock by then.
  */
 
-static u16 *sync_kept_place(struct rank *r, const struct msg *m)
+static u16 *sync_cached_place(struct rank *r, const struct msg *m)
 {
-	return &r->kept_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst, ilog2(KEPT_PLACES))];
+	return &r->cached_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst, ilog2(CACHED_PLACES))];
 }
 
-static bool sync_is_kept(struct rank *r, u32 hold)
+static bool sync_is_cached(struct rank *r, u32 hold)
 {
 	const struct hold *h = hold_at(r, hold);
 
-	return h && READ_ONCE(h->state) == HOLD_KEPT;
+	return h && READ_ONCE(h->state) == HOLD_CACHED;
 }
 
-/* Take the lock that is kept in a record. Returns the record, or -1: no record has it. */
-static int sync_take_kept(struct rank *r, const struct msg *m)
+/* Take the lock that is cached in a record. Returns the record, or -1: no record has it. */
+static int sync_take_cached(struct rank *r, const struct msg *m)
 {
-	const u16 at = READ_ONCE(*sync_kept_place(r, m));
+	const u16 at = READ_ONCE(*sync_cached_place(r, m));
 	int err;
 
-	if (!at || !sync_is_kept(r, at - 1))
+	if (!at || !sync_is_cached(r, at - 1))
 		return -1;
 	pool_begin();
 	err = host_held(r, at - 1, HE_TAKE, m);
@@ -198,16 +198,16 @@ static int sync_take_kept(struct rank *r, const struct msg *m)
 
 #define GIVE_SCAN 16 /* records to check at once */
 
-/* Give back some kept locks, because records run short. */
-static void give_some(struct rank *r)
+/* Give back some cached locks, because records run short. */
+static void give_some_cached(struct rank *r)
 {
 	unsigned int i;
 
 	pool_begin();
 	for (i = 0; i < GIVE_SCAN; i++) {
-		const u32 at = (u32)atomic_inc_return(&r->kept_hand) % HOLDS;
+		const u32 at = (u32)atomic_inc_return(&r->cached_hand) % HOLDS;
 
-		if (sync_is_kept(r, at))
+		if (sync_is_cached(r, at))
 			host_held(r, at, HE_GIVE, NULL);
 	}
 	local_bh_enable();
@@ -216,7 +216,7 @@ static void give_some(struct rank *r)
 /* Queue for a lock, behind a thread of this rank or at its home. Returns the hold record that will have it, or -errno. */
 static int sync_get_in_line(struct rank *r, struct msg *m)
 {
-	const u16 at = READ_ONCE(*sync_kept_place(r, m));
+	const u16 at = READ_ONCE(*sync_cached_place(r, m));
 	int hold, err;
 
 	if (at && m->type == MSG_LOCK && table_line(r, m->req_slot)) {
@@ -227,8 +227,8 @@ static int sync_get_in_line(struct rank *r, struct msg *m)
 			return at - 1;
 	}
 	hold = table_hold(r);
-	if (hold >= KEPT || hold == -EAGAIN)
-		give_some(r);
+	if (hold >= CACHED || hold == -EAGAIN)
+		give_some_cached(r);
 	if (hold < 0)
 		return hold;
 	m->aux = (u32)hold;
@@ -236,7 +236,7 @@ static int sync_get_in_line(struct rank *r, struct msg *m)
 	core_hold_begin(&r->core, (u32)hold, m);
 	local_bh_enable();
 	if (m->type == MSG_LOCK)
-		WRITE_ONCE(*sync_kept_place(r, m), (u16)(hold + 1));
+		WRITE_ONCE(*sync_cached_place(r, m), (u16)(hold + 1));
 	sync_send(r, m);
 	return hold;
 }
@@ -253,7 +253,7 @@ static int begin_lock(struct rank *r, struct call *c)
 			     .req_node = (u16)p->gen };
 	if (!may_send(r, &c->m))
 		return -EINVAL;
-	hold = sync_take_kept(r, &c->m);
+	hold = sync_take_cached(r, &c->m);
 	if (hold >= 0) {
 		c->out.hold = (u16)hold;
 		return 0;
@@ -312,7 +312,7 @@ static int wait_lock(struct rank *r, struct call *c)
 		c->out.status = slot_at(r, c->slot)->status;
 		c->out.hold = c->hold;
 		if (!c->out.status && c->m.type == MSG_TRYLOCK)
-			WRITE_ONCE(*sync_kept_place(r, &c->m), (u16)(c->hold + 1));
+			WRITE_ONCE(*sync_cached_place(r, &c->m), (u16)(c->hold + 1));
 	}
 	return err;
 }

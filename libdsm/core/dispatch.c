@@ -216,7 +216,7 @@ static int dispatch_destroy(const struct dispatch *d, const struct msg *m, struc
 	return 0;
 }
 
-/* The mutex may be kept by a node, and idle: ask that node. */
+/* The mutex may be cached by a node, and idle: ask that node. */
 static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	if (sync_idle(d->object))
@@ -287,7 +287,7 @@ static int dispatch_hold(const struct dispatch *d, const struct msg *m, struct a
 		: m->type == MSG_NEXT              ? HE_NEXT
 		: m->count                         ? HE_REFUSED
 						   : HE_FREED;
-	const struct hold_ctx ctx = { .me = d->me, .lends = d->lends, .queue = d->queue };
+	const struct hold_ctx ctx = { .me = d->me, .fast = d->fast, .queue = d->queue };
 	const struct hold *h = d->hold;
 	unsigned int i;
 	int err;

@@ -47,7 +47,7 @@ struct dispatch {
 	struct sync *object; /* NULL: no object in this place */
 	uint32_t index;      /* TARGET_CREATE: its place; 0: the table is full */
 	struct hold *hold;
-	bool lends; /* TARGET_HOLD: struct hold_ctx */
+	bool fast; /* TARGET_HOLD: struct hold_ctx */
 	struct bar *bar;
 	struct bar_part *part;       /* TARGET_BARRIER, local arrival: of its rank; NULL if the node has one rank */
 	const struct bar_tree *tree; /* TARGET_BARRIER: position in the tree, for tests; NULL: computed by bar_tree() */

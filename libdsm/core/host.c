@@ -90,7 +90,7 @@ static int find_other(struct core_host *h, enum target target, uint32_t number, 
 	memset(p, 0, sizeof(*p));
 	p->d.me = h->me;
 	p->d.nnodes = h->nnodes;
-	p->d.lends = h->lends;
+	p->d.fast = h->fast;
 	p->d.objects = &p->objects;
 	return h->ops->find(h, target, number, m, p);
 }
@@ -310,7 +310,7 @@ int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev, con
 
 	if (err)
 		return err;
-	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .lends = h->lends, .queue = p.d.queue };
+	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue };
 	h->ops->lock(h, key);
 	before = p.d.hold->state;
 	err = hold_thread(&ctx, index, p.d.hold, ev, about, &acts);
@@ -346,7 +346,7 @@ bool core_hold_leave(struct core_host *h, uint32_t index, uint16_t slot)
 
 	if (find_other(h, TARGET_HOLD, index, &none, &p))
 		return false;
-	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .lends = h->lends, .queue = p.d.queue };
+	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue };
 	h->ops->lock(h, key);
 	found = hold_leave(&ctx, p.d.hold, slot);
 	h->ops->unlock(h, key);

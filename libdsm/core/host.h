@@ -31,7 +31,7 @@ struct core_host {
 	uint8_t follow;   /* DIR_FOLLOW, or less for tests */
 	uint8_t pushes;   /* PUSH_AFTER, or less for tests; 0: pushing is off */
 	uint8_t passes;   /* LOCK_PASSES; struct hold_ctx */
-	bool lends;       /* struct hold_ctx */
+	bool fast;        /* struct hold_ctx */
 	uint32_t hold_us; /* struct page_ctx */
 };
 

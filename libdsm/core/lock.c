@@ -131,7 +131,7 @@ enum rule {
 /* clang-format off */
 static const char *const rule_names[R_RULES] = {
 	"-", "wake, HELD", "wake, HELD_NEXT", "note successor", "UNLOCK to home, LEAVING", "LOCKED to successor, FREE",
-	"LOCKED to successor, LEFT", "LEAVING_NEXT", "FREE", "wake -EBUSY, FREE", "wake the next thread, or KEPT", "queue", "HELD",
+	"LOCKED to successor, LEFT", "LEAVING_NEXT", "FREE", "wake -EBUSY, FREE", "wake the next thread, or CACHED", "queue", "HELD",
 	"RECALLED, LEAVING", "RECALLED (busy)", "RECALLED (soon)", "wake the next thread, or LOCKED to successor, FREE",
 	"wake, HELD, or due",
 };
@@ -144,7 +144,7 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = R_GRANTED_NEXT, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
 	[HOLD_HELD]      = { [HE_UNLOCK] = R_UNLOCK, [HE_NEXT] = R_REMEMBER, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN, [HE_COME] = R_COME },
 	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = R_PASS, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN, [HE_COME] = R_COME },
-	[HOLD_KEPT]      = { [HE_TAKE] = R_TAKE, [HE_GIVE] = R_TELL_HOME, [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_GIVE_BACK, [HE_COME] = R_COME },
+	[HOLD_CACHED]    = { [HE_TAKE] = R_TAKE, [HE_GIVE] = R_TELL_HOME, [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_GIVE_BACK, [HE_COME] = R_COME },
 	[HOLD_LEAVING]   = { [HE_NEXT] = R_HAND_LATE, [HE_FREED] = R_FREE, [HE_CROSSED] = R_EXPECT, [HE_RECALL] = R_SOON },
 	[HOLD_LEAVING_NEXT] = { [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_NOT_IDLE },
 	[HOLD_LEFT]      = { [HE_CROSSED] = R_FREE, [HE_RECALL] = R_NOT_IDLE },
@@ -153,20 +153,20 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 
 /* ---- the word: see lock.h ---------------------------------------------------------------------- */
 
-/* Take over the state that threads have left in the word since it was lent. */
+/* Take over the state that threads have left in the word of a fast record. */
 static void hold_take_back(struct hold *h)
 {
 	if (!__atomic_load_n(&h->word, __ATOMIC_RELAXED))
-		return; /* only steps lend it */
-	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
+		return; /* only steps make it fast */
+	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_CACHED;
 }
 
-/* Lend the word, unless a thread waits that a release must wake, or give the lock to. */
-static void hold_lend(const struct hold_ctx *ctx, struct hold *h)
+/* Make the record fast, unless a thread waits that a release must wake, or give the lock to. */
+static void hold_make_fast(const struct hold_ctx *ctx, struct hold *h)
 {
-	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_LENT;
+	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_FAST;
 
-	if (!ctx->lends || (h->state != HOLD_HELD && h->state != HOLD_KEPT))
+	if (!ctx->fast || (h->state != HOLD_HELD && h->state != HOLD_CACHED))
 		return;
 	if (h->turn == TURN_DUE || (h->line && h->turn == TURN_NONE))
 		return;
@@ -250,12 +250,12 @@ static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold 
 		if (awaited)
 			give_to_woken(h);
 		else
-			h->state = HOLD_KEPT;
+			h->state = HOLD_CACHED;
 		return;
 	}
-	if (ctx->lends && !awaited && h->turn == TURN_NONE && first_in_line(ctx, h)) {
+	if (ctx->fast && !awaited && h->turn == TURN_NONE && first_in_line(ctx, h)) {
 		h->turn = TURN_WOKEN;
-		h->state = HOLD_KEPT;
+		h->state = HOLD_CACHED;
 		hold_wake(h, -EAGAIN, out);
 		return;
 	}
@@ -265,7 +265,7 @@ static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold 
 		return;
 	}
 	if (!awaited) {
-		h->state = HOLD_KEPT;
+		h->state = HOLD_CACHED;
 		return;
 	}
 	lock_send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
@@ -280,7 +280,7 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	if (ev == HE_RECALL && (m->object != h->object || m->req_node != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
 	/* The lock is free but a thread is on its way to it, or its holder does not know yet. */
-	if (h->turn == TURN_WOKEN && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
+	if (h->turn == TURN_WOKEN && h->state == HOLD_CACHED && (ev == HE_RECALL || ev == HE_GIVE))
 		return ev == HE_RECALL ? R_NOT_IDLE : R_BAD;
 	if (h->turn == TURN_GIVEN && ev == HE_UNLOCK)
 		return R_BAD;
@@ -292,12 +292,12 @@ static int hold_come(struct hold *h, const struct msg *m, struct actions *out)
 {
 	if ((h->turn != TURN_WOKEN && h->turn != TURN_GIVEN) || m->req_slot != h->slot)
 		return -EBADMSG;
-	if (h->turn == TURN_WOKEN && h->state != HOLD_KEPT) {
+	if (h->turn == TURN_WOKEN && h->state != HOLD_CACHED) {
 		h->turn = TURN_DUE;
 		return 0;
 	}
 	h->turn = TURN_NONE;
-	if (h->state == HOLD_KEPT)
+	if (h->state == HOLD_CACHED)
 		h->state = HOLD_HELD;
 	hold_wake(h, 0, out);
 	return 0;
@@ -376,7 +376,7 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 		return -EBADMSG;
 	hold_take_back(h);
 	err = react(ctx, index, h, ev, m, out);
-	hold_lend(ctx, h);
+	hold_make_fast(ctx, h);
 	return err;
 }
 
@@ -388,7 +388,7 @@ void hold_begin(struct hold *h, const struct msg *ask)
 				    .gen = ask->req_node,
 				    .slot = ask->req_slot };
 
-	/* All but the word, which is 0 now: a thread that found the record by an old hint swaps or reads it (lent_take()). */
+	/* All but the word, which is 0 now: a thread that found the record by an old hint swaps or reads it (hold_fast_take()). */
 	memcpy(h, &fresh, offsetof(struct hold, word));
 }
 
@@ -410,7 +410,7 @@ bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot)
 }
 
 static const char *const state_names[HOLD_STATES] = {
-	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "KEPT", "LEAVING", "LEAVING_NEXT", "LEFT",
+	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "CACHED", "LEAVING", "LEAVING_NEXT", "LEFT",
 };
 static const char *const event_names[HE_EVENTS] = {
 	"unlock",          "take",   "join", "give back", "LOCKED", "NEXT", "FREED", "FREED (busy)",

@@ -3,27 +3,27 @@
  * lock.h - mutual exclusion as a distributed queue (after Mellor-Crummey and Scott). The home knows only the tail of the queue.
  * It tells the previous tail who its successor is. The holder passes the lock directly to its successor.
  *
- * A released lock stays at its node while no other node requests it: its record is KEPT, and locking it again is a local step.
+ * A released lock stays at its node while no other node requests it: its record is CACHED, and locking it again is a local step.
  * The keeper is still the tail of the queue, so MSG_NEXT makes it pass the lock on. A trylock or the destruction of a lock must
  * know whether the lock is idle; the home asks the tail with MSG_RECALL.
  *
  * If a node holds or awaits a lock, its other threads queue at the hold record (HE_JOIN). They pass the lock to each other
  * without a message. While another node waits, they do so at most hold_ctx.passes times.
  *
- * While a node has a lock and nobody waits for it, the record is *lent* to a word beside it (hold_ctx.lends). Threads then take
- * and release the lock by one compare-and-swap of that word, and no step runs. Each step first takes the word back and derives
- * the state from it. At its end it lends the word again if the record allows that:
+ * While a node has a lock and nobody waits for it, the record is *fast* (hold_ctx.fast): its state is in a word beside it.
+ * Threads then take and release the lock by one compare-and-swap of that word, and no step runs. Each step first takes the word
+ * back and derives the state from it. At its end it makes the record fast again if nobody waits:
  *
- *   thread:  word is lent, free? then held        step:  word := 0; was it held? HOLD_HELD : HOLD_KEPT
- *            word is lent, held? then free               the event; HOLD_HELD or HOLD_KEPT, nobody waits? lend it
+ *   thread:  word has the name, free? then held   step:  word := 0; was it held? HOLD_HELD : HOLD_CACHED
+ *            word has the name, held? then free          the event; HOLD_HELD or HOLD_CACHED, nobody waits? word := name
  *
  * Both sides change the word by one atomic operation. A thread whose swap fails has not taken, or not released, the lock, and
  * runs a step instead. The word contains the full name of the lock, so a swap never takes another lock.
  *
- * If words are lent, a release does not give the lock to a local waiter, which may be asleep. It *wakes* the first waiter. Until
- * that thread arrives (HE_COME), any running thread may take the lock. If the woken thread finds the lock held, it gets the
- * lock at the next release. So a waiter is overtaken only during wake-ups, its own or those of waiters before it: at position k
- * of the queue it enters after at most k wake-ups and one critical section after each.
+ * Where records can be fast, a release does not give the lock to a local waiter, which may be asleep. It *wakes* the first
+ * waiter. Until that thread arrives (HE_COME), any running thread may take the lock. If the woken thread finds the lock held, it
+ * gets the lock at the next release. So a waiter is overtaken only during wake-ups, its own or those of waiters before it: at
+ * position k of the queue it enters after at most k wake-ups and one critical section after each.
  *
  * There are two state machines: struct sync (kind SYNC_MUTEX) at the home, stepped by lock_home_step(), and a hold record at
  * each node that holds or awaits a lock, stepped by hold_step(). A record becomes free when no message can name it any more.
@@ -41,7 +41,7 @@ enum hold_state {
 	HOLD_WAIT_NEXT, /* not yet granted, successor known */
 	HOLD_HELD,
 	HOLD_HELD_NEXT,    /* held, successor known */
-	HOLD_KEPT,         /* released, no successor known: a thread of this node may take it */
+	HOLD_CACHED,       /* released, no successor known: a thread of this node may take it */
 	HOLD_LEAVING,      /* returned to the home, answer pending */
 	HOLD_LEAVING_NEXT, /* the home has answered that there is a successor: MSG_NEXT is on its way */
 	HOLD_LEFT, /* passed on; home's answer pending; until then the home may see this node as the tail of the queue */
@@ -50,7 +50,7 @@ enum hold_state {
 
 enum hold_event {
 	HE_UNLOCK = 0,
-	HE_TAKE, /* a thread of this node takes a kept lock */
+	HE_TAKE, /* a thread of this node takes a cached lock */
 	HE_JOIN, /* a thread of this node queues at the record: m->req_slot */
 	HE_GIVE, /* return the lock: the node needs the record */
 	HE_LOCKED,
@@ -63,7 +63,7 @@ enum hold_event {
 	HE_EVENTS
 };
 
-/* State of the woken thread, whose slot is in hold.slot. Used in HELD, HELD_NEXT and KEPT, and only if words are lent. */
+/* State of the woken thread, whose slot is in hold.slot. Used in HELD, HELD_NEXT and CACHED, where records can be fast. */
 enum hold_turn {
 	TURN_NONE = 0,
 	TURN_WOKEN, /* woken, not yet arrived */
@@ -72,7 +72,7 @@ enum hold_turn {
 };
 
 struct hold {
-	uint8_t state;      /* stale while the word is lent: use hold_state() */
+	uint8_t state;      /* stale while the record is fast: use hold_state() */
 	uint8_t passed : 6; /* local passes since another node waits */
 	uint8_t turn : 2;
 	uint16_t home;
@@ -82,14 +82,14 @@ struct hold {
 	uint16_t next_node, next_slot;
 	uint32_t next_hold;
 	uint32_t line; /* queue of waiting threads of this node (queue.h) */
-	uint64_t word; /* 0: not lent; else the lock's name and HOLD_LENT; atomic */
+	uint64_t word; /* 0: not fast; else the lock's name and HOLD_FAST; atomic */
 };
 CORE_ASSERT_SIZE(struct hold, 32);
 
 /* ---- the word ------------------------------------------------------------------------------------
  * A lock's name: generation (24 bits), 4 unused bits, home (12), index (24). Threads call these functions without any lock. */
 
-#define HOLD_LENT (1ull << 36)
+#define HOLD_FAST (1ull << 36)
 #define HOLD_TAKEN (1ull << 37) /* a thread holds the lock */
 
 /* gen: the upper 16 bits of the generation, as in messages. */
@@ -98,26 +98,26 @@ static inline uint64_t hold_name(uint16_t home, uint32_t object, uint16_t gen)
 	return (uint64_t)gen << 48 | (uint64_t)(object >> 24) << 40 | (uint64_t)home << 24 | (object & 0xffffff);
 }
 
-/* Take the lock. False: it is not lent here, or it is held. */
-static inline bool lent_take(uint64_t *word, uint64_t name)
+/* Take the lock. False: it is not fast here, or it is held. */
+static inline bool hold_fast_take(uint64_t *word, uint64_t name)
 {
-	uint64_t seen = name | HOLD_LENT;
+	uint64_t seen = name | HOLD_FAST;
 
 	return __atomic_compare_exchange_n(word, &seen, seen | HOLD_TAKEN, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Release the lock, which the caller holds. False: not lent; release it by HE_UNLOCK. */
-static inline bool lent_release(uint64_t *word, uint64_t name)
+/* Release the lock, which the caller holds. False: not fast; release it by HE_UNLOCK. */
+static inline bool hold_fast_release(uint64_t *word, uint64_t name)
 {
-	uint64_t seen = name | HOLD_LENT | HOLD_TAKEN;
+	uint64_t seen = name | HOLD_FAST | HOLD_TAKEN;
 
-	return __atomic_compare_exchange_n(word, &seen, name | HOLD_LENT, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(word, &seen, name | HOLD_FAST, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Is the lock lent here and held? */
-static inline bool lent_taken(const uint64_t *word, uint64_t name)
+/* Is the lock fast here, and held? */
+static inline bool hold_fast_taken(const uint64_t *word, uint64_t name)
 {
-	return __atomic_load_n(word, __ATOMIC_RELAXED) == (name | HOLD_LENT | HOLD_TAKEN);
+	return __atomic_load_n(word, __ATOMIC_RELAXED) == (name | HOLD_FAST | HOLD_TAKEN);
 }
 
 /* The state of a record. Without the record's lock, the result may be stale: a hint. */
@@ -127,7 +127,7 @@ static inline uint8_t hold_state(const struct hold *h)
 
 	if (!word)
 		return __atomic_load_n(&h->state, __ATOMIC_RELAXED);
-	return word & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
+	return word & HOLD_TAKEN ? HOLD_HELD : HOLD_CACHED;
 }
 
 /*
@@ -144,8 +144,8 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 /* What the host passes to each step of a record. */
 struct hold_ctx {
 	uint16_t me;
-	uint8_t passes;     /* most local passes while another node waits; below 64, and not 0 if words are lent */
-	bool lends;         /* threads use lent_take() and lent_release(), and a woken thread sends HE_COME */
+	uint8_t passes;     /* most local passes while another node waits; below 64, and not 0 if `fast` */
+	bool fast;          /* threads use hold_fast_take() and hold_fast_release(), and a woken thread sends HE_COME */
 	struct qpool queue; /* queue entries for threads of this node; all zero: HE_JOIN is not used */
 };
 

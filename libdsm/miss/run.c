@@ -283,7 +283,7 @@ struct core_host run_host(void)
 		.follow = DIR_FOLLOW,
 		.pushes = job.set.push ? PUSH_AFTER : 0,
 		.passes = LOCK_PASSES,
-		.lends = true, /* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
+		.fast = true, /* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
 		.hold_us = job.set.hold_us,
 	};
 }

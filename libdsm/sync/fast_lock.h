@@ -43,7 +43,7 @@ static inline bool fast_lock_other(uint64_t id)
 	const uint64_t name = fast_name(id);
 	const uint32_t at = name ? fast_at(name) : 0;
 
-	if (!at || (held.last_held && !held_room()) || !lent_take(&job.me->holds[at - 1].word, name))
+	if (!at || (held.last_held && !held_room()) || !hold_fast_take(&job.me->holds[at - 1].word, name))
 		return false;
 	if (held.last_held) {
 		held_put(id, at - 1);
@@ -63,7 +63,7 @@ static inline bool fast_lock_last(uint64_t id)
 		return false;
 	/* Its record may have another lock by now: then the swap fails. */
 	if (__atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
-	    !lent_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
+	    !hold_fast_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
 		return false;
 	held.last_held = true;
 	fast_mine(held.last.info);
@@ -82,13 +82,13 @@ static inline bool fast_busy(uint64_t id)
 	const uint64_t name = fast_name(id);
 	const uint32_t at = name ? fast_at(name) : 0;
 
-	return at && lent_taken(&job.me->holds[at - 1].word, name);
+	return at && hold_fast_taken(&job.me->holds[at - 1].word, name);
 }
 
 static inline bool fast_unlock_last(uint64_t id)
 {
 	if (!held.last_held || held.last.id != id || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
-	    !lent_release(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
+	    !hold_fast_release(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
 		return false;
 	held.last_held = false;
 	return true;
@@ -103,7 +103,7 @@ static inline bool fast_unlock(uint64_t id)
 	if (fast_unlock_last(id))
 		return true;
 	at = held_find(id);
-	if (!name || at < 0 || !lent_release(&job.me->holds[held_info(at)].word, name))
+	if (!name || at < 0 || !hold_fast_release(&job.me->holds[held_info(at)].word, name))
 		return false;
 	held_remove(at);
 	return true;

@@ -264,7 +264,7 @@ static void local_hold(struct world *w, const struct msg *in)
 			later(w, &m);
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
 		carry_out(w, hold_thread(&ctx, index, h, HE_UNLOCK, NULL, &out), &out);
-	} else if (h->state == HOLD_KEPT) {
+	} else if (h->state == HOLD_CACHED) {
 		carry_out(w, hold_thread(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, NULL, &out), &out);
 	}
 }

@@ -302,7 +302,7 @@ static void lock(uint16_t me, unsigned int index, int at, uint8_t how)
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
 		must(!hold_thread(&ctx, index, h, HE_UNLOCK, NULL, &out));
 		world_carry_out(me, 0, &out, 0);
-	} else if (h->state == HOLD_KEPT) {
+	} else if (h->state == HOLD_CACHED) {
 		must(!hold_thread(&ctx, index, h, how & 2 ? HE_TAKE : HE_GIVE, NULL, &out));
 		world_carry_out(me, 0, &out, 0);
 	}

@@ -61,7 +61,7 @@ void world_make(uint16_t home, uint64_t name, uint8_t kind, bool part, bool know
 
 static bool grasped(const struct hold *h)
 {
-	return h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT || h->state == HOLD_KEPT;
+	return h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT || h->state == HOLD_CACHED;
 }
 
 /* One holds a mutex, or keeps it, and by the name of one that is alive. */

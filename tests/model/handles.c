@@ -58,7 +58,7 @@ static bool keeps(const struct world *w, unsigned int r, unsigned int made)
 {
 	const struct hold *h = &w->holds[r];
 
-	return h->state == HOLD_KEPT && h->object == (uint32_t)w->made[made].name &&
+	return h->state == HOLD_CACHED && h->object == (uint32_t)w->made[made].name &&
 		h->gen == (uint16_t)(w->made[made].name >> 32);
 }
 
@@ -73,9 +73,10 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 
 		if (t->pc == PC_INSIDE)
 			events[n++] = event(EV_UNLOCK, r, 0);
-		if (w->holds[r].state == HOLD_KEPT && cfg->give)
+		if (w->holds[r].state == HOLD_CACHED && cfg->give)
 			events[n++] = event(EV_GIVE, r, 0);
-		if (t->pc != PC_READY || !t->left || (w->holds[r].state != HOLD_FREE && w->holds[r].state != HOLD_KEPT))
+		if (t->pc != PC_READY || !t->left ||
+		    (w->holds[r].state != HOLD_FREE && w->holds[r].state != HOLD_CACHED))
 			continue;
 		if (w->nmade < MADE)
 			events[n++] = event(EV_CREATE, r, 0);

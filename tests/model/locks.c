@@ -2,8 +2,8 @@
 /*
  * locks.c - see locks.h. Checked: mutual exclusion; nodes get the lock in the order in which the home saw their
  * requests; a trylock is refused only if some thread had the lock or stood in line during the attempt; every waiter
- * gets the lock; in the end the lock is free, or kept in one record, and all other records are free. Where words are
- * lent: a woken thread that has come and found the lock held is the next of its record to get it.
+ * gets the lock; in the end the lock is free, or cached in one record, and all other records are free. Where records can be
+ * fast: a woken thread that has come and found the lock held is the next of its record to get it.
  */
 #include "locks.h"
 
@@ -148,7 +148,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	unsigned int n = 0, r, t, k;
 
 	for (r = 0; r < cfg->nnodes; r++) {
-		int at = record_in(cfg, w, r, HOLD_KEPT);
+		int at = record_in(cfg, w, r, HOLD_CACHED);
 		bool kept = at >= 0;
 
 		if (kept && cfg->give && w->holds[r][at].turn == TURN_NONE)
@@ -275,7 +275,7 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 	struct hold *h = &w->holds[rank][record], before = *h;
 	struct hold_ctx ctx = { .me = (uint16_t)(n.rank + rank),
 				.passes = cfg->passes,
-				.lends = cfg->lends,
+				.fast = cfg->fast,
 				.queue = chan_load(&n, w->nodes) };
 	struct actions out;
 	int err = hold_thread(&ctx, n.home + record, h, ev, about, &out);
@@ -321,7 +321,7 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	struct wmsg m = chan_take(&w->chan, index);
 	struct chan_names n = names(cfg);
 	struct msg wide = widen(cfg, &m);
-	struct dispatch at = { .me = wide.dst, .nnodes = WIRE_MAX_NODES, .object = &w->home, .lends = cfg->lends };
+	struct dispatch at = { .me = wide.dst, .nnodes = WIRE_MAX_NODES, .object = &w->home, .fast = cfg->fast };
 	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED || m.type == MSG_RECALL;
 	struct hold before = { 0 };
 	struct actions out;
@@ -384,7 +384,7 @@ static void awake(const struct lock_cfg *cfg, struct world *w, unsigned int r, u
 
 static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
-	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_KEPT);
+	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_CACHED);
 	struct msg m = asks(cfg, r, t);
 
 	local(cfg, w, r, record, HE_TAKE, &m);
@@ -416,10 +416,11 @@ static void unlock(const struct lock_cfg *cfg, struct world *w, unsigned int r, 
 
 static void swap_in(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
-	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_KEPT);
+	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_CACHED);
 	struct hold *h = &w->holds[r][record];
 
-	if (!lent_take(&h->word, name_of(h)) || !lent_taken(&h->word, name_of(h)) || lent_take(&h->word, name_of(h)))
+	if (!hold_fast_take(&h->word, name_of(h)) || !hold_fast_taken(&h->word, name_of(h)) ||
+	    hold_fast_take(&h->word, name_of(h)))
 		model_fail("rank %u: the word of record %u is not taken just once", r, record);
 	if (!w->nline || w->line[0] != (r << 4 | record))
 		model_fail("rank %u takes record %u, which has not the lock", r, record);
@@ -433,7 +434,7 @@ static void swap_out(struct world *w, unsigned int r, unsigned int t)
 	struct thread *th = &w->threads[r][t];
 	struct hold *h = &w->holds[r][th->record];
 
-	if (!lent_release(&h->word, name_of(h)) || lent_release(&h->word, name_of(h)))
+	if (!hold_fast_release(&h->word, name_of(h)) || hold_fast_release(&h->word, name_of(h)))
 		model_fail("rank %u: the word of record %u is not released just once", r, th->record);
 	th->pc = PC_READY;
 	th->left--;
@@ -465,7 +466,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_AWAKE: awake(cfg, w, a, b); break;
 	case EV_UNLOCK: unlock(cfg, w, a, b); break;
 	case EV_TAKE: take(cfg, w, a, b); break;
-	case EV_GIVE: local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_KEPT), HE_GIVE, NULL); break;
+	case EV_GIVE: local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_CACHED), HE_GIVE, NULL); break;
 	case EV_JOIN: join_line(cfg, w, a, b, ev >> 24); break;
 	case EV_SWAP_IN: swap_in(cfg, w, a, b); break;
 	case EV_SWAP_OUT: swap_out(w, a, b); break;
@@ -513,7 +514,7 @@ static void check(const void *c, const void *world)
 	for (r = 0; r < cfg->nnodes && rest; r++)
 		for (t = 0; t < cfg->records; t++)
 			if (hold_state(&w->holds[r][t]) != HOLD_FREE &&
-			    (hold_state(&w->holds[r][t]) != HOLD_KEPT || w->holds[r][t].turn != TURN_NONE ||
+			    (hold_state(&w->holds[r][t]) != HOLD_CACHED || w->holds[r][t].turn != TURN_NONE ||
 			     w->nline != 1 || w->line[0] != (r << 4 | t)))
 				model_fail("at rest, but record %u of rank %u is %s", t, r,
 					   hold_state_name(hold_state(&w->holds[r][t])));

@@ -13,7 +13,7 @@ struct lock_cfg {
 	bool try, fifo;
 	uint8_t passes; /* threads of a rank queue behind each other; passes while another rank waits */
 	bool give;      /* ranks give back locks that they keep */
-	bool lends;     /* threads lock and unlock by the record's word, and are woken without the lock */
+	bool fast;      /* threads lock and unlock by the record's word, and are woken without the lock */
 };
 
 extern const struct model lock_model;

@@ -305,7 +305,7 @@ static bool kept(const struct sim *s, const struct made *made, const struct sync
 	uint64_t by = 0;
 
 	for (i = 0; i < s->o.nodes * s->nholds; i++)
-		if (s->holds[i].state == HOLD_KEPT && hold_is(&s->holds[i], made)) {
+		if (s->holds[i].state == HOLD_CACHED && hold_is(&s->holds[i], made)) {
 			by = ((uint64_t)(i / s->nholds) << 32 | i % s->nholds) + 1;
 			n++;
 		}

@@ -103,12 +103,12 @@ static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
 	const struct made *o = sim_made(s, t);
 	struct msg m = message(s, node, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
 
-	if (h->state == HOLD_KEPT && hold_is(h, o) && (s->o.replay || sim_random(s, 4))) {
+	if (h->state == HOLD_CACHED && hold_is(h, o) && (s->o.replay || sim_random(s, 4))) {
 		hold_event(s, node, thread, HE_TAKE, &m);
 		entered(s, node, thread, true);
 		return;
 	}
-	if (h->state == HOLD_KEPT)
+	if (h->state == HOLD_CACHED)
 		hold_event(s, node, thread, HE_GIVE, NULL);
 	if (h->state != HOLD_FREE) { /* the record still gives its last lock back: try again later */
 		t->pc = PC_READY;
@@ -410,7 +410,7 @@ void sync_check_rest(struct sim *s)
 
 	objects_check_rest(s);
 	for (i = 0; i < s->o.nodes * s->nholds; i++)
-		if (s->holds[i].state != HOLD_FREE && s->holds[i].state != HOLD_KEPT)
+		if (s->holds[i].state != HOLD_FREE && s->holds[i].state != HOLD_CACHED)
 			sim_fail(s, s->holds[i].object, "in the end hold record %u is %s", i,
 				 hold_state_name(s->holds[i].state));
 }

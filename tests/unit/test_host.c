@@ -375,7 +375,7 @@ END_TEST
 
 START_TEST(a_kept_lock_is_returned_and_freed)
 {
-	hold = (struct hold){ .state = HOLD_KEPT, .home = HOME, .object = 4, .slot = SLOT };
+	hold = (struct hold){ .state = HOLD_CACHED, .home = HOME, .object = 4, .slot = SLOT };
 	ck_assert_int_eq(core_hold_event(&node, 9, HE_GIVE, NULL), 1);
 	noted("[] UNLOCK to 5");
 	hold = (struct hold){ .state = HOLD_HELD_NEXT, .home = HOME, .object = 4, .next_node = OTHER };

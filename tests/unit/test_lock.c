@@ -193,7 +193,7 @@ START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 	ck_assert(h.home == HOME && h.object == 7 && h.gen == 9 && h.slot == 3);
 	ck_assert(!h.line && !h.passed && !h.turn && !h.word);
 	ck_assert(!hold_freed(HOLD_WAITING, &h) && !hold_freed(HOLD_FREE, &h));
-	h.state = HOLD_KEPT;
+	h.state = HOLD_CACHED;
 	for (i = 0, kept = h; i < 3; i++) {
 		ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &other[i], &out), -EBADMSG);
 		ck_assert(!out.n && !memcmp(&h, &kept, sizeof(h)));
@@ -225,7 +225,7 @@ START_TEST(a_thread_leaves_the_line)
 	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 0x234);
 	ck_assert(hold_leave(&cohort, &h, 2));
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
-	ck_assert(!out.n && h.state == HOLD_KEPT);
+	ck_assert(!out.n && h.state == HOLD_CACHED);
 }
 END_TEST
 
@@ -253,7 +253,7 @@ START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
-	ck_assert_uint_eq(h.state, HOLD_KEPT);
+	ck_assert_uint_eq(h.state, HOLD_CACHED);
 	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* the lock is kept: a thread must take it */
 }
 END_TEST
@@ -402,13 +402,15 @@ START_TEST(large_numbers_come_through)
 }
 END_TEST
 
-/* ---- words that are lent -------------------------------------------------------------------------- */
+/* ---- records that are fast-------------------------------------------------------------------------- */
 
 #define OBJECT 0x87654321u /* index and lower bits of the generation */
 #define GEN 0x4567u        /* upper bits of the generation */
 #define LOCK_HOME 0xabc
 
-static const struct hold_ctx lender = { .me = NODE, .passes = PASSES, .lends = true, .queue = { nodes, NSLOTS, NULL } };
+static const struct hold_ctx fast_ctx = {
+	.me = NODE, .passes = PASSES, .fast = true, .queue = { nodes, NSLOTS, NULL }
+};
 static const uint64_t name = (uint64_t)GEN << 48 | 0x87ull << 40 | (uint64_t)LOCK_HOME << 24 | 0x654321;
 
 static struct hold lock_of(uint8_t state)
@@ -422,7 +424,7 @@ static void step(struct hold *h, enum hold_event ev, uint16_t slot, int err, str
 	struct msg m = unit_msg(MSG_NEXT, LOCK_HOME, NODE, 3, slot);
 
 	m.object = OBJECT;
-	ck_assert_int_eq(hold_step(&lender, RECORD, h, ev, &m, out), err);
+	ck_assert_int_eq(hold_step(&fast_ctx, RECORD, h, ev, &m, out), err);
 }
 
 /* One thread was woken: it has the lock (status 0), or must come for it. */
@@ -442,22 +444,23 @@ START_TEST(a_word_is_taken_and_released_by_its_name)
 	size_t i;
 
 	ck_assert(hold_name(LOCK_HOME, OBJECT, GEN) == name);
-	ck_assert(!(name & (HOLD_LENT | HOLD_TAKEN)));
-	ck_assert(!lent_take(&word, name) && !lent_release(&word, name) && !lent_taken(&word, name) && !word);
-	word = name | HOLD_LENT;
+	ck_assert(!(name & (HOLD_FAST | HOLD_TAKEN)));
+	ck_assert(!hold_fast_take(&word, name) && !hold_fast_release(&word, name) && !hold_fast_taken(&word, name) &&
+		  !word);
+	word = name | HOLD_FAST;
 	for (i = 0; i < 6; i++)
-		ck_assert(!lent_take(&word, others[i]) && !lent_taken(&word, others[i]));
-	ck_assert(!lent_release(&word, name) && !lent_taken(&word, name));
-	ck_assert(lent_take(&word, name));
-	ck_assert(lent_taken(&word, name) && !lent_take(&word, name));
+		ck_assert(!hold_fast_take(&word, others[i]) && !hold_fast_taken(&word, others[i]));
+	ck_assert(!hold_fast_release(&word, name) && !hold_fast_taken(&word, name));
+	ck_assert(hold_fast_take(&word, name));
+	ck_assert(hold_fast_taken(&word, name) && !hold_fast_take(&word, name));
 	for (i = 0; i < 6; i++)
-		ck_assert(!lent_release(&word, others[i]) && !lent_taken(&word, others[i]));
-	ck_assert(lent_release(&word, name));
-	ck_assert_uint_eq(word, name | HOLD_LENT);
+		ck_assert(!hold_fast_release(&word, others[i]) && !hold_fast_taken(&word, others[i]));
+	ck_assert(hold_fast_release(&word, name));
+	ck_assert_uint_eq(word, name | HOLD_FAST);
 }
 END_TEST
 
-START_TEST(a_record_that_is_not_lent_has_its_own_state)
+START_TEST(a_record_that_is_not_fast_has_its_own_state)
 {
 	unsigned int state;
 
@@ -469,7 +472,7 @@ START_TEST(a_record_that_is_not_lent_has_its_own_state)
 }
 END_TEST
 
-/* No thread waits: steps lend the word, and continue from what threads have made of it. */
+/* No thread waits: steps make the record fast, and continue from what threads have made of it. */
 START_TEST(a_step_goes_on_from_the_word)
 {
 	struct hold h = lock_of(HOLD_WAITING);
@@ -478,17 +481,17 @@ START_TEST(a_step_goes_on_from_the_word)
 	h.slot = 4;
 	step(&h, HE_LOCKED, 4, 0, &out);
 	woken(&out, 4, 0);
-	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN);
+	ck_assert_uint_eq(h.word, name | HOLD_FAST | HOLD_TAKEN);
 	ck_assert_uint_eq(hold_state(&h), HOLD_HELD);
-	ck_assert(lent_release(&h.word, name));
-	ck_assert_uint_eq(hold_state(&h), HOLD_KEPT);
+	ck_assert(hold_fast_release(&h.word, name));
+	ck_assert_uint_eq(hold_state(&h), HOLD_CACHED);
 	step(&h, HE_TAKE, 0, 0, &out);
 	ck_assert_uint_eq(hold_state(&h), HOLD_HELD);
 	step(&h, HE_UNLOCK, 0, 0, &out);
-	ck_assert(lent_take(&h.word, name));
-	step(&h, HE_GIVE, 0, -EBADMSG, &out); /* refused; the word stays lent */
-	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN);
-	ck_assert(lent_release(&h.word, name));
+	ck_assert(hold_fast_take(&h.word, name));
+	step(&h, HE_GIVE, 0, -EBADMSG, &out); /* refused; the record stays fast */
+	ck_assert_uint_eq(h.word, name | HOLD_FAST | HOLD_TAKEN);
+	ck_assert(hold_fast_release(&h.word, name));
 	step(&h, HE_GIVE, 0, 0, &out);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_UNLOCK));
 	ck_assert(!h.word && h.state == HOLD_LEAVING);
@@ -496,27 +499,27 @@ START_TEST(a_step_goes_on_from_the_word)
 END_TEST
 
 /* Another node or a thread waits: then releases take a step. */
-START_TEST(a_lock_that_somebody_waits_for_is_not_lent)
+START_TEST(a_lock_that_somebody_waits_for_is_not_fast)
 {
-	struct hold h = lock_of(HOLD_KEPT);
+	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
 
 	step(&h, HE_TAKE, 0, 0, &out);
 	step(&h, HE_NEXT, 2, 0, &out);
 	ck_assert(!h.word && h.state == HOLD_HELD_NEXT);
-	h = lock_of(HOLD_KEPT);
+	h = lock_of(HOLD_CACHED);
 	step(&h, HE_TAKE, 0, 0, &out);
 	step(&h, HE_JOIN, 1, 0, &out);
 	ck_assert(!h.word && h.state == HOLD_HELD);
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL, &(struct msg){ .type = MSG_RECALL }, &out), 0);
-	ck_assert(!h.word); /* not lent if the node does not lend */
+	ck_assert(!h.word); /* not fast if the node has no fast records */
 }
 END_TEST
 
 /* A release wakes the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
 START_TEST(who_was_woken_is_overtaken_until_it_comes)
 {
-	struct hold h = lock_of(HOLD_KEPT);
+	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
 	unsigned int i;
 
@@ -526,10 +529,10 @@ START_TEST(who_was_woken_is_overtaken_until_it_comes)
 	step(&h, HE_UNLOCK, 0, 0, &out);
 	woken(&out, 1, -EAGAIN);
 	for (i = 0; i < 10; i++)
-		ck_assert(lent_take(&h.word, name) && lent_release(&h.word, name));
-	ck_assert(lent_take(&h.word, name));
+		ck_assert(hold_fast_take(&h.word, name) && hold_fast_release(&h.word, name));
+	ck_assert(hold_fast_take(&h.word, name));
 	step(&h, HE_JOIN, 3, 0, &out);
-	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN); /* one is on its way already */
+	ck_assert_uint_eq(h.word, name | HOLD_FAST | HOLD_TAKEN); /* one is on its way already */
 	step(&h, HE_COME, 2, -EBADMSG, &out);
 	step(&h, HE_COME, 1, 0, &out);
 	ck_assert_uint_eq(out.n, 0);
@@ -545,7 +548,7 @@ START_TEST(who_was_woken_is_overtaken_until_it_comes)
 	woken(&out, 3, -EAGAIN);
 	step(&h, HE_COME, 3, 0, &out);
 	step(&h, HE_UNLOCK, 0, 0, &out);
-	ck_assert_uint_eq(h.word, name | HOLD_LENT);
+	ck_assert_uint_eq(h.word, name | HOLD_FAST);
 	step(&h, HE_COME, 3, -EBADMSG, &out);
 }
 END_TEST
@@ -572,17 +575,17 @@ END_TEST
  */
 START_TEST(who_was_woken_comes_before_another_node)
 {
-	struct hold h = lock_of(HOLD_KEPT);
+	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
 	unsigned int held;
 
 	for (held = 0; held < 2; held++) {
-		h = lock_of(HOLD_KEPT);
+		h = lock_of(HOLD_CACHED);
 		step(&h, HE_TAKE, 0, 0, &out);
 		step(&h, HE_JOIN, 1, 0, &out);
 		step(&h, HE_UNLOCK, 0, 0, &out);
 		step(&h, HE_GIVE, 0, -EBADMSG, &out);
-		ck_assert(!held || lent_take(&h.word, name));
+		ck_assert(!held || hold_fast_take(&h.word, name));
 		step(&h, HE_NEXT, 2, 0, &out);
 		ck_assert_uint_eq(out.n, 0);
 		ck_assert(h.state == HOLD_HELD_NEXT && !h.word);
@@ -601,18 +604,18 @@ END_TEST
 /* A trylock of another node, or destruction, fails: a thread is in line. */
 START_TEST(a_lock_with_one_on_its_way_is_not_idle)
 {
-	struct hold h = lock_of(HOLD_KEPT);
+	struct hold h = lock_of(HOLD_CACHED);
 	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_node = GEN };
 	struct actions out;
 
 	step(&h, HE_TAKE, 0, 0, &out);
 	step(&h, HE_JOIN, 1, 0, &out);
 	step(&h, HE_UNLOCK, 0, 0, &out);
-	ck_assert_int_eq(hold_step(&lender, RECORD, &h, HE_RECALL, &m, &out), 0);
+	ck_assert_int_eq(hold_step(&fast_ctx, RECORD, &h, HE_RECALL, &m, &out), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_RECALLED)->count, -EBUSY);
 	step(&h, HE_COME, 1, 0, &out);
 	step(&h, HE_UNLOCK, 0, 0, &out);
-	ck_assert_int_eq(hold_step(&lender, RECORD, &h, HE_RECALL, &m, &out), 0);
+	ck_assert_int_eq(hold_step(&fast_ctx, RECORD, &h, HE_RECALL, &m, &out), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_RECALLED)->count, 0);
 }
 END_TEST
@@ -636,9 +639,9 @@ int main(void)
 	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);
 	tcase_add_test(t, a_record_is_of_the_lock_that_it_was_taken_for);
 	tcase_add_test(t, a_thread_leaves_the_line);
-	tcase_add_test(t, a_record_that_is_not_lent_has_its_own_state);
+	tcase_add_test(t, a_record_that_is_not_fast_has_its_own_state);
 	tcase_add_test(t, a_step_goes_on_from_the_word);
-	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_lent);
+	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_fast);
 	tcase_add_test(t, who_was_woken_is_overtaken_until_it_comes);
 	tcase_add_test(t, nobody_is_woken_without_the_lock_while_another_node_waits);
 	tcase_add_test(t, who_was_woken_comes_before_another_node);

@@ -30,7 +30,7 @@ static const struct reaction {
 [HE_JOIN] = { "", HOLD_WAITING } },
 	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = { "wake", HOLD_HELD_NEXT }, [HE_RECALL] = { "RECALLED", HOLD_WAIT_NEXT },
 [HE_JOIN] = { "", HOLD_WAIT_NEXT } },
-	[HOLD_HELD] = { [HE_UNLOCK] = { "", HOLD_KEPT },
+	[HOLD_HELD] = { [HE_UNLOCK] = { "", HOLD_CACHED },
 			[HE_NEXT] = { "", HOLD_HELD_NEXT },
 			[HE_RECALL] = { "RECALLED", HOLD_HELD },
 [HE_JOIN] = { "", HOLD_HELD },
@@ -38,7 +38,7 @@ static const struct reaction {
 	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = { "LOCKED", HOLD_FREE }, [HE_RECALL] = { "RECALLED", HOLD_HELD_NEXT },
 [HE_JOIN] = { "", HOLD_HELD_NEXT },
 [HE_COME] = { "", HOLD_HELD_NEXT } },
-	[HOLD_KEPT] = { [HE_TAKE] = { "", HOLD_HELD },
+	[HOLD_CACHED] = { [HE_TAKE] = { "", HOLD_HELD },
 			[HE_GIVE] = { "UNLOCK", HOLD_LEAVING },
 			[HE_NEXT] = { "LOCKED", HOLD_FREE },
 			[HE_RECALL] = { "RECALLED", HOLD_LEAVING },
@@ -76,7 +76,7 @@ static void check_sent(const struct msg *m, unsigned int state)
 	bool on = m->type == MSG_LOCKED;
 	int16_t count = 0;
 
-	if (m->type == MSG_RECALLED && state != HOLD_KEPT)
+	if (m->type == MSG_RECALLED && state != HOLD_CACHED)
 		count = state == HOLD_LEAVING ? -EINPROGRESS : -EBUSY;
 
 	ck_assert_uint_eq(m->src, ME);
@@ -147,8 +147,8 @@ END_TEST
 /* Another node requests a free lock after a thread here was woken: the thread comes first, and the count of passes begins. */
 START_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 {
-	const struct hold_ctx ctx = { .me = ME, .passes = 8, .lends = true, .queue = { line, 1, NULL } };
-	struct hold h = { .state = HOLD_KEPT,
+	const struct hold_ctx ctx = { .me = ME, .passes = 8, .fast = true, .queue = { line, 1, NULL } };
+	struct hold h = { .state = HOLD_CACHED,
 			  .home = HOME,
 			  .object = OBJECT,
 			  .slot = SLOT,

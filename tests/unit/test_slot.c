@@ -267,7 +267,7 @@ START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	node = run_host();
-	ctx = (struct hold_ctx){ .me = node.me, .passes = node.passes, .lends = node.lends };
+	ctx = (struct hold_ctx){ .me = node.me, .passes = node.passes, .fast = node.fast };
 	ctx.queue = (struct qpool){ job.mem.lines, CTL_ALL_SLOTS, NULL };
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);

@@ -31,7 +31,7 @@ void scene_memory(void)
 static struct hold_ctx context(void)
 {
 	return (struct hold_ctx){
-		.me = 0, .passes = 2, .lends = true, .queue = { .entries = m.entries, .nslots = ORDER_THREADS }
+		.me = 0, .passes = 2, .fast = true, .queue = { .entries = m.entries, .nslots = ORDER_THREADS }
 	};
 }
 
@@ -122,11 +122,11 @@ static void leave_slow(void)
 
 static void visit(unsigned int me, bool fast)
 {
-	if (!(fast && lent_take(&m.h.word, name())) && !enter_slow(me))
+	if (!(fast && hold_fast_take(&m.h.word, name())) && !enter_slow(me))
 		return;
 	entered[me]++;
 	critical();
-	if (!lent_release(&m.h.word, name()))
+	if (!hold_fast_release(&m.h.word, name()))
 		leave_slow();
 }
 
@@ -143,7 +143,7 @@ static void begin(void)
 	hold_begin(&m.h, &a);
 	hold_step(&ctx, 0, &m.h, HE_LOCKED, &a, &acts);
 	hold_step(&ctx, 0, &m.h, HE_UNLOCK, &a, &acts);
-	require(m.h.word == (name() | HOLD_LENT), "the record is not lent");
+	require(m.h.word == (name() | HOLD_FAST), "the record is not fast");
 }
 
 static void end(void)
@@ -153,7 +153,7 @@ static void end(void)
 	for (t = 0; t < ORDER_THREADS; t++)
 		n += entered[t];
 	require(m.count == n, "%u visits, but %u were counted", n, m.count);
-	require(left_to_other ? !m.h.word : hold_state(&m.h) == HOLD_KEPT, "the record ends in another state");
+	require(left_to_other ? !m.h.word : hold_state(&m.h) == HOLD_CACHED, "the record ends in another state");
 }
 
 /* ---- scenes -------------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static void recall_end(void)
 		end();
 }
 
-/* Readers of a record without its lock see HELD or KEPT, never what it was before it was lent. */
+/* Readers of a record without its lock see HELD or CACHED, never what it was before it was fast. */
 static void state_is_read(unsigned int me)
 {
 	struct msg about = ask(me);
@@ -221,8 +221,8 @@ static void state_is_read(unsigned int me)
 	} else {
 		uint8_t state = hold_state(&m.h);
 
-		require(state == HOLD_HELD || state == HOLD_KEPT, "state %u", state);
-		require(!lent_taken(&m.h.word, name() + 1), "it has another name");
+		require(state == HOLD_HELD || state == HOLD_CACHED, "state %u", state);
+		require(!hold_fast_taken(&m.h.word, name() + 1), "it has another name");
 	}
 }
 
@@ -236,26 +236,26 @@ static void renewed(unsigned int me)
 		hold_begin(&m.h, &other);
 		cell_unlock(STRIPE);
 	} else {
-		require(!lent_take(&m.h.word, name()) && !lent_taken(&m.h.word, name()),
+		require(!hold_fast_take(&m.h.word, name()) && !hold_fast_taken(&m.h.word, name()),
 			"a lock that is not here is taken");
 	}
 }
 
 /* clang-format off */
 const struct scene scenes[] = {
-	{ .name = "lent-step", .what = "a thread that swaps the word, and one that steps the record",
+	{ .name = "fast-step", .what = "a thread that swaps the word, and one that steps the record",
 	  .threads = 2, .begin = begin, .thread = fast_and_slow, .end = end },
-	{ .name = "lent-twice", .what = "two threads, each twice",
+	{ .name = "fast-twice", .what = "two threads, each twice",
 	  .threads = 2, .begin = begin, .thread = all_fast_twice, .end = end },
-	{ .name = "lent-queue", .what = "three threads: the second waits to be woken",
+	{ .name = "fast-queue", .what = "three threads: the second waits to be woken",
 	  .threads = 3, .begin = begin, .thread = all_fast, .end = end },
-	{ .name = "lent-next", .what = "two threads, while another node asks for the lock",
+	{ .name = "fast-next", .what = "two threads, while another node asks for the lock",
 	  .threads = 3, .begin = begin, .thread = next_comes, .end = end },
-	{ .name = "lent-recall", .what = "two threads, while the home asks whether it is idle",
+	{ .name = "fast-recall", .what = "two threads, while the home asks whether it is idle",
 	  .threads = 3, .begin = begin, .thread = recall_comes, .end = recall_end },
-	{ .name = "lent-state", .what = "the state is read without the record's lock",
+	{ .name = "fast-state", .what = "the state is read without the record's lock",
 	  .threads = 3, .begin = begin, .thread = state_is_read, .end = end },
-	{ .name = "lent-renewed", .what = "a record gets another lock", .threads = 2, .thread = renewed },
+	{ .name = "fast-renewed", .what = "a record gets another lock", .threads = 2, .thread = renewed },
 	{ .name = NULL },
 };
 /* clang-format on */
