@@ -12,6 +12,7 @@
 #include "shim.h"
 
 #include "interpose/files.h"
+#include "interpose/print.h"
 #include "interpose/raw_syscall.h"
 
 #include <errno.h>
@@ -58,25 +59,12 @@ static unsigned int codes, own_codes;                  /* own: of the executable
 
 void start_print(const char *format, ...)
 {
-	const int fd = dsm_files_stderr ? dsm_files_stderr() : STDERR_FILENO, saved = errno;
-	char line[512];
 	va_list ap;
-	int n, len;
 
-	n = snprintf(line, sizeof(line), "libdsm-pthread: ");
-	if (shim.pid)
-		n += snprintf(line + n, sizeof(line) - (size_t)n, "rank %d: ", shim.rank);
 	va_start(ap, format);
-	len = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	print_message(dsm_files_stderr ? dsm_files_stderr() : STDERR_FILENO, "libdsm-pthread",
+		      shim.pid ? shim.rank : -1, format, ap);
 	va_end(ap);
-	n += len < (int)sizeof(line) - n - 1 ? len : (int)sizeof(line) - n - 2;
-	line[n++] = '\n';
-	/* The stack may be shared memory, and its page go to another node before the kernel reads it. */
-	while (raw_syscall(SYS_write, (const long[6]){ fd, (long)line, n }) < 0 && errno == EFAULT) {
-		*(volatile char *)line = 'l';
-		*(volatile char *)&line[n - 1] = '\n';
-	}
-	errno = saved;
 }
 
 int start_cannot(const char *what)

@@ -6,6 +6,7 @@
  */
 #include "caller.h"
 
+#include "interpose/print.h"
 #include "interpose/raw_syscall.h"
 #include "owner.h"
 
@@ -346,21 +347,11 @@ struct refusal {
 
 void caller_print(const char *format, ...)
 {
-	char line[512];
 	va_list ap;
-	int n, len;
 
-	n = snprintf(line, sizeof(line), "libdsm-syscall: rank %d: ", dsm_rank());
 	va_start(ap, format);
-	len = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+	print_message(errors, "libdsm-syscall", dsm_rank(), format, ap);
 	va_end(ap);
-	n += len < (int)sizeof(line) - n - 1 ? len : (int)sizeof(line) - n - 2;
-	line[n++] = '\n';
-	/* The stack may be shared memory, and its page go to another node before the kernel reads it. */
-	while (NEXT(write)(errors, line, (size_t)n) < 0 && errno == EFAULT) {
-		*(volatile char *)line = 'l';
-		*(volatile char *)&line[n - 1] = '\n';
-	}
 }
 
 static void caller_refuse(void *arg)
