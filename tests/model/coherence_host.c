@@ -2,6 +2,8 @@
 /* coherence_host.c - a host of the core (core/host.h) for the page and directory machines. */
 #include "coherence.h"
 
+#include "../core_ops.h"
+
 #define HOLD_US 10
 #define T_USED 100  /* the time of the first use of blocks, */
 #define T_EARLY 105 /* a time within the hold time, */
@@ -155,12 +157,6 @@ static bool again(struct core_host *h, uint32_t object, uint8_t prot)
 	return false;
 }
 
-static uint32_t answers(struct core_host *h, uint16_t slot)
-{
-	(void)h, (void)slot;
-	return 0;
-}
-
 /* No other rank answers for it. */
 static void drop(struct core_host *h, uint32_t object)
 {
@@ -300,25 +296,8 @@ static void damaged(struct core_host *h, const struct msg *about, enum page_even
 static void fetch(struct core_host *h, const struct action *a);
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
 
-static const struct core_ops ops = {
-	.find = find,
-	.lock = lock,
-	.unlock = unlock,
-	.now = now,
-	.again = again,
-	.answers = answers,
-	.drop = drop,
-	.land = land,
-	.stepped = stepped,
-	.damaged = damaged,
-	.send = send,
-	.send_block = send_block,
-	.lower = lower,
-	.open = open,
-	.wake = wake_slot,
-	.timer = timer,
-	.fetch = fetch,
-};
+static const struct core_ops ops =
+	CORE_OPS(.lock = lock, .unlock = unlock, .answers = core_no_answers, .wake = wake_slot);
 
 static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int rank, int who, uint32_t time)
 {

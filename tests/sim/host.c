@@ -2,6 +2,7 @@
 /* host.c - the host of the core (core/host.h) for the simulated nodes: protections, contents of blocks, steps. */
 #include "sim.h"
 
+#include "../core_ops.h"
 #include "../model/show.h"
 
 /* ---- protections and contents ----------------------------------------------------------------- */
@@ -117,12 +118,6 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	return 0;
 }
 
-/* Only one event happens at a time. */
-static void lock(struct core_host *h, uint32_t key)
-{
-	(void)h, (void)key;
-}
-
 static uint32_t now(struct core_host *h)
 {
 	return (uint32_t)node_of(h)->s->now;
@@ -135,12 +130,6 @@ static bool again(struct core_host *h, uint32_t object, uint8_t prot)
 	(void)prot;
 	protect(node_of(h)->s, h->me, object, page_writable(p) ? PROT_RW : PROT_RO);
 	return false;
-}
-
-static uint32_t answers(struct core_host *h, uint16_t slot)
-{
-	(void)h, (void)slot;
-	return 0;
 }
 
 static void leaves(struct core_host *h, uint32_t object)
@@ -275,30 +264,9 @@ static void damaged(struct core_host *h, const struct msg *about, enum page_even
 static void fetch(struct core_host *h, const struct action *a);
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
 
-static const struct core_ops ops = {
-	.find = find,
-	.lock = lock,
-	.unlock = lock,
-	.now = now,
-	.again = again,
-	.answers = answers,
-	.leaves = leaves,
-	.drop = drop,
-	.freed = freed,
-	.land = land,
-	.stepped = stepped,
-	.damaged = damaged,
-	.send = send,
-	.send_block = send_block,
-	.lower = lower,
-	.open = open,
-	.wake = wake_slot,
-	.timer = timer,
-	.wake_all = wake_all,
-	.answer = answer,
-	.fetch = fetch,
-	.blame = blame,
-};
+static const struct core_ops ops =
+	CORE_OPS(.lock = core_no_lock, .unlock = core_no_lock, .answers = core_no_answers, .leaves = leaves,
+		 .freed = freed, .wake = wake_slot, .wake_all = wake_all, .answer = answer, .blame = blame);
 
 static struct node node_at(struct sim *s, uint16_t node, const struct msg *m)
 {

@@ -9,7 +9,7 @@
 
 #include <stdarg.h>
 
-#include "core/host.h"
+#include "../core_ops.h"
 
 #define ME 2
 #define HOME 5
@@ -242,31 +242,9 @@ static void blame(struct core_host *h, uint16_t node)
 	note("blame %u", node);
 }
 
-static const struct core_ops ops = {
-	.find = find,
-	.lock = lock,
-	.unlock = unlock,
-	.now = now,
-	.again = again,
-	.answers = answers,
-	.leaves = leaves,
-	.drop = drop,
-	.freed = freed,
-	.land = land,
-	.stepped = stepped,
-	.damaged = damaged,
-	.send = send,
-	.send_block = send_block,
-	.lower = lower,
-	.open = open,
-	.wake = wake,
-	.unclaimed = unclaimed,
-	.timer = timer,
-	.wake_all = wake_all,
-	.answer = answer,
-	.fetch = fetch,
-	.blame = blame,
-};
+static const struct core_ops ops =
+	CORE_OPS(.lock = lock, .unlock = unlock, .answers = answers, .leaves = leaves, .freed = freed, .wake = wake,
+		 .unclaimed = unclaimed, .wake_all = wake_all, .answer = answer, .blame = blame);
 
 static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };
 
