@@ -165,6 +165,7 @@ bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 	j->home = DSM_REGION_FIXED; /* rank 0 */
 	j->pages = v->pages;
 	j->order = v->order;
+	j->hold_us = v->hold_us;
 	if (limit == RLIM_INFINITY) {
 		fflush(stdout);
 		v->pid = fork();

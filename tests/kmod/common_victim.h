@@ -29,6 +29,7 @@ struct victim {
 	struct victim_shared *shared;
 	pid_t pid;
 	uint32_t pages, order;   /* of region 0; pages 0: all of the window */
+	uint32_t hold_us;        /* as of struct job */
 	void (*prepare)(int fd); /* the victim's process does that when it has joined; NULL: nothing */
 };
 

@@ -12,10 +12,11 @@
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", quota_states },     { "lines", quota_lines },     { "blocks", quota_blocks },
-		{ "barriers", quota_barriers }, { "keys", quota_keys },       { "frames", quota_frames },
-		{ "foreign", quota_foreign },   { "regions", quota_regions }, { "cgroup", quota_cgroup },
-		{ "contexts", quota_contexts }, { "pollers", quota_pollers }, { "homes", quota_homes },
+		{ "states", quota_states },     { "lines", quota_lines },   { "blocks", quota_blocks },
+		{ "barriers", quota_barriers }, { "keys", quota_keys },     { "transactions", quota_transactions },
+		{ "timers", quota_timers },     { "frames", quota_frames }, { "foreign", quota_foreign },
+		{ "regions", quota_regions },   { "cgroup", quota_cgroup }, { "contexts", quota_contexts },
+		{ "pollers", quota_pollers },   { "homes", quota_homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));

@@ -23,6 +23,8 @@ bool quota_lines(void);
 bool quota_blocks(void);
 bool quota_barriers(void);
 bool quota_keys(void);
+bool quota_transactions(void);
+bool quota_timers(void);
 bool quota_frames(void);
 bool quota_foreign(void);
 bool quota_homes(void);

@@ -276,6 +276,160 @@ bool quota_keys(void)
 	return victim_end(&victim) && ok;
 }
 
+/* ---- blocks that the victim loses ------------------------------------------------------------- */
+
+#define LENT (512u / (unsigned int)patience(1)) /* blocks of the victim that the peer asks for, all at once */
+#define LENT_BYTES 64u                          /* no transaction and no timer is smaller */
+#define LENT_PLACES ((long)((LENT + LINES_CHUNK - 1) / LINES_CHUNK)) /* pages for places in line, which stay */
+#define LENT_PAGES (LENT_PLACES + (long)(LENT * LENT_BYTES / PAGE))
+#define LENT_ROOM (LENT_PLACES + 1) /* pages that the limit leaves */
+#define SPARE 1                     /* memory charged by the byte may keep one page charged */
+#define HOLD_US DSM_US_MAX
+
+static unsigned int lent; /* blocks that the peer has got */
+
+static void write_all(int fd)
+{
+	unsigned int i;
+
+	(void)fd;
+	for (i = 0; i < LENT; i++)
+		touch(JOB_BASE + i * PAGE, true);
+}
+
+static void take_block(struct peer *p, const struct msg *m)
+{
+	const struct msg key = { .version = WIRE_VERSION,
+				 .type = MSG_KEY,
+				 .src = p->liar.me,
+				 .dst = p->liar.target,
+				 .object = m->object,
+				 .aux = p->mr->rkey,
+				 .value = p->landing };
+
+	if (m->type == MSG_KEY_WANTED)
+		peer_post(p, wire_class(key.type), &key, sizeof(key), NULL);
+	lent += m->type == MSG_GRANT;
+}
+
+static struct msg wish(uint8_t type, unsigned int n)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = type,
+			     .src = victim.peer.liar.me,
+			     .dst = victim.peer.liar.target,
+			     .object = n << 1 | 1,
+			     .req_node = victim.peer.liar.me,
+			     .req_slot = (uint16_t)n };
+}
+
+/* Ask for all blocks. Returns the most pages that are charged meanwhile, and until they are `pages`. */
+static long most_charged(long pages)
+{
+	const double end = now_s() + patience(10);
+	struct peer *p = &victim.peer;
+	unsigned int n = 0;
+	long most = 0;
+
+	while ((n < LENT || most < pages) && !victim_lost(&victim, 0) && !p->broken && lent < LENT && now_s() < end) {
+		struct msg m = wish(MSG_WRITE_REQ, n);
+
+		peer_poll(p, take_block);
+		if (n < LENT && peer_may_send(p)) {
+			peer_post(p, wire_class(m.type), &m, sizeof(m), NULL);
+			n++;
+		}
+		if (n % 16 == 0)
+			most = charged() > most ? charged() : most;
+	}
+	return most;
+}
+
+/* Workers take their time to close a page: a transaction lasts as long. */
+static bool close_slowly(bool is)
+{
+	return set_parameter("test_fail_trylock", is ? "1" : "0") &&
+		set_parameter("test_slow_entry", is ? "2000000" : "0");
+}
+
+/* Keys are charged as well, so they are there before: the answer to an echo is the block, which the victim keeps. */
+static bool has_written(rlim_t limit)
+{
+	const double end = now_s() + patience(10);
+	bool came, asked = false;
+
+	lent = 0;
+	if (!victim_begin(&victim, LARGE, limit))
+		return false;
+	peer_greet(&victim.peer, victim.job, 0);
+	while (!lent && !victim.peer.broken && now_s() < end) {
+		peer_poll(&victim.peer, take_block);
+		if (!asked && peer_may_send(&victim.peer)) {
+			const struct msg echo = wish(MSG_ECHO, 0);
+
+			peer_post(&victim.peer, wire_class(echo.type), &echo, sizeof(echo), NULL);
+			asked = true;
+		}
+	}
+	came = lent == 1;
+	lent = 0;
+	return expect(came, "a block") && expect(charged() > (long)FREE_PAGES, "the window takes what is free");
+}
+
+/* All of them are charged while they exist. */
+static bool are_charged_at_a_time(bool slowly, long *needed)
+{
+	const double end = now_s() + patience(40);
+	long base, most;
+	bool ok = has_written(RLIM_INFINITY) && (!slowly || close_slowly(true));
+
+	base = charged();
+	*needed = base - (long)FREE_PAGES + (long)counter("frames");
+	most = ok ? most_charged(base + LENT_PAGES) : 0;
+	ok = (!slowly || close_slowly(false)) && ok;
+	printf("%ld pages, %ld more for %u blocks\n", base, most - base, LENT);
+	ok = ok && expect(most >= base + LENT_PAGES, "they are charged");
+	while (ok && (lent < LENT || charged() > base + LENT_PLACES + SPARE) && now_s() < end) {
+		peer_poll(&victim.peer, take_block);
+		usleep(200);
+	}
+	printf("%u blocks have come, %ld pages are left\n", lent, charged() - base);
+	ok = ok &&
+		expect(lent == LENT && charged() <= base + LENT_PLACES + SPARE, "and no longer when they have gone") &&
+		expect(!victim_lost(&victim, 0) && !victim_lost(&victim, 1), "nobody is lost");
+	return victim_end(&victim) && ok;
+}
+
+static bool lends(bool slowly)
+{
+	long needed, base;
+	bool ok;
+
+	victim.prepare = write_all;
+	ok = are_charged_at_a_time(slowly, &needed);
+	ok = ok && has_written((rlim_t)(needed + LENT_ROOM)) && (!slowly || close_slowly(true));
+	base = charged();
+	ok = ok && most_charged(base + LENT_PAGES) <= base + LENT_ROOM + SPARE &&
+		expect(victim_loses(&victim, 0, take_block) && victim_lost(&victim, 0) == -EDQUOT,
+		       "the victim is told why it cannot go on");
+	ok = (!slowly || close_slowly(false)) && ok;
+	victim.prepare = NULL;
+	victim.hold_us = 0;
+	return victim_end(&victim) && ok;
+}
+
+bool quota_transactions(void)
+{
+	return lends(true);
+}
+
+/* The victim keeps a block for a second, and the peer asks before: each request has a timer. */
+bool quota_timers(void)
+{
+	victim.hold_us = HOLD_US;
+	return lends(false);
+}
+
 /* ---- frames that the victim allocates because of a peer --------------------------------------- */
 
 #define BARE_WINDOW (64ul << 20)                          /* region 0 has the first JOB_PAGES of it */
