@@ -3,7 +3,8 @@
  * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
  * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
  *
- * The mmu notifiers of each process of the node are called before frames are freed.
+ * Nobody else pins a frame, or reads it for another process. The mmu notifiers of each process of the node are called before frames are
+ * freed.
  *
  * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late (userfaultfd), makes neither a frame
  * nor an entry: the frames are the rank's then, which frees them. A JOIN that waits to write its answer to such memory has happened:
@@ -28,6 +29,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +174,24 @@ static void children(int fd)
 	waitpid(pid, &status, 0);
 	expect(status == 0, "a child reads and writes nothing of it");
 	expect(still(0) == UNIT, "its parent has everything");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	expect(still(0) == 0, "its frames are mapped no more");
+}
+
+/* ---- other users of frames --------------------------------------------------------------------- */
+
+/* The kernel refuses the window to those who would pin its frames, or copy from them: they would keep them when they are freed. */
+static void unpinned(int fd)
+{
+	static char own[PAGE];
+	const struct iovec mine = { own, PAGE }, theirs = { JOB_BASE, PAGE };
+	int ends[2];
+
+	fill(0);
+	expect(process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == -1 && errno == EFAULT, "process_vm_readv(2)");
+	expect(!pipe(ends), "a pipe");
+	expect(vmsplice(ends[1], &theirs, 1, 0) == -1 && errno == EFAULT, "vmsplice(2)");
+	expect(write(ends[1], JOB_BASE, PAGE) == (ssize_t)PAGE, "a copy of it can be written");
 	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
 	expect(still(0) == 0, "its frames are mapped no more");
 }
@@ -521,6 +541,7 @@ int main(int argc, char **argv)
 	} else {
 		alone(j, moves, "moves", true);
 		alone(j, children, "children", true);
+		alone(j, unpinned, "unpinned", true);
 		alone(j, notified, "notified", true);
 		for (i = 0; i < 10; i++)
 			alone(j, unmapped, "unmapped", true);
