@@ -99,6 +99,57 @@ void cqgroup_device_read(const char *root, const char *name, unsigned int nvecto
 	}
 }
 
+int cqgroup_device_exists(const char *root, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s", root, name);
+	return !access(path, F_OK);
+}
+
+static int device_is_active(const char *root, const char *name)
+{
+	char path[512], line[32];
+	unsigned int port;
+
+	for (port = 1; port < 256; port++) {
+		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/state", root, name, port);
+		if (!read_line(line, sizeof(line), path))
+			return 0; /* ports are numbered without gaps */
+		if (strtol(line, NULL, 10) == IBV_PORT_ACTIVE)
+			return 1;
+	}
+	return 0;
+}
+
+static int natural_order(const void *a, const void *b)
+{
+	return strverscmp(a, b);
+}
+
+unsigned int cqgroup_device_list(const char *root, char names[][CQGROUP_DEVICE_MAX], unsigned int max)
+{
+	char path[512], all[64][CQGROUP_DEVICE_MAX];
+	unsigned int n = 0, i;
+	const struct dirent *e;
+	size_t length;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband", root);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		length = strlen(e->d_name);
+		if (e->d_name[0] != '.' && length < CQGROUP_DEVICE_MAX && n < 64 && device_is_active(root, e->d_name))
+			memcpy(all[n++], e->d_name, length + 1);
+	}
+	if (dir)
+		closedir(dir);
+	qsort(all, n, sizeof(all[0]), natural_order);
+	for (i = 0; i < n && i < max; i++)
+		strcpy(names[i], all[i]);
+	return n;
+}
+
 void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
 {
 	struct cqset allowed = { { 0 } };

@@ -5,10 +5,11 @@
 
 #include <infiniband/verbs.h>
 
+#include "cqgroup.h"
 #include "cqgroup/set.h"
 
 struct cqgroup_device {
-	char name[64];
+	char name[CQGROUP_DEVICE_MAX];
 	unsigned int nvectors;
 	int numa_node;       /* -1: none, or not known */
 	int interrupts;      /* it has its own interrupts, one per vector */
@@ -24,6 +25,12 @@ extern const char *cqgroup_sysfs;
  * one NUMA node. allowed: CPUs that the process may use. */
 void cqgroup_device_read(const char *root, const char *name, unsigned int nvectors, const struct cqset *allowed,
 			 struct cqgroup_device *out);
+
+/* Names of devices with an active port, in their natural order (mlx5_2 before mlx5_10): at most max; the number of all. */
+unsigned int cqgroup_device_list(const char *root, char names[][CQGROUP_DEVICE_MAX], unsigned int max);
+
+/* Return whether sysfs has a device of this name. */
+int cqgroup_device_exists(const char *root, const char *name);
 
 /* The same for an open device. */
 void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out);

@@ -12,6 +12,7 @@
 
 struct cqgroup_share {
 	int named;               /* in: its vectors are configured and are not divided */
+	int absent;              /* in: it uses another device; it gets no vectors, and no class merges into it */
 	enum cqgroup_class host; /* out: itself, or the class it was merged into */
 	unsigned int vectors;    /* out: number of divided vectors; 0 if merged */
 };
@@ -21,7 +22,7 @@ static inline unsigned int cqgroup_unserved(const struct cqgroup_share *s)
 	unsigned int c, n = 0;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		n += !s[c].named && s[c].host == (enum cqgroup_class)c;
+		n += !s[c].named && !s[c].absent && s[c].host == (enum cqgroup_class)c;
 	return n;
 }
 
@@ -31,6 +32,20 @@ static inline enum cqgroup_class cqgroup_host(const struct cqgroup_share *s, enu
 	while (s[c].host != c)
 		c = s[c].host;
 	return c;
+}
+
+/* Return the class that `who` merges into: `into`, or, if that uses another device, the first of the others. Itself: there is none. */
+static inline enum cqgroup_class cqgroup_merge_into(const struct cqgroup_share *s, enum cqgroup_class who,
+						    enum cqgroup_class into)
+{
+	unsigned int c;
+
+	if (!s[into].absent)
+		return into;
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		if (!s[c].absent && cqgroup_host(s, (enum cqgroup_class)c) != who)
+			return (enum cqgroup_class)c;
+	return who;
 }
 
 /*
@@ -57,15 +72,15 @@ static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int 
 		s[i].vectors = 0;
 	}
 	for (i = 0; i < sizeof(merging) / sizeof(merging[0]) && cqgroup_unserved(s) > n; i++)
-		if (!s[merging[i].who].named)
-			s[merging[i].who].host = merging[i].into;
+		if (!s[merging[i].who].named && !s[merging[i].who].absent)
+			s[merging[i].who].host = cqgroup_merge_into(s, merging[i].who, merging[i].into);
 	open = cqgroup_unserved(s);
 	if (!open || open > n)
 		return open;
 	left = n % open;
 	for (i = 0; i < CQGROUP_CLASSES; i++) {
 		one = &s[left_over[i]];
-		if (one->named || one->host != left_over[i])
+		if (one->named || one->absent || one->host != left_over[i])
 			continue;
 		one->vectors = n / open + (left > 0);
 		left -= left > 0;

@@ -33,6 +33,7 @@ extern "C" {
 #define CQGROUP_NAME_MAX 48  /* bytes of the name of a group, including the final NUL */
 #define CQGROUP_LIST_MAX 256 /* bytes of a list in struct cqgroup_info; longer lists end in "..." */
 #define CQGROUP_WHY_MAX 256  /* bytes of why */
+#define CQGROUP_DEVICE_MAX 64 /* bytes of the name of a device, including the final NUL */
 
 struct cqgroup;
 struct cqgroup_table;
@@ -128,6 +129,12 @@ enum cqgroup_class { CQGROUP_COHERENCE = 0, CQGROUP_DATA, CQGROUP_SYNC, CQGROUP_
  *   "off"                one group, "all", for all classes
  *   "coherence=0-1;data=2@4-7;sync=3;bulk=4-5@none"
  *                        the vectors of each class and, after @, its CPUs (as in cqgroup_create())
+ *   "coherence=mlx5_0;bulk=mlx5_1:0-3@4-7"
+ *                        a device owns the class: mlx5_0 with a share of its vectors, mlx5_1 with these
+ *   "devices"            the active devices of the host are divided among the classes, as vectors are
+ *
+ * On a device, a class that another device owns has no group of its own: cqgroup_table_class() returns the first group of the table.
+ * A device whose classes all belong to others has the group "all".
  *
  * Classes that config does not name share the vectors that it does not name. Each gets an equal number. The remainder
  * goes to coherence, bulk, data, sync in this order. If there are fewer vectors than classes, classes merge until there
@@ -136,7 +143,7 @@ enum cqgroup_class { CQGROUP_COHERENCE = 0, CQGROUP_DATA, CQGROUP_SYNC, CQGROUP_
  *
  * -EINVAL: config is malformed, names a class that does not exist or occurs twice, or has a vector in two groups.
  * -ERANGE: the device has no such vector, or a CPU is not online. -ENOSPC: no vector is left for an unnamed class.
- * -ENOMEM. */
+ * -ENODEV: the host has no device of this name. -ENOMEM. */
 CQGROUP_API int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out,
 				     char *why);
 
@@ -148,6 +155,14 @@ CQGROUP_API void cqgroup_table_destroy(struct cqgroup_table *t);
 
 /* Return the group of a class. Merged classes have the same group. Never NULL. The groups belong to the table. */
 CQGROUP_API struct cqgroup *cqgroup_table_class(const struct cqgroup_table *t, enum cqgroup_class c);
+
+/* Return the name of the device that owns a class, which may be another one than the table's. NULL: none; the CQs of the class may
+ * be on any device. The name belongs to the table. */
+CQGROUP_API const char *cqgroup_table_device(const struct cqgroup_table *t, enum cqgroup_class c);
+
+/* Find the device that owns the class of this name, such as "bulk", by config, before any is open; "": none does. Whether the host has
+ * it, ibv_get_device_list() says. -EINVAL: there is no such class, or config is malformed. */
+CQGROUP_API int cqgroup_table_owner(const char *config, const char *name, char device[CQGROUP_DEVICE_MAX], char *why);
 
 /* Return the group of the class with this name, such as "data". NULL: no such class. */
 CQGROUP_API struct cqgroup *cqgroup_table_find(const struct cqgroup_table *t, const char *name);

@@ -172,7 +172,8 @@ struct net_place {
 /* Choose a completion vector for each class, by the groups of config (DSM_CQ_GROUPS), on the device of that name. If the name is
  * "", use the first device with an active port and store its name in device. If nothing is configured and the device ignores
  * vectors, out is unchanged, because steering its handlers costs an interrupt each. Processes of one host pass different turns.
- * This process holds the vectors until it exits. -ENODEV; errors of cqgroup_table_create(), which are logged. */
+ * This process holds the vectors until it exits. -ENODEV; -EINVAL: another device owns a class; errors of cqgroup_table_create().
+ * All but the first are logged. */
 int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn,
 		      struct net_place out[CLASS_MAX]);
 

@@ -65,7 +65,15 @@ int net_class_vectors(char *device, size_t room, const char *config, unsigned in
 	if (err) {
 		log_line("DSM_CQ_GROUPS: %s: %s", device, why);
 	} else {
-		for (c = 0; c < CLASS_MAX; c++) {
+		for (c = 0; c < CLASS_MAX && !err; c++) {
+			const char *owner = cqgroup_table_device(table, (enum cqgroup_class)c);
+
+			if (owner && strcmp(owner, device)) {
+				log_line("DSM_CQ_GROUPS: %s owns a class, and the kernel helper uses %s for all", owner,
+					 device);
+				err = -EINVAL;
+				break;
+			}
 			g = cqgroup_table_class(table, (enum cqgroup_class)c);
 			cqgroup_set_turn(g, turn);
 			out[c].vector = (int16_t)cqgroup_take(g, CQGROUP_LEAST_LOADED);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fake_verbs.c - takes the place of libibverbs.so.1: one device, FAKE_VECTORS vectors. It prints the vector of every CQ that
- * it is asked for; one of vector FAKE_REFUSE is refused. Every poll finds three completions.
+ * fake_verbs.c - takes the place of libibverbs.so.1: two devices, FAKE_VECTORS vectors each. It prints the vector of every CQ that
+ * it is asked for, after the name of the device if that is the second; one of vector FAKE_REFUSE is refused. The device FAKE_DEAD
+ * cannot be opened. Every poll finds three completions.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static struct ibv_device device = { .name = "fake0" };
-static struct ibv_device *list[] = { &device, NULL };
+static struct ibv_device devices[] = { { .name = "fake0" }, { .name = "fake1" } };
+static struct ibv_device *list[] = { &devices[0], &devices[1], NULL };
 static struct ibv_cq *newest;
 
 static int number(const char *variable, int otherwise)
@@ -21,7 +23,8 @@ static void *make(const char *what, struct ibv_context *ctx, int vector)
 {
 	struct ibv_cq_ex *cq;
 
-	printf("%s %d\n", what, vector);
+	printf("%s%s%s %d\n", ctx->device == list[0] ? "" : ctx->device->name, ctx->device == list[0] ? "" : " ", what,
+	       vector);
 	fflush(stdout);
 	if (vector == number("FAKE_REFUSE", -1)) {
 		errno = EINVAL;
@@ -47,7 +50,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 struct ibv_device **ibv_get_device_list(int *n)
 {
 	if (n)
-		*n = 1;
+		*n = 2;
 	return list;
 }
 
@@ -56,10 +59,13 @@ void ibv_free_device_list(struct ibv_device **l)
 	(void)l;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *d)
+static struct ibv_context *open_fake(struct ibv_device *d)
 {
-	struct verbs_context *v = calloc(1, sizeof(*v));
+	struct verbs_context *v;
 
+	if (getenv("FAKE_DEAD") && !strcmp(getenv("FAKE_DEAD"), d->name))
+		return NULL;
+	v = calloc(1, sizeof(*v));
 	v->sz = sizeof(*v);
 	v->create_cq_ex = create_cq_ex;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -69,10 +75,15 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	return &v->context;
 }
 
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+	return open_fake(d);
+}
+
 struct ibv_context *ibv_import_device(int fd)
 {
 	(void)fd;
-	return ibv_open_device(&device);
+	return open_fake(&devices[0]);
 }
 
 int ibv_close_device(struct ibv_context *ctx)

@@ -69,7 +69,10 @@ wrong() {
 }
 wrong 'dat=1' "there is no group 'dat': the groups are coherence, data, sync and bulk"
 wrong 'data' "'data' is not like NAME=VECTORS or NAME=VECTORS@CPUS"
-wrong 'data=x' "vectors of data: 'x' is no list of numbers from 0 to 4095, like 0-1,4"
+wrong 'data=x' "data: this host has no device x"
+wrong 'data=mlx5_0:x' "vectors of data: 'x' is no list of numbers from 0 to 4095, like 0-1,4"
+wrong 'data=mlx5_0:1;sync=1' "vector 1 is in data and in sync: a vector belongs to one group"
+wrong 'devices' "devices is no table of interrupts: name the device of each class, like coherence=mlx5_0;bulk=mlx5_1"
 wrong 'data=1;data=2' "data is there twice"
 wrong 'data=0-2;sync=2-3' "vector 2 is in data and in sync: a vector belongs to one group"
 wrong 'data=1,1' "vectors of data: 1 is in '1,1' twice"

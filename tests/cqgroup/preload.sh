@@ -11,6 +11,7 @@ compile=(gcc -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra)
 	-o "$folder/libibverbs.so.1" tests/cqgroup/fake_verbs.c
 "${compile[@]}" -o "$folder/program" tests/cqgroup/program.c -libverbs -lpthread
 "${compile[@]}" -DPLUGIN -shared -fPIC -o "$folder/plugin.so" tests/cqgroup/program.c -libverbs -lpthread
+"${compile[@]}" -DPLUGIN -shared -fPIC -o "$folder/librdmacm-plugin.so" tests/cqgroup/program.c -libverbs -lpthread
 "${compile[@]}" -DLOADER -o "$folder/loader" tests/cqgroup/program.c -ldl
 
 # with SETTING... -- WORD...: the program's output, messages included, in one line of text.
@@ -73,6 +74,24 @@ same "a policy that is none" "$(with CQGROUP=data CQGROUP_POLICY=best -- open cq
 same "a vector that the device refuses" "$(with CQGROUP_VECTORS=3 FAKE_REFUSE=3 -- open cq=1 ex=2 cq=0)" \
 	"create_cq 3 | create_cq 1 | $say: fake0: cannot create a CQ on vector 3; using the program's own choice | create_cq_ex 3 | create_cq_ex 2 | create_cq 3 | create_cq 0"
 same "a CQ that is refused anyway" "$(with CQGROUP_VECTORS=3 FAKE_REFUSE=3 -- open cq=3)" "create_cq 3 | no CQ"
+
+# Devices that own groups. The second is fake1; the program opens fake0.
+two='coherence=fake0;bulk=fake1:2-3'
+same "a device that owns the group" "$(with CQGROUP=bulk DSM_CQ_GROUPS="$two" -- open cq ex cq)" "fake1 create_cq 2 | fake1 create_cq_ex 3 | fake1 create_cq 2"
+same "it says so" "$(with CQGROUP=bulk DSM_CQ_GROUPS="$two" CQGROUP_VERBOSE= -- open cq close open cq)" \
+	"$say: fake1 instead of fake0: it owns the group | $say: fake1 ignores completion vectors: only threads are placed | fake1 create_cq 2 | fake1 create_cq 3"
+same "the program's own device" "$(with CQGROUP=coherence DSM_CQ_GROUPS="$two" -- open cq cq)" "create_cq 0 | create_cq 1"
+same "a class that no device owns" "$(with CQGROUP=sync DSM_CQ_GROUPS="$two" -- open cq)" "create_cq 3"
+same "CPUs of a device's group" "$(with CQGROUP=bulk DSM_CQ_GROUPS="bulk=fake1@$here" -- open cq event cpus)" "fake1 create_cq 3 | cpus $here"
+same "an imported device is another's" "$(with CQGROUP=bulk DSM_CQ_GROUPS="$two" -- import cq=1)" \
+	"$say: group bulk belongs to fake1, and not to fake0; $outside | create_cq 1"
+same "a device that cannot be opened" "$(with CQGROUP=bulk DSM_CQ_GROUPS="$two" FAKE_DEAD=fake1 -- open cq=1)" \
+	"$say: fake1, which owns the group, cannot be opened; using fake0 | $say: group bulk belongs to fake1, and not to fake0; $outside | create_cq 1"
+same "vectors instead of a group" "$(with CQGROUP=bulk CQGROUP_VECTORS=1 DSM_CQ_GROUPS="$two" -- open cq)" "create_cq 1"
+program=("$folder/loader" "$folder/librdmacm-plugin.so")
+same "librdmacm has the device of an address" "$(with CQGROUP=bulk DSM_CQ_GROUPS="$two" -- open cq=1)" \
+	"${say/program/loader}: group bulk belongs to fake1, and not to fake0; $outside | create_cq 1"
+program=("$folder/program")
 
 same "a report" "$(with CQGROUP_VECTORS=1,3 CQGROUP_CPUS=$here CQGROUP_VERBOSE=1 -- open cq ex cq event event poll poll destroy destroy)" \
 	"$say: fake0: group preload: vectors 1,3 of 0-3, waiting threads on CPUs $here | $say: fake0 ignores completion vectors: only threads are placed | create_cq 1 | create_cq_ex 3 | create_cq 1 | polled 3 | polled 3 | $say: fake0: vector 1: 2 CQs, 2 events, 6 completions | $say: fake0: vector 3: 1 CQs, 0 events, 0 completions"

@@ -148,6 +148,14 @@ START_TEST(configurations_are_understood)
 		{ 3, "sync=2;bulk=0", "coherence+data=1@1;sync=2@2;bulk=0@0" },
 		{ 4, "coherence=1-3", "coherence+sync=1-3@1-3;data+bulk=0@0" },
 		{ 1, "coherence=0", "coherence+data+sync+bulk=0@0" },
+		{ 4, "coherence=fake0;data=fake0;sync=fake1;bulk=fake1", "coherence=0-1@0-1;data=2-3@2-3" },
+		{ 4, "coherence=fake0:2-3;bulk=fake1:0-1", "coherence=2-3@2-3;data=0@0;sync=1@1" },
+		{ 4, " bulk = fake1 : 0 ; coherence = fake0 : 1 @ 9 ", "coherence=1@9;data=0,2@0,2;sync=3@3" },
+		{ 4, "sync=fake1:0;data=1", "coherence=0,2@0,2;data=1@1;bulk=3@3" },
+		{ 1, "coherence=fake1;data=fake1", "sync+bulk=0@0" },
+		{ 1, "coherence=fake1", "data+sync+bulk=0@0" },
+		{ 2, "coherence=fake1;bulk=0-1", "data+sync+bulk=0-1@0-1" },
+		{ 2, "coherence=fake1;data=fake1;sync=fake1;bulk=fake1", "all=0-1@0-1" },
 	};
 	struct cqgroup_device dev;
 	size_t i;
@@ -172,7 +180,12 @@ START_TEST(mistakes_are_told_in_words)
 		{ "data", -EINVAL, "'data' is not like NAME=VECTORS" },
 		{ "Off", -EINVAL, "'Off' is not like NAME=VECTORS" },
 		{ "data=", -EINVAL, "vectors of data: '' is no list of numbers" },
-		{ "data=x", -EINVAL, "vectors of data: 'x' is no list of numbers" },
+		{ "data=mlx5_0:", -EINVAL, "vectors of data: '' is no list of numbers" },
+		{ "data=mlx5_0:x", -EINVAL, "vectors of data: 'x' is no list of numbers" },
+		{ "data=a/b", -EINVAL, "data: 'a/b' is no name of a device" },
+		{ "data=mlx5_0;data=1", -EINVAL, "data is there twice" },
+		{ "sync=fake1:0;data=0", -EINVAL, "vector 0 is in sync and in data" },
+		{ "data=mlx5_0:1;sync=1", -EINVAL, "vector 1 is in data and in sync: a vector belongs to one group" },
 		{ "data=1:sync=2", -EINVAL, "vectors of data: '1:sync=2' is no list" },
 		{ "data=3-1", -EINVAL, "vectors of data: the range 3-1 runs backwards" },
 		{ "data=1,1", -EINVAL, "vectors of data: 1 is in '1,1' twice" },
@@ -504,6 +517,41 @@ static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
 	return cpu;
 }
 
+START_TEST(devices_are_divided_among_the_classes)
+{
+	const struct cqgroup_device first = recorded("mlx5_0", 8, "0-15"), second = recorded("rxe0", 2, "0-15"),
+				    other = with_vectors(2);
+	char owner[CQGROUP_DEVICE_MAX] = "-";
+	struct cqgroup_table *t;
+
+	cqgroup_sysfs = TREE "/sys";
+	ck_assert_str_eq(table(&first, "devices", 0), "coherence=0-3@8-11;sync=4-7@12-15");
+	ck_assert_str_eq(table(&second, "devices", 0), "data=0@0;bulk=1@1");
+	ck_assert_str_eq(table(&other, "devices", 0), "all=0-1@0-1");
+	ck_assert_str_eq(table(&first, "data=x", -ENODEV), "data: this host has no device x");
+	ck_assert_str_eq(table(&first, "data=mlx5_0;bulk=mlx5_1:1", -ENODEV), "bulk: this host has no device mlx5_1");
+	ck_assert_int_eq(cqgroup_table_make(&context, &first, "devices", &t, why), 0);
+	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_SYNC), "mlx5_0");
+	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_BULK), "rxe0");
+	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_BULK), cqgroup_table_class(t, CQGROUP_COHERENCE));
+	cqgroup_table_destroy(t);
+	ck_assert_int_eq(cqgroup_table_make(&context, &first, "bulk=rxe0;data=1", &t, why), 0);
+	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_BULK), "rxe0");
+	ck_assert_ptr_null(cqgroup_table_device(t, CQGROUP_DATA));
+	cqgroup_table_destroy(t);
+	ck_assert_int_eq(cqgroup_table_owner("devices", "data", owner, why), 0);
+	ck_assert_str_eq(owner, "rxe0");
+	ck_assert_int_eq(cqgroup_table_owner("data=1", "data", owner, why), 0);
+	ck_assert_str_eq(owner, "");
+	ck_assert_int_eq(cqgroup_table_owner(NULL, "noise", owner, why), -EINVAL);
+	ck_assert_int_eq(cqgroup_table_owner("data=mlx5_1", "data", owner, why), 0);
+	ck_assert_str_eq(owner, "mlx5_1");
+	ck_assert_int_eq(cqgroup_table_owner("data=1;data=2", "data", owner, why), -EINVAL);
+	cqgroup_sysfs = "/nowhere";
+	ck_assert_str_eq(vectors_only(table(&second, "devices", 0)), "coherence+sync=0;data+bulk=1");
+}
+END_TEST
+
 START_TEST(vector_has_the_cpu_of_its_interrupt)
 {
 	/* The process's CPU mask limits its threads, but not where interrupts arrive. */
@@ -612,6 +660,7 @@ int main(void)
 	tcase_add_test(cqs, groups_of_any_name_are_checked);
 	tcase_add_test(cqs, threads_may_do_it_all_at_once);
 	tcase_add_test(devices, cpus_are_those_of_the_devices_node);
+	tcase_add_test(devices, devices_are_divided_among_the_classes);
 	tcase_add_test(devices, vector_has_the_cpu_of_its_interrupt);
 	tcase_add_test(devices, cpus_are_those_that_the_process_may_use);
 	tcase_add_test(devices, device_without_a_node_has_all_cpus);

@@ -68,6 +68,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case VERBS_RULE_QPN_OR_0:
 	case VERBS_RULE_PSN: return !(v >> 24);
 	case VERBS_RULE_READS: return v <= 16;
+	case VERBS_RULE_CLASSES: return v < 16;
 	case VERBS_RULE_REASON: return v && v < 4;
 	case VERBS_RULE_BLOB_MAGIC: return v == 0x62767531;
 	case VERBS_RULE_BLOB_VERSION: return v == 2;

@@ -2,7 +2,7 @@
 /*
  * place.c - reads the environment at the first use of each device, and prints messages then and at the end.
  *
- *   CQGROUP=data            a class of the table DSM_CQ_GROUPS, with its vectors and CPUs
+ *   CQGROUP=data            a class of the table DSM_CQ_GROUPS, with its device, vectors and CPUs
  *   CQGROUP_VECTORS=2-3     these vectors; CQGROUP is then but a name
  *   CQGROUP_CPUS=4-7        CPUs for threads that wait for events: a list, "auto" or "none"
  *   CQGROUP_POLICY=least    "turns" (default): vectors by turns; "least": the least loaded one
@@ -63,11 +63,26 @@ int place_verbose(void)
 	return setting("CQGROUP_VERBOSE") && !is_set_to("CQGROUP_VERBOSE", "0");
 }
 
+int place_owner(const char *device, char owner[CQGROUP_DEVICE_MAX])
+{
+	const char *name = setting("CQGROUP");
+
+	*owner = '\0';
+	if (!name || setting("CQGROUP_VECTORS") || cqgroup_table_owner(setting("DSM_CQ_GROUPS"), name, owner, NULL))
+		return 0; /* place_of() has a message */
+	return *owner && strcmp(owner, device);
+}
+
+int place_talks(void)
+{
+	return !is_set_to("CQGROUP_VERBOSE", "0");
+}
+
 /* The group of a class of the table, with other CPUs if cpus is set. */
 static int group_of_table(struct ibv_context *ctx, const char *name, const char *cpus, struct cqgroup **out, char *why)
 {
 	const char *config = setting("DSM_CQ_GROUPS");
-	char words[CQGROUP_WHY_MAX];
+	char words[CQGROUP_WHY_MAX], owner[CQGROUP_DEVICE_MAX];
 	struct cqgroup_table *t;
 	struct cqgroup_info info;
 	struct cqgroup *g;
@@ -83,6 +98,10 @@ static int group_of_table(struct ibv_context *ctx, const char *name, const char 
 		snprintf(why, CQGROUP_WHY_MAX,
 			 "CQGROUP: there is no group '%.64s': the groups are coherence, data, sync and bulk", name);
 		err = -EINVAL;
+	} else if (place_owner(ctx->device->name, owner)) {
+		snprintf(why, CQGROUP_WHY_MAX, "group %.64s belongs to %s, and not to %.64s", name, owner,
+			 ctx->device->name);
+		err = -ENODEV;
 	} else {
 		cqgroup_query(g, &info);
 		if (!cpus)
@@ -102,7 +121,7 @@ static void announce(const struct place *p, struct ibv_context *ctx)
 		place_log("%s: group %s: vectors %s of 0-%d%s, waiting threads on CPUs %s", p->device, info.name,
 			  info.vectors, ctx->num_comp_vectors - 1, p->steer ? "" : " as the program wants",
 			  *info.cpus ? info.cpus : "as the program wants");
-	if (p->steer && !cqgroup_vectors_effective(ctx) && !is_set_to("CQGROUP_VERBOSE", "0"))
+	if (p->steer && !cqgroup_vectors_effective(ctx) && place_talks())
 		place_log("%s ignores completion vectors: only threads are placed", p->device);
 }
 

@@ -15,8 +15,14 @@ struct place {
 /* That of the device, made at its first use from the environment. Never NULL. */
 struct place *place_of(struct ibv_context *ctx);
 
+/* Find the device that owns the program's group by the environment, if it is another one than `device`. 0: none is. */
+int place_owner(const char *device, char owner[CQGROUP_DEVICE_MAX]);
+
 /* Has the user asked for reports? */
 int place_verbose(void);
+
+/* Does the user want to know of what is not as the program asked? */
+int place_talks(void);
 
 /* A line on stderr, with the program's name. */
 void place_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

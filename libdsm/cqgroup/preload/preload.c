@@ -6,6 +6,9 @@
  * ibv_poll_cq are inline functions, which call what the context points to: those pointers are replaced in each context that
  * is seen, the second only when the user wants to see figures.
  *
+ * If a device owns the group, ibv_open_device opens that one, whichever the program chose; not for librdmacm, which has to have
+ * the device of an address.
+ *
  * Two tables, of CQs and of contexts, are read without a lock, for a CQ is looked up at every poll: their entries are never
  * freed, are filled before they are published, and an entry is only used again after its CQ or context was destroyed, which
  * a program does not do while it uses it. They are changed under the lock.
@@ -213,11 +216,48 @@ unlock:
 
 /* ---- what programs call -------------------------------------------------------------------- */
 
+/* Open the device that owns the group. NULL: it cannot be opened, which was printed. */
+static struct ibv_context *open_owner(const char *owner, const char *device)
+{
+	__typeof__(&ibv_open_device) next = NEXT(ibv_open_device);
+	__typeof__(&ibv_get_device_list) get = NEXT(ibv_get_device_list);
+	__typeof__(&ibv_free_device_list) give = NEXT(ibv_free_device_list);
+	struct ibv_device **list = get && give ? get(NULL) : NULL;
+	static int said;
+	struct ibv_context *ctx = NULL;
+	int i;
+
+	for (i = 0; list && list[i] && !ctx; i++)
+		if (!strcmp(list[i]->name, owner))
+			ctx = next(list[i]);
+	if (list)
+		give(list); /* an open device stays */
+	if (!ctx)
+		place_log("%s, which owns the group, cannot be opened; using %s", owner, device);
+	else if (place_talks() && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		place_log("%s instead of %s: it owns the group", owner, device);
+	return ctx;
+}
+
+static int is_rdmacm(const void *address)
+{
+	Dl_info where;
+
+	return dladdr(address, &where) && where.dli_fname && strstr(where.dli_fname, "librdmacm");
+}
+
 HERE struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	__typeof__(&ibv_open_device) next = NEXT(ibv_open_device);
-	struct ibv_context *ctx = next ? next(device) : NULL;
+	struct ibv_context *ctx = NULL;
+	char owner[CQGROUP_DEVICE_MAX];
 
+	if (!next)
+		return NULL;
+	if (place_owner(device->name, owner) && !is_rdmacm(__builtin_return_address(0)))
+		ctx = open_owner(owner, device->name);
+	if (!ctx)
+		ctx = next(device);
 	if (ctx)
 		patch(ctx);
 	return ctx;

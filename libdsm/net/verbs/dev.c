@@ -154,7 +154,7 @@ static int queues_open(struct dev *d)
 
 	if (err) {
 		log_line("DSM_CQ_GROUPS: %s: %s", d->name, why);
-		return err;
+		return err == -ENODEV ? -EINVAL : err; /* this device is there */
 	}
 	for (c = 0; c < CLASS_MAX; c++) {
 		struct cqgroup *g = cqgroup_table_class(d->groups, (enum cqgroup_class)c);
@@ -405,6 +405,27 @@ static int dev_search_complain(const struct net *n, const struct search *s)
 	return -ENODEV;
 }
 
+/* Find the devices that own classes, by DSM_CQ_GROUPS. A class of a device that is not used here would go nowhere. */
+static int dev_owners(struct net *n)
+{
+	const char *name;
+	unsigned int c, i;
+
+	for (c = 0; c < CLASS_MAX; c++) {
+		name = cqgroup_table_device(n->devs[0].groups, (enum cqgroup_class)c);
+		for (i = 0; name && i < n->ndevs && strcmp(n->devs[i].name, name);)
+			i++;
+		if (name && i == n->ndevs) {
+			log_line(
+				"DSM_CQ_GROUPS: %s owns a class, and is not used: it is not active, or DSM_NET_DEVICE leaves it out",
+				name);
+			return -EINVAL;
+		}
+		n->owner[c] = (uint8_t)(name ? i + 1 : 0);
+	}
+	return 0;
+}
+
 int dev_open_all(struct net *n)
 {
 	struct search s = { .devices = 0 };
@@ -443,6 +464,8 @@ int dev_open_all(struct net *n)
 		ibv_free_device_list(list);
 	if (!err && !n->ndevs)
 		err = dev_search_complain(n, &s);
+	if (!err)
+		err = dev_owners(n);
 	if (err)
 		dev_close_all(n);
 	return err;

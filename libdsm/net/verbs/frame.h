@@ -122,7 +122,7 @@ struct blob_dev {
 	uint32_t ud_qpn, qkey;
 	uint16_t lid;
 	uint8_t mtu, port;
-	uint32_t pad;
+	uint32_t classes; /* bit mask: it owns these classes; see choose_link() */
 };
 
 struct blob {

@@ -60,7 +60,8 @@ struct verbs_limits {
 	R(QKEY, 0, 0x7fffffff, "0 to 2^31 - 1") \
 	R(LID, 0, 0xbfff, "0, or a unicast LID") \
 	R(MTU, 1, 5, "1 to 5") \
-	R(PORT, 1, 255, "1 to 255")
+	R(PORT, 1, 255, "1 to 255") \
+	R(CLASSES, 0, (1 << CLASS_MAX) - 1, "a set of classes")
 
 /* field: struct, name, rule */
 #define VERBS_FRAME(F, is, bytes, number) \
@@ -87,7 +88,7 @@ struct verbs_limits {
 	F(blob, landing, LANDING) F(blob, ndevs, DEVICES) F(blob, bare, BIT) F(blob, pad, ZERO)
 #define VERBS_BLOB_DEV(F) \
 	F(blob_dev, gid, ANY) F(blob_dev, ud_qpn, QPN) F(blob_dev, qkey, QKEY) F(blob_dev, lid, LID) F(blob_dev, mtu, MTU) \
-	F(blob_dev, port, PORT) F(blob_dev, pad, ZERO)
+	F(blob_dev, port, PORT) F(blob_dev, classes, CLASSES)
 
 /* shape, struct, bytes */
 #define VERBS_SHAPES(V) \

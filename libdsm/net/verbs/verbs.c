@@ -29,7 +29,7 @@
 
 static void make_blob(const struct net *n, struct blob *b)
 {
-	unsigned int i;
+	unsigned int i, c;
 
 	memset(b, 0, sizeof(*b));
 	b->magic = BLOB_MAGIC;
@@ -49,23 +49,39 @@ static void make_blob(const struct net *n, struct blob *b)
 		b->devs[i].lid = d->pattr.lid;
 		b->devs[i].mtu = (uint8_t)d->pattr.active_mtu;
 		b->devs[i].port = d->port;
+		for (c = 0; c < CLASS_MAX; c++)
+			b->devs[i].classes |= (uint32_t)(n->owner[c] == i + 1) << c;
 	}
 }
 
 /*
  * The devices that a lane uses, seen alike from both ends: links are numbered up to the larger number of devices; each has a
- * device here and one there. Lanes take them by turns, and by class if classes are to be spread.
+ * device here and one there. Lanes take them by turns, and by class if classes are to be spread. A class that a device owns takes
+ * the link of its number, which has to be the same at both ends: same_owners().
  */
 static void choose_link(struct lane *l)
 {
 	const struct net *n = l->peer->net;
 	const unsigned int theirs = l->peer->at->ndevs, links = n->ndevs > theirs ? n->ndevs : theirs;
-	const unsigned int link = (l->peer->rank + n->cfg.rank + (n->set.spread ? l->class : 0u)) % links;
+	const unsigned int turn = (l->peer->rank + n->cfg.rank + (n->set.spread ? l->class : 0u)) % links;
+	const unsigned int link = n->owner[l->class] ? n->owner[l->class] - 1u : turn;
 
 	l->dev = &n->devs[link % n->ndevs];
 	l->remote_dev = (uint8_t)(link % theirs);
 	l->queue = &l->dev->queues[l->dev->queue_of[l->class]];
 	l->route = &l->peer->routes[link];
+}
+
+static bool same_owners(const struct net *n, const struct blob *theirs)
+{
+	struct blob ours;
+	unsigned int i;
+
+	make_blob(n, &ours);
+	for (i = 0; i < VERBS_DEVICES; i++)
+		if (ours.devs[i].classes != (i < theirs->ndevs ? theirs->devs[i].classes : 0u))
+			return false;
+	return true;
 }
 
 static int verbs_connect(struct net *n, uint16_t rank, const void *address, size_t size)
@@ -90,6 +106,13 @@ static int verbs_connect(struct net *n, uint16_t rank, const void *address, size
 		return err;
 	if (rank == n->cfg.rank)
 		return 0;
+	if (!same_owners(n, &b)) {
+		log_line(
+			"DSM_CQ_GROUPS: the devices that own classes are not those of rank %d: all hosts must have devices of the "
+			"same names, in the same order",
+			rank);
+		return -EINVAL;
+	}
 	p->at = own_alloc(sizeof(b), 0);
 	if (!p->at)
 		return -ENOMEM;

@@ -221,6 +221,7 @@ struct net {
 	uint64_t key;
 	struct dev *devs;
 	unsigned int ndevs;
+	uint8_t owner[CLASS_MAX]; /* number of the device that owns the class, plus 1; 0: none */
 	char *landing;
 	size_t landing_bytes, landing_stride;
 	_Atomic uint64_t registered;
