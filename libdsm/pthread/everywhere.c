@@ -62,3 +62,16 @@ int everywhere_call(int rank, void *(*fn)(void *), void *arg, size_t size)
 	free(r.arg);
 	return r.err;
 }
+
+int everywhere_visit(int rank, void *(*fn)(void *), void *arg)
+{
+	struct round r = { .fn = fn, .arg = arg, .rank = rank };
+	int state;
+
+	if (rank == shim.rank)
+		return (int)(intptr_t)fn(arg);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	dsm_call(run_round, &r);
+	pthread_setcancelstate(state, &state);
+	return r.err;
+}

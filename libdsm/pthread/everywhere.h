@@ -19,4 +19,8 @@ int everywhere_one(int r, void *(*fn)(void *), void *arg);
 int everywhere_call(int r, void *(*fn)(void *), void *arg, size_t size);
 #define EVERYWHERE (-1)
 
+/* fn(arg) by a thread of that rank, or here if it is this one, on any stack; arg is in shared memory. What fn returned, or of starting
+ * the thread a negative errno value. */
+int everywhere_visit(int r, void *(*fn)(void *), void *arg);
+
 #endif

@@ -2,9 +2,9 @@
 /*
  * maps.c - the program's mappings outside shared memory. Each lies in the range of the rank that has made it (space.c).
  *
- * A table in the heap has a list of them for each rank. A thread of another rank that accesses one faults. If it is a mapping of a
+ * A table in the heap has a list of them for each rank (pieces.c). A thread of another rank that accesses one faults. If it is a mapping of a
  * file that all ranks see alike (shared, or private and not writable), its rank maps the same file at the same address: it opens the
- * file by a descriptor that the maker keeps, or by its path. munmap(2) and mprotect(2) act on these ranks as well, before they
+ * file as sources.c says. munmap(2) and mprotect(2) act on these ranks as well, before they
  * return. Other mappings are the maker's alone, and the access is reported.
  *
  * The lock of a list is held while a rank maps a file, so no rank maps one that was taken out of the list. Signals are blocked
@@ -26,121 +26,17 @@
 #include "everywhere.h"
 #include "interpose/raw_syscall.h"
 #include "maps.h"
-#include "masks.h"
+#include "pieces.h"
+#include "sources.h"
 #include "space.h"
 
-#define PAGE 4096ul
-#define RANKS 1024u
-#define KEPT_MOST 256 /* descriptors that a rank keeps for its mappings; files mapped later are found by their path */
-
-/* What was mapped. The pieces of a mapping share it. */
-struct source {
-	uint32_t pieces;
-	int pid, kept; /* the maker, and its descriptor; -1: none */
-	bool writes;   /* the program's descriptor was open for writing */
-	uint64_t host;
-	struct stat file;
-	char path[PATH_MAX];
-};
-
-struct piece {
-	struct piece *next;
-	uintptr_t low, high;
-	off_t off;
-	int prot, flags;       /* prot: of a file */
-	bool written;          /* private, and not the file's contents any more */
-	struct source *source; /* NULL: anonymous, or no regular file */
-	uint64_t on[RANKS / 64];
-};
-
-struct map_table {
-	pthread_mutex_t lock;
-	struct piece *first;
-	char rest[PAGE - sizeof(pthread_mutex_t) - sizeof(struct piece *)];
-};
-
-static uint64_t host;
-static int kept; /* number of descriptors; atomic */
-
-/* ---- the table ------------------------------------------------------------------------------------------ */
+#define PAGE PIECES_PAGE
+#define RANKS PIECES_RANKS
 
 int maps_start(void)
 {
-	const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	char id[64] = "";
-	int i;
-
-	if (fd >= 0) {
-		if (read(fd, id, sizeof(id) - 1) < 0)
-			id[0] = '\0';
-		close(fd);
-	}
-	for (i = 0; id[i]; i++)
-		host = (host ^ (uint8_t)id[i]) * 0x100000001b3ull;
-	if (shim.rank)
-		return 0;
-	team->tables = dsm_aligned_alloc(PAGE, (size_t)shim.size * sizeof(*team->tables));
-	if (!team->tables)
-		return -ENOMEM;
-	memset(team->tables, 0, (size_t)shim.size * sizeof(*team->tables));
-	return 0;
-}
-
-static uint64_t maps_lock(int rank)
-{
-	const uint64_t mask = block_signals();
-
-	pthread_mutex_lock(&team->tables[rank].lock);
-	return mask;
-}
-
-static void maps_unlock(int rank, uint64_t mask)
-{
-	pthread_mutex_unlock(&team->tables[rank].lock);
-	masks_let_signals(mask);
-}
-
-static struct piece *piece_at(int rank, uintptr_t at)
-{
-	struct piece *p = team->tables[rank].first;
-
-	while (p && !(p->low <= at && at < p->high))
-		p = p->next;
-	return p;
-}
-
-/* Make `at` the border of two pieces, if it is within one. */
-static int piece_split(int rank, uintptr_t at)
-{
-	struct piece *p = piece_at(rank, at), *more;
-
-	if (!p || p->low == at)
-		return 0;
-	more = shared_alloc(sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	*more = *p;
-	more->low = at;
-	more->off += (off_t)(at - p->low);
-	if (more->source)
-		more->source->pieces++;
-	p->high = at;
-	p->next = more;
-	return 0;
-}
-
-/* Run by the maker. */
-static void *source_close(void *arg)
-{
-	struct source *s = arg;
-	const long words[6] = { s->kept };
-
-	if (s->kept >= 0) {
-		raw_syscall(SYS_close, words);
-		__atomic_fetch_sub(&kept, 1, __ATOMIC_RELAXED);
-	}
-	free(s);
-	return NULL;
+	sources_start();
+	return pieces_start();
 }
 
 /* ---- calls of other ranks ------------------------------------------------------------------------------- */
@@ -150,35 +46,6 @@ struct change {
 	uintptr_t low, high;
 	int prot;
 };
-
-struct visit {
-	int rank;
-	void *(*fn)(void *);
-	void *arg;
-	int err;
-};
-
-static void call_visit(void *arg)
-{
-	struct visit *out = arg, v = *out;
-
-	v.err = everywhere_one(v.rank, v.fn, v.arg);
-	*out = v;
-}
-
-/* fn(arg) by a thread of that rank, which returns 0 or -errno; arg is in the heap. */
-static int visit(int rank, void *(*fn)(void *), void *arg)
-{
-	struct visit v = { .rank = rank, .fn = fn, .arg = arg };
-	int state;
-
-	if (rank == shim.rank)
-		return (int)(intptr_t)fn(arg);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	dsm_call(call_visit, &v);
-	pthread_setcancelstate(state, &state);
-	return v.err;
-}
 
 static void *close_here(void *arg)
 {
@@ -210,30 +77,10 @@ static void visit_all(const uint64_t *on, void *(*fn)(void *), struct change *c)
 
 	for (r = 0; r < shim.size; r++)
 		if (on[r / 64] >> (r % 64) & 1)
-			visit(r, fn, c);
+			everywhere_visit(r, fn, c);
 }
 
 /* ---- changes -------------------------------------------------------------------------------------------- */
-
-/* Take the pieces of [low, high) out of the table of rank. on: the other ranks that have mapped some. Returns the list. */
-static struct piece *take_pieces(int rank, uintptr_t low, uintptr_t high, uint64_t *on)
-{
-	struct piece **at = &team->tables[rank].first, *p, *taken = NULL;
-	unsigned int i;
-
-	while ((p = *at)) {
-		if (p->high <= low || p->low >= high) {
-			at = &p->next;
-			continue;
-		}
-		*at = p->next;
-		p->next = taken;
-		taken = p;
-		for (i = 0; i < RANKS / 64; i++)
-			on[i] |= p->on[i];
-	}
-	return taken;
-}
 
 static void drop_pieces(int rank, struct piece *taken)
 {
@@ -248,11 +95,11 @@ static void drop_pieces(int rank, struct piece *taken)
 		free(p);
 		if (!s)
 			continue;
-		mask = maps_lock(rank);
-		last = --s->pieces == 0;
-		maps_unlock(rank, mask);
+		mask = pieces_lock(rank);
+		last = source_drop(rank, s);
+		pieces_unlock(rank, mask);
 		if (last)
-			visit(rank, source_close, s);
+			everywhere_visit(rank, source_close, s);
 	}
 }
 
@@ -267,13 +114,11 @@ static int maps_forget(int rank, uintptr_t low, uintptr_t high)
 	if (!c)
 		return -ENOMEM;
 	*c = (struct change){ .low = low, .high = high };
-	mask = maps_lock(rank);
-	err = piece_split(rank, low);
+	mask = pieces_lock(rank);
+	err = pieces_split(rank, low, high);
 	if (!err)
-		err = piece_split(rank, high);
-	if (!err)
-		taken = take_pieces(rank, low, high, on);
-	maps_unlock(rank, mask);
+		taken = pieces_take(rank, low, high, on);
+	pieces_unlock(rank, mask);
 	visit_all(on, close_here, c);
 	drop_pieces(rank, taken);
 	free(c);
@@ -307,41 +152,48 @@ int maps_unmap(void *addr, size_t length)
 	*c = (struct change){ .low = (uintptr_t)addr, .high = end_of(addr, length) };
 	err = maps_forget(owner, c->low, c->high);
 	if (!err)
-		err = visit(owner, unmap_here, c);
+		err = everywhere_visit(owner, unmap_here, c);
 	free(c);
 	return maps_result(err);
 }
 
-/* The ranks that follow the new protection, and those that may not map the file any longer. */
-static int note_protection(int rank, const struct change *c, uint64_t *follow, uint64_t *leave)
-{
-	const uint64_t mask = maps_lock(rank);
-	struct piece *p = piece_at(rank, c->low);
-	const bool anonymous = p && !p->source && p->high >= c->high; /* no other rank maps it */
-	unsigned int i;
-	int err = anonymous ? 0 : piece_split(rank, c->low);
+/* The ranks that follow a new protection, and those that may not map the file any longer. */
+struct protection {
+	int prot;
+	uint64_t follow[RANKS / 64], leave[RANKS / 64];
+};
 
-	if (!err && !anonymous)
-		err = piece_split(rank, c->high);
-	for (p = anonymous ? NULL : team->tables[rank].first; !err && p; p = p->next) {
-		if (p->low < c->low || p->high > c->high)
-			continue;
-		p->prot = c->prot;
-		p->written |= (c->prot & PROT_WRITE) && (p->flags & MAP_TYPE) == MAP_PRIVATE;
-		for (i = 0; i < RANKS / 64; i++) {
-			*((p->written ? leave : follow) + i) |= p->on[i];
-			if (p->written)
-				p->on[i] = 0;
-		}
+static void note_protection(struct piece *p, void *arg)
+{
+	struct protection *n = arg;
+	unsigned int i;
+
+	p->prot = n->prot;
+	p->written |= (n->prot & PROT_WRITE) && (p->flags & MAP_TYPE) == MAP_PRIVATE;
+	for (i = 0; i < RANKS / 64; i++) {
+		(p->written ? n->leave : n->follow)[i] |= p->on[i];
+		if (p->written)
+			p->on[i] = 0;
 	}
-	maps_unlock(rank, mask);
+}
+
+static int note_protections(int rank, const struct change *c, struct protection *n)
+{
+	const uint64_t mask = pieces_lock(rank);
+	const struct piece *p = piece_at(rank, c->low);
+	const bool anonymous = p && !p->source && p->high >= c->high; /* no other rank maps it */
+	const int err = anonymous ? 0 : pieces_split(rank, c->low, c->high);
+
+	if (!anonymous && !err)
+		pieces_each(rank, c->low, c->high, note_protection, n);
+	pieces_unlock(rank, mask);
 	return err;
 }
 
 int maps_protect(void *addr, size_t length, int prot)
 {
 	const int owner = space_owner(addr);
-	uint64_t follow[RANKS / 64] = { 0 }, leave[RANKS / 64] = { 0 };
+	struct protection n = { .prot = prot };
 	struct change *c;
 	int err;
 
@@ -352,11 +204,11 @@ int maps_protect(void *addr, size_t length, int prot)
 	if (owner < 0) {
 		err = (int)(intptr_t)protect_here(c);
 	} else {
-		err = note_protection(owner, c, follow, leave);
-		visit_all(leave, close_here, c);
-		visit_all(follow, protect_here, c);
+		err = everywhere_visit(owner, protect_here, c); /* if the kernel refuses it, nothing changes */
 		if (!err)
-			err = visit(owner, protect_here, c);
+			err = note_protections(owner, c, &n);
+		visit_all(n.leave, close_here, c);
+		visit_all(n.follow, protect_here, c);
 	}
 	free(c);
 	return maps_result(err);
@@ -364,71 +216,22 @@ int maps_protect(void *addr, size_t length, int prot)
 
 /* ---- new mappings --------------------------------------------------------------------------------------- */
 
-/* A descriptor for the file alone: closing it releases no locks of the program. */
-static int maps_keep_fd(int fd)
+/* A new mapping; fd: of its file, or -1: it has the source of p. If there is no memory for it, it is this rank's alone. */
+static void note_piece(uintptr_t low, uintptr_t high, int fd, const struct piece *p)
 {
-	char name[64];
-	int path, high;
+	const uint64_t mask = pieces_lock(shim.rank);
+	struct piece piece = *p;
+	bool last = false;
 
-	if (__atomic_fetch_add(&kept, 1, __ATOMIC_RELAXED) >= KEPT_MOST)
-		goto none;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	path = (int)raw_syscall(SYS_open, (const long[6]){ (long)name, O_PATH | O_CLOEXEC });
-	if (path < 0)
-		goto none;
-	high = (int)raw_syscall(SYS_fcntl, (const long[6]){ path, F_DUPFD_CLOEXEC, 512 });
-	if (high < 0)
-		return path;
-	raw_syscall(SYS_close, (const long[6]){ path });
-	return high;
-none:
-	__atomic_fetch_sub(&kept, 1, __ATOMIC_RELAXED);
-	return -1;
-}
-
-/* NULL: no regular file, or no memory. */
-static struct source *source_of(int fd)
-{
-	struct stat file;
-	char name[64], path[PATH_MAX];
-	struct source *s;
-	ssize_t n;
-	int flags;
-
-	if (fstat(fd, &file) || !S_ISREG(file.st_mode))
-		return NULL;
-	s = shared_alloc(sizeof(*s));
-	if (!s)
-		return NULL;
-	flags = (int)raw_syscall(SYS_fcntl, (const long[6]){ fd, F_GETFL });
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = raw_syscall(SYS_readlink, (const long[6]){ (long)name, (long)path, sizeof(path) - 1 });
-	path[n < 0 ? 0 : n] = '\0';
-	s->pieces = 1;
-	s->pid = (int)raw_syscall(SYS_getpid, (const long[6]){ 0 });
-	s->kept = maps_keep_fd(fd);
-	s->writes = (flags & O_ACCMODE) == O_RDWR;
-	s->host = host;
-	s->file = file;
-	strcpy(s->path, path);
-	return s;
-}
-
-static void note_piece(uintptr_t low, uintptr_t high, const struct piece *like)
-{
-	struct piece *p = shared_alloc(sizeof(*p));
-	uint64_t mask;
-
-	if (!p)
-		return; /* the mapping is this rank's alone */
-	*p = *like;
-	p->low = low;
-	p->high = high;
-	memset(p->on, 0, sizeof(p->on));
-	mask = maps_lock(shim.rank);
-	p->next = team->tables[shim.rank].first;
-	team->tables[shim.rank].first = p;
-	maps_unlock(shim.rank, mask);
+	piece.low = low;
+	piece.high = high;
+	if (fd >= 0)
+		piece.source = source_of(fd);
+	if (pieces_add(shim.rank, &piece) && piece.source)
+		last = source_drop(shim.rank, piece.source);
+	pieces_unlock(shim.rank, mask);
+	if (last)
+		source_close(piece.source);
 }
 
 void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off)
@@ -452,15 +255,14 @@ void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off
 	if (at == MAP_FAILED || space_owner(at) < 0)
 		return at;
 	p.written = (prot & PROT_WRITE) && (flags & MAP_TYPE) == MAP_PRIVATE;
-	p.source = flags & MAP_ANONYMOUS ? NULL : source_of(fd);
-	note_piece((uintptr_t)at, end_of(at, length), &p);
+	note_piece((uintptr_t)at, end_of(at, length), flags & MAP_ANONYMOUS ? -1 : fd, &p);
 	return at;
 }
 
 /* The piece of a whole mapping that is moved; false: there is none. */
 static bool piece_of(int rank, uintptr_t low, uintptr_t high, struct piece *out)
 {
-	const uint64_t mask = maps_lock(rank);
+	const uint64_t mask = pieces_lock(rank);
 	struct piece *p = piece_at(rank, low);
 	const bool whole = p && p->low == low && p->high == high;
 
@@ -469,7 +271,7 @@ static bool piece_of(int rank, uintptr_t low, uintptr_t high, struct piece *out)
 		if (p->source)
 			p->source->pieces++;
 	}
-	maps_unlock(rank, mask);
+	pieces_unlock(rank, mask);
 	return whole;
 }
 
@@ -499,52 +301,18 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 	}
 	at = (void *)raw_syscall(SYS_mremap, words);
 	if (known && at != MAP_FAILED)
-		note_piece((uintptr_t)at, end_of(at, length), &p);
+		note_piece((uintptr_t)at, end_of(at, length), -1, &p);
 	else if (known)
-		note_piece(p.low, p.high, &p);
+		note_piece(p.low, p.high, -1, &p);
 	return at;
 }
 
 /* ---- accesses by other ranks ---------------------------------------------------------------------------- */
 
-static bool maps_is_same(const struct stat *a, const struct stat *b, bool here)
+static int map_here(const struct piece *p, int owner, const char *path)
 {
-	if (here)
-		return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-		a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
-static int open_path(const char *path, const struct source *s)
-{
-	const int way = s->writes ? O_RDWR : O_RDONLY;
-	const int fd = (int)raw_syscall(SYS_open, (const long[6]){ (long)path, way | O_CLOEXEC });
-	struct stat now;
-
-	if (fd < 0)
-		return -errno;
-	if (!fstat(fd, &now) && maps_is_same(&now, &s->file, s->host == host))
-		return fd;
-	raw_syscall(SYS_close, (const long[6]){ fd });
-	return -ESTALE;
-}
-
-/* A descriptor of the file, or -errno. */
-static int maps_open_again(const struct source *s)
-{
-	char name[64];
-	int fd = -ENOENT;
-
-	if (s->host == host && s->kept >= 0) {
-		snprintf(name, sizeof(name), "/proc/%d/fd/%d", s->pid, s->kept);
-		fd = open_path(name, s);
-	}
-	return fd < 0 ? open_path(s->path, s) : fd;
-}
-
-static int map_here(const struct piece *p, const struct source *s)
-{
-	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED, fd = maps_open_again(s);
+	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
+	const int fd = source_open(p->source, owner, path);
 	long at;
 
 	if (fd < 0)
@@ -569,7 +337,7 @@ static const char *unshareable(const struct piece *p)
 		return p->flags & MAP_ANONYMOUS ? "an anonymous mapping" : "a mapping of a device";
 	if (p->written)
 		return "a private, writable mapping of";
-	if (p->source->host != host && (p->prot & PROT_WRITE))
+	if (!source_is_of_host(p->source) && (p->prot & PROT_WRITE))
 		return "a shared, writable mapping, made on another host, of";
 	return NULL;
 }
@@ -577,9 +345,8 @@ static const char *unshareable(const struct piece *p)
 /* With the lock of the owner's list. */
 static int maps_serve(struct piece *p, void *addr, int write, int owner)
 {
-	struct source s;
+	char path[PATH_MAX] = "", text[64]; /* a copy, for the kernel */
 	const char *why;
-	char text[64];
 	int err;
 
 	if (p->source && !(p->prot & (write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
@@ -588,17 +355,19 @@ static int maps_serve(struct piece *p, void *addr, int write, int owner)
 		return 1; /* another thread was faster */
 	why = unshareable(p);
 	if (p->source)
-		s = *p->source;
-	err = why ? 0 : map_here(p, &s);
+		strcpy(path, p->source->path);
+	err = why ? 0 : map_here(p, owner, path);
 	if (!why && !err) {
 		p->on[shim.rank / 64] |= 1ull << (shim.rank % 64);
 		return 1;
 	}
-	if (!why) {
+	if (err == -ESTALE) {
+		why = "a mapping of what is another file here:";
+	} else if (!why) {
 		snprintf(text, sizeof(text), "a mapping (%s) of", strerrorname_np(-err));
 		why = text;
 	}
-	maps_report(addr, write, owner, why, p->source ? s.path : NULL);
+	maps_report(addr, write, owner, why, p->source ? path : NULL);
 	return 0;
 }
 
@@ -615,11 +384,11 @@ int maps_fault(void *addr, int write, int inside)
 		maps_report(addr, write, owner, "a mapping, passed to a function of libdsm", NULL);
 		return 0;
 	}
-	mask = maps_lock(owner);
+	mask = pieces_lock(owner);
 	p = piece_at(owner, (uintptr_t)addr);
 	served = p ? maps_serve(p, addr, write, owner) : 0;
-	maps_unlock(owner, mask);
+	pieces_unlock(owner, mask);
 	if (!p)
-		maps_report(addr, write, owner, "a library's, a stack, or thread-local", NULL);
+		maps_report(addr, write, owner, "a library's, a stack, thread-local, or unmapped", NULL);
 	return served;
 }

@@ -203,4 +203,110 @@ says "foreign: fixed" "there: failed" 0 "${run[@]}" -n 2 "$scratch/foreign" fixe
 says "foreign: fixed, named" "MAP_FIXED outside the mappings of the rank does not work" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
 says "foreign: named" ", which is private memory of rank 1: " 139 "${run[@]}" -n 2 "$scratch/foreign" local
 says "foreign: write" "rank 0: write of address 0x" 139 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" library write
+
+# A thread of the other rank reads while main() unmaps; then another file is there. And
+# mprotect() that the kernel refuses, as it does in one process.
+program unmapped <<'END'
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char *volatile at;
+static volatile int step;
+static __thread sigjmp_buf back;
+static void on_fault(int sig)
+{
+	siglongjmp(back, sig);
+}
+static void await(int n)
+{
+	while (__atomic_load_n(&step, __ATOMIC_SEQ_CST) < n)
+		usleep(1000);
+}
+static void go(int n)
+{
+	__atomic_store_n(&step, n, __ATOMIC_SEQ_CST);
+}
+static void *reads(void *arg)
+{
+	const struct sigaction act = { .sa_handler = on_fault };
+	sigaction(SIGSEGV, &act, NULL);
+	for (int turn = 0; turn < 3; turn++) {
+		await(3 * turn + 1);
+		const int sig = sigsetjmp(back, 1);
+		const char was = sig ? 0 : *at;
+		if (!sig)
+			for (printf("%c\n", was), go(3 * turn + 2); *at == was;)
+				;
+		printf("%s\n", sig == SIGSEGV ? "gone" : "changed");
+		go(3 * turn + 3);
+	}
+	await(10);
+	printf("%c\n", *at);
+	go(11);
+	await(12);
+	if (!sigsetjmp(back, 1))
+		*at = 'x';
+	else
+		printf("not written\n");
+	return arg;
+}
+static char *map(char *where, char c)
+{
+	char name[] = "/tmp/unmapped-XXXXXX", page[4096];
+	int fd = mkstemp(name);
+	memset(page, c, sizeof(page));
+	if (write(fd, page, sizeof(page)) != sizeof(page))
+		abort();
+	close(fd);
+	fd = open(name, O_RDONLY);
+	unlink(name);
+	char *p = mmap(where, sizeof(page), PROT_READ, MAP_SHARED | (where ? MAP_FIXED : 0), fd, 0);
+	close(fd);
+	return p;
+}
+int main(void)
+{
+	pthread_t t;
+	char *first = map(NULL, '0');
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	pthread_create(&t, NULL, reads, NULL);
+	for (int turn = 0; turn < 3; turn++) {
+		at = turn ? map(first, (char)('0' + turn)) : first;
+		go(3 * turn + 1);
+		await(3 * turn + 2);
+		if (munmap(first, 4096))
+			abort();
+		await(3 * turn + 3);
+		/* keep the place */
+		if (mmap(first, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != first)
+			abort();
+	}
+	at = map(first, '4');
+	go(10);
+	await(11);
+	const int refused = mprotect(at, 4096, PROT_READ | PROT_WRITE);
+	printf("mprotect: %s\n", refused && errno == EACCES ? "refused" : "done");
+	go(12);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+if is_chosen "foreign: unmapped"; then
+	gcc -O2 -pthread -D_GNU_SOURCE "$scratch/unmapped.c" -o "$scratch/unmapped.own" || count_failure "unmapped: build"
+	want=$("$scratch/unmapped.own")
+	for way in node two mprotect; do
+		settings=()
+		[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
+		# shellcheck disable=SC2086
+		same "foreign: unmapped, $way" \
+			"$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]/[34]/2} "$scratch/unmapped" 2>/dev/null)" "$want"
+	done
+fi
 cd "$top" || exit 1

@@ -25,6 +25,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	# They take long on a busy host, and their main threads wait all the time.
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
+	[[ $name != regression ]] || more=mprotect
 	for way in one node two mixed preload $more; do
 		settings=("${common[@]}") built=$scratch/$name
 		[[ $way != hosts ]] || settings=("${by_rsh[@]}" "${common[@]}" "${host1[@]}")

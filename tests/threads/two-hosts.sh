@@ -25,6 +25,36 @@ int main(void)
 	return 5;
 }
 END
+# main() maps a file, and a thread on the other host adds its bytes.
+program copied <<'END'
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+static const unsigned char *at;
+static struct stat st;
+static void *add(void *arg)
+{
+	long sum = 0;
+	for (long i = 0; i < st.st_size; i++)
+		sum += at[i];
+	*(long *)arg = sum;
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	static long sum;
+	pthread_t t;
+	int fd = open(argv[1], O_RDWR);
+	fstat(fd, &st);
+	at = mmap(NULL, (size_t)st.st_size, argc > 2 ? PROT_READ | PROT_WRITE : PROT_READ, argc > 2 ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+	pthread_create(&t, NULL, add, &sum);
+	pthread_join(t, NULL);
+	printf("sum %ld\n", sum);
+	return 0;
+}
+END
 if ((${#host1[@]})); then
 	# shellcheck disable=SC2206
 	hosts=(${ways[hosts]})
@@ -40,6 +70,29 @@ if ((${#host1[@]})); then
 	signalled "signals: SIGTERM" hosts "-15 " TERM
 	signalled "signals: two that are handled" hosts "5 handled 1|handled 2" "USR1 USR2" 10 12
 	program=waits signalled "signals: SIGTERM, sigwait() on another rank" pair "6 handled 15" TERM
+
+	# What host2 has under the same name: the same file, a copy with the same time, one of another time, and other contents.
+	mkdir "$scratch/copied.d"
+	for file in common copy later other; do
+		head -c 20000 "$input" >"$scratch/copied.d/$file"
+	done
+	for file in copy later other; do
+		cp -p "$scratch/copied.d/$file" "$scratch/copied.d/$file.2"
+		[[ $file != later ]] || touch -d "now + 5 minutes" "$scratch/copied.d/$file.2"
+		[[ $file != other ]] || printf X | dd of="$scratch/copied.d/$file.2" bs=1 seek=7777 conv=notrunc status=none
+		[[ $file != other ]] || touch -r "$scratch/copied.d/$file" "$scratch/copied.d/$file.2"
+		nsenter -t "${host_pids[1]}" -m mount --bind "$scratch/copied.d/$file.2" "$scratch/copied.d/$file"
+	done
+	sum=$(od -An -v -tu1 "$scratch/copied.d/common" | awk '{ for (i = 1; i <= NF; i++) s += $i } END { print s }')
+	for file in common copy; do
+		says "hosts: mapped, $file" "sum $sum" 0 "${two_hosts[@]}" "$scratch/copied" "$scratch/copied.d/$file"
+	done
+	for file in later other; do
+		says "hosts: mapped, $file" "a mapping of what is another file here: $scratch/copied.d/$file" 139 \
+			"${two_hosts[@]}" "$scratch/copied" "$scratch/copied.d/$file"
+	done
+	says "hosts: mapped, shared" "a shared, writable mapping, made on another host, of $scratch/copied.d/common" 139 \
+		"${two_hosts[@]}" "$scratch/copied" "$scratch/copied.d/common" shared
 
 	# How many ranks run on host1 and on host2.
 	ranks_by_host() {
