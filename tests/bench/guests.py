@@ -3,7 +3,7 @@
 tables."""
 import json, os, re, shutil, statistics, subprocess, tempfile, time
 
-import report
+import report, rigs
 from report import TOP, fail, markdown, table
 
 BUILD = "build/" + os.environ.get("VARIANT", "release")
@@ -44,17 +44,27 @@ class Cluster:
     software = ipoib = False  # the RDMA device is one in software that ignores vectors; TCP is carried by an InfiniBand port
     instead = None  # the class of the machines that are used instead of guests
     unmeasured = {}  # what the machines cannot do: {what is not measured: why}
+    asked = rigs.Asked()  # what the user says of the rig
+    ran = []  # the rigs of the machines that were started, as rigs.of_status() has them; see take_rigs()
 
     def __new__(cls, *_, **__):
         return super().__new__(Cluster.instead or cls)
 
-    def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
-        """module: dsm.ko is loaded in all of them."""
+    def __init__(self, nodes, module=False, **need):
+        """module: dsm.ko is loaded in all of them. need: of rigs.Need."""
+        self.need_rig(nodes, need)
         self.name, self.nodes, self.module = "bench-%d" % os.getpid(), nodes, module
         self.said = ""  # what the last program wrote, to stdout and to stderr
-        self.cpus = cpus  # processors of each machine
-        self.devices, self.gid, self.network = ["rxe0"], None, "eth0"  # RDMA devices, index of a GID (None: the best), interface
-        self.options = ["-n", str(nodes), "--cpus", str(cpus), "--memory", str(memory), "--accel", accel, "--with", str(os.getpid())]
+        # RDMA devices, index of a GID (None: the best), interface
+        self.devices, self.gid, self.network = ["rxe%d" % i for i in range(self.rig.nics)], None, "eth0"
+
+    def need_rig(self, nodes, need):
+        """Fail with what the part cannot use."""
+        try:
+            self.rig = rigs.fit(rigs.Need(nodes, **need), self.asked)
+        except rigs.Refused as r:
+            raise Failed(str(r)) from None
+        self.cpus = self.rig.cpus  # processors of each machine
 
     def command(self, *words):
         return [os.path.join(TOP, "scripts/cluster"), "--name", self.name, *words]
@@ -76,10 +86,11 @@ class Cluster:
 
     def up(self):
         """Start the machines; self.about says what they are."""
-        say("booting: up " + " ".join(self.options))
+        options = [*rigs.options(self.rig), "--with", str(os.getpid())]
+        say("booting: up " + " ".join(options))
         # To a file: what `up` leaves behind keeps its output open.
         with tempfile.TemporaryFile("w+") as said:
-            up = subprocess.run(self.command("up", *self.options), cwd=TOP,
+            up = subprocess.run(self.command("up", *options), cwd=TOP,
                                 stdin=subprocess.DEVNULL, stdout=said, stderr=said)
             said.seek(0)
             text = said.read().strip()
@@ -87,6 +98,14 @@ class Cluster:
             fail("the guests do not start:\n%s\n(scripts/cluster --help; `make setup` installs what they need)" % text)
         self.about = re.search(r"guests?, (.*), up in", text)
         self.about = Cluster.booted = self.about[1] if self.about else "?"
+        was = rigs.of_status(json.loads(subprocess.run(self.command("status", "--json"), cwd=TOP, stdin=subprocess.DEVNULL, capture_output=True,
+                                                       text=True, check=True).stdout))
+        why = rigs.objection(self.rig, was)
+        if why:
+            self.down()
+            fail("the guests are not those that were asked for: " + why)
+        say("rig: " + rigs.text(was))
+        Cluster.ran.append(was)
 
     def down(self):
         subprocess.run(self.command("down"), cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -169,6 +188,12 @@ class Cluster:
                 background.remove(waiting)
                 raise Failed("%s: %s" % (" ".join(server.args[4:]), "".join(server.communicate())[-1500:]))
         self.finish(waiting)
+
+
+def take_rigs():
+    """Those of the machines that were started since the last call."""
+    ran, Cluster.ran = Cluster.ran, []
+    return ran
 
 
 def end(p):

@@ -3,6 +3,7 @@
 and completion vectors are taken as they are."""
 import concurrent.futures, hashlib, json, os, shlex, subprocess, sys
 
+import rigs
 from guests import BUILD, TOP, Cluster, Failed, say
 from report import fail
 
@@ -143,16 +144,19 @@ def devices_of(facts):
 
 
 class Hosts(Cluster):
-    """Real machines, for a `with`: the first of --hosts. cpus, memory and accel are for guests."""
+    """Real machines, for a `with`: the first of --hosts. What a part needs of a rig is for guests."""
 
     kind = "hosts"
     can_vectors = can_rate = can_freeze = can_icount = can_link = False
     names, load, described = [], None, "?"  # all of --hosts; --load-module; what the hosts of the last part are
     programs = ["apps/example", "bench/noise", "bench/share", "libdsm.so"]  # which have to be the same everywhere
 
-    def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
-        super().__init__(nodes, module=module)
+    def __init__(self, nodes, module=False, **need):
+        super().__init__(nodes, module=module, **need)
         self.loaded = []  # hosts where we have loaded the module
+
+    def need_rig(self, nodes, need):
+        self.rig, self.cpus = rigs.Need(nodes, **{**need, "nics": 1}), need.get("cpus", 1)
 
     @property
     def hosts(self):
@@ -190,6 +194,7 @@ class Hosts(Cluster):
         self.about = "; ".join(f.about(self.device) for f in self.facts)
         Hosts.described = self.about
         say("hosts: " + self.about)
+        Cluster.ran.append({"hosts": self.hosts})
 
     def down(self):
         for node in self.loaded:
@@ -235,6 +240,7 @@ class Hosts(Cluster):
 
 
 def add_arguments(p, module=False):
+    rigs.add_arguments(p)
     p.add_argument("--hosts", metavar="A,B|FILE", help="measure on these machines over ssh (scripts/cluster --hosts) instead of in guests")
     if module:
         p.add_argument("--load-module", nargs="?", const=True, metavar="FILE", help="with --hosts: load dsm.ko where it is not loaded (FILE; without: it "
@@ -242,9 +248,15 @@ def add_arguments(p, module=False):
 
 
 def choose(a):
-    """Use real machines, if asked to. Their results do not go to the file of the guests'."""
+    """Use real machines, if asked to. Their results do not go to the file of the guests'. Otherwise the rig of guests that is asked for."""
+    try:
+        Cluster.asked = rigs.asked(a)
+    except rigs.Refused as r:
+        fail(str(r))
     if not a.hosts:
         return
+    if Cluster.asked != rigs.Asked():
+        fail("--pin, --nics, --irq-cpus and --accel are for guests")
     try:
         Hosts.names = hosts_of(a.hosts)
     except Failure as f:

@@ -70,7 +70,7 @@ def measure_loads(runs, loads, sides):
     found = {}
     if missing("vectors", "noise: completions beside perftest, by processor"):
         return []
-    with Cluster(2, cpus=2) as cluster:
+    with Cluster(2, cpus=2, places=True) as cluster:
         beside.honour_vectors(cluster)
         for run in range(runs):
             for qps in loads:
@@ -87,7 +87,7 @@ def measure_churn(runs, _):
     found = {}
     if missing("vectors", "churn: completions beside churn, by processor"):
         return []
-    with Cluster(2, cpus=2) as cluster:
+    with Cluster(2, cpus=2, places=True) as cluster:
         beside.honour_vectors(cluster)
         start = {"quiet": lambda side: contextlib.nullcontext({}), "churn": lambda side: beside.churn(cluster, side, OBJECTS),
                  "loop": lambda side: beside.loop(cluster)}
@@ -201,7 +201,7 @@ def measure_apps(runs, _):
     found = {}
     if missing("vectors", "apps-noise: applications beside perftest"):
         return []
-    with Cluster(2, cpus=2) as cluster:
+    with Cluster(2, cpus=2, places=True) as cluster:
         beside.honour_vectors(cluster)
         for run in range(runs):
             for qps in (0, APP_LOAD):

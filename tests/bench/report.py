@@ -45,6 +45,19 @@ def run(cmd, env=None, limit=300):
     return done.stdout
 
 
+def host_rig():
+    """The rig of a benchmark that runs on this machine, for its result. Its two ranks take a processor each."""
+    if len(os.sched_getaffinity(0)) < 2:
+        fail("this takes two processors, one for each rank, and may use one")
+    return {"machine": "this one", "processors": os.cpu_count(), "allowed": sorted(os.sched_getaffinity(0)), "kernel": os.uname().release}
+
+
+def rig_line(result):
+    """The same for people; results of earlier versions have none."""
+    rig = result.get("rig")
+    return "Rig: this machine, %d of its %d processors, Linux %s" % (len(rig["allowed"]), rig["processors"], rig["kernel"]) if rig else "Rig: not on record"
+
+
 def cell(v, form="%.2f"):
     """Two decimals, and one more for values that would have one digit."""
     return "-" if v is None else ("%.3f" if form == "%.2f" and 0 < v < 0.1 else form) % v
