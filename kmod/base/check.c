@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* check.c - dsm_uapi_rules.h as code: a function for each variant of an argument, with a test for each row. */
+/* check.c - dsm_uapi_rules.h as code: a function for each variant of an argument, with a test for each row, and for other fields. */
 #include <linux/kernel.h>
 #include <linux/nospec.h>
 #include <linux/string.h>
@@ -23,6 +23,16 @@ static bool is_each(const s16 *v, unsigned int n, s64 a, s64 b)
 	return true;
 }
 
+static __always_inline bool is_zero(const void *at, size_t size)
+{
+	u64 v = 0;
+
+	if (size > sizeof(v))
+		return !memchr_inv(at, 0, size);
+	memcpy(&v, at, size);
+	return !v;
+}
+
 static bool is_group(u64 mask, const struct limits *x)
 {
 	return !mask || ((x->ranks >= 64 || !(mask >> x->ranks)) && mask >> x->me & 1);
@@ -42,7 +52,6 @@ static bool is_group(u64 mask, const struct limits *x)
 /* x: the limits, p: the struct. dsm_uapi_rules.h describes the kinds. */
 #define IS_ANY(f, a, b) true
 #define IS_POINTER(f, a, b) true
-#define IS_ZERO(f, a, b) (!p->f)
 #define IS_IS(f, a, b) (p->f == (a))
 #define IS_NUMBER(f, a, b) ((u64)p->f >= (u64)(a) && (u64)p->f <= (u64)(b))
 #define IS_SIGNED(f, a, b) ((s64)p->f >= (a) && (s64)p->f <= (b))
@@ -64,11 +73,18 @@ static bool is_group(u64 mask, const struct limits *x)
 #define IS_NONZERO(f, a, b) (memchr_inv(p->f, 0, sizeof(p->f)) != NULL)
 #define IS_TEXT(f, a, b) (memchr(p->f, 0, sizeof(p->f)) != NULL)
 
+#define FIELD(s, field) bool field;
+#define USED(s, field, way, kind, a, b) .field = true,
 #define ROW(s, field, way, kind, a, b) &&IS_##kind(field, a, b)
-#define VARIANT(call, variant, s)                                     \
-	static bool is_##variant(const struct limits *x, struct s *p) \
-	{                                                             \
-		return true DSM_RULES_##variant(ROW, s);              \
+#define OTHER(s, field) &&(used.field || is_zero(&p->field, sizeof(p->field)))
+#define VARIANT(call, variant, s)                                                 \
+	static bool is_##variant(const struct limits *x, struct s *p)             \
+	{                                                                         \
+		static const struct {                                             \
+			DSM_FIELDS_##s(FIELD, s)                                  \
+		} used = { DSM_RULES_##variant(USED, s) };                        \
+                                                                                  \
+		return true DSM_RULES_##variant(ROW, s) DSM_FIELDS_##s(OTHER, s); \
 	}
 DSM_VARIANTS(VARIANT)
 DSM_POINTEES(VARIANT)

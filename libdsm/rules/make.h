@@ -60,7 +60,7 @@ RULES_TABLE(RULES_HOLDS)
 	}
 RULES_SHAPES(RULES_IS)
 
-/* As dsm_uapi_rules.h does it: the rows, laid out without holes, are the struct. */
+/* The rows, laid out without holes, are the struct. */
 #define RULES_FIELD(type, field, rule) __typeof__(((struct type *)0)->field) field;
 #define RULES_PLACE(type, field, rule)                                                                                \
 	_Static_assert(offsetof(ruled, field) == offsetof(struct type, field), "a field without a rule");             \

@@ -51,24 +51,36 @@ struct dsm_variant {
 	uint16_t size; /* of the struct */
 };
 
-#define ARG_ROW(s, field, way, kind, a, b)      \
-	{                                       \
-		#field,                         \
-		offsetof(struct s, field),      \
-		sizeof(((struct s *)0)->field), \
-		ARG_##way,                      \
-		ARG_##kind,                     \
-		(int64_t)(a),                   \
-		(uint64_t)(b)                   \
-	},
-#define ARG_ROWS(call, variant, s) static const struct dsm_rule rules_##variant[] = { DSM_RULES_##variant(ARG_ROW, s) };
+/* Each field of a struct, in their order; those without a row are 0. */
+#define ARG_PLACE_OF(s, field) s##_##field,
+#define ARG_PLACES(s) enum { DSM_FIELDS_##s(ARG_PLACE_OF, s) };
+/* clang-format off */
+ARG_PLACES(dsm_ioc_info) ARG_PLACES(dsm_ioc_window) ARG_PLACES(dsm_ioc_attach) ARG_PLACES(dsm_prot_item) ARG_PLACES(dsm_ioc_protect) ARG_PLACES(dsm_ioc_join)
+ARG_PLACES(dsm_ioc_key) ARG_PLACES(dsm_ioc_connect) ARG_PLACES(dsm_address) ARG_PLACES(dsm_address_qp) ARG_PLACES(dsm_ioc_region) ARG_PLACES(dsm_owner)
+ARG_PLACES(dsm_ioc_call) ARG_PLACES(dsm_ioc_range) ARG_PLACES(dsm_ioc_stats) ARG_PLACES(dsm_ioc_hot) ARG_PLACES(dsm_ioc_lost) ARG_PLACES(dsm_ioc_queues)
+/* clang-format on */
+#define ARG_FIELD(s, field) ARG_ROW(s, field, IN, ZERO, 0, 0)
+#define ARG_ROW(s, field, way, kind, a, b)                \
+	[s##_##field] = { #field,                         \
+			  offsetof(struct s, field),      \
+			  sizeof(((struct s *)0)->field), \
+			  ARG_##way,                      \
+			  ARG_##kind,                     \
+			  (int64_t)(a),                   \
+			  (uint64_t)(b) },
+#define ARG_ROWS(call, variant, s)                                                      \
+	static const struct dsm_rule rules_##variant[] = { DSM_FIELDS_##s(ARG_FIELD, s) \
+								   DSM_RULES_##variant(ARG_ROW, s) };
 #define ARG_VARIANT(call, variant, s)                                                                   \
 	{ #variant, DSM_IOC_##call, rules_##variant, sizeof(rules_##variant) / sizeof(struct dsm_rule), \
 	  sizeof(struct s) },
 
+/* clang-format off */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
 DSM_VARIANTS(ARG_ROWS)
 DSM_POINTEES(ARG_ROWS)
-/* clang-format off */
+#pragma GCC diagnostic pop
 static const struct dsm_variant dsm_variants[] = {
 	DSM_VARIANTS(ARG_VARIANT)
 	DSM_POINTEES(ARG_VARIANT) /* no arguments, but what they point to */
