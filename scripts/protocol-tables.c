@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, calls/payload.h, and the rules.h of the
- * transports and of librshare: `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, and the rules.h of calls, the transports
+ * and librshare: `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
  * contents of object and message that make a difference, and collecting the states that come out.
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "calls/payload.h"
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/page.h"
+#include "tests/payload_values.h"
 #include "tests/share_values.h"
 #include "tests/shared_values.h"
 #include "tests/ucx_values.h"
@@ -86,7 +86,7 @@ static void fields(void)
 
 /* ---- calls -------------------------------------------------------------------------------------- */
 
-static void shape_line(enum payload_shape shape)
+static void shape_line(unsigned int shape)
 {
 	printf(" %s |", shape == SHAPE_NONE ? "-" : payload_type(shape)->name);
 }
@@ -102,9 +102,9 @@ static void calls(void)
 		const struct payload_call *c = payload_call((uint8_t)op);
 
 		printf("| %s | %s | %s |", c->name, to[c->to], from[c->from]);
-		shape_line((enum payload_shape)c->request);
-		shape_line((enum payload_shape)c->answer);
-		shape_line((enum payload_shape)c->row);
+		shape_line(c->request);
+		shape_line(c->answer);
+		shape_line(c->row);
 		if (c->rows == PAYLOAD_MANY)
 			printf(" as many as fit |\n");
 		else
@@ -119,11 +119,11 @@ static void payloads(void)
 	printf("| payload | field | offset | bytes | value |\n");
 	rule_line(5);
 	for (s = SHAPE_NONE + 1; s < SHAPES; s++) {
-		const struct payload_type *t = payload_type((enum payload_shape)s);
+		const struct rule_type *t = payload_type(s);
 
 		for (i = 0; i < t->n; i++)
 			printf("| %s | %s | %u | %u | %s |\n", t->name, t->fields[i].name, t->fields[i].offset,
-			       t->fields[i].size, payload_rule_name(t->fields[i].rule));
+			       t->fields[i].size, payload_table.texts[t->fields[i].rule]);
 	}
 }
 

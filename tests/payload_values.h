@@ -1,41 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * payload_values.h - values for the fields of what calls carry, made from the table of calls/payload.h: what each rule allows at its
- * edges, and what lies just outside. For unit tests and fuzzers.
+ * payload_values.h - the table of calls/rules.h to walk, and values for the fields of what calls carry: what each rule allows at its
+ * edges, and what lies just outside. For documentation, unit tests and fuzzers.
  */
 #ifndef TESTS_PAYLOAD_VALUES_H
 #define TESTS_PAYLOAD_VALUES_H
 
-#include <string.h>
+#include "calls/rules.h"
+#include "rule_values.h"
 
-#include "calls/payload.h"
-#include "values.h"
+#define RULES_TYPES payload_table
+#define RULES_TABLE PAYLOAD_RULES
+#define RULES_SHAPES PAYLOAD_SHAPES
+#define RULES_FIELDS(shape) PAYLOAD_##shape
+#define RULES_NAME(x) payload_field_##x
+#define RULES_CONST(x) PAYLOAD_##x
+#include "rule_types.h"
 
-static inline bool payload_is_number(const struct payload_field *f)
+static inline const struct rule_type *payload_type(unsigned int shape)
 {
-	return f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8;
+	return &payload_table.types[shape];
 }
 
-/* False: the field has no room for the value. */
-static inline bool payload_set(const struct payload_field *f, void *at, uint64_t v)
+static inline bool payload_is_number(const struct rule_field *f)
 {
-	if (f->size < 8 && v >> 8 * f->size)
-		return false;
-	memcpy((char *)at + f->offset, &v, f->size);
-	return true;
+	return f->size <= 8;
 }
 
-static inline uint64_t payload_get(const struct payload_field *f, const void *at)
+/* A range that contains all values that the field's rule allows. False: the rule is not a range. */
+static inline bool payload_range(const struct payload_limits *lim, unsigned int shape, unsigned int field,
+				 const void *at, size_t rows, uint64_t *lo, uint64_t *hi)
 {
-	uint64_t v = 0;
+	const struct rule_field *f = &payload_type(shape)->fields[field];
+	struct payload_seen seen = { .size = f->size };
+	const struct payload_field_limits x = { lim, at, rows, &seen };
 
-	memcpy(&v, (const char *)at + f->offset, f->size);
-	return v;
+	if (field)
+		seen.before = rule_get(f - 1, at);
+	if (field > 1)
+		seen.before2 = rule_get(f - 2, at);
+	payload_table.range(&x, f->rule, lo, hi);
+	return payload_is_number(f) && f->rule != PAYLOAD_RULE_ANY && f->rule != PAYLOAD_RULE_STALLED;
 }
 
 /* Of a number; VALUES_MAX at most. */
-static inline unsigned int payload_values(const struct payload_limits *lim, enum payload_shape shape,
-					  unsigned int field, const void *at, size_t rows, uint64_t *out)
+static inline unsigned int payload_values(const struct payload_limits *lim, unsigned int shape, unsigned int field,
+					  const void *at, size_t rows, uint64_t *out)
 {
 	uint64_t lo = 0, hi = 0;
 	const bool has = payload_range(lim, shape, field, at, rows, &lo, &hi);
@@ -53,22 +63,22 @@ static inline uint16_t payload_rank_of(const struct payload_limits *lim, uint16_
 }
 
 /* A struct that every rule allows. */
-static inline void payload_good(const struct payload_limits *lim, enum payload_shape shape, void *at)
+static inline void payload_good(const struct payload_limits *lim, unsigned int shape, void *at)
 {
-	const struct payload_type *t = payload_type(shape);
+	const struct rule_type *t = payload_type(shape);
 	unsigned int i;
 
 	memset(at, 0, t->size);
 	for (i = 0; i < t->n; i++) {
-		const struct payload_field *f = &t->fields[i];
+		const struct rule_field *f = &t->fields[i];
 		uint64_t lo, hi;
 
 		if (f->rule == PAYLOAD_RULE_NAME)
 			((char *)at)[f->offset] = 'a';
 		else if (f->rule == PAYLOAD_RULE_HERE || f->rule == PAYLOAD_RULE_FROM)
-			payload_set(f, at, payload_rank_of(lim, f->rule == PAYLOAD_RULE_HERE ? lim->me : lim->from));
+			rule_set(f, at, payload_rank_of(lim, f->rule == PAYLOAD_RULE_HERE ? lim->me : lim->from));
 		else if (payload_is_number(f) && payload_range(lim, shape, i, at, 0, &lo, &hi))
-			payload_set(f, at, lo);
+			rule_set(f, at, lo);
 	}
 }
 
@@ -78,8 +88,8 @@ static inline size_t payload_good_request(const struct payload_limits *lim, uint
 	const struct payload_call *c = payload_call(op);
 
 	payload_good(lim, SHAPE_HEAD, at);
-	payload_good(lim, (enum payload_shape)c->request, (char *)at + sizeof(struct call_head));
-	return sizeof(struct call_head) + payload_type((enum payload_shape)c->request)->size;
+	payload_good(lim, c->request, (char *)at + sizeof(struct call_head));
+	return sizeof(struct call_head) + payload_type(c->request)->size;
 }
 
 /* Room for the whole answer; of any number of rows, for `many`. */
@@ -87,8 +97,7 @@ static inline uint32_t payload_room(uint8_t op, uint32_t many)
 {
 	const struct payload_call *c = payload_call(op);
 
-	return payload_type((enum payload_shape)c->answer)->size +
-		(c->rows == PAYLOAD_MANY ? many : c->rows) * payload_type((enum payload_shape)c->row)->size;
+	return payload_type(c->answer)->size + (c->rows == PAYLOAD_MANY ? many : c->rows) * payload_type(c->row)->size;
 }
 
 #endif

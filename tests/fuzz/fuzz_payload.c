@@ -108,46 +108,44 @@ static void call(const struct payload_limits *lim, uint8_t op, const char *paylo
 }
 
 /* The numbers of a struct that keeps the rules, changed a little. */
-static void season(const struct payload_limits *lim, enum payload_shape shape, char *at, const struct record *r)
+static void season(const struct payload_limits *lim, unsigned int shape, char *at, const struct record *r)
 {
-	const struct payload_type *t = payload_type(shape);
+	const struct rule_type *t = payload_type(shape);
 	unsigned int i, k = 0;
 
 	for (i = 0; i < t->n; i++) {
-		const struct payload_field *f = &t->fields[i];
+		const struct rule_field *f = &t->fields[i];
 		uint64_t was, v = r->small[k % sizeof(r->small)] % 32, lo, hi;
 
 		if (f->rule == PAYLOAD_RULE_NAME || f->rule == PAYLOAD_RULE_TEXT) {
 			at[f->offset] = (char)('a' + r->name % 3);
 		} else if (payload_is_number(f) && f->rule != PAYLOAD_RULE_ZERO && shape != SHAPE_HEAD) {
-			was = payload_get(f, at);
+			was = rule_get(f, at);
 			if (f->size == 8 && payload_range(lim, shape, i, at, 0, &lo, &hi) && hi - lo > REGION_UNIT)
 				v *= REGION_UNIT;
-			payload_set(f, at, f->rule == PAYLOAD_RULE_ANY || v ? v : was);
+			rule_set(f, at, f->rule == PAYLOAD_RULE_ANY || v ? v : was);
 			k++;
 		}
 	}
 }
 
-static void edge(const struct payload_limits *lim, enum payload_shape shape, char *at, const struct record *r,
-		 size_t rows)
+static void edge(const struct payload_limits *lim, unsigned int shape, char *at, const struct record *r, size_t rows)
 {
-	const struct payload_type *t = payload_type(shape);
+	const struct rule_type *t = payload_type(shape);
 	uint64_t values[VALUES_MAX];
 	unsigned int i = t->n ? r->field % t->n : 0;
 
 	if (!t->n)
 		return;
 	if (payload_is_number(&t->fields[i]))
-		payload_set(&t->fields[i], at, values[r->value % payload_values(lim, shape, i, at, rows, values)]);
+		rule_set(&t->fields[i], at, values[r->value % payload_values(lim, shape, i, at, rows, values)]);
 	else
 		memset(at + t->fields[i].offset, r->value, t->fields[i].size);
 }
 
 static uint32_t few_rows(uint8_t op, uint8_t rows)
 {
-	return payload_room(
-		op, rows % (1 + WIRE_CALL_MAX / (payload_type((enum payload_shape)payload_call(op)->row)->size + 1)));
+	return payload_room(op, rows % (1 + WIRE_CALL_MAX / (payload_type(payload_call(op)->row)->size + 1)));
 }
 
 static size_t change_size(const struct record *r, size_t size)
@@ -179,9 +177,9 @@ static void request(const struct record *r, uint8_t op, const uint8_t *raw, size
 	uint32_t room = few_rows(op, r->rows);
 
 	size = payload_good_request(&lim, op, good);
-	season(&lim, (enum payload_shape)c->request, good + sizeof(struct call_head), r);
+	season(&lim, c->request, good + sizeof(struct call_head), r);
 	if (r->how & HOW_EDGE) {
-		edge(&lim, (enum payload_shape)c->request, good + sizeof(struct call_head), r, 0);
+		edge(&lim, c->request, good + sizeof(struct call_head), r, 0);
 		if (r->value & 128)
 			edge(&lim, SHAPE_HEAD, good, r, 0);
 	}
@@ -218,18 +216,18 @@ static void answer(const struct record *r, uint8_t op, const uint8_t *raw, size_
 {
 	const struct payload_call *c = payload_call(op);
 	const struct payload_limits lim = world_limits(r->from % WORLD_NODES);
-	const uint32_t room = few_rows(op, r->rows), row = payload_type((enum payload_shape)c->row)->size;
-	const size_t head = payload_type((enum payload_shape)c->answer)->size, rows = row ? (room - head) / row : 0;
+	const uint32_t room = few_rows(op, r->rows), row = payload_type(c->row)->size;
+	const size_t head = payload_type(c->answer)->size, rows = row ? (room - head) / row : 0;
 	char good[2 * WIRE_CALL_MAX], *at;
 	size_t size = room, i;
 
-	payload_good(&lim, (enum payload_shape)c->answer, good);
+	payload_good(&lim, c->answer, good);
 	for (i = 0; i < rows; i++)
-		payload_good(&lim, (enum payload_shape)c->row, good + head + i * row);
+		payload_good(&lim, c->row, good + head + i * row);
 	if (r->how & HOW_EDGE) {
-		edge(&lim, (enum payload_shape)c->answer, good, r, rows);
+		edge(&lim, c->answer, good, r, rows);
 		if (rows)
-			edge(&lim, (enum payload_shape)c->row, good + head + r->small[0] % rows * row, r, rows);
+			edge(&lim, c->row, good + head + r->small[0] % rows * row, r, rows);
 	}
 	at = as_sent(r, good, &size, raw, raw_size);
 	if (!payload_answer(&lim, op, at, size, room))

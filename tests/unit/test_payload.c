@@ -35,7 +35,7 @@ static uint64_t unit_up(uint64_t v)
 /* The rules for numbers, expressed in another way. a and b: the two numbers before. */
 static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 {
-	switch ((enum payload_rule)rule) {
+	switch ((enum payload_field_rule)rule) {
 	case PAYLOAD_RULE_ANY: return true;
 	case PAYLOAD_RULE_ZERO: return v == 0;
 	case PAYLOAD_RULE_BIT: return v == 0 || v == 1;
@@ -78,20 +78,20 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 }
 
 /* The number `n` fields before; 0 if there is none. */
-static uint64_t before(const struct payload_type *t, unsigned int field, unsigned int n, const char *at)
+static uint64_t before(const struct rule_type *t, unsigned int field, unsigned int n, const char *at)
 {
-	return field >= n && payload_is_number(&t->fields[field - n]) ? payload_get(&t->fields[field - n], at) : 0;
+	return field >= n && payload_is_number(&t->fields[field - n]) ? rule_get(&t->fields[field - n], at) : 0;
 }
 
-static bool all_rules_hold(const struct payload_type *t, const char *at, size_t rows)
+static bool all_rules_hold(const struct rule_type *t, const char *at, size_t rows)
 {
 	unsigned int i;
 
 	for (i = 0; i < t->n; i++) {
-		const struct payload_field *f = &t->fields[i];
+		const struct rule_field *f = &t->fields[i];
 
 		if (payload_is_number(f) && f->rule != PAYLOAD_RULE_STALLED &&
-		    !means(f->rule, payload_get(f, at), before(t, i, 1, at), before(t, i, 2, at), rows))
+		    !means(f->rule, rule_get(f, at), before(t, i, 1, at), before(t, i, 2, at), rows))
 			return false;
 	}
 	return true;
@@ -105,23 +105,23 @@ START_TEST(every_number_of_every_payload_is_held_to_its_rule)
 	char good[WIRE_CALL_MAX], at[WIRE_CALL_MAX];
 
 	for (s = SHAPE_NONE + 1; s < SHAPES; s++) {
-		const struct payload_type *t = payload_type((enum payload_shape)s);
+		const struct rule_type *t = payload_type(s);
 
-		payload_good(&lim, (enum payload_shape)s, good);
+		payload_good(&lim, s, good);
 		for (r = 0; r < 2; r++)
-			unit_require(payload_allows(&lim, (enum payload_shape)s, good, rows[r]));
+			unit_require(payload_allows(&lim, s, good, rows[r]));
 		for (i = 0; i < t->n; i++) {
-			const struct payload_field *f = &t->fields[i];
+			const struct rule_field *f = &t->fields[i];
 			uint64_t values[VALUES_MAX];
 
 			if (!payload_is_number(f) || f->rule == PAYLOAD_RULE_STALLED)
 				continue;
-			n = payload_values(&lim, (enum payload_shape)s, i, good, 3, values);
+			n = payload_values(&lim, s, i, good, 3, values);
 			for (k = 0; k < n; k++) {
 				memcpy(at, good, t->size);
-				if (!payload_set(f, at, values[k]))
+				if (!rule_set(f, at, values[k]))
 					continue;
-				if (payload_allows(&lim, (enum payload_shape)s, at, 3) != all_rules_hold(t, at, 3))
+				if (payload_allows(&lim, s, at, 3) != all_rules_hold(t, at, 3))
 					ck_abort_msg("%s: %s %#lx", t->name, f->name, (unsigned long)values[k]);
 				refused[f->rule] += !all_rules_hold(t, at, 3);
 			}
@@ -139,24 +139,23 @@ START_TEST(texts_end_and_what_is_unused_is_zero)
 	char good[WIRE_CALL_MAX];
 
 	for (s = SHAPE_NONE + 1; s < SHAPES; s++) {
-		const struct payload_type *t = payload_type((enum payload_shape)s);
+		const struct rule_type *t = payload_type(s);
 
 		for (i = 0; i < t->n; i++) {
-			const struct payload_field *f = &t->fields[i];
+			const struct rule_field *f = &t->fields[i];
 
-			payload_good(&lim, (enum payload_shape)s, good);
+			payload_good(&lim, s, good);
 			if (f->rule == PAYLOAD_RULE_NAME || f->rule == PAYLOAD_RULE_TEXT) {
 				memset(good + f->offset, 'x', f->size - 1);
-				ck_assert(payload_allows(&lim, (enum payload_shape)s, good, 0));
+				ck_assert(payload_allows(&lim, s, good, 0));
 				good[f->offset + f->size - 1] = 'x';
-				ck_assert(!payload_allows(&lim, (enum payload_shape)s, good, 0));
+				ck_assert(!payload_allows(&lim, s, good, 0));
 				good[f->offset] = 0;
-				ck_assert_int_eq(payload_allows(&lim, (enum payload_shape)s, good, 0),
-						 f->rule == PAYLOAD_RULE_TEXT);
+				ck_assert_int_eq(payload_allows(&lim, s, good, 0), f->rule == PAYLOAD_RULE_TEXT);
 				texts++;
 			} else if (f->rule == PAYLOAD_RULE_ZERO) {
 				good[f->offset + f->size - 1] = 1;
-				ck_assert(!payload_allows(&lim, (enum payload_shape)s, good, 0));
+				ck_assert(!payload_allows(&lim, s, good, 0));
 				zeros++;
 			}
 		}
@@ -198,7 +197,7 @@ START_TEST(a_request_has_the_size_of_its_call_and_room_for_the_answer)
 	for (op = 1; op < CALL_OPS; op++) {
 		const struct payload_call *c = payload_call((uint8_t)op);
 		const struct payload_limits l = limits_of(c);
-		const uint32_t row = payload_type((enum payload_shape)c->row)->size;
+		const uint32_t row = payload_type(c->row)->size;
 		const size_t size = payload_good_request(&l, (uint8_t)op, at);
 		const uint32_t room = payload_room((uint8_t)op, 2);
 
@@ -249,15 +248,15 @@ END_TEST
 static size_t good_answer(uint8_t op, char *at, uint32_t rows)
 {
 	const struct payload_call *c = payload_call(op);
-	const struct payload_type *answer = payload_type((enum payload_shape)c->answer);
-	const struct payload_type *row = payload_type((enum payload_shape)c->row);
+	const struct rule_type *answer = payload_type(c->answer);
+	const struct rule_type *row = payload_type(c->row);
 	uint32_t i;
 
 	if (c->rows != PAYLOAD_MANY)
 		rows = c->rows;
-	payload_good(&lim, (enum payload_shape)c->answer, at);
+	payload_good(&lim, c->answer, at);
 	for (i = 0; i < rows; i++)
-		payload_good(&lim, (enum payload_shape)c->row, at + answer->size + i * row->size);
+		payload_good(&lim, c->row, at + answer->size + i * row->size);
 	return answer->size + rows * (size_t)row->size;
 }
 
@@ -355,8 +354,7 @@ START_TEST(everything_has_a_name)
 
 	for (i = 0; i < PAYLOAD_RULE_COUNT; i++)
 		for (k = 0; k < i; k++)
-			ck_assert_str_ne(payload_rule_name(i), payload_rule_name(k));
-	ck_assert_str_eq(payload_rule_name(PAYLOAD_RULE_COUNT), "?");
+			ck_assert_str_ne(payload_table.texts[i], payload_table.texts[k]);
 	for (i = 1; i < CALL_OPS; i++)
 		ck_assert_ptr_nonnull(payload_call((uint8_t)i)->name);
 	ck_assert_ptr_null(payload_call(0));

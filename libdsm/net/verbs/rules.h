@@ -5,7 +5,7 @@
  * core/word.h.)
  *
  * VERBS_SHAPES lists the structs; a struct whose fields have several meanings has several shapes. VERBS_<SHAPE> lists every field
- * with its rule, in order: a field without a rule, or with two, does not compile. rules/make.h generates the checks. Pure.
+ * with its rule: a field without a rule, or with two, does not compile. rules/make.h generates the checks. Pure.
  */
 #ifndef NET_VERBS_RULES_H
 #define NET_VERBS_RULES_H
