@@ -26,6 +26,9 @@
 #error "dsm.ko is made for Linux 6.1 and 6.12. It may let processes use pages after they were closed on other versions. To build it nevertheless, add DSM_UNKNOWN_KERNEL=y to the make line"
 #endif
 
+/* fit.c: can the module run on this kernel and machine? At load. Logs the reason and returns -EOPNOTSUPP if it cannot. */
+int fit_check(void);
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "dsm.ko needs Linux 6.1 or later"
 #endif

@@ -12,7 +12,6 @@
 
 #include <asm/tlbflush.h>
 
-#include "fit.h"
 #include "compat.h"
 #include "test.h"
 

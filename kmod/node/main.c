@@ -17,7 +17,7 @@
 #include "../base/check.h"
 #include "../net/conn.h"
 #include "../base/debug.h"
-#include "../base/fit.h"
+#include "../base/compat.h"
 #include "../base/flush.h"
 #include "host.h"
 #include "inject.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* config.c - settings from the environment and from the program, checked against one table. */
-#include "api/config.h"
+#include "api/init.h"
 
 #include <ctype.h>
 #include <errno.h>

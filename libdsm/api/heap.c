@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "api/heap.h"
+#include "api/init.h"
 #include "calls/call.h"
 #include "calls/owner.h"
 #include "heap/heap.h"

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/config.h"
 #include "api/globals.h"
-#include "api/heap.h"
 #include "api/hints.h"
+#include "api/init.h"
 #include "api/region.h"
-#include "api/spawn.h"
 #include "api/stats.h"
 #include "heap/heap.h"
 #include "job/inside.h"

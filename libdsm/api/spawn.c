@@ -7,7 +7,7 @@
  * record lies at the top of that, and the function runs on it (stack.c); what the kernel and the C library keep for a thread (its
  * descriptor, thread-local storage) stays private.
  */
-#include "api/spawn.h"
+#include "api/init.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/heap.h"
+#include "api/init.h"
 #include "api/region.h"
 #include "api/sharing.h"
 #include "api/stats.h"

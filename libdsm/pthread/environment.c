@@ -10,7 +10,7 @@
  * A program may assign to `environ` and to its elements, and a library's setenv() may do so in the C library: the next call here notices and takes it.
  * `lock` is held while an image is published, by one rank after the other.
  */
-#include "environment.h"
+#include "parts.h"
 
 #include <pthread.h>
 #include <stdlib.h>

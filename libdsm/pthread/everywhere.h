@@ -23,4 +23,15 @@ int everywhere_call(int r, void *(*fn)(void *), void *arg, size_t size);
  * the thread a negative errno value. */
 int everywhere_visit(int r, void *(*fn)(void *), void *arg);
 
+/* ---- functions that pass their arguments to the kernel, which must not be shared memory ---------------- */
+
+#define RANKS_ARG 1536u /* bytes of an argument */
+
+/* Call fn on a rank with a private copy of the size bytes at arg, which are returned as fn leaves them. Any thread, also in a handler
+ * of the program. Blocks until fn has returned, and is no cancellation point. Returns what fn returns, or -errno: no thread or no
+ * memory. */
+int ranks_run(int rank, int (*fn)(void *arg), void *arg, size_t size);
+/* The same for all ranks but this one; what fn leaves in its copies is lost. Returns the first error. */
+int ranks_run_others(int (*fn)(void *arg), const void *arg, size_t size);
+
 #endif

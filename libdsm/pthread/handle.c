@@ -18,9 +18,9 @@
 #include <sys/types.h>
 
 #include "async.h"
+#include "everywhere.h"
 #include "pending.h"
 #include "processors.h"
-#include "ranks.h"
 #include "sending.h"
 #include "sync.h"
 

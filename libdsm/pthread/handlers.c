@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "ranks.h"
+#include "everywhere.h"
 
 int __cxa_atexit(void (*fn)(void *), void *arg, void *library);
 int __cxa_at_quick_exit(void (*fn)(void *), void *library);

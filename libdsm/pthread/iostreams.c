@@ -13,7 +13,7 @@
  *
  * What a library of dlopen() uses is not moved: the objects in libstdc++, which each rank has constructed.
  */
-#include "iostreams.h"
+#include "parts.h"
 
 #include <link.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "interpose/files.h"
-#include "past.h"
+#include "parts.h"
 #include "util/bound.h"
 
 /* exit() ends the job, pthread_cancel() may interrupt a thread at once, and mappings lie in this rank's range of addresses. */

@@ -31,8 +31,8 @@
 #include <unistd.h>
 
 #include "interpose/raw_syscall.h"
+#include "everywhere.h"
 #include "masks.h"
-#include "ranks.h"
 #include "signals.h"
 
 #define PASSED 0x7061737365644453u

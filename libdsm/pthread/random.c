@@ -7,7 +7,7 @@
  * needs no message, and a call whose node has not fetches both at once. A section takes some instructions and waits for nothing but
  * blocks.
  */
-#include "random.h"
+#include "parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * sending.c - the program is one process to itself: rank 0's. getpid() returns its number on all ranks, and calls that send signals to
- * it, set its timers, or concern its parent, group and session are carried out there (ranks.c). pending.c says which thread of the job
+ * it, set its timers, or concern its parent, group and session are carried out there (everywhere.c). pending.c says which thread of the job
  * takes such a signal.
  *
  * The C library's thread that runs a function of SIGEV_THREAD blocks all signals, those of misses too: begin_notice() unblocks them.
@@ -17,8 +17,8 @@
 
 #include "interpose/raw_syscall.h"
 #include "calls.h"
+#include "everywhere.h"
 #include "masks.h"
-#include "ranks.h"
 #include "sending.h"
 #include "signals.h"
 

@@ -29,10 +29,10 @@
 
 #include "interpose/files.h"
 #include "calls.h"
+#include "everywhere.h"
 #include "futex.h"
 #include "masks.h"
 #include "pending.h"
-#include "ranks.h"
 #include "sync.h"
 
 typedef void (*handler_fn)(int);
@@ -355,7 +355,7 @@ struct change {
 	struct sigaction act;
 };
 
-/* By a thread that ranks.c makes, with all signals blocked. */
+/* By a thread that everywhere.c makes, with all signals blocked. */
 static int signal_follow(void *arg)
 {
 	const struct change *c = arg;

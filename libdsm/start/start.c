@@ -33,7 +33,6 @@
 #include "start/host.h"
 #include "start/info.h"
 #include "start/nodes.h"
-#include "start/transport.h"
 #include "start/window.h"
 #include "util/futex.h"
 #include "util/hook.h"

@@ -28,6 +28,11 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size);
  * after a second: a slow rank may publish in that time. */
 void start_missing(const char *key);
 
+/* transport.c: open the transport to other nodes and exchange addresses. All ranks call it at the start; blocks for all of them.
+ * job.net stays NULL if all ranks share memory. -EPROTO (ranks differ), -ENOMEM, errors of the transport and of the launcher; prints
+ * its errors. */
+int transport_open_others(void);
+
 /* job.up of a rank. */
 extern const struct upcalls engine_upcalls;
 

@@ -4,7 +4,7 @@
  *
  * All ranks decide that from the same published data, so either all or none take part in the exchange.
  */
-#include "start/transport.h"
+#include "start/start.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 #include "miss/run.h"
 #include "miss/slot.h"
 #include "net/net.h"
-#include "start/start.h"
 #include "util/log.h"
 
 #define TRANSPORT_SECONDS 60

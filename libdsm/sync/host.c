@@ -6,7 +6,6 @@
 #include "job/job.h"
 #include "sync/barrier.h"
 #include "sync/held.h"
-#include "sync/lock.h"
 #include "sync/object.h"
 
 const struct sync_ops sync_process = {

@@ -38,6 +38,11 @@ struct sync_ops {
 
 extern const struct sync_ops sync_process, sync_kernel;
 
+/* lock.c: members of sync_process. */
+int lock_acquire(uint64_t id, uint8_t type, uint64_t ns);
+int lock_release(uint32_t hold);
+int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns);
+
 /* The table of the core's host. */
 const struct sync_ops *sync_host(void);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* lock.c - mutexes (core/lock.h: passed from holder to next waiter) and reader-writer locks. */
-#include "sync/lock.h"
+#include "sync/host.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,6 @@
 #include "sync/fast_lock.h"
 #include "sync/handle.h"
 #include "sync/held.h"
-#include "sync/host.h"
 #include "sync/object.h"
 #include "util/futex.h"
 #include "util/hook.h"
