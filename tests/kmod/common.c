@@ -381,6 +381,14 @@ bool module_loaded(void)
 	return !access("/sys/module/dsm", F_OK);
 }
 
+void module_needed(void)
+{
+	if (module_loaded())
+		return;
+	fprintf(stderr, "%s: dsm.ko is not loaded\n", program_invocation_short_name);
+	exit(77);
+}
+
 void show_ranks(void)
 {
 	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
@@ -459,9 +467,6 @@ int fuzz_options(int argc, char **argv, const char *usage, struct fuzz_options *
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "%s: dsm.ko is not loaded\n", argv[0]);
-		return 77;
-	}
+	module_needed();
 	return -1;
 }

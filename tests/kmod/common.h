@@ -78,6 +78,7 @@ extern long long frames_kept;        /* frames that stay for ever, which nothing
 bool nothing_left(
 	double seconds); /* no open file, context, rank, frame, other memory or message; says what there is, if not */
 bool module_loaded(void);
+void module_needed(void); /* if it is not loaded, the program ends with status 77 */
 void show_counters(void); /* some of them, on one line */
 void show_ranks(void);    /* what they wait for */
 /* Lines of that list that begin so, of all ranks; whether there are none, in time. */

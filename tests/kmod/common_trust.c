@@ -186,10 +186,7 @@ int attacks_main(int argc, char **argv, const struct attack *attacks, unsigned i
 		       argv[0]);
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "%s: dsm.ko is not loaded\n", argv[0]);
-		return 77;
-	}
+	module_needed();
 	chmod("/dev/dsm", 0666);
 	for (i = 0; i < count; i++) {
 		for (a = 1; a < argc && strcmp(argv[a], attacks[i].name); a++)

@@ -131,10 +131,7 @@ int main(void)
 	pid_t pid;
 	bool ok;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "echo: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)

@@ -709,10 +709,7 @@ int main(int argc, char **argv)
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
-		return 1;
-	}
+	module_needed();
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (report == MAP_FAILED) {
 		perror("mmap");

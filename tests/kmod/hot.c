@@ -334,10 +334,7 @@ int main(void)
 	bool ok = true;
 	unsigned int i;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "hot: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	turns = mmap(NULL, JOBS * sizeof(*turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (turns == MAP_FAILED)
 		return 2;

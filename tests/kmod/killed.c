@@ -271,10 +271,7 @@ int main(int argc, char **argv)
 		       "Processes that are killed while they wait for a lock of dsm.ko; in a guest with the module loaded.\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "killed: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	j = job_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

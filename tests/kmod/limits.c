@@ -234,10 +234,7 @@ int main(void)
 	bool ok = true;
 	unsigned int i;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "limits: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (both == MAP_FAILED)

@@ -207,10 +207,7 @@ int main(int argc, char **argv)
 		       "Faults that poll, and that wait for frames; in a guest with dsm.ko loaded.\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "locks: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)

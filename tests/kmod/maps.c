@@ -531,10 +531,7 @@ int main(int argc, char **argv)
 		       "What processes do to mappings of dsm.ko, in a guest with the module loaded.\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "maps: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	if (unloading) {
 		unload(j);

@@ -403,10 +403,7 @@ int main(void)
 {
 	bool ok;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "parked: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	failed = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (failed == MAP_FAILED)

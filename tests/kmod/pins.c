@@ -275,10 +275,7 @@ int main(int argc, char **argv)
 	const bool rdma = (argc == 3 || argc == 4) && !strcmp(argv[1], "--vector");
 	bool ok;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "pins: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	if (argc > 1 && !rdma)
 		return 2;
 	j = job_new();

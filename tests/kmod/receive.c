@@ -393,10 +393,7 @@ int main(int argc, char **argv)
 		       "The receive buffers of dsm.ko; in a guest with the module loaded and an RDMA device.\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "receive: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ok = busy(j, "shared", 2);

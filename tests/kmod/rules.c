@@ -358,10 +358,7 @@ int main(void)
 	uint64_t random = 1;
 	unsigned int i;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "rules: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	setlinebuf(stdout);
 	join_two();
 	for (i = 0; i < dsm_narguments; i++) {

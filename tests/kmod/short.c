@@ -228,10 +228,7 @@ int main(int argc, char **argv)
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "short: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	if (patience(1) > 1)
 		hot = HOT_SLOW;
 	j = job_new();

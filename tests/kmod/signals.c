@@ -302,10 +302,7 @@ int main(void)
 {
 	bool ok;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "signals: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	j = job_new();
 	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (both == MAP_FAILED)

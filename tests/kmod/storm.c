@@ -229,10 +229,7 @@ int main(int argc, char **argv)
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "storm: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);  /* inherit the children of killed ranks */
 	setpriority(PRIO_PROCESS, 0, -20); /* above the ranks' threads, whose number must not affect the times */
 	j = job_new();

@@ -637,10 +637,7 @@ int main(void)
 {
 	bool ok;
 
-	if (!module_loaded()) {
-		fprintf(stderr, "views: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (sh == MAP_FAILED)
 		return 2;

@@ -99,10 +99,7 @@ int main(int argc, char **argv)
 		printf("usage: workers\ndsm.ko when no worker can be made; in a guest with the module loaded and an RDMA device.\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
-	if (!module_loaded()) {
-		fprintf(stderr, "workers: dsm.ko is not loaded\n");
-		return 77;
-	}
+	module_needed();
 	sums = mmap(NULL, sizeof(*sums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	j = job_new();
 	job_set(j, RANKS, true);
