@@ -123,13 +123,14 @@ def on_victims_cpu(counts, program, neighbour):
 # ---- neighbours -------------------------------------------------------------------------------------
 
 
-def packets(cluster, node):
-    return int(cluster.run(node, "cat", "/sys/class/infiniband/%s/ports/1/hw_counters/rcvd_pkts" % cluster.device))
+def packets(cluster, node, device):
+    return int(cluster.run(node, "cat", "/sys/class/infiniband/%s/ports/1/hw_counters/rcvd_pkts" % device))
 
 
-def await_traffic(cluster, parts, least=64, limit=90):
+def await_traffic(cluster, parts, least=64, limit=90, device=None):
     """Until packets arrive all the time; a program of parts may fail before."""
-    before, busy, stop = packets(cluster, 0), 0, time.monotonic() + limit
+    device = device or cluster.device
+    before, busy, stop = packets(cluster, 0, device), 0, time.monotonic() + limit
     while busy < 2:
         time.sleep(0.2)
         for p in parts:
@@ -137,7 +138,7 @@ def await_traffic(cluster, parts, least=64, limit=90):
                 raise Failed("%s: %s" % (" ".join(p.args[4:]), "".join(p.communicate())[-1500:]))
         if time.monotonic() > stop:
             raise Failed("perftest sends nothing")
-        now = packets(cluster, 0)
+        now = packets(cluster, 0, device)
         busy, before = busy + 1 if now - before >= least else 0, now
 
 
