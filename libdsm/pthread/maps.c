@@ -214,7 +214,80 @@ int maps_protect(void *addr, size_t length, int prot)
 	return maps_result(err);
 }
 
+/* ---- mappings of other ranks' files, with the lock of the owner's list --------------------------------------- */
+
+/* Why no other rank can map it; NULL: it can. */
+static const char *unshareable(const struct piece *p)
+{
+	if (!p->source)
+		return p->flags & MAP_ANONYMOUS ? "an anonymous mapping" : "a mapping of a device";
+	if (p->written)
+		return "a private, writable mapping of";
+	if (!source_is_of_host(p->source) && (p->prot & PROT_WRITE))
+		return "a shared, writable mapping, made on another host, of";
+	return NULL;
+}
+
+static int map_here(const struct piece *p, int owner, const char *path)
+{
+	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
+	const int fd = source_open(p->source, owner, path);
+	long at;
+
+	if (fd < 0)
+		return fd;
+	at = raw_syscall(SYS_mmap,
+			 (const long[6]){ (long)p->low, (long)(p->high - p->low), p->prot,
+					  type | MAP_FIXED | MAP_NORESERVE, fd, p->off });
+	raw_syscall(SYS_close, (const long[6]){ fd });
+	return at == (long)p->low ? 0 : -errno;
+}
+
+static bool has_mapped(const struct piece *p)
+{
+	return p->on[shim.rank / 64] >> (shim.rank % 64) & 1;
+}
+
+/* Map what the owner has mapped. path: a copy of its path. 0 or -errno. */
+static int map_piece(struct piece *p, int owner, const char *path)
+{
+	const int err = map_here(p, owner, path);
+
+	if (!err)
+		p->on[shim.rank / 64] |= 1ull << (shim.rank % 64);
+	return err;
+}
+
 /* ---- new mappings --------------------------------------------------------------------------------------- */
+
+/* Run by rank 0: map a file that another rank has just mapped. If it cannot, the first access says why. */
+static void *map_first(void *arg)
+{
+	const uintptr_t at = ((struct change *)arg)->low;
+	const int owner = space_owner((void *)at);
+	const uint64_t mask = pieces_lock(owner);
+	struct piece *p = piece_at(owner, at);
+	char path[PATH_MAX];
+
+	if (p && !has_mapped(p) && !unshareable(p)) {
+		strcpy(path, p->source->path);
+		map_piece(p, owner, path);
+	}
+	pieces_unlock(owner, mask);
+	return NULL;
+}
+
+/* Rank 0 makes the calls on files for all threads, and the kernel, which it gives such memory, does not fault as a thread does. */
+static void tell_first(uintptr_t low)
+{
+	struct change *c = shim.rank ? shared_alloc(sizeof(*c)) : NULL;
+
+	if (!c)
+		return;
+	*c = (struct change){ .low = low };
+	everywhere_visit(0, map_first, c);
+	free(c);
+}
 
 /* A new mapping; fd: of its file, or -1: it has the source of p. If there is no memory for it, it is this rank's alone. */
 static void note_piece(uintptr_t low, uintptr_t high, int fd, const struct piece *p)
@@ -232,6 +305,8 @@ static void note_piece(uintptr_t low, uintptr_t high, int fd, const struct piece
 	pieces_unlock(shim.rank, mask);
 	if (last)
 		source_close(piece.source);
+	else if (piece.source)
+		tell_first(low);
 }
 
 void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off)
@@ -309,37 +384,10 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 
 /* ---- accesses by other ranks ---------------------------------------------------------------------------- */
 
-static int map_here(const struct piece *p, int owner, const char *path)
-{
-	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
-	const int fd = source_open(p->source, owner, path);
-	long at;
-
-	if (fd < 0)
-		return fd;
-	at = raw_syscall(SYS_mmap,
-			 (const long[6]){ (long)p->low, (long)(p->high - p->low), p->prot,
-					  type | MAP_FIXED | MAP_NORESERVE, fd, p->off });
-	raw_syscall(SYS_close, (const long[6]){ fd });
-	return at == (long)p->low ? 0 : -errno;
-}
-
 static void maps_report(void *addr, int write, int owner, const char *what, const char *path)
 {
 	start_print("%s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), \"Private memory\"",
 		    write ? "write" : "read", addr, owner, what, path ? " " : "", path ? path : "");
-}
-
-/* Why no other rank can map it; NULL: it can. */
-static const char *unshareable(const struct piece *p)
-{
-	if (!p->source)
-		return p->flags & MAP_ANONYMOUS ? "an anonymous mapping" : "a mapping of a device";
-	if (p->written)
-		return "a private, writable mapping of";
-	if (!source_is_of_host(p->source) && (p->prot & PROT_WRITE))
-		return "a shared, writable mapping, made on another host, of";
-	return NULL;
 }
 
 /* With the lock of the owner's list. */
@@ -351,16 +399,14 @@ static int maps_serve(struct piece *p, void *addr, int write, int owner)
 
 	if (p->source && !(p->prot & (write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
 		return 0; /* it would fault in the maker as well */
-	if (p->on[shim.rank / 64] >> (shim.rank % 64) & 1)
+	if (has_mapped(p))
 		return 1; /* another thread was faster */
 	why = unshareable(p);
 	if (p->source)
 		strcpy(path, p->source->path);
-	err = why ? 0 : map_here(p, owner, path);
-	if (!why && !err) {
-		p->on[shim.rank / 64] |= 1ull << (shim.rank % 64);
+	err = why ? 0 : map_piece(p, owner, path);
+	if (!why && !err)
 		return 1;
-	}
 	if (err == -ESTALE) {
 		why = "a mapping of what is another file here:";
 	} else if (!why) {
