@@ -155,11 +155,46 @@ if is_chosen suite; then
 	suite_program dies 'FILE *f = fopen(argv[1], "r"); printf("%d\n", fgetc(f));'
 	suite_program tables 'printf("sum %d\n", TABLE);'
 	suite_program makes 'printf("sum %ld\n", sum);'
-	mkdir -p "$scratch/suite/"{broken,header,common,none}
+	suite_program needs 'printf("sum %d\n", TABLE);'
+	suite_program without 'printf("sum %ld\n", sum);'
+	mkdir -p "$scratch/suite/"{broken,header,common,none,uneven}
 	printf 'MAIN_ENV\nint main(void) { LOCK(nothing) }\n' >"$scratch/suite/broken/broken.C"
-	sed 's/^MAIN_ENV$/#include "..\/common\/env.h"/' "$scratch/suite/good/main.C" >"$scratch/suite/header/main.c.in"
+	sed 's/^MAIN_ENV$/#include "..\/common\/all.h"/' "$scratch/suite/good/main.C" >"$scratch/suite/header/main.c.in"
 	cp "$scratch/suite/good/sum.H" "$scratch/suite/header"
+	echo '#include "env.h"' >"$scratch/suite/common/all.H"
 	echo MAIN_ENV >"$scratch/suite/common/env.H"
+	# Half of the threads' time in the parallel part is in a barrier; locks and pauses outside of it take longer.
+	cat >"$scratch/suite/uneven/main.C" <<-END
+		MAIN_ENV
+		#include <stdio.h>
+		LOCKDEC(lock)
+		BARDEC(all)
+		static long ids, threads;
+		static void work(void)
+		{
+			unsigned long begin, now;
+			long me;
+			LOCK(lock) me = ids++; UNLOCK(lock)
+			BARRIER(all, threads)
+			CLOCK(begin)
+			do { CLOCK(now) } while (me == 0 && now - begin < 100000);
+			BARRIER(all, threads)
+		}
+		int main(int argc, char **argv)
+		{
+			long i;
+			MAIN_INITENV
+			threads = atol(argv[1]);
+			LOCKINIT(lock)
+			BARINIT(all, threads)
+			for (i = 0; i < 500; i++) { LOCK(lock) usleep(100); UNLOCK(lock) }
+			CREATE(work, threads)
+			WAIT_FOR_END(threads)
+			for (i = 0; i < 500; i++) { LOCK(lock) usleep(100); UNLOCK(lock) }
+			printf("threads %ld\n", ids);
+			MAIN_END
+		}
+	END
 	echo 'LOCKDEC(lock)' >"$scratch/suite/none/none.C"
 	printf '%s\n' 'main: sum.h main.c; $(CC) -O2 main.c -o main' '%.c: %.C; m4 $(MACROS) $< >$@' '%.h: %.H; m4 $(MACROS) $< >$@' \
 		>"$scratch/suite/makes/Makefile"
@@ -172,32 +207,57 @@ if is_chosen suite; then
 		[tables]
 		prepare = echo '#define TABLE 1' >table.h
 		cflags = -DTABLES
+		[needs]
+		cflags = -DTABLES
+		[without]
+		input = nowhere
 	END
 	echo word >"$scratch/suite/word"
 	suite=(scripts/anl --runs 1 --keep "$scratch/built")
-	says "suite: apps/anl" "4 programs agree" 0 scripts/anl --runs 1 apps/anl
+	same "suite: functions of the script" "$(tests/threads/suite.py 2>&1)" "ok"
+	says "suite: apps/anl" "4 programs agree" 0 scripts/anl --runs 1 --json "$scratch/apps.json" apps/anl
+	# Allocations have lines, and each program is told what to change.
+	same "suite: lines of allocations" "$(python3 -c 'import json, re, sys
+for name, program in json.load(open(sys.argv[1])).items():
+    for way, result in program["ways"].items():
+        if not result["change"] or way == "rank" and name != "tasks" and not any(re.search(r"\w[.](C|c[.]in):\d+$", row["site"]) for row in result["stats"]["sharing"]):
+            print(name, way, result["change"], result["stats"]["sharing"])' "$scratch/apps.json" 2>&1)" ""
 	report=$("${suite[@]}" --nodes host --json "$scratch/suite.json" "$scratch/suite" 2>&1) && status=0 || status=$?
 	same "suite: status" "$status" 1
-	reports "suite: those that agree" $'\n5 programs agree; '
+	reports "suite: those that agree" $'\n6 programs agree; '
 	reports "suite: two equal times" "chance                 pthreads, 1"
+	same "suite: spread and load" "$(grep -A 1 '^good ' <<<"$report" | grep -cE ' load [0-9.]+$|  pthreads, 2  *[0-9.]+ \([0-9.]+-[0-9.]+\)')" 2
 	reports "suite: no result" "so): times"
 	reports "suite: another output" "not printed: rank 0"
 	reports "suite: a line too many" "printed only over libdsm: error 5"
 	reports "suite: dies" "1 threads: ended by SIGSEGV"
 	reports "suite: a missing file" "an argument names no file: $scratch/suite/no/such.file"
+	reports "suite: no input" "without                FAILED: 1 threads: input: No such file or directory: $scratch/suite/without/nowhere"
+	reports "suite: a header that is made" "table.h is made by no .H or .h.in below DIR: give \`prepare' in anl.ini"
 	reports "suite: does not compile" "broken                 FAILED: dsm-cc:"
 	reports "suite: why not" "undeclared"
 	reports "suite: not a program" "none: macros, but no MAIN_ENV"
 	reports "suite: those that differ" "these differ: more, other"
-	reports "suite: those that fail" "these fail: broken, dies"
+	reports "suite: those that fail" "these fail: broken, dies, needs, without"
+	# The last program fails. Times are those of the parallel part, and all of it: locks outside of it do not count.
 	same "suite: results on file" "$(python3 -c 'import json, sys
 r = json.load(open(sys.argv[1]))
-print(len(r), sorted(n for n in r if "error" in r[n]), r["good"]["ways"]["host"]["same"], round(sum(r["good"]["ways"]["host"]["shares"].values())))' \
-		"$scratch/suite.json")" "10 ['broken', 'dies'] True 100"
-	built=$(stat -c %y "$scratch/built/good/dsm")
+way = r["uneven"]["ways"]["host"]
+print(len(r), sorted(n for n in r if "error" in r[n]), r["good"]["ways"]["host"]["same"], way["report"]["locks"])
+if not 90 < way["shares_sum"] < 110 or not 25 < way["shares"]["barriers"] < 75 or way["shares"]["locks"] > 25:
+    print(way)' "$scratch/suite.json" 2>&1)" "13 ['broken', 'dies', 'needs', 'without'] True 2"
+	built=$(stat -c %y "$scratch/built/"{chance,good}/dsm)
 	says "suite: its own" "1 programs agree" 0 "${suite[@]}" -n 2 -t 2 --nodes 2 --only good "$scratch/suite"
-	same "suite: builds once" "$(stat -c %y "$scratch/built/good/dsm")" "$built"
+	# It writes a file into its folder, which is no reason.
+	says "suite: once more" "1 programs agree" 0 "${suite[@]}" --nodes host --only chance "$scratch/suite"
+	same "suite: builds once" "$(stat -c %y "$scratch/built/"{chance,good}/dsm)" "$built"
+	echo '/* changed */' >>"$scratch/suite/good/sum.H"
+	says "suite: a changed header" "1 programs agree" 0 "${suite[@]}" --nodes host --only good "$scratch/suite"
+	same "suite: builds again" "$([[ $(stat -c %y "$scratch/built/"{chance,good}/dsm) != "$built" ]] && echo yes)" yes
 	says "suite: makefiles" "1 programs agree" 0 "${suite[@]}" --keep "$scratch/made" --make "$scratch/suite"
+	# The documented way without the script.
+	make -s -C "$scratch/suite/makes" CC="$tools/dsm-cc -pthread" MACROS="$("$tools/dsm-cc" --showme:m4)" >"$scratch/log" 2>&1 || cat "$scratch/log"
+	says "suite: make by hand" "sum 2" 0 "${run[@]}" -n 2 "$scratch/suite/makes/main" 2
 	says "suite: no such program" "missing: no such program" 2 "${suite[@]}" "$scratch/suite" --args missing=1
 	says "suite: nothing there" "no program" 2 "${suite[@]}" docs
 fi
