@@ -46,6 +46,7 @@ static size_t size, repeat;
 static unsigned workers = 1;
 static const struct program *program;
 static struct shared *shared;
+static uint64_t filled; /* misses until the data was filled; of rank 0 */
 
 static void check(int err, const char *what)
 {
@@ -184,6 +185,113 @@ static uint64_t matrix_result(const void *data, size_t n)
 	return sum_of(data, n * n);
 }
 
+/* ---- LU in blocks, each contiguous: columns of blocks dealt out in turn ----------------------------- */
+
+#define B ((size_t)32) /* a block has two pages */
+
+static size_t blocks_bytes(size_t n)
+{
+	return n * n * sizeof(double) + 4096;
+}
+
+/* Blocks start at a page. */
+static double *blocks_in(const void *data)
+{
+	return (double *)(((uintptr_t)data + 4095) / 4096 * 4096);
+}
+
+static double *block_at(double *a, size_t n, size_t i, size_t j)
+{
+	return a + (i * (n / B) + j) * B * B;
+}
+
+static void blocks_fill(void *data, size_t n)
+{
+	double *a = blocks_in(data);
+	size_t i, k;
+
+	fill_doubles(a, n * n);
+	for (i = 0; i < n / B; i++)
+		for (k = 0; k < B; k++)
+			block_at(a, n, i, i)[k * B + k] += (double)n;
+}
+
+static void factor(double *d)
+{
+	size_t i, j, k;
+
+	for (k = 0; k < B; k++)
+		for (i = k + 1; i < B; i++) {
+			d[i * B + k] /= d[k * B + k];
+			for (j = k + 1; j < B; j++)
+				d[i * B + j] -= d[i * B + k] * d[k * B + j];
+		}
+}
+
+/* a becomes a times the inverse of the diagonal block's upper triangle. */
+static void solve_below(double *a, const double *d)
+{
+	size_t i, j, k;
+
+	for (k = 0; k < B; k++)
+		for (i = 0; i < B; i++) {
+			a[i * B + k] /= d[k * B + k];
+			for (j = k + 1; j < B; j++)
+				a[i * B + j] -= a[i * B + k] * d[k * B + j];
+		}
+}
+
+/* a becomes the inverse of the diagonal block's lower triangle times a. */
+static void solve_right(double *a, const double *d)
+{
+	size_t i, j, k;
+
+	for (k = 0; k < B; k++)
+		for (i = k + 1; i < B; i++)
+			for (j = 0; j < B; j++)
+				a[i * B + j] -= d[i * B + k] * a[k * B + j];
+}
+
+static void subtract(double *c, const double *a, const double *b)
+{
+	size_t i, j, k;
+
+	for (i = 0; i < B; i++)
+		for (k = 0; k < B; k++)
+			for (j = 0; j < B; j++)
+				c[i * B + j] -= a[i * B + k] * b[k * B + j];
+}
+
+static void blocks(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	double *a = blocks_in(s->data);
+	size_t i, j, k, nb = n / B;
+
+	(void)rounds;
+	for (k = 0; k < nb; k++) {
+		if (k % count == id)
+			factor(block_at(a, n, k, k));
+		barrier(s);
+		for (i = k + 1; i < nb; i++) {
+			if (k % count == id)
+				solve_below(block_at(a, n, i, k), block_at(a, n, k, k));
+			if (i % count == id)
+				solve_right(block_at(a, n, k, i), block_at(a, n, k, k));
+		}
+		barrier(s);
+		for (i = k + 1; i < nb; i++)
+			for (j = k + 1; j < nb; j++)
+				if (j % count == id)
+					subtract(block_at(a, n, i, j), block_at(a, n, i, k), block_at(a, n, k, j));
+	}
+	barrier(s);
+}
+
+static uint64_t blocks_result(const void *data, size_t n)
+{
+	return sum_of(blocks_in(data), n * n);
+}
+
 /* ---- matrix product: rows of the result in bands ------------------------------------------------- */
 
 static size_t product_bytes(size_t n)
@@ -288,6 +396,7 @@ static uint64_t queue_result(const void *data, size_t n)
 static const struct program programs[] = {
 	{ "jacobi", 2048, 50, jacobi_bytes, jacobi_fill, jacobi, jacobi_result },
 	{ "lu", 1024, 1, matrix_bytes, lu_fill, lu, matrix_result },
+	{ "blocks", 1024, 1, blocks_bytes, blocks_fill, blocks, blocks_result },
 	{ "product", 1024, 1, product_bytes, product_fill, product, product_result },
 	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
@@ -310,6 +419,20 @@ static void pin(unsigned id)
 	pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
 }
 
+static uint64_t misses(const struct dsm_stats *s)
+{
+	return s->read_faults + s->write_faults + s->upgrades;
+}
+
+static void count_filled(void)
+{
+	struct dsm_stats all = { 0 };
+
+	if (way == RANKS)
+		check(dsm_stats_get(-1, NULL, &all), "dsm_stats_get");
+	filled = misses(&all);
+}
+
 static void *worker(void *arg)
 {
 	unsigned id = (unsigned)(uintptr_t)arg;
@@ -317,8 +440,10 @@ static void *worker(void *arg)
 
 	if (way == THREADS)
 		pin(id);
-	if (id == 0)
+	if (id == 0) {
 		program->fill(shared->data, size);
+		count_filled();
+	}
 	barrier(shared);
 	began = bench_now_us();
 	program->work(shared, size, repeat, id, workers);
@@ -380,12 +505,12 @@ static void report(void)
 	}
 	if (way != RANKS || dsm_rank() == 0)
 		printf("{\"program\": \"%s\", \"size\": %zu, \"repeat\": %zu, \"as\": \"%s\", \"workers\": %u, \"nodes\": %u, "
-		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"bytes_moved\": %lu, "
-		       "\"populated\": %lu}\n",
+		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"misses_of_fill\": %lu, \"bytes_moved\": %lu, "
+		       "\"populated\": %lu, \"homes_in\": %lu, \"messages\": %lu}\n",
 		       program->name, size, repeat, names[way], workers, nodes, shared->seconds,
-		       (unsigned long)program->result(shared->data, size),
-		       (unsigned long)(all.read_faults + all.write_faults + all.upgrades), (unsigned long)all.bytes_in,
-		       (unsigned long)all.populated);
+		       (unsigned long)program->result(shared->data, size), (unsigned long)misses(&all),
+		       (unsigned long)filled, (unsigned long)all.bytes_in, (unsigned long)all.populated,
+		       (unsigned long)all.homes_in, (unsigned long)all.messages_out);
 	if (way == RANKS)
 		check(dsm_finalize(), "dsm_finalize");
 }
@@ -415,6 +540,10 @@ static void choose(int argc, char **argv)
 	}
 	size = size ? size : program->size;
 	repeat = repeat ? repeat : program->repeat;
+	if (program->work == blocks && size % B) {
+		fprintf(stderr, "natural: blocks: the size must be a multiple of %zu\n", B);
+		exit(1);
+	}
 	if (program->work == scatter && size & (size - 1)) {
 		fprintf(stderr, "natural: scatter: the size must be a power of two\n");
 		exit(1);
