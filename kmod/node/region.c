@@ -32,7 +32,7 @@ u16 region_home(const struct rank *r, const struct region *g, u32 page)
 	case DSM_REGION_PARTS:
 		index = (page - g->page) / g->arg % (g->parts ?: r->size);
 		return g->owners ? g->owners[index].rank : (u16)index;
-	case DSM_REGION_CYCLIC: return (u16)(index % r->size);
+	case DSM_REGION_CYCLIC: return (u16)((g->arg ? (page - g->page) / g->arg : index) % r->size);
 	default: return (u16)(index / MANAGER_RUN % r->size);
 	}
 }

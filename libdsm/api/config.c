@@ -10,15 +10,19 @@
 
 #include "util/log.h"
 
+#define HOME_RUN ((uint64_t)64 << 10) /* of DSM_HOME=cyclic without a size */
+#define HOME_RUN_LEAST PAGE_BYTES
+#define HOME_RUN_MOST ((uint64_t)1 << 30)
+
 extern char **environ;
 
-enum kind { CHOICE, SIZE, NUMBER, SWITCH, TEXT };
+enum kind { CHOICE, SIZE, NUMBER, SWITCH, TEXT, HOMES };
 
 static const struct row {
 	const char *name;
 	enum kind kind;
 	size_t field;        /* offset in struct dsm_config; NONE: not there */
-	const char *choices; /* CHOICE: separated by spaces, the first is the default */
+	const char *choices; /* CHOICE, HOMES: separated by spaces, the first is the default */
 	uint64_t def, min, max;
 	bool power; /* must be a power of two */
 	const char *help;
@@ -59,6 +63,8 @@ static const struct row {
 	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "maximum number of blocks fetched ahead of a sequential reader" },
 	{ "DSM_PUSH", CHOICE, FIELD(push), "on off", 0, 0, 0, false,
 	  "blocks that their home reads again and again after another node has written them come back to it at barriers" },
+	{ "DSM_HOME", HOMES, FIELD(home), "first cyclic blocked cyclic:SIZE", 0, HOME_RUN_LEAST, HOME_RUN_MOST, true,
+	  "homes of blocks that the program does not place: where they are touched first, SIZE (64K) for each node in turn, or equal parts" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
 	  "silence after which a rank on another host is lost, in milliseconds" },
 	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,
@@ -98,14 +104,15 @@ static void range_text(const struct row *r, char *buf, size_t room)
 				 (unsigned long)r->max);
 		return;
 	}
-	if (r->kind == SIZE) {
+	if (r->kind == SIZE || r->kind == HOMES) {
 		print_size(a, sizeof(a), r->min);
 		print_size(b, sizeof(b), r->max);
 	} else {
 		snprintf(a, sizeof(a), "%lu", (unsigned long)r->min);
 		snprintf(b, sizeof(b), "%lu", (unsigned long)r->max);
 	}
-	snprintf(buf, room, "%s to %s%s", a, b, r->power ? ", a power of two" : "");
+	snprintf(buf, room, "%s%s%s%s to %s%s", r->kind == HOMES ? "one of: " : "", r->kind == HOMES ? r->choices : "",
+		 r->kind == HOMES ? ", " : "", a, b, r->power ? ", a power of two" : "");
 }
 
 static int setting_complain(const struct row *r, const char *value)
@@ -164,6 +171,31 @@ static bool may_be(const struct row *r, const char *value)
 static bool in_range(const struct row *r, uint64_t v)
 {
 	return v >= r->min && v <= r->max && (!r->power || !(v & (v - 1)));
+}
+
+/* first, blocked, cyclic or cyclic:SIZE. False: none of them. */
+static bool homes_parse(const char *value, enum homes *homes, size_t *run)
+{
+	static const struct row size = { .kind = SIZE, .min = HOME_RUN_LEAST, .max = HOME_RUN_MOST, .power = true };
+	uint64_t n = HOME_RUN;
+
+	*homes = !strcmp(value, "first") ? HOMES_FIRST : !strcmp(value, "blocked") ? HOMES_BLOCKED : HOMES_CYCLIC;
+	*run = 0;
+	if (*homes != HOMES_CYCLIC)
+		return true;
+	if (strcmp(value, "cyclic") &&
+	    (strncmp(value, "cyclic:", 7) || !setting_parse(&size, value + 7, &n) || !in_range(&size, n)))
+		return false;
+	*run = (size_t)n;
+	return true;
+}
+
+static bool homes_may_be(const char *value)
+{
+	enum homes homes;
+	size_t run;
+
+	return homes_parse(value, &homes, &run);
 }
 
 /* The next variable of the environment that starts with DSM_ and is no setting; NULL: none. */
@@ -277,6 +309,10 @@ static int setting_value(const struct row *r, uint64_t *number, const char **wor
 		*word = text ? text : "";
 		return 0; /* the transport checks it, which knows the devices */
 	}
+	if (r->kind == HOMES) {
+		*word = text ? text : "first";
+		return homes_may_be(*word) ? 0 : setting_complain(r, *word);
+	}
 	if (text && (!setting_parse(r, text, number) || !in_range(r, *number)))
 		return setting_complain(r, text);
 	return 0;
@@ -288,6 +324,7 @@ static void setting_store(const struct row *r, struct dsm_config *cfg, uint64_t 
 
 	switch (r->kind) {
 	case CHOICE:
+	case HOMES:
 	case TEXT: memcpy(at, &word, sizeof(word)); break;
 	case SIZE: memcpy(at, &(size_t){ (size_t)number }, sizeof(size_t)); break;
 	case NUMBER:
@@ -341,11 +378,11 @@ static int config_check(const struct dsm_config *cfg)
 				return setting_complain(r, "NULL");
 			continue;
 		}
-		if (r->kind == CHOICE) {
+		if (r->kind == CHOICE || r->kind == HOMES) {
 			const char *word;
 
 			memcpy(&word, at, sizeof(word));
-			if (!word || !may_be(r, word))
+			if (!word || !(r->kind == HOMES ? homes_may_be(word) : may_be(r, word)))
 				return setting_complain(r, word ? word : "NULL");
 			continue;
 		}
@@ -403,6 +440,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.deadlock = cfg->deadlock,
 		.stats_skip = cfg->stats_skip,
 	};
+	homes_parse(cfg->home, &out->homes, &out->home_run);
 	return 0;
 }
 
@@ -415,7 +453,7 @@ void config_help(void)
 		char range[160], def[64];
 
 		range_text(&rows[i], range, sizeof(range));
-		if (rows[i].kind == CHOICE)
+		if (rows[i].kind == CHOICE || rows[i].kind == HOMES)
 			snprintf(def, sizeof(def), "%.*s", (int)strcspn(rows[i].choices, " "), rows[i].choices);
 		else if (rows[i].kind == TEXT)
 			snprintf(def, sizeof(def), "none");

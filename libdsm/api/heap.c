@@ -99,9 +99,40 @@ static void *heap_allocate(size_t size, size_t align, bool zero, const char *nam
 	return p;
 }
 
+#define PART_LEAST (64ul << 10) /* smaller parts are not worth a step for each block */
+
+/* The first rank of a node of the job; -1: there is no such node. */
+static int first_rank(int node)
+{
+	int rank = 0;
+
+	while (rank < job.size && node_of((uint16_t)rank) != node)
+		rank++;
+	return rank < job.size ? rank : -1;
+}
+
+/*
+ * DSM_HOME=blocked: each node is the home of an equal part of a large allocation. In memory that has not been used yet this
+ * sends no message if it is in this rank's stripes. A block that cannot be placed now stays where it is; that is only slower.
+ */
+static void *heap_spread(void *p, size_t size)
+{
+	size_t part, at;
+	int node = 0;
+
+	if (job.set.homes != HOMES_BLOCKED || !p || one_node()) /* NULL also where there is no job */
+		return p;
+	part = (size / job.nodes + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
+	if (part < PART_LEAST)
+		return p;
+	for (at = 0; at < size; at += part, node++)
+		dsm_place((char *)p + at, size - at < part ? size - at : part, first_rank(node));
+	return p;
+}
+
 DSM_API void *dsm_malloc(size_t size)
 {
-	return heap_allocate(size, 0, false, NULL, __builtin_return_address(0));
+	return heap_spread(heap_allocate(size, 0, false, NULL, __builtin_return_address(0)), size);
 }
 
 DSM_API void *dsm_calloc(size_t n, size_t size)
@@ -112,7 +143,7 @@ DSM_API void *dsm_calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return heap_allocate(bytes, 0, true, NULL, __builtin_return_address(0));
+	return heap_spread(heap_allocate(bytes, 0, true, NULL, __builtin_return_address(0)), bytes);
 }
 
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
@@ -121,22 +152,12 @@ DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	return heap_allocate(size, alignment, false, NULL, __builtin_return_address(0));
+	return heap_spread(heap_allocate(size, alignment, false, NULL, __builtin_return_address(0)), size);
 }
 
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 {
-	return heap_allocate(size, alignment, false, name, __builtin_return_address(0));
-}
-
-/* The first rank of a node of the job; -1: there is no such node. */
-static int first_rank(int node)
-{
-	int rank = 0;
-
-	while (rank < job.size && node_of((uint16_t)rank) != node)
-		rank++;
-	return rank < job.size ? rank : -1;
+	return heap_spread(heap_allocate(size, alignment, false, name, __builtin_return_address(0)), size);
 }
 
 DSM_API void *dsm_malloc_on(int node, size_t size)

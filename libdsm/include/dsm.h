@@ -63,6 +63,7 @@ struct dsm_config {
 	const char *stats_skip;  /* DSM_STATS_SKIP: wrappers of malloc(), "NAME,..."; statistics name their callers */
 	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": action if all threads wait for each other */
 	const char *push;        /* DSM_PUSH: "on", "off": return blocks to homes that read them, at barriers */
+	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
 };
 
 /* Fill *cfg from the defaults and the environment. The strings belong to the library or the environment. May be called
@@ -109,7 +110,7 @@ DSM_API const char *dsm_strerror(int err);   /* describe an error (either sign);
 typedef struct dsm_region dsm_region_t;
 
 enum dsm_home {
-	DSM_HOME_FIRST_TOUCH = 0, /* the first node to touch a block becomes its home (default) */
+	DSM_HOME_FIRST_TOUCH = 0, /* default: the first node to touch a block becomes its home, unless DSM_HOME is set */
 	DSM_HOME_CYCLIC,          /* the nodes in turn */
 	DSM_HOME_FIXED            /* the node of home_rank */
 };

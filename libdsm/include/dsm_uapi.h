@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 16 /* unused fields must be zero; dsm_uapi_rules.h defines the valid values of each field */
+#define DSM_UAPI_VERSION 17 /* unused fields must be zero; dsm_uapi_rules.h defines the valid values of each field */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -178,7 +178,7 @@ struct dsm_ioc_region {
 	__u16 id;          /* in: less than DSM_REGIONS_MAX */
 	__u16 order;       /* in: log2 of the pages of a block, up to 9 */
 	__u32 home;        /* in: enum dsm_region_home */
-	__u32 arg;         /* in: FIXED: the rank; PARTS: pages of a part; otherwise 0 */
+	__u32 arg;         /* in: FIXED: the rank; PARTS, CYCLIC: pages of a part (CYCLIC: 0 is a block); otherwise 0 */
 	__u32 parts;       /* in: PARTS: number of parts, which repeat; 0: one per rank, in order; otherwise 0 */
 	__u32 priority;    /* in: enum dsm_region_priority */
 	__u64 owners;      /* in: PARTS: address of struct dsm_owner[parts] */

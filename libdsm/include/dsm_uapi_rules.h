@@ -153,9 +153,13 @@
 	R(s, id, IN, INDEX, 0, DSM_REGIONS_MAX) \
 	R(s, order, IN, NUMBER, 0, DSM_ORDER_MAX) \
 	R(s, priority, IN, NUMBER, 0, DSM_REGION_PRIORITIES - 1)
-#define DSM_RULES_REGION_SPREAD(R, s) \
+#define DSM_RULES_REGION_FIRST(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
-	R(s, home, IN, NUMBER, DSM_REGION_FIRST_TOUCH, DSM_REGION_CYCLIC)
+	R(s, home, IN, IS, DSM_REGION_FIRST_TOUCH, 0)
+#define DSM_RULES_REGION_CYCLIC(R, s) \
+	DSM_RULES_REGION_HEAD(R, s) \
+	R(s, home, IN, IS, DSM_REGION_CYCLIC, 0) \
+	R(s, arg, IN, NUMBER, 0, 0xffffffff)
 #define DSM_RULES_REGION_FIXED(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
 	R(s, home, IN, IS, DSM_REGION_FIXED, 0) \
@@ -298,7 +302,8 @@
 	V(JOIN, JOIN, dsm_ioc_join) \
 	V(KEY, KEY, dsm_ioc_key) \
 	V(CONNECT, CONNECT, dsm_ioc_connect) \
-	V(REGION, REGION_SPREAD, dsm_ioc_region) \
+	V(REGION, REGION_FIRST, dsm_ioc_region) \
+	V(REGION, REGION_CYCLIC, dsm_ioc_region) \
 	V(REGION, REGION_FIXED, dsm_ioc_region) \
 	V(REGION, REGION_PARTS, dsm_ioc_region) \
 	V(CALL, CALL_SYNC, dsm_ioc_call) \

@@ -120,7 +120,7 @@ struct registry {
 
 /* The data from which the first home of a region's block is computed. */
 struct region_homes {
-	uint64_t off;
+	uint64_t off, size;
 	uint32_t block_size;
 	uint16_t id, policy, rank;
 };

@@ -48,18 +48,52 @@ void job_ring(uint16_t rank)
 		one = 0; /* it is full: the thread is awake already */
 }
 
+/* The program has not said where homes are to be. A part of the heap has no meaning: its allocations are placed (api/heap.c). */
+static size_t homes_run_set(const struct region_homes *h)
+{
+	const size_t blocks = (h->size + h->block_size - 1) / h->block_size;
+
+	switch (job.set.homes) {
+	case HOMES_CYCLIC: return job.set.home_run > h->block_size ? job.set.home_run : h->block_size;
+	case HOMES_BLOCKED: return h->id ? (blocks + job.nodes - 1) / job.nodes * h->block_size : 0;
+	case HOMES_FIRST: break;
+	}
+	return 0;
+}
+
+static size_t homes_run(const struct region_homes *h)
+{
+	switch ((enum dsm_home)h->policy) {
+	case DSM_HOME_FIXED: break;
+	case DSM_HOME_CYCLIC: return h->block_size;
+	case DSM_HOME_FIRST_TOUCH: return homes_run_set(h);
+	}
+	return 0;
+}
+
 static uint16_t homes_home(const struct region_homes *h, size_t off)
 {
-	size_t index = (off - h->off) / h->block_size;
+	const size_t run = homes_run(h);
 
+	if (run)
+		return (uint16_t)((off - h->off) / run % job.nodes);
 	if (h->id == 0)
 		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
-	switch ((enum dsm_home)h->policy) {
-	case DSM_HOME_FIXED: return node_of(h->rank);
-	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
-	case DSM_HOME_FIRST_TOUCH: break;
-	}
-	return (uint16_t)(index / MANAGER_RUN % job.nodes);
+	if (h->policy == DSM_HOME_FIXED)
+		return node_of(h->rank);
+	return (uint16_t)((off - h->off) / h->block_size / MANAGER_RUN % job.nodes);
+}
+
+size_t region_run(const struct dsm_region *r)
+{
+	const struct region_homes h = region_homes(r);
+
+	return homes_run(&h);
+}
+
+bool region_first_touch(const struct dsm_region *r)
+{
+	return r->home_policy == DSM_HOME_FIRST_TOUCH && !region_run(r);
 }
 
 uint16_t region_home(const struct dsm_region *r, size_t off)

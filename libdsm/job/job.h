@@ -29,11 +29,19 @@ struct net_ops;
 struct sharing_page;
 struct upcalls;
 
+/* Where the homes of blocks are that neither an option of the region nor dsm_place() places (DSM_HOME). */
+enum homes {
+	HOMES_FIRST,  /* where they are touched first */
+	HOMES_CYCLIC, /* runs of home_run bytes go to the nodes in turn */
+	HOMES_BLOCKED /* each node has an equal part of each region, and of each large allocation */
+};
+
 struct settings {
 	const char *fault, *net, *stats;
 	const char *backend, *kmod_mode, *node, *huge, *place, *deadlock, *stats_skip;
 	const char *net_device, *net_gid, *cq_groups, *verbs;
-	size_t space, heap, block_size;
+	size_t space, heap, block_size, home_run;
+	enum homes homes;
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
 	bool push;
 };
@@ -145,6 +153,9 @@ void job_await_quit(void);
 void job_await_loss(void);
 /* The manager of a block of r, which is asked first. Does not block. */
 uint16_t region_home(const struct dsm_region *r, size_t off);
+/* Bytes of the region, whole blocks, that have the same home before the next node's turn; 0: homes are not dealt out in turn. */
+size_t region_run(const struct dsm_region *r);
+bool region_first_touch(const struct dsm_region *r); /* does the first node to touch a block become its home? */
 /* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
 uint16_t region_manager(size_t off);
 /* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
@@ -237,7 +248,12 @@ static inline void count(uint64_t *counter, uint64_t n)
 static inline struct region_homes region_homes(const struct dsm_region *r)
 {
 	return (struct region_homes){
-		.off = r->off, .block_size = r->block_size, .id = r->id, .policy = r->home_policy, .rank = r->home_rank
+		.off = r->off,
+		.size = r->size,
+		.block_size = r->block_size,
+		.id = r->id,
+		.policy = r->home_policy,
+		.rank = r->home_rank,
 	};
 }
 

@@ -283,7 +283,10 @@ static int region(const struct dsm_region *r, bool add)
 	_Static_assert((int)DSM_REGION_LOW == (int)DSM_PRIORITY_LOW && (int)DSM_REGION_HIGH == (int)DSM_PRIORITY_HIGH &&
 			       (int)DSM_REGION_URGENT == (int)DSM_PRIORITY_URGENT,
 		       "the module has the priorities of dsm.h");
-	if (r->id == 0) {
+	if (region_run(r)) {
+		g.home = DSM_REGION_CYCLIC;
+		g.arg = (uint32_t)(region_run(r) >> PAGE_SHIFT);
+	} else if (r->id == 0) {
 		_Static_assert(DSM_PARTS_MAX >= WIRE_MAX_NODES, "a part for each rank");
 		g.home = DSM_REGION_PARTS;
 		g.arg = (uint32_t)(job.heap_shape.stripe * (UNIT_BYTES >> PAGE_SHIFT));
@@ -293,7 +296,7 @@ static int region(const struct dsm_region *r, bool add)
 		g.home = DSM_REGION_FIXED;
 		g.arg = node_of(r->home_rank);
 	} else {
-		g.home = r->home_policy == DSM_HOME_CYCLIC ? DSM_REGION_CYCLIC : DSM_REGION_FIRST_TOUCH;
+		g.home = DSM_REGION_FIRST_TOUCH;
 	}
 	return kernel_ioctl(DSM_IOC_REGION, &g);
 }

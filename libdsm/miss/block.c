@@ -47,7 +47,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 		.req_node = job.node,
 		.req_slot = slot,
 		.home = region_home(r, off),
-		.flags = r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+		.flags = region_first_touch(r) ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 

@@ -112,7 +112,7 @@ unknown_setting() {
 help_text() {
 	local name
 	env DSM_HELP=1 "$bin/steady" >"$folder/out" 2>&1 || problem "status $?"
-	for name in FAULT NET NODE STATS SPACE HEAP BLOCK HOLD_US SPIN_US READAHEAD LOST_MS; do
+	for name in FAULT NET NODE STATS SPACE HEAP BLOCK HOLD_US SPIN_US READAHEAD HOME LOST_MS; do
 		says "^ *DSM_$name "
 	done
 	says 'libdsm [0-9.]*: settings' 1
@@ -145,8 +145,10 @@ other_version() {
 }
 
 other_settings() {
-	mixed 'rank [12] has another DSM_SPACE or DSM_HEAP than rank 0' \
+	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP or DSM_HOME than rank 0' \
 		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
+	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP or DSM_HOME than rank 0' \
+		-n 1 -x DSM_HOME=blocked "$bin/steady" : -n 2 "$bin/steady"
 }
 
 # One rank that is to be a node of its own makes all of them nodes; one that cannot have userfaultfd is of the node all the same.
@@ -315,6 +317,7 @@ for n in 1 2; do
 	one "settings-empty-$n" bad_setting DSM_SPACE '' '64M to 4T' $n
 	one "settings-overflow-$n" bad_setting DSM_SPACE 99999999999999999999 '64M to 4T' $n
 	one "settings-net-$n" bad_setting DSM_NET verbz 'one of: auto' $n
+	one "settings-homes-$n" bad_setting DSM_HOME blocked:4K 'one of: first cyclic blocked cyclic:SIZE, 4K to 1G' $n
 done
 one settings-help help_text
 one other-version other_version

@@ -206,6 +206,8 @@ static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 	g->pages = AIM_FREE_PAGES >> g->id % 2;
 	g->order = g->id % 5;
 	g->priority = g->id % DSM_REGION_PRIORITIES;
+	if (g->home == DSM_REGION_CYCLIC)
+		g->arg = g->id % 3 << g->order;
 	if (g->home == DSM_REGION_FIXED)
 		g->arg = g->id % w->job->ranks;
 	if (g->home == DSM_REGION_PARTS) {
@@ -279,7 +281,8 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_JOIN: aim_join(w, r, arg); break;
 	case VARIANT_KEY: *(struct dsm_ioc_key *)arg = *w->keys[pick(r, 2)]; break;
 	case VARIANT_CONNECT: aim_connect(w->job, r, pick(r, w->job->ranks), arg); break;
-	case VARIANT_REGION_SPREAD:
+	case VARIANT_REGION_FIRST:
+	case VARIANT_REGION_CYCLIC:
 	case VARIANT_REGION_FIXED:
 	case VARIANT_REGION_PARTS: aim_region(w, r, arg); break;
 	case VARIANT_CALL_SYNC:

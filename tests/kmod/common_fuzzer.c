@@ -43,7 +43,8 @@ static const uint8_t weights[] = {
 	[VARIANT_PROTECT_PAGE] = 6,
 	[VARIANT_ATTACH] = 2,
 	[VARIANT_JOIN] = 2,          [VARIANT_KEY] = 2,           [VARIANT_CONNECT] = 2,
-	[VARIANT_REGION_SPREAD] = 1, [VARIANT_REGION_FIXED] = 1,  [VARIANT_REGION_PARTS] = 1,
+	[VARIANT_REGION_FIRST] = 1,  [VARIANT_REGION_FIXED] = 1,  [VARIANT_REGION_PARTS] = 1,
+	[VARIANT_REGION_CYCLIC] = 1,
 	[VARIANT_CALL_SYNC] = 40,    [VARIANT_CALL_CAS] = 6,      [VARIANT_CALL_CREATE] = 2,
 	[VARIANT_CREATE_SEM] = 1, [VARIANT_CREATE_ATOMIC] = 1, [VARIANT_BARRIER_0] = 4,
 	[VARIANT_CALL_WAIT] = 4,     [VARIANT_CALL_LOCK] = 4,     [VARIANT_CALL_UNLOCK] = 14,
@@ -245,7 +246,7 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 		}
 		step(f, VARIANT_CONNECT, file, &c);
 	}
-	step(f, VARIANT_REGION_SPREAD, file, &g);
+	step(f, g.home == DSM_REGION_CYCLIC ? VARIANT_REGION_CYCLIC : VARIANT_REGION_FIRST, file, &g);
 }
 
 /* Create a context with its own window, and map it. */

@@ -95,6 +95,43 @@ print(0 <= sum(r["faults"] for r in rows) + more["faults"] - faults <= faults / 
 	same "statistics: all misses by memory" "$got" "True [400000] 1"
 fi
 
+# DSM_HOME is for variables and malloc() as well. The other rank touches the second half of a variable, and every second 64 KiB of an
+# allocation: where these are at home there, it needs no messages, in place of three per page.
+program homes <<'END'
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#define SIZE (4ul << 20)
+static char table[SIZE] __attribute__((aligned(4096)));
+static char *memory;
+static void *touch(void *arg)
+{
+	for (size_t i = SIZE / 2; i < SIZE; i += 4096)
+		table[i] = 1;
+	for (char *p = memory; p < memory + SIZE; p += 4096)
+		if ((uintptr_t)p >> 16 & 1)
+			*p = 1;
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	memory = malloc(SIZE);
+	pthread_create(&t, NULL, touch, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+if is_chosen homes; then
+	messages=()
+	for way in first cyclic blocked; do
+		messages+=("$(DSM_HOME=$way DSM_READAHEAD=0 timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --stats json "$scratch/homes" 2>&1 |
+			sed -n 's/^{"ranks".* "messages_out": \([0-9]*\),.*/\1/p')")
+	done
+	same "homes: cyclic, blocked" "$((messages[1] + 1000 < messages[0])) $((messages[2] + 500 < messages[0]))" "1 1"
+	((messages[1] + 1000 < messages[0] && messages[2] + 500 < messages[0])) || echo "    messages: ${messages[*]}"
+fi
+
 # ---- a miss whose signal is blocked ---------------------------------------------------------------------
 
 # By the system call itself, which no library sees. Alone, the program ends with 7.

@@ -29,6 +29,8 @@ refused_at_once() {
 }
 refused_at_once "--nodes bad" "dsmrun: DSM_NODE=bad is not allowed; allowed: one of: host rank, 1 to 1024" \
 	"${run[@]}" -n 2 --nodes bad "$scratch/joined"
+refused_at_once "DSM_HOME" "dsmrun: DSM_HOME=cyclic:5K is not allowed; allowed: one of: first cyclic blocked cyclic:SIZE, 4K to 1G, a power of two" \
+	env DSM_HOME=cyclic:5K "${run[@]}" -n 2 "$scratch/joined"
 refused_at_once "DSM_HEAP" "dsmrun: DSM_HEAP=9T is not allowed" \
 	env DSM_HEAP=9T "${run[@]}" -n 2 "$scratch/joined"
 refused_at_once "--launcher srun" "dsmrun: --launcher srun: srun is not installed" \
