@@ -24,11 +24,11 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-/* A sequential reader, as far as one thread can see. */
-static __thread struct {
+/* A sequential reader, and a sequential writer, as far as one thread can see: a loop that reads one array and writes another is both. */
+static __thread struct stream {
 	size_t next;
-	unsigned int window;
-} stream __attribute__((tls_model("initial-exec")));
+	unsigned int window, length; /* length: blocks so far */
+} streams[2] __attribute__((tls_model("initial-exec")));
 
 static bool may(const struct copy *p, uint8_t access)
 {
@@ -101,26 +101,38 @@ static bool ours(const struct dsm_region *r, size_t off)
 	return region_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
 }
 
+/*
+ * May a writer at off take the n-th block behind it ahead? A block of another node as well if the run is long: where it ends, that
+ * node has to fetch blocks back, at most a quarter of those that the writer needed.
+ */
+static bool in_write_run(const struct dsm_region *r, const struct stream *s, size_t off, unsigned int n)
+{
+	const size_t at = off + (n + 1) * (size_t)r->block_size;
+
+	return at < r->off + r->size && (n < s->length / 4 || ours(r, at));
+}
+
 #define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS) /* blocks asked for at once: as many as slots to fetch ahead */
 
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
+	struct stream *s = &streams[write];
 	size_t next = off + r->block_size;
 	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n;
 
 	if ((size_t)most * r->block_size > BLOCK_MAX)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
-	if (stream.next != off) {
-		stream.window = 0;
-		stream.next = next;
+	if (s->next != off) {
+		*s = (struct stream){ .next = next, .length = 1 };
 		return;
 	}
-	stream.window = stream.window * 2 + 1 < most ? stream.window * 2 + 1 : most;
-	for (n = 0; write && n < stream.window && ours(r, next + n * (size_t)r->block_size); n++)
+	s->window = s->window * 2 + 1 < most ? s->window * 2 + 1 : most;
+	for (n = 0; write && n < s->window && in_write_run(r, s, off, n); n++)
 		;
 	if (!write)
-		n = stream.window;
-	stream.next = next + n * (size_t)r->block_size;
+		n = s->window;
+	s->next = next + n * (size_t)r->block_size;
+	s->length += 1 + n;
 	ask_ahead(r, next, n, write);
 }
 

@@ -79,9 +79,75 @@ static void part_write(void)
 	one_region(4 * K, 200, true);
 }
 
+#define BOTH 400ul /* blocks */
+
+/* Two regions whose blocks rank 0 has written. */
+static uint64_t *written(const char *name, dsm_region_t **r)
+{
+	uint64_t *p = test_open(name, BOTH * 4 * K, DSM_HOME_FIRST_TOUCH, r);
+	size_t i;
+
+	for (i = 0; !test_rank && i < BOTH; i++)
+		store(&p[i * 512], i);
+	test_sync();
+	return p;
+}
+
+/*
+ * A thread reads one array and writes another, both of another node. Neither hides the order of the other. Of blocks that it writes,
+ * it takes at most a quarter of those before ahead: others may be using them.
+ */
+static void part_both(void)
+{
+	dsm_region_t *from, *to;
+	uint64_t *a = written("from", &from), *b = written("to", &to), ahead = 0, i;
+	struct dsm_stats s;
+
+	for (i = 0; test_rank == last && i < BOTH; i++) {
+		store(&b[i * 512], load(&a[i * 512]) + 7);
+		s = counted(to);
+		REQUIRE(s.prefetched - ahead <= (i + 1) / 4, "%lu blocks are taken ahead after %lu",
+			s.prefetched - ahead, i);
+		ahead = s.prefetched;
+	}
+	if (test_rank == last) {
+		s = counted(from);
+		REQUIRE(s.read_faults <= 16, "%lu blocks of %lu are missed by a reader", s.read_faults, BOTH);
+		s = counted(to);
+		REQUIRE(s.write_faults <= 40, "%lu blocks of %lu are missed by a writer", s.write_faults, BOTH);
+	}
+	test_sync();
+	for (i = 0; i < BOTH; i++)
+		REQUIRE(load(&b[i * 512]) == i + 7, "block %lu has %lu", i, load(&b[i * 512]));
+	test_close("from", from);
+	test_close("to", to);
+}
+
+/* Blocks behind a short run are left alone. */
+static void part_short(void)
+{
+	dsm_region_t *r;
+	uint64_t *p = written("short", &r), i, k;
+	struct dsm_stats s;
+
+	for (i = 0; test_rank == last && i < BOTH; i += 8)
+		for (k = i; k < i + 4; k++)
+			store(&p[k * 512], k + 7);
+	if (test_rank == last) {
+		s = counted(r);
+		REQUIRE(s.prefetched == 0 && s.write_faults == BOTH / 2, "%lu blocks of others, %lu misses",
+			s.prefetched, s.write_faults);
+	}
+	test_sync();
+	test_close("short", r);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "a reader", part_read }, { "a writer", part_write } };
+	static const struct test_part parts[] = { { "a reader", part_read },
+						  { "a writer", part_write },
+						  { "both", part_both },
+						  { "a short run", part_short } };
 
 	setenv("DSM_READAHEAD", "64", 1);
 	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.", NULL, 0);
