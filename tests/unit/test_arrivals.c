@@ -40,7 +40,7 @@ static void spill(uint32_t n)
 	arrivals_spill(&in, &a, 1);
 }
 
-START_TEST(arrivals_are_taken_once_in_order)
+UNIT_TEST(arrivals_are_taken_once_in_order)
 {
 	struct arrival a;
 	uint32_t n = 0, next = 0, i;
@@ -59,9 +59,8 @@ START_TEST(arrivals_are_taken_once_in_order)
 	}
 	arrivals_free(&in);
 }
-END_TEST
 
-START_TEST(there_is_no_space_for_more_than_there_are_places)
+UNIT_TEST(there_is_no_space_for_more_than_there_are_places)
 {
 	uint32_t i;
 
@@ -78,10 +77,9 @@ START_TEST(there_is_no_space_for_more_than_there_are_places)
 	ck_assert_uint_eq(arrivals_space(&in, ARRIVALS_ROOM), ARRIVALS_ROOM);
 	arrivals_free(&in);
 }
-END_TEST
 
 /* A place that a thread is still reading is not overwritten. Threads take the other places meanwhile. */
-START_TEST(a_place_that_is_being_read_is_kept)
+UNIT_TEST(a_place_that_is_being_read_is_kept)
 {
 	uint32_t i;
 
@@ -97,9 +95,8 @@ START_TEST(a_place_that_is_being_read_is_kept)
 	ck_assert_uint_eq(arrivals_space(&in, ARRIVALS_ROOM), ARRIVALS_ROOM);
 	arrivals_free(&in);
 }
-END_TEST
 
-START_TEST(what_was_spilled_comes_behind_what_had_a_place)
+UNIT_TEST(what_was_spilled_comes_behind_what_had_a_place)
 {
 	const uint32_t n = 3 * ARRIVALS_ROOM;
 	uint32_t next = 0, i;
@@ -127,7 +124,6 @@ START_TEST(what_was_spilled_comes_behind_what_had_a_place)
 	ck_assert(!arrivals_take(&in, &a) && !arrivals_unspill(&in, &a));
 	arrivals_free(&in);
 }
-END_TEST
 
 #define TAKERS 3
 #define NUMBERS 200000
@@ -150,7 +146,7 @@ static void *takes(void *arg)
 	return arg;
 }
 
-START_TEST(threads_take_each_arrival_once)
+UNIT_TEST(threads_take_each_arrival_once)
 {
 	pthread_t taker[TAKERS];
 	uint32_t i;
@@ -170,19 +166,5 @@ START_TEST(threads_take_each_arrival_once)
 		ck_assert_uint_eq(taken[i], 1);
 	arrivals_free(&in);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("arrivals");
-	TCase *t = tcase_create("arrivals");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, arrivals_are_taken_once_in_order);
-	tcase_add_test(t, there_is_no_space_for_more_than_there_are_places);
-	tcase_add_test(t, a_place_that_is_being_read_is_kept);
-	tcase_add_test(t, what_was_spilled_comes_behind_what_had_a_place);
-	tcase_add_test(t, threads_take_each_arrival_once);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("arrivals", .seconds = 60)

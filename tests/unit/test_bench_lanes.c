@@ -40,7 +40,7 @@ static void measure(const struct lanes_case *c, struct lanes_result out[LANES_SI
 	close(fd[1]);
 }
 
-START_TEST(the_counters_of_a_side_are_its_own)
+UNIT_LOOP_TEST(the_counters_of_a_side_are_its_own, 0, (int)lanes_ncases)
 {
 	const struct lanes_case *c = &lanes_cases[_i];
 	struct lanes_result r[LANES_SIDES];
@@ -56,9 +56,8 @@ START_TEST(the_counters_of_a_side_are_its_own)
 	ck_assert_uint_eq(r[LANES_ON].receiver.net.malformed + r[LANES_OFF].receiver.net.malformed, 0);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-START_TEST(a_side_that_did_nothing_is_refused)
+UNIT_TEST(a_side_that_did_nothing_is_refused)
 {
 	static const struct lanes_result nothing;
 	unsigned int i;
@@ -68,16 +67,5 @@ START_TEST(a_side_that_did_nothing_is_refused)
 		ck_assert_ptr_nonnull(lanes_judge(&lanes_cases[i], LANES_OFF, &nothing));
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("bench_lanes");
-	TCase *t = tcase_create("lanes");
-
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, the_counters_of_a_side_are_its_own, 0, (int)lanes_ncases);
-	tcase_add_test(t, a_side_that_did_nothing_is_refused);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("bench_lanes", .seconds = 120)

@@ -97,7 +97,7 @@ static unsigned int serve_all(void)
 }
 
 /* As many calls as a node can have in progress, all for one rank. */
-START_TEST(no_call_is_refused)
+UNIT_TEST(no_call_is_refused)
 {
 	unsigned int i;
 
@@ -112,10 +112,9 @@ START_TEST(no_call_is_refused)
 		unit_require(answered[i].dst == 1 && answered[i].src == 0 && answered[i].req_node == 1);
 	}
 }
-END_TEST
 
 /* The rank that receives a call need not wait for the other rank, whose service thread answers. */
-START_TEST(a_call_for_the_other_rank_waits_for_it)
+UNIT_TEST(a_call_for_the_other_rank_waits_for_it)
 {
 	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 5), 0);
 	ck_assert_int_eq(call(CTL_BLOCK_END + 1, 0, 6), 0);
@@ -128,10 +127,9 @@ START_TEST(a_call_for_the_other_rank_waits_for_it)
 	ck_assert_uint_eq(cancelled[1], 5);
 	ck_assert_uint_eq(answered[1].req_slot, CTL_BLOCK_END);
 }
-END_TEST
 
 /* New calls arrive while others are served: they are served in order of arrival. */
-START_TEST(calls_that_come_later_are_served_later)
+UNIT_TEST(calls_that_come_later_are_served_later)
 {
 	unsigned int i;
 
@@ -145,9 +143,8 @@ START_TEST(calls_that_come_later_are_served_later)
 	for (i = 0; i < 80; i++)
 		ck_assert_uint_eq(cancelled[i], i);
 }
-END_TEST
 
-START_TEST(a_slot_has_one_call)
+UNIT_TEST(a_slot_has_one_call)
 {
 	ck_assert_int_eq(call(CTL_BLOCK_END, 0, 5), 0);
 	ck_assert_int_eq(call(CTL_BLOCK_END, 0, 6), -EBADMSG);
@@ -156,27 +153,12 @@ START_TEST(a_slot_has_one_call)
 	ck_assert_uint_eq(cancels, 1);
 	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 6), 0);
 }
-END_TEST
 
-START_TEST(a_call_has_a_slot_for_calls)
+UNIT_TEST(a_call_has_a_slot_for_calls)
 {
 	ck_assert_int_eq(call(CTL_BLOCK_END - 1, 0, 5), -EBADMSG);
 	ck_assert_int_eq(call(CTL_BRIEF_END, 0, 5), -EBADMSG);
 	ck_assert_int_eq(call(CTL_BRIEF_END - 1, 0, 5), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("call");
-	TCase *t = tcase_create("call");
-
-	tcase_add_checked_fixture(t, set_up, NULL);
-	tcase_add_test(t, no_call_is_refused);
-	tcase_add_test(t, a_call_for_the_other_rank_waits_for_it);
-	tcase_add_test(t, calls_that_come_later_are_served_later);
-	tcase_add_test(t, a_slot_has_one_call);
-	tcase_add_test(t, a_call_has_a_slot_for_calls);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("call", .setup = set_up)

@@ -68,7 +68,7 @@ static uint64_t result(uint64_t number)
 	return v;
 }
 
-START_TEST(parts_are_combined_and_the_result_goes_to_all)
+UNIT_TEST(parts_are_combined_and_the_result_goes_to_all)
 {
 	uint64_t n;
 
@@ -85,9 +85,8 @@ START_TEST(parts_are_combined_and_the_result_goes_to_all)
 		ck_assert(sent[0].m.op == 1 && sent[0].m.value == n && sent[0].value == 4321);
 	}
 }
-END_TEST
 
-START_TEST(a_result_comes_once_and_in_its_turn)
+UNIT_TEST(a_result_comes_once_and_in_its_turn)
 {
 	uint64_t n;
 
@@ -107,9 +106,8 @@ START_TEST(a_result_comes_once_and_in_its_turn)
 	}
 	ck_assert_uint_eq(sends, 0);
 }
-END_TEST
 
-START_TEST(a_part_comes_once_and_in_its_turn)
+UNIT_TEST(a_part_comes_once_and_in_its_turn)
 {
 	be(0);
 	ck_assert_int_eq(comes(1, 0, false, CTL_CHUNKS, 7), -EBADMSG);
@@ -125,10 +123,9 @@ START_TEST(a_part_comes_once_and_in_its_turn)
 	ck_assert_int_eq(comes(2, 0, false, 0, 2), -ESTALE);
 	ck_assert_uint_eq(sends, 2);
 }
-END_TEST
 
 /* While ranks of this node read a complete broadcast, a part must not change its contents. */
-START_TEST(a_part_does_not_change_a_broadcast)
+UNIT_TEST(a_part_does_not_change_a_broadcast)
 {
 	const uint64_t contents = 7;
 
@@ -140,9 +137,8 @@ START_TEST(a_part_does_not_change_a_broadcast)
 	ck_assert_int_eq(comes(1, 0, false, 1, 1), -ESTALE);
 	ck_assert_uint_eq(result(1), contents);
 }
-END_TEST
 
-START_TEST(the_result_of_a_reduction_has_the_parts_of_this_node)
+UNIT_TEST(the_result_of_a_reduction_has_the_parts_of_this_node)
 {
 	be(2);
 	add(0, 1);
@@ -156,9 +152,8 @@ START_TEST(the_result_of_a_reduction_has_the_parts_of_this_node)
 	ck_assert_int_eq(comes(0, 0, true, 0, 10), 0);
 	ck_assert_uint_eq(result(0), 10);
 }
-END_TEST
 
-START_TEST(a_part_is_of_whole_values)
+UNIT_TEST(a_part_is_of_whole_values)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .req_node = 2, .aux = SUM };
 	const uint64_t value = 1;
@@ -167,37 +162,19 @@ START_TEST(a_part_is_of_whole_values)
 	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value) - 1), -EBADMSG);
 	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), 0);
 }
-END_TEST
 
-START_TEST(a_node_is_sent_results_of_its_parent)
+UNIT_TEST(a_node_is_sent_results_of_its_parent)
 {
 	be(1);
 	ck_assert_int_eq(comes(2, 1, false, 0, 7), -EBADMSG); /* only node 0 takes reductions */
 	ck_assert_int_eq(comes(2, 0, true, 0, 7), -EBADMSG);
 	ck_assert_int_eq(comes(2, 0, false, 0, 7), -EBADMSG);
 }
-END_TEST
 
-START_TEST(the_first_node_is_sent_results_of_the_root)
+UNIT_TEST(the_first_node_is_sent_results_of_the_root)
 {
 	be(0);
 	ck_assert_int_eq(comes(1, 2, true, 0, 7), -EBADMSG);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("chunk");
-	TCase *t = tcase_create("chunk");
-
-	tcase_add_test(t, parts_are_combined_and_the_result_goes_to_all);
-	tcase_add_test(t, a_result_comes_once_and_in_its_turn);
-	tcase_add_test(t, a_part_comes_once_and_in_its_turn);
-	tcase_add_test(t, a_part_does_not_change_a_broadcast);
-	tcase_add_test(t, the_result_of_a_reduction_has_the_parts_of_this_node);
-	tcase_add_test(t, a_part_is_of_whole_values);
-	tcase_add_test(t, a_node_is_sent_results_of_its_parent);
-	tcase_add_test(t, the_first_node_is_sent_results_of_the_root);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("chunk")

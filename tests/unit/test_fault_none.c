@@ -72,7 +72,7 @@ static void use(char value)
 		ck_assert(WINDOW[at] == value);
 }
 
-START_TEST(what_is_in_bounds_is_plain_memory)
+UNIT_LOOP_TEST(what_is_in_bounds_is_plain_memory, 0, 2)
 {
 	unsigned int i;
 	int status;
@@ -109,7 +109,6 @@ START_TEST(what_is_in_bounds_is_plain_memory)
 	ck_assert(WINDOW[0] == 0 && WINDOW[USED - 4096] == 0);
 	fault_none.close();
 }
-END_TEST
 
 /* Returns the text between brackets in a file. */
 static void setting(const char *file, char *text, size_t size)
@@ -141,7 +140,7 @@ static long vmstat(const char *name)
 	return found;
 }
 
-START_TEST(huge_pages_come_where_the_host_provides_them)
+UNIT_LOOP_TEST(huge_pages_come_where_the_host_provides_them, 0, 2)
 {
 	const char *file = _i ? THP "shmem_enabled" : THP "enabled", *line = _i ? "ShmemPmdMapped" : "AnonHugePages";
 	const char *failures = _i ? "thp_file_fallback" : "thp_fault_fallback";
@@ -170,10 +169,9 @@ START_TEST(huge_pages_come_where_the_host_provides_them)
 	ck_assert(smaps(line) == 0 || !strcmp(is, "force"));
 	fault_none.close();
 }
-END_TEST
 
 /* DSM_HUGE=on prints what the user must change, once per node. */
-START_TEST(who_insists_is_told_what_the_host_refuses)
+UNIT_TEST(who_insists_is_told_what_the_host_refuses)
 {
 	char is[32], text[512] = "";
 	int pipes[2], kept = dup(2);
@@ -187,7 +185,6 @@ START_TEST(who_insists_is_told_what_the_host_refuses)
 		      "%s: %s", is, text);
 	fault_none.close();
 }
-END_TEST
 
 static long minor_faults(void)
 {
@@ -231,7 +228,7 @@ __attribute__((noinline, no_sanitize("address", "thread"))) static long faults_o
 	return minor_faults() - before;
 }
 
-START_TEST(what_other_ranks_have_brought_is_mapped_ahead)
+UNIT_TEST(what_other_ranks_have_brought_is_mapped_ahead)
 {
 	size_t at, before;
 
@@ -254,9 +251,8 @@ START_TEST(what_other_ranks_have_brought_is_mapped_ahead)
 	ck_assert(WINDOW[4 * MIB] == 0 && WINDOW[8 * MIB + 3 * 4096] == 8);
 	fault_none.close();
 }
-END_TEST
 
-START_TEST(frames_are_mapped_once_for_all_that_is_new)
+UNIT_TEST(frames_are_mapped_once_for_all_that_is_new)
 {
 	size_t chunks;
 
@@ -279,19 +275,5 @@ START_TEST(frames_are_mapped_once_for_all_that_is_new)
 	WINDOW[12 * MIB]++;
 	fault_none.close();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("fault_none");
-	TCase *t = tcase_create("fault_none");
-
-	tcase_set_timeout(t, 30);
-	tcase_add_loop_test(t, what_is_in_bounds_is_plain_memory, 0, 2);
-	tcase_add_loop_test(t, huge_pages_come_where_the_host_provides_them, 0, 2);
-	tcase_add_test(t, what_other_ranks_have_brought_is_mapped_ahead);
-	tcase_add_test(t, frames_are_mapped_once_for_all_that_is_new);
-	tcase_add_test(t, who_insists_is_told_what_the_host_refuses);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("fault_none", .seconds = 30)

@@ -34,40 +34,26 @@ static const char *refusal(void)
 	return line;
 }
 
-START_TEST(with_the_kernel_helper_the_line_says_how_to_do_without)
+UNIT_TEST(with_the_kernel_helper_the_line_says_how_to_do_without)
 {
 	host_by_kernel();
 	ck_assert_str_eq(refusal(),
 			 "libdsm: the program's global variables cannot be shared: the kernel helper "
 			 "hosts this job (set DSM_BACKEND=user, or start one node)\n");
 }
-END_TEST
 
-START_TEST(without_it_the_line_says_what_is_wrong_with_the_program)
+UNIT_TEST(without_it_the_line_says_what_is_wrong_with_the_program)
 {
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	ck_assert_ptr_nonnull(strstr(refusal(), "link with libdsm.so, not libdsm.a"));
 }
-END_TEST
 
-START_TEST(with_the_kernel_helper_no_memory_is_adopted)
+UNIT_TEST(with_the_kernel_helper_no_memory_is_adopted)
 {
 	static char page[PAGE_BYTES] __attribute__((aligned(PAGE_BYTES)));
 
 	host_by_kernel();
 	ck_assert_int_eq(dsm_region_adopt(page, sizeof(page), NULL, NULL), -ENOTSUP);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("globals");
-	TCase *t = tcase_create("refused");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, with_the_kernel_helper_the_line_says_how_to_do_without);
-	tcase_add_test(t, without_it_the_line_says_what_is_wrong_with_the_program);
-	tcase_add_test(t, with_the_kernel_helper_no_memory_is_adopted);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("globals", .seconds = 60)

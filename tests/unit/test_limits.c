@@ -69,7 +69,7 @@ static struct memory_limit limit_of(const char *groups, const char *mounts)
 	return l;
 }
 
-START_TEST(without_cgroups_the_host_limits)
+UNIT_TEST(without_cgroups_the_host_limits)
 {
 	struct memory_limit l;
 
@@ -80,9 +80,8 @@ START_TEST(without_cgroups_the_host_limits)
 	ck_assert_uint_eq(l.bytes, HOST);
 	ck_assert_uint_eq(l.group, 0);
 }
-END_TEST
 
-START_TEST(each_cgroup_above_limits)
+UNIT_TEST(each_cgroup_above_limits)
 {
 	struct memory_limit own, above, high;
 
@@ -102,9 +101,8 @@ START_TEST(each_cgroup_above_limits)
 	ck_assert(own.group != above.group && above.group != high.group);
 	ck_assert_uint_eq(limit_of("0::/a\n", OF_V2).group, high.group);
 }
-END_TEST
 
-START_TEST(both_versions_count)
+UNIT_TEST(both_versions_count)
 {
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
 	put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3221225472\n");
@@ -117,10 +115,9 @@ START_TEST(both_versions_count)
 			.bytes,
 		128 * MIB);
 }
-END_TEST
 
 /* In a container, the mount shows the container's cgroup, and the name may be that of the host. */
-START_TEST(a_mount_may_begin_at_any_cgroup)
+UNIT_TEST(a_mount_may_begin_at_any_cgroup)
 {
 	static const char mount[] =
 		"31 20 0:31 /docker/one /sys/fs/cgroup/memory ro master:9 - cgroup cgroup rw,memory\n";
@@ -132,9 +129,8 @@ START_TEST(a_mount_may_begin_at_any_cgroup)
 	ck_assert_uint_eq(limit_of("4:memory:/docker/one_more/in\n", mount).bytes, 1024 * MIB);
 	ck_assert_uint_eq(limit_of("4:memory:/../in\n", mount).bytes, 1024 * MIB);
 }
-END_TEST
 
-START_TEST(lines_come_whole_and_long_ones_in_pieces)
+UNIT_TEST(lines_come_whole_and_long_ones_in_pieces)
 {
 	static char text[3 * 4096];
 	struct lines l;
@@ -155,19 +151,5 @@ START_TEST(lines_come_whole_and_long_ones_in_pieces)
 	lines_close(&l);
 	ck_assert(!lines_open(&l, "/proc/none"));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("limits");
-	TCase *c = tcase_create("limits");
-
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_add_test(c, without_cgroups_the_host_limits);
-	tcase_add_test(c, each_cgroup_above_limits);
-	tcase_add_test(c, both_versions_count);
-	tcase_add_test(c, a_mount_may_begin_at_any_cgroup);
-	tcase_add_test(c, lines_come_whole_and_long_ones_in_pieces);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("limits", .setup = set_up, .teardown = tear_down)

@@ -10,7 +10,7 @@ static void wake_in_vain(struct linger *l, int times)
 		linger_for(l, false, true, true);
 }
 
-START_TEST(some_wakes_in_vain_are_no_reason)
+UNIT_TEST(some_wakes_in_vain_are_no_reason)
 {
 	struct linger l = { 0 };
 
@@ -19,9 +19,8 @@ START_TEST(some_wakes_in_vain_are_no_reason)
 	ck_assert(linger_for(&l, false, true, true));
 	ck_assert(linger_for(&l, false, false, true));
 }
-END_TEST
 
-START_TEST(it_arms_for_a_message_that_has_waited)
+UNIT_TEST(it_arms_for_a_message_that_has_waited)
 {
 	struct linger l = { 0 };
 
@@ -31,9 +30,8 @@ START_TEST(it_arms_for_a_message_that_has_waited)
 	wake_in_vain(&l, LINGER_VAIN - 1);
 	ck_assert(!linger_for(&l, false, false, true));
 }
-END_TEST
 
-START_TEST(it_arms_where_nobody_waits)
+UNIT_TEST(it_arms_where_nobody_waits)
 {
 	struct linger l = { 0 };
 
@@ -41,10 +39,9 @@ START_TEST(it_arms_where_nobody_waits)
 	ck_assert(!linger_for(&l, false, false, false));
 	ck_assert(linger_for(&l, false, false, true));
 }
-END_TEST
 
 /* Every second wake-up takes a message: the thread is needed. */
-START_TEST(wakes_in_vain_count_in_a_row)
+UNIT_TEST(wakes_in_vain_count_in_a_row)
 {
 	struct linger l = { 0 };
 	int i;
@@ -54,9 +51,8 @@ START_TEST(wakes_in_vain_count_in_a_row)
 		ck_assert(!linger_for(&l, true, true, true));
 	}
 }
-END_TEST
 
-START_TEST(it_polls_less_and_less_often_while_all_is_in_vain)
+UNIT_TEST(it_polls_less_and_less_often_while_all_is_in_vain)
 {
 	struct linger l = { 0 };
 	int i;
@@ -70,18 +66,5 @@ START_TEST(it_polls_less_and_less_often_while_all_is_in_vain)
 	wake_in_vain(&l, LINGER_VAIN - 1);
 	ck_assert_uint_eq(linger_for(&l, false, true, true), LINGER_NS);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("linger");
-	TCase *t = tcase_create("linger");
-
-	tcase_add_test(t, some_wakes_in_vain_are_no_reason);
-	tcase_add_test(t, it_arms_for_a_message_that_has_waited);
-	tcase_add_test(t, it_arms_where_nobody_waits);
-	tcase_add_test(t, wakes_in_vain_count_in_a_row);
-	tcase_add_test(t, it_polls_less_and_less_often_while_all_is_in_vain);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("linger")

@@ -38,7 +38,7 @@ static bool blocked(int signal)
 	return sigismember(&set, signal);
 }
 
-START_TEST(a_line_names_the_rank_and_leaves_errno)
+UNIT_TEST(a_line_names_the_rank_and_leaves_errno)
 {
 	static const char words[] = "libdsm: one\nlibdsm: rank 7: two 2\n";
 	char line[256] = "";
@@ -52,9 +52,8 @@ START_TEST(a_line_names_the_rank_and_leaves_errno)
 	ck_assert_int_eq(read(fd, line, sizeof(line) - 1), sizeof(words) - 1);
 	ck_assert_str_eq(line, words);
 }
-END_TEST
 
-START_TEST(a_line_that_nobody_reads_ends_no_process)
+UNIT_TEST(a_line_that_nobody_reads_ends_no_process)
 {
 	close(pipe_of_stderr());
 	ck_assert_ptr_ne(signal(SIGPIPE, SIG_DFL), SIG_ERR);
@@ -63,9 +62,8 @@ START_TEST(a_line_that_nobody_reads_ends_no_process)
 	ck_assert_int_eq(errno, 0);
 	ck_assert(!pends() && !blocked(SIGPIPE) && !blocked(SIGUSR1));
 }
-END_TEST
 
-START_TEST(a_signal_of_the_program_stays)
+UNIT_TEST(a_signal_of_the_program_stays)
 {
 	sigset_t set;
 
@@ -80,7 +78,6 @@ START_TEST(a_signal_of_the_program_stays)
 	log_line("lost");
 	ck_assert(pends() && blocked(SIGPIPE));
 }
-END_TEST
 
 /* Make number n another file, from whose start the test can read. */
 static int file_instead(int n)
@@ -95,7 +92,7 @@ static int file_instead(int n)
 }
 
 /* The program closes 2, then libdsm's copy as well, and the next files get these numbers. Lines follow stderr, not the numbers. */
-START_TEST(a_line_does_not_go_to_a_file_of_the_program)
+UNIT_TEST(a_line_does_not_go_to_a_file_of_the_program)
 {
 	int fd = pipe_of_stderr(), file, copy;
 	char c[8];
@@ -113,9 +110,8 @@ START_TEST(a_line_does_not_go_to_a_file_of_the_program)
 	log_release();
 	ck_assert_int_eq(lseek(copy, 0, SEEK_END), 0); /* it is not libdsm's any more, and stays open */
 }
-END_TEST
 
-START_TEST(without_stderr_there_are_no_lines)
+UNIT_TEST(without_stderr_there_are_no_lines)
 {
 	int file;
 
@@ -126,18 +122,5 @@ START_TEST(without_stderr_there_are_no_lines)
 	log_line("one");
 	ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("log");
-	TCase *t = tcase_create("stderr");
-
-	tcase_add_test(t, a_line_names_the_rank_and_leaves_errno);
-	tcase_add_test(t, a_line_that_nobody_reads_ends_no_process);
-	tcase_add_test(t, a_signal_of_the_program_stays);
-	tcase_add_test(t, a_line_does_not_go_to_a_file_of_the_program);
-	tcase_add_test(t, without_stderr_there_are_no_lines);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("log")

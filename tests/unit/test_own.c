@@ -12,7 +12,7 @@
 
 #include "net/own.h"
 
-START_TEST(test_blocks_do_not_overlap)
+UNIT_TEST(test_blocks_do_not_overlap)
 {
 	static const size_t sizes[] = { 0, 1, 40, 64, 65, 4096, 100000, 1 << 20, 3 << 20, 9 << 20 };
 	enum { N = 10, EACH = 20 };
@@ -35,9 +35,8 @@ START_TEST(test_blocks_do_not_overlap)
 		}
 	ck_assert_int_eq(wrong, 0);
 }
-END_TEST
 
-START_TEST(test_alignment_is_kept)
+UNIT_TEST(test_alignment_is_kept)
 {
 	size_t align;
 
@@ -50,9 +49,8 @@ START_TEST(test_alignment_is_kept)
 		own_free(p);
 	}
 }
-END_TEST
 
-START_TEST(test_strangers_are_told_apart)
+UNIT_TEST(test_strangers_are_told_apart)
 {
 	char on_stack = 0, *heap = malloc(10), *large = own_alloc(9 << 20, 0);
 
@@ -61,9 +59,8 @@ START_TEST(test_strangers_are_told_apart)
 	ck_assert(!own_is(large));
 	free(heap);
 }
-END_TEST
 
-START_TEST(test_memory_is_used_again)
+UNIT_TEST(test_memory_is_used_again)
 {
 	void *first = own_alloc(5000, 0), *p;
 	int i, wrong = 0;
@@ -84,7 +81,6 @@ START_TEST(test_memory_is_used_again)
 	own_free(p);
 	ck_assert_int_eq(wrong, 0);
 }
-END_TEST
 
 static void *work(void *arg)
 {
@@ -107,7 +103,7 @@ static void *work(void *arg)
 	return (void *)wrong;
 }
 
-START_TEST(test_threads_and_children)
+UNIT_TEST(test_threads_and_children)
 {
 	pthread_t t[4];
 	int i, status;
@@ -131,19 +127,5 @@ START_TEST(test_threads_and_children)
 		ck_assert_ptr_null(wrong);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("own");
-	TCase *c = tcase_create("heap");
-
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, test_blocks_do_not_overlap);
-	tcase_add_test(c, test_alignment_is_kept);
-	tcase_add_test(c, test_strangers_are_told_apart);
-	tcase_add_test(c, test_memory_is_used_again);
-	tcase_add_test(c, test_threads_and_children);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("own", .seconds = 60)

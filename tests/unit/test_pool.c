@@ -14,7 +14,7 @@ static struct pool pool;
 static uint32_t next[LIMIT];
 static uint8_t owned[LIMIT];
 
-START_TEST(numbers_come_back_last_first)
+UNIT_TEST(numbers_come_back_last_first)
 {
 	struct pool p = { 0 };
 	uint32_t list[4] = { 0 };
@@ -32,7 +32,6 @@ START_TEST(numbers_come_back_last_first)
 	ck_assert_int_eq(pool_take(&p, list, 4), 1);
 	ck_assert_int_eq(pool_take(&p, list, 4), -EAGAIN);
 }
-END_TEST
 
 /* Each thread keeps up to a few numbers, so that lists of several numbers cross. */
 static void *take_and_give(void *arg)
@@ -65,7 +64,7 @@ static void *take_and_give(void *arg)
 	return NULL;
 }
 
-START_TEST(no_number_has_two_owners)
+UNIT_TEST(no_number_has_two_owners)
 {
 	pthread_t id[THREADS];
 	void *bad;
@@ -81,16 +80,5 @@ START_TEST(no_number_has_two_owners)
 		ck_assert_int_ge(pool_take(&pool, next, LIMIT), 0);
 	ck_assert_int_eq(pool_take(&pool, next, LIMIT), -EAGAIN);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("pool");
-	TCase *t = tcase_create("pool");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, numbers_come_back_last_first);
-	tcase_add_test(t, no_number_has_two_owners);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("pool", .seconds = 60)

@@ -26,21 +26,19 @@ static bool takes_a_block(void)
 	return next != p;
 }
 
-START_TEST(libibverbs_allocates_from_the_heap_of_the_transports)
+UNIT_TEST(libibverbs_allocates_from_the_heap_of_the_transports)
 {
 	redirect_malloc();
 	/* Later kernels and libraries need no preparation for fork(). */
 	ck_assert(takes_a_block() || ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);
 }
-END_TEST
 
-START_TEST(before_it_allocates_from_the_c_library)
+UNIT_TEST(before_it_allocates_from_the_c_library)
 {
 	ck_assert(!takes_a_block());
 }
-END_TEST
 
-START_TEST(streams_of_the_kernels_files_take_no_memory)
+UNIT_TEST(streams_of_the_kernels_files_take_no_memory)
 {
 	FILE *f[16];
 	size_t before;
@@ -76,16 +74,5 @@ START_TEST(streams_of_the_kernels_files_take_no_memory)
 		ck_assert_int_eq(stream_close(f[i]), 0);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("redirect");
-	TCase *t = tcase_create("redirect");
-
-	tcase_add_test(t, libibverbs_allocates_from_the_heap_of_the_transports);
-	tcase_add_test(t, before_it_allocates_from_the_c_library);
-	tcase_add_test(t, streams_of_the_kernels_files_take_no_memory);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("redirect")

@@ -73,7 +73,7 @@ static const uint64_t patterns[] = { 0,
 				     0x0123456789abcdef };
 #define PATTERNS (sizeof(patterns) / sizeof(patterns[0]))
 
-START_TEST(integers_are_combined_as_their_values_are)
+UNIT_TEST(integers_are_combined_as_their_values_are)
 {
 	unsigned int type, op, i, k;
 
@@ -105,7 +105,6 @@ START_TEST(integers_are_combined_as_their_values_are)
 					}
 				}
 }
-END_TEST
 
 static const long double reals[] = { 0, 1, -1, 0.5L, -2.25L, 1024, 3e10L, -7e-10L };
 #define REALS (sizeof(reals) / sizeof(reals[0]))
@@ -139,7 +138,7 @@ static long double real(unsigned int type, unsigned int op, long double a, long 
 	return type == DSM_FLOAT ? (float)v : type == DSM_DOUBLE ? (double)v : v;
 }
 
-START_TEST(floating_values_are_combined_in_their_precision)
+UNIT_TEST(floating_values_are_combined_in_their_precision)
 {
 	static const unsigned int types[] = { DSM_FLOAT, DSM_DOUBLE, DSM_LONG_DOUBLE },
 				  ops[] = { DSM_SUM, DSM_MIN, DSM_MAX, DSM_PROD };
@@ -164,9 +163,8 @@ START_TEST(floating_values_are_combined_in_their_precision)
 							  real(types[t], ops[o], a, b));
 				}
 }
-END_TEST
 
-START_TEST(any_byte_but_zero_is_true)
+UNIT_TEST(any_byte_but_zero_is_true)
 {
 	static const uint8_t v[] = { 0, 1, 2, 255 };
 	unsigned int i, k;
@@ -183,10 +181,9 @@ START_TEST(any_byte_but_zero_is_true)
 			ck_assert_uint_eq(xor, !v[i] != !v[k]);
 		}
 }
-END_TEST
 
 /* A peer may name any operation with any type. */
-START_TEST(what_a_type_lacks_changes_nothing)
+UNIT_TEST(what_a_type_lacks_changes_nothing)
 {
 	unsigned int code;
 
@@ -208,10 +205,9 @@ START_TEST(what_a_type_lacks_changes_nothing)
 	ck_assert(reduce_has(DSM_BOOL, DSM_XOR) && !reduce_has(DSM_BOOL, DSM_SUM) && !reduce_has(DSM_FLOAT, DSM_AND));
 	ck_assert_uint_eq(reduce_size(TYPES), 0);
 }
-END_TEST
 
 /* Neither past the end, nor part of a value. */
-START_TEST(only_whole_values_are_combined)
+UNIT_TEST(only_whole_values_are_combined)
 {
 	uint32_t to[3] = { 1, 1, 1 }, from[3] = { 2, 2, 2 };
 
@@ -219,18 +215,5 @@ START_TEST(only_whole_values_are_combined)
 	ck_assert(to[0] == 3 && to[1] == 3 && to[2] == 1);
 	ck_assert_uint_eq(reduce_combine(DSM_SUM | DSM_UINT64 << 4, 1ull << 40, 5), (1ull << 40) + 5);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("reduce");
-	TCase *t = tcase_create("reduce");
-
-	tcase_add_test(t, integers_are_combined_as_their_values_are);
-	tcase_add_test(t, floating_values_are_combined_in_their_precision);
-	tcase_add_test(t, any_byte_but_zero_is_true);
-	tcase_add_test(t, what_a_type_lacks_changes_nothing);
-	tcase_add_test(t, only_whole_values_are_combined);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("reduce")

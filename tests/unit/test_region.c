@@ -62,7 +62,7 @@ static struct region_record created(uint64_t contents)
 	return rec;
 }
 
-START_TEST(a_region_takes_whole_units_behind_the_heap)
+UNIT_TEST(a_region_takes_whole_units_behind_the_heap)
 {
 	created(0);
 	ck_assert_uint_eq(rec.size, PAGES << 12);
@@ -74,9 +74,8 @@ START_TEST(a_region_takes_whole_units_behind_the_heap)
 	ck_assert_int_eq(create(1, 2, "a", 1), -EINVAL);
 	ck_assert_int_eq(by_name(1, CALL_DESTROY, "(heap)"), -EINVAL);
 }
-END_TEST
 
-START_TEST(a_node_has_no_more_ranks_to_attach_than_it_has)
+UNIT_TEST(a_node_has_no_more_ranks_to_attach_than_it_has)
 {
 	created(0);
 	ck_assert_int_eq(by_name(1, CALL_ATTACH, "a"), -EBADMSG);
@@ -87,9 +86,8 @@ START_TEST(a_node_has_no_more_ranks_to_attach_than_it_has)
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "(heap)"), -EBADMSG);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "b"), -ENOENT);
 }
-END_TEST
 
-START_TEST(a_node_detaches_its_own_ranks_alone)
+UNIT_TEST(a_node_detaches_its_own_ranks_alone)
 {
 	struct region_record a = created(0);
 
@@ -101,9 +99,8 @@ START_TEST(a_node_detaches_its_own_ranks_alone)
 	a.gen++;
 	ck_assert_int_eq(by_id(1, CALL_DETACH, &a), -ENOENT);
 }
-END_TEST
 
-START_TEST(only_the_creators_node_fills_a_region_and_once)
+UNIT_TEST(only_the_creators_node_fills_a_region_and_once)
 {
 	const struct region_record a = created(77);
 
@@ -114,9 +111,8 @@ START_TEST(only_the_creators_node_fills_a_region_and_once)
 	ck_assert_int_eq(by_id(1, CALL_PUBLISH, &a), -EBADMSG);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 }
-END_TEST
 
-START_TEST(who_took_away_the_last_buries)
+UNIT_TEST(who_took_away_the_last_buries)
 {
 	const struct region_record a = created(0);
 	struct region_record other;
@@ -156,9 +152,8 @@ START_TEST(who_took_away_the_last_buries)
 	ck_assert_int_eq(by_id(0, CALL_VACATE, &rec), -EBADMSG);
 	ck_assert_int_eq(by_id(2, CALL_VACATE, &rec), 0);
 }
-END_TEST
 
-START_TEST(a_creator_that_fails_takes_the_name_back)
+UNIT_TEST(a_creator_that_fails_takes_the_name_back)
 {
 	const struct region_record a = created(77);
 
@@ -175,9 +170,8 @@ START_TEST(a_creator_that_fails_takes_the_name_back)
 	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), 0);
 	ck_assert_int_eq(by_name(1, CALL_QUERY, "a"), 0);
 }
-END_TEST
 
-START_TEST(a_name_that_others_use_stays_when_its_creator_fails)
+UNIT_TEST(a_name_that_others_use_stays_when_its_creator_fails)
 {
 	struct region_record a = created(0);
 
@@ -188,9 +182,8 @@ START_TEST(a_name_that_others_use_stays_when_its_creator_fails)
 	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), -EBADMSG);
 	ck_assert_int_eq(by_name(1, CALL_ATTACH, "a"), 0);
 }
-END_TEST
 
-START_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
+UNIT_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
 {
 	const struct region_record a = { .off = 20 << 20, .bytes = 4 << 20 };
 
@@ -204,7 +197,6 @@ START_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
 	job.mem.mapped[12] = job.mem.mapped[9] = 1;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
 }
-END_TEST
 
 /* ---- units of the heap ----------------------------------------------------------------------------- */
 
@@ -215,7 +207,7 @@ static int units(uint16_t from, enum call_op op, uint16_t rank, uint32_t at, uin
 	return owner_serve(from, op, &q, out);
 }
 
-START_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
+UNIT_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
 {
 	struct units_taken a;
 	struct units_owned o;
@@ -242,7 +234,6 @@ START_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
 	ck_assert_uint_eq(bits.used[0], 3);
 	ck_assert_int_eq(units(1, CALL_UNITS_TAKE, 2, 0, 100, &a), -ENOMEM);
 }
-END_TEST
 
 /* ---- messages --------------------------------------------------------------------------------------- */
 
@@ -275,7 +266,7 @@ static struct msg call_msg(enum call_op op, uint16_t from, uint32_t room)
 			     .aux = room };
 }
 
-START_TEST(a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer)
+UNIT_TEST(a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer)
 {
 	struct {
 		struct call_head head;
@@ -304,9 +295,8 @@ START_TEST(a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer)
 	ck_assert_uint_eq(sent.dst, 1);
 	ck_assert_uint_eq(said_size, sizeof(struct region_record));
 }
-END_TEST
 
-START_TEST(who_may_not_ask_that_now_has_no_answer)
+UNIT_TEST(who_may_not_ask_that_now_has_no_answer)
 {
 	struct {
 		struct call_head head;
@@ -328,7 +318,6 @@ START_TEST(who_may_not_ask_that_now_has_no_answer)
 	ck_assert_uint_eq(sends, 0);
 	ck_assert_uint_eq(world_purges, 0);
 }
-END_TEST
 
 static struct msg asked;
 static unsigned int asks, drops;
@@ -389,7 +378,7 @@ static struct msg be_second(void)
 	return m;
 }
 
-START_TEST(a_node_asks_the_first_before_it_purges)
+UNIT_TEST(a_node_asks_the_first_before_it_purges)
 {
 	const struct msg m = be_second();
 	unsigned int i;
@@ -413,10 +402,9 @@ START_TEST(a_node_asks_the_first_before_it_purges)
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 2);
 }
-END_TEST
 
 /* The caller repeats its request. */
-START_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
+UNIT_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
 {
 	const struct msg m = be_second();
 	unsigned int i;
@@ -431,9 +419,8 @@ START_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
 	ck_assert_int_eq(sent.count, -EAGAIN);
 	ck_assert_uint_eq(world_purges, 0);
 }
-END_TEST
 
-START_TEST(an_answer_is_held_against_its_call)
+UNIT_TEST(an_answer_is_held_against_its_call)
 {
 	struct region_record r = {
 		.name = "a", .size = 5000, .bytes = REGION_UNIT, .off = WORLD_HEAP, .block_size = 4096
@@ -479,10 +466,9 @@ START_TEST(an_answer_is_held_against_its_call)
 	ck_assert_uint_eq(a->size, sizeof(r));
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 }
-END_TEST
 
 /* A caller accepts what a correct registry answers. */
-START_TEST(its_own_answers_keep_the_rules)
+UNIT_TEST(its_own_answers_keep_the_rules)
 {
 	struct payload_limits lim;
 	int i;
@@ -500,12 +486,11 @@ START_TEST(its_own_answers_keep_the_rules)
 	ck_assert_int_eq(by_name(1, CALL_QUERY, "(heap)"), 0);
 	ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)), 0);
 }
-END_TEST
 
 /* ---- messages whose payload is data, or none ---------------------------------------------------------- */
 
 /* wire_check() has checked that the rank exists. */
-START_TEST(a_node_says_bye_for_its_own_ranks)
+UNIT_TEST(a_node_says_bye_for_its_own_ranks)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_node = 2, .aux = 2u << 16 };
 
@@ -514,7 +499,6 @@ START_TEST(a_node_says_bye_for_its_own_ranks)
 	m.aux = 4u << 16;
 	ck_assert_int_eq(lost_heard(&m), 0);
 }
-END_TEST
 
 /* ---- priorities ------------------------------------------------------------------------------ */
 
@@ -526,7 +510,7 @@ static unsigned int priority_at(uint64_t unit, size_t off, size_t size)
 	return region_priority(NULL, &m);
 }
 
-START_TEST(blocks_have_the_priority_of_their_region)
+UNIT_TEST(blocks_have_the_priority_of_their_region)
 {
 	static const unsigned int expected[] = {
 		0, DSM_PRIORITY_LOW, DSM_PRIORITY_LOW, DSM_PRIORITY_URGENT, DSM_PRIORITY_HIGH, 0
@@ -544,9 +528,8 @@ START_TEST(blocks_have_the_priority_of_their_region)
 			ck_assert_uint_eq(priority_at(unit, REGION_UNIT - size, size), expected[unit]);
 		}
 }
-END_TEST
 
-START_TEST(a_purged_place_is_of_no_region)
+UNIT_TEST(a_purged_place_is_of_no_region)
 {
 	uint64_t unit;
 
@@ -568,9 +551,8 @@ START_TEST(a_purged_place_is_of_no_region)
 	ck_assert_uint_eq(job.mem.regions[unit], 0);
 	ck_assert_uint_eq(job.mem.regions[unit + 2], 9);
 }
-END_TEST
 
-START_TEST(the_registry_keeps_the_priority)
+UNIT_TEST(the_registry_keeps_the_priority)
 {
 	struct region_want w = {
 		.name = "a", .size = PAGES << 12, .block_size = 4096, .creator = 2, .priority = DSM_PRIORITY_HIGH
@@ -585,32 +567,5 @@ START_TEST(the_registry_keeps_the_priority)
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 	ck_assert_uint_eq(rec.priority, DSM_PRIORITY_HIGH);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("region");
-	TCase *t = tcase_create("region");
-
-	tcase_add_test(t, a_region_takes_whole_units_behind_the_heap);
-	tcase_add_test(t, a_node_has_no_more_ranks_to_attach_than_it_has);
-	tcase_add_test(t, a_node_detaches_its_own_ranks_alone);
-	tcase_add_test(t, only_the_creators_node_fills_a_region_and_once);
-	tcase_add_test(t, who_took_away_the_last_buries);
-	tcase_add_test(t, a_creator_that_fails_takes_the_name_back);
-	tcase_add_test(t, a_name_that_others_use_stays_when_its_creator_fails);
-	tcase_add_test(t, a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged);
-	tcase_add_test(t, a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims);
-	tcase_add_test(t, a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer);
-	tcase_add_test(t, who_may_not_ask_that_now_has_no_answer);
-	tcase_add_test(t, a_node_asks_the_first_before_it_purges);
-	tcase_add_test(t, without_a_slot_to_ask_the_first_nothing_is_purged);
-	tcase_add_test(t, an_answer_is_held_against_its_call);
-	tcase_add_test(t, its_own_answers_keep_the_rules);
-	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
-	tcase_add_test(t, blocks_have_the_priority_of_their_region);
-	tcase_add_test(t, a_purged_place_is_of_no_region);
-	tcase_add_test(t, the_registry_keeps_the_priority);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("region")

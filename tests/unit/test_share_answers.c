@@ -58,7 +58,7 @@ static int asks(uint32_t from, uint32_t service)
 }
 
 /* The requester is refused; no other connection is affected. */
-START_TEST(without_memory_a_connection_is_refused)
+UNIT_TEST(without_memory_a_connection_is_refused)
 {
 	struct rs_conn *l, *c;
 	struct rs_cqe e;
@@ -78,9 +78,8 @@ START_TEST(without_memory_a_connection_is_refused)
 	}
 	require_works();
 }
-END_TEST
 
-START_TEST(without_a_connection_left_it_says_so)
+UNIT_TEST(without_a_connection_left_it_says_so)
 {
 	struct rs_conn *l, *c;
 	struct rs_cqe e;
@@ -95,10 +94,9 @@ START_TEST(without_a_connection_left_it_says_so)
 	ck_assert(strstr(world_said, "no connection is left; raise `connections`") != NULL);
 	require_works();
 }
-END_TEST
 
 /* A table that cannot grow serves until it is full. */
-START_TEST(a_table_that_cannot_grow_is_filled)
+UNIT_TEST(a_table_that_cannot_grow_is_filled)
 {
 	struct rs_conn *c;
 	unsigned int i;
@@ -113,12 +111,11 @@ START_TEST(a_table_that_cannot_grow_is_filled)
 	ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 99, 0, 1, &c), 0);
 	require_works();
 }
-END_TEST
 
 /*
  * An answer for which a peer waits must not be lost: without memory for it the peer is dropped, so that it does not wait forever.
  */
-START_TEST(answers_are_not_forgotten)
+UNIT_TEST(answers_are_not_forgotten)
 {
 	uint32_t i;
 	int err = 0;
@@ -131,10 +128,9 @@ START_TEST(answers_are_not_forgotten)
 	ck_assert_uint_eq(n[1].peer.nloose, 64);
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 0);
 }
-END_TEST
 
 /* A peer that asks repeatedly but accepts no answer is dropped. */
-START_TEST(answers_have_an_end)
+UNIT_TEST(answers_have_an_end)
 {
 	uint32_t i;
 	int err = 0;
@@ -144,7 +140,6 @@ START_TEST(answers_have_an_end)
 	ck_assert_int_eq(err, -ENOBUFS);
 	ck_assert_uint_eq(i, RS_CONNS_MAX + 1);
 }
-END_TEST
 
 /* ---- a peer that gives none ------------------------------------------------------------------- */
 
@@ -157,7 +152,7 @@ static struct rs_conn *unanswered(void)
 	return c;
 }
 
-START_TEST(a_connection_does_not_wait_for_ever)
+UNIT_TEST(a_connection_does_not_wait_for_ever)
 {
 	struct rs_conn *c = unanswered(), *d;
 	struct rs_cqe e;
@@ -182,10 +177,9 @@ START_TEST(a_connection_does_not_wait_for_ever)
 	rs_conn_release(d);
 	ck_assert_uint_eq(n[0].peer.unanswered, 0);
 }
-END_TEST
 
 /* The answer comes late: the other side is told that the connection is gone. */
-START_TEST(a_late_answer_is_reset)
+UNIT_TEST(a_late_answer_is_reset)
 {
 	struct rs_conn *l, *c;
 	struct rs_cqe e;
@@ -202,22 +196,5 @@ START_TEST(a_late_answer_is_reset)
 	rs_conn_release(c);
 	require_works();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_answers");
-	TCase *t = tcase_create("answers");
-
-	tcase_add_checked_fixture(t, begin, end);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, without_memory_a_connection_is_refused);
-	tcase_add_test(t, without_a_connection_left_it_says_so);
-	tcase_add_test(t, a_table_that_cannot_grow_is_filled);
-	tcase_add_test(t, answers_are_not_forgotten);
-	tcase_add_test(t, answers_have_an_end);
-	tcase_add_test(t, a_connection_does_not_wait_for_ever);
-	tcase_add_test(t, a_late_answer_is_reset);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_answers", .seconds = 60, .setup = begin, .teardown = end)

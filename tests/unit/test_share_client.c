@@ -14,7 +14,7 @@
 #include "share/signal.h"
 
 /* The owner sleeps: the first send rings the doorbell; later sends do not until the owner sleeps again. */
-START_TEST(one_ring_wakes_the_owner)
+UNIT_TEST(one_ring_wakes_the_owner)
 {
 	struct rshare r = { .layout = rs_layout(1, 8, 4096) };
 	struct rshare_conn c = { .r = &r, .fd = -1 };
@@ -43,7 +43,6 @@ START_TEST(one_ring_wakes_the_owner)
 	close(pair[1]);
 	free(r.base);
 }
-END_TEST
 
 static bool readable(int fd)
 {
@@ -56,7 +55,7 @@ static bool readable(int fd)
  * An owner that clears armed, and signals when the client has armed again: poll says readable once, and then sleeps. One that stays
  * readable would make who sleeps on it turn for ever.
  */
-START_TEST(a_late_signal_is_taken)
+UNIT_TEST(a_late_signal_is_taken)
 {
 	struct rshare r = { .layout = rs_layout(64, 8, 4096), .set = -1 };
 	struct rshare_conn c = { .r = &r, .fd = -1 };
@@ -98,15 +97,5 @@ START_TEST(a_late_signal_is_taken)
 	free(r.mark);
 	free(r.base);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_client");
-	TCase *t = tcase_create("client");
-
-	tcase_add_test(t, one_ring_wakes_the_owner);
-	tcase_add_test(t, a_late_signal_is_taken);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_client")

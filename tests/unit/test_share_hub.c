@@ -54,7 +54,7 @@ static void expect_works(struct world_client *from, uint32_t index0, uint32_t in
 	expect(CLIENT1, index1, RSHARE_RECEIVED, 0, 3, 10);
 }
 
-START_TEST(a_message_arrives)
+UNIT_TEST(a_message_arrives)
 {
 	memcpy(world_pool(CLIENT0, 100), "hello", 6);
 	ck_assert(world_recv(CLIENT1, c1, 5000, 100, 11));
@@ -64,7 +64,6 @@ START_TEST(a_message_arrives)
 	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 11, 6);
 	ck_assert_str_eq(world_pool(CLIENT1, 5000), "hello");
 }
-END_TEST
 
 /* Break the queue pairs after some of the posts on the wire have arrived. */
 static void break_somewhere(uint64_t random)
@@ -81,7 +80,7 @@ static void break_somewhere(uint64_t random)
  * Messages of all sizes go both ways on three connections, delivered in any order, with changing priorities. In every second run
  * queue pairs break.
  */
-START_TEST(nothing_is_lost_doubled_or_reordered)
+UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 {
 	uint32_t at[2][3], next[2][3] = { { 0 } }, got[2][3] = { { 0 } }, posted[2][3] = { { 0 } };
 	uint64_t random = 0x1234567 + (uint64_t)_i;
@@ -130,9 +129,8 @@ START_TEST(nothing_is_lost_doubled_or_reordered)
 	}
 	ck_assert_uint_eq(n[0].hub.stats.unknown + n[1].hub.stats.unknown, 0);
 }
-END_TEST
 
-START_TEST(a_slow_reader_stalls_its_own_sender_only)
+UNIT_TEST(a_slow_reader_stalls_its_own_sender_only)
 {
 	uint32_t d0, d1;
 
@@ -153,10 +151,9 @@ START_TEST(a_slow_reader_stalls_its_own_sender_only)
 	expect(CLIENT0, c0, RSHARE_SENT, 0, 0, 5000);
 	expect_none(CLIENT0, c0);
 }
-END_TEST
 
 /* Too few receives to be announced at once. They are announced when the peer has used the others. */
-START_TEST(all_receives_are_granted_in_the_end)
+UNIT_TEST(all_receives_are_granted_in_the_end)
 {
 	ck_assert(world_recv(CLIENT1, c1, 0, 100, 0));
 	world_settle(n);
@@ -169,9 +166,8 @@ START_TEST(all_receives_are_granted_in_the_end)
 	for (uint64_t i = 0; i < 4; i++)
 		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 100);
 }
-END_TEST
 
-START_TEST(a_message_too_large_is_cut)
+UNIT_TEST(a_message_too_large_is_cut)
 {
 	ck_assert(world_recv(CLIENT1, c1, 5000, 300, 1) && world_recv(CLIENT1, c1, 9000, 300, 2));
 	memset(world_pool(CLIENT1, 5300), 'x', 8);
@@ -181,10 +177,9 @@ START_TEST(a_message_too_large_is_cut)
 	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 2, 300);
 	ck_assert_int_eq(memcmp(world_pool(CLIENT1, 5300), "xxxxxxxx", 8), 0);
 }
-END_TEST
 
 /* Repeat one exchange, broken off in each turn after each number of arrived posts. */
-START_TEST(a_break_at_any_point_is_mended)
+UNIT_TEST(a_break_at_any_point_is_mended)
 {
 	unsigned int points = 0, turn, arrived, breaks, t, all, got[2], i;
 	struct rs_cqe e;
@@ -225,9 +220,8 @@ START_TEST(a_break_at_any_point_is_mended)
 	ck_assert_uint_gt(points, 20);
 	ck_assert_uint_gt(n[0].hub.stats.resent, 20);
 }
-END_TEST
 
-START_TEST(a_false_claim_is_bad)
+UNIT_TEST(a_false_claim_is_bad)
 {
 	const uint32_t sent = n[0].peer.lane[RS_WEIGHTED].numbered, strict = n[0].peer.lane[RS_STRICT].numbered;
 
@@ -238,9 +232,8 @@ START_TEST(a_false_claim_is_bad)
 	rs_peer_resume(&n[0].peer);
 	expect_works(CLIENT0, c0, c1);
 }
-END_TEST
 
-START_TEST(closing_loses_nothing)
+UNIT_TEST(closing_loses_nothing)
 {
 	for (uint64_t i = 0; i < WORLD_DEPTH; i++)
 		ck_assert(world_send(CLIENT0, c0, 0, 1000, i));
@@ -261,9 +254,8 @@ START_TEST(closing_loses_nothing)
 	expect(CLIENT1, c1, RSHARE_SENT, -EPIPE, 5, 10);
 	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 6, 0);
 }
-END_TEST
 
-START_TEST(both_sides_close_at_once)
+UNIT_TEST(both_sides_close_at_once)
 {
 	ck_assert(world_recv(CLIENT1, c1, 0, 1000, 0) && world_recv(CLIENT0, c0, 0, 1000, 0));
 	world_settle(n);
@@ -286,9 +278,8 @@ START_TEST(both_sides_close_at_once)
 		ck_assert_int_eq(e.status, 0);
 	}
 }
-END_TEST
 
-START_TEST(operations_end_with_the_peers_close)
+UNIT_TEST(operations_end_with_the_peers_close)
 {
 	ck_assert(world_recv(CLIENT0, c0, 0, 10, 1) && world_send(CLIENT0, c0, 0, 10, 2));
 	world_settle(n);
@@ -298,9 +289,8 @@ START_TEST(operations_end_with_the_peers_close)
 	expect(CLIENT0, c0, RSHARE_RECEIVED, -ECANCELED, 1, 0);
 	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
 }
-END_TEST
 
-START_TEST(nobody_listens)
+UNIT_TEST(nobody_listens)
 {
 	struct rs_conn *c;
 
@@ -311,9 +301,8 @@ START_TEST(nobody_listens)
 	world_settle(n);
 	ck_assert_uint_eq(CLIENT0->rs.live, 1);
 }
-END_TEST
 
-START_TEST(a_lost_peer_ends_everything_once)
+UNIT_TEST(a_lost_peer_ends_everything_once)
 {
 	for (uint64_t i = 0; i < 4; i++)
 		ck_assert(world_recv(CLIENT1, c1, 0, 5000, i) && world_send(CLIENT0, c0, 0, 5000, i));
@@ -334,9 +323,8 @@ START_TEST(a_lost_peer_ends_everything_once)
 	rs_conn_release(CONN0);
 	ck_assert_uint_eq(CLIENT0->rs.live, 0);
 }
-END_TEST
 
-START_TEST(a_client_that_dies_resets_its_connections_only)
+UNIT_TEST(a_client_that_dies_resets_its_connections_only)
 {
 	uint32_t d0, d1;
 
@@ -353,7 +341,6 @@ START_TEST(a_client_that_dies_resets_its_connections_only)
 	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(&n[0].client[1], d0, d1);
 }
-END_TEST
 
 /* ---- peers that misbehave ------------------------------------------------------------------- */
 
@@ -372,7 +359,7 @@ static int arrives(struct rs_frame f, const char *payload)
 
 #define STRANGER UINT32_MAX /* an id that no connection has */
 
-START_TEST(unknown_ids_are_counted_and_answered)
+UNIT_TEST(unknown_ids_are_counted_and_answered)
 {
 	for (uint32_t id = 0; id < 5000; id++) {
 		const uint32_t to = (id * 2654435761u) | RS_CONNS_MAX;
@@ -388,9 +375,8 @@ START_TEST(unknown_ids_are_counted_and_answered)
 	ck_assert_uint_ge(n[1].hub.stats.unknown, 4999);
 	expect_works(CLIENT0, c0, c1);
 }
-END_TEST
 
-START_TEST(a_peer_that_breaks_the_rules_is_bad)
+UNIT_TEST(a_peer_that_breaks_the_rules_is_bad)
 {
 	const struct rs_frame data = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = STRANGER };
 	struct rs_frame f = data;
@@ -410,9 +396,8 @@ START_TEST(a_peer_that_breaks_the_rules_is_bad)
 	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 6);
 }
-END_TEST
 
-START_TEST(numbers_that_do_not_follow_are_bad)
+UNIT_TEST(numbers_that_do_not_follow_are_bad)
 {
 	const struct rs_frame f = { .kind = RS_FRAME_CREDIT, .to = CONN1->id, .from = STRANGER };
 	struct rs_frame late = f, early = f;
@@ -425,9 +410,8 @@ START_TEST(numbers_that_do_not_follow_are_bad)
 	ck_assert_int_eq(arrives(late, NULL), -EBADMSG);
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 2);
 }
-END_TEST
 
-START_TEST(chunks_that_do_not_follow_are_bad)
+UNIT_TEST(chunks_that_do_not_follow_are_bad)
 {
 	char zero[WORLD_CHUNK] = { 0 };
 	struct rs_frame f = {
@@ -441,11 +425,10 @@ START_TEST(chunks_that_do_not_follow_are_bad)
 	f.offset = 200;
 	ck_assert_int_eq(arrives(f, zero), -EBADMSG);
 }
-END_TEST
 
 /* ---- clients that misbehave ------------------------------------------------------------------ */
 
-START_TEST(a_forged_submission_ends_its_connection)
+UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 6)
 {
 	static const struct rs_sqe bad[] = {
 		{ .op = 0 },
@@ -470,9 +453,8 @@ START_TEST(a_forged_submission_ends_its_connection)
 	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(&n[0].client[1], d0, d1);
 }
-END_TEST
 
-START_TEST(a_forged_receive_ends_its_connection)
+UNIT_TEST(a_forged_receive_ends_its_connection)
 {
 	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
 
@@ -484,10 +466,9 @@ START_TEST(a_forged_receive_ends_its_connection)
 	ck_assert_uint_eq(n[1].hub.stats.forged, 1);
 	ck_assert_int_eq(n[1].error, 0); /* the peer is not at fault */
 }
-END_TEST
 
 /* The forged receive may arrive on the other lane before the peer's answer: then there is no id to reset yet. */
-START_TEST(a_forged_receive_before_the_answer_ends_its_connection)
+UNIT_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 {
 	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
 	struct rs_conn *l, *c, *d;
@@ -519,10 +500,9 @@ START_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 	expect(CLIENT1, d->index, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(CLIENT0, c0, c1);
 }
-END_TEST
 
 /* Write random bytes to everything that a client can write, while both clients of both nodes send. */
-START_TEST(a_scribbled_segment_harms_its_client_only)
+UNIT_LOOP_TEST(a_scribbled_segment_harms_its_client_only, 0, 5)
 {
 	uint64_t random = 77 + (uint64_t)_i;
 	uint32_t d0, d1, sent = 0, received = 0;
@@ -552,11 +532,10 @@ START_TEST(a_scribbled_segment_harms_its_client_only)
 	}
 	ck_assert_uint_gt(received, 1000);
 }
-END_TEST
 
 /* ---- many ------------------------------------------------------------------------------------- */
 
-START_TEST(ten_thousand_opens_and_closes_leave_nothing)
+UNIT_TEST(ten_thousand_opens_and_closes_leave_nothing)
 {
 	struct rs_conn *l, *c;
 	struct rs_cqe e;
@@ -590,9 +569,8 @@ START_TEST(ten_thousand_opens_and_closes_leave_nothing)
 	ck_assert_uint_ge(sent, 9990);
 	ck_assert_uint_eq(n[1].hub.nconn, 256);
 }
-END_TEST
 
-START_TEST(limits_are_errors)
+UNIT_TEST(limits_are_errors)
 {
 	struct rs_conn *c[70];
 	unsigned int i;
@@ -603,9 +581,8 @@ START_TEST(limits_are_errors)
 	ck_assert_int_eq(rs_conn_listen(&CLIENT1->rs, 7, &c[i]), 0);
 	ck_assert_int_eq(rs_conn_listen(&n[1].client[1].rs, 7, &c[i]), -EADDRINUSE);
 }
-END_TEST
 
-START_TEST(only_sleepers_are_woken)
+UNIT_TEST(only_sleepers_are_woken)
 {
 	CONN1->fd = 0;
 	ck_assert(world_recv(CLIENT1, c1, 0, 10, 1) && world_recv(CLIENT1, c1, 0, 10, 2) &&
@@ -620,10 +597,9 @@ START_TEST(only_sleepers_are_woken)
 	ck_assert_uint_eq(world_seg(CLIENT1, c1)->signals, 1);
 	CONN1->fd = -1;
 }
-END_TEST
 
 /* Many events cause one signal, at the end of the batch. */
-START_TEST(a_batch_wakes_once)
+UNIT_TEST(a_batch_wakes_once)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
 	unsigned int i;
@@ -647,10 +623,9 @@ START_TEST(a_batch_wakes_once)
 	ck_assert_uint_eq(n[1].set_wakes + head->events[0], 0);
 	CONN1->fd = -1;
 }
-END_TEST
 
 /* Connections of a set have a bit each, and share one signal. */
-START_TEST(a_set_is_woken_once)
+UNIT_TEST(a_set_is_woken_once)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
 	uint32_t d0[3], d1[3];
@@ -683,41 +658,5 @@ START_TEST(a_set_is_woken_once)
 	world_settle(n);
 	CLIENT1->rs.fd = -1;
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_hub");
-	TCase *t = tcase_create("hub");
-
-	tcase_add_checked_fixture(t, begin, end);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_message_arrives);
-	tcase_add_loop_test(t, nothing_is_lost_doubled_or_reordered, 0, 10);
-	tcase_add_test(t, a_slow_reader_stalls_its_own_sender_only);
-	tcase_add_test(t, all_receives_are_granted_in_the_end);
-	tcase_add_test(t, a_message_too_large_is_cut);
-	tcase_add_test(t, a_break_at_any_point_is_mended);
-	tcase_add_test(t, a_false_claim_is_bad);
-	tcase_add_test(t, closing_loses_nothing);
-	tcase_add_test(t, both_sides_close_at_once);
-	tcase_add_test(t, operations_end_with_the_peers_close);
-	tcase_add_test(t, nobody_listens);
-	tcase_add_test(t, a_lost_peer_ends_everything_once);
-	tcase_add_test(t, a_client_that_dies_resets_its_connections_only);
-	tcase_add_test(t, unknown_ids_are_counted_and_answered);
-	tcase_add_test(t, a_peer_that_breaks_the_rules_is_bad);
-	tcase_add_test(t, numbers_that_do_not_follow_are_bad);
-	tcase_add_test(t, chunks_that_do_not_follow_are_bad);
-	tcase_add_loop_test(t, a_forged_submission_ends_its_connection, 0, 6);
-	tcase_add_test(t, a_forged_receive_ends_its_connection);
-	tcase_add_test(t, a_forged_receive_before_the_answer_ends_its_connection);
-	tcase_add_loop_test(t, a_scribbled_segment_harms_its_client_only, 0, 5);
-	tcase_add_test(t, ten_thousand_opens_and_closes_leave_nothing);
-	tcase_add_test(t, limits_are_errors);
-	tcase_add_test(t, only_sleepers_are_woken);
-	tcase_add_test(t, a_batch_wakes_once);
-	tcase_add_test(t, a_set_is_woken_once);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_hub", .seconds = 60, .setup = begin, .teardown = end)

@@ -19,7 +19,7 @@
 
 /* ---- rings ---------------------------------------------------------------------------------- */
 
-START_TEST(a_ring_is_a_bounded_queue)
+UNIT_TEST(a_ring_is_a_bounded_queue)
 {
 	struct rs_rqe ring[4], e = { 0 };
 	uint32_t in = 0, out = 0, n;
@@ -36,9 +36,8 @@ START_TEST(a_ring_is_a_bounded_queue)
 		ck_assert_uint_eq(e.cookie, n - 3);
 	}
 }
-END_TEST
 
-START_TEST(positions_wrap)
+UNIT_TEST(positions_wrap)
 {
 	struct rs_rqe ring[4], e = { 0 };
 	uint32_t in = 0u - 8, out = in, n;
@@ -53,9 +52,8 @@ START_TEST(positions_wrap)
 	}
 	ck_assert_uint_eq(in, 56);
 }
-END_TEST
 
-START_TEST(a_forged_turn_is_neither_free_nor_filled)
+UNIT_TEST(a_forged_turn_is_neither_free_nor_filled)
 {
 	struct rs_rqe ring[4], e = { 0 };
 	uint32_t out = 0;
@@ -66,7 +64,6 @@ START_TEST(a_forged_turn_is_neither_free_nor_filled)
 	ck_assert(rs_ring_take(ring, &out, 4, &e, sizeof(e)));
 	ck_assert(!rs_ring_take(ring, &out, 4, &e, sizeof(e)));
 }
-END_TEST
 
 #define THREADS 4
 #define EACH 20000
@@ -106,7 +103,7 @@ static void *consumer(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_lose_and_double_nothing)
+UNIT_TEST(threads_lose_and_double_nothing)
 {
 	pthread_t thread[2 * THREADS];
 
@@ -119,7 +116,6 @@ START_TEST(threads_lose_and_double_nothing)
 	for (unsigned int i = 0; i < THREADS * EACH; i++)
 		unit_require(times[i] == 1);
 }
-END_TEST
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -137,7 +133,7 @@ static int parse(struct rs_frame f, uint32_t bytes)
 	return err;
 }
 
-START_TEST(only_whole_frames_are_believed)
+UNIT_TEST(only_whole_frames_are_believed)
 {
 	const struct rs_frame data = { .version = RS_FRAME_VERSION,
 				       .kind = RS_FRAME_DATA,
@@ -177,11 +173,10 @@ START_TEST(only_whole_frames_are_believed)
 		ck_assert_int_eq(parse(f, 36), k == RS_FRAME_DATA ? 0 : -EBADMSG);
 	}
 }
-END_TEST
 
 /* ---- modes ---------------------------------------------------------------------------------- */
 
-START_TEST(modes_change_by_load)
+UNIT_TEST(modes_change_by_load)
 {
 	struct rs_mode m;
 
@@ -207,10 +202,9 @@ START_TEST(modes_change_by_load)
 	ck_assert_uint_eq(m.changes[RS_RUNNING][RS_BLOCKED], 1);
 	ck_assert_uint_eq(m.changes[RS_BLOCKED][RS_INTERRUPTED], 2);
 }
-END_TEST
 
 /* An owner that waits for its own posts polls, but only for a while, and not after they have completed. */
-START_TEST(posts_on_the_wire_keep_it_awake)
+UNIT_TEST(posts_on_the_wire_keep_it_awake)
 {
 	struct rs_mode m;
 	int i;
@@ -227,9 +221,8 @@ START_TEST(posts_on_the_wire_keep_it_awake)
 	ck_assert_int_eq(rs_mode_round(&m, 0, 1), RS_INTERRUPTED);
 	ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_BLOCKED);
 }
-END_TEST
 
-START_TEST(modes_follow_the_table)
+UNIT_TEST(modes_follow_the_table)
 {
 	for (unsigned int from = 0; from < RS_MODES; from++)
 		for (unsigned int e = 0; e < RS_MODE_EVENTS; e++) {
@@ -241,9 +234,8 @@ START_TEST(modes_follow_the_table)
 			ck_assert(e != RS_WOKEN || to != RS_BLOCKED); /* a wake-up is not slept over */
 		}
 }
-END_TEST
 
-START_TEST(running_can_be_off)
+UNIT_TEST(running_can_be_off)
 {
 	struct rs_mode m;
 
@@ -252,7 +244,6 @@ START_TEST(running_can_be_off)
 	for (unsigned int i = 0; i < 1000; i++)
 		ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
 }
-END_TEST
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
@@ -277,7 +268,7 @@ static int next_descriptor(void)
 	return fd;
 }
 
-START_TEST(lines_follow_stderr_and_not_its_number)
+UNIT_TEST(lines_follow_stderr_and_not_its_number)
 {
 	const int was = file_instead(STDERR_FILENO), copy = next_descriptor();
 	int file;
@@ -300,9 +291,8 @@ START_TEST(lines_follow_stderr_and_not_its_number)
 	rs_log_release();
 	ck_assert_int_eq(lseek(was, 0, SEEK_END), sizeof("librshare: one") + sizeof("librshare: three"));
 }
-END_TEST
 
-START_TEST(a_child_keeps_no_stderr)
+UNIT_TEST(a_child_keeps_no_stderr)
 {
 	const int copy = next_descriptor();
 	int status;
@@ -318,25 +308,5 @@ START_TEST(a_child_keeps_no_stderr)
 	rs_log_release();
 	ck_assert_int_lt(fcntl(copy, F_GETFD), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_parts");
-	TCase *t = tcase_create("parts");
-
-	tcase_add_test(t, a_ring_is_a_bounded_queue);
-	tcase_add_test(t, positions_wrap);
-	tcase_add_test(t, a_forged_turn_is_neither_free_nor_filled);
-	tcase_add_test(t, threads_lose_and_double_nothing);
-	tcase_add_test(t, only_whole_frames_are_believed);
-	tcase_add_test(t, modes_change_by_load);
-	tcase_add_test(t, posts_on_the_wire_keep_it_awake);
-	tcase_add_test(t, modes_follow_the_table);
-	tcase_add_test(t, running_can_be_off);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, lines_follow_stderr_and_not_its_number);
-	tcase_add_test(t, a_child_keeps_no_stderr);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_parts", .seconds = 60)

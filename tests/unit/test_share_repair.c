@@ -102,7 +102,7 @@ static void run(struct lane *l, unsigned int round)
 		}
 }
 
-START_TEST(posts_arrive_once_wherever_it_breaks)
+UNIT_TEST(posts_arrive_once_wherever_it_breaks)
 {
 	struct lane l;
 
@@ -111,9 +111,8 @@ START_TEST(posts_arrive_once_wherever_it_breaks)
 		run(&l, 1);
 	}
 }
-END_TEST
 
-START_TEST(claims_must_be_possible)
+UNIT_TEST(claims_must_be_possible)
 {
 	struct lane l;
 	unsigned int done = 2;
@@ -128,9 +127,8 @@ START_TEST(claims_must_be_possible)
 	}
 	ck_assert_int_eq(rs_fifo_arrived(&l.fifo, 1u << 31), -EBADMSG);
 }
-END_TEST
 
-START_TEST(numbers_follow)
+UNIT_TEST(numbers_follow)
 {
 	struct rs_fifo f = { .received = 0 };
 
@@ -141,7 +139,6 @@ START_TEST(numbers_follow)
 	}
 	ck_assert_uint_eq(f.received, 199999);
 }
-END_TEST
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
@@ -223,7 +220,7 @@ static void explore(const struct side now[2])
 	unit_require(now[0].repair.epoch == now[1].repair.epoch);
 }
 
-START_TEST(two_sides_agree_in_every_order)
+UNIT_TEST(two_sides_agree_in_every_order)
 {
 	struct side start[2];
 
@@ -232,9 +229,8 @@ START_TEST(two_sides_agree_in_every_order)
 	explore(start);
 	ck_assert_uint_gt(visited, 1000);
 }
-END_TEST
 
-START_TEST(messages_that_are_not_due_are_bad)
+UNIT_TEST(messages_that_are_not_due_are_bad)
 {
 	static const bool ask_due[] = { [RS_WHOLE] = true, [RS_BROKEN] = true, [RS_REPAIR_STATES] = false };
 	static const bool ready_due[] = { [RS_AGREED] = true, [RS_CONNECTED] = true, [RS_REPAIR_STATES] = false };
@@ -255,19 +251,5 @@ START_TEST(messages_that_are_not_due_are_bad)
 				ck_assert_int_eq(rs_repair_hear(&r, &m), -EBADMSG);
 			}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_repair");
-	TCase *t = tcase_create("repair");
-
-	tcase_add_test(t, posts_arrive_once_wherever_it_breaks);
-	tcase_add_test(t, claims_must_be_possible);
-	tcase_add_test(t, numbers_follow);
-	tcase_add_test(t, two_sides_agree_in_every_order);
-	tcase_add_test(t, messages_that_are_not_due_are_bad);
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_repair", .seconds = 60)

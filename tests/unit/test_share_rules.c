@@ -253,7 +253,7 @@ static bool answer_taken(unsigned int shape, const void *at)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-START_TEST(every_field_is_held_to_its_rule)
+UNIT_TEST(every_field_is_held_to_its_rule)
 {
 	struct rule_walk w = { .table = &share_table, .limits = &lim, .means = means };
 	unsigned int s, v;
@@ -283,10 +283,9 @@ START_TEST(every_field_is_held_to_its_rule)
 	}
 	walk_end(&w);
 }
-END_TEST
 
 /* A reset of a connection has its id; one of no connection has none. */
-START_TEST(a_reset_is_of_a_connection_or_of_none)
+UNIT_TEST(a_reset_is_of_a_connection_or_of_none)
 {
 	struct rs_frame f;
 
@@ -298,9 +297,8 @@ START_TEST(a_reset_is_of_a_connection_or_of_none)
 	f.from--;
 	ck_assert(!frame_taken(RS_SHAPE_UNKNOWN, &f));
 }
-END_TEST
 
-START_TEST(a_chunk_is_what_came)
+UNIT_TEST(a_chunk_is_what_came)
 {
 	char buf[sizeof(struct rs_frame) + 2 * CHUNK];
 	struct rs_frame f, out;
@@ -316,10 +314,9 @@ START_TEST(a_chunk_is_what_came)
 					 len == came && len <= CHUNK ? 0 : -EBADMSG);
 		}
 }
-END_TEST
 
 /* No pool is so small, and no message so long, that a sum wraps. */
-START_TEST(a_buffer_lies_in_the_pool)
+UNIT_TEST(a_buffer_lies_in_the_pool)
 {
 	static const uint64_t at[] = {
 		0, 1, 4095, 4096, 4097, 1ull << 30, (1ull << 30) + 1, UINT32_MAX, UINT64_MAX - 3
@@ -337,9 +334,8 @@ START_TEST(a_buffer_lies_in_the_pool)
 				ck_assert(rs_receive_ok(&r, at[p]) == in && rs_op_ok(&s, at[p]) == in);
 			}
 }
-END_TEST
 
-START_TEST(only_a_process_that_is_not_attached_attaches)
+UNIT_TEST(only_a_process_that_is_not_attached_attaches)
 {
 	struct rs_request q;
 	unsigned int s;
@@ -356,18 +352,5 @@ START_TEST(only_a_process_that_is_not_attached_attaches)
 	q.depth_shift = 13;
 	ck_assert_int_eq(rs_request_check(&q, 0), -EINVAL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_rules");
-	TCase *t = tcase_create("rules");
-
-	tcase_add_test(t, every_field_is_held_to_its_rule);
-	tcase_add_test(t, a_reset_is_of_a_connection_or_of_none);
-	tcase_add_test(t, a_chunk_is_what_came);
-	tcase_add_test(t, a_buffer_lies_in_the_pool);
-	tcase_add_test(t, only_a_process_that_is_not_attached_attaches);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_rules")

@@ -39,7 +39,7 @@ static const char *order(unsigned int n)
 	return text;
 }
 
-START_TEST(operations_are_cut_into_chunks_in_order)
+UNIT_TEST(operations_are_cut_into_chunks_in_order)
 {
 	begin(1 << 20, 1 << 20, 64);
 	rs_sched_push(&sched, &flow[0], 2 * CHUNK + 5);
@@ -60,9 +60,8 @@ START_TEST(operations_are_cut_into_chunks_in_order)
 	}
 	ck_assert(!rs_sched_backlog(&sched));
 }
-END_TEST
 
-START_TEST(flows_of_a_priority_take_turns)
+UNIT_TEST(flows_of_a_priority_take_turns)
 {
 	for (uint8_t p = 0; p < RS_PRIORITIES; p += 7) {
 		begin(1 << 20, 1 << 20, 64);
@@ -71,9 +70,8 @@ START_TEST(flows_of_a_priority_take_turns)
 		ck_assert_str_eq(order(9), "abcabcabc");
 	}
 }
-END_TEST
 
-START_TEST(a_higher_priority_goes_first)
+UNIT_TEST(a_higher_priority_goes_first)
 {
 	begin(1 << 20, 1 << 20, 64);
 	for (unsigned int i = 0; i < 3; i++)
@@ -82,9 +80,8 @@ START_TEST(a_higher_priority_goes_first)
 	rs_sched_push(&sched, &flow[2], 1);
 	ck_assert_str_eq(order(9), "cbaa");
 }
-END_TEST
 
-START_TEST(a_heavier_flow_passes_a_backlog)
+UNIT_TEST(a_heavier_flow_passes_a_backlog)
 {
 	begin(1 << 20, 1 << 20, 64);
 	add(&flow[0], 0, 1, 100 * CHUNK);
@@ -95,9 +92,8 @@ START_TEST(a_heavier_flow_passes_a_backlog)
 	ck_assert_str_eq(order(20), "bcbcbcbccccccccccccc");
 	ck_assert_str_eq(order(21), "abcbcbcbccccccccccccc");
 }
-END_TEST
 
-START_TEST(weights_share_bytes_in_the_long_run)
+UNIT_TEST(weights_share_bytes_in_the_long_run)
 {
 	unsigned int bytes[3] = { 0 };
 
@@ -115,9 +111,8 @@ START_TEST(weights_share_bytes_in_the_long_run)
 	ck_assert_int_lt(abs((int)(bytes[1] - 2 * bytes[0])), (int)bytes[0] / 20);
 	ck_assert_int_lt(abs((int)(bytes[2] - 4 * bytes[0])), (int)bytes[0] / 20);
 }
-END_TEST
 
-START_TEST(a_mouse_waits_for_a_chunk_of_each_elephant_at_most)
+UNIT_TEST(a_mouse_waits_for_a_chunk_of_each_elephant_at_most)
 {
 	begin(1 << 20, 1 << 20, 64);
 	for (unsigned int i = 0; i < 4; i++)
@@ -126,9 +121,8 @@ START_TEST(a_mouse_waits_for_a_chunk_of_each_elephant_at_most)
 	rs_sched_push(&sched, &flow[4], 64);
 	ck_assert_str_eq(order(6), "cdabec");
 }
-END_TEST
 
-START_TEST(windows_bound_what_is_outstanding)
+UNIT_TEST(windows_bound_what_is_outstanding)
 {
 	begin(3 * CHUNK, 2 * CHUNK, 64);
 	rs_flow_init(&flow[1], 1, 1);
@@ -144,9 +138,8 @@ START_TEST(windows_bound_what_is_outstanding)
 	ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
 	ck_assert_uint_eq(sched.lane[RS_STRICT].bytes, 3 * CHUNK);
 }
-END_TEST
 
-START_TEST(slots_bound_the_number_of_chunks)
+UNIT_TEST(slots_bound_the_number_of_chunks)
 {
 	begin(1 << 20, 1 << 20, 3);
 	for (unsigned int i = 0; i < 8; i++)
@@ -156,9 +149,8 @@ START_TEST(slots_bound_the_number_of_chunks)
 	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, 0);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
 }
-END_TEST
 
-START_TEST(a_chunk_larger_than_the_window_goes_alone)
+UNIT_TEST(a_chunk_larger_than_the_window_goes_alone)
 {
 	begin(10, 10, 64);
 	rs_sched_push(&sched, &flow[0], 2 * CHUNK);
@@ -166,9 +158,8 @@ START_TEST(a_chunk_larger_than_the_window_goes_alone)
 	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
 }
-END_TEST
 
-START_TEST(a_full_queue_is_refused)
+UNIT_TEST(a_full_queue_is_refused)
 {
 	begin(1 << 20, 1 << 20, 64);
 	for (unsigned int i = 0; i < RS_FLOW_OPS; i++)
@@ -177,9 +168,8 @@ START_TEST(a_full_queue_is_refused)
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), RS_FLOW_OPS);
 	ck_assert(rs_sched_push(&sched, &flow[0], 1));
 }
-END_TEST
 
-START_TEST(a_flow_changes_lanes_behind_its_chunks)
+UNIT_TEST(a_flow_changes_lanes_behind_its_chunks)
 {
 	begin(1 << 20, 1 << 20, 64);
 	rs_sched_push(&sched, &flow[0], 4 * CHUNK);
@@ -197,9 +187,8 @@ START_TEST(a_flow_changes_lanes_behind_its_chunks)
 	rs_sched_set(&sched, &flow[0], 7, 1);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 2), 1);
 }
-END_TEST
 
-START_TEST(changing_the_weight_wins_no_bytes)
+UNIT_TEST(changing_the_weight_wins_no_bytes)
 {
 	begin(1 << 20, 1 << 20, 64);
 	for (unsigned int i = 0; i < 2; i++)
@@ -214,9 +203,8 @@ START_TEST(changing_the_weight_wins_no_bytes)
 		rs_sched_set(&sched, &flow[0], 0, 1);
 	}
 }
-END_TEST
 
-START_TEST(dropped_operations_are_gone)
+UNIT_TEST(dropped_operations_are_gone)
 {
 	begin(1 << 20, 1 << 20, 64);
 	for (unsigned int i = 0; i < 3; i++)
@@ -229,11 +217,10 @@ START_TEST(dropped_operations_are_gone)
 	ck_assert_uint_eq(chunk[0].op, 1);
 	ck_assert_uint_eq(chunk[0].offset, 0);
 }
-END_TEST
 
 /* ---- queue pairs that are full, completions of many at once: as dsm.ko uses it -------------------- */
 
-START_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
+UNIT_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
 {
 	begin(1 << 20, 1 << 20, 64);
 	add(&flow[0], 0, 4, 2 * CHUNK);
@@ -256,9 +243,8 @@ START_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
 	rs_sched_drop(&sched, &flow[2]);
 	ck_assert_str_eq(order(9), "a");
 }
-END_TEST
 
-START_TEST(a_weighted_flow_that_is_held_is_as_if_idle)
+UNIT_TEST(a_weighted_flow_that_is_held_is_as_if_idle)
 {
 	begin(1 << 20, 1 << 20, 64);
 	add(&flow[0], 0, 1, 3 * CHUNK);
@@ -275,9 +261,8 @@ START_TEST(a_weighted_flow_that_is_held_is_as_if_idle)
 	rs_sched_resume(&sched, &flow[0]);
 	ck_assert_str_eq(order(9), "a");
 }
-END_TEST
 
-START_TEST(a_strict_flow_may_count_in_the_weighted_window)
+UNIT_TEST(a_strict_flow_may_count_in_the_weighted_window)
 {
 	begin(2 * CHUNK, 2 * CHUNK, 64);
 	rs_flow_init_on(&flow[1], 6, 1, RS_WEIGHTED);
@@ -293,9 +278,8 @@ START_TEST(a_strict_flow_may_count_in_the_weighted_window)
 	ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
 	ck_assert_int_eq(chunk[0].lane, RS_WEIGHTED);
 }
-END_TEST
 
-START_TEST(what_passes_without_a_turn_counts_in_the_window)
+UNIT_TEST(what_passes_without_a_turn_counts_in_the_window)
 {
 	begin(1 << 20, 4 * CHUNK, 64);
 	ck_assert(rs_sched_fits(&sched, RS_WEIGHTED, 4 * CHUNK));
@@ -314,13 +298,12 @@ START_TEST(what_passes_without_a_turn_counts_in_the_window)
 	ck_assert_uint_eq(sched.lane[RS_WEIGHTED].bytes, 0);
 	ck_assert_uint_eq(sched.lane[RS_WEIGHTED].chunks, 0);
 }
-END_TEST
 
 /*
  * As in kmod/net/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled if half a window of bytes has
  * been posted with it. The flows are those of kmod/net/egress.c: messages of two classes, and blocks of four priorities.
  */
-START_TEST(completions_of_half_a_window_never_stall)
+UNIT_TEST(completions_of_half_a_window_never_stall)
 {
 	static const uint8_t weight[4] = { 4, 1, 16, 1 };
 	const uint32_t window = 8 * CHUNK;
@@ -362,10 +345,9 @@ START_TEST(completions_of_half_a_window_never_stall)
 		}
 	}
 }
-END_TEST
 
 /* Operations whose chunks have no header: the chunks are longer by its size. */
-START_TEST(chunks_may_be_longer)
+UNIT_TEST(chunks_may_be_longer)
 {
 	const struct rs_chunk *c = chunk;
 
@@ -377,32 +359,5 @@ START_TEST(chunks_may_be_longer)
 	ck_assert(c[1].len == CHUNK && c[1].offset == CHUNK + 8 && c[1].last);
 	ck_assert(c[2].len == CHUNK && !c[2].last && c[3].len == 8 && c[3].last);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_sched");
-	TCase *t = tcase_create("sched");
-
-	tcase_add_test(t, operations_are_cut_into_chunks_in_order);
-	tcase_add_test(t, chunks_may_be_longer);
-	tcase_add_test(t, flows_of_a_priority_take_turns);
-	tcase_add_test(t, a_higher_priority_goes_first);
-	tcase_add_test(t, a_heavier_flow_passes_a_backlog);
-	tcase_add_test(t, weights_share_bytes_in_the_long_run);
-	tcase_add_test(t, a_mouse_waits_for_a_chunk_of_each_elephant_at_most);
-	tcase_add_test(t, windows_bound_what_is_outstanding);
-	tcase_add_test(t, slots_bound_the_number_of_chunks);
-	tcase_add_test(t, a_chunk_larger_than_the_window_goes_alone);
-	tcase_add_test(t, a_full_queue_is_refused);
-	tcase_add_test(t, a_flow_changes_lanes_behind_its_chunks);
-	tcase_add_test(t, changing_the_weight_wins_no_bytes);
-	tcase_add_test(t, dropped_operations_are_gone);
-	tcase_add_test(t, a_strict_flow_that_is_held_holds_lower_ones_back);
-	tcase_add_test(t, a_weighted_flow_that_is_held_is_as_if_idle);
-	tcase_add_test(t, a_strict_flow_may_count_in_the_weighted_window);
-	tcase_add_test(t, what_passes_without_a_turn_counts_in_the_window);
-	tcase_add_test(t, completions_of_half_a_window_never_stall);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_sched")

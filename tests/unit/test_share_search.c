@@ -247,7 +247,7 @@ static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], u
 	ck_assert_uint_gt(nstates, 1000);
 }
 
-START_TEST(no_state_loses_or_starves)
+UNIT_TEST(no_state_loses_or_starves)
 {
 	seen = calloc(2 * STATES, sizeof(*seen));
 	queue = calloc(STATES, sizeof(*queue));
@@ -260,15 +260,5 @@ START_TEST(no_state_loses_or_starves)
 	free(queue);
 	free(seen);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_search");
-	TCase *t = tcase_create("search");
-
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, no_state_loses_or_starves);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_search", .seconds = 120)

@@ -165,7 +165,7 @@ static bool blob_taken(unsigned int shape, const void *at)
 	return !shared_blob_read(&b, sizeof(b), SLOTS, &out);
 }
 
-START_TEST(every_field_is_held_to_its_rule)
+UNIT_TEST(every_field_is_held_to_its_rule)
 {
 	struct rule_walk w = { .table = &shared_table, .limits = &lim, .means = means };
 	unsigned int s, v;
@@ -183,11 +183,10 @@ START_TEST(every_field_is_held_to_its_rule)
 	}
 	walk_end(&w);
 }
-END_TEST
 
 /* ---- what is no field's alone --------------------------------------------------------------- */
 
-START_TEST(a_frame_has_its_length)
+UNIT_TEST(a_frame_has_its_length)
 {
 	unsigned int s;
 	size_t bytes;
@@ -203,9 +202,8 @@ START_TEST(a_frame_has_its_length)
 				  whole);
 		}
 }
-END_TEST
 
-START_TEST(a_message_takes_its_lane_and_a_block_its_slot)
+UNIT_TEST(a_message_takes_its_lane_and_a_block_its_slot)
 {
 	struct shared_frame f = frame_of(SHARED_SHAPE_LAND);
 	struct shared_place p = place(SHARED_SHAPE_LAND);
@@ -221,9 +219,8 @@ START_TEST(a_message_takes_its_lane_and_a_block_its_slot)
 	f.m.req_node = PEER;
 	ck_assert(!shared_frame_ok(&p, &f));
 }
-END_TEST
 
-START_TEST(a_message_is_of_the_node_of_its_peer)
+UNIT_TEST(a_message_is_of_the_node_of_its_peer)
 {
 	static const uint16_t nodes[RANKS] = { 0, 0, 1, 2, 2 }, first[] = { 0, 2, 3 };
 	const struct net_config grouped = {
@@ -244,9 +241,8 @@ START_TEST(a_message_is_of_the_node_of_its_peer)
 			ck_assert(shared_frame_ok(&p, &f) == (src == nodes[PEER]));
 		}
 }
-END_TEST
 
-START_TEST(only_what_is_lent_comes_back)
+UNIT_TEST(only_what_is_lent_comes_back)
 {
 	struct shared_frame f = frame_of(SHARED_SHAPE_FETCHED);
 	struct shared_place p = place(SHARED_SHAPE_FETCHED);
@@ -255,18 +251,5 @@ START_TEST(only_what_is_lent_comes_back)
 	for (f.id = 0; f.id < 2 * FETCHES; f.id++)
 		ck_assert(!shared_release_ok(&p, &f));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("shared_frame");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, every_field_is_held_to_its_rule);
-	tcase_add_test(c, a_frame_has_its_length);
-	tcase_add_test(c, a_message_takes_its_lane_and_a_block_its_slot);
-	tcase_add_test(c, a_message_is_of_the_node_of_its_peer);
-	tcase_add_test(c, only_what_is_lent_comes_back);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("shared_frame")

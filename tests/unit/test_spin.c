@@ -21,17 +21,16 @@ static uint64_t usual(struct spin s)
 	return spin_limit(&s, SET);
 }
 
-START_TEST(who_has_seen_nothing_polls_as_long_as_is_set)
+UNIT_TEST(who_has_seen_nothing_polls_as_long_as_is_set)
 {
 	struct spin s = { 0 };
 
 	ck_assert_uint_eq(spin_limit(&s, SET), SET);
 	ck_assert_uint_eq(spin_limit(&s, 0), 0);
 }
-END_TEST
 
 /* If the answer comes just after the limit, the next limit covers it, even if sleeping made it seem later. */
-START_TEST(answers_just_after_the_limit_are_waited_for)
+UNIT_TEST(answers_just_after_the_limit_are_waited_for)
 {
 	uint64_t ns;
 
@@ -44,10 +43,9 @@ START_TEST(answers_just_after_the_limit_are_waited_for)
 		ck_assert_uint_le(spin_limit(&s, SET), SPIN_TIMES * SET);
 	}
 }
-END_TEST
 
 /* A few long waits change nothing; then the limit is halved repeatedly, to nearly nothing. */
-START_TEST(long_waits_are_not_polled_for)
+UNIT_TEST(long_waits_are_not_polled_for)
 {
 	struct spin s = { 0 };
 	unsigned int i;
@@ -63,10 +61,9 @@ START_TEST(long_waits_are_not_polled_for)
 	waits(&s, 100, 1ull << 50);
 	ck_assert_uint_eq(usual(s), SET >> SPIN_HALVINGS);
 }
-END_TEST
 
 /* Answers come late because the waiter polls. It stops polling, and they come at once. It notices when polling pays again. */
-START_TEST(who_polls_in_vain_ceases_to)
+UNIT_TEST(who_polls_in_vain_ceases_to)
 {
 	struct spin s = { 0 };
 	unsigned int i, polled = 0;
@@ -82,10 +79,9 @@ START_TEST(who_polls_in_vain_ceases_to)
 	waits(&s, SPIN_PROBE, SET / 2);
 	ck_assert_uint_ge(usual(s), SET);
 }
-END_TEST
 
 /* A long habit ends fast: after one probe, or after a few waits. */
-START_TEST(habits_change)
+UNIT_TEST(habits_change)
 {
 	struct spin s = { 0 };
 
@@ -98,10 +94,9 @@ START_TEST(habits_change)
 	waits(&s, 1000, 10);
 	ck_assert_uint_eq(usual(s), SET);
 }
-END_TEST
 
 /* Two threads that wait for each other have both stopped polling, so each answer takes several wake-ups. One probe ends that. */
-START_TEST(who_sleeps_because_its_peer_does_finds_out)
+UNIT_TEST(who_sleeps_because_its_peer_does_finds_out)
 {
 	uint64_t ns;
 
@@ -112,10 +107,9 @@ START_TEST(who_sleeps_because_its_peer_does_finds_out)
 		ck_assert_uint_ge(usual(s), ns);
 	}
 }
-END_TEST
 
 /* If a short limit is enough, the halvings are undone one by one. */
-START_TEST(answers_in_time_lengthen_it)
+UNIT_TEST(answers_in_time_lengthen_it)
 {
 	struct spin s = { .mean = SET / 4, .waits = 1, .slept = SPIN_FORGIVEN + SPIN_HALVINGS };
 	unsigned int i;
@@ -126,10 +120,9 @@ START_TEST(answers_in_time_lengthen_it)
 	}
 	ck_assert_uint_eq(usual(s), SET);
 }
-END_TEST
 
 /* One long wait among many short ones changes little. */
-START_TEST(an_exception_is_one)
+UNIT_TEST(an_exception_is_one)
 {
 	struct spin s = { 0 };
 
@@ -138,9 +131,8 @@ START_TEST(an_exception_is_one)
 	waits(&s, 2, SET);
 	ck_assert_uint_gt(spin_limit(&s, SET), SET);
 }
-END_TEST
 
-START_TEST(who_must_not_poll_does_not)
+UNIT_TEST(who_must_not_poll_does_not)
 {
 	struct spin s = { 0 };
 
@@ -148,22 +140,5 @@ START_TEST(who_must_not_poll_does_not)
 	spin_saw(&s, 5000000, 0, true);
 	ck_assert_uint_eq(spin_limit(&s, 0), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("spin");
-	TCase *t = tcase_create("spin");
-
-	tcase_add_test(t, who_has_seen_nothing_polls_as_long_as_is_set);
-	tcase_add_test(t, answers_just_after_the_limit_are_waited_for);
-	tcase_add_test(t, long_waits_are_not_polled_for);
-	tcase_add_test(t, who_polls_in_vain_ceases_to);
-	tcase_add_test(t, habits_change);
-	tcase_add_test(t, who_sleeps_because_its_peer_does_finds_out);
-	tcase_add_test(t, answers_in_time_lengthen_it);
-	tcase_add_test(t, an_exception_is_one);
-	tcase_add_test(t, who_must_not_poll_does_not);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("spin")

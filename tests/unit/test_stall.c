@@ -125,43 +125,39 @@ static const char *look(void)
 	return words();
 }
 
-START_TEST(a_report_knows_of_other_nodes)
+UNIT_TEST(a_report_knows_of_other_nodes)
 {
 	wait_for(2000);
 	ck_assert_ptr_nonnull(strstr(
 		look(), "dsm_barrier() or a collective: rank 0 waits, rank 1 has not arrived; rank 1 is not waiting"));
 	ck_assert_uint_eq(asked, 1);
 }
-END_TEST
 
-START_TEST(waits_of_other_nodes_are_in_it)
+UNIT_TEST(waits_of_other_nodes_are_in_it)
 {
 	others[0] = (struct stall_row){ .about = { .kind = ABOUT_BARRIER, .threads = 1 }, .age_ms = 50, .rank = 1 };
 	others_n = 1;
 	wait_for(2000);
 	ck_assert_ptr_nonnull(strstr(look(), "dsm_barrier() or a collective: ranks 0-1 wait\n"));
 }
-END_TEST
 
-START_TEST(a_short_wait_is_no_stall)
+UNIT_TEST(a_short_wait_is_no_stall)
 {
 	wait_for(20);
 	ck_assert_str_eq(look(), "");
 	ck_assert_uint_eq(asked, 0);
 }
-END_TEST
 
-START_TEST(nobody_asks_once_the_ranks_part)
+UNIT_TEST(nobody_asks_once_the_ranks_part)
 {
 	wait_for(2000);
 	stall_collector_close();
 	ck_assert_str_eq(look(), "");
 	ck_assert_uint_eq(asked, 0);
 }
-END_TEST
 
 /* A placement has only its block as a name. Rank 1 is silent until rank 0 has waited so long that it reports that. */
-START_TEST(a_placement_whose_home_is_silent_names_its_block)
+UNIT_TEST(a_placement_whose_home_is_silent_names_its_block)
 {
 	struct dsm_region r = { .off = REGION_UNIT,
 				.size = 8192,
@@ -191,19 +187,5 @@ START_TEST(a_placement_whose_home_is_silent_names_its_block)
 		 (void *)range_at(r.off + 4096));
 	ck_assert_msg(strstr(words(), want), "no \"%s\" in \"%s\"", want, words());
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("stall");
-	TCase *t = tcase_create("stall");
-
-	tcase_add_checked_fixture(t, set_up, NULL);
-	tcase_add_test(t, a_report_knows_of_other_nodes);
-	tcase_add_test(t, waits_of_other_nodes_are_in_it);
-	tcase_add_test(t, a_short_wait_is_no_stall);
-	tcase_add_test(t, nobody_asks_once_the_ranks_part);
-	tcase_add_test(t, a_placement_whose_home_is_silent_names_its_block);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("stall", .setup = set_up)

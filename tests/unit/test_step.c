@@ -26,7 +26,7 @@ static void ask_record(uint32_t index)
 	ck_assert_int_eq(acts.v[0].msg.count, -EBUSY);
 }
 
-START_TEST(a_question_about_a_record_that_is_taken_gives_it_to_nobody)
+UNIT_TEST(a_question_about_a_record_that_is_taken_gives_it_to_nobody)
 {
 	int64_t taken;
 
@@ -36,9 +36,8 @@ START_TEST(a_question_about_a_record_that_is_taken_gives_it_to_nobody)
 	ask_record((uint32_t)taken);
 	ck_assert_int_ne(hold_take(), taken);
 }
-END_TEST
 
-START_TEST(a_question_about_a_free_record_does_not_free_it_again)
+UNIT_TEST(a_question_about_a_free_record_does_not_free_it_again)
 {
 	int64_t first;
 
@@ -50,9 +49,8 @@ START_TEST(a_question_about_a_free_record_does_not_free_it_again)
 	ck_assert_int_eq(hold_take(), first);
 	ck_assert_int_ne(hold_take(), first);
 }
-END_TEST
 
-START_TEST(a_record_is_free_when_its_lock_has_gone)
+UNIT_TEST(a_record_is_free_when_its_lock_has_gone)
 {
 	int64_t hold;
 	dsm_mutex_t m;
@@ -68,7 +66,6 @@ START_TEST(a_record_is_free_when_its_lock_has_gone)
 	ck_assert_int_eq(job.me->holds[hold].state, HOLD_FREE);
 	ck_assert_int_eq(hold_take(), hold);
 }
-END_TEST
 
 static uint8_t drop(uint32_t block)
 {
@@ -79,7 +76,7 @@ static uint8_t drop(uint32_t block)
 /*
  * The home reads a block that this rank has written. This rank no longer owns it, and may drop its copy, but must send it first.
  */
-START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
+UNIT_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_FWD_READ };
 	struct core_host h;
@@ -99,10 +96,9 @@ START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 	step_left(m.object);
 	ck_assert_uint_eq(drop(m.object), PG_INVALID);
 }
-END_TEST
 
 /* The state of a block is that of its first page. If a block is in no region, two nodes may name different sizes. */
-START_TEST(a_block_has_one_lock_whatever_its_size)
+UNIT_TEST(a_block_has_one_lock_whatever_its_size)
 {
 	size_t bytes;
 
@@ -112,19 +108,5 @@ START_TEST(a_block_has_one_lock_whatever_its_size)
 				 block_stripe(block_id(BLOCK_MAX, PAGE_BYTES)));
 	ck_assert_ptr_ne(block_stripe(block_id(0, PAGE_BYTES)), block_stripe(block_id(PAGE_BYTES, PAGE_BYTES)));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("step");
-	TCase *t = tcase_create("step");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_question_about_a_record_that_is_taken_gives_it_to_nobody);
-	tcase_add_test(t, a_question_about_a_free_record_does_not_free_it_again);
-	tcase_add_test(t, a_record_is_free_when_its_lock_has_gone);
-	tcase_add_test(t, a_copy_that_is_to_be_sent_is_not_dropped);
-	tcase_add_test(t, a_block_has_one_lock_whatever_its_size);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("step", .seconds = 60)

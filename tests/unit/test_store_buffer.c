@@ -119,7 +119,7 @@ static bool shows_store_buffers(void)
 }
 
 /* Meetings with the barrier and without take turns, until closes were lost without it: so each kind had the same chance. */
-START_TEST(only_without_the_barrier_closes_are_lost)
+UNIT_TEST(only_without_the_barrier_closes_are_lost)
 {
 	const unsigned int enough = shows_store_buffers() ? ENOUGH : 0;
 	const time_t end = time(NULL) + PATIENCE_S;
@@ -134,15 +134,5 @@ START_TEST(only_without_the_barrier_closes_are_lost)
 	ck_assert_uint_eq(lost[true], 0);
 	ck_assert_uint_ge(lost[false], enough);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("store_buffer");
-	TCase *t = tcase_create("store_buffer");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, only_without_the_barrier_closes_are_lost);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("store_buffer", .seconds = 60)

@@ -13,7 +13,7 @@ struct record {
 
 #define ROOM 4
 
-START_TEST(the_largest_stay_in_order)
+UNIT_TEST(the_largest_stay_in_order)
 {
 	struct record list[ROOM + 1] = { [ROOM] = { 77, 77 } };
 	struct top t = { .list = list, .size = sizeof(list[0]), .key = offsetof(struct record, count), .n = ROOM };
@@ -35,14 +35,5 @@ START_TEST(the_largest_stay_in_order)
 		ck_assert_uint_eq(counts[list[k].name], list[k].count);
 	ck_assert_uint_eq(list[ROOM].name, 77);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("top");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, the_largest_stay_in_order);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("top")

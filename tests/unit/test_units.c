@@ -27,7 +27,7 @@ static int64_t take(uint32_t n, uint32_t rank)
 	return units_take(&shape, units, n, rank, &used);
 }
 
-START_TEST(stripes_belong_to_the_ranks_in_turn)
+UNIT_TEST(stripes_belong_to_the_ranks_in_turn)
 {
 	uint32_t i, sum[RANKS] = { 0 };
 
@@ -41,9 +41,8 @@ START_TEST(stripes_belong_to_the_ranks_in_turn)
 	ck_assert_uint_eq(units_home(&shape, 10), 1);
 	ck_assert_uint_eq(units_home(&shape, 30), 0);
 }
-END_TEST
 
-START_TEST(a_rank_takes_of_its_own_stripes_first)
+UNIT_TEST(a_rank_takes_of_its_own_stripes_first)
 {
 	uint32_t r, i, own;
 
@@ -57,9 +56,8 @@ START_TEST(a_rank_takes_of_its_own_stripes_first)
 	ck_assert_int_eq(take(1, 0), -ENOMEM);
 	ck_assert_int_eq(take(1, 1), -ENOMEM);
 }
-END_TEST
 
-START_TEST(a_long_run_lies_in_an_own_stripe_if_it_fits)
+UNIT_TEST(a_long_run_lies_in_an_own_stripe_if_it_fits)
 {
 	uint32_t r;
 
@@ -70,9 +68,8 @@ START_TEST(a_long_run_lies_in_an_own_stripe_if_it_fits)
 		ck_assert_uint_eq(units_home(&shape, (uint32_t)at), r);
 	}
 }
-END_TEST
 
-START_TEST(short_runs_leave_room_for_a_long_one)
+UNIT_TEST(short_runs_leave_room_for_a_long_one)
 {
 	const uint32_t most = shape.count - RANKS * shape.stripe;
 	uint32_t r, i;
@@ -85,9 +82,8 @@ START_TEST(short_runs_leave_room_for_a_long_one)
 	ck_assert_int_eq(take(most, 1), RANKS * shape.stripe);
 	ck_assert_int_eq(take(1, 0), -ENOMEM);
 }
-END_TEST
 
-START_TEST(all_of_it_is_a_run)
+UNIT_TEST(all_of_it_is_a_run)
 {
 	uint32_t used = 1;
 
@@ -101,9 +97,8 @@ START_TEST(all_of_it_is_a_run)
 	ck_assert_int_eq(units_take(&shape, units, 50, 1, &used), 100);
 	ck_assert_uint_eq(used, 50);
 }
-END_TEST
 
-START_TEST(only_an_owner_gives_back)
+UNIT_TEST(only_an_owner_gives_back)
 {
 	const int64_t at = take(5, 1), next = take(5, 2);
 
@@ -118,10 +113,9 @@ START_TEST(only_an_owner_gives_back)
 	ck_assert_int_eq(units_give(&shape, units, (uint32_t)at, 5, 1), -EINVAL);
 	ck_assert_uint_eq(units_owner(units, (uint32_t)at), 0);
 }
-END_TEST
 
 /* Compared with a map: no unit has two owners, and a run is refused only if there is none. Heaps and jobs of all sizes. */
-START_TEST(units_are_a_map)
+UNIT_LOOP_TEST(units_are_a_map, 0, 60)
 {
 	uint32_t step, i, n, rank, free_run, longest;
 	uint8_t owner[512];
@@ -155,21 +149,5 @@ START_TEST(units_are_a_map)
 			unit_require(units_owner(units, i) == owner[i]);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("units");
-	TCase *t = tcase_create("units");
-
-	tcase_add_checked_fixture(t, begin, NULL);
-	tcase_add_test(t, stripes_belong_to_the_ranks_in_turn);
-	tcase_add_test(t, a_rank_takes_of_its_own_stripes_first);
-	tcase_add_test(t, a_long_run_lies_in_an_own_stripe_if_it_fits);
-	tcase_add_test(t, short_runs_leave_room_for_a_long_one);
-	tcase_add_test(t, all_of_it_is_a_run);
-	tcase_add_test(t, only_an_owner_gives_back);
-	tcase_add_loop_test(t, units_are_a_map, 0, 60);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("units", .setup = begin)

@@ -57,7 +57,7 @@ static uint32_t in_lists(void)
 	return n;
 }
 
-START_TEST(behaves_like_a_map)
+UNIT_LOOP_TEST(behaves_like_a_map, 0, 8)
 {
 	struct {
 		uint32_t at, n;
@@ -94,9 +94,8 @@ START_TEST(behaves_like_a_map)
 		unit_require(check_holes(taken) == in_lists());
 	}
 }
-END_TEST
 
-START_TEST(a_place_is_used_again)
+UNIT_TEST(a_place_is_used_again)
 {
 	memset(units, 0, sizeof(units));
 	va_alloc_start(&va, units, FIRST, UNITS);
@@ -108,15 +107,5 @@ START_TEST(a_place_is_used_again)
 	ck_assert_int_eq(va_alloc_take(&va, units, 1), -ENOMEM);
 	ck_assert_int_eq(va_alloc_take(&va, units, 0), -EINVAL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("va_alloc");
-	TCase *t = tcase_create("va_alloc");
-
-	tcase_add_loop_test(t, behaves_like_a_map, 0, 8);
-	tcase_add_test(t, a_place_is_used_again);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("va_alloc")

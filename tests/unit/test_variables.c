@@ -25,7 +25,7 @@ static void expect(const char *at, size_t size, const char *name, const void *st
 	ck_assert_uint_eq(v.size, bytes);
 }
 
-START_TEST(variables_are_found_by_any_address)
+UNIT_TEST(variables_are_found_by_any_address)
 {
 	expect(static_array, 1, "static_array", static_array, sizeof(static_array));
 	expect(static_array + 19999, 1, "static_array", static_array, sizeof(static_array));
@@ -33,9 +33,8 @@ START_TEST(variables_are_found_by_any_address)
 	expect(static_struct.rest, 8, "static_struct", &static_struct, sizeof(static_struct));
 	expect(variables_exported, 64, "variables_exported", variables_exported, 64);
 }
-END_TEST
 
-START_TEST(the_largest_of_several)
+UNIT_TEST(the_largest_of_several)
 {
 	const char *end = static_array + sizeof(static_array);
 	struct variable v = { 0 };
@@ -47,9 +46,8 @@ START_TEST(the_largest_of_several)
 	ck_assert_ptr_eq(v.at, static_array);
 	ck_assert_uint_ge(v.n, 1);
 }
-END_TEST
 
-START_TEST(other_memory_has_no_variables)
+UNIT_TEST(other_memory_has_no_variables)
 {
 	struct variable v = { .n = 77 };
 	char local = 1, text[64] = "as before";
@@ -59,16 +57,5 @@ START_TEST(other_memory_has_no_variables)
 	ck_assert_uint_eq(v.n, 77);
 	ck_assert_str_eq(text, "as before");
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("variables");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, variables_are_found_by_any_address);
-	tcase_add_test(c, the_largest_of_several);
-	tcase_add_test(c, other_memory_has_no_variables);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("variables")
