@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/closing.h"
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/page.h"
+#include "core/release.h"
 #include "tests/payload_values.h"
 #include "tests/share_values.h"
 #include "tests/shared_values.h"
@@ -54,11 +56,15 @@ static void messages(void)
 	static const char *const hosts[] = { "itself", "processes", "kernels", "all" };
 	unsigned int t;
 
-	printf("| message | class | taken by |\n");
-	rule_line(3);
+	printf("| message | class | taken by | releases | acquires |\n");
+	rule_line(5);
 	for (t = MSG_NONE + 1; t < MSG_TYPES; t++)
-		printf("| %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)],
-		       hosts[wire_hosts((uint8_t)t)]);
+		printf("| %s | %s | %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)],
+		       hosts[wire_hosts((uint8_t)t)],
+		       !(wire_order((uint8_t)t) & ORDER_RELEASE) ? "-"
+			       : t == MSG_SYNC                   ? "by operation"
+								 : "yes",
+		       wire_order((uint8_t)t) & ORDER_ACQUIRE ? "yes" : "-");
 }
 
 /* All but those that every type has alike. */
@@ -353,6 +359,96 @@ static void directory_phases(void)
 	}
 }
 
+/* ---- release blocks ----------------------------------------------------------------------------- */
+
+static const char *rel_copy_name(unsigned int state)
+{
+	return rel_state_name(false, state);
+}
+
+static const char *rel_home_name(unsigned int state)
+{
+	return rel_state_name(true, state);
+}
+
+/* The states that the event can lead to, with a second node that is registered or not, and a thread that writes or not. */
+static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
+{
+	uint32_t after = 0;
+	unsigned int v;
+
+	for (v = 0; v < 8; v++) {
+		struct rel blocks[1] = { { .state = (uint8_t)state,
+					   .writes = v & 1,
+					   .same = v >> 1 & 1,
+					   .copyset = !home || state == RELH_EXCLUSIVE ? 0
+						   : v >> 2 & 1                        ? 2
+										       : 4 } };
+		struct rel_lists lists = { 0 };
+		const struct rel_ctx ctx = {
+			.me = 0, .nnodes = RANKS, .home = home ? 0 : 1, .lists = &lists, .blocks = blocks
+		};
+		const struct msg m = { .src = 1, .req_node = home ? 1 : 0, .op = GRANT_READ };
+		struct actions acts;
+
+		if (!rel_step(&ctx, blocks, (enum rel_event)event, &m, &acts))
+			after |= 1u << blocks->state;
+	}
+	return after;
+}
+
+static void rel_table(bool home, unsigned int states, const uint8_t *events, unsigned int n)
+{
+	unsigned int s, e;
+
+	printf("| state |");
+	for (e = 0; e < n; e++)
+		printf(" %s |", rel_event_name(events[e]));
+	putchar('\n');
+	rule_line(n + 1);
+	for (s = 0; s < states; s++) {
+		printf("| %s |", rel_state_name(home, s));
+		for (e = 0; e < n; e++) {
+			uint32_t after = rel_after(home, s, events[e]);
+
+			cell(rel_rule_name(home, s, events[e]), s, after ? after : 1u << s,
+			     home ? rel_home_name : rel_copy_name);
+		}
+		putchar('\n');
+	}
+}
+
+static void release_copies(void)
+{
+	static const uint8_t events[] = { RE_READ, RE_WRITE, RE_USED, RE_DATA, RE_APPLY, RE_CHANGED, RE_SAME };
+
+	rel_table(false, REL_STATES, events, sizeof(events));
+}
+
+static void release_homes(void)
+{
+	static const uint8_t events[] = { RE_READ, RE_WRITE, RE_FETCH, RE_FLUSH, RE_CHANGED, RE_SAME };
+
+	rel_table(true, RELH_STATES, events, sizeof(events));
+}
+
+static void closes(void)
+{
+	unsigned int p, e;
+
+	printf("| event |");
+	for (p = 0; p < CLOSING_PHASES; p++)
+		printf(" %s |", closing_phase_name(p));
+	putchar('\n');
+	rule_line(CLOSING_PHASES + 1);
+	for (e = 0; e < CLOSING_EVENTS; e++) {
+		printf("| %s |", closing_event_name(e));
+		for (p = 0; p < CLOSING_PHASES; p++)
+			printf(" %s |", closing_rule_name(p, e));
+		putchar('\n');
+	}
+}
+
 /* ---- locks and other objects ------------------------------------------------------------------ */
 
 static void hold(void)
@@ -396,6 +492,7 @@ static const struct {
 	/* clang-format off */
 } tables[] = {
 	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "librshare", librshare }, { "ucx", ucx }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "release-copies", release_copies }, { "release-homes", release_homes }, { "closes", closes },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

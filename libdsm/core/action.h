@@ -24,6 +24,16 @@ enum act {
 	ACT_REPLY, /* answer to a request that is not for a block: slot, status, value; prot: it is the last answer */
 	ACT_FETCH, /* request the block of msg (MSG_RELEASE, MSG_SETTLE) as a prefetch: prot, msg.home, msg.flags */
 	ACT_BLAME, /* `node` broke the protocol earlier, which is detected only now: drop it */
+	/* Release blocks. With the block's lock held: */
+	ACT_TWIN,   /* make a twin of the block */
+	ACT_UNTWIN, /* the twin is not needed any more */
+	ACT_MERGE, /* store the bytes of the diff that came, and no others, in the block, and in its twin if there is one */
+	/* After the lock is dropped: */
+	ACT_NOTICE,  /* add a notice for the block to the NOTE of each node in mask except `except` and this node */
+	ACT_GATHER,  /* a close begins: look at all open blocks (core_gather()) */
+	ACT_AFTER,   /* send msg to msg.dst inside MSG_AFTER; mask: the close, prot: AFTER_* */
+	ACT_DELIVER, /* msg, which was held back, may be delivered to this node */
+	ACT_DRAIN,   /* step CE_DRAIN soon: there is more to do */
 };
 
 enum open_from {

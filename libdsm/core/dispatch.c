@@ -20,6 +20,8 @@ static const uint8_t targets[MSG_TYPES] = {
 	[MSG_REPLY] = TARGET_SLOT,
 	[MSG_CALL] = TARGET_HOST, [MSG_RETURN] = TARGET_HOST, [MSG_PING] = TARGET_HOST, [MSG_BYE] = TARGET_HOST,
 	[MSG_CHUNK] = TARGET_HOST,
+	[MSG_FLUSHED] = TARGET_CLOSING, [MSG_NOTED] = TARGET_CLOSING,
+	[MSG_FLUSH] = TARGET_HOST, [MSG_NOTE] = TARGET_HOST, [MSG_AFTER] = TARGET_HOST,
 	[MSG_KEY_WANTED] = TARGET_HOST, [MSG_KEY] = TARGET_HOST, [MSG_ECHO] = TARGET_HOST, [MSG_HELLO] = TARGET_HOST,
 };
 /* clang-format on */
@@ -182,10 +184,20 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 	return 0;
 }
 
+/* Release blocks have few messages, and none of those of the others. */
+static int dispatch_rel(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	if (m->type != MSG_DATA && m->type != MSG_READ_REQ)
+		return -EBADMSG;
+	return rel_step(d->rel_ctx, d->rel, m->type == MSG_DATA ? RE_DATA : RE_FETCH, m, out);
+}
+
 static int block_step(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	enum page_event ev = (enum page_event)page_events[m->type];
 
+	if (d->rel)
+		return dispatch_rel(d, m, out);
 	return ev ? page_message(d, ev, m, out) : dir_message(d, m, out);
 }
 
@@ -355,6 +367,10 @@ int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions 
 	case TARGET_HOLD: return dispatch_hold(d, m, out);
 	case TARGET_BARRIER: return barrier_message(d, m, out);
 	case TARGET_SLOT: return dispatch_slot(d, m, out);
+	case TARGET_CLOSING:
+		if (!d->closing)
+			return -EBADMSG;
+		return closing_step(d->closes, d->closing, m->type == MSG_FLUSHED ? CE_FLUSHED : CE_NOTED, m, out);
 	case TARGET_HOST:
 	case TARGET_NONE: break;
 	}

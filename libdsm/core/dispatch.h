@@ -16,10 +16,12 @@
 
 #include "core/ask.h"
 #include "core/barrier.h"
+#include "core/closing.h"
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/objects.h"
 #include "core/page.h"
+#include "core/release.h"
 
 enum target {
 	TARGET_NONE = 0, /* no machine accepts it */
@@ -29,7 +31,8 @@ enum target {
 	TARGET_HOLD,     /* number: the hold record */
 	TARGET_BARRIER,  /* number: the barrier */
 	TARGET_SLOT,     /* number: the slot; no lock */
-	TARGET_HOST      /* handled by the host, which calls dispatch_answer() for MSG_RETURN */
+	TARGET_CLOSING,  /* the closes of the node */
+	TARGET_HOST /* handled by the host, which calls dispatch_answer() for MSG_RETURN, and core/host_release.h for others */
 };
 
 /* Input of dispatch_step(), set by the host. */
@@ -43,6 +46,12 @@ struct dispatch {
 		queue; /* queue entries. TARGET_BLOCK: of blocks; TARGET_OBJECT: of objects; TARGET_HOLD: of this node's threads */
 	struct copy *page;
 	struct dir *dir;
+	struct rel *
+		rel; /* TARGET_BLOCK: of a release block, which has neither page nor dir; NULL: the block is sequential */
+	const struct rel_ctx *rel_ctx;
+	/* TARGET_CLOSING, and TARGET_BLOCK of a release block; NULL: this host has none, and refuses their messages */
+	struct closing *closing;
+	const struct closing_ctx *closes;
 	const struct objects *objects;
 	struct sync *object; /* NULL: no object in this place */
 	uint32_t index;      /* TARGET_CREATE: its place; 0: the table is full */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* host.c - see host.h. The comments of action.h say what each action means. */
-#include "core/host.h"
+#include "core/host_release.h"
 
 /* ---- steps of messages ---------------------------------------------------------------------- */
 
@@ -70,9 +70,12 @@ static int step_block(struct core_host *h, uint32_t number, const struct msg *m,
 	p.d.pushes = h->pushes;
 	p.d.hold_us = h->hold_us;
 	p.d.now = h->ops->now(h);
+	p.d.rel = NULL;
 	err = h->ops->find(h, TARGET_BLOCK, number, m, &p);
 	if (err)
 		return err;
+	if (p.d.rel)
+		return core_rel_message(h, &p, m, out);
 	if (!p.d.page)
 		return step_nothing(h, &p, m, out);
 	/* Before the step: after it, another thread may handle the last acknowledgement and open the block. */
@@ -134,6 +137,7 @@ static int step_other(struct core_host *h, enum target target, uint32_t number, 
 	case TARGET_OBJECT: return step_under(h, &p, number, m, out);
 	case TARGET_BARRIER: return step_under(h, &p, core_key_barrier(number), m, out);
 	case TARGET_HOLD: return step_hold(h, &p, number, m, out);
+	case TARGET_CLOSING: return step_under(h, &p, core_key_closing(), m, out);
 	default: return dispatch_step(&p.d, m, out);
 	}
 }
@@ -158,7 +162,9 @@ void core_deliver(struct core_host *h, const struct msg *m, const void *data)
 	const int err = core_step(h, m, data, &acts);
 
 	h->ops->stepped(h, m, err, &acts);
-	if (!err)
+	if (!err && (m->type == MSG_FLUSHED || m->type == MSG_NOTED))
+		core_carry_closing(h, &acts);
+	else if (!err)
 		core_carry_out(h, &acts, 0, m, data);
 }
 
@@ -220,6 +226,11 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 
 		switch ((enum act)a->type) {
 		case ACT_SEND:
+			if (core_releases(h, &a->msg))
+				core_release(h, &a->msg);
+			else
+				ops->send(h, &a->msg);
+			break;
 		case ACT_RESUME: ops->send(h, &a->msg); break;
 		case ACT_MCAST: multicast(h, a); break;
 		case ACT_DATA: leave(h, a->from, a->prot, &a->msg); break;
@@ -241,8 +252,16 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 		case ACT_REPLY: ops->answer(h, a); break;
 		case ACT_FETCH: ops->fetch(h, a); break;
 		case ACT_BLAME: ops->blame(h, a->node); break;
-		case ACT_LAND:        /* before the step */
-		case ACT_WAIT: break; /* under the lock */
+		case ACT_LAND: /* before the step */
+		case ACT_WAIT: /* under the lock */
+		case ACT_TWIN:
+		case ACT_UNTWIN:
+		case ACT_MERGE: break;
+		case ACT_NOTICE: /* core/host_release.c */
+		case ACT_GATHER:
+		case ACT_AFTER:
+		case ACT_DELIVER:
+		case ACT_DRAIN: break;
 		}
 	}
 }
@@ -278,10 +297,16 @@ int core_page_event(struct core_host *h, enum page_event ev, const struct msg *a
 	struct page_ctx ctx = { .me = h->me, .nnodes = h->nnodes, .now = h->ops->now(h), .hold_us = h->hold_us };
 	struct core_place p CORE_UNINITIALIZED;
 	struct actions acts CORE_UNINITIALIZED;
-	int result = h->ops->find(h, TARGET_BLOCK, about->object, about, &p), err;
+	int result, err;
 
-	if (result || !p.d.page)
+	p.d.rel = NULL;
+	result = h->ops->find(h, TARGET_BLOCK, about->object, about, &p);
+	if (result)
 		return result;
+	if (p.d.rel)
+		return core_rel_event(h, &p, ev, about, t);
+	if (!p.d.page)
+		return 0;
 	if (ev == PE_USED && !t)
 		ctx.hold_us = 0;
 	h->ops->lock(h, p.key);

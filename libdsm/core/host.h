@@ -23,6 +23,7 @@
 #include "core/dispatch.h"
 
 struct core_ops;
+struct core_rel_ops;
 
 /* One node, as its host runs it. Built into a larger struct, or on the stack of a call: the core keeps no pointer to it. */
 struct core_host {
@@ -39,6 +40,7 @@ struct core_host {
 struct core_place {
 	struct dispatch d;
 	struct objects objects; /* TARGET_CREATE, TARGET_OBJECT: the table; d.objects points to it */
+	struct rel_ctx rel;     /* TARGET_CLOSING: its lists; TARGET_BLOCK of a release block; d.rel_ctx points to it */
 	uint32_t key;           /* TARGET_BLOCK: of its lock */
 	uint32_t *transfers;    /* TARGET_BLOCK: counts changes of the owner; NULL: not counted */
 };
@@ -61,7 +63,8 @@ struct core_ops {
 	/*
 	 * Find the object of a message, or of a local event (m->type is 0), and set what dispatch.h says for this target. d is
 	 * zeroed for all targets but TARGET_BLOCK, of which these are set: d.page, d.dir (both NULL: this node has no state for
-	 * the block), d.manager (SET_NOBODY unless dispatch_manager()), d.queue, key, transfers. 0, or an error that is returned
+	 * the block), d.manager (SET_NOBODY unless dispatch_manager()), d.queue, key, transfers; or, of a release block, d.rel,
+	 * d.rel_ctx with all but the closes, d.closing, d.closes, key. 0, or an error that is returned
 	 * instead of the step's. Nothing has changed then, so a host without memory for the object may deliver the message again.
 	 */
 	int (*find)(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
@@ -105,6 +108,9 @@ struct core_ops {
 	void (*answer)(struct core_host *h, const struct action *a); /* ACT_REPLY */
 	void (*fetch)(struct core_host *h, const struct action *a);  /* ACT_FETCH */
 	void (*blame)(struct core_host *h, uint16_t node);
+
+	const struct core_rel_ops
+		*rel; /* core/host_release.h; NULL: this host has no release blocks, and refuses their messages */
 };
 
 /* The number of an object's lock: holds and barriers have numbers of their own. */
@@ -116,6 +122,11 @@ static inline uint32_t core_key_hold(uint32_t index)
 static inline uint32_t core_key_barrier(uint32_t barrier)
 {
 	return 0x40000000u | barrier;
+}
+
+static inline uint32_t core_key_closing(void)
+{
+	return 0x20000000u;
 }
 
 /* Step the machine that m addresses; not TARGET_HOST. 0, or an error with nothing changed (dispatch_step(), find()). */
@@ -138,7 +149,7 @@ enum core_page {
 /*
  * Step the page of `about` for a local event, and carry the actions out. about: object, and what page_step() says. t: the thread
  * that waits, or confirms; NULL: none, and PE_USED does not hold the block. Returns enum core_page, or an error of find(), or
- * -EBADMSG after damaged().
+ * -EBADMSG after damaged(); of a release block also -EAGAIN: again when the node's close that runs has ended.
  */
 int core_page_event(struct core_host *h, enum page_event ev, const struct msg *about, struct core_waiter *t);
 

@@ -62,6 +62,13 @@ static inline bool sync_waits(uint8_t op)
 	return op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_WAIT || op == SOP_ENQUEUE;
 }
 
+/* Does the request tell others of what its thread has stored? The others ask, and their answers tell (core/wire.h). */
+static inline bool sync_releases(uint8_t op)
+{
+	return op == SOP_RDUNLOCK || op == SOP_WRUNLOCK || op == SOP_POST || op == SOP_SIGNAL || op == SOP_BROADCAST ||
+		op == SOP_STORE || op == SOP_ADD || op == SOP_EXCHANGE || op == SOP_CAS;
+}
+
 /* Does the request get two answers, one when it is queued and one when it is granted? */
 static inline bool sync_twice(uint8_t op, uint8_t flags)
 {

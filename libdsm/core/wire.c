@@ -63,6 +63,8 @@ field_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *
 	case RULE_FRAMES: to = WIRE_FRAMES_MAX; break;
 	case RULE_THREADS: from = 1, to = INT32_MAX; break;
 	case RULE_KEY: from = 1, to = UINT32_MAX; break;
+	case RULE_CLOSE: from = 1, to = INT64_MAX >> 1; break;
+	case RULE_AFTER: from = AFTER_FLUSH, to = AFTER_FLUSH | AFTER_NOTE; break;
 	case RULE_CAS:
 	case RULE_KIND:
 		if (m->op == SOP_CAS)
@@ -134,7 +136,7 @@ static inline __attribute__((__always_inline__)) bool row_allows(const struct ms
 }
 
 /* Columns that are equal for all types come before those of the row. */
-#define ROW_ALLOWS(type, class, hosts, flags, op, object, req_node, req_slot, home, count, aux, value)               \
+#define ROW_ALLOWS(type, class, hosts, order, flags, op, object, req_node, req_slot, home, count, aux, value)        \
 	case MSG_##type:                                                                                             \
 		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, \
 				  RULE_RECEIVER, RULE_##object, RULE_##req_node, RULE_##req_slot, RULE_##home,       \
@@ -154,11 +156,12 @@ static const struct {
 	const char *name;
 	uint8_t class;
 	uint8_t hosts;
+	uint8_t order;
 	uint8_t rules[WIRE_FIELD_COUNT];
 	/* clang-format off */
 } types[] = {
-#define ROW(type, class, hosts, flags, op, object, req_node, req_slot, home, count, aux, value)                              \
-	[MSG_##type] = { #type, CLASS_##class, HOST_##hosts,                                                                  \
+#define ROW(type, class, hosts, order, flags, op, object, req_node, req_slot, home, count, aux, value)                              \
+	[MSG_##type] = { #type, CLASS_##class, HOST_##hosts, ORDER_##order,                                                                  \
 			 { RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, RULE_RECEIVER, RULE_##object, RULE_##req_node,        \
 			   RULE_##req_slot, RULE_##home, RULE_##count, RULE_##aux, RULE_##value } },
 	WIRE_MESSAGES(ROW)
@@ -188,6 +191,11 @@ const char *wire_name(uint8_t type)
 uint8_t wire_hosts(uint8_t type)
 {
 	return type < MSG_TYPES ? types[type].hosts : HOST_NONE;
+}
+
+enum wire_order wire_order(uint8_t type)
+{
+	return type < MSG_TYPES ? (enum wire_order)types[type].order : ORDER_NEITHER;
 }
 
 enum wire_rule wire_rule_of(uint8_t type, enum wire_field field)

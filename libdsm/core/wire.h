@@ -11,7 +11,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 10
+#define WIRE_VERSION 11
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -76,6 +76,12 @@ enum msg_type {
 	MSG_KEY, /* aux: the key, value: where writes by it begin: the offset in the window */
 	MSG_ECHO,
 	MSG_HELLO, /* the first message of each queue pair; value proves that its sender has the job's key */
+	/* release blocks; value: the close of req_node that this belongs to */
+	MSG_FLUSH,   /* writer -> home: diffs, the payload */
+	MSG_FLUSHED, /* home -> writer: the diffs are merged, and no copy without them is left that has no notice */
+	MSG_NOTE,    /* home -> registered node: notices, the payload, for blocks that req_node has changed */
+	MSG_NOTED,
+	MSG_AFTER, /* a message that releases, the payload: deliver it when the close has been served (op: AFTER_*) */
 	MSG_TYPES
 };
 
@@ -92,6 +98,7 @@ enum {
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
 enum { RELEASE_KEEP = 0, RELEASE_EVICT = 1 };
+enum { AFTER_FLUSH = 1, AFTER_NOTE = 2 }; /* what the receiver must have served */
 
 struct msg {
 	uint8_t version;
@@ -140,7 +147,8 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(REQUEST, "READ_REQ or WRITE_REQ") R(SYNC_OP, "a sync operation") R(REDUCE, "an operation and a type") R(COMBINE, "an operation and a type of C") \
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
 	R(GEN, "a generation")           R(LIFE, "a generation; barrier 0: 0") R(LIFE_HIGH, "its upper 8 bits; barrier 0: 0") \
-	R(KEY, "not 0")               R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
+	R(KEY, "not 0")               R(CLOSE, "1 to 2^62 - 1")              R(AFTER, "FLUSH, NOTE or both") \
+	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
 	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN, PUSH") \
@@ -161,56 +169,68 @@ enum wire_field {
 		WIRE_FIELD_COUNT
 };
 
+/*
+ * What a message does to release blocks (core/closing.h). RELEASE: it tells of stores that happened before it, so its sender
+ * closes first; MSG_SYNC by operation (sync_releases()). ACQUIRE: a thread that it wakes may know of them by it, so it applies
+ * the notices that have come. A false BOTH costs time, a false NEITHER is an error.
+ */
+enum wire_order { ORDER_NEITHER = 0, ORDER_RELEASE = 1, ORDER_ACQUIRE = 2, ORDER_BOTH = 3 };
+
 /* The hosts that accept a message from a peer. */
 enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 
 /* clang-format off */
-/* type, class, hosts: flags, op, object, req_node, req_slot, home, count, aux, value */
+/* type, class, hosts, order: flags, op, object, req_node, req_slot, home, count, aux, value */
 #define WIRE_MESSAGES(M) \
-	M(NONE,       COHERENCE, NONE,    ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
-	M(READ_REQ,   COHERENCE, BOTH,    F_READ,  ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(WRITE_REQ,  COHERENCE, BOTH,    F_WRITE, ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(DONE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(FWD_READ,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(FWD_WRITE,  COHERENCE, BOTH,    ZERO,    GRANT_WRITE, BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
-	M(FWD_MIGRATE, COHERENCE, BOTH,   ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(INV,        COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(KEPT,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(INV_ACK,    COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(GRANT,      COHERENCE, BOTH,    F_GRANT, GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
-	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
-	M(HOME,       COHERENCE, BOTH,    ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(HOME_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(MOVE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   NODE,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
-	M(MOVE_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       ZERO,   ERRNO, ZERO,    ZERO) \
-	M(ADOPT,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    NODE) \
-	M(MOVED,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    NODE) \
-	M(PLACE,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
-	M(SETTLE,     COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(CLAIM,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
-	M(RELEASE,    COHERENCE, BOTH,    ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
-	M(RESUME,     COHERENCE, NONE,    ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
-	M(LOCK,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(TRYLOCK,    SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(UNLOCK,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(NEXT,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   NODE,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
-	M(LOCKED,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(FREED,      SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
-	M(RECALL,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(RECALLED,   SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
-	M(SYNC,       SYNC,      BOTH,    F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
-	M(REPLY,      SYNC,      BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
-	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, THREADS, ANY) \
-	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, ZERO,    ANY) \
-	M(CALL,       BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \
-	M(RETURN,     BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
-	M(PING,       SYNC,      LIBRARY, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
-	M(BYE,        SYNC,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  LEAVER,  ZERO) \
-	M(CHUNK,      BULK,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       NODE,   ZERO,  COMBINE, ANY) \
-	M(KEY_WANTED, COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
-	M(KEY,        COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
-	M(ECHO,       COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(HELLO,      COHERENCE, KERNEL,  ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY)
+	M(NONE,       COHERENCE, NONE,    NEITHER, ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(READ_REQ,   COHERENCE, BOTH,    NEITHER, F_READ,  ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(WRITE_REQ,  COHERENCE, BOTH,    NEITHER, F_WRITE, ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(DONE,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(FWD_READ,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(FWD_WRITE,  COHERENCE, BOTH,    NEITHER, ZERO,    GRANT_WRITE, BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(FWD_MIGRATE, COHERENCE, BOTH,   NEITHER, ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(INV,        COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(KEPT,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(INV_ACK,    COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(GRANT,      COHERENCE, BOTH,    NEITHER, F_GRANT, GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(DATA,       DATA,      BOTH,    NEITHER, ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
+	M(HOME,       COHERENCE, BOTH,    NEITHER, ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(HOME_ACK,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(MOVE,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   NODE,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
+	M(MOVE_ACK,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       ZERO,   ERRNO, ZERO,    ZERO) \
+	M(ADOPT,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    NODE) \
+	M(MOVED,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    NODE) \
+	M(PLACE,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
+	M(SETTLE,     COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(CLAIM,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
+	M(RELEASE,    COHERENCE, BOTH,    NEITHER, ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
+	M(RESUME,     COHERENCE, NONE,    NEITHER, ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
+	M(LOCK,       SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(TRYLOCK,    SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(UNLOCK,     SYNC,      BOTH,    RELEASE, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(NEXT,       SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   NODE,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
+	M(LOCKED,     SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(FREED,      SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
+	M(RECALL,     SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(RECALLED,   SYNC,      BOTH,    RELEASE, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
+	M(SYNC,       SYNC,      BOTH,    RELEASE, F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
+	M(REPLY,      SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
+	M(ARRIVE,     SYNC,      BOTH,    BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, THREADS, ANY) \
+	M(DEPART,     SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, ZERO,    ANY) \
+	M(CALL,       BULK,      LIBRARY, BOTH,    ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \
+	M(RETURN,     BULK,      LIBRARY, BOTH,    ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
+	M(PING,       SYNC,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(BYE,        SYNC,      LIBRARY, RELEASE, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  LEAVER,  ZERO) \
+	M(CHUNK,      BULK,      LIBRARY, BOTH,    ZERO,    BIT,         ZERO,    SENDER,   ZERO,       NODE,   ZERO,  COMBINE, ANY) \
+	M(KEY_WANTED, COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(KEY,        COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
+	M(ECHO,       COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(HELLO,      COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY) \
+	M(FLUSH,      BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(FLUSHED,    COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    RECEIVER, ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(NOTE,       BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    OTHER,    ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(NOTED,      COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    NODE,     ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(AFTER,      SYNC,      LIBRARY, NEITHER, ZERO,    AFTER,       ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE)
 /* clang-format on */
 
 /* The limits at the receiver of a message. */
@@ -238,6 +258,7 @@ int wire_envelope(const struct msg *m, uint16_t me, uint16_t nnodes);
 enum msg_class wire_class(uint8_t type);
 const char *wire_name(uint8_t type);
 uint8_t wire_hosts(uint8_t type); /* HOST_* */
+enum wire_order wire_order(uint8_t type);
 
 /* For documentation and tests. */
 enum wire_rule wire_rule_of(uint8_t type, enum wire_field field);

@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define OBJECTS 7
 #define HOLDS 4
 #define BARRIERS 2
+#define HELD 5 /* messages that wait for a close */
 #define PENDING 1024
 #define STEPS_MAX (4 * RANKS_MAX * SLOTS) /* for one record: all that can wait, and what follows from it */
 
@@ -49,6 +50,10 @@ struct world {
 	uint64_t asks[SLOTS];
 	struct hold *holds;
 	struct bar *bars;
+	struct closing closing;
+	struct closing_peer *peers;
+	struct closing_held *held;
+	struct rel_lists lists;
 	struct msg pending[PENDING]; /* from this rank to itself */
 	unsigned int head, tail, steps;
 };
@@ -116,7 +121,18 @@ static void check_action(const struct world *w, const struct action *a)
 	case ACT_CLOSE:
 	case ACT_TIMER:
 	case ACT_FETCH:
-	case ACT_WAKE_ALL: break;
+	case ACT_WAKE_ALL:
+	case ACT_TWIN:
+	case ACT_UNTWIN:
+	case ACT_MERGE:
+	case ACT_NOTICE:
+	case ACT_GATHER:
+	case ACT_DRAIN: break;
+	case ACT_AFTER:
+	case ACT_DELIVER:
+		must(a->msg.dst < w->nnodes);
+		must(closing_releases(&a->msg));
+		break;
 	}
 }
 
@@ -170,6 +186,65 @@ static void fetch(struct world *w, const struct action *a)
 	carry_out(w, page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m, &out), &out);
 }
 
+static struct closing_ctx closes_of(struct world *w)
+{
+	return (struct closing_ctx){
+		.me = w->me, .nnodes = w->nnodes, .lists = &w->lists, .peers = w->peers, .held = w->held, .nheld = HELD
+	};
+}
+
+static int close_step(struct world *w, enum closing_event ev, const struct msg *m)
+{
+	const struct closing_ctx ctx = closes_of(w);
+	const struct msg none = { .src = w->me, .dst = w->me };
+	struct actions out;
+	int err = closing_step(&ctx, &w->closing, ev, m, &out), more = err;
+
+	for (;;) {
+		carry_out(w, more == -ENOSPC ? -EBADMSG : more, &out);
+		if (more || !out.n || out.v[out.n - 1].type != ACT_DRAIN)
+			return err;
+		more = closing_step(&ctx, &w->closing, CE_DRAIN, &none, &out);
+	}
+}
+
+/* The messages of release blocks that the host takes apart. */
+static void closes(struct world *w, const struct msg *m)
+{
+	const struct closing_ctx ctx = closes_of(w);
+	struct msg inside = { .version = WIRE_VERSION, .type = m->value >> 8 & 63, .src = m->src, .dst = w->me },
+		   note = *m;
+	struct actions out;
+	int err;
+
+	switch (m->type) {
+	case MSG_FLUSH:
+		if (close_step(w, CE_FLUSH, m))
+			return;
+		note.dst = (uint16_t)((m->value >> 4) % w->nnodes);
+		close_step(w, CE_SPREAD, &note);
+		close_step(w, CE_MERGED, m);
+		break;
+	case MSG_NOTE: close_step(w, CE_NOTE, m); break;
+	case MSG_AFTER:
+		err = closing_after(&ctx, &w->closing, m, &inside, &out);
+		carry_out(w, err == -ENOSPC ? -EBADMSG : err, &out);
+		break;
+	default: break;
+	}
+}
+
+/* This node releases, or its close goes on. */
+static void local_close(struct world *w, const struct msg *in)
+{
+	struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_LOCKED, .src = w->me, .dst = in->dst % w->nnodes, .req_node = w->me
+	};
+
+	w->lists.opened = in->op & 1;
+	close_step(w, (enum closing_event)(in->aux % (CE_GATHERED + 1u)), &m);
+}
+
 /* As miss/step.c and kmod/node/step.c; every third block is of a region that this rank does not know. */
 static void dispatch(struct world *w, const struct msg *m)
 {
@@ -182,6 +257,7 @@ static void dispatch(struct world *w, const struct msg *m)
 			      .queue = { w->nodes, SLOTS, NULL },
 			      .objects = &objects,
 			      .combine = combine };
+	const struct closing_ctx ctx = closes_of(w);
 	uint32_t number, missing;
 	struct actions out;
 	unsigned int i;
@@ -212,7 +288,11 @@ static void dispatch(struct world *w, const struct msg *m)
 		must(number < SLOTS);
 		d.ask = &w->asks[number];
 		break;
-	case TARGET_HOST:
+	case TARGET_CLOSING:
+		d.closing = &w->closing;
+		d.closes = &ctx;
+		break;
+	case TARGET_HOST: closes(w, m); return;
 	case TARGET_NONE: return;
 	}
 	err = dispatch_step(&d, m, &out);
@@ -374,7 +454,12 @@ static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 	case 4: local_page(w, PE_DROP, &m); break;
 	case 5: local_hold(w, &m); break;
 	case 6: local_arrive(w, &m); break;
-	case 7: local_ask(w, &m); break;
+	case 7:
+		if (m.flags & 1)
+			local_close(w, &m);
+		else
+			local_ask(w, &m);
+		break;
 	default:
 		if (how & 0x88)
 			repair(w, how, &lim, &m);
@@ -416,11 +501,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w->objects = zeroed(OBJECTS, sizeof(*w->objects));
 	w->holds = zeroed(HOLDS, sizeof(*w->holds));
 	w->bars = zeroed(BARRIERS, sizeof(*w->bars));
+	w->peers = zeroed(w->nnodes, sizeof(*w->peers));
+	w->held = zeroed(HELD, sizeof(*w->held));
 	for (i = 0; i < OBJECTS; i++)
 		w->objects[i].kind = kinds[i] & 7;
 	w->list.fresh = OBJECTS - 1; /* all in use; who destroys makes room */
 	for (data += 2, size -= 2; size >= each; data += each, size -= each)
 		record(w, data[0], data + 1);
+	free(w->held);
+	free(w->peers);
 	free(w->bars);
 	free(w->holds);
 	free(w->objects);

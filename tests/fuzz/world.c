@@ -356,7 +356,15 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 		case ACT_FETCH: fetch(me, a); break;
 		case ACT_BLAME: blame(me, a->node, block); break;
 		case ACT_WAIT:
-		case ACT_WAKE_ALL: break;
+		case ACT_WAKE_ALL:
+		case ACT_TWIN: /* no rank here has release blocks */
+		case ACT_UNTWIN:
+		case ACT_MERGE:
+		case ACT_NOTICE:
+		case ACT_GATHER:
+		case ACT_AFTER:
+		case ACT_DELIVER:
+		case ACT_DRAIN: break;
 		}
 	}
 }

@@ -406,6 +406,23 @@ START_TEST(a_thread_that_arrives_learns_the_episode)
 }
 END_TEST
 
+/* The library and the module, so far. */
+START_TEST(a_host_without_release_blocks_refuses_their_messages)
+{
+	static const uint8_t types[] = { MSG_FLUSH, MSG_FLUSHED, MSG_NOTE, MSG_NOTED, MSG_AFTER };
+	struct msg m = unit_msg(MSG_NONE, HOME, ME, ME, 0);
+	struct actions acts;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(types); i++) {
+		m.type = types[i];
+		m.value = 1;
+		ck_assert_int_eq(core_step(&node, &m, NULL, &acts), -EBADMSG);
+		ck_assert_uint_eq(acts.n, 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("host");
@@ -426,6 +443,7 @@ int main(void)
 	tcase_add_test(t, a_time_that_cannot_be_waited_for_has_come);
 	tcase_add_test(t, a_refused_message_has_no_actions);
 	tcase_add_test(t, a_message_without_memory_is_delivered_again);
+	tcase_add_test(t, a_host_without_release_blocks_refuses_their_messages);
 	tcase_add_test(t, a_multicast_goes_to_others);
 	tcase_add_test(t, each_action_reaches_its_callback);
 	tcase_add_test(t, an_answer_reaches_its_slot);

@@ -45,7 +45,7 @@ END_TEST
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 START_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 10);
+	ck_assert_uint_eq(WIRE_VERSION, 11);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
@@ -58,6 +58,8 @@ START_TEST(numbers_that_travel_do_not_change)
 	ck_assert_uint_eq(GRANT_WRITE, 2);
 	ck_assert_uint_eq(RELEASE_KEEP, 0);
 	ck_assert_uint_eq(RELEASE_EVICT, 1);
+	ck_assert_uint_eq(AFTER_FLUSH, 1);
+	ck_assert_uint_eq(AFTER_NOTE, 2);
 	ck_assert_uint_eq(MSG_NONE, 0);
 	ck_assert_uint_eq(SYNC_NONE, 0);
 	ck_assert_uint_eq(SOP_CREATE, 0);
@@ -140,6 +142,8 @@ START_TEST(ranges_are_these)
 		[RULE_LIFE] = { 0, 0 },
 		[RULE_LIFE_HIGH] = { 0, 0 },
 		[RULE_KEY] = { 1, 0xffffffff },
+		[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
+		[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 		[RULE_FORWARDS] = { 0, 65535 },
 		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
 		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
@@ -263,6 +267,8 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_FRAMES: return v <= 512;
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
 	case RULE_KEY: return v != 0;
+	case RULE_CLOSE: return v >= 1 && v < 1ll << 62;
+	case RULE_AFTER: return v >= 1 && v <= 3;
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
 	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
 	case RULE_INITIAL: return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
@@ -429,7 +435,7 @@ END_TEST
 
 START_TEST(a_type_past_the_last_is_refused)
 {
-	struct msg m = wire_good(MSG_HELLO, 1, &lim);
+	struct msg m = wire_good(MSG_AFTER, 1, &lim);
 	unsigned int type;
 
 	for (type = MSG_TYPES; type < 256; type++) {
@@ -447,7 +453,8 @@ START_TEST(each_host_takes_its_own)
 	for (t = 0; t < MSG_TYPES; t++) {
 		struct msg good = wire_good((uint8_t)t, 1, &lim);
 		bool none = t == MSG_NONE || t == MSG_RESUME;
-		bool calls = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t == MSG_BYE || t == MSG_CHUNK;
+		bool calls = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t == MSG_BYE || t == MSG_CHUNK ||
+			t >= MSG_FLUSH;
 		bool keys = t == MSG_KEY_WANTED || t == MSG_KEY || t == MSG_ECHO || t == MSG_HELLO;
 		unsigned int hosts = none ? HOST_NONE : calls ? HOST_LIBRARY : keys ? HOST_KERNEL : HOST_BOTH;
 

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* release.c - see release.h (docs/protocol.md, "Release blocks"). */
+#include "core/release.h"
+#include "core/set.h"
+
+enum rule {
+	R_BAD = 0, /* no correct node causes it */
+	R_NOTHING,
+	R_AGAIN,   /* allowed already: let the hardware follow */
+	R_ASK,     /* request the contents */
+	R_JOIN,    /* wait for the request under way */
+	R_TWIN,    /* make a twin, then open */
+	R_FILL,    /* the contents */
+	R_REPEAT,  /* they are too old: request them once more */
+	R_USE,     /* the copy is in use; open it if the thread wants to write */
+	R_OUTDATE, /* the contents under way are too old */
+	R_BUSY,    /* not before the copy has been used */
+	R_DROP,    /* drop the copy */
+	R_MARK,    /* the next close drops it */
+	R_SENT,    /* a diff is on its way */
+	R_SENT_DROP,
+	R_UNCHANGED, /* nothing to send; after a while the twin goes */
+	R_UNCHANGED_DROP,
+	R_SHARE,  /* the first copy leaves: from now on the home makes twins, too */
+	R_SERVE,  /* a copy leaves while nothing can be written here */
+	R_COPY,   /* a copy leaves while there is a twin */
+	R_STORE,  /* merge a diff; nobody has a copy */
+	R_MERGE,  /* merge a diff, and note all but its writer */
+	R_NOTIFY, /* the home has written: note all */
+	R_RULES
+};
+
+/* clang-format off */
+static const char *const rule_names[R_RULES] = {
+	[R_BAD] = "-", [R_NOTHING] = "nothing", [R_AGAIN] = "open again", [R_ASK] = "READ_REQ", [R_JOIN] = "join the wait",
+	[R_TWIN] = "twin, open", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes",
+	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
+	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
+	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",
+	[R_MERGE] = "merge, note others", [R_NOTIFY] = "note all, no twin",
+};
+
+static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
+	[REL_NONE] = {
+		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING },
+	[REL_FETCH] = {
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_APPLY] = R_OUTDATE },
+	[REL_AGAIN] = {
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_APPLY] = R_NOTHING },
+	[REL_GOT] = {
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY },
+	[REL_CLEAN] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP },
+	[REL_OPEN] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_MARK,
+		[RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED },
+	[REL_STALE] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
+		[RE_CHANGED] = R_SENT_DROP, [RE_SAME] = R_UNCHANGED_DROP },
+};
+
+static const uint8_t home_rules[RELH_STATES][REL_EVENTS] = {
+	[RELH_EXCLUSIVE] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_SHARE, [RE_FLUSH] = R_STORE },
+	[RELH_CLEAN] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_FETCH] = R_SERVE, [RE_FLUSH] = R_MERGE },
+	[RELH_OPEN] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_COPY, [RE_FLUSH] = R_MERGE,
+		[RE_CHANGED] = R_NOTIFY, [RE_SAME] = R_UNCHANGED },
+};
+/* clang-format on */
+
+static bool at_home(const struct rel_ctx *ctx)
+{
+	return ctx->home == ctx->me;
+}
+
+bool rel_open(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return at_home(ctx) ? p->state == RELH_OPEN : p->state == REL_OPEN || p->state == REL_STALE;
+}
+
+enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
+{
+	if (rel_open(ctx, p) || (at_home(ctx) && p->state == RELH_EXCLUSIVE))
+		return PROT_RW;
+	return at_home(ctx) || p->state == REL_CLEAN ? PROT_RO : PROT_CLOSED;
+}
+
+/* A store after the comparison would be lost, where no later close looks at the block. */
+enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p)
+{
+	if (!at_home(ctx) && p->state == REL_STALE)
+		return PROT_CLOSED;
+	return p->same + 1u >= REL_IDLE ? PROT_RO : PROT_RW;
+}
+
+/* ---- lists ------------------------------------------------------------------------------------ */
+
+static void list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry)
+{
+	uint32_t first;
+
+	if (__atomic_exchange_n(in, 1, __ATOMIC_ACQ_REL))
+		return;
+	first = __atomic_load_n(head, __ATOMIC_RELAXED);
+	do {
+		__atomic_store_n(next, first, __ATOMIC_RELAXED);
+	} while (!__atomic_compare_exchange_n(head, &first, entry, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+static uint32_t list_leave(const uint32_t *next, uint8_t *in)
+{
+	uint32_t after = __atomic_load_n(next, __ATOMIC_RELAXED);
+
+	/* The exchange in list_add() is its partner: who finds the block in no list adds it again, and it is looked at again. */
+	__atomic_store_n(in, 0, __ATOMIC_SEQ_CST);
+	return after;
+}
+
+void rel_notice(struct rel_lists *lists, struct rel *blocks, uint32_t index)
+{
+	struct rel *p = &blocks[index];
+
+	list_add(&lists->notices, &p->next_notice, &p->noticed, index + 1);
+}
+
+void rel_list_open(const struct rel_ctx *ctx, struct rel *p)
+{
+	if (rel_open(ctx, p))
+		list_add(&ctx->lists->opened, &p->next_open, &p->listed, ctx->index + 1);
+}
+
+uint32_t rel_take_open(struct rel_lists *lists)
+{
+	return __atomic_exchange_n(&lists->opened, 0, __ATOMIC_ACQ_REL);
+}
+
+uint32_t rel_take_notices(struct rel_lists *lists)
+{
+	return __atomic_exchange_n(&lists->notices, 0, __ATOMIC_ACQ_REL);
+}
+
+uint32_t rel_next_open(struct rel *p)
+{
+	return list_leave(&p->next_open, &p->listed);
+}
+
+uint32_t rel_next_notice(struct rel *p)
+{
+	return list_leave(&p->next_notice, &p->noticed);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static void rel_again(const struct rel_ctx *ctx, const struct rel *p, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_OPEN);
+
+	a->prot = rel_prot(ctx, p);
+	a->from = OPEN_AGAIN;
+}
+
+/* The twin is made before any mapping is writable. */
+static void rel_twin(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
+{
+	p->state = at_home(ctx) ? (uint8_t)RELH_OPEN : (uint8_t)REL_OPEN;
+	p->same = 0;
+	rel_list_open(ctx, p);
+	act_add(out, ACT_TWIN);
+	rel_again(ctx, p, out);
+}
+
+static void rel_untwin(struct rel *p, uint8_t state, struct actions *out)
+{
+	act_add(out, ACT_UNTWIN);
+	p->state = state;
+	p->same = 0;
+}
+
+static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = MSG_READ_REQ;
+	a->msg.src = a->msg.req_node = ctx->me;
+	a->msg.dst = ctx->home;
+	a->msg.object = m->object;
+	a->msg.req_slot = p->slot;
+	a->msg.flags = MSGF_KNOWN;
+}
+
+static void rel_wait(const struct rel *p, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_WAIT);
+
+	a->slot = p->slot;
+}
+
+static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, uint8_t from, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_DATA);
+
+	p->copyset |= set_of(m->src, set_granule(ctx->nnodes));
+	a->prot = PROT_RO;
+	a->from = from;
+	a->msg.type = MSG_DATA;
+	a->msg.op = GRANT_READ;
+	a->msg.src = a->msg.home = ctx->me;
+	a->msg.dst = a->msg.req_node = m->src;
+	a->msg.req_slot = m->req_slot;
+	a->msg.object = m->object;
+}
+
+static void rel_note(struct rel *p, uint16_t except, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_NOTICE);
+
+	a->mask = p->copyset;
+	a->except = except;
+}
+
+/* Nobody but the writer keeps a copy without a notice. If it has none either, the block is exclusive again. */
+static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, struct actions *out)
+{
+	const uint64_t writer = p->copyset & set_of(m->src, set_granule(ctx->nnodes));
+
+	act_add(out, ACT_MERGE);
+	rel_note(p, m->src, out);
+	p->copyset = writer;
+	if (writer)
+		return;
+	if (p->state == RELH_OPEN)
+		rel_untwin(p, RELH_EXCLUSIVE, out);
+	p->state = RELH_EXCLUSIVE;
+}
+
+static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev, const struct msg *m,
+		     struct actions *out)
+{
+	struct action *a;
+
+	switch (rule) {
+	case R_AGAIN: rel_again(ctx, p, out); return 0;
+	case R_ASK:
+		if (ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run)
+			return -EAGAIN; /* the home may not have merged its diff yet: its writes would vanish */
+		p->slot = m->req_slot;
+		p->writes = ev == RE_WRITE;
+		p->state = REL_FETCH;
+		rel_ask(ctx, p, m, out);
+		rel_wait(p, out);
+		return 0;
+	case R_JOIN:
+		p->writes |= ev == RE_WRITE;
+		rel_wait(p, out);
+		return 0;
+	case R_TWIN: rel_twin(ctx, p, out); return 0;
+	case R_FILL:
+		p->state = REL_GOT;
+		a = act_add(out, ACT_OPEN);
+		a->prot = PROT_RO;
+		a->from = OPEN_DATA;
+		a = act_add(out, ACT_WAKE);
+		a->slot = p->slot;
+		return 0;
+	case R_REPEAT:
+		p->state = REL_FETCH;
+		rel_ask(ctx, p, m, out);
+		return 0;
+	case R_USE:
+		p->state = REL_CLEAN;
+		if (p->writes)
+			rel_twin(ctx, p, out);
+		p->writes = 0;
+		return 0;
+	case R_OUTDATE: p->state = REL_AGAIN; return 0;
+	case R_BUSY: return -EAGAIN;
+	case R_DROP:
+		p->state = REL_NONE;
+		act_add(out, ACT_CLOSE);
+		return 0;
+	case R_MARK: p->state = REL_STALE; return 0;
+	case R_SENT:
+	case R_SENT_DROP:
+		p->flushed = (uint32_t)ctx->run;
+		p->same = 0;
+		if (rule == R_SENT_DROP)
+			rel_untwin(p, REL_NONE, out);
+		return 0;
+	case R_UNCHANGED:
+		if (++p->same >= REL_IDLE)
+			rel_untwin(p, at_home(ctx) ? (uint8_t)RELH_CLEAN : (uint8_t)REL_CLEAN, out);
+		return 0;
+	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
+	case R_SHARE:
+	case R_SERVE:
+		p->state = RELH_CLEAN;
+		rel_give(ctx, p, m, PROT_RW, out);
+		return 0;
+	case R_COPY: rel_give(ctx, p, m, PROT_RO, out); return 0;
+	case R_STORE: act_add(out, ACT_MERGE); return 0;
+	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
+	case R_NOTIFY:
+		rel_note(p, ctx->me, out);
+		p->copyset = 0;
+		rel_untwin(p, RELH_EXCLUSIVE, out);
+		return 0;
+	default: return 0;
+	}
+}
+
+static enum rule rel_rule(bool home, unsigned int state, unsigned int event)
+{
+	if (state >= (home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES) || event >= REL_EVENTS)
+		return R_BAD;
+	return (enum rule)(home ? home_rules[state][event] : copy_rules[state][event]);
+}
+
+/* Who may say this now? Any node may flush: the home does not know who has a twin. */
+static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel_event ev, const struct msg *m)
+{
+	switch (ev) {
+	case RE_DATA:
+		return m->src == ctx->home && m->req_node == ctx->me && m->req_slot == p->slot && m->op == GRANT_READ;
+	case RE_FETCH: return m->src != ctx->me && m->src < ctx->nnodes && m->req_node == m->src;
+	case RE_FLUSH: return m->src != ctx->me && m->src < ctx->nnodes;
+	default: return true;
+	}
+}
+
+int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m, struct actions *out)
+{
+	const enum rule rule = rel_rule(at_home(ctx), p->state, ev);
+
+	out->n = 0;
+	if (rule == R_BAD || !rel_may_say(ctx, p, ev, m))
+		return -EBADMSG;
+	return rel_apply(ctx, p, rule, ev, m, out);
+}
+
+/* clang-format off */
+static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "OPEN", "STALE" };
+static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
+static const char *const event_names[REL_EVENTS] = {
+	"read", "write", "used", "DATA", "apply", "changed", "same", "READ_REQ", "FLUSH",
+};
+/* clang-format on */
+
+const char *rel_state_name(bool home, unsigned int state)
+{
+	if (home)
+		return state < RELH_STATES ? home_names[state] : "?";
+	return state < REL_STATES ? copy_names[state] : "?";
+}
+
+const char *rel_event_name(unsigned int event)
+{
+	return event < REL_EVENTS ? event_names[event] : "?";
+}
+
+const char *rel_rule_name(bool home, unsigned int state, unsigned int event)
+{
+	return rule_names[rel_rule(home, state, event)];
+}

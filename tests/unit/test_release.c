@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_release.c - core/release: each event in each state, the lists, and who may say what. */
+#include "core.h"
+
+#include "core/dispatch.h"
+
+#define ME 0x3f1
+#define HOME 0x305
+#define OTHER 0x2fe
+#define NODES 1024
+#define SLOT 0x1234
+#define OBJECT 0x87654321u
+#define INDEX 3
+
+static struct rel blocks[8];
+static struct rel_lists lists;
+static struct actions out;
+
+static struct rel_ctx context(bool home)
+{
+	return (struct rel_ctx){ .me = ME,
+				 .nnodes = NODES,
+				 .home = home ? ME : HOME,
+				 .run = 0x180000001,
+				 .ended = 0x180000000,
+				 .lists = &lists,
+				 .blocks = blocks,
+				 .index = INDEX };
+}
+
+/* A block in that state; at the home, it is registered for two nodes. */
+static struct rel *block_in(bool home, unsigned int state)
+{
+	struct rel *p = &blocks[INDEX];
+
+	memset(blocks, 0, sizeof(blocks));
+	memset(&lists, 0, sizeof(lists));
+	p->state = (uint8_t)state;
+	p->slot = SLOT;
+	if (home && state != RELH_EXCLUSIVE)
+		p->copyset = set_of(HOME, 16) | set_of(OTHER, 16);
+	return p;
+}
+
+static struct msg event_of(bool home, unsigned int ev)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .object = OBJECT,
+			     .src = ev == RE_DATA || home ? HOME : ME,
+			     .dst = ME,
+			     .req_node = ev == RE_DATA ? ME : HOME,
+			     .req_slot = SLOT,
+			     .home = HOME,
+			     .op = GRANT_READ };
+}
+
+/* The actions, and the next state; NULL: no correct node causes the event. */
+struct reaction {
+	const char *does;
+	uint8_t next;
+	int err;
+};
+
+/* clang-format off */
+static const struct reaction copies[REL_STATES][REL_EVENTS] = {
+	[REL_NONE] = { [RE_READ] = { "READ_REQ wait", REL_FETCH, 0 }, [RE_WRITE] = { "READ_REQ wait", REL_FETCH, 0 },
+		       [RE_USED] = { "", REL_NONE, 0 }, [RE_APPLY] = { "", REL_NONE, 0 } },
+	[REL_FETCH] = { [RE_READ] = { "wait", REL_FETCH, 0 }, [RE_WRITE] = { "wait", REL_FETCH, 0 },
+			[RE_USED] = { "", REL_FETCH, 0 }, [RE_DATA] = { "open ro data wake", REL_GOT, 0 },
+			[RE_APPLY] = { "", REL_AGAIN, 0 } },
+	[REL_AGAIN] = { [RE_READ] = { "wait", REL_AGAIN, 0 }, [RE_WRITE] = { "wait", REL_AGAIN, 0 },
+			[RE_USED] = { "", REL_AGAIN, 0 }, [RE_DATA] = { "READ_REQ", REL_FETCH, 0 },
+			[RE_APPLY] = { "", REL_AGAIN, 0 } },
+	[REL_GOT] = { [RE_READ] = { "wait", REL_GOT, 0 }, [RE_WRITE] = { "wait", REL_GOT, 0 },
+		      [RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "", REL_GOT, -EAGAIN } },
+	[REL_CLEAN] = { [RE_READ] = { "open ro again", REL_CLEAN, 0 }, [RE_WRITE] = { "twin open rw again", REL_OPEN, 0 },
+			[RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "close", REL_NONE, 0 } },
+	[REL_OPEN] = { [RE_READ] = { "open rw again", REL_OPEN, 0 }, [RE_WRITE] = { "open rw again", REL_OPEN, 0 },
+		       [RE_USED] = { "", REL_OPEN, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
+		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 } },
+	[REL_STALE] = { [RE_READ] = { "open rw again", REL_STALE, 0 }, [RE_WRITE] = { "open rw again", REL_STALE, 0 },
+			[RE_USED] = { "", REL_STALE, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
+			[RE_CHANGED] = { "untwin", REL_NONE, 0 }, [RE_SAME] = { "untwin", REL_NONE, 0 } },
+};
+
+static const struct reaction homes[RELH_STATES][REL_EVENTS] = {
+	[RELH_EXCLUSIVE] = { [RE_READ] = { "open rw again", RELH_EXCLUSIVE, 0 }, [RE_WRITE] = { "open rw again", RELH_EXCLUSIVE, 0 },
+			     [RE_FETCH] = { "DATA ro<-rw", RELH_CLEAN, 0 }, [RE_FLUSH] = { "merge", RELH_EXCLUSIVE, 0 } },
+	[RELH_CLEAN] = { [RE_READ] = { "open ro again", RELH_CLEAN, 0 }, [RE_WRITE] = { "twin open rw again", RELH_OPEN, 0 },
+			 [RE_FETCH] = { "DATA ro<-rw", RELH_CLEAN, 0 }, [RE_FLUSH] = { "merge notice", RELH_CLEAN, 0 } },
+	[RELH_OPEN] = { [RE_READ] = { "open rw again", RELH_OPEN, 0 }, [RE_WRITE] = { "open rw again", RELH_OPEN, 0 },
+			[RE_FETCH] = { "DATA ro<-ro", RELH_OPEN, 0 }, [RE_FLUSH] = { "merge notice", RELH_OPEN, 0 },
+			[RE_CHANGED] = { "notice untwin", RELH_EXCLUSIVE, 0 }, [RE_SAME] = { "", RELH_OPEN, 0 } },
+};
+/* clang-format on */
+
+START_TEST(every_event_in_every_state_has_this_effect)
+{
+	const bool home = _i;
+	unsigned int s, e;
+
+	for (s = 0; s < (home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES); s++)
+		for (e = 0; e < REL_EVENTS; e++) {
+			const struct reaction *r = home ? &homes[s][e] : &copies[s][e];
+			const struct rel_ctx ctx = context(home);
+			struct rel *p = block_in(home, s), before = *p;
+			struct msg m = event_of(home, e);
+			int err = rel_step(&ctx, p, (enum rel_event)e, &m, &out);
+
+			ck_assert_int_eq(err, r->does ? r->err : -EBADMSG);
+			ck_assert_str_eq(rel_rule_name(home, s, e), r->does ? rel_rule_name(home, s, e) : "-");
+			if (err) {
+				ck_assert_mem_eq(p, &before, sizeof(before));
+				ck_assert_uint_eq(out.n, 0);
+				continue;
+			}
+			ck_assert_str_eq(unit_text(&out), r->does);
+			ck_assert_uint_eq(p->state, r->next);
+			ck_assert_uint_le(out.n, ACTIONS_MAX - 1);
+		}
+}
+END_TEST
+
+START_TEST(a_copy_is_requested_of_the_home_for_this_slot)
+{
+	const struct rel_ctx ctx = context(false);
+	struct rel *p = block_in(false, REL_NONE);
+	struct msg m = event_of(false, RE_WRITE);
+	const struct msg *ask;
+
+	p->slot = 0;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0);
+	ask = unit_sent(&out, MSG_READ_REQ);
+	ck_assert_uint_eq(ask->src, ME);
+	ck_assert_uint_eq(ask->dst, HOME);
+	ck_assert_uint_eq(ask->req_node, ME);
+	ck_assert_uint_eq(ask->req_slot, SLOT);
+	ck_assert_uint_eq(ask->object, OBJECT);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAIT, 0)->slot, SLOT);
+	ck_assert_uint_eq(p->writes, 1);
+}
+END_TEST
+
+/* The thread that waited wanted to write: one miss. */
+START_TEST(a_writer_gets_a_twin_when_it_uses_the_copy)
+{
+	const struct rel_ctx ctx = context(false);
+	struct rel *p = block_in(false, REL_FETCH);
+	struct msg m = event_of(false, RE_WRITE), data = event_of(false, RE_DATA);
+
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0); /* joins a reader's request */
+	ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &data, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, SLOT);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_USED, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "twin open rw again");
+	ck_assert_uint_eq(p->state, REL_OPEN);
+	ck_assert_uint_eq(lists.opened, INDEX + 1);
+	ck_assert_uint_eq(p->writes, 0);
+}
+END_TEST
+
+START_TEST(a_copy_is_not_fetched_before_its_own_diff_is_merged)
+{
+	struct rel_ctx ctx = context(false);
+	struct rel *p = block_in(false, REL_OPEN);
+	struct msg m = event_of(false, RE_READ);
+
+	ck_assert_int_eq(rel_step(&ctx, p, RE_APPLY, &m, &out), 0);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
+	ck_assert_uint_eq(p->flushed, 0x80000001);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_READ, &m, &out), -EAGAIN);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), -EAGAIN);
+	ck_assert_uint_eq(p->state, REL_NONE);
+	ctx.ended = ctx.run;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_READ, &m, &out), 0);
+}
+END_TEST
+
+START_TEST(contents_come_from_the_home_for_the_slot_that_asked)
+{
+	const struct rel_ctx ctx = context(false);
+	struct msg good = event_of(false, RE_DATA), m;
+	unsigned int i;
+
+	for (i = 0; i < 5; i++) {
+		struct rel *p = block_in(false, REL_FETCH);
+
+		m = good;
+		switch (i) {
+		case 0: m.src = OTHER; break;
+		case 1: m.req_slot ^= 1; break;
+		case 2: m.req_node = OTHER; break;
+		case 3: m.op = GRANT_WRITE; break;
+		default: break;
+		}
+		ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &m, &out), i < 4 ? -EBADMSG : 0);
+	}
+}
+END_TEST
+
+START_TEST(only_a_node_itself_asks_for_a_copy_or_flushes)
+{
+	const struct rel_ctx ctx = context(true);
+	struct rel *p = block_in(true, RELH_CLEAN);
+	struct msg m = event_of(true, RE_FETCH);
+
+	m.req_node = OTHER;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), -EBADMSG);
+	m.src = m.req_node = ME;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), -EBADMSG);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), -EBADMSG);
+	m.src = m.req_node = NODES;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), -EBADMSG);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), -EBADMSG);
+}
+END_TEST
+
+START_TEST(a_fetch_registers_its_node_and_gets_contents_for_its_slot)
+{
+	const struct rel_ctx ctx = context(true);
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+	struct msg m = event_of(true, RE_FETCH);
+	const struct msg *data;
+
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), 0);
+	ck_assert_uint_eq(p->copyset, set_of(HOME, 16));
+	data = unit_sent(&out, MSG_DATA);
+	ck_assert_uint_eq(data->dst, HOME);
+	ck_assert_uint_eq(data->src, ME);
+	ck_assert_uint_eq(data->home, ME);
+	ck_assert_uint_eq(data->req_node, HOME);
+	ck_assert_uint_eq(data->req_slot, SLOT);
+	ck_assert_uint_eq(data->object, OBJECT);
+	ck_assert_uint_eq(data->op, GRANT_READ);
+}
+END_TEST
+
+START_TEST(a_flush_leaves_its_writer_registered_and_notes_the_others)
+{
+	const struct rel_ctx ctx = context(true);
+	unsigned int s;
+
+	for (s = RELH_CLEAN; s < RELH_STATES; s++) {
+		struct rel *p = block_in(true, s);
+		struct msg m = event_of(true, RE_FLUSH);
+		const struct action *a;
+
+		ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), 0);
+		a = unit_action(&out, ACT_NOTICE, 0);
+		ck_assert_uint_eq(a->mask, set_of(HOME, 16) | set_of(OTHER, 16));
+		ck_assert_uint_eq(a->except, HOME);
+		ck_assert_uint_eq(p->copyset, set_of(HOME, 16));
+		/* A writer that has been told before is not registered again. */
+		p->copyset = set_of(OTHER, 16);
+		ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), 0);
+		ck_assert_uint_eq(p->copyset, 0);
+		ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+		ck_assert_uint_eq(!!unit_action(&out, ACT_UNTWIN, 0), s == RELH_OPEN);
+	}
+}
+END_TEST
+
+START_TEST(what_the_home_has_written_is_noted_to_all_and_exclusive_again)
+{
+	const struct rel_ctx ctx = context(true);
+	struct rel *p = block_in(true, RELH_OPEN);
+	struct msg m = event_of(true, RE_CHANGED);
+
+	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->mask, set_of(HOME, 16) | set_of(OTHER, 16));
+	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->except, ME);
+	ck_assert_uint_eq(p->copyset, 0);
+}
+END_TEST
+
+/* An open block that is not written any more is made read-only, before it is compared the second time. */
+START_TEST(a_block_is_open_until_two_closes_find_no_difference)
+{
+	const bool home = _i;
+	const struct rel_ctx ctx = context(home);
+	struct rel *p = block_in(home, home ? (unsigned int)RELH_OPEN : (unsigned int)REL_OPEN);
+	struct msg m = event_of(home, RE_SAME);
+
+	ck_assert(rel_open(&ctx, p));
+	ck_assert_int_eq(rel_lower(&ctx, p), PROT_RW);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_SAME, &m, &out), 0);
+	ck_assert_int_eq(rel_lower(&ctx, p), PROT_RO);
+	if (!home) {
+		ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
+		ck_assert_int_eq(rel_lower(&ctx, p), PROT_RW);
+		ck_assert_int_eq(rel_step(&ctx, p, RE_SAME, &m, &out), 0);
+	}
+	ck_assert_int_eq(rel_step(&ctx, p, RE_SAME, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "untwin");
+	ck_assert_uint_eq(p->state, home ? (unsigned int)RELH_CLEAN : (unsigned int)REL_CLEAN);
+	ck_assert_int_eq(rel_prot(&ctx, p), PROT_RO);
+	ck_assert(!rel_open(&ctx, p));
+}
+END_TEST
+
+START_TEST(a_block_to_be_dropped_is_closed_before_it_is_compared)
+{
+	const struct rel_ctx ctx = context(false);
+
+	ck_assert_int_eq(rel_lower(&ctx, block_in(false, REL_STALE)), PROT_CLOSED);
+}
+END_TEST
+
+START_TEST(mappings_may_do_what_the_state_allows)
+{
+	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
+						     PROT_RO,     PROT_RW,     PROT_RW };
+	static const uint8_t of_home[RELH_STATES] = { PROT_RW, PROT_RO, PROT_RW };
+	const struct rel_ctx copy = context(false), home = context(true);
+	unsigned int s;
+
+	for (s = 0; s < REL_STATES; s++)
+		ck_assert_int_eq(rel_prot(&copy, block_in(false, s)), of_copy[s]);
+	for (s = 0; s < RELH_STATES; s++)
+		ck_assert_int_eq(rel_prot(&home, block_in(true, s)), of_home[s]);
+}
+END_TEST
+
+START_TEST(a_list_has_each_block_once_and_is_taken_whole)
+{
+	struct rel_ctx ctx = context(false);
+	unsigned int i, seen = 0;
+	uint32_t entry;
+
+	block_in(false, REL_NONE);
+	for (i = 0; i < 8; i++)
+		blocks[i].state = REL_OPEN;
+	for (i = 0; i < 16; i++) {
+		ctx.index = i % 8;
+		rel_list_open(&ctx, &blocks[i % 8]);
+		rel_notice(&lists, blocks, i % 8);
+	}
+	for (entry = rel_take_notices(&lists); entry; entry = rel_next_notice(&blocks[entry - 1]))
+		seen++;
+	ck_assert_uint_eq(seen, 8);
+	ck_assert_uint_eq(rel_take_notices(&lists), 0);
+	for (entry = rel_take_open(&lists); entry; entry = rel_next_open(&blocks[entry - 1])) {
+		/* Until it has left the list, it does not join another. */
+		ctx.index = entry - 1;
+		rel_list_open(&ctx, &blocks[entry - 1]);
+		ck_assert_uint_eq(lists.opened, 0);
+		seen++;
+	}
+	ck_assert_uint_eq(seen, 16);
+	rel_notice(&lists, blocks, 5);
+	ck_assert_uint_eq(rel_take_notices(&lists), 6);
+	blocks[3].state = REL_CLEAN;
+	rel_list_open(&ctx, &blocks[3]);
+	ck_assert_uint_eq(lists.opened, 0);
+}
+END_TEST
+
+/* A release block has few messages; a sequential one has none of them. */
+START_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
+{
+	const struct rel_ctx ctx = context(true);
+	struct dispatch d = { .me = ME, .nnodes = NODES, .rel_ctx = &ctx };
+	uint32_t number;
+	unsigned int t;
+
+	for (t = 0; t < MSG_TYPES; t++) {
+		struct msg m = event_of(true, RE_FETCH);
+
+		m.type = (uint8_t)t;
+		d.rel = block_in(true, RELH_CLEAN);
+		if (dispatch_target(&m, &number) == TARGET_BLOCK)
+			ck_assert_int_eq(dispatch_step(&d, &m, &out), t == MSG_READ_REQ ? 0 : -EBADMSG);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("release");
+	TCase *t = tcase_create("blocks");
+
+	tcase_add_loop_test(t, every_event_in_every_state_has_this_effect, 0, 2);
+	tcase_add_test(t, a_copy_is_requested_of_the_home_for_this_slot);
+	tcase_add_test(t, a_writer_gets_a_twin_when_it_uses_the_copy);
+	tcase_add_test(t, a_copy_is_not_fetched_before_its_own_diff_is_merged);
+	tcase_add_test(t, contents_come_from_the_home_for_the_slot_that_asked);
+	tcase_add_test(t, only_a_node_itself_asks_for_a_copy_or_flushes);
+	tcase_add_test(t, a_fetch_registers_its_node_and_gets_contents_for_its_slot);
+	tcase_add_test(t, a_flush_leaves_its_writer_registered_and_notes_the_others);
+	tcase_add_test(t, what_the_home_has_written_is_noted_to_all_and_exclusive_again);
+	tcase_add_loop_test(t, a_block_is_open_until_two_closes_find_no_difference, 0, 2);
+	tcase_add_test(t, a_block_to_be_dropped_is_closed_before_it_is_compared);
+	tcase_add_test(t, mappings_may_do_what_the_state_allows);
+	tcase_add_test(t, a_list_has_each_block_once_and_is_taken_whole);
+	tcase_add_test(t, a_release_block_takes_no_message_of_the_sequential_ones);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
