@@ -6,6 +6,7 @@
 #include "locks.h"
 #include "maps.h"
 #include "objects.h"
+#include "release.h"
 
 #define CO(...)                                           \
 	.model = &co_model, .cfg = &(const struct co_cfg) \
@@ -37,6 +38,24 @@
 	{                                                   \
 		__VA_ARGS__                                 \
 	}
+#define RC(...)                                           \
+	.model = &rc_model, .cfg = &(const struct rc_cfg) \
+	{                                                 \
+		__VA_ARGS__                               \
+	}
+/* clang-format off */
+#define LD(block, byte) { RC_LOAD, (block) << 4 | (byte) }
+#define ST(block, byte) { RC_STORE, (block) << 4 | (byte) }
+#define TO(edge) { RC_SEND, edge }
+#define BY(edge) { RC_RECV, edge }
+#define LOCKS { RC_LOCK, 0 }
+#define UNLOCKS { RC_UNLOCK, 0 }
+#define PASS(a, b) { .from = (a), .to = (b), .type = MSG_LOCKED }
+#define MEETS BY(0), BY(1), TO(2), TO(3) /* thread 0; the others: */
+#define MEET(arrive, depart) TO(arrive), BY(depart)
+#define MEETING { { .from = 1, .to = 0, .type = MSG_ARRIVE }, { .from = 2, .to = 0, .type = MSG_ARRIVE }, \
+		  { .from = 0, .to = 1, .type = MSG_DEPART }, { .from = 0, .to = 2, .type = MSG_DEPART } }
+/* clang-format on */
 #define RWLOCK (1u << USE_READ | 1u << USE_WRITE)
 #define RWLOCK_TRY (1u << USE_TRY_READ | 1u << USE_TRY_WRITE)
 #define RWLOCK_TIMED (1u << USE_TIMED_READ | 1u << USE_TIMED_WRITE)
@@ -325,6 +344,105 @@ const struct config configs[] = {
 	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
 	{ "maps-asked-shared-bit", "the same, two ranks share a bit",
 	  MAPS(.nranks = 3, .rank = { 3, 3 + MAP_BITS, 61 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
+	/* Release blocks: nodes write their own bytes, and messages order them. */
+	{ "rel-two", "2 nodes, the home is the second: they write by turns, and pass the lock to each other",
+	  RC(.nnodes = 2, .nthreads = 2, .home = { 1, 1 }, .node = { 0, 1 },
+	     .script = { { ST(0, 0), TO(0), BY(1), LD(0, 1), ST(0, 0), TO(2) },
+			 { LD(0, 1), BY(0), LD(0, 0), ST(0, 1), TO(1), BY(2), LD(0, 0) } },
+	     .edges = { PASS(0, 1), PASS(1, 0), PASS(0, 1) }) },
+	{ "rel-messages", "3 nodes: a thread writes, and another, which had a copy, reads, by any message that orders them",
+	  RC(.nnodes = 3, .nthreads = 2, .home = { 2, 2 }, .node = { 0, 1 }, .choose = true,
+	     .script = { { BY(1), ST(0, 0), TO(0) }, { LD(0, 0), TO(1), BY(0), LD(0, 0) } },
+	     .edges = { { .from = 0, .to = 1, .hop = 3 }, PASS(1, 0) }) },
+	{ "rel-chain", "4 nodes: A writes, then B, and C reads both; the home is another node",
+	  RC(.nnodes = 4, .nthreads = 3, .home = { 3, 3 }, .node = { 0, 1, 2 },
+	     .script = { { BY(2), ST(0, 0), TO(0) }, { BY(0), ST(0, 1), TO(1) }, { LD(0, 0), TO(2), BY(1), LD(0, 0), LD(0, 1) } },
+	     .edges = { PASS(0, 1), PASS(1, 2), PASS(2, 0) }) },
+	{ "rel-lock", "3 nodes take a lock and count, two also write bytes of their own beside it",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 0, 1 }, .lock_home = 2, .node = { 0, 1, 2 },
+	     .script = { { ST(0, 1), LOCKS, LD(0, 0), ST(0, 0), UNLOCKS }, { LOCKS, LD(0, 0), ST(0, 0), UNLOCKS },
+			 { LOCKS, LD(0, 0), ST(0, 0), UNLOCKS, ST(1, 1) } }) },
+	{ "rel-services", "3 nodes: one has a copy, two write its bytes, one of them at home; it waits for each",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 2, 2 }, .node = { 0, 1, 2 },
+	     .script = { { BY(0), ST(0, 0), TO(2) }, { LD(0, 0), LD(0, 1), TO(0), TO(1), BY(2), LD(0, 0), BY(3), LD(0, 1) },
+			 { BY(1), ST(0, 1), TO(3) } },
+	     .edges = { PASS(1, 0), PASS(1, 2), PASS(0, 1), PASS(2, 1) }) },
+	{ "rel-services-apart", "4 nodes: the same, and neither writer is the home",
+	  RC(.nnodes = 4, .nthreads = 3, .home = { 3, 3 }, .node = { 0, 1, 2 },
+	     .script = { { LD(0, 0), BY(0), ST(0, 0), TO(2) }, { LD(0, 0), TO(0), TO(1), BY(2), LD(0, 0), BY(3), LD(0, 1) },
+			 { BY(1), ST(0, 1), TO(3) } },
+	     .edges = { PASS(1, 0), PASS(1, 2), PASS(0, 1), PASS(2, 1) }) },
+	{ "rel-exclusive", "2 nodes: a block is exclusive, shared, and exclusive again; its home also writes another byte",
+	  RC(.nnodes = 2, .nthreads = 3, .home = { 1, 1 }, .node = { 0, 1, 1 }, .late = true,
+	     .script = { { BY(0), LD(0, 0), TO(1), BY(2), LD(0, 0), LD(0, 1) }, { ST(0, 0), TO(0), BY(1), ST(0, 0), BY(3), TO(2) },
+			 { ST(0, 1), ST(0, 1), TO(3) } },
+	     .edges = { PASS(1, 0), PASS(0, 1), PASS(1, 0), PASS(2, 1) }) },
+	{ "rel-refetch", "3 nodes: a copy that its node has written is fetched again, and its bytes are there",
+	  RC(.nnodes = 3, .nthreads = 2, .home = { 2, 2 }, .node = { 0, 1 },
+	     .script = { { ST(0, 0), BY(0), LD(0, 1), LD(0, 0), ST(0, 0), TO(1) }, { ST(0, 1), TO(0), BY(1), LD(0, 0), LD(0, 1) } },
+	     .edges = { PASS(1, 0), PASS(0, 1) }) },
+	{ "rel-threads", "2 threads of a node release at once what they wrote; the home is the receiver's",
+	  RC(.nnodes = 2, .nthreads = 3, .home = { 1, 1 }, .node = { 0, 0, 1 },
+	     .script = { { ST(0, 0), TO(0), ST(0, 0), TO(2) }, { ST(0, 1), TO(1) }, { BY(1), LD(0, 1), BY(0), BY(2), LD(0, 0) } },
+	     .edges = { PASS(0, 2), PASS(1, 2), PASS(0, 2) }) },
+	{ "rel-threads-apart", "the same, with the home at a third node, which writes, too",
+	  RC(.nnodes = 3, .nthreads = 4, .home = { 2, 2 }, .node = { 0, 0, 1, 2 },
+	     .script = { { ST(0, 0), TO(0) }, { ST(0, 1), TO(1) }, { LD(1, 0), TO(2), BY(1), LD(0, 1), BY(0), LD(0, 0), BY(3), LD(1, 0) },
+			 { BY(2), ST(1, 0), TO(3) } },
+	     .edges = { PASS(0, 2), PASS(1, 2), PASS(2, 3), PASS(3, 2) }) },
+	{ "rel-acquires", "2 threads of a node acquire at once, and a third only stores",
+	  RC(.nnodes = 2, .nthreads = 4, .home = { 0, 0 }, .node = { 0, 1, 1, 1 },
+	     .script = { { BY(0), ST(0, 0), TO(1), TO(2) }, { LD(0, 0), TO(0), BY(1), LD(0, 0) }, { BY(2), LD(0, 0) },
+			 { ST(0, 1), ST(0, 1) } },
+	     .edges = { PASS(1, 0), PASS(0, 1), PASS(0, 2) }) },
+	{ "rel-barrier", "3 nodes write, meet, read what the others wrote, meet, and write again",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 0, 1 }, .node = { 0, 1, 2 },
+	     .script = { { ST(0, 0), MEETS, LD(0, 1), LD(1, 0), MEETS, ST(0, 0), MEETS, LD(1, 0) },
+			 { ST(0, 1), MEET(0, 2), LD(0, 0), LD(1, 0), MEET(0, 2), ST(0, 1), MEET(0, 2), LD(0, 0) },
+			 { ST(1, 0), MEET(1, 3), LD(0, 1), LD(0, 0), MEET(1, 3), ST(1, 0), MEET(1, 3), LD(0, 1) } },
+	     .edges = MEETING) },
+	{ "rel-idle", "2 nodes: a copy is not written any more; closes make it clean, while a thread of its node writes again",
+	  RC(.nnodes = 2, .nthreads = 3, .home = { 1, 1 }, .node = { 0, 0, 1 },
+	     .script = { { ST(0, 0), TO(0), TO(1), TO(2), TO(3) }, { ST(0, 1), ST(0, 1), TO(4) },
+			 { BY(0), BY(1), BY(2), BY(3), LD(0, 0), BY(4), LD(0, 1) } },
+	     .edges = { PASS(0, 2), PASS(0, 2), PASS(0, 2), PASS(0, 2), PASS(1, 2) }) },
+	{ "rel-coarse", "3 nodes of 130, which share a bit of the copyset; closes are numbered beyond 2^32",
+	  RC(.nnodes = 3, .nthreads = 3, .nominal = 130, .before = 0xfffffffe, .home = { 2, 2 }, .node = { 0, 1, 2 },
+	     .script = { { BY(0), ST(0, 0), TO(2) }, { LD(0, 0), LD(0, 1), TO(0), TO(1), BY(2), LD(0, 0), BY(3), LD(0, 1) },
+			 { BY(1), ST(0, 1), TO(3) } },
+	     .edges = { PASS(1, 0), PASS(1, 2), PASS(0, 1), PASS(2, 1) }) },
+	{ "rel-fetch", "2 nodes: a notice comes, and is applied, while a copy without the change is under way",
+	  RC(.nnodes = 2, .nthreads = 3, .home = { 0, 0 }, .node = { 0, 1, 1 },
+	     .script = { { ST(0, 0), TO(0) }, { LD(0, 1) }, { BY(0), LD(0, 0) } }, .edges = { PASS(0, 2) }) },
+	{ "rel-share-twice", "3 nodes: a home sends a copy, and another, while its mappings are being lowered, and writes",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 2, 2 }, .node = { 0, 1, 2 }, .late = true,
+	     .script = { { LD(0, 0) }, { LD(0, 0), BY(0), LD(0, 1) }, { ST(0, 1), TO(0) } }, .edges = { PASS(2, 1) }) },
+	{ "rel-untracked", "3 nodes: two flush, so that none is registered; the home writes, and not all have been told",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 2, 2 }, .node = { 0, 1, 2 },
+	     .script = { { ST(0, 0), TO(0), BY(1), LD(0, 0) }, { ST(0, 1), TO(2) }, { BY(0), ST(0, 0), TO(1), BY(2), LD(0, 1) } },
+	     .edges = { PASS(0, 2), PASS(2, 0), PASS(1, 2) }) },
+	{ "rel-dropped", "3 nodes: a close drops a block while another thread of the node releases what it wrote there",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 2, 2 }, .node = { 0, 0, 1 },
+	     .script = { { LD(0, 0), TO(2), BY(0), LD(0, 0) }, { ST(0, 1), TO(1) }, { BY(2), ST(0, 0), TO(0), BY(1), LD(0, 1) } },
+	     .edges = { PASS(2, 0), PASS(1, 2), PASS(0, 2) }) },
+	{ "rel-pass-on", "3 nodes: the home writes, and passes the lock to a reader, which passes it to another",
+	  RC(.nnodes = 3, .nthreads = 3, .home = { 0, 0 }, .node = { 0, 1, 2 },
+	     .script = { { BY(0), BY(1), ST(0, 0), TO(2) }, { LD(0, 0), TO(0), BY(2), TO(3) }, { LD(0, 0), TO(1), BY(3), LD(0, 0) } },
+	     .edges = { PASS(1, 0), PASS(2, 0), PASS(0, 1), PASS(1, 2) }) },
+	{ "rel-pass-on-coarse", "the same of 130 nodes, where they share a bit of the copyset",
+	  RC(.nnodes = 3, .nthreads = 3, .nominal = 130, .home = { 2, 2 }, .node = { 2, 0, 1 },
+	     .script = { { BY(0), BY(1), ST(0, 0), TO(2) }, { LD(0, 0), TO(0), BY(2), TO(3) }, { LD(0, 0), TO(1), BY(3), LD(0, 0) } },
+	     .edges = { PASS(1, 0), PASS(2, 0), PASS(0, 1), PASS(1, 2) }) },
+	{ "rel-pass-on-flush", "4 nodes: another has flushed the block before; its notice has not come when the lock is passed on",
+	  RC(.nnodes = 4, .nthreads = 4, .home = { 0, 0 }, .node = { 0, 1, 2, 3 },
+	     .script = { { BY(0), BY(1), ST(0, 0), TO(2), BY(4) }, { ST(0, 1), TO(4) }, { LD(0, 0), TO(1), BY(3), LD(0, 0) },
+			 { LD(0, 0), TO(0), BY(2), TO(3) } },
+	     .edges = { PASS(3, 0), PASS(2, 0), PASS(0, 3), PASS(3, 2), PASS(1, 0) }) },
+	{ "rel-pass-on-beside", "the same; it flushes while the home gathers",
+	  RC(.nnodes = 4, .nthreads = 5, .home = { 0, 0 }, .node = { 0, 1, 2, 3, 3 },
+	     .script = { { BY(1), ST(0, 0), TO(2), BY(4) }, { ST(0, 1), TO(4) }, { LD(0, 0), TO(1), BY(3), LD(0, 0) },
+			 { BY(2), TO(3) }, { LD(0, 2) } },
+	     .edges = { PASS(3, 0), PASS(2, 0), PASS(0, 3), PASS(3, 2), PASS(1, 0) }) },
 	/* Large worlds. */
 	{ "deep-ops", "3 nodes, 4, 4 and 3 operations",
 	  CO(.nnodes = 3, .nblocks = 1, .nthreads = 1, .ops = { 4, 4, 3 }, .kinds = ALL(RW)), .full = true },
@@ -377,5 +495,24 @@ const struct config host_faults[] = {
 	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_SHOWN, .ops = { 2, 2 }, .ahead = true, .unlocked = true) },
 	{ "maps-wrong-way", "contents leave before all mappings are lowered",
 	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_SHOWN, .ops = { 2, 2 }, .wrong_way = true) },
+	{ "rel-lowered-late", "a block is lowered after it was compared with its twin: a store in between is in no diff",
+	  RC(.nnodes = 2, .nthreads = 3, .home = { 1, 1 }, .node = { 0, 0, 1 },
+	     .script = { { ST(0, 0), TO(0), TO(1), TO(2), TO(3) }, { ST(0, 1), ST(0, 1), TO(4) },
+			 { BY(0), BY(1), BY(2), BY(3), LD(0, 0), BY(4), LD(0, 1) } },
+	     .edges = { PASS(0, 2), PASS(0, 2), PASS(0, 2), PASS(0, 2), PASS(1, 2) }, .lowers_after = true) },
+	{ "rel-twin-late", "a mapping is writable before the twin is made",
+	  RC(.nnodes = 2, .nthreads = 2, .home = { 1, 1 }, .node = { 0, 1 },
+	     .script = { { ST(0, 0), TO(0) }, { BY(0), LD(0, 0) } }, .edges = { PASS(0, 1) }, .twins_after = true) },
+	{ "rel-twin-not-merged", "a diff is stored in the block, and not in its twin: the home takes the writes of others for its own",
+	  RC(.nnodes = 2, .nthreads = 2, .home = { 1, 1 }, .node = { 0, 1 },
+	     .script = { { ST(0, 0), TO(0) }, { ST(0, 1), TO(1), BY(0), LD(0, 0) } }, .edges = { PASS(0, 1), PASS(1, 0) },
+	     .merges_copy = true) },
+	{ "rel-words-merged", "a diff is stored by words: bytes of others beside it are lost",
+	  RC(.nnodes = 2, .nthreads = 2, .home = { 1, 1 }, .node = { 0, 1 },
+	     .script = { { ST(0, 0), TO(0) }, { ST(0, 1), BY(0), LD(0, 1) } }, .edges = { PASS(0, 1) }, .merges_words = true) },
+	{ "rel-noted-early", "a notice is acknowledged before it is in the list",
+	  RC(.nnodes = 3, .nthreads = 2, .home = { 2, 2 }, .node = { 0, 1 },
+	     .script = { { BY(1), ST(0, 0), TO(0) }, { LD(0, 0), TO(1), BY(0), LD(0, 0) } },
+	     .edges = { PASS(0, 1), PASS(1, 0) }, .notes_after = true) },
 	{ NULL },
 };
