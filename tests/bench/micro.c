@@ -148,7 +148,7 @@ static const struct bench {
 	{ "pingpong", micro_pingpong }, { "producer", micro_producers }, { "false", micro_false_sharing },
 	{ "semaphores", micro_semaphores },
 	{ "locks", micro_locks },	{ "handoff", micro_handoff },	{ "barrier", micro_barrier },	{ "atomics", micro_atomics },
-	{ "alloc", bench_alloc },	{ "busy", micro_busy_home },
+	{ "alloc", bench_alloc },	{ "busy", micro_busy_home },	{ "computing", micro_computing_home },
 	{ "storm", micro_storm },	{ "costs", bench_costs },	{ "large", micro_large },
 	{ "back", micro_back },		{ "memory", micro_memory },
 };

@@ -37,6 +37,7 @@ void micro_pingpong(void);
 void micro_producers(void);
 void micro_false_sharing(void);
 void micro_busy_home(void);
+void micro_computing_home(void);
 void micro_large(void);
 
 /* micro_memory.c */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -345,6 +346,80 @@ void micro_busy_home(void)
 	}
 	dsm_barrier();
 	micro_report("worst miss while the home computes for 1.5 s", micro.rank == 1 ? &worst : NULL, 1, "us");
+}
+
+#define HOME_GAP_US 20.0 /* between two misses */
+#define HOME_US 150000.0 /* of computing */
+
+/* Compute without a call; returns the time. */
+static double compute_until(double end)
+{
+	volatile double x = 1;
+
+	while (bench_now_us() < end)
+		x = x * 1.0000001;
+	return bench_now_us();
+}
+
+/* The median of rank 1's misses while rank 0, their home, computes. */
+static double misses_of_a_busy_home(const volatile char *base)
+{
+	static double us[1 << 20];
+	double end, now;
+	int i, n = 0;
+
+	dsm_barrier();
+	now = bench_now_us();
+	end = now + HOME_US;
+	if (micro.rank == 0)
+		compute_until(end);
+	for (i = 0; micro.rank == 1 && i < micro.blocks; i++) {
+		double start = compute_until(now + HOME_GAP_US);
+
+		if (start > end - HOME_US / 10)
+			break; /* the home may be about to wait */
+		(void)base[(size_t)i * BLOCK];
+		now = bench_now_us();
+		us[n++] = now - start;
+	}
+	dsm_barrier();
+	if (!n)
+		return 0;
+	qsort(us, (size_t)n, sizeof(us[0]), bench_by_value);
+	return us[n / 2];
+}
+
+/* A home that computes: with a writable page to close for each miss, then with none. */
+void micro_computing_home(void)
+{
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
+	double close[REPEATS_MAX], open[REPEATS_MAX];
+	dsm_region_t *region;
+	char *base;
+	int r, i;
+
+	for (r = 0; r < micro.repeats; r++) {
+		bench_check(dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region), "dsm_region_open");
+		base = dsm_region_base(region);
+		for (i = 0; micro.rank == 0 && i < micro.blocks; i++)
+			base[(size_t)i * BLOCK] = 1;
+		close[r] = misses_of_a_busy_home(base);
+		if (micro.rank == 1) { /* its copies go, and the home's stay as they are */
+			bench_check(dsm_region_detach(region), "dsm_region_detach");
+			bench_check(dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region),
+				    "dsm_region_open");
+			base = dsm_region_base(region);
+		}
+		open[r] = misses_of_a_busy_home(base);
+		if (micro.rank == 0)
+			bench_check(dsm_region_destroy("home"), "dsm_region_destroy");
+		bench_check(dsm_region_detach(region), "dsm_region_detach");
+		dsm_barrier();
+	}
+	micro_report("read miss while the home computes, a page to close", micro.rank == 1 ? close : NULL,
+		     micro.repeats, "us");
+	micro_report("read miss while the home computes, none to close", micro.rank == 1 ? open : NULL, micro.repeats,
+		     "us");
 }
 
 /* Blocks that are larger than what comes straight to its request. */
