@@ -150,8 +150,9 @@ static bool is_in_the_way(uint32_t *rounds, uint64_t now)
 /*
  * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than everything
  * else. So after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of
- * this rank sleeps, since then a processor is likely to be idle. It does not if the transport is told which thread waits (net.h),
- * because then the transport's own threads poll. True: a message has come.
+ * this rank sleeps, since then a processor is likely to be idle, and none polls: that one takes the message, and this one would
+ * take a processor from a thread that it serves. It does not if the transport is told which thread waits (net.h), because then
+ * the transport's own threads poll. True: a message has come.
  */
 static bool next_comes(bool came)
 {
@@ -178,7 +179,8 @@ static bool next_comes(bool came)
 		if (has_other_work())
 			return false;
 		now = clock_ns();
-		if (!wait_sleepers() || now - last >= spin_limit(&spin, set) || is_in_the_way(&rounds, now)) {
+		if (!wait_sleepers() || wait_polls() || now - last >= spin_limit(&spin, set) ||
+		    is_in_the_way(&rounds, now)) {
 			if (moved)
 				be_anywhere();
 			slept = true;
