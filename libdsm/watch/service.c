@@ -147,6 +147,23 @@ static bool is_in_the_way(uint32_t *rounds, uint64_t now)
 	return clock_ns() - now > SPIN_SWITCHED_NS && !move_over();
 }
 
+/* What has come lately. */
+static struct {
+	struct spin spin; /* intervals between messages */
+	uint64_t last;    /* time of the last message; 0: none has come */
+	bool slept;       /* has this thread slept since then, or is it about to? */
+} coming;
+
+static void message_came(void)
+{
+	const uint64_t now = clock_ns();
+
+	if (coming.last)
+		spin_saw(&coming.spin, now - coming.last, job.spin_us * 1000ull, coming.slept);
+	coming.last = now;
+	coming.slept = false;
+}
+
 /*
  * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than everything
  * else. So after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of
@@ -154,41 +171,29 @@ static bool is_in_the_way(uint32_t *rounds, uint64_t now)
  * take a processor from a thread that it serves. It does not if the transport is told which thread waits (net.h), because then
  * the transport's own threads poll. True: a message has come.
  */
-static bool next_comes(bool came)
+static bool next_comes(void)
 {
-	static struct spin spin;
-	static uint64_t last; /* time of the last message */
-	static bool slept;    /* has it slept since then? */
 	const uint64_t set = job.spin_us * 1000ull;
 	uint32_t rounds = 0;
 	uint64_t now;
 
-	if (job.netops->wait_step)
-		return came;
-	if (came) {
-		now = clock_ns();
-		if (last)
-			spin_saw(&spin, now - last, set, slept);
-		last = now;
-		slept = false;
-		return true;
-	}
-	if (slept || !last)
+	if (job.netops->wait_step || coming.slept || !coming.last)
 		return false;
 	do {
 		if (has_other_work())
 			return false;
 		now = clock_ns();
-		if (!wait_sleepers() || wait_polls() || now - last >= spin_limit(&spin, set) ||
+		if (!wait_sleepers() || wait_polls() || now - coming.last >= spin_limit(&coming.spin, set) ||
 		    is_in_the_way(&rounds, now)) {
 			if (moved)
 				be_anywhere();
-			slept = true;
+			coming.slept = true;
 			return false;
 		}
 		cpu_relax();
 	} while (run_poll(64) <= 0);
-	return next_comes(true);
+	message_came();
+	return true;
 }
 
 /* needed: a message has come that no other thread would have handled. */
@@ -243,9 +248,10 @@ static void serve_once(uint64_t *last_ping)
 		while (run_poll(64) > 0)
 			came = true;
 		busy |= work_late();
-		if (came || !busy)
-			came = next_comes(came);
-		busy |= came;
+		if (came)
+			message_came();
+		if (!busy && next_comes())
+			busy = came = true;
 		linger = lingers(came && !polled);
 		if (busy)
 			linger = 0;
