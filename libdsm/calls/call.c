@@ -198,9 +198,11 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	uint32_t seq = slot_seq(slot);
 	int err;
 
+	wait_begin();
 	send_call(slot, rank, op, in, in_size, out_size);
 	HOOK(call_sent);
 	wait_slot(slot, seq, 1, 0);
+	wait_end();
 	HOOK(call_came);
 	err = job.me->slots[slot].status;
 	if (!err && a->size)

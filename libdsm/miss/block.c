@@ -200,8 +200,10 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		return GOT_PERHAPS;
 	HOOK(miss_slot);
 	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
+	wait_begin();
 	page = run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
 	if (page != CORE_ASKED) {
+		wait_end();
 		slot_put(slot);
 		return page == CORE_FOLLOWED ? GOT_OPEN : GOT_PERHAPS;
 	}
@@ -210,6 +212,7 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		run_work();
 		HOOK(miss_joined);
 		wait_slot(wait, seq, 1, 0);
+		wait_end();
 		return GOT_PERHAPS;
 	}
 	HOOK(miss_asked);
@@ -221,6 +224,7 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		return GOT_PERHAPS;
 	while (wait_slot(slot, seq, 1, 0))
 		; /* the answer is as good as there */
+	wait_end();
 	HOOK(miss_came);
 	run_used(&ask, pin ? pin_here : NULL, pin);
 	HOOK(miss_used);

@@ -96,6 +96,30 @@ static void poll_end(void)
 		} while (!poll_pause());
 }
 
+static __thread bool announced __attribute__((tls_model("initial-exec"))); /* between wait_begin() and the wait */
+
+void wait_begin(void)
+{
+	if (!announced)
+		poll_begin(NET_WAIT_BEGIN);
+	announced = true;
+}
+
+void wait_end(void)
+{
+	if (announced)
+		poll_end();
+	announced = false;
+}
+
+/* A wait begins. */
+static void poll_now(void)
+{
+	if (!announced)
+		poll_begin(NET_WAIT_BEGIN);
+	announced = false;
+}
+
 /* Separate statistics for misses, brief requests, lasting requests, and words (barriers, slots). */
 enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
@@ -356,7 +380,7 @@ int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	poll_begin(NET_WAIT_BEGIN);
+	poll_now();
 	err = wait_until(&p, slot, seq, n);
 	end_patience(&p);
 	return err;
@@ -383,7 +407,7 @@ int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns, const 
 	p.stop = stop;
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	poll_begin(NET_WAIT_BEGIN);
+	poll_now();
 	pthread_cleanup_push(cancel_wait, &p);
 	err = wait_until(&p, slot, seq, n);
 	pthread_cleanup_pop(1);
@@ -395,7 +419,7 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 	struct patience p = { .kind = WAIT_WORD };
 	int err = 0;
 
-	poll_begin(NET_WAIT_BEGIN);
+	poll_now();
 	while (!err && __atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		err = be_patient(&p, word, old, sleepers);
 	end_patience(&p);

@@ -14,6 +14,10 @@
 /* Wait until slot has completed n times since seq was read. ns: timeout; 0: none. 0; -ETIMEDOUT; -EINTR in the fault handler: a
  * signal is pending. */
 int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
+/* Before a request is sent: count this thread as one that polls, so that no other one is woken for the answer. The next wait of this
+ * thread is that of the request; wait_end() follows, whether or not there was one. Does not block. */
+void wait_begin(void);
+void wait_end(void);
 /* The same as a cancellation point. The caller has a cleanup handler installed, and has entered the runtime exactly once. -EINTR also
  * if a signal handler of this thread has set *stop (NULL: none does). */
 int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns, const uint32_t *stop);

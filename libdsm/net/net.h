@@ -44,6 +44,8 @@ struct net_config {
 	uint32_t (*object)(void *arg, uint16_t slot);
 	/* Optional. True if a thread of the receiver waits for m by wait_step(), so that no other thread need be woken. */
 	bool (*waited)(const struct msg *m);
+	/* Optional. Does a rank run on this host, and does it see the same processes? NULL: none is known to. */
+	bool (*same_host)(void *arg, uint16_t rank);
 	/* Optional. Return the priority of the data of m's block, enum net_priority. */
 	unsigned int (*priority)(void *arg, const struct msg *m);
 	void *arg;
@@ -144,13 +146,16 @@ struct net_ops {
 	int (*poll)(struct net *n, unsigned int budget);
 
 	/* Sleeping: fd becomes readable once there is something to poll for, once per successful arm.
-	 * arm: 0, or -EBUSY: there is already something to poll for; poll first. */
+	 * arm: 0; 1: the same, and fd may be readable of old; -EBUSY: there is already something to poll for; poll first. */
 	int (*fd)(struct net *n);
 	int (*arm)(struct net *n);
+	/* Optional. A second descriptor that becomes readable likewise; -1: there is none. It stays readable: watch for edges. */
+	int (*bell)(struct net *n);
 
 	/* Optional. Announce the next step of a thread that waits for a message. While one polls, no other thread is woken for messages.
-	 * The last one that stops polling arms the backend for the backend's threads. -EBUSY: messages are pending; poll, then arm. */
+	 * The last one that stops polling arms the backend for the threads that sleep. -EBUSY: messages are pending; poll, then arm. */
 	int (*wait_step)(struct net *n, enum net_wait_step next);
+	bool threads; /* the backend has threads of its own, which poll while no waiting thread does */
 
 	/* Drop a peer. Nothing more is delivered from it, except messages that other threads' handlers are processing. */
 	void (*drop)(struct net *n, uint16_t rank);

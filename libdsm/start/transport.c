@@ -27,6 +27,12 @@ struct where {
 	uint8_t address[NET_ADDRESS_MAX];
 };
 
+static bool is_on_this_host(void *arg, uint16_t rank)
+{
+	(void)arg;
+	return rank_info(rank)->same_host;
+}
+
 /* The transport that the setting names; or the first of AUTO that finds a device. */
 #define AUTO 2
 static int open_net(void *address, size_t *size)
@@ -48,6 +54,7 @@ static int open_net(void *address, size_t *size)
 		.thread = engine_thread,
 		.object = slot_object,
 		.waited = slot_waited,
+		.same_host = is_on_this_host,
 		.priority = region_priority,
 		.key = job.key,
 		.number = job.number,

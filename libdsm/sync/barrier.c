@@ -108,6 +108,7 @@ int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t thread
 	HOOK(barrier_begin);
 	if (push_due() && step_bar_last(name->object, threads))
 		push_all();
+	wait_begin();
 	err = run_arrive(&m, &group, &gen);
 	HOOK(barrier_arrived);
 	if (!err) {
@@ -119,6 +120,7 @@ int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t thread
 	} else {
 		err = -EINVAL;
 	}
+	wait_end();
 	work_timers(true);
 	now = clock_ns();
 	count(&job.mine->stats.barriers, 1);

@@ -154,16 +154,21 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 {
 	struct msg m = handle_ask(id, type, 0);
 	const uint64_t start = clock_ns(), until = ns ? start + ns : 0, sent = lock_messages();
-	uint32_t seq = slot_seq(t->slot), hold = lock_get_in_line(t, &m);
-	bool waits = slot_seq(t->slot) == seq || (hold == t->hold && lock_messages() != sent);
+	const uint32_t seq = slot_seq(t->slot);
+	uint32_t hold;
+	bool waits;
 	int status;
 
+	wait_begin();
+	hold = lock_get_in_line(t, &m);
+	waits = slot_seq(t->slot) == seq || (hold == t->hold && lock_messages() != sent);
 	held_count();
 	if (waits) {
 		count(&job.mine->stats.lock_waits, 1);
 		about_object(id);
 	}
 	status = wait_turn(&m, seq, hold, until);
+	wait_end();
 	if (waits) {
 		about_none();
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
@@ -446,9 +451,11 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		goto out;
 	w.m.req_slot = w.ticket.slot;
 	w.seq = slot_seq(w.m.req_slot);
+	wait_begin();
 	run_send(&w.m);
 	/* Queue before the mutex is free: a thread that signals with the mutex held then finds this one waiting. */
 	wait_slot(w.m.req_slot, w.seq, 1, 0);
+	wait_end();
 	status = err = job.me->slots[w.m.req_slot].status;
 	if (status) {
 		hold_give(w.ticket.hold); /* no such condition: this thread still holds the mutex */

@@ -116,6 +116,8 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	HOOK(ask_slot);
 	if (away)
 		start = clock_ns();
+	if (away)
+		wait_begin();
 	run_send(&p.m);
 	HOOK(ask_sent);
 	/* Another node's answer may be here by now: another thread has taken it. */
@@ -124,6 +126,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 		start = clock_ns();
 	about_object(id);
 	status = answers(&p, q->ns, q->stop);
+	wait_end();
 	about_none();
 	HOOK(ask_came);
 	if (acquires(op))

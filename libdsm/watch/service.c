@@ -42,6 +42,7 @@ enum {
 	WHAT_PROCESS = 3ull << 32,
 	WHAT_LIFE = 5ull << 32,
 	WHAT_HOST = 4ull << 32,
+	WHAT_BELL = 6ull << 32,
 	WHAT_MASK = ~0ull << 32
 };
 
@@ -51,14 +52,18 @@ enum {
 static int stopping;
 static bool woken; /* the transport ended the last sleep */
 static bool spent; /* the transport's event, which comes once, has come (watch_as) */
+static bool edges; /* its descriptor may be readable of old: only changes count */
 static bool moved; /* moved to the processor of a sleeping thread */
 
 static int watch_as(int fd, uint64_t what, int how)
 {
 	/* While the transport stays unarmed, an unread event must not wake this thread repeatedly. */
-	const uint32_t once = what == WHAT_NET && !job.netops->wait_step ? EPOLLONESHOT : 0;
-	struct epoll_event ev = { .events = EPOLLIN | once, .data.u64 = what };
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
 
+	if (what == WHAT_BELL || (what == WHAT_NET && edges))
+		ev.events |= EPOLLET;
+	else if (what == WHAT_NET && !job.netops->threads)
+		ev.events |= EPOLLONESHOT;
 	return epoll_ctl(job.epoll, how, fd, &ev) ? -errno : 0;
 }
 
@@ -168,8 +173,7 @@ static void message_came(void)
  * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than everything
  * else. So after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of
  * this rank sleeps, since then a processor is likely to be idle, and none polls: that one takes the message, and this one would
- * take a processor from a thread that it serves. It does not if the transport is told which thread waits (net.h), because then
- * the transport's own threads poll. True: a message has come.
+ * take a processor from a thread that it serves. It does not if the transport's own threads poll. True: a message has come.
  */
 static bool next_comes(void)
 {
@@ -177,7 +181,7 @@ static bool next_comes(void)
 	uint32_t rounds = 0;
 	uint64_t now;
 
-	if (job.netops->wait_step || coming.slept || !coming.last)
+	if (job.netops->threads || coming.slept || !coming.last)
 		return false;
 	do {
 		if (has_other_work())
@@ -204,16 +208,20 @@ static unsigned int lingers(bool needed)
 	const bool vain = woken, waits = wait_polled(&seen);
 
 	woken = false;
-	return job.netops->wait_step ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
+	return job.netops->threads ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
 }
 
 /* False: a message is there already. */
 static bool arm(void)
 {
-	if (job.netops->arm(job.net) == -EBUSY)
+	const int err = job.netops->arm(job.net);
+
+	if (err == -EBUSY)
 		return false;
-	if (spent && !job.netops->wait_step)
+	if (err == 1 ? !edges : spent && !job.netops->threads) {
+		edges = err == 1;
 		watch_as(job.netops->fd(job.net), WHAT_NET, EPOLL_CTL_MOD);
+	}
 	spent = false;
 	return true;
 }
@@ -296,12 +304,15 @@ int service_start(void)
 	uint16_t r;
 	int err;
 
+	spent = edges = false;
 	job.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (job.epoll < 0)
 		return -errno;
 	err = service_watch(rank_info(job.rank)->doorbell, WHAT_DOORBELL);
 	if (!err && job.net)
 		err = service_watch(job.netops->fd(job.net), WHAT_NET);
+	if (!err && job.net && job.netops->bell && job.netops->bell(job.net) >= 0)
+		err = service_watch(job.netops->bell(job.net), WHAT_BELL);
 	if (!err && job.host->fd)
 		err = service_watch(job.host->fd(), WHAT_HOST);
 	for (r = 0; !err && r < job.size; r++)

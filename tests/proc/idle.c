@@ -7,9 +7,11 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define BLOCKS 400
+#define GAP_NS 50000 /* of computing between two misses: the runtime goes to sleep */
 #define SERVE_SECONDS \
 	60 /* patience of BLOCKS: soft RDMA of Linux 6.12 uses threads, which are late on busy emulated processors */
 
@@ -344,6 +346,50 @@ static void serve_row(void)
 			"  others used the processors all the time: whether a runtime sleeps for each request is open");
 }
 
+static uint64_t own_naps(void)
+{
+	struct rusage use;
+
+	REQUIRE(!getrusage(RUSAGE_THREAD, &use), "getrusage: %m");
+	return (uint64_t)use.ru_nvcsw;
+}
+
+/*
+ * Answers to misses must not wake the runtime of the rank that waits for them: its thread polls. If others use the processors, it
+ * may have slept instead; then the runtime is woken for it.
+ */
+static void miss_row(void)
+{
+	uint64_t i, own, naps, since;
+
+	for (i = 0; !test_rank && i < BLOCKS; i++)
+		store((uint64_t *)(blocks + i * 4096), i);
+	if (!test_rank)
+		*out = 0;
+	MUST(dsm_barrier());
+	if (!test_rank) {
+		busy();
+	} else {
+		test_nap(20000000);
+		naps = rest_now().naps;
+		own = own_naps();
+		for (i = 0; i < BLOCKS; i++) {
+			const uint64_t b = i * 37 % BLOCKS; /* in an order that nothing is read ahead */
+
+			REQUIRE(load((uint64_t *)(blocks + b * 4096)) == b, "block %lu", b);
+			for (since = test_ns(); test_ns() - since < GAP_NS;)
+				;
+		}
+		own = own_naps() - own;
+		naps = rest_now().naps - naps;
+		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
+		printf("  %d misses in a row: the runtime slept %lu times, the thread that waited %lu times\n", BLOCKS,
+		       naps, own);
+		REQUIRE(naps <= BLOCKS / 2 + 2 * own, "the runtime was woken for most of %d answers", BLOCKS);
+	}
+	MUST(dsm_barrier());
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
@@ -373,8 +419,10 @@ int main(int argc, char **argv)
 	(void)load((uint64_t *)board); /* otherwise the first access would be slow */
 	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
 		wait_for(&waits[i]);
-	if (row)
+	if (row) {
 		serve_row();
+		miss_row();
+	}
 	serve_while("computes", busy, 1);
 	serve_while("sleeps in a system call", in_system_call, 2);
 	serve_while("keeps all processors busy", all_processors, 3);

@@ -104,7 +104,7 @@ static void *server(void *arg)
 	struct end *e = arg;
 
 	while (__atomic_load_n(&e->messages, __ATOMIC_ACQUIRE) < SENDERS * EACH / 2 && now_ms(CLOCK_MONOTONIC) < until)
-		if (!ops->poll(e->net, 16) && !ops->arm(e->net))
+		if (!ops->poll(e->net, 16) && ops->arm(e->net) >= 0)
 			readable(e, 1000);
 	return NULL;
 }

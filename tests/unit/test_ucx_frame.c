@@ -22,7 +22,8 @@ static bool means(unsigned int rule, uint64_t v)
 	switch ((enum ucx_rule)rule) {
 	case UCX_RULE_ANY:
 	case UCX_RULE_COUNT: break;
-	case UCX_RULE_MAGIC: return v == 0x78637531;
+	case UCX_RULE_ZERO: return !v;
+	case UCX_RULE_MAGIC: return v == 0x78637532;
 	case UCX_RULE_BEHIND: return v == BEHIND;
 	case UCX_RULE_HEADER: return v == 32;
 	case UCX_RULE_PAYLOAD: return v <= 4 << 20;

@@ -9,12 +9,15 @@
 #include "net/check.h"
 #include "net/net.h"
 
-#define UCX_BLOB_MAGIC 0x78637531u /* "1ucx" */
+#define UCX_BLOB_MAGIC 0x78637532u /* "2ucx" */
 
 /* Precedes UCX's own address in the exchanged bytes, which may be unaligned. */
 struct ucx_blob {
 	uint32_t magic;
 	uint32_t size; /* of UCX's address */
+	/* Of the rank's bell (bell.h): its process, the descriptors of its page and pipe there, and its key. pid 0: it has none. */
+	uint32_t pid, memory, pipe, pad;
+	uint64_t key;
 };
 
 /* What UCX reports of an active message, and the sender, from the message in its header. */

@@ -12,13 +12,17 @@
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* Before unlocking: make sure that a sleeper wakes for the remaining work. */
-static void ucx_kick(struct net *n, int unfinished)
+void ucx_kick(struct net *n, int unfinished)
 {
-	if (!n->armed || (!n->head && !unfinished))
+	const enum ucx_armed armed = n->armed;
+
+	if (armed == ARMED_NOT || (!n->head && !unfinished))
 		return;
-	n->armed = 0;
-	n->ucp->ucp_worker_signal(n->worker);
+	n->armed = ARMED_NOT;
+	if (armed == ARMED_BELL)
+		bell_ring_own(&n->bell);
+	else
+		n->ucp->ucp_worker_signal(n->worker);
 }
 
 static void ucx_sent(void *req, ucs_status_t status, void *arg)
@@ -29,6 +33,7 @@ static void ucx_sent(void *req, ucs_status_t status, void *arg)
 	n->sends--;
 	if (status != UCS_OK && status != UCS_ERR_CANCELED)
 		peer_fail(n, &n->peers[o->rank], -EPIPE);
+	bell_ring(&n->peers[o->rank].rope);
 	ucx_out_put(n, o);
 	n->ucp->ucp_request_free(req);
 }
@@ -141,6 +146,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	}
 	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: polling threads do the rest */
 	pthread_mutex_unlock(&n->lock);
+	bell_ring(&n->peers[rank].rope);
 	return err;
 }
 
@@ -161,6 +167,7 @@ static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 	struct peer *p = &n->peers[it->rank];
 
 	n->recvs--;
+	bell_ring(&p->rope); /* for UCX's own answer */
 	if (status == UCS_OK && length == it->size && p->state < PEER_LOST) {
 		message_in(n, it);
 	} else {
@@ -266,6 +273,16 @@ static void ucx_deliver(struct net *n, const struct item *it)
 		n->cfg.lost(n->cfg.arg, it->rank, it->err);
 }
 
+/* A call of UCX may take only one message. */
+unsigned int ucx_progress(struct net *n, unsigned int budget)
+{
+	unsigned int moved = 0;
+
+	while (moved < (n->head ? budget : PROGRESS_MAX) && n->ucp->ucp_worker_progress(n->worker))
+		moved++;
+	return moved;
+}
+
 int ucx_poll(struct net *n, unsigned int budget)
 {
 	unsigned int done = 0, moved = 0;
@@ -273,10 +290,8 @@ int ucx_poll(struct net *n, unsigned int budget)
 
 	if (pthread_mutex_trylock(&n->lock))
 		return 0;
-	/* A call may deliver only one message; a poll should deliver all that have arrived. */
 	if (!n->head)
-		while (moved < (n->head ? budget : PROGRESS_MAX) && n->ucp->ucp_worker_progress(n->worker))
-			moved++;
+		moved = ucx_progress(n, budget);
 	if (n->reap)
 		peers_reap(n);
 	if (moved)

@@ -21,15 +21,18 @@ struct ucx_limits {
 /* rule, lowest, highest, in words; x: struct ucx_limits */
 #define UCX_RULES(R) \
 	R(ANY, 0, UINT64_MAX, "any") \
-	R(MAGIC, UCX_BLOB_MAGIC, UCX_BLOB_MAGIC, "0x78637531") \
+	R(ZERO, 0, 0, "0") \
+	R(MAGIC, UCX_BLOB_MAGIC, UCX_BLOB_MAGIC, "0x78637532") \
 	R(BEHIND, x->behind ? x->behind : 1, x->behind < UCX_ADDRESS_MAX ? x->behind : UCX_ADDRESS_MAX, \
-	  "the bytes behind it, 1 to 4088") \
+	  "the bytes behind it, 1 to 4064") \
 	R(HEADER, sizeof(struct msg), sizeof(struct msg), "32") \
 	R(PAYLOAD, 0, NET_PAYLOAD_MAX, "0 to 2^22, and as the message allows") \
 	R(NODE, 0, x->nodes - 1, "a node")
 
 /* field: struct, name, rule */
-#define UCX_BLOB_(F)    F(ucx_blob, magic, MAGIC) F(ucx_blob, size, BEHIND)
+#define UCX_BLOB_(F) \
+	F(ucx_blob, magic, MAGIC) F(ucx_blob, size, BEHIND) F(ucx_blob, pid, ANY) F(ucx_blob, memory, ANY) \
+	F(ucx_blob, pipe, ANY) F(ucx_blob, pad, ZERO) F(ucx_blob, key, ANY)
 #define UCX_ARRIVAL_(F) F(ucx_arrival, header, HEADER) F(ucx_arrival, data, PAYLOAD) F(ucx_arrival, src, NODE)
 
 /* shape, struct, bytes */

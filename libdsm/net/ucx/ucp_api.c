@@ -57,13 +57,14 @@ static struct {
 enum { TLS = 0, MODULES = 1, LOG_FILE = 2 };
 #define NSETTINGS (sizeof(settings) / sizeof(*settings))
 
-void ucp_api_settings_put(void)
+bool ucp_api_settings_put(void)
 {
 	size_t i;
 
 	for (i = 0; i < NSETTINGS; i++)
 		if (!getenv(settings[i].name) && (i != MODULES || settings[TLS].ours))
 			settings[i].ours = !setenv(settings[i].name, settings[i].value, 0);
+	return settings[TLS].ours;
 }
 
 void ucp_api_settings_take(void)

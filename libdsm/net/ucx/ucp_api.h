@@ -9,6 +9,7 @@
 #ifndef NET_UCP_API_H
 #define NET_UCP_API_H
 
+#include <stdbool.h>
 #include <ucp/api/ucp.h>
 
 /* clang-format off */
@@ -47,8 +48,9 @@ struct ucp_api {
 int ucp_api_load(const struct ucp_api **api);
 
 /* UCX reads its settings when it is loaded and when contexts and workers are created. Around these calls, put our settings into
- * the environment unless the user set them, and take them out again. No other thread may use the environment. */
-void ucp_api_settings_put(void);
+ * the environment unless the user set them, and take them out again. No other thread may use the environment. put: true if the
+ * transports are ours. */
+bool ucp_api_settings_put(void);
 void ucp_api_settings_take(void);
 
 #endif

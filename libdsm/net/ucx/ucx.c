@@ -24,8 +24,9 @@
 #define CLOSE_BROKEN_MS 200 /* the same, if some of it may be for a lost peer */
 #define BUSY_ARMS 64        /* refused attempts to sleep without progress, before polling slows down */
 #define BUSY_MAX_US 1000
-/* UCX aborts the process if it gets no descriptor: it needs about 20, and two per peer while both connect by TCP. */
-#define DESCRIPTORS(ranks) (32u + 2u * (ranks))
+/* UCX aborts the process if it gets no descriptor: it needs about 20, and two per peer while both connect by TCP. Bells need 3, and
+ * one per peer. */
+#define DESCRIPTORS(ranks) (36u + 3u * (ranks))
 #define SHM "/dev/shm"
 #define SHM_KIB 1024u /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
 
@@ -48,25 +49,77 @@ static void ucx_rest(unsigned int times)
 	nanosleep(&t, NULL);
 }
 
+/* May this rank sleep without UCX being armed? Under the lock. */
+static bool rung_for_all(const struct net *n)
+{
+	return n->ours && !n->sends && !n->recvs && bell_is_rung(&n->bell);
+}
+
+/* Set the bell, then look for messages. Under the lock. */
+static ucs_status_t set_bell(struct net *n)
+{
+	bell_set(&n->bell);
+	if (!ucx_progress(n, 1) && !n->head && !n->reap && rung_for_all(n))
+		return UCS_OK;
+	n->idle_busy = 0;
+	bell_clear(&n->bell);
+	return UCS_ERR_BUSY;
+}
+
 static int ucx_arm(struct net *n)
 {
 	ucs_status_t status = UCS_ERR_BUSY;
 	unsigned int times = 0;
+	bool bell;
 
 	pthread_mutex_lock(&n->lock);
+	bell = rung_for_all(n);
+	__atomic_store_n(&n->bell.asleep, bell, __ATOMIC_SEQ_CST);
 	if (!n->head && !n->reap)
-		status = n->ucp->ucp_worker_arm(n->worker);
+		status = bell ? set_bell(n) : n->ucp->ucp_worker_arm(n->worker);
 	if (status == UCS_OK) {
-		n->armed = 1;
+		n->armed = bell ? ARMED_BELL : ARMED_UCX;
 		n->idle_busy = 0;
 		ucx_count(&n->count.arms, 1);
+	} else if (bell) {
+		__atomic_store_n(&n->bell.asleep, 0, __ATOMIC_SEQ_CST);
 	} else if (!n->head && !n->reap) {
 		times = ++n->idle_busy;
 	}
 	pthread_mutex_unlock(&n->lock);
 	if (times >= BUSY_ARMS)
 		ucx_rest(times);
-	return status == UCS_OK ? 0 : status == UCS_ERR_BUSY ? -EBUSY : -EIO;
+	return status == UCS_OK ? bell : status == UCS_ERR_BUSY ? -EBUSY : -EIO;
+}
+
+static int ucx_bell(struct net *n)
+{
+	return n->bell.in;
+}
+
+/* The last thread stops polling, and one sleeps that nobody has woken meanwhile. */
+static int ucx_stop_polling(struct net *n)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->armed == ARMED_BELL && !rung_for_all(n))
+		ucx_kick(n, 1);
+	else if (n->armed == ARMED_BELL && (n->head || set_bell(n) != UCS_OK))
+		err = -EBUSY;
+	pthread_mutex_unlock(&n->lock);
+	return err;
+}
+
+static int ucx_wait_step(struct net *n, enum net_wait_step next)
+{
+	if (next == NET_WAIT_BEGIN || next == NET_WAIT_POLL) {
+		bell_poll_begin(&n->bell);
+		return 0;
+	}
+	if (bell_poll_end(&n->bell))
+		return ucx_stop_polling(n);
+	return next == NET_WAIT_SLEEP && !bell_is_rung(&n->bell) ? ucx_arm(n) : 0;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -93,6 +146,9 @@ static int ucx_connect(struct net *n, uint16_t rank, const void *address, size_t
 	} else {
 		p->address = copy;
 		p->state = PEER_KNOWN;
+		n->bell.peers++;
+		if (n->ours && n->cfg.same_host && n->cfg.same_host(n->cfg.arg, rank))
+			bell_join(&p->rope, &b);
 	}
 	pthread_mutex_unlock(&n->lock);
 	if (err)
@@ -190,8 +246,11 @@ static void ucx_close(struct net *n)
 		n->chunks = c->next;
 		own_free(c);
 	}
-	for (i = 0; i < n->cfg.size; i++)
+	for (i = 0; i < n->cfg.size; i++) {
 		free(n->peers[i].address);
+		bell_leave(&n->peers[i].rope);
+	}
+	bell_close(&n->bell);
 	pthread_mutex_unlock(&n->lock);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
@@ -318,6 +377,8 @@ static int worker_address(struct net *n, void *address, size_t *size)
 	if (status != UCS_OK)
 		return ucx_explain(n, status, "address");
 	if (length <= NET_ADDRESS_MAX - sizeof(b)) {
+		if (n->ours && n->cfg.same_host)
+			bell_open(&n->bell, &b);
 		b.size = (uint32_t)length;
 		memcpy(address, &b, sizeof(b));
 		memcpy((char *)address + sizeof(b), a, length);
@@ -342,9 +403,12 @@ static int ucx_open(const struct net_config *cfg, struct net **out, void *addres
 	n->cfg = *cfg;
 	n->tail = &n->head;
 	pthread_mutex_init(&n->lock, NULL);
-	for (i = 0; i < cfg->size; i++)
+	n->bell = (struct bell){ .memory = -1, .in = -1, .out = -1 };
+	for (i = 0; i < cfg->size; i++) {
 		n->peers[i].net = n;
-	ucp_api_settings_put();
+		n->peers[i].rope.out = -1;
+	}
+	n->ours = ucp_api_settings_put();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* for UCX's own thread */
 	err = ucp_api_load(&n->ucp);
@@ -358,6 +422,7 @@ static int ucx_open(const struct net_config *cfg, struct net **out, void *addres
 			*out = n;
 			return 0;
 		}
+		bell_close(&n->bell);
 		n->ucp->ucp_worker_destroy(n->worker);
 		n->ucp->ucp_cleanup(n->context);
 	}
@@ -375,6 +440,8 @@ const struct net_ops net_ucx = {
 	.poll = ucx_poll,
 	.fd = ucx_fd,
 	.arm = ucx_arm,
+	.bell = ucx_bell,
+	.wait_step = ucx_wait_step,
 	.drop = ucx_drop,
 	.counters = ucx_counters,
 	.lanes = ucx_lanes,

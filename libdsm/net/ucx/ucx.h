@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ucx.h - the structs of the transport over UCX, and its threads. ucx.c opens and closes, msg.c sends and receives, frame.c
- * checks incoming data by rules.h, peer.c manages peers, inbox and buffers. The functions of each file are in its header.
+ * checks incoming data by rules.h, peer.c manages peers, inbox and buffers, bell.c wakes ranks of this host. The functions of each
+ * file are in its header.
  *
  * Threads. send takes the lock to pass a copy to UCX. It never progresses UCX, so it never delivers, and may be called from
  * handlers and fault handlers. poll tries the lock, progresses UCX, removes one message at a time from the inbox and runs the
@@ -12,9 +13,10 @@
  * The caller's memory is never accessed with the lock held: send copies before it, handlers read after it. UCX's own locks would
  * be redundant, so the worker is created SERIALIZED.
  *
- * Sleeping. After an arm, a thread sleeps on fd. Another thread may consume the event that would have woken it (it reads the
+ * Sleeping. After an arm, a thread sleeps on fd and bell. If all peers ring (bell.h), UCX is not armed, unless it has work of its own:
+ * then only UCX knows when that can go on. Another thread may consume the event that would have woken it (it reads the
  * socket and leaves a message in the inbox), or create work that has no event (a send into a full queue). So a thread that
- * leaves work in an armed transport signals the worker: ucx_kick().
+ * leaves work in an armed transport wakes the sleeper: ucx_kick().
  */
 #ifndef NET_UCX_H
 #define NET_UCX_H
@@ -24,6 +26,7 @@
 #include "net/check.h"
 #include "net/net.h"
 #include "net/own.h"
+#include "net/ucx/bell.h"
 #include "net/ucx/frame.h"
 #include "net/ucx/ucp_api.h"
 
@@ -54,6 +57,9 @@ struct out {
 	char data[];
 };
 
+/* A thread sleeps, or is about to: UCX wakes it, or a peer by the bell. */
+enum ucx_armed { ARMED_NOT = 0, ARMED_UCX, ARMED_BELL };
+
 #define OUT_SMALL 4096 /* largest payload of a pooled copy: the default block size */
 
 struct peer {
@@ -64,6 +70,7 @@ struct peer {
 	uint8_t forceful; /* ep reports errors and may be closed without the peer */
 	uint8_t reap;     /* ep must be closed */
 	struct item lost;
+	struct bell_rope rope;
 };
 
 struct chunk {
@@ -77,6 +84,8 @@ struct net {
 	ucp_context_h context;
 	ucp_worker_h worker;
 	int fd;
+	struct bell bell;
+	bool ours; /* libdsm has chosen UCX's transports */
 
 	/* under lock */
 	struct item *head, **tail; /* inbox */
@@ -84,7 +93,7 @@ struct net {
 	struct out *outs;          /* free, pooled */
 	struct chunk *chunks;      /* memory of the two */
 	unsigned int sends, recvs; /* not completed by UCX */
-	int armed;                 /* a thread sleeps, or is about to */
+	enum ucx_armed armed;
 	unsigned int idle_busy;    /* consecutive arms refused, without progress between them */
 	int reap;                  /* some peer has reap set */
 	int broken;                /* a peer was disconnected with messages in flight */

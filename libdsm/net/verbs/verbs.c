@@ -382,6 +382,7 @@ const struct net_ops net_verbs = {
 	.fd = verbs_fd,
 	.arm = verbs_arm,
 	.wait_step = verbs_wait_step,
+	.threads = true,
 	.drop = verbs_drop,
 	.counters = verbs_counters,
 	.vectors = verbs_vectors,

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_bell.c - net/ucx/bell.c: when a rank of the same host is woken, and whose memory is mapped. */
+#include "core.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "net/ucx/bell.h"
+
+static struct bell bell;
+static struct ucx_blob address;
+static struct bell_rope rope;
+
+static void begin(void)
+{
+	bell_open(&bell, &address);
+	ck_assert_ptr_nonnull(bell.page);
+	bell.peers = 1;
+	ck_assert(!bell_is_rung(&bell));
+	bell_join(&rope, &address);
+	ck_assert_ptr_nonnull(rope.page);
+	ck_assert(bell_is_rung(&bell));
+}
+
+static void end(void)
+{
+	bell_leave(&rope);
+	bell_close(&bell);
+}
+
+/* The number of rings since the last call. */
+static int rung(void)
+{
+	char bytes[64];
+	ssize_t n = read(bell.in, bytes, sizeof(bytes));
+
+	return n < 0 ? 0 : (int)n;
+}
+
+START_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
+{
+	begin();
+	bell_ring(&rope);
+	ck_assert_int_eq(rung(), 0);
+	bell_set(&bell);
+	bell_ring(&rope);
+	bell_ring(&rope);
+	ck_assert_int_eq(rung(), 1);
+	bell_set(&bell);
+	bell_clear(&bell);
+	bell_ring(&rope);
+	ck_assert_int_eq(rung(), 0);
+	bell_ring_own(&bell);
+	ck_assert_int_eq(rung(), 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_bell_stays_silent_while_a_thread_polls)
+{
+	begin();
+	bell.asleep = 1;
+	bell_set(&bell);
+	bell_poll_begin(&bell);
+	bell_ring(&rope);
+	bell_poll_begin(&bell);
+	bell_set(&bell);
+	bell_ring(&rope);
+	ck_assert(!bell_poll_end(&bell));
+	ck_assert_int_eq(rung(), 0);
+	ck_assert(bell_poll_end(&bell));
+	bell.asleep = 0;
+	bell_poll_begin(&bell);
+	ck_assert(!bell_poll_end(&bell));
+	end();
+}
+END_TEST
+
+START_TEST(only_the_page_of_an_address_is_mapped)
+{
+	const struct ucx_blob none = { 0 };
+	struct ucx_blob other;
+	int fd, i;
+
+	begin();
+	end();
+	bell_open(&bell, &address);
+	for (i = 0; i < 5; i++) {
+		other = address;
+		fd = -1;
+		switch (i) {
+		case 0: other.key++; break;
+		case 1: other.pid = 0; break;
+		case 2: other.memory = (uint32_t)bell.in; break;
+		case 3: other.pipe = 1 << 30; break;
+		case 4: /* not sealed */
+			fd = memfd_create("other", MFD_CLOEXEC);
+			ck_assert_int_eq(ftruncate(fd, sizeof(struct bell_page)), 0);
+			ck_assert_int_eq(pwrite(fd, &address.key, sizeof(address.key), 0), sizeof(address.key));
+			other.memory = (uint32_t)fd;
+		}
+		bell_join(&rope, &other);
+		ck_assert_ptr_null(rope.page);
+		ck_assert_int_eq(rope.out, -1);
+		bell_ring(&rope);
+		bell_leave(&rope);
+		close(fd);
+	}
+	bell_join(&rope, &none);
+	ck_assert_ptr_null(rope.page);
+	ck_assert_uint_eq(bell.page->ringers, 0);
+	bell_close(&bell);
+}
+END_TEST
+
+/* It has ended with its descriptors: nobody reads the pipe, and SIGPIPE would end this process. */
+START_TEST(a_peer_that_has_ended_is_rung_in_vain)
+{
+	int i;
+
+	begin();
+	bell_close(&bell);
+	for (i = 0; i < 1 << 17; i++) {
+		rope.page->armed = 1;
+		bell_ring(&rope);
+	}
+	bell_leave(&rope);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("bell");
+	TCase *c = tcase_create("all");
+
+	tcase_add_test(c, a_bell_rings_once_for_each_time_that_it_is_set);
+	tcase_add_test(c, a_bell_stays_silent_while_a_thread_polls);
+	tcase_add_test(c, only_the_page_of_an_address_is_mapped);
+	tcase_add_test(c, a_peer_that_has_ended_is_rung_in_vain);
+	suite_add_tcase(s, c);
+	return unit_main(s);
+}
