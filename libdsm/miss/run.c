@@ -227,13 +227,37 @@ static void act_report_peer(struct core_host *h, uint16_t node)
 	report_peer(node);
 }
 
+static __thread bool answered __attribute__((tls_model("initial-exec"))); /* MSG_DONE will come */
+static bool queued; /* a request may wait for MSG_DONE of another; atomic */
+
+bool run_expects_done(void)
+{
+	const bool expects = answered && !__atomic_load_n(&queued, __ATOMIC_RELAXED);
+
+	answered = false;
+	__atomic_store_n(&queued, false, __ATOMIC_RELAXED);
+	return expects;
+}
+
+/* Requests without actions have been queued. */
+static void note_request(const struct msg *m, const struct actions *acts)
+{
+	if (m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ)
+		return;
+	if (acts->n)
+		answered = true;
+	else
+		__atomic_store_n(&queued, true, __ATOMIC_RELAXED);
+}
+
 static void act_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
 {
-	(void)h, (void)acts;
+	(void)h;
 	if (err) {
 		run_refuse(m, err);
 		return;
 	}
+	note_request(m, acts);
 	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
 		push_note(m); /* before its thread is woken */
 	if (m->type == MSG_ADOPT)

@@ -44,6 +44,8 @@ struct net_config {
 	uint32_t (*object)(void *arg, uint16_t slot);
 	/* Optional. True if a thread of the receiver waits for m by wait_step(), so that no other thread need be woken. */
 	bool (*waited)(const struct msg *m);
+	/* Optional. True if the receiver need not be woken for m from a short sleep (doze). */
+	bool (*late)(const struct msg *m);
 	/* Optional. Does a rank run on this host, and does it see the same processes? NULL: none is known to. */
 	bool (*same_host)(void *arg, uint16_t rank);
 	/* Optional. Return the priority of the data of m's block, enum net_priority. */
@@ -149,6 +151,8 @@ struct net_ops {
 	 * arm: 0; 1: the same, and fd may be readable of old; -EBUSY: there is already something to poll for; poll first. */
 	int (*fd)(struct net *n);
 	int (*arm)(struct net *n);
+	/* Optional. As arm for a short sleep, from which a message that may be late wakes nobody. -ENOTSUP: arm. */
+	int (*doze)(struct net *n);
 	/* Optional. A second descriptor that becomes readable likewise; -1: there is none. It stays readable: watch for edges. */
 	int (*bell)(struct net *n);
 

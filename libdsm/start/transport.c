@@ -27,6 +27,12 @@ struct where {
 	uint8_t address[NET_ADDRESS_MAX];
 };
 
+/* The home waits for it only if another request waits there, and then it does not doze. */
+static bool is_late(const struct msg *m)
+{
+	return m->type == MSG_DONE && job.width[m->dst] == 1;
+}
+
 static bool is_on_this_host(void *arg, uint16_t rank)
 {
 	(void)arg;
@@ -54,6 +60,7 @@ static int open_net(void *address, size_t *size)
 		.thread = engine_thread,
 		.object = slot_object,
 		.waited = slot_waited,
+		.late = is_late,
 		.same_host = is_on_this_host,
 		.priority = region_priority,
 		.key = job.key,

@@ -46,7 +46,8 @@ enum {
 	WHAT_MASK = ~0ull << 32
 };
 
-#define TICK_MS 1000   /* longest sleep between two checks of connections, of silent ranks, and of memory */
+#define TICK_MS 1000 /* longest sleep between two checks of connections, of silent ranks, and of memory */
+#define DOZE_MS 20   /* longer than a tick of the kernel: setting an earlier timer may take 7 us in a virtual machine */
 #define THREADS_MS 250 /* between two checks for remaining threads, once the first has ended */
 
 static int stopping;
@@ -100,12 +101,14 @@ static void service_handle(const struct epoll_event *ev)
 }
 
 /* The longest sleep in epoll. */
-static int service_timeout(bool busy)
+static int service_timeout(bool busy, bool dozes)
 {
 	int ms = !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS;
 
 	if (busy) /* timers are due in microseconds: yield, because a sleep could take longer */
 		return 0;
+	if (dozes)
+		return DOZE_MS;
 	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
 		ms = deadlock_ms();
 	if (usage_watches() && (ms < 0 || ms > TICK_MS))
@@ -211,11 +214,15 @@ static unsigned int lingers(bool needed)
 	return job.netops->threads ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
 }
 
-/* False: a message is there already. */
-static bool arm(void)
+/* dozes: for a short sleep. False: a message is there already. */
+static bool arm(bool *dozes)
 {
-	const int err = job.netops->arm(job.net);
+	int err = *dozes && job.netops->doze ? job.netops->doze(job.net) : -ENOTSUP;
 
+	if (err == -ENOTSUP) {
+		*dozes = false;
+		err = job.netops->arm(job.net);
+	}
 	if (err == -EBUSY)
 		return false;
 	if (err == 1 ? !edges : spent && !job.netops->threads) {
@@ -226,20 +233,20 @@ static bool arm(void)
 	return true;
 }
 
-static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy)
+static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy, bool dozes)
 {
 	const struct timespec soon = { .tv_nsec = linger_ns };
 	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
 
 	if (linger_ns)
 		ppoll(&fd, 1, &soon, NULL);
-	return epoll_wait(job.epoll, ev, max, service_timeout(busy || linger_ns));
+	return epoll_wait(job.epoll, ev, max, service_timeout(busy || linger_ns, dozes));
 }
 
 static void serve_once(uint64_t *last_ping)
 {
 	struct epoll_event ev[16];
-	bool busy = work_late();
+	bool busy = work_late(), dozes = false;
 	unsigned int linger = 0;
 	uint64_t now;
 	int i, n;
@@ -263,7 +270,9 @@ static void serve_once(uint64_t *last_ping)
 		linger = lingers(came && !polled);
 		if (busy)
 			linger = 0;
-		if (!busy && !linger && !arm())
+		/* A requester says that it has used the block: that can wait for its next request. */
+		dozes = run_expects_done() && !wait_sleepers();
+		if (!busy && !linger && !arm(&dozes))
 			busy = true;
 		now = clock_ns();
 		if (job.host->check_waits)
@@ -278,7 +287,7 @@ static void serve_once(uint64_t *last_ping)
 		deadlock_check(clock_ns());
 	if (usage_watches())
 		usage_tick(clock_ns());
-	n = wait_events(ev, 16, linger, busy);
+	n = wait_events(ev, 16, linger, busy, dozes);
 	for (i = 0; i < n; i++)
 		service_handle(&ev[i]);
 	if (busy)

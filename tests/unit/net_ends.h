@@ -89,6 +89,11 @@ static inline bool on_this_host(void *arg, uint16_t rank)
 	return true;
 }
 
+static inline bool is_late(const struct msg *m)
+{
+	return m->type == MSG_DONE;
+}
+
 /* optional: threads of the transport, waiters, priorities. */
 static inline int open_with(struct end *e, uint16_t rank, net_handler h, const struct net_config *optional)
 {
@@ -100,6 +105,7 @@ static inline int open_with(struct end *e, uint16_t rank, net_handler h, const s
 					.arg = e,
 					.thread = optional->thread,
 					.waited = optional->waited,
+					.late = is_late,
 					.same_host = one_host ? on_this_host : NULL,
 					.priority = optional->priority,
 					.key = (uint64_t)getpid(),

@@ -41,17 +41,32 @@ static int rung(void)
 START_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
 {
 	begin();
-	bell_ring(&rope);
+	bell_ring(&rope, false);
 	ck_assert_int_eq(rung(), 0);
-	bell_set(&bell);
-	bell_ring(&rope);
-	bell_ring(&rope);
+	bell_set(&bell, BELL_ALL);
+	bell_ring(&rope, false);
+	bell_ring(&rope, false);
 	ck_assert_int_eq(rung(), 1);
-	bell_set(&bell);
+	bell_set(&bell, BELL_ALL);
 	bell_clear(&bell);
-	bell_ring(&rope);
+	bell_ring(&rope, false);
 	ck_assert_int_eq(rung(), 0);
 	bell_ring_own(&bell);
+	ck_assert_int_eq(rung(), 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_message_that_may_be_late_wakes_no_thread_that_dozes)
+{
+	begin();
+	bell_set(&bell, BELL_URGENT);
+	bell_ring(&rope, true);
+	ck_assert_int_eq(rung(), 0);
+	bell_ring(&rope, false);
+	ck_assert_int_eq(rung(), 1);
+	bell_set(&bell, BELL_ALL);
+	bell_ring(&rope, true);
 	ck_assert_int_eq(rung(), 1);
 	end();
 }
@@ -61,12 +76,12 @@ START_TEST(a_bell_stays_silent_while_a_thread_polls)
 {
 	begin();
 	bell.asleep = 1;
-	bell_set(&bell);
+	bell_set(&bell, BELL_ALL);
 	bell_poll_begin(&bell);
-	bell_ring(&rope);
+	bell_ring(&rope, false);
 	bell_poll_begin(&bell);
-	bell_set(&bell);
-	bell_ring(&rope);
+	bell_set(&bell, BELL_ALL);
+	bell_ring(&rope, false);
 	ck_assert(!bell_poll_end(&bell));
 	ck_assert_int_eq(rung(), 0);
 	ck_assert(bell_poll_end(&bell));
@@ -103,7 +118,7 @@ START_TEST(only_the_page_of_an_address_is_mapped)
 		bell_join(&rope, &other);
 		ck_assert_ptr_null(rope.page);
 		ck_assert_int_eq(rope.out, -1);
-		bell_ring(&rope);
+		bell_ring(&rope, false);
 		bell_leave(&rope);
 		close(fd);
 	}
@@ -122,8 +137,8 @@ START_TEST(a_peer_that_has_ended_is_rung_in_vain)
 	begin();
 	bell_close(&bell);
 	for (i = 0; i < 1 << 17; i++) {
-		rope.page->armed = 1;
-		bell_ring(&rope);
+		rope.page->armed = BELL_ALL;
+		bell_ring(&rope, false);
 	}
 	bell_leave(&rope);
 }
@@ -135,6 +150,7 @@ int main(void)
 	TCase *c = tcase_create("all");
 
 	tcase_add_test(c, a_bell_rings_once_for_each_time_that_it_is_set);
+	tcase_add_test(c, a_message_that_may_be_late_wakes_no_thread_that_dozes);
 	tcase_add_test(c, a_bell_stays_silent_while_a_thread_polls);
 	tcase_add_test(c, only_the_page_of_an_address_is_mapped);
 	tcase_add_test(c, a_peer_that_has_ended_is_rung_in_vain);

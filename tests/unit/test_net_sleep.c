@@ -74,6 +74,35 @@ START_TEST(a_bell_may_ring_any_number_of_times)
 }
 END_TEST
 
+START_TEST(a_message_that_may_be_late_wakes_nobody_who_dozes)
+{
+	struct end a, b;
+	unsigned int i;
+	int err;
+
+	open_settled(&a, &b);
+	for (i = 0; i < 100; i++) {
+		arm(&b);
+		ck_assert_int_eq(send_to(&a, 1, MSG_DONE, 0, 0), 0);
+		ck_assert(readable(&b, PATIENCE_MS));
+		poll_until(&b, NULL, &b.messages, 3 * i + 2);
+		while ((err = ops->doze(b.net)) == -EBUSY)
+			ops->poll(b.net, 64);
+		ck_assert_int_ge(err, 0);
+		ck_assert_int_eq(send_to(&a, 1, MSG_DONE, 0, 0), 0);
+		ck_assert(!readable(&b, 1));
+		ck_assert_int_eq(ops->doze(b.net), -EBUSY); /* it is there, though */
+		while ((err = ops->doze(b.net)) == -EBUSY)
+			ops->poll(b.net, 64);
+		ck_assert_int_ge(err, 0);
+		ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
+		ck_assert(readable(&b, PATIENCE_MS));
+		poll_until(&b, NULL, &b.messages, 3 * i + 4);
+	}
+	close_pair(&a, &b);
+}
+END_TEST
+
 /* Only who can be rung by all its peers may leave UCX unarmed. */
 START_TEST(a_peer_without_a_bell_still_wakes_a_sleeper)
 {
@@ -106,6 +135,7 @@ int main(void)
 	tcase_add_test(t, nobody_is_woken_while_a_waiter_polls);
 	tcase_add_test(t, the_last_waiter_takes_what_came_while_it_polled);
 	tcase_add_test(t, a_bell_may_ring_any_number_of_times);
+	tcase_add_test(t, a_message_that_may_be_late_wakes_nobody_who_dozes);
 	tcase_add_test(t, a_peer_without_a_bell_still_wakes_a_sleeper);
 	suite_add_tcase(s, t);
 	return unit_main(s);

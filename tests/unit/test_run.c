@@ -522,6 +522,34 @@ START_TEST(a_rank_that_leaves_is_not_blamed)
 }
 END_TEST
 
+/* ---- DONE ----------------------------------------------------------------------------------- */
+
+static void ask_to_write(uint16_t node, size_t page)
+{
+	struct msg m = of(MSG_WRITE_REQ, node);
+
+	m.object = block_id(page * PAGE_BYTES, PAGE_BYTES);
+	m.req_slot = (uint16_t)page; /* a slot has one request */
+	run_net(NULL, &m, NULL, 0);
+}
+
+START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
+{
+	at_home(0);
+	ck_assert(!run_expects_done());
+	ask_to_write(1, 0);
+	ck_assert(run_expects_done());
+	ck_assert(!run_expects_done());
+	ask_to_write(2, 0); /* waits for DONE of the first */
+	ck_assert(!run_expects_done());
+	ask_to_write(1, 1);
+	ask_to_write(2, 1);
+	ck_assert(!run_expects_done());
+	ask_to_write(2, 2);
+	ck_assert(run_expects_done());
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("run");
@@ -545,6 +573,7 @@ int main(void)
 	tcase_add_test(t, a_node_says_goodbye_for_its_own_ranks);
 	tcase_add_loop_test(t, what_was_not_asked_for_is_ignored, 0, 3);
 	tcase_add_test(t, a_rank_that_leaves_is_not_blamed);
+	tcase_add_test(t, done_may_be_late_only_if_nobody_waits_for_it);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -141,17 +141,17 @@ static void bell_empty(struct bell *b)
 		;
 }
 
-void bell_set(struct bell *b)
+void bell_set(struct bell *b, enum bell_when when)
 {
 	if (__atomic_add_fetch(&b->sets, 1, __ATOMIC_RELAXED) >= PIPE_SETS)
 		bell_empty(b);
 	if (!__atomic_load_n(&b->pollers, __ATOMIC_SEQ_CST))
-		__atomic_exchange_n(&b->page->armed, 1, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_ring() */
+		__atomic_exchange_n(&b->page->armed, when, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_ring() */
 }
 
 static void bell_write(struct bell_page *page, int out)
 {
-	if (!__atomic_exchange_n(&page->armed, 0, __ATOMIC_SEQ_CST))
+	if (!__atomic_exchange_n(&page->armed, BELL_NOT, __ATOMIC_SEQ_CST))
 		return;
 	if (sys_write(out, "", 1) < 0)
 		return; /* full: its reader has much to wake for */
@@ -164,6 +164,6 @@ void bell_pull(struct bell_rope *r)
 
 void bell_ring_own(struct bell *b)
 {
-	__atomic_store_n(&b->page->armed, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&b->page->armed, BELL_ALL, __ATOMIC_SEQ_CST);
 	bell_write(b->page, b->out);
 }

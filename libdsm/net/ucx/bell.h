@@ -23,12 +23,15 @@
 
 #include "net/ucx/frame.h"
 
+/* When to ring: never; after messages that must not be late; after every message. */
+enum bell_when { BELL_NOT = 0, BELL_URGENT, BELL_ALL };
+
 /* In a memory object of the rank, which its peers map. */
 struct bell_page {
 	uint64_t key;     /* of its address: tells it from other files */
 	uint32_t ringers; /* peers that ring; atomic */
 	uint32_t pad[13];
-	uint32_t armed; /* ring after the next message; atomic */
+	uint32_t armed; /* enum bell_when, for the next message; atomic */
 	uint32_t pad2[15];
 };
 _Static_assert(sizeof(struct bell_page) == 128, "the words that change often have a cache line");
@@ -61,25 +64,25 @@ void bell_leave(struct bell_rope *r);
 /* True if every peer rings. Any thread. */
 bool bell_is_rung(const struct bell *b);
 /* Ask to be rung, if no thread polls: then look for messages, before sleeping. Any thread; does not block. */
-void bell_set(struct bell *b);
+void bell_set(struct bell *b, enum bell_when when);
 /* Nobody need be woken: a thread is about to look for messages. */
 static inline void bell_clear(struct bell *b)
 {
 	if (__atomic_load_n(&b->page->armed, __ATOMIC_RELAXED))
-		__atomic_store_n(&b->page->armed, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->page->armed, BELL_NOT, __ATOMIC_RELAXED);
 }
 /* Wake the thread of this rank that sleeps. Any thread; does not block. */
 void bell_ring_own(struct bell *b);
 /* The slow half of bell_ring(). */
 void bell_pull(struct bell_rope *r);
 
-/* A message that a peer has to be woken for is in its memory. Any thread; does not block. */
-static inline void bell_ring(struct bell_rope *r)
+/* A message is in a peer's memory; it may be late. Any thread; does not block. */
+static inline void bell_ring(struct bell_rope *r, bool late)
 {
 	if (!r->page)
 		return;
 	__atomic_fetch_add(&r->sent, 1, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_set() */
-	if (__atomic_load_n(&r->page->armed, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&r->page->armed, __ATOMIC_RELAXED) > (late ? BELL_URGENT : BELL_NOT))
 		bell_pull(r);
 }
 

@@ -33,7 +33,7 @@ static void ucx_sent(void *req, ucs_status_t status, void *arg)
 	n->sends--;
 	if (status != UCS_OK && status != UCS_ERR_CANCELED)
 		peer_fail(n, &n->peers[o->rank], -EPIPE);
-	bell_ring(&n->peers[o->rank].rope);
+	bell_ring(&n->peers[o->rank].rope, false);
 	ucx_out_put(n, o);
 	n->ucp->ucp_request_free(req);
 }
@@ -146,7 +146,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	}
 	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: polling threads do the rest */
 	pthread_mutex_unlock(&n->lock);
-	bell_ring(&n->peers[rank].rope);
+	bell_ring(&n->peers[rank].rope, n->cfg.late && n->cfg.late(m));
 	return err;
 }
 
@@ -167,7 +167,7 @@ static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 	struct peer *p = &n->peers[it->rank];
 
 	n->recvs--;
-	bell_ring(&p->rope); /* for UCX's own answer */
+	bell_ring(&p->rope, false); /* for UCX's own answer */
 	if (status == UCS_OK && length == it->size && p->state < PEER_LOST) {
 		message_in(n, it);
 	} else {

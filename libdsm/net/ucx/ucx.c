@@ -56,9 +56,9 @@ static bool rung_for_all(const struct net *n)
 }
 
 /* Set the bell, then look for messages. Under the lock. */
-static ucs_status_t set_bell(struct net *n)
+static ucs_status_t set_bell(struct net *n, enum bell_when when)
 {
-	bell_set(&n->bell);
+	bell_set(&n->bell, when);
 	if (!ucx_progress(n, 1) && !n->head && !n->reap && rung_for_all(n))
 		return UCS_OK;
 	n->idle_busy = 0;
@@ -66,7 +66,7 @@ static ucs_status_t set_bell(struct net *n)
 	return UCS_ERR_BUSY;
 }
 
-static int ucx_arm(struct net *n)
+static int ucx_arm_for(struct net *n, enum bell_when when)
 {
 	ucs_status_t status = UCS_ERR_BUSY;
 	unsigned int times = 0;
@@ -74,9 +74,13 @@ static int ucx_arm(struct net *n)
 
 	pthread_mutex_lock(&n->lock);
 	bell = rung_for_all(n);
+	if (!bell && when != BELL_ALL) {
+		pthread_mutex_unlock(&n->lock);
+		return -ENOTSUP;
+	}
 	__atomic_store_n(&n->bell.asleep, bell, __ATOMIC_SEQ_CST);
 	if (!n->head && !n->reap)
-		status = bell ? set_bell(n) : n->ucp->ucp_worker_arm(n->worker);
+		status = bell ? set_bell(n, when) : n->ucp->ucp_worker_arm(n->worker);
 	if (status == UCS_OK) {
 		n->armed = bell ? ARMED_BELL : ARMED_UCX;
 		n->idle_busy = 0;
@@ -92,6 +96,16 @@ static int ucx_arm(struct net *n)
 	return status == UCS_OK ? bell : status == UCS_ERR_BUSY ? -EBUSY : -EIO;
 }
 
+static int ucx_arm(struct net *n)
+{
+	return ucx_arm_for(n, BELL_ALL);
+}
+
+static int ucx_doze(struct net *n)
+{
+	return ucx_arm_for(n, BELL_URGENT);
+}
+
 static int ucx_bell(struct net *n)
 {
 	return n->bell.in;
@@ -105,7 +119,7 @@ static int ucx_stop_polling(struct net *n)
 	pthread_mutex_lock(&n->lock);
 	if (n->armed == ARMED_BELL && !rung_for_all(n))
 		ucx_kick(n, 1);
-	else if (n->armed == ARMED_BELL && (n->head || set_bell(n) != UCS_OK))
+	else if (n->armed == ARMED_BELL && (n->head || set_bell(n, BELL_ALL) != UCS_OK))
 		err = -EBUSY;
 	pthread_mutex_unlock(&n->lock);
 	return err;
@@ -440,6 +454,7 @@ const struct net_ops net_ucx = {
 	.poll = ucx_poll,
 	.fd = ucx_fd,
 	.arm = ucx_arm,
+	.doze = ucx_doze,
 	.bell = ucx_bell,
 	.wait_step = ucx_wait_step,
 	.drop = ucx_drop,
