@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_diff.c - core/diff, miss/diff: the bytes that changed, no others, by every comparison of this processor. */
+#include "core.h"
+
+#include <string.h>
+
+#include "core/diff.h"
+#include "miss/diff.h"
+
+static uint8_t page[DIFF_PAGE], twin[DIFF_PAGE], master[DIFF_PAGE], out[DIFF_MAX], again[DIFF_MAX];
+
+static uint64_t seed = 88172645463325252ULL;
+
+static unsigned int below(unsigned int n)
+{
+	return (unsigned int)(unit_random(&seed) % n);
+}
+
+static uint8_t random_byte(void)
+{
+	return (uint8_t)below(256);
+}
+
+static void fill(uint8_t *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < DIFF_PAGE; i++)
+		p[i] = random_byte();
+}
+
+/* Change about one byte in `every`, in runs of up to `run` bytes. */
+static void change(uint8_t *p, unsigned int every, unsigned int run)
+{
+	unsigned int i, n;
+
+	for (i = 0; i < DIFF_PAGE; i++)
+		if (below(every) == 0)
+			for (n = 1 + below(run); n && i < DIFF_PAGE; n--)
+				p[i++] ^= (uint8_t)(1 + below(255));
+}
+
+static void check_same(const uint8_t *a, const uint8_t *b)
+{
+	ck_assert_int_eq(memcmp(a, b, DIFF_PAGE), 0);
+}
+
+START_TEST(equal_pages_have_no_diff)
+{
+	fill(page);
+	memcpy(twin, page, DIFF_PAGE);
+	ck_assert_uint_eq(diff_make(page, twin, out), 0);
+	ck_assert_uint_eq(diff_make_fast(page, twin, out), 0);
+}
+END_TEST
+
+START_TEST(each_single_byte_and_bit_is_found)
+{
+	unsigned int i, bit;
+
+	memset(twin, 0, DIFF_PAGE);
+	for (i = 0; i < DIFF_PAGE; i++)
+		for (bit = 0; bit < 8; bit++) {
+			memset(page, 0, DIFF_PAGE);
+			page[i] = (uint8_t)(1U << bit);
+			ck_assert_uint_eq(diff_make(page, twin, out), 8 + 8 + 1);
+			ck_assert_int_eq(diff_check(out, 17), 0);
+			memset(master, 0, DIFF_PAGE);
+			diff_apply(master, out);
+			check_same(master, page);
+		}
+}
+END_TEST
+
+START_TEST(a_page_of_changes_has_the_largest_diff)
+{
+	unsigned int i;
+
+	fill(twin);
+	for (i = 0; i < DIFF_PAGE; i++)
+		page[i] = (uint8_t)~twin[i];
+	ck_assert_uint_eq(diff_make(page, twin, out), DIFF_MAX);
+	ck_assert_int_eq(diff_check(out, DIFF_MAX), 0);
+	diff_apply(twin, out);
+	check_same(twin, page);
+}
+END_TEST
+
+START_TEST(every_comparison_makes_the_same_diff)
+{
+	unsigned int n, m, turn;
+	const diff_maker *makers = diff_makers(&n);
+
+	ck_assert_uint_ge(n, 1);
+	ck_assert(makers[n - 1] == diff_make);
+	for (turn = 0; turn < 2000; turn++) {
+		size_t size;
+
+		fill(twin);
+		memcpy(page, twin, DIFF_PAGE);
+		change(page, 1 + below(600), 1 + below(80));
+		size = diff_make(page, twin, out);
+		for (m = 0; m + 1 < n; m++) {
+			ck_assert_uint_eq(makers[m](page, twin, again), size);
+			ck_assert_int_eq(memcmp(out, again, size), 0);
+		}
+		if (!size)
+			continue;
+		ck_assert_int_eq(diff_check(out, size), 0);
+		diff_apply(twin, out);
+		check_same(twin, page);
+	}
+}
+END_TEST
+
+/* Two nodes change different bytes of a page, in every mixture: their diffs do not touch each other's. */
+START_TEST(a_diff_leaves_all_other_bytes_alone)
+{
+	static uint8_t before[DIFF_PAGE];
+	unsigned int turn, i;
+
+	for (turn = 0; turn < 2000; turn++) {
+		fill(twin);
+		memcpy(page, twin, DIFF_PAGE);
+		memcpy(master, twin, DIFF_PAGE);
+		for (i = 0; i < DIFF_PAGE; i++)
+			*(below(2) ? page + i : master + i) = random_byte();
+		memcpy(before, master, DIFF_PAGE);
+		if (diff_make(page, twin, out))
+			diff_apply(master, out);
+		for (i = 0; i < DIFF_PAGE; i++)
+			unit_require(master[i] == (page[i] != twin[i] ? page[i] : before[i]));
+	}
+}
+END_TEST
+
+START_TEST(a_refresh_keeps_what_this_node_has_changed)
+{
+	unsigned int turn, i;
+
+	for (turn = 0; turn < 500; turn++) {
+		static uint8_t mine[DIFF_PAGE], theirs[DIFF_PAGE];
+
+		fill(twin);
+		memcpy(page, twin, DIFF_PAGE);
+		memcpy(master, twin, DIFF_PAGE);
+		for (i = 0; i < DIFF_PAGE; i++) {
+			unsigned int who = below(8);
+
+			mine[i] = who == 0;
+			theirs[i] = who == 1;
+			if (mine[i])
+				page[i] = (uint8_t)~twin[i];
+			if (theirs[i])
+				master[i] = (uint8_t)(twin[i] ^ 0x55);
+		}
+		diff_refresh(page, twin, master);
+		check_same(twin, master); /* so that the next diff has this node's bytes only */
+		for (i = 0; i < DIFF_PAGE; i++)
+			unit_require((page[i] != twin[i]) == mine[i]);
+	}
+}
+END_TEST
+
+START_TEST(what_is_no_diff_is_refused)
+{
+	uint64_t none = 0, one = 1, two = 3;
+	size_t size, cut;
+
+	ck_assert_int_eq(diff_check(out, 0), -EBADMSG);
+	ck_assert_int_eq(diff_check(out, 7), -EBADMSG);
+	memcpy(out, &none, 8);
+	ck_assert_int_eq(diff_check(out, 8), -EBADMSG); /* no line */
+	memcpy(out, &one, 8);
+	memcpy(out + 8, &none, 8);
+	ck_assert_int_eq(diff_check(out, 8), -EBADMSG);  /* no mask */
+	ck_assert_int_eq(diff_check(out, 16), -EBADMSG); /* no byte */
+	memcpy(out + 8, &two, 8);
+	ck_assert_int_eq(diff_check(out, 17), -EBADMSG);
+	ck_assert_int_eq(diff_check(out, 18), 0);
+	ck_assert_int_eq(diff_check(out, 19), -EBADMSG);
+	fill(page);
+	fill(twin);
+	size = diff_make(page, twin, out);
+	ck_assert_int_eq(diff_check(out, size), 0);
+	for (cut = 0; cut < size; cut++)
+		ck_assert_int_eq(diff_check(out, cut), -EBADMSG);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("diff");
+	TCase *t = tcase_create("diff");
+
+	tcase_add_test(t, equal_pages_have_no_diff);
+	tcase_add_test(t, each_single_byte_and_bit_is_found);
+	tcase_add_test(t, a_page_of_changes_has_the_largest_diff);
+	tcase_add_test(t, every_comparison_makes_the_same_diff);
+	tcase_add_test(t, a_diff_leaves_all_other_bytes_alone);
+	tcase_add_test(t, a_refresh_keeps_what_this_node_has_changed);
+	tcase_add_test(t, what_is_no_diff_is_refused);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
