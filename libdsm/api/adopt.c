@@ -197,6 +197,10 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 		return err;
 	if (!opt)
 		opt = &none;
+	if (opt->consistency != DSM_CONSISTENCY_SEQUENTIAL) {
+		log_line("dsm_region_adopt(): adopted memory cannot have release consistency");
+		return -ENOTSUP;
+	}
 	memset(&t, 0, sizeof(t));
 	t.at = (uintptr_t)addr;
 	t.len = length;

@@ -12,6 +12,7 @@
 #include "job/job.h"
 #include "util/futex.h"
 #include "util/hook.h"
+#include "util/log.h"
 #include "util/sys.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
@@ -79,6 +80,15 @@ DSM_API int dsm_release(const void *addr, size_t size)
 	return err;
 }
 
+/* Copies of release blocks are dropped whenever a thread of the node synchronises, and their homes do not move. */
+static bool hint_is_refused(const struct dsm_region *r, const char *what)
+{
+	if (one_node() || r->consistency == DSM_CONSISTENCY_SEQUENTIAL)
+		return false;
+	log_line("%s: region \"%s\" has release consistency", what, r->name);
+	return true;
+}
+
 DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
 {
 	struct dsm_region *r;
@@ -90,6 +100,8 @@ DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
 		return err;
 	if (access != DSM_READ && access != DSM_WRITE && access != (DSM_READ | DSM_WRITE))
 		return -EINVAL;
+	if (hint_is_refused(r, "dsm_pin()"))
+		return -ENOTSUP;
 	p = malloc(sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -201,6 +213,8 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 		return -EINVAL;
 	if (one_node())
 		return 0;
+	if (hint_is_refused(r, "dsm_place()"))
+		return -ENOTSUP;
 	if (node_of((uint16_t)rank) != job.node && pins_any(off, len))
 		return -EBUSY; /* the thread would wait for itself */
 	until = clock_ns() + PLACE_NS;

@@ -14,6 +14,8 @@
 #include "job/inside.h"
 #include "job/job.h"
 #include "job/lost.h"
+#include "miss/release.h"
+#include "net/net.h"
 #include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
@@ -58,6 +60,25 @@ static int no_room(const char *name, size_t size)
 	return -ENOMEM;
 }
 
+static bool no_release(const char *name, const char *why)
+{
+	log_line("region \"%s\": release consistency %s", name, why);
+	return false;
+}
+
+static bool region_may_release(const char *name, size_t block)
+{
+	if (block != PAGE_BYTES)
+		return no_release(name, "needs blocks of 4096 bytes");
+	if (one_node())
+		return true; /* plain shared memory */
+	if (job.host->kind == HOST_KERNEL)
+		return no_release(name, "is not supported by the kernel helper; use DSM_BACKEND=user");
+	if (strcmp(job.netops->name, "ucx"))
+		return no_release(name, "needs the transport ucx; use DSM_NET=ucx");
+	return true;
+}
+
 static int region_describe(const char *name, size_t size, const struct dsm_region_options *opt,
 			   struct region_record *out)
 {
@@ -68,7 +89,11 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 		return -EINVAL;
 	if (!opt)
 		opt = &none;
-	block = opt->block_size ? opt->block_size : job.set.block_size;
+	if ((unsigned int)opt->consistency > DSM_CONSISTENCY_RELEASE)
+		return -EINVAL;
+	block = opt->block_size                               ? opt->block_size
+		: opt->consistency == DSM_CONSISTENCY_RELEASE ? PAGE_BYTES
+							      : job.set.block_size;
 	if (block < PAGE_BYTES || block > BLOCK_MAX || (block & (block - 1)))
 		return -EINVAL;
 	if ((unsigned int)opt->home > DSM_HOME_FIXED ||
@@ -78,6 +103,8 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 		return -EINVAL;
 	if (opt->contents_size > size || (opt->contents_size && !opt->contents))
 		return -EINVAL;
+	if (opt->consistency == DSM_CONSISTENCY_RELEASE && !region_may_release(name, block))
+		return -ENOTSUP;
 	if (size > job.set.space)
 		return no_room(name, size);
 	memset(out, 0, sizeof(*out));
@@ -87,6 +114,7 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 	out->home_policy = (uint16_t)opt->home;
 	out->creator = job.rank;
 	out->priority = (uint8_t)opt->priority;
+	out->consistency = (uint16_t)opt->consistency;
 	out->home_rank = opt->home == DSM_HOME_FIXED ? (uint16_t)opt->home_rank : 0;
 	out->contents = opt->contents_size ? hash_contents(opt->contents, opt->contents_size) : 0;
 	return 0;
@@ -167,6 +195,7 @@ static int region_adopt(const struct region_record *rec, enum call_op back, stru
 		.home_rank = rec->home_rank,
 		.creator = rec->creator,
 		.priority = rec->priority,
+		.consistency = (uint8_t)rec->consistency,
 		.gen = rec->gen,
 		.serial = ++serials,
 		.attached = true,
@@ -179,6 +208,8 @@ static int region_adopt(const struct region_record *rec, enum call_op back, stru
 	if (job.mine->region_end <= rec->id)
 		job.mine->region_end = rec->id + 1u;
 	region_enter(r);
+	if (rec->consistency && !one_node())
+		release_begin();
 	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++) {
 		__atomic_fetch_add(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
@@ -210,6 +241,9 @@ static int region_fill(struct region_record *rec, const struct dsm_region_option
 {
 	pthread_mutex_unlock(&lock);
 	memcpy(range_at(rec->off), opt->contents, opt->contents_size);
+	engine_enter();
+	release_close();
+	engine_leave();
 	pthread_mutex_lock(&lock);
 	return region_call(CALL_PUBLISH, rec, rec);
 }
@@ -241,13 +275,15 @@ static bool differ(const struct region_record *have, const struct region_record 
 {
 	return want->size != have->size || want->block_size != have->block_size ||
 		want->home_policy != have->home_policy || want->home_rank != have->home_rank ||
-		want->priority != have->priority || want->contents != have->contents;
+		want->priority != have->priority || want->consistency != have->consistency ||
+		want->contents != have->contents;
 }
 
 /* does: the operation of this rank. */
 static void region_report_other(const struct region_record *have, const struct region_record *want, const char *does)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
+	static const char *const consistencies[] = { "sequential", "release" };
 	static const char *const priorities[] = { "normal", "low", "high", "urgent" };
 
 	if (want->size != have->size)
@@ -265,6 +301,11 @@ static void region_report_other(const struct region_record *have, const struct r
 	else if (want->priority != have->priority)
 		log_line("region \"%s\": rank %d has made it with %s priority, and this rank %s it with %s priority",
 			 have->name, have->creator, priorities[have->priority], does, priorities[want->priority]);
+	else if (want->consistency != have->consistency)
+		log_line(
+			"region \"%s\": rank %d has made it with %s consistency, and this rank %s it with %s consistency",
+			have->name, have->creator, consistencies[have->consistency], does,
+			consistencies[want->consistency]);
 	else
 		log_line("region \"%s\": rank %d has made it with other initial contents than this rank %s it with",
 			 have->name, have->creator, does);
@@ -554,6 +595,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	out->home_rank = r->home_rank;
 	out->creator = r->creator;
 	out->priority = (enum dsm_priority)r->priority;
+	out->consistency = (enum dsm_consistency)r->consistency;
 	out->attached = err || rec.id != r->id || rec.gen != r->gen ? 1 : rec.attached;
 	return 0;
 }

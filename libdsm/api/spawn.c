@@ -26,8 +26,10 @@
 #include "calls/call.h"
 #include "calls/load.h"
 #include "job/bad_access.h"
+#include "job/inside.h"
 #include "job/job.h"
 #include "job/note.h"
+#include "miss/release.h"
 #include "miss/sharing.h"
 #include "miss/work.h"
 #include "sync/held.h"
@@ -78,6 +80,9 @@ static void *body(void *arg)
 		be_scheduled();
 	spawn_let_signals(false);
 	sharing_acquired();
+	engine_enter();
+	release_acquire();
+	engine_leave();
 	memcpy(name, r->name, sizeof(name)); /* the kernel does not wait for a block */
 	prctl(PR_SET_NAME, name);
 	if (!r->masked)
@@ -206,6 +211,9 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	r->rank = rank;
 	r->state = opt && opt->detached ? RECORD_DETACHED : RECORD_RUNS;
 	at = (uintptr_t)r;
+	engine_enter();
+	release_close();
+	engine_leave();
 	HOOK(spawn_made);
 	err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0);
 	HOOK(spawn_began);

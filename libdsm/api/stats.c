@@ -193,6 +193,8 @@ static const struct counter {
 	COUNTER(bytes_in), COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
 	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
 	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated), COUNTER(protect_calls), COUNTER(pushed),
+	COUNTER(closes), COUNTER(flushes), COUNTER(flushed_bytes), COUNTER(notices), COUNTER(drops), COUNTER(refetches),
+	COUNTER(twins), COUNTER(twins_most),
 };
 /* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))

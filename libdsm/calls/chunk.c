@@ -15,6 +15,7 @@
 #include "job/lost.h"
 #include "job/note.h"
 #include "miss/reduce.h"
+#include "miss/release.h"
 #include "miss/sharing.h"
 #include "miss/wait.h"
 #include "net/net.h"
@@ -195,6 +196,7 @@ const void *chunk_wait(uint64_t number)
 		if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == number + 1) {
 			HOOK(chunk_came);
 			sharing_acquired();
+			release_acquire();
 			return c->data;
 		}
 		note_about(ABOUT_BARRIER, 0, 0);

@@ -40,7 +40,8 @@ struct region_want {
 	uint64_t size;
 	uint32_t block_size;
 	uint16_t home_policy, home_rank, creator, priority;
-	uint16_t pad[2];
+	uint16_t consistency;
+	uint16_t pad;
 };
 
 struct region_name {

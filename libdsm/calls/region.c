@@ -72,7 +72,8 @@ static struct region_record *by_id(struct registry *g, uint32_t id, uint32_t gen
 static bool registry_alike(const struct region_record *a, const struct region_want *b)
 {
 	return a->size == b->size && a->block_size == b->block_size && a->home_policy == b->home_policy &&
-		a->home_rank == b->home_rank && a->contents == b->contents && a->priority == b->priority;
+		a->home_rank == b->home_rank && a->contents == b->contents && a->priority == b->priority &&
+		a->consistency == b->consistency;
 }
 
 /* Ranks of a node that are attached. */
@@ -108,6 +109,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 				     .home_rank = want->home_rank,
 				     .creator = want->creator,
 				     .priority = (uint8_t)want->priority,
+				     .consistency = want->consistency,
 				     .id = (uint16_t)id,
 				     .used = 1,
 				     .ready = !want->contents,
@@ -246,7 +248,8 @@ int region_call(enum call_op op, const struct region_record *about, struct regio
 				    .home_policy = about->home_policy,
 				    .home_rank = about->home_rank,
 				    .creator = about->creator,
-				    .priority = about->priority };
+				    .priority = about->priority,
+				    .consistency = about->consistency };
 	const struct region_id at = { .id = about->id, .gen = about->gen };
 
 	if (op == CALL_CREATE) {

@@ -101,7 +101,7 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 #define PAYLOAD_WANT(F) \
 	F(region_want, name, NAME) F(region_want, contents, ANY) F(region_want, size, SIZE) F(region_want, block_size, BLOCK_SIZE) \
 	F(region_want, home_policy, POLICY) F(region_want, home_rank, FIXED) F(region_want, creator, FROM) F(region_want, priority, PRIORITY) \
-	F(region_want, pad, ZERO)
+	F(region_want, consistency, BIT) F(region_want, pad, ZERO)
 #define PAYLOAD_BY_NAME(F) F(region_name, name, TEXT)
 #define PAYLOAD_BY_ID(F) F(region_id, id, REGION) F(region_id, gen, ANY)
 #define PAYLOAD_PLACED(F) \
@@ -123,7 +123,7 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(region_record, bytes, TAKEN) F(region_record, block_size, BLOCK_SIZE) F(region_record, home_policy, POLICY) \
 	F(region_record, home_rank, FIXED) F(region_record, creator, RANK) F(region_record, id, REGION) F(region_record, used, BIT) \
 	F(region_record, named, BIT) F(region_record, ready, BIT) F(region_record, priority, PRIORITY) F(region_record, attached, USERS) \
-	F(region_record, gen, ANY) F(region_record, next, REGION_OR_END) F(region_record, buries, NODE_OR_0) F(region_record, pad2, ZERO)
+	F(region_record, gen, ANY) F(region_record, next, REGION_OR_END) F(region_record, buries, NODE_OR_0) F(region_record, consistency, BIT)
 #define PAYLOAD_TAKEN(F) \
 	F(units_taken, at, UNIT) F(units_taken, n, RUN) F(units_taken, used, PART) F(units_taken, pad, ZERO)
 #define PAYLOAD_OWNED(F) F(units_owned, owner, RANK_OR_0) F(units_owned, pad, ZERO)
@@ -155,7 +155,9 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(dsm_stats, barriers, ANY) F(dsm_stats, atomics, ANY) F(dsm_stats, allocations, ANY) F(dsm_stats, frees, ANY) \
 	F(dsm_stats, remote_frees, ANY) F(dsm_stats, latency_count, ANY) F(dsm_stats, latency_sum_ns, ANY) \
 	F(dsm_stats, latency_max_ns, ANY) F(dsm_stats, latency, ANY) F(dsm_stats, homes_in, ANY) F(dsm_stats, populated, ANY) \
-	F(dsm_stats, repeated_faults, ANY) F(dsm_stats, protect_calls, ANY) F(dsm_stats, pushed, ANY)
+	F(dsm_stats, repeated_faults, ANY) F(dsm_stats, protect_calls, ANY) F(dsm_stats, pushed, ANY) \
+	F(dsm_stats, closes, ANY) F(dsm_stats, flushes, ANY) F(dsm_stats, flushed_bytes, ANY) F(dsm_stats, notices, ANY) \
+	F(dsm_stats, drops, ANY) F(dsm_stats, refetches, ANY) F(dsm_stats, twins, ANY) F(dsm_stats, twins_most, ANY)
 
 /* shape, struct, bytes */
 #define PAYLOAD_SHAPES(V) \

@@ -237,14 +237,17 @@ static void held_free(struct closing *n, struct closing_held *h)
 /* One message that has waited long enough. */
 static bool held_next(const struct closing_ctx *ctx, struct closing *n, struct actions *out)
 {
-	uint32_t i;
+	uint32_t i, left = n->held;
 	uint8_t what = 0;
 
-	for (i = 0; n->held && i < ctx->nheld; i++) {
+	for (i = 0; left && i < ctx->nheld; i++) {
 		struct closing_held *h = &ctx->held[i];
 		struct action *a;
 
-		if (!h->used || !(h->in ? may_come(ctx, h->m.src, h->close, h->in) : may_leave(ctx, n, h, &what)))
+		if (!h->used)
+			continue;
+		left--;
+		if (!(h->in ? may_come(ctx, h->m.src, h->close, h->in) : may_leave(ctx, n, h, &what)))
 			continue;
 		a = act_add(out, h->in ? ACT_DELIVER : what ? ACT_AFTER : ACT_SEND);
 		a->prot = h->in ? 0 : what;

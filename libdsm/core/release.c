@@ -95,6 +95,11 @@ enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p)
 	return p->same + 1u >= REL_IDLE ? PROT_RO : PROT_RW;
 }
 
+void rel_hurry(struct rel *p)
+{
+	p->same = REL_IDLE - 1;
+}
+
 /* ---- lists ------------------------------------------------------------------------------------ */
 
 static void list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry)
@@ -187,7 +192,7 @@ static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct
 	a->msg.dst = ctx->home;
 	a->msg.object = m->object;
 	a->msg.req_slot = p->slot;
-	a->msg.flags = MSGF_KNOWN;
+	a->msg.flags = MSGF_KNOWN | MSGF_RELEASE;
 }
 
 static void rel_wait(const struct rel *p, struct actions *out)

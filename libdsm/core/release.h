@@ -100,6 +100,8 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
 /* Before a close compares the block: which access must be left to the mappings, so that no store is lost after it? */
 enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p);
+/* Memory for twins is short: lower the block with the next close, and end its twin if that finds no difference. */
+void rel_hurry(struct rel *p);
 /* The access that mappings may have. */
 enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p);
 

@@ -15,7 +15,7 @@ _Static_assert(0 WIRE_FIELDS(FIELD_SIZE) == sizeof(struct msg), "each field of s
 static inline uint8_t flags_of(enum wire_rule rule)
 {
 	switch (rule) {
-	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
+	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
 	case RULE_F_WRITE: return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
 	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
 	case RULE_F_TIMED: return MSGF_TIMED;

@@ -89,6 +89,7 @@ enum {
 	MSGF_HAS = 1,         /* WRITE_REQ: requester holds a read copy */
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
+	MSGF_RELEASE = 8,     /* READ_REQ: of a release block; a home may not know the region yet */
 	MSGF_TIMED = 8,       /* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
 	MSGF_FORWARDED = 16,  /* requests: forwarded by the block's manager to the home; do not forward it again */
 	MSGF_KNOWN = 32,      /* requests: the requester believes that the receiver is the home */
@@ -151,7 +152,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
-	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN, PUSH") \
+	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PUSH") \
 	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_TIMED, "TIMED")
 /* clang-format on */
 

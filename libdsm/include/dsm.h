@@ -64,6 +64,7 @@ struct dsm_config {
 	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": action if all threads wait for each other */
 	const char *push;        /* DSM_PUSH: "on", "off": return blocks to homes that read them, at barriers */
 	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
+	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 4T */
 };
 
 /* Fill *cfg from the defaults and the environment. The strings belong to the library or the environment. May be called
@@ -123,6 +124,11 @@ enum dsm_priority {
 	DSM_PRIORITY_URGENT      /* strictly before all other data to the same node */
 };
 
+enum dsm_consistency {
+	DSM_CONSISTENCY_SEQUENTIAL = 0, /* one writer of a block at a time (default) */
+	DSM_CONSISTENCY_RELEASE         /* several; other nodes see stores after synchronisation: docs/memory-model.md */
+};
+
 struct dsm_region_options {
 	size_t block_size;       /* 4 KiB to 2 MiB, a power of two; 0: DSM_BLOCK */
 	enum dsm_home home;
@@ -131,6 +137,7 @@ struct dsm_region_options {
 	size_t contents_size;    /* size of *contents; the rest of the region is zero */
 	int contents_rank;       /* for dsm_region_adopt(): the rank whose contents all ranks get */
 	enum dsm_priority priority;
+	enum dsm_consistency consistency; /* DSM_CONSISTENCY_RELEASE: blocks of 4 KiB, whose homes do not move */
 };
 
 struct dsm_region_info {
@@ -143,12 +150,14 @@ struct dsm_region_info {
 	int creator;             /* rank */
 	unsigned attached;       /* ranks attached at the time of the call */
 	enum dsm_priority priority;
+	enum dsm_consistency consistency;
 };
 
 /* Create a region of size bytes at the same address on all ranks, and attach this rank. opt NULL: defaults. Blocks for
  * a round trip. Memory is allocated when blocks are touched. -EEXIST: the name is taken. -EINVAL: the name is empty or
  * too long, size is 0, or an option is invalid. -ENOMEM: no address range is left in DSM_SPACE, or no mapping
- * (vm.max_map_count). -ENOSPC: 65,535 regions exist (16,384 with the kernel helper). */
+ * (vm.max_map_count). -ENOSPC: 65,535 regions exist (16,384 with the kernel helper). -ENOTSUP: release consistency with
+ * larger blocks, another transport than ucx, or the kernel helper (a message says which). */
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out);
 /* Attach this rank to a region. Blocks for a round trip, and until the creator has stored the contents.
  * -ENOENT: no such name. -EALREADY: this rank is attached. -ENOMEM: as for dsm_region_create(). */
@@ -472,6 +481,9 @@ struct dsm_stats {
 	uint64_t repeated_faults;                      /* faults on blocks that the node lost since its last acquire */
 	uint64_t protect_calls;                        /* calls that closed copies; one per run of blocks */
 	uint64_t pushed;                               /* blocks returned to their homes at barriers (DSM_PUSH) */
+	uint64_t closes, flushes, flushed_bytes;       /* release blocks: closes, diffs sent: messages and bytes */
+	uint64_t notices, drops, refetches;            /* notices received, copies dropped, and fetched again later */
+	uint64_t twins, twins_most;                    /* of the node, counted at its first rank: now, and at most */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

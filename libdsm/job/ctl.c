@@ -33,6 +33,11 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->dirs = ctl_place(&at, pages * sizeof(struct dir));
 	l->transfers = ctl_place(&at, pages * sizeof(uint32_t));
 	l->sharing = ctl_place(&at, pages * sizeof(struct sharing_page));
+	l->rels = ctl_place(&at, pages * sizeof(struct rel));
+	l->twin_of = ctl_place(&at, pages * sizeof(uint32_t));
+	l->twin_next = ctl_place(&at, pages * sizeof(uint32_t));
+	l->peers = ctl_place(&at, of->nodes * sizeof(struct closing_peer));
+	l->held = ctl_place(&at, CTL_ALL_SLOTS * sizeof(struct closing_held));
 	l->stage = ctl_place(&at, CTL_BLOCK_END * BLOCK_MAX);
 	l->va_units = ctl_place(&at, of->space / BLOCK_MAX * sizeof(struct va_alloc_unit));
 	l->members = ctl_place(&at, (size_t)of->nodes * CTL_REGIONS * sizeof(uint16_t));
@@ -46,5 +51,6 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->fault = ctl_place(&at, of->fault);
 	l->total = at;
 	l->stage_last = ctl_place(&at, (size_t)(CTL_ALL_SLOTS - CTL_BRIEF_END) * BLOCK_MAX);
+	l->twins = ctl_place(&at, of->space);
 	l->file = at;
 }

@@ -15,10 +15,12 @@
 
 #include "core/ask.h"
 #include "core/barrier.h"
+#include "core/closing.h"
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/objects.h"
 #include "core/page.h"
+#include "core/release.h"
 #include "core/sync.h"
 #include "dsm.h"
 #include "job/pool.h"
@@ -104,7 +106,7 @@ struct region_record {
 	uint32_t gen;      /* of the record */
 	uint32_t next;     /* next region with the same hash of its name: id + 1 */
 	uint16_t buries;   /* once name and ranks are gone: the node + 1 that removed the last of them */
-	uint16_t pad2;
+	uint16_t consistency;
 };
 
 /* At the first node: the names and places of all regions. va_alloc.h gives out the places. */
@@ -123,6 +125,7 @@ struct region_homes {
 	uint64_t off, size;
 	uint32_t block_size;
 	uint16_t id, policy, rank;
+	uint16_t consistency; /* enum dsm_consistency */
 };
 
 /* Counters of one region at one rank. */
@@ -136,6 +139,7 @@ struct region_stats {
 
 struct rank_stats {
 	uint64_t messages_out, messages_in, steps, locks, lock_waits, barriers, atomics, populated;
+	uint64_t closes, flushes, flushed_bytes, notices, drops, refetches;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3]; /* lock, barrier, atomic */
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
@@ -261,6 +265,13 @@ struct ctl {
 	uint32_t users[CTL_REGIONS]; /* ranks of this node that are attached to a region */
 	struct region_homes homes[CTL_REGIONS]; /* for the regions listed in `regions` of the layout */
 	struct answer answers[CTL_BRIEF_END - CTL_BLOCK_END];
+	/* Release blocks: miss/release.h. */
+	uint32_t releases; /* not 0: this node has, or had, a release block; atomic */
+	uint32_t pressed;  /* closes that lower all blocks, since memory for twins is short; atomic */
+	struct rel_lists rel_lists;
+	struct closing closing;
+	struct pool twin_pool;
+	uint64_t twins, twins_most; /* in use now, and at most; atomic */
 	struct registry registry;
 };
 
@@ -282,6 +293,11 @@ struct ctl_layout {
 	size_t dirs;      /* struct dir[...] */
 	size_t transfers; /* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
 	size_t sharing;   /* struct sharing_page[pages of the window] */
+	size_t rels;      /* struct rel[pages of the window] */
+	size_t twin_of;   /* uint32_t[pages of the window]: miss/twin.c */
+	size_t twin_next; /* uint32_t[pages of the window]: of twin_pool */
+	size_t peers;     /* struct closing_peer[nodes] */
+	size_t held;      /* struct closing_held[CTL_ALL_SLOTS] */
 	size_t stage;     /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are outstanding */
 	size_t va_units;  /* struct va_alloc_unit[units of the window]: at the first node */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], at the first node: ranks of each node that are attached to a region */
@@ -295,6 +311,7 @@ struct ctl_layout {
 	size_t fault;      /* for the fault backend */
 	size_t total;      /* end of the mapped part */
 	size_t stage_last; /* BLOCK_MAX for each lasting slot: only in the file, mapped during use */
+	size_t twins; /* a page for each page of the window: only in the file, mapped with the first release block */
 	size_t file;
 };
 

@@ -42,6 +42,7 @@ struct settings {
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size, home_run;
 	enum homes homes;
+	size_t twins; /* pages */
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
 	bool push;
 };
@@ -69,6 +70,11 @@ struct memory {
 	struct dir *dirs;
 	uint32_t *transfers;
 	struct sharing_page *sharing;
+	struct rel *rels; /* release blocks; next four: miss/release.h */
+	uint32_t *twin_of, *twin_next;
+	struct closing_peer *peers;
+	struct closing_held *held;
+	struct closing_ctx closes; /* of these */
 	char *stage;
 	struct va_alloc_unit *va_units;
 	uint16_t *members;   /* at the first node: attached ranks, per region and node */
@@ -94,6 +100,7 @@ struct dsm_region {
 	bool adopted; /* memory of the program: dsm_region_adopt() */
 	bool leaving; /* a thread is detaching from it */
 	uint8_t priority;
+	uint8_t consistency; /* enum dsm_consistency */
 };
 
 struct job {
@@ -158,6 +165,10 @@ size_t region_run(const struct dsm_region *r);
 bool region_first_touch(const struct dsm_region *r); /* does the first node to touch a block become its home? */
 /* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
 uint16_t region_manager(size_t off);
+/* The region at an offset, if a rank of this node has ever attached to it; NULL: unknown here. Does not block. */
+const struct region_homes *region_known(size_t off);
+/* The home of a block of a known region whose homes do not move. Does not block. */
+uint16_t region_home_of(const struct region_homes *h, size_t off);
 /* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
 void job_ring(uint16_t rank);
 
@@ -254,6 +265,7 @@ static inline struct region_homes region_homes(const struct dsm_region *r)
 		.id = r->id,
 		.policy = r->home_policy,
 		.rank = r->home_rank,
+		.consistency = r->consistency,
 	};
 }
 

@@ -45,6 +45,17 @@ static void point(char *at)
 	job.mem.dirs = (struct dir *)(at + l->dirs);
 	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
+	job.mem.rels = (struct rel *)(at + l->rels);
+	job.mem.twin_of = (uint32_t *)(at + l->twin_of);
+	job.mem.twin_next = (uint32_t *)(at + l->twin_next);
+	job.mem.peers = (struct closing_peer *)(at + l->peers);
+	job.mem.held = (struct closing_held *)(at + l->held);
+	job.mem.closes = (struct closing_ctx){ .me = job.node,
+					       .nnodes = job.nodes,
+					       .lists = &job.me->rel_lists,
+					       .peers = job.mem.peers,
+					       .held = job.mem.held,
+					       .nheld = CTL_ALL_SLOTS };
 	job.mem.stage = at + l->stage;
 	job.mem.va_units = (struct va_alloc_unit *)(at + l->va_units);
 	job.mem.members = (uint16_t *)(at + l->members);
@@ -163,6 +174,47 @@ void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used)
 	munmap(at, bytes);
 }
 
+static char *alias, *twins; /* atomic */
+
+/* Another thread may map it at the same time: one of the mappings goes. */
+static char *map_late(char **where, int fd, size_t off)
+{
+	char *at, *none = NULL;
+
+	at = mmap(NULL, job.set.space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)off);
+	if (at == MAP_FAILED) {
+		log_line("cannot map %zu MiB for release blocks: %s (a smaller DSM_SPACE needs less)",
+			 job.set.space >> 20, dsm_strerror(errno));
+		lost_abort(70, "out of memory for shared blocks");
+	}
+	madvise(at, job.set.space, MADV_DONTFORK);
+	if (__atomic_compare_exchange_n(where, &none, at, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return at;
+	munmap(at, job.set.space);
+	return none;
+}
+
+char *memory_alias(size_t off)
+{
+	char *at = __atomic_load_n(&alias, __ATOMIC_ACQUIRE);
+
+	return (at ? at : map_late(&alias, job.mem.memfd, 0)) + off;
+}
+
+char *memory_twin(uint32_t number)
+{
+	char *at = __atomic_load_n(&twins, __ATOMIC_ACQUIRE);
+
+	return (at ? at : map_late(&twins, job.mem.ctlfd, job.layout.twins)) + (size_t)number * PAGE_BYTES;
+}
+
+static void unmap_late(char **where)
+{
+	if (*where)
+		munmap(*where, job.set.space);
+	*where = NULL;
+}
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -183,6 +235,8 @@ void memory_stop(void)
 		close_fd(&p->pidfd);
 		close_fd(&p->life);
 	}
+	unmap_late(&alias);
+	unmap_late(&twins);
 	if (job.me)
 		munmap(job.me, job.layout.total);
 	if (job.parts)
@@ -218,6 +272,11 @@ static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 size_t memory_next_used(size_t off, size_t end)
 {
 	return next_used(job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
+}
+
+size_t memory_next_rel(size_t off, size_t end)
+{
+	return next_used(job.layout.rels, sizeof(struct rel), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
 }
 
 size_t memory_next_missed(size_t off, size_t end)
@@ -268,4 +327,6 @@ void memory_forget(size_t off, size_t bytes)
 	clear(job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
 	clear(job.layout.transfers + from * sizeof(uint32_t), n * sizeof(uint32_t));
 	clear(job.layout.sharing + from * sizeof(struct sharing_page), n * sizeof(struct sharing_page));
+	clear(job.layout.rels + from * sizeof(struct rel), n * sizeof(struct rel));
+	clear(job.layout.twin_of + from * sizeof(uint32_t), n * sizeof(uint32_t));
 }

@@ -29,8 +29,18 @@ int memory_no_descriptors(const char *what);
 char *memory_stage(uint16_t slot, size_t bytes);
 void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);
 
+/*
+ * Mappings of the node's frames, and of its twins, that nothing watches. Mapped on the first call. Touch a page of the frames only
+ * under its stripe, where the state says that it is present: touching a hole would create a page. Safe in the fault handler; ends
+ * the process if there is no memory.
+ */
+char *memory_alias(size_t off);
+char *memory_twin(uint32_t number);
+
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */
 size_t memory_next_used(size_t off, size_t end);
+/* The same for release blocks (struct rel). */
+size_t memory_next_rel(size_t off, size_t end);
 /* The same for the records of sharing.h. The result may be a page that was never missed. */
 size_t memory_next_missed(size_t off, size_t end);
 /* Is no request and no directory entry active in this range? No rank of the node may be attached to it. */

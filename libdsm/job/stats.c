@@ -137,6 +137,16 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->barriers = s->barriers;
 	out->atomics = s->atomics;
 	out->populated = s->populated;
+	out->closes = s->closes;
+	out->flushes = s->flushes;
+	out->flushed_bytes = s->flushed_bytes;
+	out->notices = s->notices;
+	out->drops = s->drops;
+	out->refetches = s->refetches;
+	if (p->local == 0) {
+		out->twins = __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED);
+		out->twins_most = __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED);
+	}
 	out->allocations = p->heap->allocations;
 	out->frees = p->heap->frees;
 	out->remote_frees = p->heap->remote_frees;

@@ -14,6 +14,7 @@
 #include "job/memory.h"
 #include "job/note.h"
 #include "job/stats.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -78,6 +79,8 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 {
 	unsigned int asked = 0;
 
+	if (write && r->consistency)
+		release_make_room();
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
 			continue;
@@ -205,6 +208,8 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 	if (page != CORE_ASKED) {
 		wait_end();
 		slot_put(slot);
+		if ((int)page == -EAGAIN)
+			block_help(); /* what this node has changed of the release block is not at its home yet */
 		return page == CORE_FOLLOWED ? GOT_OPEN : GOT_PERHAPS;
 	}
 	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
@@ -305,6 +310,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	HOOK(miss_begin);
 	start = clock_ns();
 	s = &job.mine->region_stats[r->id];
+	if (write && r->consistency)
+		release_make_room();
 	upgrade = write && __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED) == PG_READ;
 	repeated = sharing_is_repeated(off, upgrade);
 	got = get(r, off, write, job.set.readahead, NULL);

@@ -15,6 +15,7 @@
 #include "job/upcalls.h"
 #include "job/usage.h"
 #include "miss/block.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/wait.h"
@@ -99,6 +100,10 @@ int evict_region(struct dsm_region *r)
 
 	if (one_node())
 		return 0;
+	if (r->consistency) {
+		release_leave(r);
+		return 0;
+	}
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
 		if (block_copy(at)->pins_read || block_copy(at)->pins_write)
 			return -EBUSY;

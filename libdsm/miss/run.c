@@ -19,12 +19,15 @@
 #include "job/upcalls.h"
 #include "miss/block.h"
 #include "miss/push.h"
+#include "miss/release.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
 #include "miss/step.h"
+#include "miss/twin.h"
 #include "miss/wait.h"
 #include "miss/work.h"
 #include "net/net.h"
+#include "net/own.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -42,25 +45,41 @@ static bool may_wake(uint8_t type)
 	return type >= MSG_LOCK && type <= MSG_DEPART;
 }
 
-static void route(const struct msg *m)
+void run_send_with(const struct msg *m, const void *payload, size_t size)
 {
 	int err;
 
-	if (ask_is(m->type) && m->src == job.node)
-		ask_note(&job.me->slots[m->req_slot].ask, m);
-	if (m->dst == job.node) {
-		work_push(WORK_STEP, m);
-		return;
-	}
 	count(&job.mine->stats.messages_out, 1);
-	if (may_wake(m->type))
-		count(&job.mine->sync_out, 1);
-	err = job.netops->send(job.net, job.pair[m->dst], m, NULL, 0);
+	err = job.netops->send(job.net, job.pair[m->dst], m, payload, size);
 	if (err)
 		send_failed(job.pair[m->dst], err);
 }
 
-static struct region_stats *stats_of(uint32_t object)
+/* A request of this node, or a message that may wake a thread of another one, is about to be sent. */
+static void note_sending(const struct msg *m)
+{
+	if (ask_is(m->type) && m->src == job.node)
+		ask_note(&job.me->slots[m->req_slot].ask, m);
+	if (may_wake(m->type) && m->dst != job.node)
+		count(&job.mine->sync_out, 1);
+}
+
+static void route(const struct msg *m)
+{
+	note_sending(m);
+	if (m->dst == job.node)
+		work_push(WORK_STEP, m);
+	else
+		run_send_with(m, NULL, 0);
+}
+
+void run_send_inside(const struct msg *m, const struct msg *inside)
+{
+	note_sending(inside);
+	run_send_with(m, inside, sizeof(*inside));
+}
+
+struct region_stats *run_stats_of(uint32_t object)
 {
 	struct dsm_region *r = region_at(block_off(object));
 
@@ -90,7 +109,7 @@ void run_refuse(const struct msg *m, int err)
 	}
 }
 
-static void protect_failed(int err)
+void run_protect_failed(int err)
 {
 	log_line("shared blocks cannot be mapped: %s", dsm_strerror(err));
 	lost_abort(70, "out of memory for shared blocks");
@@ -102,7 +121,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	const struct action *a = &acts->v[at];
 	const size_t off = block_off(m->object), len = block_bytes(m->object);
 	const unsigned int who = job.me->slots[m->req_slot].by;
-	struct region_stats *s = stats_of(m->object);
+	struct region_stats *s = run_stats_of(m->object);
 	int err = 0;
 	char *landed;
 
@@ -119,7 +138,9 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	case OPEN_AGAIN: break; /* step_again() */
 	}
 	if (err)
-		protect_failed(err);
+		run_protect_failed(err);
+	if (releases_used() && release_is(off))
+		twin_filled(m->object);
 	if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
 		count(&s->blocks_in, 1);
 		count(&s->bytes_in, len);
@@ -177,7 +198,9 @@ static bool act_lower(struct core_host *h, const struct core_leave *l)
 	enum work_kind kind = WORK_DROP;
 
 	(void)h;
-	if (l->m->type == MSG_DATA && l->to == PROT_CLOSED)
+	if (releases_used() && release_is(block_off(l->m->object)))
+		kind = WORK_COPY; /* step_leaves() has lowered it */
+	else if (l->m->type == MSG_DATA && l->to == PROT_CLOSED)
 		kind = l->from == PROT_RW ? WORK_TAKE_RW : WORK_TAKE_RO;
 	else if (l->m->type == MSG_DATA)
 		kind = l->from == PROT_RW ? WORK_LOWER : WORK_COPY;
@@ -191,9 +214,23 @@ static void act_send(struct core_host *h, const struct msg *m)
 	route(m);
 }
 
+/* Diffs and notices are with the thread that has stepped the close. */
+static void act_send_release(struct core_host *h, const struct msg *m)
+{
+	const struct work *w = work_mine();
+
+	(void)h;
+	if (m->type == MSG_FLUSH)
+		count(&job.mine->stats.flushes, 1);
+	if (m->type == MSG_FLUSH || m->type == MSG_NOTE)
+		run_send_with(m, w->payload, w->payload_size);
+	else
+		route(m);
+}
+
 static void send_block(struct core_host *h, const struct msg *m, const void *contents)
 {
-	struct region_stats *s = stats_of(m->object);
+	struct region_stats *s = run_stats_of(m->object);
 	const size_t len = block_bytes(m->object);
 	int err;
 
@@ -261,7 +298,7 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err, const
 	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
 		push_note(m); /* before its thread is woken */
 	if (m->type == MSG_ADOPT)
-		count(&stats_of(m->object)->homes_in, 1);
+		count(&run_stats_of(m->object)->homes_in, 1);
 }
 
 static void act_damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
@@ -272,36 +309,22 @@ static void act_damaged(struct core_host *h, const struct msg *about, enum page_
 	lost_abort(70, "the protocol's state is damaged");
 }
 
-static const struct core_ops run_ops = {
-	.find = step_find,
-	.lock = step_lock,
-	.unlock = step_unlock,
-	.now = step_now,
-	.again = step_again,
-	.answers = step_answers,
-	.leaves = step_leaves,
-	.drop = NULL, /* run_drop() steps PE_DROP itself, for several blocks at once */
-	.freed = step_freed,
-	.land = step_land,
-	.stepped = act_stepped,
-	.damaged = act_damaged,
-	.send = act_send,
-	.send_block = send_block,
-	.lower = act_lower,
-	.open = act_open,
-	.wake = act_wake,
-	.unclaimed = act_unclaimed,
-	.timer = act_timer,
-	.wake_all = act_wake_all,
-	.answer = act_answer,
-	.fetch = act_fetch,
-	.blame = act_report_peer,
-};
+/* clang-format off */
+#define RUN_OPS \
+	.find = step_find, .lock = step_lock, .unlock = step_unlock, .now = step_now, .again = step_again, .answers = step_answers, \
+	.leaves = step_leaves, .drop = NULL, /* run_drop() steps PE_DROP itself, for several blocks at once */ \
+	.freed = step_freed, .land = step_land, .stepped = act_stepped, .damaged = act_damaged, .send_block = send_block, \
+	.lower = act_lower, .open = act_open, .wake = act_wake, .unclaimed = act_unclaimed, .timer = act_timer, \
+	.wake_all = act_wake_all, .answer = act_answer, .fetch = act_fetch, .blame = act_report_peer
+/* clang-format on */
+
+static const struct core_ops run_ops = { RUN_OPS, .send = act_send };
+static const struct core_ops run_release_ops = { RUN_OPS, .send = act_send_release, .rel = &release_ops };
 
 struct core_host run_host(void)
 {
 	return (struct core_host){
-		.ops = &run_ops,
+		.ops = releases_used() ? &run_release_ops : &run_ops,
 		.me = job.node,
 		.nnodes = job.nodes,
 		.follow = DIR_FOLLOW,
@@ -323,6 +346,9 @@ static int step_ours(const struct msg *m, const void *payload, size_t size)
 	case MSG_PING:
 	case MSG_BYE: return lost_heard(m);
 	case MSG_CHUNK: return job.up->chunk(m, payload, size);
+	case MSG_FLUSH:
+	case MSG_NOTE:
+	case MSG_AFTER: return release_arrived(m, payload, size);
 	default: return -EBADMSG;
 	}
 }
@@ -350,7 +376,7 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 {
 	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
 	const size_t off = block_off(it->m.object), len = n * block_bytes(it->m.object);
-	struct region_stats *s = stats_of(it->m.object);
+	struct region_stats *s = run_stats_of(it->m.object);
 	const int *pipe;
 	unsigned int i;
 	int err;
@@ -367,7 +393,7 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 		pipe_put(pipe);
 	}
 	if (err)
-		protect_failed(err);
+		run_protect_failed(err);
 	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
 	count(&s->protect_calls, 1);
 }
@@ -377,7 +403,7 @@ static const void *read_copy(struct work *w, const struct msg *m)
 	int err = frames_read(block_off(m->object), block_bytes(m->object), w->buffer);
 
 	if (err)
-		protect_failed(err);
+		run_protect_failed(err);
 	return w->buffer;
 }
 
@@ -412,7 +438,34 @@ static bool close_all(struct core_host *h, struct work *w)
 	return all;
 }
 
-/* On behalf of a thread that has given up (sync/lock.c): come if it is woken without the lock, and release the lock if it gets it. */
+struct late_pass {
+	struct late_pass *next;
+	struct msg m;
+};
+
+static struct {
+	uint32_t lock;
+	struct late_pass *first;
+} late_passes;
+
+static void pass_later(const struct msg *m)
+{
+	struct late_pass *p = own_alloc(sizeof(*p), 0);
+
+	if (!p)
+		lost_abort(70, "no memory for a lock that is passed on");
+	p->m = *m;
+	word_lock(&late_passes.lock);
+	p->next = late_passes.first;
+	__atomic_store_n(&late_passes.first, p, __ATOMIC_RELAXED);
+	word_unlock(&late_passes.lock);
+	job_ring(job.rank);
+}
+
+/*
+ * On behalf of a thread that has given up (sync/lock.c): come if it is woken without the lock, and release the lock if it gets it.
+ * The next thread of this node may take it without a message, and so without applying the notices that came with it.
+ */
 static void pass_on(const struct msg *m)
 {
 	const uint32_t hold = slot_object(NULL, m->req_slot);
@@ -423,9 +476,31 @@ static void pass_on(const struct msg *m)
 
 	if (m->count == -EAGAIN && !run_held(hold, HE_COME, &about))
 		return; /* the lock comes next */
+	if (!m->count && releases_used() && !release_try_acquire()) {
+		pass_later(m);
+		return;
+	}
 	if (!m->count)
 		run_held(hold, HE_UNLOCK, NULL);
 	slot_put(m->req_slot);
+}
+
+bool run_late(void)
+{
+	struct late_pass *p, *next;
+
+	if (!__atomic_load_n(&late_passes.first, __ATOMIC_RELAXED))
+		return false;
+	word_lock(&late_passes.lock);
+	p = late_passes.first;
+	__atomic_store_n(&late_passes.first, NULL, __ATOMIC_RELAXED);
+	word_unlock(&late_passes.lock);
+	for (; p; p = next) {
+		next = p->next;
+		pass_on(&p->m);
+		own_free(p);
+	}
+	return __atomic_load_n(&late_passes.first, __ATOMIC_RELAXED);
 }
 
 static void do_item(struct core_host *h, struct work *w, const struct item *it)
@@ -433,6 +508,7 @@ static void do_item(struct core_host *h, struct work *w, const struct item *it)
 	switch ((enum work_kind)it->kind) {
 	case WORK_STEP: deliver(h, &it->m, NULL, 0); break;
 	case WORK_PASS: pass_on(&it->m); break;
+	case WORK_GATHER: release_gather(); break;
 	case WORK_COPY: core_lowered(h, &it->m, read_copy(w, &it->m)); break;
 	case WORK_DROP:
 	case WORK_LOWER:
@@ -475,12 +551,25 @@ static void close_now(bool more)
 	w->more = more;
 }
 
+static void send_after_close(const struct msg *m)
+{
+	struct core_host h = run_host();
+
+	if (core_releases(&h, m))
+		core_release(&h, m);
+	else
+		route(m);
+}
+
 void run_send(const struct msg *m)
 {
 	struct msg copy = *m;
 
 	copy.version = WIRE_VERSION;
-	route(&copy);
+	if (releases_used())
+		send_after_close(&copy);
+	else
+		route(&copy);
 	run_work();
 }
 
@@ -545,7 +634,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 		close_now(work_mine()->more);
 	deliver(&h, m, payload, size);
 	run_work();
-	if (may_wake(m->type) || m->type == MSG_CHUNK)
+	if (may_wake(m->type) || m->type == MSG_CHUNK || m->type == MSG_AFTER)
 		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
 	work_timers(true);
 }
@@ -618,8 +707,8 @@ static void close_dropped(size_t off, size_t end)
 		return;
 	err = job.fault->shut(off, end - off);
 	if (err)
-		protect_failed(err);
-	count(&stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
+		run_protect_failed(err);
+	count(&run_stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
 }
 
 void run_drop(size_t off, size_t block, unsigned int n)

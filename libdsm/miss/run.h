@@ -19,6 +19,20 @@
 /* Send m. A message for this node is stepped in this call; the transport sends any other. Sets the version. */
 void run_send(const struct msg *m);
 
+/* Send m with a payload to another node. */
+void run_send_with(const struct msg *m, const void *payload, size_t size);
+/* Send `inside` in m, which is MSG_AFTER. */
+void run_send_inside(const struct msg *m, const struct msg *inside);
+
+/* The counters of a block's region. */
+struct region_stats *run_stats_of(uint32_t object);
+/* The fault backend has no memory: end the process. */
+void run_protect_failed(int err) __attribute__((noreturn));
+
+/* Continue to pass on locks that came for threads that have given up, once all notices are applied. Called by the service thread.
+ * True: there are some. */
+bool run_late(void);
+
 /* The transport's handler, called by any thread that polls it, including threads of the runtime. Checks m, which another node
  * sent with the payload, and steps it. A peer that sent an invalid message is treated as lost. */
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size);

@@ -12,7 +12,9 @@
 #include "fault/fault.h"
 #include "miss/block.h"
 #include "miss/reduce.h"
+#include "miss/release.h"
 #include "miss/slot.h"
+#include "miss/twin.h"
 #include "util/futex.h"
 
 /* The manager, if the dispatcher checks the sender against it. */
@@ -44,10 +46,15 @@ static void find_object(enum target target, uint32_t index, struct core_place *p
 
 int step_find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
 {
-	(void)h;
+	int is;
+
 	if (target == TARGET_BLOCK) {
-		find_block(number, m, p);
-		return 0;
+		is = __builtin_expect(job.me->releases | (m->flags & MSGF_RELEASE), 0)
+			? release_find_block(h, number, m, p)
+			: 0;
+		if (!is)
+			find_block(number, m, p);
+		return is < 0 ? is : 0;
 	}
 	p->d.queue = (struct qpool){ job.mem.lines, CTL_ALL_SLOTS, NULL };
 	switch (target) {
@@ -60,6 +67,7 @@ int step_find(struct core_host *h, enum target target, uint32_t number, const st
 		p->d.combine = reduce_combine;
 		break;
 	case TARGET_SLOT: p->d.ask = &job.me->slots[number].ask; break;
+	case TARGET_CLOSING: release_find_closing(p); break;
 	default: return -EBADMSG;
 	}
 	return 0;
@@ -103,6 +111,8 @@ void step_leaves(struct core_host *h, uint32_t object)
 {
 	(void)h;
 	__atomic_fetch_add(outgoing(object), 1, __ATOMIC_RELAXED);
+	if (releases_used() && release_is(block_off(object)))
+		twin_share(object);
 }
 
 /* Pairs with the check in step_any_leaves(): contents are dropped only after they were read. */
@@ -119,6 +129,8 @@ bool step_any_leaves(uint32_t object)
 bool step_again(struct core_host *h, uint32_t object, uint8_t prot)
 {
 	(void)h;
+	if (releases_used() && release_is(block_off(object)))
+		return twin_follow(object, prot);
 	return job.fault->again(block_off(object), block_bytes(object), prot) > 0;
 }
 

@@ -25,7 +25,8 @@ enum work_kind {
 	WORK_LOWER,   /* write-protect the block, then send it with the block */
 	WORK_TAKE_RO, /* close the block, which was readable, and send it with the block */
 	WORK_TAKE_RW, /* the same; the block was writable */
-	WORK_PASS     /* a lock was granted to a thread that has given up: slot and status of the message */
+	WORK_PASS,    /* a lock was granted to a thread that has given up: slot and status of the message */
+	WORK_GATHER   /* a close of release blocks: release_gather() */
 };
 
 struct item {
@@ -33,6 +34,8 @@ struct item {
 	uint32_t kind; /* enum work_kind */
 	uint32_t pad;
 };
+
+struct gather;
 
 struct timer {
 	uint32_t at, object;
@@ -53,6 +56,10 @@ struct work {
 	struct timers timers;
 	uint32_t closings;                  /* only run_work() uses these and the buffer */
 	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
+	struct gather *gather;              /* next five: release blocks (miss/release.c, miss/twin.c) */
+	const void *payload;                /* of the FLUSH or NOTE that the next step sends */
+	size_t payload_size;
+	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char buffer[BLOCK_MAX];
 };

@@ -10,7 +10,10 @@ size_t net_payload_max(uint8_t type)
 	case MSG_DATA: return NET_BLOCK_MAX; /* the engine checks that it is a block of its region */
 	case MSG_CALL:
 	case MSG_RETURN:
-	case MSG_CHUNK: return NET_PAYLOAD_MAX;
+	case MSG_CHUNK:
+	case MSG_FLUSH:
+	case MSG_NOTE: return NET_PAYLOAD_MAX;
+	case MSG_AFTER: return sizeof(struct msg);
 	default: return 0;
 	}
 }

@@ -13,6 +13,7 @@
 #include "job/note.h"
 #include "job/pool.h"
 #include "miss/push.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/step.h"
@@ -116,6 +117,7 @@ int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t thread
 		wait_word(&b->gen, gen, &b->sleepers);
 		about_none();
 		sharing_acquired();
+		release_acquire();
 		err = bar_ended(b, name->life, value);
 	} else {
 		err = -EINVAL;

@@ -13,6 +13,7 @@
 #include "job/host_ops.h"
 #include "job/inside.h"
 #include "job/job.h"
+#include "miss/release.h"
 #include "miss/reduce.h"
 #include "sync/barrier.h"
 
@@ -39,6 +40,9 @@ static void collective_give(int code, const char *buf, size_t size)
 	uint64_t number = chunks;
 	size_t at;
 
+	engine_enter();
+	release_close();
+	engine_leave();
 	for (at = 0; at < size; at += CTL_CHUNK_BYTES, number++) {
 		const size_t n = collective_piece(size, at);
 

@@ -7,6 +7,7 @@
 
 #include "job/inside.h"
 #include "job/job.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -175,6 +176,7 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 	}
 	if (!status) {
 		sharing_acquired();
+		release_acquire();
 		held_add(id, hold);
 		job.me->hold_by[hold] = job.local; /* another rank of the node may have had the record */
 		if (type == MSG_TRYLOCK)
@@ -469,6 +471,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		about_none();
 		pthread_cleanup_pop(0);
 		sharing_acquired();
+		release_acquire();
 		HOOK(cond_came);
 		err = lock_acquire_again(&w.ticket, mutex);
 	}

@@ -9,6 +9,7 @@
 #include "job/inside.h"
 #include "job/job.h"
 #include "job/stats.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -19,6 +20,7 @@
 #include "sync/host.h"
 #include "util/futex.h"
 #include "util/hook.h"
+#include "util/log.h"
 #include "util/sys.h"
 
 void sync_count_wait(enum dsm_latency what, uint64_t ns)
@@ -129,8 +131,10 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	wait_end();
 	about_none();
 	HOOK(ask_came);
-	if (acquires(op))
+	if (acquires(op)) {
 		sharing_acquired();
+		release_acquire();
+	}
 	q->old = job.me->slots[p.m.req_slot].value;
 	slot_put(p.m.req_slot);
 	work_timers(true);
@@ -219,6 +223,11 @@ int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id)
 
 	*id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	if (!*id && range_off(at, &off)) {
+		if (releases_used() && release_is(off)) {
+			log_line("%p: only the init function can make an object in a region with release consistency",
+				 (void *)at);
+			return -ENOTSUP;
+		}
 		err = make_first(at, kind);
 		if (err)
 			return err;

@@ -254,6 +254,7 @@ static void serve_once(uint64_t *last_ping)
 	if (moved && !wait_sleepers())
 		be_anywhere();
 	busy |= call_serve();
+	busy |= run_late();
 	if (heap_wants_drain(rank_info(job.rank)->heap))
 		heap_drain();
 	if (job.net) {

@@ -50,6 +50,7 @@ START_TEST(numbers_that_travel_do_not_change)
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
 	ck_assert_uint_eq(MSGF_TIMED, 8);
+	ck_assert_uint_eq(MSGF_RELEASE, 8);
 	ck_assert_uint_eq(MSGF_FORWARDED, 16);
 	ck_assert_uint_eq(MSGF_KNOWN, 32);
 	ck_assert_uint_eq(MSGF_PLACE, 64);
@@ -145,7 +146,7 @@ START_TEST(ranges_are_these)
 		[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
 		[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 		[RULE_FORWARDS] = { 0, 65535 },
-		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
+		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
 		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
 		[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
 		[RULE_F_TIMED] = { 0, MSGF_TIMED },
@@ -272,7 +273,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
 	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
 	case RULE_INITIAL: return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
-	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH));
+	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH));
 	case RULE_F_WRITE: return !(v & ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
 	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);

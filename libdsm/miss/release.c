@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * release.c - see release.h.
+ *
+ * The thread that carries ACT_GATHER out queues WORK_GATHER for itself (work.h). There it collects the diffs of all open blocks,
+ * by home, and their notices. A thread that serves a FLUSH collects the notices that it causes. A FLUSH comes in pieces, in any
+ * order and maybe to several threads at once; the last one to be merged continues with the notices. A node has at most one close,
+ * and serves at most one of each other node, so what is collected for a service is kept by node.
+ *
+ * Buffers are from the transports' heap (net/own.h).
+ */
+#include "miss/release.h"
+
+#include <string.h>
+
+#include "job/inside.h"
+#include "job/lost.h"
+#include "job/memory.h"
+#include "miss/block.h"
+#include "miss/run.h"
+#include "miss/step.h"
+#include "miss/twin.h"
+#include "miss/work.h"
+#include "net/net.h"
+#include "net/own.h"
+#include "util/futex.h"
+
+#define PIECE (128u << 10) /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
+
+/* Precedes each piece of a FLUSH. */
+struct piece {
+	uint32_t all; /* in the last piece: their number; else 0 */
+	uint32_t pad;
+};
+
+/* Precedes each diff in it. */
+struct change {
+	uint32_t object;
+	uint32_t size;
+};
+
+struct note {
+	uint32_t object, node;
+};
+
+struct notes {
+	struct note *v;
+	size_t n, room;
+};
+
+/* What a close sends to a home. */
+struct outbox {
+	uint8_t *at; /* the piece that is being filled; NULL: there was no diff */
+	size_t size;
+	uint32_t pieces; /* those sent */
+};
+
+struct gather {
+	struct notes notes;
+	struct outbox homes[];
+};
+
+/* What this process knows of the FLUSH of a node. */
+struct service {
+	uint32_t lock; /* a leaf */
+	uint32_t pad;
+	uint64_t close;
+	uint32_t came, all; /* pieces that are merged; all: 0 while unknown */
+	struct notes notes;
+};
+
+static struct service *services; /* by node; atomic */
+
+static void *own(void *at)
+{
+	if (!at)
+		lost_abort(70, "no memory for the changes of release blocks");
+	return at;
+}
+
+bool release_is(size_t off)
+{
+	const struct region_homes *known = region_known(off);
+
+	return known && known->consistency == DSM_CONSISTENCY_RELEASE;
+}
+
+void release_begin(void)
+{
+	if (!releases_used())
+		__atomic_store_n(&job.me->releases, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct msg message_to(uint16_t dst)
+{
+	return (struct msg){ .version = WIRE_VERSION, .src = job.node, .dst = dst };
+}
+
+/* ---- blocks --------------------------------------------------------------------------------------- */
+
+/* A home may not know the region yet: only its first message tells it then. */
+static bool says_release(const struct msg *m)
+{
+	return (m->type == MSG_READ_REQ && m->flags & MSGF_RELEASE) || m->type == MSG_FLUSH;
+}
+
+int release_find_block(struct core_host *h, uint32_t object, const struct msg *m, struct core_place *p)
+{
+	const size_t off = block_off(object);
+	const struct region_homes *known = region_known(off);
+	const bool is = known ? release_is(off) : says_release(m);
+
+	if (!is)
+		return says_release(m) ? -EBADMSG : 0;
+	if (block_bytes(object) != PAGE_BYTES)
+		return -EBADMSG;
+	release_begin();
+	h->ops = run_host().ops;
+	p->key = block_page(object);
+	p->rel = (struct rel_ctx){
+		.me = job.node,
+		.nnodes = job.nodes,
+		.home = known ? region_home_of(known, off) : job.node,
+		.lists = &job.me->rel_lists,
+		.blocks = job.mem.rels,
+		.index = block_page(object),
+	};
+	p->d.rel = &job.mem.rels[block_page(object)];
+	p->d.rel_ctx = &p->rel;
+	p->d.closing = &job.me->closing;
+	p->d.closes = &job.mem.closes;
+	return 1;
+}
+
+void release_find_closing(struct core_place *p)
+{
+	p->d.closing = &job.me->closing;
+	p->d.closes = &job.mem.closes;
+	p->rel.lists = &job.me->rel_lists;
+}
+
+static uint32_t object_of(struct core_host *h, uint32_t index)
+{
+	(void)h;
+	return block_id((size_t)index << PAGE_SHIFT, PAGE_BYTES);
+}
+
+/* ---- notices -------------------------------------------------------------------------------------- */
+
+static void notes_add(struct notes *to, uint32_t object, uint16_t node)
+{
+	if (to->n == to->room) {
+		to->room = to->room ? 2 * to->room : 64;
+		to->v = own(own_realloc(to->v, to->room * sizeof(to->v[0])));
+	}
+	to->v[to->n++] = (struct note){ object, node };
+}
+
+static void add_notice(struct core_host *h, uint32_t object, const struct action *a, uint16_t writer)
+{
+	const uint16_t n = h->nnodes, g = set_granule(n);
+	struct service *s = writer == h->me ? NULL : &services[writer];
+	struct notes *to = s ? &s->notes : &work_mine()->gather->notes;
+	uint16_t node;
+
+	if (s)
+		word_lock(&s->lock);
+	for (node = set_next(a->mask, 0, n, g, a->except, h->me); node < n;
+	     node = set_next(a->mask, (uint16_t)(node + 1), n, g, a->except, h->me))
+		notes_add(to, object, node);
+	if (s)
+		word_unlock(&s->lock);
+}
+
+/* Send a node its notices, if it has any, by this event. */
+static void notes_send(struct core_host *h, const struct notes *all, uint16_t node, enum closing_event ev,
+		       uint16_t writer)
+{
+	struct msg m = message_to(node);
+	struct work *w = work_mine();
+	uint32_t *out = NULL;
+	size_t i, n = 0;
+
+	for (i = 0; i < all->n; i++)
+		if (all->v[i].node == node) {
+			if (!out)
+				out = own(own_alloc((all->n - i) * sizeof(*out), 0));
+			out[n++] = all->v[i].object;
+		}
+	if (!n)
+		return;
+	m.src = writer;
+	w->payload = out;
+	w->payload_size = n * sizeof(*out);
+	if (core_closing_event(h, ev, &m))
+		lost_abort(70, "the state of the closes is damaged");
+	own_free(out);
+}
+
+static void notes_send_all(struct core_host *h, const struct notes *all, enum closing_event ev, uint16_t writer)
+{
+	uint16_t node;
+
+	for (node = 0; all->n && node < h->nnodes; node++)
+		notes_send(h, all, node, ev, writer);
+}
+
+/* ---- a close -------------------------------------------------------------------------------------- */
+
+static void gather_soon(struct core_host *h)
+{
+	(void)h;
+	work_push(WORK_GATHER, &(struct msg){ .dst = job.node });
+}
+
+static void outbox_begin(struct outbox *o)
+{
+	if (!o->at)
+		o->at = own(own_alloc(PIECE, 0));
+	o->size = sizeof(struct piece);
+}
+
+/* A piece that is not the last one. */
+static void outbox_send(struct outbox *o, uint16_t home)
+{
+	const struct piece head = { 0 };
+	struct msg m = message_to(home);
+
+	m.type = MSG_FLUSH;
+	m.req_node = job.node;
+	m.value = job.me->closing.run;
+	memcpy(o->at, &head, sizeof(head));
+	run_send_with(&m, o->at, o->size);
+	o->pieces++;
+}
+
+static bool differs(struct core_host *h, uint32_t object, uint16_t home)
+{
+	struct gather *g = work_mine()->gather;
+	struct outbox *o = &g->homes[home];
+	struct change c = { .object = object };
+
+	if (home == h->me)
+		return twin_compare(object, NULL);
+	if (!o->at) {
+		outbox_begin(o);
+	} else if (o->size + sizeof(c) + DIFF_MAX > PIECE) {
+		outbox_send(o, home);
+		outbox_begin(o);
+	}
+	c.size = (uint32_t)twin_compare(object, o->at + o->size + sizeof(c));
+	if (!c.size)
+		return false;
+	memcpy(o->at + o->size, &c, sizeof(c));
+	o->size += sizeof(c) + c.size;
+	count(&job.mine->stats.flushed_bytes, c.size);
+	return true;
+}
+
+/* The last piece. A home to which nothing is sent may have an empty one. */
+static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
+{
+	const struct piece head = { .all = o->pieces + 1 };
+	const struct msg m = message_to(home);
+	struct work *w = work_mine();
+
+	if (!o->pieces && o->size == sizeof(head))
+		return;
+	memcpy(o->at, &head, sizeof(head));
+	w->payload = o->at;
+	w->payload_size = o->size;
+	if (core_closing_event(h, CE_SENT, &m))
+		lost_abort(70, "the state of the closes is damaged");
+}
+
+/* Memory for twins is short: lower this block, and end its twin if the next close finds no difference. */
+static void hurry(uint32_t index)
+{
+	uint32_t *stripe = stripe_of(index);
+
+	word_lock(stripe);
+	rel_hurry(&job.mem.rels[index]);
+	word_unlock(stripe);
+}
+
+void release_gather(void)
+{
+	struct core_host h = run_host();
+	struct work *w = work_mine();
+	struct gather *g = own(own_zalloc(sizeof(*g) + h.nnodes * sizeof(g->homes[0])));
+	const bool pressed = __atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED);
+	const struct msg none = message_to(job.node);
+	uint32_t entry;
+	uint16_t node;
+
+	w->gather = g;
+	for (entry = core_gather_first(&h); entry; entry = core_gather_next(&h, entry))
+		if (pressed)
+			hurry(entry - 1);
+	w->gather = NULL;
+	for (node = 0; node < h.nnodes; node++) {
+		if (g->homes[node].at)
+			outbox_end(&h, &g->homes[node], node);
+		own_free(g->homes[node].at);
+	}
+	notes_send_all(&h, &g->notes, CE_TOLD, h.me);
+	own_free(g->notes.v);
+	own_free(g);
+	count(&job.mine->stats.closes, 1);
+	if (core_closing_event(&h, CE_GATHERED, &none))
+		lost_abort(70, "the state of the closes is damaged");
+}
+
+/* ---- messages of other nodes ---------------------------------------------------------------------- */
+
+static struct service *service_of(uint16_t node)
+{
+	struct service *s = __atomic_load_n(&services, __ATOMIC_ACQUIRE), *none = NULL;
+
+	if (!s) {
+		s = own(own_zalloc(job.nodes * sizeof(*s)));
+		if (!__atomic_compare_exchange_n(&services, &none, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			own_free(s);
+			s = none;
+		}
+	}
+	return &s[node];
+}
+
+static bool is_object(uint32_t object)
+{
+	return object & 1 && block_page(object) < job.limits.pages;
+}
+
+/* Each diff of a piece, in turn. False: it ends here, or (*size not 0) it is malformed. */
+static bool next_change(const uint8_t **at, size_t *size, struct change *c)
+{
+	if (*size < sizeof(*c))
+		return false;
+	memcpy(c, *at, sizeof(*c));
+	if (!is_object(c->object) || c->size > *size - sizeof(*c) || diff_check(*at + sizeof(*c), c->size))
+		return false;
+	*at += sizeof(*c) + c->size;
+	*size -= sizeof(*c) + c->size;
+	return true;
+}
+
+static bool is_flush(const uint8_t *at, size_t size)
+{
+	struct change c;
+
+	while (next_change(&at, &size, &c))
+		;
+	return !size;
+}
+
+/* The first piece begins the service. */
+static int flush_begin(struct core_host *h, const struct msg *m, struct service *s)
+{
+	int err = 0;
+
+	word_lock(&s->lock);
+	if (s->close != m->value) {
+		err = core_closing_event(h, CE_FLUSH, m);
+		if (!err) {
+			s->close = m->value;
+			s->came = s->all = 0;
+			s->notes.n = 0;
+		}
+	} else if (s->all && s->came >= s->all) {
+		err = -EBADMSG;
+	}
+	word_unlock(&s->lock);
+	return err;
+}
+
+static bool flush_end(struct service *s, uint32_t all)
+{
+	bool done;
+
+	word_lock(&s->lock);
+	s->came++;
+	if (all)
+		s->all = all;
+	done = s->came == s->all;
+	word_unlock(&s->lock);
+	return done;
+}
+
+static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
+{
+	struct core_host h = run_host();
+	struct service *s = service_of(m->src);
+	struct piece head;
+	struct change c;
+	int err;
+
+	if (size < sizeof(head))
+		return -EBADMSG;
+	memcpy(&head, at, sizeof(head));
+	at += sizeof(head);
+	size -= sizeof(head);
+	if (head.pad || !is_flush(at, size))
+		return -EBADMSG;
+	err = flush_begin(&h, m, s);
+	while (!err && next_change(&at, &size, &c))
+		err = core_flush_block(&h, c.object, m->src, at - c.size, c.size);
+	if (err)
+		return err;
+	if (!flush_end(s, head.all))
+		return 0;
+	notes_send_all(&h, &s->notes, CE_SPREAD, m->src);
+	return core_closing_event(&h, CE_MERGED, m);
+}
+
+static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
+{
+	struct core_host h = run_host();
+	uint32_t object;
+	size_t i;
+	int err = 0;
+
+	if (!size || size % sizeof(object))
+		return -EBADMSG;
+	for (i = 0; i < size && !err; i += sizeof(object)) {
+		memcpy(&object, at + i, sizeof(object));
+		err = is_object(object) ? core_note_block(&h, object, m->src) : -EBADMSG;
+	}
+	if (err)
+		return err;
+	count(&job.mine->stats.notices, size / sizeof(object));
+	return core_closing_event(&h, CE_NOTE, m);
+}
+
+/* Messages with a payload are never inside another. */
+static int after_arrived(const struct msg *m, const void *payload, size_t size)
+{
+	struct core_host h = run_host();
+	struct msg inside;
+	uint32_t number;
+
+	if (size != sizeof(inside))
+		return -EBADMSG;
+	memcpy(&inside, payload, sizeof(inside));
+	if (wire_check(&inside, &job.limits) || dispatch_target(&inside, &number) == TARGET_HOST)
+		return -EBADMSG;
+	return core_after(&h, m, &inside) ? -EBADMSG : 0;
+}
+
+int release_arrived(const struct msg *m, const void *payload, size_t size)
+{
+	release_begin();
+	switch ((enum msg_type)m->type) {
+	case MSG_FLUSH: return flush_arrived(m, payload, size);
+	case MSG_NOTE: return note_arrived(m, payload, size);
+	case MSG_AFTER: return after_arrived(m, payload, size);
+	default: return -EBADMSG;
+	}
+}
+
+static void send_after(struct core_host *h, const struct action *a)
+{
+	struct msg m = message_to(a->msg.dst);
+
+	m.type = MSG_AFTER;
+	m.op = a->prot;
+	m.req_node = h->me;
+	m.value = a->mask;
+	run_send_inside(&m, &a->msg);
+}
+
+static void deliver_held(struct core_host *h, const struct msg *m)
+{
+	(void)h;
+	work_push(WORK_STEP, m);
+}
+
+const struct core_rel_ops release_ops = {
+	.twin = twin_make,
+	.untwin = twin_end,
+	.lower = twin_lower,
+	.diff = differs,
+	.merge = twin_merge,
+	.object = object_of,
+	.notice = add_notice,
+	.gather = gather_soon,
+	.after = send_after,
+	.deliver = deliver_held,
+};
+
+/* ---- what threads wait for ------------------------------------------------------------------------ */
+
+bool release_try_acquire(void)
+{
+	struct core_host h = run_host();
+	const bool done = core_acquire(&h) != -EAGAIN;
+
+	run_work();
+	return done;
+}
+
+void release_acquire_now(void)
+{
+	while (!release_try_acquire())
+		block_help();
+}
+
+/* Begin a close that looks at all stores so far. Returns its number; 0: there is nothing to close. */
+static uint64_t close_begin(bool always)
+{
+	struct closing *n = &job.me->closing;
+	struct core_host h = run_host();
+	const struct msg none = message_to(job.node);
+	uint32_t *stripe = stripe_of(core_key_closing());
+	uint64_t due;
+	bool idle;
+
+	word_lock(stripe);
+	idle = n->phase == CLOSING_IDLE && !n->first && !__atomic_load_n(&job.me->rel_lists.opened, __ATOMIC_ACQUIRE);
+	word_unlock(stripe);
+	if (idle && !always)
+		return 0;
+	if (core_closing_event(&h, CE_CLOSE, &none))
+		lost_abort(70, "the state of the closes is damaged");
+	run_work();
+	word_lock(stripe);
+	due = n->due;
+	word_unlock(stripe);
+	return due;
+}
+
+static void close_end(uint64_t close)
+{
+	while (__atomic_load_n(&job.me->closing.ended, __ATOMIC_ACQUIRE) < close)
+		block_help();
+}
+
+void release_close_now(void)
+{
+	const uint64_t close = close_begin(false);
+
+	if (close)
+		close_end(close);
+}
+
+static bool has_room(void)
+{
+	return __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED) < job.set.twins;
+}
+
+void release_make_room(void)
+{
+	if (has_room())
+		return;
+	__atomic_fetch_add(&job.me->pressed, 1, __ATOMIC_RELAXED);
+	while (!has_room())
+		close_end(close_begin(true));
+	__atomic_fetch_sub(&job.me->pressed, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- the end of a region -------------------------------------------------------------------------- */
+
+static bool has_copy(const struct dsm_region *r, size_t off)
+{
+	return region_home(r, off) != job.node &&
+		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) != REL_NONE;
+}
+
+/* A copy is dropped as by a notice. True: there are some. */
+static bool drop_all(const struct dsm_region *r)
+{
+	const size_t end = r->off + r->bytes;
+	bool any = false;
+	size_t at;
+
+	for (at = memory_next_rel(r->off, end); at < end; at = memory_next_rel(at + PAGE_BYTES, end))
+		if (has_copy(r, at)) {
+			rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
+			any = true;
+		}
+	return any;
+}
+
+/* Another rank of the node may attach again meanwhile: then copies may stay, but what this rank has stored is sent all the same. */
+void release_leave(const struct dsm_region *r)
+{
+	engine_enter();
+	while (drop_all(r) && !__atomic_load_n(&job.me->users[r->id], __ATOMIC_SEQ_CST)) {
+		release_acquire_now();
+		block_help();
+	}
+	release_close_now();
+	work_timers(true);
+	engine_leave();
+}
+
+/* Copies that are on their way end by themselves. */
+static bool is_quiet(size_t off)
+{
+	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
+	const struct region_homes *known = region_known(off);
+	const uint8_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&p->listed, __ATOMIC_ACQUIRE) || __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
+		return false;
+	return known && region_home_of(known, off) != job.node ? state == REL_NONE : state != RELH_OPEN;
+}
+
+bool release_quiet(size_t off, size_t end)
+{
+	const struct closing *n = &job.me->closing;
+	bool quiet = n->phase == CLOSING_IDLE && !n->first;
+	size_t at;
+
+	if (!releases_used())
+		return true;
+	for (at = memory_next_rel(off, end); at < end && quiet; at = memory_next_rel(at + PAGE_BYTES, end))
+		quiet = is_quiet(at);
+	if (quiet)
+		return true;
+	close_begin(true);
+	release_try_acquire();
+	return false;
+}

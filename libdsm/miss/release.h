@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * release.h - this process as a host of release blocks (core/host_release.h): closes, their messages, acquires.
+ *
+ * A job without a release block pays for one test of releases_used() on each path. Any thread inside the runtime may call these
+ * functions, also in the fault handler, without a stripe. Only those that say so wait for other nodes.
+ */
+#ifndef MISS_RELEASE_H
+#define MISS_RELEASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/host_release.h"
+#include "job/job.h"
+
+/* Has this node, or had it, a release block? */
+static inline bool releases_used(void)
+{
+	return __builtin_expect(__atomic_load_n(&job.me->releases, __ATOMIC_RELAXED), 0);
+}
+
+/* Is the block at this offset a release block, of a region that this node knows? */
+bool release_is(size_t off);
+/* Before a thread of this rank uses release blocks. */
+void release_begin(void);
+
+extern const struct core_rel_ops release_ops;
+
+/* For step_find(). 0: not a release block, nothing has changed; 1: it is; -EBADMSG: the message is for another kind of block. */
+int release_find_block(struct core_host *h, uint32_t object, const struct msg *m, struct core_place *p);
+void release_find_closing(struct core_place *p);
+
+/* Handle MSG_FLUSH, MSG_NOTE and MSG_AFTER. 0 or -EBADMSG. */
+int release_arrived(const struct msg *m, const void *payload, size_t size);
+/* Look at all open blocks: the item that a close queues. */
+void release_gather(void);
+
+void release_acquire_now(void);
+void release_close_now(void);
+
+/* Apply the notices that have come, before this thread reads what another node has written. Waits. */
+static inline void release_acquire(void)
+{
+	if (releases_used())
+		release_acquire_now();
+}
+
+/* Before this thread tells another node of its stores by other means than a message of the core: see that all of them are at
+ * their homes, and all notices with their nodes. Waits. */
+static inline void release_close(void)
+{
+	if (releases_used())
+		release_close_now();
+}
+
+/* Try to apply the notices that have come. False: not all of them yet. Does not wait. */
+bool release_try_acquire(void);
+
+/* Before a thread opens one more block: if there are too many twins, wait for closes that free some. */
+void release_make_room(void);
+
+/* The node leaves a region: send what it has changed, and drop its copies. Waits. */
+void release_leave(const struct dsm_region *r);
+/* Is there nothing of a range of the window that a message or a list may still name? If not, what is needed begins. */
+bool release_quiet(size_t off, size_t end);
+
+#endif

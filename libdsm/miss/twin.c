@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * twin.c - see twin.h.
+ *
+ * twin_of[] has for each page the number of its twin, + 1, or TWIN_DROPPED: a notice took the copy away. Twins are pages of the
+ * control segment's file. Their numbers are taken from a pool, so that memory is used for as many as there were at once.
+ */
+#include "miss/twin.h"
+
+#include <string.h>
+
+#include "fault/fault.h"
+#include "job/job.h"
+#include "job/lost.h"
+#include "job/memory.h"
+#include "miss/run.h"
+#include "miss/sharing.h"
+#include "miss/work.h"
+
+#define TWIN_DROPPED UINT32_MAX
+
+static uint32_t *number_at(uint32_t object)
+{
+	return &job.mem.twin_of[block_page(object)];
+}
+
+static uint8_t *twin_at(uint32_t object)
+{
+	const uint32_t number = *number_at(object);
+
+	return number && number != TWIN_DROPPED ? (uint8_t *)memory_twin(number - 1) : NULL;
+}
+
+static uint8_t *frame_at(uint32_t object)
+{
+	return (uint8_t *)memory_alias(block_off(object));
+}
+
+static uint8_t mapped_as(uint32_t object)
+{
+	return block_copy(block_off(object))->state;
+}
+
+static void map_as(uint32_t object, enum page_state state)
+{
+	__atomic_store_n(&block_copy(block_off(object))->state, (uint8_t)state, __ATOMIC_RELEASE);
+}
+
+static void check(int err)
+{
+	if (err)
+		run_protect_failed(err);
+}
+
+void twin_make(struct core_host *h, uint32_t object)
+{
+	const int64_t number = pool_take(&job.me->twin_pool, job.mem.twin_next, job.limits.pages);
+	const uint64_t now = __atomic_add_fetch(&job.me->twins, 1, __ATOMIC_RELAXED);
+	uint64_t most = __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED);
+
+	(void)h;
+	*number_at(object) = (uint32_t)number + 1; /* there is one for each page */
+	if (mapped_as(object) == PG_INVALID)
+		memset(twin_at(object), 0, PAGE_BYTES);
+	else
+		memcpy(twin_at(object), frame_at(object), PAGE_BYTES);
+	while (now > most &&
+	       !__atomic_compare_exchange_n(&job.me->twins_most, &most, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+void twin_end(struct core_host *h, uint32_t object)
+{
+	uint32_t *number = number_at(object);
+
+	(void)h;
+	pool_give(&job.me->twin_pool, job.mem.twin_next, *number - 1);
+	__atomic_fetch_sub(&job.me->twins, 1, __ATOMIC_RELAXED);
+	*number = mapped_as(object) == PG_INVALID ? TWIN_DROPPED : 0;
+}
+
+/* A page with a twin is dropped once it is compared: until then, twin_compare() finds its last contents in work.taken. */
+static void twin_shut(uint32_t object)
+{
+	const bool writable = mapped_as(object) == PG_WRITE;
+	const int *pipe;
+
+	if (twin_at(object)) {
+		pipe = pipe_get();
+		check(job.fault->take(block_off(object), PAGE_BYTES, work_mine()->taken, writable, pipe));
+		pipe_put(pipe);
+	} else {
+		check(job.fault->shut(block_off(object), PAGE_BYTES));
+		*number_at(object) = TWIN_DROPPED;
+	}
+	map_as(object, PG_INVALID);
+	sharing_lost(object, writable);
+	count(&run_stats_of(object)->invalidations, 1);
+	count(&run_stats_of(object)->protect_calls, 1);
+	count(&job.mine->stats.drops, 1);
+}
+
+void twin_lower(struct core_host *h, uint32_t object, uint8_t prot)
+{
+	(void)h;
+	if (prot == PROT_CLOSED) {
+		if (mapped_as(object) != PG_INVALID)
+			twin_shut(object);
+		return;
+	}
+	if (prot == PROT_RW || mapped_as(object) != PG_WRITE)
+		return;
+	check(job.fault->lower(block_off(object), PAGE_BYTES));
+	map_as(object, PG_READ);
+	count(&run_stats_of(object)->downgrades, 1);
+	count(&run_stats_of(object)->protect_calls, 1);
+}
+
+/* At the home, which has no frame of a block that nobody has touched. */
+static void twin_appear(uint32_t object, uint8_t prot)
+{
+	static const uint8_t zeros[PAGE_BYTES];
+
+	if (prot == PROT_RW)
+		check(job.fault->zero(job.local, block_off(object), PAGE_BYTES));
+	else
+		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, zeros, PROT_RO));
+	map_as(object, prot == PROT_RW ? PG_WRITE : PG_READ);
+	count(&run_stats_of(object)->local_faults, 1);
+}
+
+bool twin_follow(uint32_t object, uint8_t prot)
+{
+	const size_t off = block_off(object);
+	int followed;
+
+	if (mapped_as(object) == PG_INVALID) {
+		twin_appear(object, prot);
+		return true;
+	}
+	if (prot == PROT_RW && mapped_as(object) == PG_READ) {
+		check(job.fault->raise(job.local, off, PAGE_BYTES));
+		map_as(object, PG_WRITE);
+		return true;
+	}
+	followed = job.fault->again(off, PAGE_BYTES, (enum prot)prot);
+	check(followed < 0 ? followed : 0);
+	return followed;
+}
+
+void twin_share(uint32_t object)
+{
+	if (job.mem.rels[block_page(object)].state == RELH_CLEAN)
+		twin_lower(NULL, object, PROT_RO);
+}
+
+void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t size)
+{
+	uint8_t *twin = twin_at(object), *page = (uint8_t *)work_mine()->page;
+
+	(void)h, (void)size;
+	if (mapped_as(object) == PG_INVALID) {
+		memset(page, 0, PAGE_BYTES);
+		diff_apply(page, diff);
+		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, page, PROT_RO));
+		map_as(object, PG_READ);
+	} else {
+		diff_apply(frame_at(object), diff);
+	}
+	if (twin)
+		diff_apply(twin, diff);
+}
+
+size_t twin_compare(uint32_t object, uint8_t *out)
+{
+	uint8_t *twin = twin_at(object), *page = (uint8_t *)work_mine()->page;
+	size_t size;
+
+	switch (mapped_as(object)) {
+	case PG_INVALID: page = (uint8_t *)work_mine()->taken; break;
+	case PG_READ: page = frame_at(object); break;
+	default: memcpy(page, frame_at(object), PAGE_BYTES); break; /* threads may store meanwhile */
+	}
+	size = out ? diff_make_fast(page, twin, out) : memcmp(page, twin, PAGE_BYTES) != 0;
+	if (size)
+		memcpy(twin, page, PAGE_BYTES);
+	return size;
+}
+
+void twin_filled(uint32_t object)
+{
+	if (*number_at(object) == TWIN_DROPPED) {
+		*number_at(object) = 0;
+		count(&job.mine->stats.refetches, 1);
+	}
+	map_as(object, PG_READ);
+}
