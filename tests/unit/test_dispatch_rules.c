@@ -321,6 +321,8 @@ START_TEST(every_type_has_its_target)
 			ck_assert_int_eq(target, TARGET_CREATE); /* op 0 */
 		else if (t == MSG_LOCK || t == MSG_TRYLOCK || t == MSG_UNLOCK || t == MSG_RECALLED)
 			ck_assert(target == TARGET_OBJECT && number == 77);
+		else if (t == MSG_FLUSHED || t == MSG_NOTED)
+			ck_assert_int_eq(target, TARGET_CLOSING);
 		else if (host)
 			ck_assert_int_eq(target, TARGET_HOST);
 		else
