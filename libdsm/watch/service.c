@@ -82,6 +82,7 @@ static void unwatch(uint16_t rank)
 static void service_handle(const struct epoll_event *ev)
 {
 	uint16_t rank = (uint16_t)ev->data.u64;
+	char rings[64];
 	uint64_t n;
 
 	switch (ev->data.u64 & WHAT_MASK) {
@@ -96,6 +97,10 @@ static void service_handle(const struct epoll_event *ev)
 		break;
 	case WHAT_HOST: job.host->lost(); break;
 	case WHAT_NET: woken = spent = true; break;
+	case WHAT_BELL:
+		while (read(job.netops->bell(job.net), rings, sizeof(rings)) == sizeof(rings))
+			;
+		break;
 	default: break;
 	}
 }

@@ -57,6 +57,43 @@ START_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
 }
 END_TEST
 
+/* It has decided to ring, and is interrupted. */
+START_TEST(a_sender_that_is_interrupted_keeps_no_other_from_ringing)
+{
+	struct bell_rope second;
+	uint32_t word;
+
+	begin();
+	bell.peers = 2;
+	bell_join(&second, &address);
+	ck_assert(bell_is_rung(&bell));
+	bell_set(&bell, BELL_ALL);
+	word = bell.page->armed;
+	bell_ring(&second, false);
+	ck_assert_int_eq(rung(), 1);
+	bell_set(&bell, BELL_ALL);
+	bell_pull(&rope, word); /* goes on */
+	ck_assert_int_eq(rung(), 1);
+	bell_ring(&rope, false); /* its next message */
+	ck_assert_int_eq(rung(), 1);
+	bell_leave(&second);
+	end();
+}
+END_TEST
+
+/* Another thread begins to poll at that moment. */
+START_TEST(a_ring_of_its_own_always_wakes)
+{
+	begin();
+	bell_set(&bell, BELL_ALL);
+	bell_poll_begin(&bell);
+	bell_ring_own(&bell);
+	ck_assert_int_eq(rung(), 1);
+	bell_poll_end(&bell);
+	end();
+}
+END_TEST
+
 START_TEST(a_message_that_may_be_late_wakes_no_thread_that_dozes)
 {
 	begin();
@@ -101,7 +138,7 @@ START_TEST(only_the_page_of_an_address_is_mapped)
 	begin();
 	end();
 	bell_open(&bell, &address);
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 6; i++) {
 		other = address;
 		fd = -1;
 		switch (i) {
@@ -109,7 +146,8 @@ START_TEST(only_the_page_of_an_address_is_mapped)
 		case 1: other.pid = 0; break;
 		case 2: other.memory = (uint32_t)bell.in; break;
 		case 3: other.pipe = 1 << 30; break;
-		case 4: /* not sealed */
+		case 5: other.pipe = address.memory; break; /* no pipe */
+		case 4:                                     /* not sealed */
 			fd = memfd_create("other", MFD_CLOEXEC);
 			ck_assert_int_eq(ftruncate(fd, sizeof(struct bell_page)), 0);
 			ck_assert_int_eq(pwrite(fd, &address.key, sizeof(address.key), 0), sizeof(address.key));
@@ -137,7 +175,7 @@ START_TEST(a_peer_that_has_ended_is_rung_in_vain)
 	begin();
 	bell_close(&bell);
 	for (i = 0; i < 1 << 17; i++) {
-		rope.page->armed = BELL_ALL;
+		rope.page->armed = (uint32_t)i << 2 | BELL_ALL;
 		bell_ring(&rope, false);
 	}
 	bell_leave(&rope);
@@ -150,6 +188,8 @@ int main(void)
 	TCase *c = tcase_create("all");
 
 	tcase_add_test(c, a_bell_rings_once_for_each_time_that_it_is_set);
+	tcase_add_test(c, a_sender_that_is_interrupted_keeps_no_other_from_ringing);
+	tcase_add_test(c, a_ring_of_its_own_always_wakes);
 	tcase_add_test(c, a_message_that_may_be_late_wakes_no_thread_that_dozes);
 	tcase_add_test(c, a_bell_stays_silent_while_a_thread_polls);
 	tcase_add_test(c, only_the_page_of_an_address_is_mapped);

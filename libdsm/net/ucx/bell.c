@@ -11,10 +11,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "util/sys.h"
-
-#define PIPE_SETS 4096 /* the pipe has room for 16 times as many bytes */
 
 static void bell_shut(int *fd)
 {
@@ -99,6 +98,7 @@ static struct bell_page *map_theirs(int fd, uint64_t key)
 
 void bell_join(struct bell_rope *r, const struct ucx_blob *address)
 {
+	struct stat st;
 	int memory;
 
 	*r = (struct bell_rope){ .out = -1 };
@@ -112,7 +112,7 @@ void bell_join(struct bell_rope *r, const struct ucx_blob *address)
 		return;
 	/* Not O_WRONLY: a write after the peer has ended would raise SIGPIPE. */
 	r->out = open_theirs(address->pid, address->pipe, O_RDWR);
-	if (r->out < 0)
+	if (r->out < 0 || fstat(r->out, &st) || !S_ISFIFO(st.st_mode))
 		bell_leave(r);
 	else
 		__atomic_fetch_add(&r->page->ringers, 1, __ATOMIC_RELEASE);
@@ -131,39 +131,29 @@ bool bell_is_rung(const struct bell *b)
 	return b->page && __atomic_load_n(&b->page->ringers, __ATOMIC_ACQUIRE) == b->peers;
 }
 
-/* Bytes stay in the pipe, whose reader is told of each new one, but it must not become full. */
-static void bell_empty(struct bell *b)
-{
-	char bytes[PIPE_SETS];
-
-	__atomic_store_n(&b->sets, 0, __ATOMIC_RELAXED);
-	while (read(b->in, bytes, sizeof(bytes)) == sizeof(bytes))
-		;
-}
-
 void bell_set(struct bell *b, enum bell_when when)
 {
-	if (__atomic_add_fetch(&b->sets, 1, __ATOMIC_RELAXED) >= PIPE_SETS)
-		bell_empty(b);
+	const uint32_t word = __atomic_add_fetch(&b->sets, 1, __ATOMIC_RELAXED) << 2 | when;
+
 	if (!__atomic_load_n(&b->pollers, __ATOMIC_SEQ_CST))
-		__atomic_exchange_n(&b->page->armed, when, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_ring() */
+		__atomic_exchange_n(&b->page->armed, word, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_ring() */
 }
 
-static void bell_write(struct bell_page *page, int out)
+static void bell_write(int out)
 {
-	if (!__atomic_exchange_n(&page->armed, BELL_NOT, __ATOMIC_SEQ_CST))
-		return;
 	if (sys_write(out, "", 1) < 0)
 		return; /* full: its reader has much to wake for */
 }
 
-void bell_pull(struct bell_rope *r)
+void bell_pull(struct bell_rope *r, uint32_t word)
 {
-	bell_write(r->page, r->out);
+	bell_write(r->out);
+	__atomic_store_n(&r->rung, word,
+			 __ATOMIC_RELEASE); /* not before: another thread of this rank would rely on it */
 }
 
 void bell_ring_own(struct bell *b)
 {
-	__atomic_store_n(&b->page->armed, BELL_ALL, __ATOMIC_SEQ_CST);
-	bell_write(b->page, b->out);
+	bell_clear(b);
+	bell_write(b->out);
 }

@@ -10,9 +10,10 @@
  * transports: then UCX has put a message into shared memory when its send is complete.
  *
  * Interleavings. Both sides write, pass a full barrier, and read:
- *   sender:    message; barrier; word set? then clear it and ring
- *   receiver:  set the word; barrier; no message? then sleep
- * So either the sender rings, or the receiver sees the message.
+ *   sender:    message; barrier; word set, and not rung for it before? then ring
+ *   receiver:  set the word to a new value; barrier; no message? then sleep
+ * So either the sender rings, or the receiver sees the message. Only the receiver changes the word, so a sender that is interrupted
+ * before it rings keeps no other from ringing.
  */
 #ifndef NET_UCX_BELL_H
 #define NET_UCX_BELL_H
@@ -31,7 +32,7 @@ struct bell_page {
 	uint64_t key;     /* of its address: tells it from other files */
 	uint32_t ringers; /* peers that ring; atomic */
 	uint32_t pad[13];
-	uint32_t armed; /* enum bell_when, for the next message; atomic */
+	uint32_t armed; /* 4 times the number of the set, and enum bell_when for the next message; 0: not set; atomic */
 	uint32_t pad2[15];
 };
 _Static_assert(sizeof(struct bell_page) == 128, "the words that change often have a cache line");
@@ -42,7 +43,7 @@ struct bell {
 	int memory, in, out;    /* of the pipe: in is read, out is written */
 	uint32_t pollers;       /* threads that poll while they wait; atomic */
 	uint32_t asleep;        /* a thread sleeps, or is about to, and relies on being rung; atomic */
-	uint32_t sets;          /* of the word, since the pipe was emptied; atomic */
+	uint32_t sets;          /* of the word; atomic */
 	uint32_t peers;         /* ranks that send to this one */
 };
 
@@ -51,6 +52,7 @@ struct bell_rope {
 	struct bell_page *page; /* NULL: it is not rung */
 	int out;
 	uint32_t sent; /* only for the barrier */
+	uint32_t rung; /* the word, when this rank rang last; atomic */
 };
 
 /* Make this rank's bell, and describe it in its address. Without one, UCX wakes this rank. Errors are not reported. */
@@ -71,19 +73,22 @@ static inline void bell_clear(struct bell *b)
 	if (__atomic_load_n(&b->page->armed, __ATOMIC_RELAXED))
 		__atomic_store_n(&b->page->armed, BELL_NOT, __ATOMIC_RELAXED);
 }
-/* Wake the thread of this rank that sleeps. Any thread; does not block. */
+/* Wake the thread of this rank that sleeps. Callers and those of bell_set() exclude each other; does not block. */
 void bell_ring_own(struct bell *b);
-/* The slow half of bell_ring(). */
-void bell_pull(struct bell_rope *r);
+/* The slow half of bell_ring(): the word is set. */
+void bell_pull(struct bell_rope *r, uint32_t word);
 
 /* A message is in a peer's memory; it may be late. Any thread; does not block. */
 static inline void bell_ring(struct bell_rope *r, bool late)
 {
+	uint32_t word;
+
 	if (!r->page)
 		return;
 	__atomic_fetch_add(&r->sent, 1, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_set() */
-	if (__atomic_load_n(&r->page->armed, __ATOMIC_RELAXED) > (late ? BELL_URGENT : BELL_NOT))
-		bell_pull(r);
+	word = __atomic_load_n(&r->page->armed, __ATOMIC_RELAXED);
+	if ((word & 3) > (late ? BELL_URGENT : BELL_NOT) && word != __atomic_load_n(&r->rung, __ATOMIC_RELAXED))
+		bell_pull(r, word);
 }
 
 /* A thread polls from now on: nobody need be woken. */
