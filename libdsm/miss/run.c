@@ -28,6 +28,7 @@
 #include "miss/work.h"
 #include "net/net.h"
 #include "net/own.h"
+#include "util/clock.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -265,14 +266,15 @@ static void act_report_peer(struct core_host *h, uint16_t node)
 }
 
 static __thread bool answered __attribute__((tls_model("initial-exec"))); /* MSG_DONE will come */
-static bool queued; /* a request may wait for MSG_DONE of another; atomic */
+static uint64_t queued; /* when a request was queued last, to wait for MSG_DONE of another; clock_ns(); atomic */
+
+#define QUEUED_NS 100000000ull /* what has waited for so long, waits at most a fifth longer for a home that dozes */
 
 bool run_expects_done(void)
 {
-	const bool expects = answered && !__atomic_load_n(&queued, __ATOMIC_RELAXED);
+	const bool expects = answered && clock_ns() - __atomic_load_n(&queued, __ATOMIC_RELAXED) > QUEUED_NS;
 
 	answered = false;
-	__atomic_store_n(&queued, false, __ATOMIC_RELAXED);
 	return expects;
 }
 
@@ -284,7 +286,7 @@ static void note_request(const struct msg *m, const struct actions *acts)
 	if (acts->n)
 		answered = true;
 	else
-		__atomic_store_n(&queued, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&queued, clock_ns(), __ATOMIC_RELAXED);
 }
 
 static void act_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)

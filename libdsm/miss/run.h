@@ -54,8 +54,8 @@ int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen
 /* Call step_gather() and wake waiters. 1: all threads of this node have arrived, and *up is their arrival; 0; -EBADMSG. */
 int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up);
 
-/* Has this thread answered a request for a block since the last call, so that MSG_DONE will come? False also if a request has been
- * queued meanwhile, by any thread: then MSG_DONE is urgent. Does not block. */
+/* Has this thread answered a request for a block since the last call, so that MSG_DONE will come? False also if any thread has queued a
+ * request in the last 100 ms: then MSG_DONE is urgent. Does not block. */
 bool run_expects_done(void);
 
 /* This node, for the functions of core/host.h. Those that step it do not empty the thread's queue: call run_work(). */

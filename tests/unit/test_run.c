@@ -545,7 +545,10 @@ START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 	ask_to_write(1, 1);
 	ask_to_write(2, 1);
 	ck_assert(!run_expects_done());
-	ask_to_write(2, 2);
+	ask_to_write(2, 2); /* the other two still wait */
+	ck_assert(!run_expects_done());
+	usleep(110000);
+	ask_to_write(2, 3);
 	ck_assert(run_expects_done());
 }
 END_TEST
