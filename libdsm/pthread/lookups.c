@@ -3,8 +3,8 @@
  * lookups.c - what functions that look something up return belongs to the job, as the memory of statics.c does: accounts, groups,
  * services, hosts. Each function has a place in shared memory, to which its structure is copied, with all that it points to; the next call
  * takes the place. How far a list has been read (getpwent()) is known to the C library of rank 0, which reads it for all ranks.
- *
- * As in one process, nothing protects either from calls at the same time.
+ * * As in one process, nothing protects what a function has returned from its next call, by whichever thread. The heap is: a call
+ * makes new memory, and frees only what it has itself taken out of the place.
  */
 #include "shim.h"
 
@@ -167,23 +167,16 @@ _Static_assert(PLACES <= STATICS_PLACES, "there is room for each");
 static void *lookups_share(enum place p, const void *from)
 {
 	const struct shape *h = &shapes[databases[p]];
-	struct statics_place *place = statics_place(p);
-	size_t bytes;
-	char *more;
+	char *made;
 
 	if (!from)
 		return NULL;
-	bytes = lay_out(h, from, NULL);
-	if (place->size < bytes) {
-		more = shared_alloc(2 * bytes);
-		if (!more)
-			return NULL;
-		free(place->at);
-		place->at = more;
-		place->size = 2 * bytes;
-	}
-	lay_out(h, from, place->at);
-	return place->at;
+	made = shared_alloc(lay_out(h, from, NULL));
+	if (!made)
+		return NULL;
+	lay_out(h, from, made);
+	free(__atomic_exchange_n(statics_place(p), made, __ATOMIC_ACQ_REL));
+	return made;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------ */
@@ -211,6 +204,9 @@ static void call_next(void *arg)
 	*out = c;
 }
 
+static pthread_mutex_t results =
+	PTHREAD_MUTEX_INITIALIZER; /* this rank's: what the C library returns is copied before its next call */
+
 /* These functions need not be cancellation points, and the private stack must not be unwound. */
 static long call_here(struct lookup_call *c)
 {
@@ -218,10 +214,14 @@ static long call_here(struct lookup_call *c)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	c->error = errno;
+	pthread_mutex_lock(&results);
 	dsm_call(call_next, c);
+	if (c->place != PLACES)
+		c->result = (long)lookups_share(c->place, (void *)c->result);
+	pthread_mutex_unlock(&results);
 	pthread_setcancelstate(state, &state);
 	errno = c->error;
-	return c->place == PLACES ? c->result : (long)lookups_share(c->place, (void *)c->result);
+	return c->result;
 }
 
 /* In a thread of rank 0. */

@@ -36,7 +36,7 @@ struct statics {
 	struct hsearch_data table;
 	struct tm tm;
 	char time[TEXT], number[TEXT], radix[TEXT], address[TEXT];
-	struct statics_place places[STATICS_PLACES];
+	char *places[STATICS_PLACES];
 	struct options options;
 	char zone[TEXT]; /* TZ, when a thread has last told the C library */
 	uint32_t strings_lock;
@@ -105,7 +105,7 @@ char *string_intern(const char *s)
 	return found ? found : (char *)(uintptr_t)s;
 }
 
-struct statics_place *statics_place(unsigned int i)
+char **statics_place(unsigned int i)
 {
 	return &team->statics->places[i];
 }

@@ -18,13 +18,9 @@ void statics_follow(void);
 /* A shared string that is equal to s, and is never freed or changed; s: it is NULL or shared, or there is no memory. */
 char *string_intern(const char *s);
 
-/* A place in shared memory for what a function of lookups.c returns; at is NULL at first. */
-struct statics_place {
-	char *at;
-	size_t size;
-};
+/* A place in shared memory for what a function of lookups.c has returned last; NULL at first; atomic. */
 #define STATICS_PLACES 24u
-struct statics_place *statics_place(unsigned int i);
+char **statics_place(unsigned int i);
 /* Copy the text of an address to what inet_ntoa() returns. */
 char *statics_text(const char *address);
 
