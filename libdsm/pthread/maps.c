@@ -228,10 +228,10 @@ static const char *unshareable(const struct piece *p)
 	return NULL;
 }
 
-static int map_here(const struct piece *p, int owner, const char *path)
+static int map_here(const struct piece *p, int owner, const char *path, bool compare)
 {
 	const int type = (p->flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
-	const int fd = source_open(p->source, owner, path);
+	const int fd = source_open(p->source, owner, path, compare);
 	long at;
 
 	if (fd < 0)
@@ -248,10 +248,10 @@ static bool has_mapped(const struct piece *p)
 	return p->on[shim.rank / 64] >> (shim.rank % 64) & 1;
 }
 
-/* Map what the owner has mapped. path: a copy of its path. 0 or -errno. */
-static int map_piece(struct piece *p, int owner, const char *path)
+/* Map what the owner has mapped. path: a copy of its path; compare: as source_open() says. 0 or -errno. */
+static int map_piece(struct piece *p, int owner, const char *path, bool compare)
 {
-	const int err = map_here(p, owner, path);
+	const int err = map_here(p, owner, path, compare);
 
 	if (!err)
 		p->on[shim.rank / 64] |= 1ull << (shim.rank % 64);
@@ -271,7 +271,7 @@ static void *map_first(void *arg)
 
 	if (p && !has_mapped(p) && !unshareable(p)) {
 		strcpy(path, p->source->path);
-		map_piece(p, owner, path);
+		map_piece(p, owner, path, false); /* its maker waits */
 	}
 	pieces_unlock(owner, mask);
 	return NULL;
@@ -350,6 +350,17 @@ static bool piece_of(int rank, uintptr_t low, uintptr_t high, struct piece *out)
 	return whole;
 }
 
+/* Give back the use of piece_of(). */
+static void release_use(struct source *s)
+{
+	const uint64_t mask = pieces_lock(shim.rank);
+	const bool last = source_drop(shim.rank, s);
+
+	pieces_unlock(shim.rank, mask);
+	if (last)
+		source_close(s);
+}
+
 void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 {
 	const int owner = space_owner(addr);
@@ -367,10 +378,12 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 		return MAP_FAILED;
 	}
 	known = piece_of(owner, (uintptr_t)addr, end_of(addr, old), &p);
-	err = maps_forget(owner, (uintptr_t)addr, end_of(addr, old));
-	if (!err && (flags & MREMAP_FIXED))
-		err = maps_forget(owner, (uintptr_t)to, end_of(to, length));
+	err = flags & MREMAP_FIXED ? maps_forget(owner, (uintptr_t)to, end_of(to, length)) : 0;
+	if (!err)
+		err = maps_forget(owner, (uintptr_t)addr, end_of(addr, old));
 	if (err) {
+		if (known && p.source)
+			release_use(p.source);
 		errno = -err;
 		return MAP_FAILED;
 	}
@@ -404,7 +417,7 @@ static int maps_serve(struct piece *p, void *addr, int write, int owner)
 	why = unshareable(p);
 	if (p->source)
 		strcpy(path, p->source->path);
-	err = why ? 0 : map_piece(p, owner, path);
+	err = why ? 0 : map_piece(p, owner, path, true);
 	if (!why && !err)
 		return 1;
 	if (err == -ESTALE) {

@@ -201,7 +201,7 @@ static int compare_contents(struct source *s, int owner, int fd, const struct st
 }
 
 /* A descriptor of the maker's file by a name that this host has for it, or -errno. */
-static int open_path(const char *path, struct source *s, int owner)
+static int open_path(const char *path, struct source *s, int owner, bool compare)
 {
 	const int way = s->writes ? O_RDWR : O_RDONLY;
 	const int fd = (int)raw_syscall(SYS_open, (const long[6]){ (long)path, way | O_CLOEXEC });
@@ -214,8 +214,10 @@ static int open_path(const char *path, struct source *s, int owner)
 		err = -errno;
 	else if (s->host == host)
 		err = is_same_file(&now, &s->file) ? 0 : -ESTALE;
+	else if (is_same_abroad(&now, &s->file))
+		err = 0;
 	else
-		err = is_same_abroad(&now, &s->file) ? 0 : compare_contents(s, owner, fd, &now);
+		err = compare ? compare_contents(s, owner, fd, &now) : -ESTALE;
 	if (!err)
 		return fd;
 	raw_syscall(SYS_close, (const long[6]){ fd });
@@ -223,14 +225,14 @@ static int open_path(const char *path, struct source *s, int owner)
 }
 
 /* By the maker's descriptor, or by the path. /proc asks for less than pidfd_getfd(2), which also wants the right to trace. */
-int source_open(struct source *s, int owner, const char *path)
+int source_open(struct source *s, int owner, const char *path, bool compare)
 {
 	char name[64];
 	int fd = -ENOENT;
 
 	if (s->host == host && s->kept >= 0) {
 		snprintf(name, sizeof(name), "/proc/%d/fd/%d", s->pid, s->kept);
-		fd = open_path(name, s, owner);
+		fd = open_path(name, s, owner, compare);
 	}
-	return fd < 0 ? open_path(path, s, owner) : fd;
+	return fd < 0 ? open_path(path, s, owner, compare) : fd;
 }

@@ -20,8 +20,9 @@ void *source_close(void *source);
 bool source_is_of_host(const struct source *s);
 /*
  * Open the file that the owner has mapped, with the lock of the owner's list; path: a copy of its path. A descriptor, or -errno;
- * -ESTALE: the path is that of another file here. May call the owner.
+ * -ESTALE: the path is that of another file here. compare: if only the contents can tell, read them all, which calls the owner;
+ * otherwise that is -ESTALE as well.
  */
-int source_open(struct source *s, int owner, const char *path);
+int source_open(struct source *s, int owner, const char *path, bool compare);
 
 #endif
