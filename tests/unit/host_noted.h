@@ -9,6 +9,8 @@
 
 #include <stdarg.h>
 
+#include "core/host_release.h"
+
 #include "../core_ops.h"
 
 #define ME 2
@@ -19,6 +21,7 @@
 #define SLOT 3
 #define BLOCK 1
 #define HOLD_US 10
+#define WAITING 3 /* messages that may wait for a close */
 
 static struct copy page;
 static struct dir dir;
@@ -28,6 +31,13 @@ static struct bar bar;
 static struct bar_part part;
 static uint64_t ask;
 static uint32_t transfers, clock_now, held;
+static struct closing closing;
+static struct closing_peer peers[RANKS];
+static struct closing_held waiting[WAITING];
+static struct rel_lists lists;
+static struct closing_ctx closes = {
+	.me = ME, .nnodes = RANKS, .lists = &lists, .peers = peers, .held = waiting, .nheld = WAITING
+};
 static char text[1000];
 
 /* What the host does at the next call. */
@@ -68,6 +78,11 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 		p->d.manager = SET_NOBODY;
 		p->key = 77;
 		p->transfers = &transfers;
+	}
+	if (target == TARGET_CLOSING) {
+		p->d.closing = &closing;
+		p->d.closes = &closes;
+		p->rel.lists = &lists;
 	}
 	p->d.hold = &hold;
 	p->d.bar = &bar;
@@ -242,9 +257,21 @@ static void blame(struct core_host *h, uint16_t node)
 	note("blame %u", node);
 }
 
-static const struct core_ops ops =
-	CORE_OPS(.lock = lock, .unlock = unlock, .answers = answers, .leaves = leaves, .freed = freed, .wake = wake,
-		 .unclaimed = unclaimed, .wake_all = wake_all, .answer = answer, .blame = blame);
+static void gather(struct core_host *h)
+{
+	(void)h;
+	locked(false);
+	note("gather");
+}
+
+/* clang-format off */
+#define NOTED_OPS(...) \
+	CORE_OPS(.lock = lock, .unlock = unlock, .answers = answers, .leaves = leaves, .freed = freed, .wake = wake, \
+		 .unclaimed = unclaimed, .wake_all = wake_all, .answer = answer, .blame = blame, __VA_ARGS__)
+/* clang-format on */
+
+static const struct core_rel_ops rel_ops = { .gather = gather };
+static const struct core_ops ops = NOTED_OPS(.rel = NULL), release_ops = NOTED_OPS(.rel = &rel_ops);
 
 static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };
 
@@ -257,6 +284,11 @@ static void setup(void)
 	memset(&bar, 0, sizeof(bar));
 	memset(&part, 0, sizeof(part));
 	memset(&host, 0, sizeof(host));
+	memset(&closing, 0, sizeof(closing));
+	memset(peers, 0, sizeof(peers));
+	memset(waiting, 0, sizeof(waiting));
+	lists = (struct rel_lists){ 0 };
+	node.ops = &ops;
 	ask = 0;
 	transfers = clock_now = held = 0;
 	node.hold_us = 0;

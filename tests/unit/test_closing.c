@@ -515,6 +515,24 @@ START_TEST(messages_release_and_acquire_by_one_table)
 }
 END_TEST
 
+START_TEST(a_name_without_a_phase_or_an_event_is_a_question_mark)
+{
+	unsigned int p, e;
+
+	for (p = 0; p < CLOSING_PHASES; p++)
+		for (e = 0; e < CLOSING_EVENTS; e++) {
+			ck_assert_str_ne(closing_phase_name(p), "?");
+			ck_assert_str_ne(closing_event_name(e), "?");
+			ck_assert_str_ne(closing_rule_name(p, e), "?");
+			ck_assert_str_eq(closing_phase_name(CLOSING_PHASES + p), "?");
+			ck_assert_str_eq(closing_event_name(CLOSING_EVENTS + e), "?");
+			ck_assert_str_eq(closing_rule_name(CLOSING_PHASES + p, e), "?");
+			ck_assert_str_eq(closing_rule_name(p, CLOSING_EVENTS + e), "?");
+		}
+	ck_assert_str_eq(closing_rule_name(CLOSING_PHASES, CLOSING_EVENTS), "?");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("closing");
@@ -541,6 +559,7 @@ int main(void)
 	tcase_add_test(t, a_coarse_copyset_permits_no_early_message_after_a_note);
 	tcase_add_test(t, lists_stay_within_their_bounds);
 	tcase_add_test(t, messages_release_and_acquire_by_one_table);
+	tcase_add_test(t, a_name_without_a_phase_or_an_event_is_a_question_mark);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -423,6 +423,34 @@ START_TEST(a_host_without_release_blocks_refuses_their_messages)
 }
 END_TEST
 
+/* ---- messages that release ------------------------------------------------------------------ */
+
+static void has_open_blocks(void)
+{
+	node.ops = &release_ops;
+	lists.opened = 1;
+}
+
+START_TEST(only_a_message_that_releases_to_another_node_waits_for_a_close)
+{
+	const struct msg ack = unit_msg(MSG_INV_ACK, ME, OTHER, OTHER, SLOT),
+			 own = unit_msg(MSG_LOCKED, HOME, ME, ME, SLOT),
+			 locks = unit_msg(MSG_LOCKED, ME, OTHER, OTHER, SLOT);
+
+	core_release(&node, &locks); /* this host has no release blocks */
+	noted("LOCKED to 6");
+	has_open_blocks();
+	core_release(&node, &ack);
+	noted("INV_ACK to 6");
+	core_release(&node, &own);
+	noted("LOCKED to 2");
+	ck_assert_uint_eq(closing.held, 0);
+	core_release(&node, &locks);
+	noted("[] gather");
+	ck_assert_uint_eq(closing.held, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("host");
@@ -454,6 +482,7 @@ int main(void)
 	tcase_add_test(t, a_freed_record_goes_back_with_its_lock_held);
 	tcase_add_test(t, a_kept_lock_is_returned_and_freed);
 	tcase_add_test(t, a_thread_that_arrives_learns_the_episode);
+	tcase_add_test(t, only_a_message_that_releases_to_another_node_waits_for_a_close);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -374,6 +374,25 @@ START_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
 }
 END_TEST
 
+START_TEST(a_name_without_a_state_or_an_event_is_a_question_mark)
+{
+	const bool home = _i;
+	const unsigned int states = home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES;
+	unsigned int i;
+
+	for (i = 0; i < states; i++) {
+		ck_assert_str_ne(rel_state_name(home, i), "?");
+		ck_assert_str_eq(rel_state_name(home, states + i), "?");
+		ck_assert_str_eq(rel_rule_name(home, i, REL_EVENTS), "-");
+	}
+	for (i = 0; i < REL_EVENTS; i++) {
+		ck_assert_str_ne(rel_event_name(i), "?");
+		ck_assert_str_eq(rel_event_name(REL_EVENTS + i), "?");
+		ck_assert_str_eq(rel_rule_name(home, states, i), "-");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("release");
@@ -393,6 +412,7 @@ int main(void)
 	tcase_add_test(t, mappings_may_do_what_the_state_allows);
 	tcase_add_test(t, a_list_has_each_block_once_and_is_taken_whole);
 	tcase_add_test(t, a_release_block_takes_no_message_of_the_sequential_ones);
+	tcase_add_loop_test(t, a_name_without_a_state_or_an_event_is_a_question_mark, 0, 2);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
