@@ -209,10 +209,34 @@ static bool act_lower(struct core_host *h, const struct core_leave *l)
 	return false;
 }
 
+/* If the node has release blocks by now, whatever it had when this thread called run_host(). */
+static void send_now(const struct msg *m)
+{
+	struct core_host h;
+
+	if (releases_used()) {
+		h = run_host();
+		if (core_releases(&h, m)) {
+			core_release(&h, m);
+			return;
+		}
+	}
+	route(m);
+}
+
+/*
+ * Of a host that had no release blocks:
+ *
+ *   this thread: run_host(), for MSG_NEXT        another: uses the node's first release block, and stores
+ *                                                         unlocks: the lock stays here, without a message
+ *                steps NEXT, and sends LOCKED
+ *
+ * The step has seen the unlock, so this thread sees the release block.
+ */
 static void act_send(struct core_host *h, const struct msg *m)
 {
 	(void)h;
-	route(m);
+	send_now(m);
 }
 
 /* Diffs and notices are with the thread that has stepped the close. */
@@ -553,25 +577,12 @@ static void close_now(bool more)
 	w->more = more;
 }
 
-static void send_after_close(const struct msg *m)
-{
-	struct core_host h = run_host();
-
-	if (core_releases(&h, m))
-		core_release(&h, m);
-	else
-		route(m);
-}
-
 void run_send(const struct msg *m)
 {
 	struct msg copy = *m;
 
 	copy.version = WIRE_VERSION;
-	if (releases_used())
-		send_after_close(&copy);
-	else
-		route(&copy);
+	send_now(&copy);
 	run_work();
 }
 

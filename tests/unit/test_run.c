@@ -23,6 +23,7 @@
 #include "job/job.h"
 #include "job/memory.h"
 #include "miss/block.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/work.h"
 #include "net/net.h"
@@ -553,6 +554,34 @@ START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 }
 END_TEST
 
+/* ---- release blocks ------------------------------------------------------------------------- */
+
+/* Another thread has used the node's first release block, stored, and unlocked, since this one called run_host(). */
+START_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
+{
+	struct core_host h = run_host();
+	const struct msg next = { .version = WIRE_VERSION,
+				  .type = MSG_NEXT,
+				  .src = 2,
+				  .object = 7,
+				  .req_node = 1,
+				  .req_slot = SLOT,
+				  .aux = HOLD };
+
+	job.me->holds[HOLD] = (struct hold){ .state = HOLD_CACHED, .home = 2, .object = 7 };
+	release_begin();
+	job.me->rel_lists.opened = 1;
+	core_deliver(&h, &next, NULL);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 0);
+	ck_assert_uint_eq(job.me->closing.held, 1);
+	job.me->holds[HOLD] = (struct hold){ .state = HOLD_CACHED, .home = 2, .object = 7 };
+	job.me->rel_lists.opened = 0;
+	job.me->closing = (struct closing){ 0 };
+	core_deliver(&h, &next, NULL);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("run");
@@ -577,6 +606,7 @@ int main(void)
 	tcase_add_loop_test(t, what_was_not_asked_for_is_ignored, 0, 3);
 	tcase_add_test(t, a_rank_that_leaves_is_not_blamed);
 	tcase_add_test(t, done_may_be_late_only_if_nobody_waits_for_it);
+	tcase_add_test(t, a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
