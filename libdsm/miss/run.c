@@ -302,10 +302,10 @@ bool run_expects_done(void)
 	return expects;
 }
 
-/* Requests without actions have been queued. */
+/* Requests without actions have been queued. DONE does not follow those of release blocks. */
 static void note_request(const struct msg *m, const struct actions *acts)
 {
-	if (m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ)
+	if ((m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ) || m->flags & MSGF_RELEASE)
 		return;
 	if (acts->n)
 		answered = true;

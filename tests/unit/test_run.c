@@ -20,6 +20,7 @@
 #include "calls/region.h"
 #include "core/ask.h"
 #include "fault/fault.h"
+#include "fault/frames.h"
 #include "job/job.h"
 #include "job/memory.h"
 #include "miss/block.h"
@@ -84,7 +85,7 @@ static int shut(size_t off, size_t len)
 	return 0;
 }
 
-static const struct fault_ops fault = { .name = "noting", .fill = fill, .zero = zero, .shut = shut };
+static const struct fault_ops fault = { .name = "noting", .fill = fill, .zero = zero, .shut = shut, .lower = shut };
 
 static void set_up(void)
 {
@@ -109,6 +110,7 @@ static void set_up(void)
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 2, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
 	unit_require(!memory_start());
+	frames_node.memfd = job.mem.memfd;
 	job.mine->state = CTL_RUNNING;
 	job.limits = (struct wire_limits){ .me = 0,
 					   .nnodes = NODES,
@@ -525,6 +527,15 @@ END_TEST
 
 /* ---- DONE ----------------------------------------------------------------------------------- */
 
+static void ask_for_release(uint16_t node, size_t page)
+{
+	struct msg m = of(MSG_READ_REQ, node);
+
+	m.object = block_id(page * PAGE_BYTES, PAGE_BYTES);
+	m.flags = MSGF_KNOWN | MSGF_RELEASE;
+	run_net(NULL, &m, NULL, 0);
+}
+
 static void ask_to_write(uint16_t node, size_t page)
 {
 	struct msg m = of(MSG_WRITE_REQ, node);
@@ -550,6 +561,18 @@ START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 	ck_assert(!run_expects_done());
 	usleep(110000);
 	ask_to_write(2, 3);
+	ck_assert(run_expects_done());
+}
+END_TEST
+
+START_TEST(no_done_follows_a_request_for_a_release_block)
+{
+	ask_for_release(1, 0);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+	ck_assert(!run_expects_done());
+	at_home(0);
+	ask_to_write(1, 1);
+	ask_for_release(1, REGION_UNIT / PAGE_BYTES);
 	ck_assert(run_expects_done());
 }
 END_TEST
@@ -606,6 +629,7 @@ int main(void)
 	tcase_add_loop_test(t, what_was_not_asked_for_is_ignored, 0, 3);
 	tcase_add_test(t, a_rank_that_leaves_is_not_blamed);
 	tcase_add_test(t, done_may_be_late_only_if_nobody_waits_for_it);
+	tcase_add_test(t, no_done_follows_a_request_for_a_release_block);
 	tcase_add_test(t, a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile);
 	suite_add_tcase(s, t);
 	return unit_main(s);
