@@ -51,6 +51,8 @@ void run_send_with(const struct msg *m, const void *payload, size_t size)
 	int err;
 
 	count(&job.mine->stats.messages_out, 1);
+	if (m->type == MSG_FLUSH)
+		count(&job.mine->stats.flushes, 1);
 	err = job.netops->send(job.net, job.pair[m->dst], m, payload, size);
 	if (err)
 		send_failed(job.pair[m->dst], err);
@@ -245,8 +247,6 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 	const struct work *w = work_mine();
 
 	(void)h;
-	if (m->type == MSG_FLUSH)
-		count(&job.mine->stats.flushes, 1);
 	if (m->type == MSG_FLUSH || m->type == MSG_NOTE)
 		run_send_with(m, w->payload, w->payload_size);
 	else

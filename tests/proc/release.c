@@ -478,6 +478,40 @@ static void part_faults(void)
 	close_pages();
 }
 
+/* More than a message takes: each of those that carry it counts. */
+static void part_pieces(void)
+{
+	enum { LARGE = 64 };
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE, .home = DSM_HOME_FIXED };
+	struct dsm_stats before, after;
+	dsm_region_t *large;
+	uint8_t *base;
+	unsigned int i;
+
+	if (sequential)
+		return;
+	MUST(dsm_region_open("large", (size_t)LARGE * BYTES, &opt, &large));
+	base = dsm_region_base(large);
+	test_sync();
+	before = counted(-1, NULL);
+	test_sync();
+	for (i = 0; produces() && i < LARGE * BYTES; i++)
+		base[i] = (uint8_t)(i % 255 + 1);
+	test_sync();
+	after = counted(-1, NULL);
+	REQUIRE(one_node() || after.flushes - before.flushes >= LARGE * BYTES / (128u << 10),
+		"%lu messages carried %lu bytes of diffs", after.flushes - before.flushes,
+		after.flushed_bytes - before.flushed_bytes);
+	for (i = 0; i < LARGE * BYTES; i++)
+		REQUIRE(base[i] == (uint8_t)(i % 255 + 1), "byte %u is %u", i, base[i]);
+	test_sync();
+	MUST(dsm_region_detach(large));
+	test_sync();
+	if (test_rank == 0)
+		MUST(dsm_region_destroy("large"));
+	test_sync();
+}
+
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
 static void part_short(void)
 {
@@ -566,8 +600,8 @@ int main(int argc, char **argv)
 	};
 	static const struct test_part parts[] = {
 		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
-		{ "alone", part_alone }, { "faults", part_faults },     { "short", part_short },
-		{ "left", part_left },   { "refused", part_refused },
+		{ "alone", part_alone }, { "faults", part_faults },     { "pieces", part_pieces },
+		{ "short", part_short }, { "left", part_left },         { "refused", part_refused },
 	};
 	unsigned int i;
 
