@@ -62,8 +62,8 @@ struct gather {
 
 /* What this process knows of the FLUSH of a node. */
 struct service {
-	uint32_t lock; /* a leaf */
-	uint32_t pad;
+	uint32_t lock;  /* a leaf */
+	uint32_t begun; /* pieces that are merged, or being merged */
 	uint64_t close;
 	uint32_t came, all; /* pieces that are merged; all: 0 while unknown */
 	struct notes notes;
@@ -354,8 +354,18 @@ static bool is_flush(const uint8_t *at, size_t size)
 	return !size;
 }
 
-/* The first piece begins the service. */
-static int flush_begin(struct core_host *h, const struct msg *m, struct service *s)
+/* One more piece. all: their number, if this one says it. False: no correct node sends it. */
+static bool piece_begin(struct service *s, uint32_t all)
+{
+	if (all && s->all)
+		return false;
+	s->begun++;
+	s->all |= all;
+	return !s->all || s->begun <= s->all;
+}
+
+/* The first piece begins the service. Pieces count from here on: other threads may be about to merge some of them. */
+static int flush_begin(struct core_host *h, const struct msg *m, struct service *s, uint32_t all)
 {
 	int err = 0;
 
@@ -364,25 +374,26 @@ static int flush_begin(struct core_host *h, const struct msg *m, struct service 
 		err = core_closing_event(h, CE_FLUSH, m);
 		if (!err) {
 			s->close = m->value;
-			s->came = s->all = 0;
-			s->notes.n = 0;
+			s->begun = s->came = s->all = 0;
 		}
-	} else if (s->all && s->came >= s->all) {
-		err = -EBADMSG;
 	}
+	if (!err && !piece_begin(s, all))
+		err = -EBADMSG;
 	word_unlock(&s->lock);
 	return err;
 }
 
-static bool flush_end(struct service *s, uint32_t all)
+/* True: all pieces are merged, and the notices are the caller's. */
+static bool flush_end(struct service *s, struct notes *notes)
 {
 	bool done;
 
 	word_lock(&s->lock);
-	s->came++;
-	if (all)
-		s->all = all;
-	done = s->came == s->all;
+	done = ++s->came == s->all;
+	if (done) {
+		*notes = s->notes;
+		s->notes = (struct notes){ 0 };
+	}
 	word_unlock(&s->lock);
 	return done;
 }
@@ -391,6 +402,7 @@ static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
 {
 	struct core_host h = run_host();
 	struct service *s = service_of(m->src);
+	struct notes notes;
 	struct piece head;
 	struct change c;
 	int err;
@@ -402,14 +414,15 @@ static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
 	size -= sizeof(head);
 	if (head.pad || !is_flush(at, size))
 		return -EBADMSG;
-	err = flush_begin(&h, m, s);
+	err = flush_begin(&h, m, s, head.all);
 	while (!err && next_change(&at, &size, &c))
 		err = core_flush_block(&h, c.object, m->src, at - c.size, c.size);
 	if (err)
 		return err;
-	if (!flush_end(s, head.all))
+	if (!flush_end(s, &notes))
 		return 0;
-	notes_send_all(&h, &s->notes, CE_SPREAD, m->src);
+	notes_send_all(&h, &notes, CE_SPREAD, m->src);
+	own_free(notes.v);
 	return core_closing_event(&h, CE_MERGED, m);
 }
 

@@ -19,6 +19,7 @@
 #include "calls/payload.h"
 #include "calls/region.h"
 #include "core/ask.h"
+#include "core/diff.h"
 #include "fault/fault.h"
 #include "fault/frames.h"
 #include "job/job.h"
@@ -65,10 +66,17 @@ static void note_drop(struct net *n, uint16_t rank)
 
 static const struct net_ops net = { .name = "noting", .send = note_send, .drop = note_drop };
 
+static void (*meanwhile)(void); /* what another thread does while a block is filled, once */
+
 static int fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
 {
+	void (*fn)(void) = meanwhile;
+
 	(void)who, (void)off, (void)len, (void)src, (void)prot;
 	seen->opened++;
+	meanwhile = NULL;
+	if (fn)
+		fn();
 	return 0;
 }
 
@@ -155,8 +163,8 @@ static void own_memory(void)
 			  job.mem.ctlfd, 0) == job.me);
 }
 
-/* Let a process handle m n times, and return its exit status. */
-static int hear(const struct msg *m, const void *payload, size_t size, unsigned int times)
+/* Let a process call fn(), and return its exit status. */
+static int apart(void (*fn)(const void *), const void *arg)
 {
 	const int fd = memfd_create("said", 0);
 	ssize_t n;
@@ -170,8 +178,7 @@ static int hear(const struct msg *m, const void *payload, size_t size, unsigned 
 		job.mypid = getpid();
 		own_memory();
 		dup2(fd, STDERR_FILENO);
-		while (times--)
-			run_net(NULL, m, payload, size);
+		fn(arg);
 		_exit(0);
 	}
 	unit_require(waitpid(pid, &status, 0) == pid);
@@ -180,6 +187,30 @@ static int hear(const struct msg *m, const void *payload, size_t size, unsigned 
 	said[n] = 0;
 	close(fd);
 	return status;
+}
+
+struct heard {
+	const struct msg *m;
+	const void *payload;
+	size_t size;
+	unsigned int times;
+};
+
+static void hear_all(const void *arg)
+{
+	const struct heard *h = arg;
+	unsigned int i;
+
+	for (i = 0; i < h->times; i++)
+		run_net(NULL, h->m, h->payload, h->size);
+}
+
+/* Let a process handle m so many times, and return its exit status. */
+static int hear(const struct msg *m, const void *payload, size_t size, unsigned int times)
+{
+	const struct heard h = { m, payload, size, times };
+
+	return apart(hear_all, &h);
 }
 
 static void taken(const struct msg *m, const void *payload, size_t size)
@@ -193,10 +224,10 @@ static void taken(const struct msg *m, const void *payload, size_t size)
 		unit_require(!seen->drops[r] && !seen->bye[r].type);
 }
 
-/* The node must drop the sender's node and name it, and tell the others that this rank leaves, with its status. */
-static void refused(const struct msg *m, const void *payload, size_t size)
+/* The node must drop the sender's node and name it, and tell the others that this rank leaves, with its status. answers: what
+ * the sender has got before. */
+static void was_refused(const struct msg *m, int status, unsigned int answers)
 {
-	const int status = hear(m, payload, size, 1);
 	char want[512];
 	uint16_t n;
 
@@ -208,9 +239,15 @@ static void refused(const struct msg *m, const void *payload, size_t size)
 		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src, (unsigned int)status, said);
 	for (n = 1; n < NODES; n++) {
 		unit_require(seen->drops[job.pair[n]] == (n == m->src));
-		unit_require(seen->sent[job.pair[n]] == 1 && seen->bye[job.pair[n]].op == 1);
+		unit_require(seen->sent[job.pair[n]] == 1 + (n == m->src ? answers : 0));
+		unit_require(seen->bye[job.pair[n]].op == 1);
 		unit_require(seen->bye[job.pair[n]].aux == 70);
 	}
+}
+
+static void refused(const struct msg *m, const void *payload, size_t size)
+{
+	was_refused(m, hear(m, payload, size, 1), 0);
 	unit_require(!seen->opened);
 }
 
@@ -605,6 +642,102 @@ START_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
 }
 END_TEST
 
+/* A FLUSH of node 1 comes in pieces. all: their number, if this piece says it; else 0. */
+static struct msg flush_of(uint64_t close)
+{
+	struct msg m = of(MSG_FLUSH, 1);
+
+	m.value = close;
+	return m;
+}
+
+static void piece_comes(uint64_t close, uint32_t all)
+{
+	const struct msg m = flush_of(close);
+	const uint32_t head[2] = { all };
+
+	run_net(NULL, &m, head, sizeof(head));
+}
+
+static void pieces_come(const void *arg)
+{
+	const uint8_t *all;
+
+	for (all = arg; *all != UINT8_MAX; all++)
+		piece_comes(1, *all);
+}
+
+/* With a diff, which is merged by fill(). */
+static void changed_piece_comes(uint32_t all)
+{
+	static const uint8_t twin[PAGE_BYTES];
+	static uint8_t page[PAGE_BYTES];
+	const struct msg m = flush_of(1);
+	struct {
+		uint32_t all, pad, object, size;
+		uint8_t diff[DIFF_MAX];
+	} piece = { .all = all, .object = block_id(0, PAGE_BYTES) };
+
+	page[3] = 1;
+	piece.size = (uint32_t)diff_make(page, twin, piece.diff);
+	run_net(NULL, &m, &piece, 16 + piece.size);
+}
+
+static void other_piece_comes(void)
+{
+	piece_comes(1, 0);
+}
+
+static void other_pieces_come(void)
+{
+	piece_comes(1, 0);
+	piece_comes(1, 0);
+}
+
+struct beside {
+	void (*fn)(void);
+};
+
+static void a_changed_piece_comes(const void *beside)
+{
+	meanwhile = ((const struct beside *)beside)->fn;
+	changed_piece_comes(2);
+}
+
+START_TEST(a_flush_is_served_once_all_its_pieces_are_merged)
+{
+	static const uint8_t some[] = { 0, 0, UINT8_MAX }, whole[] = { 0, 3, 0, UINT8_MAX };
+	const struct beside one = { other_piece_comes };
+
+	ck_assert_int_eq(apart(pieces_come, some), 0);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 0);
+	ck_assert_int_eq(apart(pieces_come, whole), 0);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+	ck_assert_int_eq(apart(a_changed_piece_comes, &one), 0);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+}
+END_TEST
+
+START_TEST(a_flush_has_no_more_pieces_than_it_says)
+{
+	static const struct {
+		uint8_t all[5], answers;
+	} cases[] = {
+		{ { 1, 0, UINT8_MAX }, 1 },       { { 1, 1, UINT8_MAX }, 1 },    { { 2, 0, 0, UINT8_MAX }, 1 },
+		{ { 0, 0, 1, UINT8_MAX }, 0 },    { { 0, 0, 2, UINT8_MAX }, 0 }, { { 2, 2, UINT8_MAX }, 0 },
+		{ { 0, 0, 0, 2, UINT8_MAX }, 0 }, { { 3, 2, UINT8_MAX }, 0 },
+	};
+	const struct msg m = flush_of(1);
+	const struct beside two = { other_pieces_come };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		was_refused(&m, apart(pieces_come, cases[i].all), cases[i].answers);
+	/* Two other threads merge pieces at the same time. */
+	was_refused(&m, apart(a_changed_piece_comes, &two), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("run");
@@ -631,6 +764,8 @@ int main(void)
 	tcase_add_test(t, done_may_be_late_only_if_nobody_waits_for_it);
 	tcase_add_test(t, no_done_follows_a_request_for_a_release_block);
 	tcase_add_test(t, a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile);
+	tcase_add_test(t, a_flush_is_served_once_all_its_pieces_are_merged);
+	tcase_add_test(t, a_flush_has_no_more_pieces_than_it_says);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
