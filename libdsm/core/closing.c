@@ -215,21 +215,24 @@ static bool may_come(const struct closing_ctx *ctx, uint16_t src, uint64_t close
 	return !(what & AFTER_FLUSH && p->flushed < close) && !(what & AFTER_NOTE && p->noted < close);
 }
 
-static struct closing_held *held_take(const struct closing_ctx *ctx, struct closing *n)
+static struct closing_held *held_take(const struct closing_ctx *ctx, struct closing *n, const struct msg *m)
 {
 	uint32_t i;
 
 	for (i = 0; i < ctx->nheld; i++)
 		if (!ctx->held[i].used) {
 			n->held++;
+			ctx->peers[m->src].held++;
 			ctx->held[i].used = 1;
+			ctx->held[i].m = *m;
 			return &ctx->held[i];
 		}
 	return NULL;
 }
 
-static void held_free(struct closing *n, struct closing_held *h)
+static void held_free(const struct closing_ctx *ctx, struct closing *n, struct closing_held *h)
 {
+	ctx->peers[h->m.src].held--;
 	memset(h, 0, sizeof(*h));
 	n->held--;
 }
@@ -253,7 +256,7 @@ static bool held_next(const struct closing_ctx *ctx, struct closing *n, struct a
 		a->prot = h->in ? 0 : what;
 		a->mask = h->close;
 		a->msg = h->m;
-		held_free(n, h);
+		held_free(ctx, n, h);
 		return true;
 	}
 	return false;
@@ -279,10 +282,9 @@ static int closing_release(const struct closing_ctx *ctx, struct closing *n, con
 		act_add(out, ACT_SEND)->msg = *m;
 		return 0;
 	}
-	h = held_take(ctx, n);
+	h = held_take(ctx, n, m);
 	if (!h)
 		return -ENOSPC;
-	h->m = *m;
 	h->close = closing_ask(ctx, n, out);
 	return 0;
 }
@@ -300,10 +302,11 @@ int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct
 		act_add(out, ACT_DELIVER)->msg = *inside;
 		return 0;
 	}
-	h = held_take(ctx, n);
+	if (ctx->peers[after->src].held >= ctx->nheld / 2)
+		return -EBADMSG;
+	h = held_take(ctx, n, inside);
 	if (!h)
 		return -ENOSPC;
-	h->m = *inside;
 	h->close = after->value;
 	h->in = after->op;
 	return 0;

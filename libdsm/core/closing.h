@@ -71,11 +71,12 @@ struct closing_peer {
 	uint64_t serving; /* service: the close, 0: none */
 	uint64_t sent;    /* this node's close whose FLUSH the peer has not acknowledged; 0: none */
 	uint16_t notes;   /* service: NOTEs that are not acknowledged */
+	uint16_t held;    /* messages that wait here: of the peer, or of this node */
 	uint16_t next[2]; /* service: what follows its places in the line */
 	uint8_t merging;  /* service: diffs are being merged, or gathered */
-	uint8_t pad;
+	uint8_t pad[7];
 };
-CORE_ASSERT_SIZE(struct closing_peer, 48);
+CORE_ASSERT_SIZE(struct closing_peer, 56);
 
 struct closing {
 	uint64_t run;         /* the close that runs, or was the last */
@@ -98,7 +99,7 @@ struct closing_ctx {
 	const struct rel_lists *lists;
 	struct closing_peer *peers; /* by node; that of this node: its own close */
 	struct closing_held *held;  /* nheld of them. Enough for every request that may be outstanding here */
-	uint32_t nheld;
+	uint32_t nheld;             /* at most UINT16_MAX */
 };
 
 /*
@@ -108,7 +109,8 @@ struct closing_ctx {
 int closing_step(const struct closing_ctx *ctx, struct closing *n, enum closing_event ev, const struct msg *m,
 		 struct actions *out);
 
-/* MSG_AFTER has come, with `inside`: deliver that, or hold it back. Errors as above. */
+/* MSG_AFTER has come, with `inside`: deliver that, or hold it back. Errors as above; -EBADMSG also if messages of this sender have
+ * half of the places: the closes that it names do not come. */
 int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct msg *after, const struct msg *inside,
 		  struct actions *out);
 

@@ -233,12 +233,14 @@ bool core_releases(const struct core_host *h, const struct msg *m)
 	return h->ops->rel && m->dst != h->me && closing_releases(m);
 }
 
+static const char no_room[] = "too many messages wait for closes of release blocks";
+
 void core_release(struct core_host *h, const struct msg *m)
 {
 	int err = core_releases(h, m) ? core_closing_event(h, CE_RELEASE, m) : -EBADMSG;
 
 	if (err == -ENOSPC)
-		h->ops->blame(h, m->dst); /* a node has few requests that others answer */
+		ops_of(h)->fail(h, no_room);
 	else if (err)
 		h->ops->send(h, m);
 }
@@ -256,6 +258,8 @@ int core_after(struct core_host *h, const struct msg *after, const struct msg *i
 	h->ops->unlock(h, core_key_closing());
 	if (!err)
 		core_carry_closing(h, &acts);
+	else if (err == -ENOSPC)
+		ops_of(h)->fail(h, no_room);
 	return err;
 }
 

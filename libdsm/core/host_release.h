@@ -42,11 +42,13 @@ struct core_rel_ops {
 	void (*gather)(struct core_host *h);
 	void (*after)(struct core_host *h, const struct action *a); /* ACT_AFTER */
 	void (*deliver)(struct core_host *h, const struct msg *m);  /* ACT_DELIVER */
+	/* The host cannot go on, and no node is known to be the reason: it ends, and says why. */
+	void (*fail)(struct core_host *h, const char *why);
 };
 
 /* Send m after a close, if it releases. */
 void core_release(struct core_host *h, const struct msg *m);
-/* MSG_AFTER. 0, -EBADMSG, -ENOSPC. */
+/* MSG_AFTER. 0, -EBADMSG; -ENOSPC after fail(). */
 int core_after(struct core_host *h, const struct msg *after, const struct msg *inside);
 /* Step the node's closes for an event of the host, and carry the actions out. Errors of closing_step(). */
 int core_closing_event(struct core_host *h, enum closing_event ev, const struct msg *m);

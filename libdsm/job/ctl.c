@@ -37,7 +37,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->twin_of = ctl_place(&at, pages * sizeof(uint32_t));
 	l->twin_next = ctl_place(&at, pages * sizeof(uint32_t));
 	l->peers = ctl_place(&at, of->nodes * sizeof(struct closing_peer));
-	l->held = ctl_place(&at, CTL_ALL_SLOTS * sizeof(struct closing_held));
+	l->held = ctl_place(&at, CTL_HELD * sizeof(struct closing_held));
 	l->stage = ctl_place(&at, CTL_BLOCK_END * BLOCK_MAX);
 	l->va_units = ctl_place(&at, of->space / BLOCK_MAX * sizeof(struct va_alloc_unit));
 	l->members = ctl_place(&at, (size_t)of->nodes * CTL_REGIONS * sizeof(uint16_t));

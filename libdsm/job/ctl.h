@@ -38,6 +38,7 @@
 #define CTL_BRIEF_END 3072  /* requests that are answered at once */
 #define CTL_ALL_SLOTS 65536 /* requests that may wait for other threads, and more blocks; messages have 16 bits */
 
+#define CTL_HELD 65535u              /* messages that wait for closes: struct closing counts them in 16 bits */
 #define CTL_HOLDS (1u << 20)         /* locks that a node's threads hold or await at once */
 #define CTL_CACHED_LOCKS (1u << 16)  /* of them, records of cached locks, which no other node has requested */
 #define CTL_CACHED_PLACES (1u << 18) /* size of the hash table of such locks */
@@ -297,7 +298,7 @@ struct ctl_layout {
 	size_t twin_of;   /* uint32_t[pages of the window]: miss/twin.c */
 	size_t twin_next; /* uint32_t[pages of the window]: of twin_pool */
 	size_t peers;     /* struct closing_peer[nodes] */
-	size_t held;      /* struct closing_held[CTL_ALL_SLOTS] */
+	size_t held;      /* struct closing_held[CTL_HELD] */
 	size_t stage;     /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are outstanding */
 	size_t va_units;  /* struct va_alloc_unit[units of the window]: at the first node */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], at the first node: ranks of each node that are attached to a region */

@@ -55,7 +55,7 @@ static void point(char *at)
 					       .lists = &job.me->rel_lists,
 					       .peers = job.mem.peers,
 					       .held = job.mem.held,
-					       .nheld = CTL_ALL_SLOTS };
+					       .nheld = CTL_HELD };
 	job.mem.stage = at + l->stage;
 	job.mem.va_units = (struct va_alloc_unit *)(at + l->va_units);
 	job.mem.members = (uint16_t *)(at + l->members);

@@ -488,6 +488,12 @@ static void deliver_held(struct core_host *h, const struct msg *m)
 	work_push(WORK_STEP, m);
 }
 
+static void release_fail(struct core_host *h, const char *why)
+{
+	(void)h;
+	lost_abort(70, why);
+}
+
 const struct core_rel_ops release_ops = {
 	.twin = twin_make,
 	.untwin = twin_end,
@@ -499,6 +505,7 @@ const struct core_rel_ops release_ops = {
 	.gather = gather_soon,
 	.after = send_after,
 	.deliver = deliver_held,
+	.fail = release_fail,
 };
 
 /* ---- what threads wait for ------------------------------------------------------------------------ */

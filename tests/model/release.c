@@ -74,6 +74,7 @@ struct world {
 	struct rmsg msgs[MESSAGES];
 	struct leave leaves[LEAVES];
 };
+_Static_assert(sizeof(struct world) <= WORLD_MAX, "a world that search.c has no room for");
 
 /* Types that an edge may have, and how they are passed on. */
 static const struct rc_edge choices[] = {
@@ -480,6 +481,11 @@ static void deliver_later(struct core_host *h, const struct msg *m)
 	post(host_of(h)->w, &small);
 }
 
+static void fail(struct core_host *h, const char *why)
+{
+	model_fail("node %u: %s", h->me, why);
+}
+
 static const struct core_rel_ops rel_ops = {
 	.twin = twin,
 	.untwin = untwin,
@@ -491,6 +497,7 @@ static const struct core_rel_ops rel_ops = {
 	.gather = gather,
 	.after = after,
 	.deliver = deliver_later,
+	.fail = fail,
 };
 
 static const struct core_ops ops = {

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #define EVENTS_MAX 128 /* events possible in one world */
-#define WORLD_MAX 4096 /* size of a world in bytes */
+#define WORLD_MAX 8192 /* size of a world in bytes */
 
 struct model {
 	size_t size;                                 /* size of the world, a multiple of 64 */

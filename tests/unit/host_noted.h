@@ -264,13 +264,20 @@ static void gather(struct core_host *h)
 	note("gather");
 }
 
+static void ends(struct core_host *h, const char *why)
+{
+	(void)h;
+	locked(false);
+	note("fail: %s", why);
+}
+
 /* clang-format off */
 #define NOTED_OPS(...) \
 	CORE_OPS(.lock = lock, .unlock = unlock, .answers = answers, .leaves = leaves, .freed = freed, .wake = wake, \
 		 .unclaimed = unclaimed, .wake_all = wake_all, .answer = answer, .blame = blame, __VA_ARGS__)
 /* clang-format on */
 
-static const struct core_rel_ops rel_ops = { .gather = gather };
+static const struct core_rel_ops rel_ops = { .gather = gather, .fail = ends };
 static const struct core_ops ops = NOTED_OPS(.rel = NULL), release_ops = NOTED_OPS(.rel = &rel_ops);
 
 static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };

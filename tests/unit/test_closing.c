@@ -418,6 +418,41 @@ START_TEST(a_message_without_room_to_wait_is_refused)
 }
 END_TEST
 
+/* It names closes that never come. The others, and this node, still have room. */
+START_TEST(one_sender_fills_no_more_than_half_of_the_room)
+{
+	enum { MANY = 600 };
+	static struct closing_held many[MANY];
+	unsigned int turn, i;
+
+	begin();
+	memset(many, 0, sizeof(many));
+	ctx.held = many;
+	ctx.nheld = MANY;
+	for (turn = 1; turn <= 2; turn++) {
+		for (i = 0; i < MANY / 2; i++)
+			ck_assert_int_eq(receive(2, turn, AFTER_NOTE, MSG_LOCKED), 0);
+		ck_assert_int_eq(receive(2, turn, AFTER_NOTE, MSG_LOCKED), -EBADMSG);
+		ck_assert_uint_eq(out.n, 0);
+		ck_assert_uint_eq(n.held, MANY / 2);
+		ck_assert_uint_eq(peers[2].held, MANY / 2);
+		ck_assert_int_eq(receive(3, turn, AFTER_FLUSH, MSG_LOCKED), 0);
+		ck_assert_int_eq(step(CE_FLUSH, about(3, ME, 3, turn)), 0);
+		ck_assert_int_eq(step(CE_MERGED, about(3, ME, 0, 0)), 0);
+		ck_assert_str_eq(text(), "FLUSHED>3 LOCKED!");
+		ck_assert_uint_eq(peers[3].held, 0);
+		ck_assert_int_eq(step(CE_NOTE, about(2, ME, 2, turn)), 0);
+		while (unit_action(&out, ACT_DRAIN, 0))
+			ck_assert_int_eq(step(CE_DRAIN, about(ME, ME, 0, 0)), 0);
+		ck_assert_uint_eq(n.held, 0);
+		ck_assert_uint_eq(peers[2].held, 0);
+	}
+	for (i = 0; i < MANY; i++)
+		ck_assert_int_eq(step(CE_RELEASE, locked(2)), 0);
+	ck_assert_uint_eq(peers[ME].held, MANY);
+}
+END_TEST
+
 /* All messages leave, by lists that are bounded. */
 START_TEST(many_messages_leave_in_several_steps)
 {
@@ -555,6 +590,7 @@ int main(void)
 	tcase_add_test(t, a_notice_of_a_nodes_own_close_comes_once);
 	tcase_add_test(t, only_a_close_that_gathers_sends);
 	tcase_add_test(t, a_message_without_room_to_wait_is_refused);
+	tcase_add_test(t, one_sender_fills_no_more_than_half_of_the_room);
 	tcase_add_test(t, many_messages_leave_in_several_steps);
 	tcase_add_test(t, a_coarse_copyset_permits_no_early_message_after_a_note);
 	tcase_add_test(t, lists_stay_within_their_bounds);

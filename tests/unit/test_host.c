@@ -451,6 +451,32 @@ START_TEST(only_a_message_that_releases_to_another_node_waits_for_a_close)
 }
 END_TEST
 
+/* Its destination is not to blame. */
+START_TEST(a_host_without_room_for_a_message_that_waits_ends)
+{
+	const struct msg locks = unit_msg(MSG_LOCKED, ME, OTHER, OTHER, SLOT),
+			 early = unit_msg(MSG_LOCKED, OTHER, ME, ME, SLOT);
+	struct msg after = unit_msg(MSG_AFTER, OTHER, ME, OTHER, SLOT);
+	unsigned int i;
+
+	has_open_blocks();
+	core_release(&node, &locks);
+	noted("[] gather");
+	for (i = 1; i < WAITING; i++) {
+		core_release(&node, &locks);
+		noted("[]");
+	}
+	core_release(&node, &locks);
+	noted("[] fail: too many messages wait for closes of release blocks");
+	after.op = AFTER_FLUSH;
+	after.value = 1;
+	ck_assert_int_eq(core_after(&node, &after, &early), -ENOSPC);
+	noted("[] fail: too many messages wait for closes of release blocks");
+	ck_assert_int_eq(core_after(&node, &after, &locks), -EBADMSG);
+	noted("[]");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("host");
@@ -483,6 +509,7 @@ int main(void)
 	tcase_add_test(t, a_kept_lock_is_returned_and_freed);
 	tcase_add_test(t, a_thread_that_arrives_learns_the_episode);
 	tcase_add_test(t, only_a_message_that_releases_to_another_node_waits_for_a_close);
+	tcase_add_test(t, a_host_without_room_for_a_message_that_waits_ends);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
