@@ -19,6 +19,16 @@ static int find_block(struct core_host *h, const struct msg *about, struct core_
 	return err ? err : p->d.rel ? 0 : -EBADMSG;
 }
 
+/* A block of a list that was taken. Without it, the rest of the list is lost, and with it stores or notices. */
+static int find_listed(struct core_host *h, const struct msg *about, struct core_place *p)
+{
+	int err = find_block(h, about, p);
+
+	if (err)
+		ops_of(h)->fail(h, "a list of release blocks is damaged");
+	return err;
+}
+
 /* With the lock held: a close that has looked at the block has begun then. */
 static void set_closes(struct core_place *p)
 {
@@ -302,7 +312,7 @@ uint32_t core_gather_next(struct core_host *h, uint32_t entry)
 	struct core_place p CORE_UNINITIALIZED;
 	uint32_t next;
 
-	if (find_block(h, &about, &p))
+	if (find_listed(h, &about, &p))
 		return 0;
 	next = rel_next_open(p.d.rel);
 	gather_block(h, &p, &about);
@@ -341,7 +351,7 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 	uint32_t next;
 	int later;
 
-	if (find_block(h, &about, &p))
+	if (find_listed(h, &about, &p))
 		return 0;
 	next = rel_next_notice(p.d.rel);
 	h->ops->lock(h, p.key);

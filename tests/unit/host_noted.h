@@ -35,6 +35,7 @@ static struct closing closing;
 static struct closing_peer peers[RANKS];
 static struct closing_held waiting[WAITING];
 static struct rel_lists lists;
+static struct rel rel; /* a copy of a release block */
 static struct closing_ctx closes = {
 	.me = ME, .nnodes = RANKS, .lists = &lists, .peers = peers, .held = waiting, .nheld = WAITING
 };
@@ -42,7 +43,7 @@ static char text[1000];
 
 /* What the host does at the next call. */
 static struct {
-	bool nothing, later, early, unwanted, no_timer, follows;
+	bool nothing, later, early, unwanted, no_timer, follows, releases;
 	int missing;
 } host;
 
@@ -79,7 +80,11 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 		p->key = 77;
 		p->transfers = &transfers;
 	}
-	if (target == TARGET_CLOSING) {
+	if (target == TARGET_BLOCK && host.releases) {
+		p->d.rel = &rel;
+		p->rel = (struct rel_ctx){ .me = ME, .nnodes = RANKS, .home = HOME, .lists = &lists, .blocks = &rel };
+	}
+	if (target == TARGET_CLOSING || host.releases) {
 		p->d.closing = &closing;
 		p->d.closes = &closes;
 		p->rel.lists = &lists;
@@ -264,6 +269,12 @@ static void gather(struct core_host *h)
 	note("gather");
 }
 
+static uint32_t object_at(struct core_host *h, uint32_t index)
+{
+	(void)h, (void)index;
+	return BLOCK;
+}
+
 static void ends(struct core_host *h, const char *why)
 {
 	(void)h;
@@ -277,7 +288,7 @@ static void ends(struct core_host *h, const char *why)
 		 .unclaimed = unclaimed, .wake_all = wake_all, .answer = answer, .blame = blame, __VA_ARGS__)
 /* clang-format on */
 
-static const struct core_rel_ops rel_ops = { .gather = gather, .fail = ends };
+static const struct core_rel_ops rel_ops = { .object = object_at, .gather = gather, .fail = ends };
 static const struct core_ops ops = NOTED_OPS(.rel = NULL), release_ops = NOTED_OPS(.rel = &rel_ops);
 
 static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };
@@ -295,6 +306,7 @@ static void setup(void)
 	memset(peers, 0, sizeof(peers));
 	memset(waiting, 0, sizeof(waiting));
 	lists = (struct rel_lists){ 0 };
+	rel = (struct rel){ 0 };
 	node.ops = &ops;
 	ask = 0;
 	transfers = clock_now = held = 0;

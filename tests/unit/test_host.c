@@ -477,6 +477,30 @@ START_TEST(a_host_without_room_for_a_message_that_waits_ends)
 }
 END_TEST
 
+START_TEST(a_host_whose_lists_have_another_kind_of_block_ends)
+{
+	bool stale = false;
+	int err = 0;
+
+	has_open_blocks();
+	ck_assert_uint_eq(core_gather_next(&node, 1), 0);
+	noted("fail: a list of release blocks is damaged");
+	ck_assert_uint_eq(core_acquire_next(&node, 1, &stale, &err), 0);
+	noted("fail: a list of release blocks is damaged");
+	host.missing = -EAGAIN;
+	ck_assert_uint_eq(core_gather_next(&node, 1), 0);
+	noted("fail: a list of release blocks is damaged");
+	ck_assert(!stale && !err);
+	host.missing = 0;
+	host.releases = true;
+	rel = (struct rel){ .next_open = 4, .next_notice = 5, .listed = 1, .noticed = 1 };
+	ck_assert_uint_eq(core_gather_next(&node, 1), 4);
+	ck_assert_uint_eq(core_acquire_next(&node, 1, &stale, &err), 5);
+	noted("[] []");
+	ck_assert(!stale && !err && !rel.listed && !rel.noticed);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("host");
@@ -510,6 +534,7 @@ int main(void)
 	tcase_add_test(t, a_thread_that_arrives_learns_the_episode);
 	tcase_add_test(t, only_a_message_that_releases_to_another_node_waits_for_a_close);
 	tcase_add_test(t, a_host_without_room_for_a_message_that_waits_ends);
+	tcase_add_test(t, a_host_whose_lists_have_another_kind_of_block_ends);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
