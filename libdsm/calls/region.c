@@ -15,6 +15,7 @@
 #include "job/pool.h"
 #include "job/va_alloc.h"
 #include "miss/block.h"
+#include "miss/release.h"
 #include "miss/work.h"
 #include "util/futex.h"
 #include "util/sys.h"
@@ -319,6 +320,7 @@ void region_enter(const struct dsm_region *r)
 		return;
 	job.me->homes[r->id] = region_homes(r);
 	registry_enter(r->off, r->bytes, entry);
+	release_enter(r);
 }
 
 int region_leave(uint16_t from, enum call_op op, const void *in)

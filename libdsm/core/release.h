@@ -68,7 +68,9 @@ struct rel {
 	uint8_t listed;       /* is in the list of open blocks */
 	uint8_t noticed;      /* is in the list of notices */
 	uint8_t writes;       /* FETCH, AGAIN, GOT: a thread that waits wants to write */
-	uint8_t pad[5];
+	uint8_t pad;
+	uint16_t early; /* for the host: a node that named the block before its region was known here, + 1 */
+	uint8_t pad2[2];
 };
 CORE_ASSERT_SIZE(struct rel, 32);
 

@@ -24,6 +24,7 @@
 #include "net/net.h"
 #include "net/own.h"
 #include "util/futex.h"
+#include "util/log.h"
 
 #define PIECE (128u << 10) /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
 
@@ -104,12 +105,25 @@ static bool says_release(const struct msg *m)
 	return (m->type == MSG_READ_REQ && m->flags & MSGF_RELEASE) || m->type == MSG_FLUSH;
 }
 
+/* The region may turn out to be sequential: release_enter() is the partner. Either it finds the mark, or this thread finds the
+ * region afterwards. */
+static void mark_early(uint32_t object, uint16_t node)
+{
+	release_begin();
+	__atomic_exchange_n(&job.mem.rels[block_page(object)].early, (uint16_t)(node + 1), __ATOMIC_SEQ_CST);
+}
+
 int release_find_block(struct core_host *h, uint32_t object, const struct msg *m, struct core_place *p)
 {
 	const size_t off = block_off(object);
 	const struct region_homes *known = region_known(off);
-	const bool is = known ? release_is(off) : says_release(m);
+	bool is;
 
+	if (!known && says_release(m) && block_bytes(object) == PAGE_BYTES) {
+		mark_early(object, m->src);
+		known = region_known(off);
+	}
+	is = known ? release_is(off) : says_release(m);
 	if (!is)
 		return says_release(m) ? -EBADMSG : 0;
 	if (block_bytes(object) != PAGE_BYTES)
@@ -612,6 +626,32 @@ void release_leave(const struct dsm_region *r)
 	release_close_now();
 	work_timers(true);
 	engine_leave();
+}
+
+static void blame_early(size_t off, uint16_t node)
+{
+	struct core_host h = run_host();
+
+	log_line("node %d used block %#x as one with release consistency, and its region is sequential", node,
+		 block_id(off, PAGE_BYTES));
+	engine_enter();
+	h.ops->blame(&h, node);
+	engine_leave();
+}
+
+void release_enter(const struct dsm_region *r)
+{
+	const size_t end = r->off + r->bytes;
+	uint16_t early;
+	size_t at;
+
+	if (r->consistency || !releases_used())
+		return;
+	for (at = memory_next_rel(r->off, end); at < end; at = memory_next_rel(at + PAGE_BYTES, end)) {
+		early = __atomic_exchange_n(&job.mem.rels[at >> PAGE_SHIFT].early, 0, __ATOMIC_SEQ_CST);
+		if (early)
+			blame_early(at, (uint16_t)(early - 1));
+	}
 }
 
 /* Copies that are on their way end by themselves. */

@@ -61,6 +61,8 @@ bool release_try_acquire(void);
 /* Before a thread opens one more block: if there are too many twins, wait for closes that free some. */
 void release_make_room(void);
 
+/* The node has entered a region. Ends the job if a node has used blocks of a sequential one as release blocks. */
+void release_enter(const struct dsm_region *r);
 /* The node leaves a region: send what it has changed, and drop its copies. Waits. */
 void release_leave(const struct dsm_region *r);
 /* Is there nothing of a range of the window that a message or a list may still name? If not, what is needed begins. */

@@ -604,7 +604,7 @@ END_TEST
 
 START_TEST(no_done_follows_a_request_for_a_release_block)
 {
-	ask_for_release(1, 0);
+	ask_for_release(1, REGION_UNIT / PAGE_BYTES); /* of a region that this node does not know */
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
 	ck_assert(!run_expects_done());
 	at_home(0);
@@ -738,6 +738,34 @@ START_TEST(a_flush_has_no_more_pieces_than_it_says)
 }
 END_TEST
 
+/* The node serves its blocks, and enters the region later. */
+static void a_region_is_entered(const void *consistency)
+{
+	changed_piece_comes(1);
+	unit_require(seen->sent[job.pair[1]] == 1 && seen->opened == 1);
+	job.regions[1].consistency = *(const uint8_t *)consistency;
+	job.mem.regions[0] = 0;
+	region_enter(&job.regions[1]);
+}
+
+START_TEST(blocks_of_a_sequential_region_are_no_release_blocks)
+{
+	const uint8_t release = DSM_CONSISTENCY_RELEASE, sequential = DSM_CONSISTENCY_SEQUENTIAL;
+	int status;
+
+	at_home(0);
+	job.mem.regions[0] = 0;
+	ck_assert_int_eq(apart(a_region_is_entered, &release), 0);
+	ck_assert_str_eq(said, "");
+	status = apart(a_region_is_entered, &sequential);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+	ck_assert_str_eq(said,
+			 "libdsm: node 1 used block 0x1 as one with release consistency, and its region is sequential\n"
+			 "libdsm: rank 1 is lost: it broke the protocol. The job ends with status 70.\n");
+	ck_assert_uint_eq(seen->drops[1], 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("run");
@@ -766,6 +794,7 @@ int main(void)
 	tcase_add_test(t, a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile);
 	tcase_add_test(t, a_flush_is_served_once_all_its_pieces_are_merged);
 	tcase_add_test(t, a_flush_has_no_more_pieces_than_it_says);
+	tcase_add_test(t, blocks_of_a_sequential_region_are_no_release_blocks);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
