@@ -18,10 +18,9 @@ static dsm_region_t *region;
 static struct objects {
 	dsm_mutex_t mutex[THREADS];
 	dsm_rwlock_t rwlock;
-	dsm_sem_t full, empty;
+	dsm_sem_t full, empty, seen;
 	dsm_cond_t cond;
 	dsm_atomic_t flag;
-	uint64_t seen;
 } * objects;
 
 static void open_pages(enum dsm_home home)
@@ -305,6 +304,26 @@ static void by_condition(uint64_t round)
 	by_lock_and(round, true);
 }
 
+/* The mutex stays with the consumer's node: only the signal tells of the stores. */
+static void by_signal(uint64_t round)
+{
+	if (produces()) {
+		produce(round);
+		do
+			MUST(dsm_cond_signal(&objects->cond));
+		while (dsm_sem_trywait(&objects->seen));
+		MUST(dsm_sem_post(&objects->full, 1)); /* no signal of this round comes any more */
+	}
+	if (consumes()) {
+		MUST(dsm_mutex_lock(&objects->mutex[1]));
+		MUST(dsm_cond_wait(&objects->cond, &objects->mutex[1]));
+		consume(round);
+		MUST(dsm_mutex_unlock(&objects->mutex[1]));
+		MUST(dsm_sem_post(&objects->seen, 1));
+		MUST(dsm_sem_wait(&objects->full));
+	}
+}
+
 static void by_rwlock(uint64_t round)
 {
 	volatile uint64_t *word = (uint64_t *)(void *)(pages + 512);
@@ -387,7 +406,7 @@ static void part_edges(void)
 	} kinds[] = {
 		{ "semaphore", by_semaphore }, { "barrier", by_barrier },     { "flag", by_flag },
 		{ "lock", by_lock },           { "condition", by_condition }, { "rwlock", by_rwlock },
-		{ "broadcast", by_broadcast }, { "spawn", by_spawn },
+		{ "signal", by_signal },       { "broadcast", by_broadcast }, { "spawn", by_spawn },
 	};
 	uint64_t round, start;
 	size_t k;
@@ -614,6 +633,7 @@ int main(int argc, char **argv)
 		MUST(dsm_rwlock_init(&objects->rwlock));
 		MUST(dsm_sem_init(&objects->full, 0));
 		MUST(dsm_sem_init(&objects->empty, 1));
+		MUST(dsm_sem_init(&objects->seen, 0));
 		MUST(dsm_cond_init(&objects->cond));
 		MUST(dsm_atomic_init(&objects->flag, 1, test_size - 1));
 	}
