@@ -9,7 +9,7 @@
 #include "show.h"
 
 #define MESSAGES 20
-#define HELD 6
+#define HELD 12 /* a sender may have half of them */
 #define LEAVES 4
 #define CLOSES 64 /* more than a search reaches */
 
