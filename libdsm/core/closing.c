@@ -85,10 +85,10 @@ static void service_begin(const struct closing_ctx *ctx, struct closing *n, uint
 /* Notices for this node are complete, of the service of `writer`. */
 static int service_note(const struct closing_ctx *ctx, uint16_t writer, uint16_t dst, struct actions *out)
 {
-	struct closing_peer *p = writer < ctx->nnodes ? &ctx->peers[writer] : NULL;
+	struct closing_peer *p = &ctx->peers[writer];
 	const uint16_t g = set_granule(ctx->nnodes);
 
-	if (!p || !p->merging || dst >= ctx->nnodes || dst == ctx->me || dst == writer ||
+	if (!p->merging || dst >= ctx->nnodes || dst == ctx->me || dst == writer ||
 	    (g == 1 && set_has(p->asked, dst, g)))
 		return -EBADMSG;
 	p->asked |= set_of(dst, g);
@@ -102,7 +102,7 @@ static int service_noted(const struct closing_ctx *ctx, const struct msg *m)
 	struct closing_peer *p = m->req_node < ctx->nnodes ? &ctx->peers[m->req_node] : NULL;
 	const uint16_t g = set_granule(ctx->nnodes);
 
-	if (!p || !p->serving || p->serving != m->value || !p->notes || !set_has(p->asked, m->src, g))
+	if (!p || p->serving != m->value || !p->notes || !set_has(p->asked, m->src, g))
 		return -EBADMSG;
 	if (g == 1)
 		p->asked &= ~set_of(m->src, g);
@@ -362,9 +362,9 @@ static int closing_flush(const struct closing_ctx *ctx, struct closing *n, uint1
 
 static int closing_merged(const struct closing_ctx *ctx, struct closing *n, uint16_t node)
 {
-	struct closing_peer *p = node < ctx->nnodes ? &ctx->peers[node] : NULL;
+	struct closing_peer *p = &ctx->peers[node];
 
-	if (!p || !p->merging)
+	if (!p->merging)
 		return -EBADMSG;
 	p->merging = 0;
 	line_add(ctx, n, node, ENDS);

@@ -180,7 +180,6 @@ static void rel_untwin(struct rel *p, uint8_t state, struct actions *out)
 {
 	act_add(out, ACT_UNTWIN);
 	p->state = state;
-	p->same = 0;
 }
 
 static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m, struct actions *out)

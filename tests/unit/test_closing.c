@@ -495,6 +495,37 @@ START_TEST(a_coarse_copyset_permits_no_early_message_after_a_note)
 }
 END_TEST
 
+START_TEST(services_of_many_nodes_end_in_their_order)
+{
+	enum { MANY = 1023, A = 0x102, B = 0x3f0, C = 0x301, D = 0x302 };
+	static struct closing_peer many[MANY + 1]; /* one more than there are */
+
+	begin();
+	memset(many, 0, sizeof(many));
+	many[MANY] = (struct closing_peer){ .serving = 1, .notes = 1, .asked = ~0ull };
+	ctx.nnodes = MANY;
+	ctx.peers = many;
+	expect(CE_FLUSH, about(A, ME, A, 1), "");
+	expect(CE_FLUSH, about(B, ME, B, 9), "");
+	expect(CE_SPREAD, about(A, C, 0, 0), "NOTE>769");
+	ck_assert_uint_eq(out.v[0].msg.req_node, A);
+	ck_assert_uint_eq(out.v[0].msg.value, 1);
+	expect(CE_SPREAD, about(B, D, 0, 0), "NOTE>770");
+	ck_assert_uint_eq(out.v[0].msg.req_node, B);
+	expect(CE_MERGED, about(B, ME, 0, 0), "");
+	expect(CE_MERGED, about(A, ME, 0, 0), "");
+	ck_assert_int_eq(receive(A, 1, AFTER_FLUSH, MSG_LOCKED), 0);
+	ck_assert_str_eq(text(), "");
+	expect(CE_NOTED, about(D, ME, B, 9), "");
+	ck_assert_int_eq(step(CE_NOTED, about(C, ME, MANY, 1)), -EBADMSG);
+	expect(CE_NOTED, about(C, ME, A, 1), "FLUSHED>1008 FLUSHED>258 LOCKED!");
+	ck_assert_uint_eq(n.first, 0);
+	ck_assert_uint_eq(n.last, 0);
+	ck_assert_int_eq(receive(A, 1, AFTER_FLUSH, MSG_LOCKED), 0);
+	ck_assert_str_eq(text(), "LOCKED!");
+}
+END_TEST
+
 /* Whatever comes, lists are bounded, and what is refused changes nothing. */
 START_TEST(lists_stay_within_their_bounds)
 {
@@ -593,6 +624,7 @@ int main(void)
 	tcase_add_test(t, one_sender_fills_no_more_than_half_of_the_room);
 	tcase_add_test(t, many_messages_leave_in_several_steps);
 	tcase_add_test(t, a_coarse_copyset_permits_no_early_message_after_a_note);
+	tcase_add_test(t, services_of_many_nodes_end_in_their_order);
 	tcase_add_test(t, lists_stay_within_their_bounds);
 	tcase_add_test(t, messages_release_and_acquire_by_one_table);
 	tcase_add_test(t, a_name_without_a_phase_or_an_event_is_a_question_mark);

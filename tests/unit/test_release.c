@@ -295,6 +295,9 @@ START_TEST(a_block_is_open_until_two_closes_find_no_difference)
 	ck_assert_uint_eq(p->state, home ? (unsigned int)RELH_CLEAN : (unsigned int)REL_CLEAN);
 	ck_assert_int_eq(rel_prot(&ctx, p), PROT_RO);
 	ck_assert(!rel_open(&ctx, p));
+	/* Written again, it has two closes again. */
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0);
+	ck_assert_int_eq(rel_lower(&ctx, p), PROT_RW);
 }
 END_TEST
 
@@ -355,6 +358,29 @@ START_TEST(a_list_has_each_block_once_and_is_taken_whole)
 }
 END_TEST
 
+START_TEST(a_list_has_blocks_with_large_numbers)
+{
+	enum { FIRST = 0x10000, SECOND = 0x20001 };
+	static struct rel many[SECOND + 1];
+	struct rel_ctx ctx = context(false);
+	unsigned int i;
+
+	block_in(false, REL_NONE);
+	for (i = 0; i < 2; i++) {
+		ctx.index = i ? SECOND : FIRST;
+		many[ctx.index].state = REL_OPEN;
+		rel_notice(&lists, many, ctx.index);
+		rel_list_open(&ctx, &many[ctx.index]);
+	}
+	ck_assert_uint_eq(rel_take_notices(&lists), SECOND + 1);
+	ck_assert_uint_eq(rel_take_open(&lists), SECOND + 1);
+	ck_assert_uint_eq(rel_next_notice(&many[SECOND]), FIRST + 1);
+	ck_assert_uint_eq(rel_next_open(&many[SECOND]), FIRST + 1);
+	ck_assert_uint_eq(rel_next_notice(&many[FIRST]), 0);
+	ck_assert_uint_eq(rel_next_open(&many[FIRST]), 0);
+}
+END_TEST
+
 /* A release block has few messages; a sequential one has none of them. */
 START_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
 {
@@ -411,6 +437,7 @@ int main(void)
 	tcase_add_test(t, a_block_to_be_dropped_is_closed_before_it_is_compared);
 	tcase_add_test(t, mappings_may_do_what_the_state_allows);
 	tcase_add_test(t, a_list_has_each_block_once_and_is_taken_whole);
+	tcase_add_test(t, a_list_has_blocks_with_large_numbers);
 	tcase_add_test(t, a_release_block_takes_no_message_of_the_sequential_ones);
 	tcase_add_loop_test(t, a_name_without_a_state_or_an_event_is_a_question_mark, 0, 2);
 	suite_add_tcase(s, t);
