@@ -29,7 +29,7 @@ static int find_listed(struct core_host *h, const struct msg *about, struct core
 	return err;
 }
 
-/* With the lock held: a close that has looked at the block has begun then. */
+/* For misses and closes, with the lock held: a close that has looked at the block has begun then. */
 static void set_closes(struct core_place *p)
 {
 	p->rel.run = __atomic_load_n(&p->d.closing->run, __ATOMIC_ACQUIRE);
@@ -41,7 +41,7 @@ struct merging {
 	size_t size;
 };
 
-/* What must happen before the block's lock is dropped. */
+/* What must happen before the block's lock is dropped. A step that is refused has no actions. */
 static int rel_locked(struct core_host *h, uint32_t object, const struct actions *acts, struct core_waiter *t,
 		      const struct merging *d)
 {
@@ -93,21 +93,21 @@ int core_rel_message(struct core_host *h, struct core_place *p, const struct msg
 	int err;
 
 	h->ops->lock(h, p->key);
-	set_closes(p);
 	err = dispatch_step(&p->d, m, out);
-	if (!err)
-		rel_locked(h, m->object, out, NULL, NULL);
+	rel_locked(h, m->object, out, NULL, NULL);
 	h->ops->unlock(h, p->key);
 	return err;
 }
 
-/* A copy may be dropped without a word: a home may count nodes without one. */
-static enum rel_event local_event(const struct rel *b, enum page_event ev)
+_Static_assert((unsigned int)REL_CLEAN >= (unsigned int)RELH_STATES, "no home has a copy that may be dropped");
+
+/* A copy may be dropped without a word: a home may count nodes without one. Homes wait for no copy. */
+static enum rel_event local_event(const struct rel *b, enum page_event ev, bool home)
 {
 	switch (ev) {
 	case PE_READ: return RE_READ;
 	case PE_WRITE: return RE_WRITE;
-	case PE_USED: return RE_USED;
+	case PE_USED: return home ? REL_EVENTS : RE_USED;
 	case PE_DROP: return b->state == REL_CLEAN ? RE_APPLY : REL_EVENTS;
 	default: return REL_EVENTS;
 	}
@@ -118,23 +118,21 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
 {
 	struct actions acts CORE_UNINITIALIZED;
 	enum rel_event re;
-	int err = 0, result = CORE_ASKED;
+	int err = 0, result;
 
 	acts.n = 0;
 	h->ops->lock(h, p->key);
 	set_closes(p);
-	re = p->rel.home == h->me && ev == PE_DROP ? REL_EVENTS : local_event(p->d.rel, ev);
-	if (re != REL_EVENTS && !(re == RE_USED && p->rel.home == h->me))
+	re = local_event(p->d.rel, ev, p->rel.home == h->me);
+	if (re != REL_EVENTS)
 		err = rel_step(&p->rel, p->d.rel, re, about, &acts);
-	if (!err)
-		result = rel_locked(h, about->object, &acts, t, NULL);
+	result = rel_locked(h, about->object, &acts, t, NULL);
 	if (t && t->also)
 		t->also(t->arg);
 	h->ops->unlock(h, p->key);
 	if (err && err != -EAGAIN)
 		h->ops->damaged(h, about, ev, p->d.rel->state);
-	else if (!err)
-		core_carry_out(h, &acts, 0, about, NULL);
+	core_carry_out(h, &acts, 0, about, NULL);
 	return err ? err : result;
 }
 
@@ -149,13 +147,10 @@ int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const v
 	if (err)
 		return err;
 	h->ops->lock(h, p.key);
-	set_closes(&p);
 	err = rel_step(&p.rel, p.d.rel, RE_FLUSH, &m, &acts);
-	if (!err)
-		rel_locked(h, object, &acts, NULL, &d);
+	rel_locked(h, object, &acts, NULL, &d);
 	h->ops->unlock(h, p.key);
-	if (!err)
-		carry_notices(h, object, &acts, src);
+	carry_notices(h, object, &acts, src);
 	return err;
 }
 
@@ -182,6 +177,8 @@ static int find_closing(struct core_host *h, struct core_place *p)
 	memset(p, 0, sizeof(*p));
 	return ops_of(h) ? h->ops->find(h, TARGET_CLOSING, 0, &none, p) : -EBADMSG;
 }
+
+static const struct msg no_msg; /* of events that have none */
 
 static int step_closing(struct core_host *h, struct core_place *p, enum closing_event ev, const struct msg *m,
 			struct actions *out)
@@ -217,11 +214,10 @@ static bool carry_some(struct core_host *h, const struct actions *acts)
 
 void core_carry_closing(struct core_host *h, struct actions *acts)
 {
-	const struct msg none = { .src = h->me, .dst = h->me };
 	struct core_place p CORE_UNINITIALIZED;
 
 	while (carry_some(h, acts))
-		if (find_closing(h, &p) || step_closing(h, &p, CE_DRAIN, &none, acts))
+		if (find_closing(h, &p) || step_closing(h, &p, CE_DRAIN, &no_msg, acts))
 			return;
 }
 
@@ -355,10 +351,8 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 		return 0;
 	next = rel_next_notice(p.d.rel);
 	h->ops->lock(h, p.key);
-	set_closes(&p);
 	later = rel_step(&p.rel, p.d.rel, RE_APPLY, &about, &acts);
-	if (!later)
-		rel_locked(h, about.object, &acts, NULL, NULL);
+	rel_locked(h, about.object, &acts, NULL, NULL);
 	*stale |= rel_open(&p.rel, p.d.rel);
 	h->ops->unlock(h, p.key);
 	if (later == -EAGAIN) {
@@ -370,7 +364,6 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 
 int core_acquire_end(struct core_host *h, bool stale, int err)
 {
-	const struct msg none = { .src = h->me, .dst = h->me };
 	struct core_place p CORE_UNINITIALIZED;
 	struct actions acts CORE_UNINITIALIZED;
 
@@ -380,7 +373,7 @@ int core_acquire_end(struct core_host *h, bool stale, int err)
 	h->ops->lock(h, core_key_closing());
 	p.d.closing->applying = 0;
 	if (stale)
-		closing_step(p.d.closes, p.d.closing, CE_CLOSE, &none, &acts);
+		closing_step(p.d.closes, p.d.closing, CE_CLOSE, &no_msg, &acts);
 	if (!closing_gathered(p.d.closing, p.d.closing->due))
 		err = -EAGAIN;
 	h->ops->unlock(h, core_key_closing());

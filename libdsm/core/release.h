@@ -86,7 +86,7 @@ struct rel_lists {
 struct rel_ctx {
 	uint16_t me, nnodes;
 	uint16_t home;
-	uint64_t run, ended;     /* struct closing: the close that runs, or was the last; the last one that has ended */
+	uint64_t run, ended;     /* for RE_READ, RE_WRITE, RE_CHANGED: those of struct closing */
 	struct rel_lists *lists; /* of this node */
 	struct rel *blocks;      /* of this node */
 	uint32_t index;          /* of this block among them */
