@@ -1,80 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* release.c - see release.h. */
-#include "release.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "../core_ops.h"
-#include "show.h"
-
-#define MESSAGES 20
-#define HELD 12 /* a sender may have half of them */
-#define LEAVES 4
-#define CLOSES 64 /* more than a search reaches */
-
-/* A message in flight: what the machines see of it, and its payload. */
-struct rmsg {
-	uint64_t close;
-	uint8_t type, op, src, dst, object, req_node, slot;
-	uint8_t inside, inside_op; /* AFTER */
-	uint8_t mask[RC_BLOCKS];   /* FLUSH: changed bytes; NOTE: is the block noted? */
-	uint8_t v[RC_BLOCKS][RC_BYTES];
-	uint8_t pad;
-};
-
-/* ACT_DATA that is not carried out yet. */
-struct leave {
-	uint8_t used, node, block, from;
-	struct rmsg m;
-};
-
-enum pc { PC_READY = 0, PC_WAIT, PC_WOKEN, PC_JOIN, PC_ACQUIRE, PC_WALK };
-
-struct thread {
-	uint8_t at, pc, entry, stale, again;
-	uint8_t clock[RC_THREADS];
-};
-
-struct byte_ghost {
-	uint8_t value;            /* number of stores */
-	uint8_t by, when;         /* the last store: 1 + thread, its clock */
-	uint8_t read[RC_THREADS]; /* clocks of the last loads */
-};
-
-struct diff_out {
-	uint8_t mask;
-	uint8_t v[RC_BYTES];
-};
-
-struct rnode {
-	struct rel blocks[RC_BLOCKS];
-	struct rel_lists lists;
-	struct closing closing;
-	struct closing_peer peers[RC_NODES];
-	struct closing_held held[HELD];
-	uint8_t hw[RC_BLOCKS], twinned[RC_BLOCKS], dirty[RC_BLOCKS];
-	uint8_t frame[RC_BLOCKS][RC_BYTES], twin[RC_BLOCKS][RC_BYTES];
-	struct diff_out diffs[RC_BLOCKS];    /* of the close that gathers */
-	uint8_t notices[RC_NODES][RC_NODES]; /* by writer and receiver: blocks */
-	uint8_t gather, entry;               /* 1: to begin, 2: at this block */
-	struct rmsg merging[RC_NODES];       /* FLUSH of this node, partly merged */
-};
-
-struct world {
-	struct rnode nodes[RC_NODES];
-	struct thread threads[RC_THREADS];
-	struct byte_ghost bytes[RC_BLOCKS][RC_BYTES];
-	uint8_t arrived[RC_EDGES]; /* 1: the message has come; 2: and acquires */
-	uint8_t edge_clock[RC_EDGES][RC_THREADS];
-	uint8_t lock_clock[RC_THREADS];
-	uint8_t lock_holder, lock_line, lock_granted; /* 1 + thread; threads; 1 + thread, 16: acquires */
-	uint8_t chosen;                               /* 1 + the type of edges, see choices */
-	uint8_t n;
-	struct rmsg msgs[MESSAGES];
-	struct leave leaves[LEAVES];
-};
-_Static_assert(sizeof(struct world) <= WORLD_MAX, "a world that search.c has no room for");
+#include "release_world.h"
 
 /* Types that an edge may have, and how they are passed on. */
 static const struct rc_edge choices[] = {
@@ -100,11 +26,6 @@ static const struct rc_edge choices[] = {
 };
 #define CHOICES (sizeof(choices) / sizeof(choices[0]))
 
-static uint16_t nominal(const struct rc_cfg *cfg)
-{
-	return cfg->nominal ? cfg->nominal : 64;
-}
-
 static struct rc_edge edge_of(const struct rc_cfg *cfg, const struct world *w, unsigned int e)
 {
 	struct rc_edge edge = cfg->edges[e];
@@ -120,408 +41,6 @@ static struct rc_edge edge_of(const struct rc_cfg *cfg, const struct world *w, u
 	}
 	return edge;
 }
-
-/* ---- messages ------------------------------------------------------------------------------------- */
-
-static void post(struct world *w, const struct rmsg *m)
-{
-	if (w->n == MESSAGES) {
-		model_fail("more than %d messages in flight", MESSAGES);
-		return;
-	}
-	model_say("      sends %s %u->%u object %u close %llu%s%s\n", wire_name(m->type), m->src, m->dst, m->object,
-		  (unsigned long long)m->close, m->inside ? " with " : "", m->inside ? wire_name(m->inside) : "");
-	w->msgs[w->n++] = *m;
-}
-
-static struct rmsg narrow(const struct msg *m)
-{
-	return (struct rmsg){ .close = m->value,
-			      .type = m->type,
-			      .op = m->op,
-			      .src = (uint8_t)m->src,
-			      .dst = (uint8_t)m->dst,
-			      .object = (uint8_t)m->object,
-			      .req_node = (uint8_t)m->req_node,
-			      .slot = (uint8_t)m->req_slot };
-}
-
-static struct msg widen(const struct rmsg *m)
-{
-	return (struct msg){ .version = WIRE_VERSION,
-			     .type = m->type,
-			     .op = m->op,
-			     .src = m->src,
-			     .dst = m->dst,
-			     .object = m->object,
-			     .req_node = m->req_node,
-			     .req_slot = m->slot,
-			     .home = m->type == MSG_DATA ? m->src : 0,
-			     .value = m->close };
-}
-
-/* ---- the host ------------------------------------------------------------------------------------- */
-
-struct host {
-	struct core_host h;
-	const struct rc_cfg *cfg;
-	struct world *w;
-	struct rnode *n;
-	const struct rmsg *m; /* the message, with its payload */
-	int who;              /* the thread, or -1 */
-};
-
-static struct host *host_of(struct core_host *h)
-{
-	return (struct host *)h; /* its first member */
-}
-
-static const struct core_ops ops;
-
-static struct host host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who, const struct rmsg *m)
-{
-	return (struct host){ .h = { .ops = &ops, .me = (uint16_t)node, .nnodes = nominal(cfg) },
-			      .cfg = cfg,
-			      .w = w,
-			      .n = &w->nodes[node],
-			      .m = m,
-			      .who = who };
-}
-
-#define BLOCK_KEY 7
-
-/* find() is called once for each step, so one is enough. */
-static struct closing_ctx closes;
-
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
-{
-	struct host *x = host_of(h);
-
-	(void)m;
-	closes = (struct closing_ctx){ .me = h->me,
-				       .nnodes = h->nnodes,
-				       .lists = &x->n->lists,
-				       .peers = x->n->peers,
-				       .held = x->n->held,
-				       .nheld = HELD };
-	p->d.closing = &x->n->closing;
-	p->d.closes = &closes;
-	p->rel = (struct rel_ctx){ .me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks };
-	p->d.rel_ctx = &p->rel;
-	if (target == TARGET_BLOCK) {
-		p->rel.home = x->cfg->home[number];
-		p->rel.index = number;
-		p->d.rel = &x->n->blocks[number];
-		p->key = BLOCK_KEY;
-	} else if (target != TARGET_CLOSING) {
-		return -EBADMSG;
-	}
-	return 0;
-}
-
-static uint32_t lock_held; /* its key */
-
-static void lock(struct core_host *h, uint32_t key)
-{
-	if (lock_held)
-		model_fail("node %u takes the lock %#x, and has %#x", h->me, key, lock_held);
-	lock_held = key;
-}
-
-static void unlock(struct core_host *h, uint32_t key)
-{
-	if (lock_held != key)
-		model_fail("node %u drops the lock %#x, and has %#x", h->me, key, lock_held);
-	lock_held = 0;
-}
-
-/* What must be done under the block's lock, and what must not. */
-static void under_lock(struct core_host *h, bool should)
-{
-	if (lock_held != (should ? BLOCK_KEY : 0))
-		model_fail("node %u: %s", h->me, should ? "not under the block's lock" : "under a lock");
-}
-
-static uint32_t now(struct core_host *h)
-{
-	(void)h;
-	return 0;
-}
-
-static void set_hw(struct host *x, uint32_t b, uint8_t prot)
-{
-	if (x->n->hw[b] != prot)
-		model_say("      node %u block %u: hardware %s\n", x->h.me, b, show_prot(prot));
-	x->n->hw[b] = prot;
-}
-
-static bool again(struct core_host *h, uint32_t b, uint8_t prot)
-{
-	under_lock(h, true);
-	set_hw(host_of(h), b, prot);
-	return true;
-}
-
-static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
-{
-	(void)acts;
-	if (err)
-		model_fail("node %u does not expect %s of %u (%d)", h->me, wire_name(m->type), m->src, err);
-}
-
-static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
-{
-	model_fail("node %u block %u: event %u in state %u", h->me, about->object, ev, state);
-}
-
-static void host_send(struct core_host *h, const struct msg *m)
-{
-	struct host *x = host_of(h);
-	struct rmsg small = narrow(m);
-	unsigned int b;
-
-	under_lock(h, false);
-	for (b = 0; b < RC_BLOCKS && m->type == MSG_FLUSH; b++)
-		if (x->n->diffs[b].mask && x->cfg->home[b] == m->dst) {
-			small.mask[b] = x->n->diffs[b].mask;
-			memcpy(small.v[b], x->n->diffs[b].v, RC_BYTES);
-			memset(&x->n->diffs[b], 0, sizeof(x->n->diffs[b]));
-		}
-	if (m->type == MSG_NOTE) {
-		for (b = 0; b < RC_BLOCKS; b++)
-			small.mask[b] = x->n->notices[m->req_node][m->dst] >> b & 1;
-		x->n->notices[m->req_node][m->dst] = 0;
-	}
-	post(x->w, &small);
-}
-
-static void send_data(struct world *w, unsigned int node, unsigned int b, struct rmsg *m)
-{
-	m->mask[b] = 1;
-	memcpy(m->v[b], w->nodes[node].frame[b], RC_BYTES);
-	post(w, m);
-}
-
-static void send_block(struct core_host *h, const struct msg *m, const void *contents)
-{
-	struct rmsg small = narrow(m);
-
-	(void)contents;
-	send_data(host_of(h)->w, h->me, m->object, &small);
-}
-
-/* The mappings are lowered, then the contents are read. */
-static bool host_lower(struct core_host *h, const struct core_leave *l)
-{
-	struct host *x = host_of(h);
-	unsigned int i;
-
-	for (i = 0; x->cfg->late && l->from > l->to && i < LEAVES; i++)
-		if (!x->w->leaves[i].used) {
-			x->w->leaves[i] = (struct leave){ .used = 1,
-							  .node = (uint8_t)h->me,
-							  .block = (uint8_t)l->m->object,
-							  .from = l->from,
-							  .m = narrow(l->m) };
-			return false;
-		}
-	if (l->from > l->to && x->n->hw[l->m->object] > l->to)
-		set_hw(x, l->m->object, l->to);
-	return true;
-}
-
-static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		      const void *data)
-{
-	struct host *x = host_of(h);
-
-	(void)data;
-	memcpy(x->n->frame[m->object], x->m->v[m->object], RC_BYTES);
-	set_hw(x, m->object, acts->v[at].prot);
-	return true;
-}
-
-static bool host_wake(struct core_host *h, const struct action *a, const struct msg *m)
-{
-	struct host *x = host_of(h);
-
-	(void)m;
-	if (x->w->threads[a->slot].pc != PC_WAIT)
-		model_fail("thread %u is woken, but does not wait", a->slot);
-	x->w->threads[a->slot].pc = PC_WOKEN;
-	return true;
-}
-
-static void never(struct core_host *h, const struct action *a)
-{
-	model_fail("node %u: action %u", h->me, a->type);
-}
-
-static bool no_timer(struct core_host *h, uint32_t object, uint32_t at)
-{
-	(void)h, (void)object, (void)at;
-	return true;
-}
-
-static void blame(struct core_host *h, uint16_t node)
-{
-	model_fail("node %u blames node %u", h->me, node);
-}
-
-static void twin(struct core_host *h, uint32_t b)
-{
-	struct host *x = host_of(h);
-
-	under_lock(h, true);
-	memcpy(x->n->twin[b], x->n->frame[b], RC_BYTES);
-	x->n->twinned[b] = x->cfg->twins_after ? 2 : 1;
-}
-
-static void untwin(struct core_host *h, uint32_t b)
-{
-	struct rnode *n = host_of(h)->n;
-
-	under_lock(h, true);
-	memset(n->twin[b], 0, RC_BYTES);
-	n->twinned[b] = n->dirty[b] = 0;
-}
-
-static void lower_all(struct core_host *h, uint32_t b, uint8_t prot)
-{
-	struct host *x = host_of(h);
-
-	under_lock(h, true);
-	if (x->n->hw[b] > prot && !(x->cfg->lowers_after && x->n->twinned[b]))
-		set_hw(x, b, prot);
-}
-
-static bool diff(struct core_host *h, uint32_t b, uint16_t home)
-{
-	struct rnode *n = host_of(h)->n;
-	uint8_t mask = 0, i;
-
-	under_lock(h, true);
-	for (i = 0; i < RC_BYTES; i++)
-		mask |= (uint8_t)((n->frame[b][i] != n->twin[b][i]) << i);
-	if (mask & ~n->dirty[b])
-		model_fail("node %u takes bytes %#x of block %u for changed, but has stored %#x", h->me, mask, b,
-			   n->dirty[b]);
-	n->dirty[b] = 0;
-	if (mask && home != h->me) {
-		n->diffs[b].mask = mask;
-		for (i = 0; i < RC_BYTES; i++)
-			n->diffs[b].v[i] = mask >> i & 1 ? n->frame[b][i] : 0;
-	}
-	memcpy(n->twin[b], n->frame[b], RC_BYTES);
-	return mask;
-}
-
-static void merge(struct core_host *h, uint32_t b, const void *data, size_t size)
-{
-	struct host *x = host_of(h);
-	const struct rmsg *m = data;
-	unsigned int i;
-
-	(void)size;
-	under_lock(h, true);
-	for (i = 0; i < RC_BYTES; i++) {
-		if (!(m->mask[b] >> i & 1) && !x->cfg->merges_words)
-			continue;
-		if (m->v[b][i] < x->n->frame[b][i])
-			model_fail("node %u replaces byte %u.%u by an older one", h->me, b, i);
-		x->n->frame[b][i] = m->v[b][i];
-		if (x->n->twinned[b] && !x->cfg->merges_copy)
-			x->n->twin[b][i] = m->v[b][i];
-	}
-}
-
-static uint32_t object_at(struct core_host *h, uint32_t index)
-{
-	(void)h;
-	return index;
-}
-
-static void notice(struct core_host *h, uint32_t object, const struct action *a, uint16_t writer)
-{
-	struct host *x = host_of(h);
-	const uint16_t g = set_granule(h->nnodes);
-	uint16_t to;
-
-	for (to = 0; to < x->cfg->nnodes; to++)
-		if (set_has(a->mask, to, g) && to != a->except && to != h->me)
-			x->n->notices[writer][to] |= (uint8_t)(1 << object);
-}
-
-static void gather(struct core_host *h)
-{
-	struct host *x = host_of(h);
-
-	under_lock(h, false);
-	if (x->n->gather)
-		model_fail("node %u gathers twice", h->me);
-	x->n->gather = 1;
-}
-
-static void after(struct core_host *h, const struct action *a)
-{
-	struct rmsg m = narrow(&a->msg);
-
-	m.inside = m.type;
-	m.inside_op = m.op;
-	m.type = MSG_AFTER;
-	m.op = a->prot;
-	m.close = a->mask;
-	post(host_of(h)->w, &m);
-}
-
-static void deliver_later(struct core_host *h, const struct msg *m)
-{
-	struct rmsg small = narrow(m);
-
-	post(host_of(h)->w, &small);
-}
-
-static void fail(struct core_host *h, const char *why)
-{
-	model_fail("node %u: %s", h->me, why);
-}
-
-static const struct core_rel_ops rel_ops = {
-	.twin = twin,
-	.untwin = untwin,
-	.lower = lower_all,
-	.diff = diff,
-	.merge = merge,
-	.object = object_at,
-	.notice = notice,
-	.gather = gather,
-	.after = after,
-	.deliver = deliver_later,
-	.fail = fail,
-};
-
-static const struct core_ops ops = {
-	.find = find,
-	.lock = lock,
-	.unlock = unlock,
-	.now = now,
-	.again = again,
-	.answers = core_no_answers,
-	.stepped = stepped,
-	.damaged = damaged,
-	.send = host_send,
-	.send_block = send_block,
-	.lower = host_lower,
-	.open = host_open,
-	.wake = host_wake,
-	.unclaimed = never,
-	.timer = no_timer,
-	.answer = never,
-	.fetch = never,
-	.blame = blame,
-	.rel = &rel_ops,
-};
-
 /* ---- threads -------------------------------------------------------------------------------------- */
 
 enum event { EV_CHOOSE = 1, EV_THREAD, EV_GATHER, EV_MERGE, EV_LEAVE, EV_MSG };
@@ -538,11 +57,6 @@ static void join_clock(uint8_t *to, const uint8_t *from)
 	for (i = 0; i < RC_THREADS; i++)
 		if (from[i] > to[i])
 			to[i] = from[i];
-}
-
-static struct rc_op next_op(const struct rc_cfg *cfg, const struct world *w, unsigned int t)
-{
-	return cfg->script[t][w->threads[t].at];
 }
 
 static void next(struct thread *t)
@@ -587,7 +101,7 @@ static void access_byte(const struct rc_cfg *cfg, struct world *w, unsigned int 
 
 static void fault(const struct rc_cfg *cfg, struct world *w, unsigned int t, enum page_event ev, unsigned int b)
 {
-	struct host x = host_at(cfg, w, cfg->node[t], (int)t, NULL);
+	struct host x = rc_host_at(cfg, w, cfg->node[t], (int)t, NULL);
 	struct core_waiter waiter = { .wait = -1 };
 	const struct msg about = {
 		.object = b, .req_slot = (uint16_t)t, .req_node = x.h.me, .src = x.h.me, .dst = x.h.me
@@ -607,7 +121,7 @@ static void fault(const struct rc_cfg *cfg, struct world *w, unsigned int t, enu
 
 static void use(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 {
-	const struct rc_op op = next_op(cfg, w, t);
+	const struct rc_op op = rc_next_op(cfg, w, t);
 	const bool store = op.what == RC_STORE;
 	const unsigned int b = op.arg >> 4, i = op.arg & 15;
 	struct rnode *n = &w->nodes[cfg->node[t]];
@@ -642,7 +156,7 @@ static void order_by(struct host *x, uint8_t type, uint8_t op, unsigned int dst,
 static void send_edge(const struct rc_cfg *cfg, struct world *w, unsigned int t, unsigned int e)
 {
 	const struct rc_edge edge = edge_of(cfg, w, e);
-	struct host x = host_at(cfg, w, cfg->node[t], (int)t, NULL);
+	struct host x = rc_host_at(cfg, w, cfg->node[t], (int)t, NULL);
 
 	w->threads[t].clock[t]++;
 	memcpy(w->edge_clock[e], w->threads[t].clock, RC_THREADS);
@@ -657,7 +171,7 @@ static void send_edge(const struct rc_cfg *cfg, struct world *w, unsigned int t,
 /* One step of an acquire. */
 static void acquire(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 {
-	struct host x = host_at(cfg, w, cfg->node[t], (int)t, NULL);
+	struct host x = rc_host_at(cfg, w, cfg->node[t], (int)t, NULL);
 	struct thread *th = &w->threads[t];
 	bool stale = th->stale;
 	int err = th->again ? -EAGAIN : 0;
@@ -690,9 +204,9 @@ static void got_order(struct thread *th, bool acquires)
 
 static void thread_runs(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 {
-	const struct rc_op op = next_op(cfg, w, t);
+	const struct rc_op op = rc_next_op(cfg, w, t);
 	struct thread *th = &w->threads[t];
-	struct host x = host_at(cfg, w, cfg->node[t], (int)t, NULL);
+	struct host x = rc_host_at(cfg, w, cfg->node[t], (int)t, NULL);
 
 	if (th->pc == PC_ACQUIRE || th->pc == PC_WALK) {
 		acquire(cfg, w, t);
@@ -730,7 +244,7 @@ static void thread_runs(const struct rc_cfg *cfg, struct world *w, unsigned int 
 static bool runnable(const struct rc_cfg *cfg, const struct world *w, unsigned int t)
 {
 	const struct thread *th = &w->threads[t];
-	const struct rc_op op = next_op(cfg, w, t);
+	const struct rc_op op = rc_next_op(cfg, w, t);
 
 	if (th->pc == PC_WAIT || th->pc == PC_JOIN || op.what == RC_END)
 		return false;
@@ -800,7 +314,7 @@ static void noted(struct host *x, const struct rmsg *m)
 	if (x->cfg->notes_after && !m->op) {
 		closing_event(x, CE_NOTE, m->src, m->dst, m->close, m->req_node);
 		again.op = 1;
-		post(x->w, &again);
+		rc_post(x->w, &again);
 		return;
 	}
 	for (b = 0; b < RC_BLOCKS; b++)
@@ -813,8 +327,8 @@ static void noted(struct host *x, const struct rmsg *m)
 static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int index)
 {
 	struct rmsg m = w->msgs[index];
-	struct host x = host_at(cfg, w, m.dst, -1, &m);
-	struct msg wide = widen(&m), inside;
+	struct host x = rc_host_at(cfg, w, m.dst, -1, &m);
+	struct msg wide = rc_widen(&m), inside;
 
 	memmove(&w->msgs[index], &w->msgs[index + 1], (w->n - index - 1u) * sizeof(m));
 	memset(&w->msgs[--w->n], 0, sizeof(m));
@@ -845,7 +359,7 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 /* One block of a FLUSH; after the last one, the notices. */
 static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int node, unsigned int src)
 {
-	struct host x = host_at(cfg, w, node, -1, NULL);
+	struct host x = rc_host_at(cfg, w, node, -1, NULL);
 	struct rmsg *m = &x.n->merging[src];
 	unsigned int b, to;
 
@@ -867,7 +381,7 @@ static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int n
 
 static void gather_next(const struct rc_cfg *cfg, struct world *w, unsigned int node)
 {
-	struct host x = host_at(cfg, w, node, -1, NULL);
+	struct host x = rc_host_at(cfg, w, node, -1, NULL);
 	struct rnode *n = x.n;
 	unsigned int to, b;
 
@@ -881,7 +395,7 @@ static void gather_next(const struct rc_cfg *cfg, struct world *w, unsigned int 
 		const struct rel_ctx ctx = { .me = x.h.me, .home = cfg->home[b] };
 
 		if (n->hw[b] > rel_prot(&ctx, &n->blocks[b]))
-			set_hw(&x, b, (uint8_t)rel_prot(&ctx, &n->blocks[b]));
+			rc_set_hw(&x, b, (uint8_t)rel_prot(&ctx, &n->blocks[b]));
 	}
 	if (n->entry) {
 		n->entry = (uint8_t)core_gather_next(&x.h, n->entry);
@@ -908,7 +422,7 @@ static void leave(struct world *w, unsigned int i)
 	model_say("node %u lowers block %u\n", l.node, l.block);
 	if (*hw > PROT_RO)
 		*hw = PROT_RO;
-	send_data(w, l.node, l.block, &l.m);
+	rc_send_data(w, l.node, l.block, &l.m);
 }
 
 /* ---- the search ----------------------------------------------------------------------------------- */
@@ -919,7 +433,7 @@ static void start(const void *c, void *world)
 	struct world *w = world;
 	unsigned int n, b, o;
 
-	lock_held = 0;
+	rc_unlock_all();
 	for (n = 0; n < cfg->nnodes; n++) {
 		struct closing *k = &w->nodes[n].closing;
 
@@ -1003,191 +517,13 @@ static void fire(const void *c, void *world, uint32_t ev)
 			}
 }
 
-static int compare_messages(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct rmsg));
-}
-
-static int compare_leaves(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct leave));
-}
-
-static int compare_held(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct closing_held));
-}
-
-static void canon(const void *c, void *world)
-{
-	const struct rc_cfg *cfg = c;
-	struct world *w = world;
-	unsigned int i, b;
-
-	qsort(w->msgs, w->n, sizeof(w->msgs[0]), compare_messages);
-	qsort(w->leaves, LEAVES, sizeof(w->leaves[0]), compare_leaves);
-	for (i = 0; i < cfg->nnodes; i++) {
-		struct rnode *n = &w->nodes[i];
-
-		qsort(n->held, HELD, sizeof(n->held[0]), compare_held);
-		for (b = 0; b < RC_BLOCKS; b++) {
-			struct rel *p = &n->blocks[b];
-			const bool home = cfg->home[b] == i;
-
-			if (!p->listed)
-				p->next_open = 0;
-			if (!p->noticed)
-				p->next_notice = 0;
-			if (home || (p->state != REL_FETCH && p->state != REL_AGAIN && p->state != REL_GOT))
-				p->slot = 0;
-			if (n->closing.run == n->closing.ended || p->flushed != (uint32_t)n->closing.run)
-				p->flushed = 0; /* any that has ended */
-			if (!home && (p->state == REL_NONE || p->state == REL_FETCH || p->state == REL_AGAIN))
-				memset(n->frame[b], 0, RC_BYTES);
-		}
-	}
-}
-
-/* Is a notice for the block on its way to the node? */
-static bool under_way(const struct rc_cfg *cfg, const struct world *w, unsigned int node, unsigned int b)
-{
-	const struct rnode *home = &w->nodes[cfg->home[b]];
-	unsigned int i;
-
-	for (i = 0; i < w->n; i++)
-		if (w->msgs[i].type == MSG_NOTE && w->msgs[i].dst == node && w->msgs[i].mask[b])
-			return true;
-	for (i = 0; i < cfg->nnodes; i++)
-		if (home->notices[i][node] >> b & 1)
-			return true;
-	return false;
-}
-
-static bool lowers(const struct world *w, unsigned int node, unsigned int b)
-{
-	unsigned int i;
-
-	for (i = 0; i < LEAVES; i++)
-		if (w->leaves[i].used && w->leaves[i].node == node && w->leaves[i].block == b)
-			return true;
-	return false;
-}
-
-static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned int node, unsigned int b)
-{
-	const struct rnode *n = &w->nodes[node];
-	const struct rel *p = &n->blocks[b], *home = &w->nodes[cfg->home[b]].blocks[b];
-	const struct rel_ctx ctx = { .me = (uint16_t)node, .home = cfg->home[b] };
-	const bool at_home = cfg->home[b] == node;
-
-	if (n->hw[b] > PROT_CLOSED && !at_home && p->state != REL_STALE && !p->noticed &&
-	    !set_has(home->copyset, (uint16_t)node, set_granule(nominal(cfg))) && !under_way(cfg, w, node, b))
-		model_fail("node %u can read block %u, but is not registered, and has no notice", node, b);
-	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) && !lowers(w, node, b) &&
-	    !cfg->lowers_after)
-		model_fail("node %u can write block %u without a twin", node, b);
-	if (at_home && !p->copyset != (p->state == RELH_EXCLUSIVE))
-		model_fail("node %u: block %u is %s, with copyset %llx", node, b, rel_state_name(true, p->state),
-			   (unsigned long long)p->copyset);
-	if (!!n->twinned[b] != rel_open(&ctx, p))
-		model_fail("node %u: block %u is %s, with%s a twin", node, b, rel_state_name(at_home, p->state),
-			   n->twinned[b] ? "" : "out");
-}
-
-static bool at_rest(const struct rc_cfg *cfg, const struct world *w)
-{
-	unsigned int i, b;
-
-	for (i = 0; i < LEAVES; i++)
-		if (w->leaves[i].used)
-			return false;
-	for (i = 0; i < cfg->nthreads; i++)
-		if (next_op(cfg, w, i).what != RC_END)
-			return false;
-	for (i = 0; i < cfg->nnodes; i++) {
-		if (w->nodes[i].gather)
-			return false;
-		for (b = 0; b < cfg->nnodes; b++)
-			if (w->nodes[i].merging[b].type)
-				return false;
-	}
-	return !w->n;
-}
-
-/* The master has every store, unless its node has not closed since. */
-static void check_master(const struct rc_cfg *cfg, const struct world *w, unsigned int b, unsigned int i)
-{
-	const struct byte_ghost *g = &w->bytes[b][i];
-	const struct rnode *writer;
-
-	if (!g->by || w->nodes[cfg->home[b]].frame[b][i] == g->value)
-		return;
-	writer = &w->nodes[cfg->node[g->by - 1]];
-	if (!writer->twinned[b] || !(writer->dirty[b] >> i & 1) || writer->frame[b][i] != g->value)
-		model_fail("at rest: byte %u.%u is %u at its home, and its last store was %u", b, i,
-			   w->nodes[cfg->home[b]].frame[b][i], g->value);
-}
-
-static void check_rest(const struct rc_cfg *cfg, const struct world *w)
-{
-	unsigned int i, b;
-
-	for (i = 0; i < cfg->nnodes; i++) {
-		const struct closing *k = &w->nodes[i].closing;
-
-		if (k->phase != CLOSING_IDLE || k->held || k->first || k->flushes || k->applying)
-			model_fail("at rest: node %u still closes (%s, %u held)", i, closing_phase_name(k->phase),
-				   k->held);
-		if (k->run - cfg->before > CLOSES)
-			model_fail("node %u has closed %llu times", i, (unsigned long long)(k->run - cfg->before));
-	}
-	for (b = 0; b < RC_BLOCKS; b++)
-		for (i = 0; i < RC_BYTES; i++)
-			check_master(cfg, w, b, i);
-}
-
-static void check(const void *c, const void *world)
-{
-	const struct rc_cfg *cfg = c;
-	const struct world *w = world;
-	unsigned int i, b;
-
-	for (i = 0; i < cfg->nnodes; i++)
-		for (b = 0; b < RC_BLOCKS; b++)
-			check_copy(cfg, w, i, b);
-	if (at_rest(cfg, w))
-		check_rest(cfg, w);
-}
-
-static bool final(const void *c, const void *world)
-{
-	return at_rest(c, world);
-}
-
-static void show(const void *c, const void *world)
-{
-	const struct rc_cfg *cfg = c;
-	const struct world *w = world;
-	unsigned int i, b;
-
-	for (i = 0; i < cfg->nnodes; i++) {
-		const struct rnode *n = &w->nodes[i];
-
-		model_say("    node %u: %s, close %llu of %llu, ended %llu, %u held, first service %u\n", i,
-			  closing_phase_name(n->closing.phase), (unsigned long long)n->closing.run,
-			  (unsigned long long)n->closing.asked, (unsigned long long)n->closing.ended, n->closing.held,
-			  n->closing.first);
-		for (b = 0; b < RC_BLOCKS; b++)
-			model_say("      block %u: %s, hardware %s, %u %u, twin %u %u, copyset %llx, %s%s\n", b,
-				  rel_state_name(cfg->home[b] == i, n->blocks[b].state), show_prot(n->hw[b]),
-				  n->frame[b][0], n->frame[b][1], n->twin[b][0], n->twin[b][1],
-				  (unsigned long long)n->blocks[b].copyset, n->blocks[b].listed ? "listed " : "",
-				  n->blocks[b].noticed ? "noticed" : "");
-	}
-	for (i = 0; i < cfg->nthreads; i++)
-		model_say("    thread %u of node %u: operation %u, pc %u\n", i, cfg->node[i], w->threads[i].at,
-			  w->threads[i].pc);
-	model_say("    %u messages\n", w->n);
-}
-
-const struct model rc_model = MODEL(struct world);
+const struct model rc_model = {
+	.size = WORLD_SIZE(struct world),
+	.start = start,
+	.list = list,
+	.fire = fire,
+	.canon = rc_canon,
+	.check = rc_check,
+	.final = rc_final,
+	.show = rc_show,
+};

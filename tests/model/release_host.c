@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* release_host.c - the nodes of a world of release blocks, as hosts of the core. */
+#include "../core_ops.h"
+#include "release_world.h"
+
+/* ---- messages ------------------------------------------------------------------------------------- */
+
+void rc_post(struct world *w, const struct rmsg *m)
+{
+	if (w->n == MESSAGES) {
+		model_fail("more than %d messages in flight", MESSAGES);
+		return;
+	}
+	model_say("      sends %s %u->%u object %u close %llu%s%s\n", wire_name(m->type), m->src, m->dst, m->object,
+		  (unsigned long long)m->close, m->inside ? " with " : "", m->inside ? wire_name(m->inside) : "");
+	w->msgs[w->n++] = *m;
+}
+
+static struct rmsg narrow(const struct msg *m)
+{
+	return (struct rmsg){ .close = m->value,
+			      .type = m->type,
+			      .op = m->op,
+			      .src = (uint8_t)m->src,
+			      .dst = (uint8_t)m->dst,
+			      .object = (uint8_t)m->object,
+			      .req_node = (uint8_t)m->req_node,
+			      .slot = (uint8_t)m->req_slot };
+}
+
+struct msg rc_widen(const struct rmsg *m)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = m->type,
+			     .op = m->op,
+			     .src = m->src,
+			     .dst = m->dst,
+			     .object = m->object,
+			     .req_node = m->req_node,
+			     .req_slot = m->slot,
+			     .home = m->type == MSG_DATA ? m->src : 0,
+			     .value = m->close };
+}
+
+/* ---- the host ------------------------------------------------------------------------------------- */
+
+static struct host *host_of(struct core_host *h)
+{
+	return (struct host *)h; /* its first member */
+}
+
+static const struct core_ops ops;
+
+struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who, const struct rmsg *m)
+{
+	return (struct host){ .h = { .ops = &ops, .me = (uint16_t)node, .nnodes = rc_nominal(cfg) },
+			      .cfg = cfg,
+			      .w = w,
+			      .n = &w->nodes[node],
+			      .m = m,
+			      .who = who };
+}
+
+#define BLOCK_KEY 7
+
+/* find() is called once for each step, so one is enough. */
+static struct closing_ctx closes;
+
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+{
+	struct host *x = host_of(h);
+
+	(void)m;
+	closes = (struct closing_ctx){ .me = h->me,
+				       .nnodes = h->nnodes,
+				       .lists = &x->n->lists,
+				       .peers = x->n->peers,
+				       .held = x->n->held,
+				       .nheld = HELD };
+	p->d.closing = &x->n->closing;
+	p->d.closes = &closes;
+	p->rel = (struct rel_ctx){ .me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks };
+	p->d.rel_ctx = &p->rel;
+	if (target == TARGET_BLOCK) {
+		p->rel.home = x->cfg->home[number];
+		p->rel.index = number;
+		p->d.rel = &x->n->blocks[number];
+		p->key = BLOCK_KEY;
+	} else if (target != TARGET_CLOSING) {
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+static uint32_t lock_held; /* its key */
+
+void rc_unlock_all(void)
+{
+	lock_held = 0;
+}
+
+static void lock(struct core_host *h, uint32_t key)
+{
+	if (lock_held)
+		model_fail("node %u takes the lock %#x, and has %#x", h->me, key, lock_held);
+	lock_held = key;
+}
+
+static void unlock(struct core_host *h, uint32_t key)
+{
+	if (lock_held != key)
+		model_fail("node %u drops the lock %#x, and has %#x", h->me, key, lock_held);
+	lock_held = 0;
+}
+
+/* What must be done under the block's lock, and what must not. */
+static void under_lock(struct core_host *h, bool should)
+{
+	if (lock_held != (should ? BLOCK_KEY : 0))
+		model_fail("node %u: %s", h->me, should ? "not under the block's lock" : "under a lock");
+}
+
+static uint32_t now(struct core_host *h)
+{
+	(void)h;
+	return 0;
+}
+
+void rc_set_hw(struct host *x, uint32_t b, uint8_t prot)
+{
+	if (x->n->hw[b] != prot)
+		model_say("      node %u block %u: hardware %s\n", x->h.me, b, show_prot(prot));
+	x->n->hw[b] = prot;
+}
+
+static bool again(struct core_host *h, uint32_t b, uint8_t prot)
+{
+	under_lock(h, true);
+	rc_set_hw(host_of(h), b, prot);
+	return true;
+}
+
+static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+{
+	(void)acts;
+	if (err)
+		model_fail("node %u does not expect %s of %u (%d)", h->me, wire_name(m->type), m->src, err);
+}
+
+static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
+{
+	model_fail("node %u block %u: event %u in state %u", h->me, about->object, ev, state);
+}
+
+static void host_send(struct core_host *h, const struct msg *m)
+{
+	struct host *x = host_of(h);
+	struct rmsg small = narrow(m);
+	unsigned int b;
+
+	under_lock(h, false);
+	for (b = 0; b < RC_BLOCKS && m->type == MSG_FLUSH; b++)
+		if (x->n->diffs[b].mask && x->cfg->home[b] == m->dst) {
+			small.mask[b] = x->n->diffs[b].mask;
+			memcpy(small.v[b], x->n->diffs[b].v, RC_BYTES);
+			memset(&x->n->diffs[b], 0, sizeof(x->n->diffs[b]));
+		}
+	if (m->type == MSG_NOTE) {
+		for (b = 0; b < RC_BLOCKS; b++)
+			small.mask[b] = x->n->notices[m->req_node][m->dst] >> b & 1;
+		x->n->notices[m->req_node][m->dst] = 0;
+	}
+	rc_post(x->w, &small);
+}
+
+void rc_send_data(struct world *w, unsigned int node, unsigned int b, struct rmsg *m)
+{
+	m->mask[b] = 1;
+	memcpy(m->v[b], w->nodes[node].frame[b], RC_BYTES);
+	rc_post(w, m);
+}
+
+static void send_block(struct core_host *h, const struct msg *m, const void *contents)
+{
+	struct rmsg small = narrow(m);
+
+	(void)contents;
+	rc_send_data(host_of(h)->w, h->me, m->object, &small);
+}
+
+/* The mappings are lowered, then the contents are read. */
+static bool host_lower(struct core_host *h, const struct core_leave *l)
+{
+	struct host *x = host_of(h);
+	unsigned int i;
+
+	for (i = 0; x->cfg->late && l->from > l->to && i < LEAVES; i++)
+		if (!x->w->leaves[i].used) {
+			x->w->leaves[i] = (struct leave){ .used = 1,
+							  .node = (uint8_t)h->me,
+							  .block = (uint8_t)l->m->object,
+							  .from = l->from,
+							  .m = narrow(l->m) };
+			return false;
+		}
+	if (l->from > l->to && x->n->hw[l->m->object] > l->to)
+		rc_set_hw(x, l->m->object, l->to);
+	return true;
+}
+
+static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
+		      const void *data)
+{
+	struct host *x = host_of(h);
+
+	(void)data;
+	memcpy(x->n->frame[m->object], x->m->v[m->object], RC_BYTES);
+	rc_set_hw(x, m->object, acts->v[at].prot);
+	return true;
+}
+
+static bool host_wake(struct core_host *h, const struct action *a, const struct msg *m)
+{
+	struct host *x = host_of(h);
+
+	(void)m;
+	if (x->w->threads[a->slot].pc != PC_WAIT)
+		model_fail("thread %u is woken, but does not wait", a->slot);
+	x->w->threads[a->slot].pc = PC_WOKEN;
+	return true;
+}
+
+static void never(struct core_host *h, const struct action *a)
+{
+	model_fail("node %u: action %u", h->me, a->type);
+}
+
+static bool no_timer(struct core_host *h, uint32_t object, uint32_t at)
+{
+	(void)h, (void)object, (void)at;
+	return true;
+}
+
+static void blame(struct core_host *h, uint16_t node)
+{
+	model_fail("node %u blames node %u", h->me, node);
+}
+
+static void twin(struct core_host *h, uint32_t b)
+{
+	struct host *x = host_of(h);
+
+	under_lock(h, true);
+	memcpy(x->n->twin[b], x->n->frame[b], RC_BYTES);
+	x->n->twinned[b] = x->cfg->twins_after ? 2 : 1;
+}
+
+static void untwin(struct core_host *h, uint32_t b)
+{
+	struct rnode *n = host_of(h)->n;
+
+	under_lock(h, true);
+	memset(n->twin[b], 0, RC_BYTES);
+	n->twinned[b] = n->dirty[b] = 0;
+}
+
+static void lower_all(struct core_host *h, uint32_t b, uint8_t prot)
+{
+	struct host *x = host_of(h);
+
+	under_lock(h, true);
+	if (x->n->hw[b] > prot && !(x->cfg->lowers_after && x->n->twinned[b]))
+		rc_set_hw(x, b, prot);
+}
+
+static bool diff(struct core_host *h, uint32_t b, uint16_t home)
+{
+	struct rnode *n = host_of(h)->n;
+	uint8_t mask = 0, i;
+
+	under_lock(h, true);
+	for (i = 0; i < RC_BYTES; i++)
+		mask |= (uint8_t)((n->frame[b][i] != n->twin[b][i]) << i);
+	if (mask & ~n->dirty[b])
+		model_fail("node %u takes bytes %#x of block %u for changed, but has stored %#x", h->me, mask, b,
+			   n->dirty[b]);
+	n->dirty[b] = 0;
+	if (mask && home != h->me) {
+		n->diffs[b].mask = mask;
+		for (i = 0; i < RC_BYTES; i++)
+			n->diffs[b].v[i] = mask >> i & 1 ? n->frame[b][i] : 0;
+	}
+	memcpy(n->twin[b], n->frame[b], RC_BYTES);
+	return mask;
+}
+
+static void merge(struct core_host *h, uint32_t b, const void *data, size_t size)
+{
+	struct host *x = host_of(h);
+	const struct rmsg *m = data;
+	unsigned int i;
+
+	(void)size;
+	under_lock(h, true);
+	for (i = 0; i < RC_BYTES; i++) {
+		if (!(m->mask[b] >> i & 1) && !x->cfg->merges_words)
+			continue;
+		if (m->v[b][i] < x->n->frame[b][i])
+			model_fail("node %u replaces byte %u.%u by an older one", h->me, b, i);
+		x->n->frame[b][i] = m->v[b][i];
+		if (x->n->twinned[b] && !x->cfg->merges_copy)
+			x->n->twin[b][i] = m->v[b][i];
+	}
+}
+
+static uint32_t object_at(struct core_host *h, uint32_t index)
+{
+	(void)h;
+	return index;
+}
+
+static void notice(struct core_host *h, uint32_t object, const struct action *a, uint16_t writer)
+{
+	struct host *x = host_of(h);
+	const uint16_t g = set_granule(h->nnodes);
+	uint16_t to;
+
+	for (to = 0; to < x->cfg->nnodes; to++)
+		if (set_has(a->mask, to, g) && to != a->except && to != h->me)
+			x->n->notices[writer][to] |= (uint8_t)(1 << object);
+}
+
+static void gather(struct core_host *h)
+{
+	struct host *x = host_of(h);
+
+	under_lock(h, false);
+	if (x->n->gather)
+		model_fail("node %u gathers twice", h->me);
+	x->n->gather = 1;
+}
+
+static void after(struct core_host *h, const struct action *a)
+{
+	struct rmsg m = narrow(&a->msg);
+
+	m.inside = m.type;
+	m.inside_op = m.op;
+	m.type = MSG_AFTER;
+	m.op = a->prot;
+	m.close = a->mask;
+	rc_post(host_of(h)->w, &m);
+}
+
+static void deliver_later(struct core_host *h, const struct msg *m)
+{
+	struct rmsg small = narrow(m);
+
+	rc_post(host_of(h)->w, &small);
+}
+
+static void fail(struct core_host *h, const char *why)
+{
+	model_fail("node %u: %s", h->me, why);
+}
+
+static const struct core_rel_ops rel_ops = {
+	.twin = twin,
+	.untwin = untwin,
+	.lower = lower_all,
+	.diff = diff,
+	.merge = merge,
+	.object = object_at,
+	.notice = notice,
+	.gather = gather,
+	.after = after,
+	.deliver = deliver_later,
+	.fail = fail,
+};
+
+static const struct core_ops ops = {
+	.find = find,
+	.lock = lock,
+	.unlock = unlock,
+	.now = now,
+	.again = again,
+	.answers = core_no_answers,
+	.stepped = stepped,
+	.damaged = damaged,
+	.send = host_send,
+	.send_block = send_block,
+	.lower = host_lower,
+	.open = host_open,
+	.wake = host_wake,
+	.unclaimed = never,
+	.timer = no_timer,
+	.answer = never,
+	.fetch = never,
+	.blame = blame,
+	.rel = &rel_ops,
+};
