@@ -577,6 +577,14 @@ void release_close_now(void)
 		close_end(close);
 }
 
+bool release_closing(void)
+{
+	const struct closing *n = &job.me->closing;
+
+	return __atomic_load_n(&n->phase, __ATOMIC_ACQUIRE) != CLOSING_IDLE ||
+		__atomic_load_n(&n->held, __ATOMIC_ACQUIRE);
+}
+
 static bool has_room(void)
 {
 	return __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED) < job.set.twins;

@@ -55,6 +55,9 @@ static inline void release_close(void)
 		release_close_now();
 }
 
+/* Does a close of this node run, or a message wait for one? Any thread. */
+bool release_closing(void);
+
 /* Try to apply the notices that have come. False: not all of them yet. Does not wait. */
 bool release_try_acquire(void);
 

@@ -27,6 +27,7 @@
 #define ALONE true
 #endif
 
+static struct ctl node;
 static struct wait_note *note; /* its first field is on one page; the others are on the next, which can be closed */
 static char *page;
 static int sleeper;
@@ -51,6 +52,7 @@ static void set_up(void)
 
 	unit_require(c != MAP_FAILED);
 	job.mine = c;
+	job.me = &node;
 	job.set.stall_ms = 100;
 	threads_expect(always); /* handlers of Check */
 	for (i = 0; i < CTL_NOTES && page_of(&c->notes[i].since) == page_of(&c->notes[i].lasting); i++)
@@ -127,6 +129,22 @@ START_TEST(a_thread_that_waits_for_long_is_asleep)
 }
 END_TEST
 
+/* A message that wakes the thread may be held until the close has ended. */
+START_TEST(a_node_that_closes_is_not_asleep)
+{
+	wait_for(2000);
+	node.releases = 1;
+	ck_assert_int_eq(ask(), 0);
+	node.closing.phase = CLOSING_GATHER;
+	ck_assert_int_eq(ask(), -EBUSY);
+	node.closing.phase = CLOSING_IDLE;
+	node.closing.held = 1;
+	ck_assert_int_eq(ask(), -EBUSY);
+	node.releases = 0;
+	ck_assert_int_eq(ask(), 0);
+}
+END_TEST
+
 START_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
 {
 	wait_for(20);
@@ -170,6 +188,7 @@ int main(void)
 	tcase_add_checked_fixture(t, set_up, NULL);
 	if (ALONE) {
 		tcase_add_test(t, a_thread_that_waits_for_long_is_asleep);
+		tcase_add_test(t, a_node_that_closes_is_not_asleep);
 		tcase_add_loop_test(t, a_note_that_is_written_again_while_it_is_read_is_none, 0, 2);
 	}
 	tcase_add_test(t, a_wait_that_is_short_or_ends_by_itself_is_none);
