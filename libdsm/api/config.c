@@ -65,7 +65,7 @@ static const struct row {
 	  "blocks that their home reads again and again after another node has written them come back to it at barriers" },
 	{ "DSM_HOME", HOMES, FIELD(home), "first cyclic blocked cyclic:SIZE", 0, HOME_RUN_LEAST, HOME_RUN_MOST, true,
 	  "homes of blocks that the program does not place: where they are touched first, SIZE (64K) for each node in turn, or equal parts" },
-	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 4ull << 40, false,
+	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,
 	  "memory of a node for copies of release blocks that it writes; if it is used up, changes are sent early" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
 	  "silence after which a rank on another host is lost, in milliseconds" },
