@@ -5,9 +5,10 @@
  * Misses are those of host.h: core_page_event() steps the block, whatever its kind. READ_REQ and DATA are messages of host.h, too.
  * What comes in addition, and who calls it:
  *
- *   a message that releases      core/host.c, for each message that it sends. core_release(), for the host's own (calls, goodbye)
- *   a thread that was woken by   core_acquire(), before it returns to the program. Also before a thread takes a lock that its node
- *   a message that acquires      has cached: the thread for which the lock came may have given up
+ *   a message that releases      core/host.c, for each message that it sends; core_release(), for what the host sends itself. One
+ *                                with a payload cannot be held: its thread closes first
+ *   a thread that was woken by   core_acquire(), before it returns to the program. If it has given up, before the lock that came
+ *   a message that acquires      for it is passed on
  *   core_rel_ops.gather()        core_gather(), then CE_SENT and CE_TOLD for each node with diffs or notices, then CE_GATHERED
  *   MSG_FLUSH                    CE_FLUSH, core_flush_block() for each diff, CE_SPREAD for each node with notices, CE_MERGED
  *   MSG_NOTE                     core_note_block() for each notice, then CE_NOTE
