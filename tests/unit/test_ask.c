@@ -48,17 +48,16 @@ static void setup(void)
 	*at = 0;
 }
 
-START_TEST(a_word_has_four_parts)
+UNIT_TEST(a_word_has_four_parts)
 {
 	note(MSG_SYNC, SOP_ADD, 0);
 	ck_assert_uint_eq(*at, (uint64_t)OBJECT << 32 | (uint64_t)PEER << 16 | 1u << 8 | MSG_SYNC);
 	note(MSG_SYNC, SOP_ENQUEUE, 0);
 	ck_assert_uint_eq(*at, (uint64_t)OBJECT << 32 | (uint64_t)PEER << 16 | 2u << 8 | MSG_SYNC);
 }
-END_TEST
 
 /* ENQUEUE has two answers, and so has each request that may queue, with TIMED; no other operation, flag or type. */
-START_TEST(few_questions_have_two_answers)
+UNIT_TEST(few_questions_have_two_answers)
 {
 	unsigned int op, flag;
 
@@ -75,10 +74,9 @@ START_TEST(few_questions_have_two_answers)
 			ck_assert_uint_eq(*at >> 8 & 0xff, 1);
 		}
 }
-END_TEST
 
 /* A new question replaces the old one's word. Only a cancellation adds to it. */
-START_TEST(only_a_cancellation_adds_an_answer)
+UNIT_TEST(only_a_cancellation_adds_an_answer)
 {
 	unsigned int op;
 
@@ -98,9 +96,8 @@ START_TEST(only_a_cancellation_adds_an_answer)
 	note(MSG_SYNC, SOP_CANCEL, 0);
 	ck_assert_uint_eq(*at, (uint64_t)OBJECT << 32 | (uint64_t)PEER << 16 | 1u << 8 | MSG_SYNC);
 }
-END_TEST
 
-START_TEST(a_question_has_its_type_until_its_last_answer)
+UNIT_TEST(a_question_has_its_type_until_its_last_answer)
 {
 	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_CALL, MSG_ECHO };
 	unsigned int i;
@@ -121,13 +118,12 @@ START_TEST(a_question_has_its_type_until_its_last_answer)
 	}
 	ck_assert_uint_eq(ask_due(*at), 0);
 }
-END_TEST
 
 /*
  * The object may be destroyed while answers are in flight; then the home refuses later messages. A request and its cancellation
  * have one answer each, in either order, with any status; only -ETIMEDOUT means that the request itself has no answer.
  */
-START_TEST(a_refused_cancellation_does_not_end_the_request)
+UNIT_TEST(a_refused_cancellation_does_not_end_the_request)
 {
 	static const int16_t pairs[][2] = {
 		{ 0, -EINVAL }, { -EINVAL, 0 }, { -EINVAL, -EINVAL }, { -EINVAL, -EALREADY }
@@ -146,10 +142,9 @@ START_TEST(a_refused_cancellation_does_not_end_the_request)
 			ck_assert(!answered(MSG_SYNC, -EINVAL, &last));
 		}
 }
-END_TEST
 
 /* SOP_CANCEL has overtaken the request, and is repeated: the word still belongs to a cancelled request. */
-START_TEST(a_repeated_cancellation_is_one_more_answer)
+UNIT_TEST(a_repeated_cancellation_is_one_more_answer)
 {
 	bool last;
 
@@ -168,7 +163,6 @@ START_TEST(a_repeated_cancellation_is_one_more_answer)
 	note(MSG_SYNC, SOP_WAIT, MSGF_TIMED); /* the next request is not cancelled */
 	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && last);
 }
-END_TEST
 
 /* ---- one thread in the middle of another ------------------------------------------------------ */
 
@@ -192,7 +186,7 @@ static void cancel_too(void)
 	note(MSG_SYNC, SOP_CANCEL, 0);
 }
 
-START_TEST(what_crosses_an_answer_or_a_cancellation_is_counted)
+UNIT_TEST(what_crosses_an_answer_or_a_cancellation_is_counted)
 {
 	bool last;
 
@@ -217,7 +211,6 @@ START_TEST(what_crosses_an_answer_or_a_cancellation_is_counted)
 	ck_assert_uint_eq(*at >> 8 & 0xff, 1);
 	at = &only;
 }
-END_TEST
 #endif
 
 /* ---- two threads ---------------------------------------------------------------------------- */
@@ -282,36 +275,14 @@ static void both(void *(*run)(void *), void *first, void *second)
 	ck_assert_int_eq(pthread_join(other, NULL), 0);
 }
 
-START_TEST(one_of_two_takes_an_answer)
+UNIT_TEST(one_of_two_takes_an_answer)
 {
 	both(take, &taken[0], &taken[1]);
 }
-END_TEST
 
-START_TEST(no_cancellation_is_lost)
+UNIT_TEST(no_cancellation_is_lost)
 {
 	both(cancel, NULL, at);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("ask");
-	TCase *t = tcase_create("ask");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_word_has_four_parts);
-	tcase_add_test(t, few_questions_have_two_answers);
-	tcase_add_test(t, only_a_cancellation_adds_an_answer);
-	tcase_add_test(t, a_question_has_its_type_until_its_last_answer);
-	tcase_add_test(t, a_refused_cancellation_does_not_end_the_request);
-	tcase_add_test(t, a_repeated_cancellation_is_one_more_answer);
-#ifndef __SANITIZE_THREAD__
-	tcase_add_test(t, what_crosses_an_answer_or_a_cancellation_is_counted);
-#endif
-	tcase_add_test(t, one_of_two_takes_an_answer);
-	tcase_add_test(t, no_cancellation_is_lost);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("ask", .seconds = 60, .setup = setup)

@@ -40,16 +40,15 @@ static void check_tree(uint64_t mask, uint16_t nnodes)
 	unit_require(trees[root].parent == SET_NOBODY);
 }
 
-START_TEST(the_tree_of_all_ranks_is_a_tree)
+UNIT_TEST(the_tree_of_all_ranks_is_a_tree)
 {
 	uint16_t n;
 
 	for (n = 1; n <= 1024; n++)
 		check_tree(0, n);
 }
-END_TEST
 
-START_TEST(the_tree_of_a_group_is_a_tree)
+UNIT_TEST(the_tree_of_a_group_is_a_tree)
 {
 	uint64_t seed = 0xb7e151628aed2a6bULL;
 	unsigned int i;
@@ -65,9 +64,8 @@ START_TEST(the_tree_of_a_group_is_a_tree)
 	}
 	check_tree(UINT64_MAX, 64);
 }
-END_TEST
 
-START_TEST(a_rank_outside_the_group_is_refused)
+UNIT_TEST(a_rank_outside_the_group_is_refused)
 {
 	struct bar_tree t;
 
@@ -76,7 +74,6 @@ START_TEST(a_rank_outside_the_group_is_refused)
 	ck_assert_int_eq(bar_tree(6, 100, 64, &t), -EINVAL);
 	ck_assert_int_eq(bar_tree(6, 8, 1, &t), 0);
 }
-END_TEST
 
 /* Deliver messages to ranks 0 to n - 1, the last one sent first, and count the departures. */
 static unsigned int run(uint16_t n, uint32_t threads, struct bar *bars, uint64_t base)
@@ -103,7 +100,7 @@ static unsigned int run(uint16_t n, uint32_t threads, struct bar *bars, uint64_t
 	return departed;
 }
 
-START_TEST(everybody_departs_with_the_same_result)
+UNIT_TEST(everybody_departs_with_the_same_result)
 {
 	uint16_t sizes[] = { 1, 2, 8, 9, 10, 64, 65, 73, 74, 600, 1024 }, r;
 	static struct bar bars[1024];
@@ -122,9 +119,8 @@ START_TEST(everybody_departs_with_the_same_result)
 		}
 	}
 }
-END_TEST
 
-START_TEST(what_no_correct_rank_sends_changes_nothing)
+UNIT_TEST(what_no_correct_rank_sends_changes_nothing)
 {
 	struct bar_tree t = { .parent = 4, .nchildren = 1, .child = { 9 } };
 	struct msg one = arrive(1, 1, 5), none = arrive(1, 0, 5), depart = departure(4, 1);
@@ -150,9 +146,8 @@ START_TEST(what_no_correct_rank_sends_changes_nothing)
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 9);
 }
-END_TEST
 
-START_TEST(without_a_tree_nobody_departs)
+UNIT_TEST(without_a_tree_nobody_departs)
 {
 	struct msg m = arrive(3, 1, 1);
 	struct bar b = { .up = 1 };
@@ -162,10 +157,9 @@ START_TEST(without_a_tree_nobody_departs)
 	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &m, &out), -EBADMSG);
 	ck_assert_uint_eq(b.gen, 0);
 }
-END_TEST
 
 /* An episode that has ended leaves no state behind; its status may be any -errno. */
-START_TEST(a_departure_clears_the_episode)
+UNIT_TEST(a_departure_clears_the_episode)
 {
 	struct bar_tree t = { .parent = 3, .nchildren = 2, .child = { 9, 10 } };
 	struct msg m[] = { arrive(9, 1, 1), arrive(10, 1, 2), arrive(1, 1, 3), arrive(3, 1, 77) };
@@ -186,10 +180,9 @@ START_TEST(a_departure_clears_the_episode)
 		ck_assert_uint_eq(b.from[i], 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_DEPART)->count, -4095);
 }
-END_TEST
 
 /* Rank 0 is no child here, but may claim to be one. The node finds out when it knows the tree. */
-START_TEST(rank_0_is_a_stranger_like_others)
+UNIT_TEST(rank_0_is_a_stranger_like_others)
 {
 	struct msg m = arrive(0, 1, 1);
 	struct bar b = { 0 };
@@ -199,9 +192,8 @@ START_TEST(rank_0_is_a_stranger_like_others)
 	ck_assert_uint_eq(b.earlies, 1);
 	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &m, &out), -EBADMSG);
 }
-END_TEST
 
-START_TEST(ranks_that_contradict_each_other_are_told)
+UNIT_TEST(ranks_that_contradict_each_other_are_told)
 {
 	struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1 } };
 	struct msg mine = arrive(0, 2, 1), child = arrive(1, 3, 1);
@@ -215,10 +207,9 @@ START_TEST(ranks_that_contradict_each_other_are_told)
 	ck_assert_int_eq(b.ended, -EINVAL);
 	ck_assert_int_eq(b.status, 0); /* the next episode is not spoiled */
 }
-END_TEST
 
 /* A stranger does not count in place of a missing child. */
-START_TEST(a_child_comes_once)
+UNIT_TEST(a_child_comes_once)
 {
 	struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1, 2 } };
 	struct msg mine = arrive(0, 1, 1), child = arrive(1, 1, 1), second = arrive(2, 1, 1);
@@ -242,13 +233,12 @@ START_TEST(a_child_comes_once)
 		ck_assert_int_eq(b.ended, 0);
 	}
 }
-END_TEST
 
 /*
  * Ranks name different groups. A rank that arrives at a node of which it is no child is told so, and no node departs without its
  * own children.
  */
-START_TEST(a_stranger_is_turned_away)
+UNIT_TEST(a_stranger_is_turned_away)
 {
 	struct bar_tree t = { .parent = 3, .nchildren = 1, .child = { 9 } };
 	struct msg mine = arrive(700, 1, 1), child = arrive(9, 1, 1), stranger = arrive(521, 1, 99);
@@ -293,9 +283,8 @@ START_TEST(a_stranger_is_turned_away)
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
 	ck_assert_uint_eq(b.children, 0);
 }
-END_TEST
 
-START_TEST(a_stranger_among_all_children_is_turned_away)
+UNIT_TEST(a_stranger_among_all_children_is_turned_away)
 {
 	struct bar_tree t = { .parent = 3, .nchildren = BAR_FANOUT, .child = { 9, 10, 11, 12, 13, 14, 15, 16 } };
 	struct msg stranger = arrive(17, 1, 1);
@@ -305,9 +294,8 @@ START_TEST(a_stranger_among_all_children_is_turned_away)
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &stranger, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 17);
 }
-END_TEST
 
-START_TEST(no_step_does_more_than_it_may)
+UNIT_TEST(no_step_does_more_than_it_may)
 {
 	struct bar_tree t = { .parent = SET_NOBODY };
 	struct msg mine = arrive(0, 1, 1), one;
@@ -328,10 +316,9 @@ START_TEST(no_step_does_more_than_it_may)
 	ck_assert_int_eq(b.ended, 0);
 	ck_assert_uint_eq(b.earlies, 0);
 }
-END_TEST
 
 /* The threads of a rank name different numbers: the rank waits for the smallest number of threads, and all get an error. */
-START_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
+UNIT_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
 {
 	struct bar_tree t = { .parent = SET_NOBODY };
 	static const uint32_t says[][3] = { { 2, 3 }, { 3, 2 }, { 4, 3, 5 }, { 3, 4, 5 }, { 5, 4, 3 } };
@@ -353,10 +340,9 @@ START_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
 		ck_assert_int_eq(b.ended, -EINVAL);
 	}
 }
-END_TEST
 
 /* Each rank of a node counts its own threads; the node is complete when all of its ranks are. */
-START_TEST(a_node_waits_for_each_of_its_ranks)
+UNIT_TEST(a_node_waits_for_each_of_its_ranks)
 {
 	struct bar_tree t = { .parent = 7 };
 	struct bar_part parts[3] = { 0 };
@@ -380,13 +366,12 @@ START_TEST(a_node_waits_for_each_of_its_ranks)
 		ck_assert_int_eq(b.ended, 0);
 	}
 }
-END_TEST
 
 /*
  * One rank names another number of threads than the other ranks of its node: none waits forever, none departs early, all get an
  * error.
  */
-START_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
+UNIT_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
 {
 	static const unsigned int orders[][5] = { { 0, 1, 2, 2, 2 }, { 2, 2, 2, 1, 0 }, { 2, 0, 2, 1, 2 } };
 	struct bar_tree t = { .parent = SET_NOBODY };
@@ -407,29 +392,5 @@ START_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
 		ck_assert_int_eq(b.ended, -EINVAL);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("barrier");
-	TCase *t = tcase_create("barrier");
-
-	tcase_add_test(t, the_tree_of_all_ranks_is_a_tree);
-	tcase_add_test(t, the_tree_of_a_group_is_a_tree);
-	tcase_add_test(t, a_rank_outside_the_group_is_refused);
-	tcase_add_test(t, everybody_departs_with_the_same_result);
-	tcase_add_test(t, what_no_correct_rank_sends_changes_nothing);
-	tcase_add_test(t, without_a_tree_nobody_departs);
-	tcase_add_test(t, a_departure_clears_the_episode);
-	tcase_add_test(t, rank_0_is_a_stranger_like_others);
-	tcase_add_test(t, ranks_that_contradict_each_other_are_told);
-	tcase_add_test(t, a_child_comes_once);
-	tcase_add_test(t, a_stranger_is_turned_away);
-	tcase_add_test(t, a_stranger_among_all_children_is_turned_away);
-	tcase_add_test(t, no_step_does_more_than_it_may);
-	tcase_add_test(t, threads_of_one_rank_that_contradict_each_other_are_told);
-	tcase_add_test(t, a_node_waits_for_each_of_its_ranks);
-	tcase_add_test(t, ranks_of_a_node_that_contradict_each_other_are_told);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("barrier")

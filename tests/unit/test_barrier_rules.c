@@ -91,7 +91,7 @@ static void episode(struct bar *b, const unsigned int *order, unsigned int wrong
 }
 
 /* The node passes on the smaller number, in any order of arrival. */
-START_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
+UNIT_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
 {
 	static const unsigned int threads[][3] = { { 1, 2, 2 }, { 2, 2, 1 } };
 	struct bar_tree t = { .parent = 7 };
@@ -111,9 +111,8 @@ START_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
 		ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, -EINVAL);
 	}
 }
-END_TEST
 
-START_TEST(threads_are_counted_in_32_bits)
+UNIT_TEST(threads_are_counted_in_32_bits)
 {
 	struct bar_tree t = { .parent = 7 };
 	struct bar_part part = { 0 };
@@ -129,9 +128,8 @@ START_TEST(threads_are_counted_in_32_bits)
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 0x10001);
 	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
 }
-END_TEST
 
-START_TEST(a_smaller_number_and_a_late_episode_have_32_bits)
+UNIT_TEST(a_smaller_number_and_a_late_episode_have_32_bits)
 {
 	struct bar_tree t = { .parent = 7 };
 	struct bar_part part = { 0 };
@@ -148,9 +146,8 @@ START_TEST(a_smaller_number_and_a_late_episode_have_32_bits)
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 2);
 	ck_assert_uint_eq(part.gen, 0x10000);
 }
-END_TEST
 
-START_TEST(an_episode_in_every_order_in_full)
+UNIT_TEST(an_episode_in_every_order_in_full)
 {
 	struct bar b = { .gen = UINT32_MAX - 20 }; /* generations wrap */
 	unsigned int o[4], wrong, differs;
@@ -166,10 +163,9 @@ START_TEST(an_episode_in_every_order_in_full)
 						episode(&b, o, wrong, differs);
 			}
 }
-END_TEST
 
 /* A thread's rank is not in the group that it names: the arrival is only stored. */
-START_TEST(an_arrival_without_a_tree_is_only_noted)
+UNIT_TEST(an_arrival_without_a_tree_is_only_noted)
 {
 	struct bar b = { 0 };
 	struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 0x12345678, 9);
@@ -203,10 +199,9 @@ START_TEST(an_arrival_without_a_tree_is_only_noted)
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b.earlies, 1);
 }
-END_TEST
 
 /* At the root, the last arrival ends the episode, from a thread or a child. */
-START_TEST(the_root_ends_the_episode)
+UNIT_TEST(the_root_ends_the_episode)
 {
 	static const struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
 	unsigned int first;
@@ -225,7 +220,6 @@ START_TEST(the_root_ends_the_episode)
 		ck_assert_uint_eq(b.threads + b.arrived + b.children + b.any + b.up, 0);
 	}
 }
-END_TEST
 
 /* ---- generations -------------------------------------------------------------------------------- */
 
@@ -261,7 +255,7 @@ static void told(const struct actions *out, unsigned int n, uint16_t rank, uint3
 	ck_assert_int_eq(m->count, -EINVAL);
 }
 
-START_TEST(a_generation_has_24_bits_in_a_message)
+UNIT_TEST(a_generation_has_24_bits_in_a_message)
 {
 	struct msg m = arrive(1, 1, 1);
 
@@ -271,10 +265,9 @@ START_TEST(a_generation_has_24_bits_in_a_message)
 	ck_assert_uint_eq(bar_life(&m), 0xabcdef);
 	ck_assert_uint_eq(BAR_LIFE_MAX, 0xffffff);
 }
-END_TEST
 
 /* Generations differ in each byte. */
-START_TEST(an_older_generation_is_refused)
+UNIT_TEST(an_older_generation_is_refused)
 {
 	static const uint32_t steps[] = { 1, 0x100, 0x10000, 0x800000 };
 	unsigned int i;
@@ -311,10 +304,9 @@ START_TEST(an_older_generation_is_refused)
 		ck_assert_mem_eq(&b, &was, sizeof(b));
 	}
 }
-END_TEST
 
 /* The older episode's waiters get an error, however late they look; those of the new episode do not. */
-START_TEST(a_newer_thread_ends_the_older_episode)
+UNIT_TEST(a_newer_thread_ends_the_older_episode)
 {
 	struct bar b = { 0 };
 	struct actions out;
@@ -340,13 +332,12 @@ START_TEST(a_newer_thread_ends_the_older_episode)
 	ck_assert_int_eq(bar_ended(&b, 0x10007, &result), 0);
 	ck_assert_uint_eq(result, (5 * 31 + 6) * 31 + 7);
 }
-END_TEST
 
 /*
  * With any status. A thread of the last episode may look after the next generation has had episodes. After more generations it
  * gets 0.
  */
-START_TEST(a_late_thread_gets_the_end_of_its_own_generation)
+UNIT_TEST(a_late_thread_gets_the_end_of_its_own_generation)
 {
 	static const struct bar_tree t = { .parent = WIDE_PARENT };
 	static const int16_t ends[] = { 0, -EINVAL, -4095 };
@@ -374,10 +365,9 @@ START_TEST(a_late_thread_gets_the_end_of_its_own_generation)
 		ck_assert_uint_eq(result, m.value);
 	}
 }
-END_TEST
 
 /* The parent has the older arrival, and answers it. */
-START_TEST(an_arrival_that_was_given_up_ends_nothing)
+UNIT_TEST(an_arrival_that_was_given_up_ends_nothing)
 {
 	static const struct bar_tree t = { .parent = WIDE_PARENT };
 	struct msg m = departure(WIDE_PARENT, WIDE_ME);
@@ -403,10 +393,9 @@ START_TEST(an_arrival_that_was_given_up_ends_nothing)
 	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "wake-all");
 }
-END_TEST
 
 /* Only a child of the same group: it has the newer handle. Its arrival counts with the newer threads. */
-START_TEST(a_newer_child_ends_the_older_episode)
+UNIT_TEST(a_newer_child_ends_the_older_episode)
 {
 	struct bar b = { 0 };
 	struct actions out;
@@ -431,10 +420,9 @@ START_TEST(a_newer_child_ends_the_older_episode)
 	ck_assert_uint_eq(b.life, 9);
 	ck_assert_uint_eq(b.earlies, 1);
 }
-END_TEST
 
 /* The child ends the episode that this node waits for, but starts no new generation. */
-START_TEST(a_child_that_lies_uses_up_no_generation)
+UNIT_TEST(a_child_that_lies_uses_up_no_generation)
 {
 	static const struct bar_tree without = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1002 } };
 	unsigned int first;
@@ -458,9 +446,8 @@ START_TEST(a_child_that_lies_uses_up_no_generation)
 		ck_assert_int_eq(b.ended, 0);
 	}
 }
-END_TEST
 
-START_TEST(an_episode_has_one_group)
+UNIT_TEST(an_episode_has_one_group)
 {
 	const struct bar_group wide = { .mask = 1ull << 63 | 1, .locals = 0x1234 }, other = { .mask = 1ull << 63 };
 	struct bar b = { 0 }, was;
@@ -490,10 +477,9 @@ START_TEST(an_episode_has_one_group)
 	ck_assert_int_eq(bar_admit(&b, &m, &other), 0);
 	ck_assert_uint_eq(b.mask, other.mask);
 }
-END_TEST
 
 /* The child arrived before a thread with an older handle. Only this thread gets an error, at once. */
-START_TEST(a_thread_that_is_older_than_its_child_is_told)
+UNIT_TEST(a_thread_that_is_older_than_its_child_is_told)
 {
 	static const struct bar_tree two = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1001, 1002 } };
 	struct bar b = { 0 };
@@ -524,10 +510,9 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 	ck_assert_uint_eq(b.children, 1);
 	ck_assert_uint_eq(b.earlies, 1);
 }
-END_TEST
 
 /* Even if the tree is known: the child counts when a thread of its generation arrives, and its newer arrival is separate. */
-START_TEST(a_child_that_is_first_waits_apart)
+UNIT_TEST(a_child_that_is_first_waits_apart)
 {
 	struct bar b = { 0 };
 	struct actions out;
@@ -548,10 +533,9 @@ START_TEST(a_child_that_is_first_waits_apart)
 	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
 	ck_assert_uint_eq(b.result, (5 * 31 + 6) * 31 + 7);
 }
-END_TEST
 
 /* A rank that is no member does not affect the older episode, and does not wait forever. */
-START_TEST(a_newer_stranger_waits_apart)
+UNIT_TEST(a_newer_stranger_waits_apart)
 {
 	static const struct bar_tree later = { .parent = SET_NOBODY, .nchildren = 1, .child = { 521 } };
 	struct bar b = { 0 };
@@ -577,9 +561,8 @@ START_TEST(a_newer_stranger_waits_apart)
 		ck_assert_uint_eq(b.result, (50 * 31 + 1) * 31 + 2);
 	}
 }
-END_TEST
 
-START_TEST(of_a_rank_the_newest_arrival_waits)
+UNIT_TEST(of_a_rank_the_newest_arrival_waits)
 {
 	struct bar b = { 0 };
 	struct actions out;
@@ -599,10 +582,9 @@ START_TEST(of_a_rank_the_newest_arrival_waits)
 	ck_assert_uint_eq(b.early[1].life, 9);
 	ck_assert_uint_eq(b.early[1].value, 4);
 }
-END_TEST
 
 /* Arrivals of the oldest generation are dropped for new ones: each generation has at most BAR_FANOUT. */
-START_TEST(children_of_two_generations_have_room)
+UNIT_TEST(children_of_two_generations_have_room)
 {
 	static const struct bar_early none[BAR_FANOUT];
 	struct bar b = { 0 };
@@ -637,10 +619,9 @@ START_TEST(children_of_two_generations_have_room)
 	ck_assert_int_eq(comes(&b, NULL, 900, 11, 1, &out), 0);
 	told(&out, 0, 2002, 10);
 }
-END_TEST
 
 /* In any order; a repeated arrival is refused. */
-START_TEST(each_child_is_counted_once)
+UNIT_TEST(each_child_is_counted_once)
 {
 	static const struct bar_tree four = { .parent = SET_NOBODY, .nchildren = 4, .child = { 5, 300, 1001, 2000 } };
 	static const uint16_t order[] = { 1001, 5, 300 }, sorted[] = { 5, 300, 1001 };
@@ -661,10 +642,9 @@ START_TEST(each_child_is_counted_once)
 	ck_assert_int_eq(comes(&b, &four, 2000, 7, 2, &out), 0);
 	ck_assert_uint_eq(b.gen, 1);
 }
-END_TEST
 
 /* Eight arrivals wait; the barrier must not read behind its struct. */
-START_TEST(a_full_barrier_reads_nothing_behind_itself)
+UNIT_TEST(a_full_barrier_reads_nothing_behind_itself)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -695,10 +675,9 @@ START_TEST(a_full_barrier_reads_nothing_behind_itself)
 	told(&out, 0, 900, 7);
 	ck_assert_int_eq(munmap(at, 2 * page), 0);
 }
-END_TEST
 
 /* Strangers occupy all places. The child gets an error, and so do the waiting threads. */
-START_TEST(a_newer_child_without_room_ends_the_older_episode)
+UNIT_TEST(a_newer_child_without_room_ends_the_older_episode)
 {
 	struct bar b = { 0 };
 	uint64_t result;
@@ -715,10 +694,9 @@ START_TEST(a_newer_child_without_room_ends_the_older_episode)
 	ck_assert_uint_eq(b.life, 8);
 	ck_assert_uint_eq(b.earlies, BAR_FANOUT);
 }
-END_TEST
 
 /* All at once: children of an episode that ends, early strangers and children, and the end of the next episode. */
-START_TEST(no_generation_does_more_than_it_may)
+UNIT_TEST(no_generation_does_more_than_it_may)
 {
 	struct bar_tree old = { .parent = 9, .nchildren = BAR_FANOUT }, t = { .parent = SET_NOBODY };
 	uint16_t i, n;
@@ -743,10 +721,9 @@ START_TEST(no_generation_does_more_than_it_may)
 		ck_assert_uint_eq(b.gen, 2);
 	}
 }
-END_TEST
 
 /* It arrives for all threads of its node, after any other arrivals. */
-START_TEST(the_last_of_all_is_the_last_in_each_generation)
+UNIT_TEST(the_last_of_all_is_the_last_in_each_generation)
 {
 	static const struct bar_tree t = { .parent = WIDE_PARENT };
 	struct bar b = { 0 };
@@ -765,37 +742,5 @@ START_TEST(the_last_of_all_is_the_last_in_each_generation)
 	}
 	ck_assert_uint_eq(b.gen, 2);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("barrier_rules");
-	TCase *t = tcase_create("barrier_rules");
-
-	tcase_add_test(t, a_node_that_contradicts_itself_says_the_smaller_number);
-	tcase_add_test(t, threads_are_counted_in_32_bits);
-	tcase_add_test(t, a_smaller_number_and_a_late_episode_have_32_bits);
-	tcase_add_test(t, an_episode_in_every_order_in_full);
-	tcase_add_test(t, an_arrival_without_a_tree_is_only_noted);
-	tcase_add_test(t, the_root_ends_the_episode);
-	tcase_add_test(t, a_generation_has_24_bits_in_a_message);
-	tcase_add_test(t, an_older_generation_is_refused);
-	tcase_add_test(t, a_newer_thread_ends_the_older_episode);
-	tcase_add_test(t, a_late_thread_gets_the_end_of_its_own_generation);
-	tcase_add_test(t, an_arrival_that_was_given_up_ends_nothing);
-	tcase_add_test(t, a_newer_child_ends_the_older_episode);
-	tcase_add_test(t, a_child_that_lies_uses_up_no_generation);
-	tcase_add_test(t, an_episode_has_one_group);
-	tcase_add_test(t, a_thread_that_is_older_than_its_child_is_told);
-	tcase_add_test(t, a_child_that_is_first_waits_apart);
-	tcase_add_test(t, a_newer_stranger_waits_apart);
-	tcase_add_test(t, of_a_rank_the_newest_arrival_waits);
-	tcase_add_test(t, children_of_two_generations_have_room);
-	tcase_add_test(t, each_child_is_counted_once);
-	tcase_add_test(t, a_full_barrier_reads_nothing_behind_itself);
-	tcase_add_test(t, a_newer_child_without_room_ends_the_older_episode);
-	tcase_add_test(t, no_generation_does_more_than_it_may);
-	tcase_add_test(t, the_last_of_all_is_the_last_in_each_generation);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("barrier_rules")

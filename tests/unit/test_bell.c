@@ -38,7 +38,7 @@ static int rung(void)
 	return n < 0 ? 0 : (int)n;
 }
 
-START_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
+UNIT_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
 {
 	begin();
 	bell_ring(&rope, false);
@@ -55,10 +55,9 @@ START_TEST(a_bell_rings_once_for_each_time_that_it_is_set)
 	ck_assert_int_eq(rung(), 1);
 	end();
 }
-END_TEST
 
 /* It has decided to ring, and is interrupted. */
-START_TEST(a_sender_that_is_interrupted_keeps_no_other_from_ringing)
+UNIT_TEST(a_sender_that_is_interrupted_keeps_no_other_from_ringing)
 {
 	struct bell_rope second;
 	uint32_t word;
@@ -79,10 +78,9 @@ START_TEST(a_sender_that_is_interrupted_keeps_no_other_from_ringing)
 	bell_leave(&second);
 	end();
 }
-END_TEST
 
 /* Another thread begins to poll at that moment. */
-START_TEST(a_ring_of_its_own_always_wakes)
+UNIT_TEST(a_ring_of_its_own_always_wakes)
 {
 	begin();
 	bell_set(&bell, BELL_ALL);
@@ -92,9 +90,8 @@ START_TEST(a_ring_of_its_own_always_wakes)
 	bell_poll_end(&bell);
 	end();
 }
-END_TEST
 
-START_TEST(a_message_that_may_be_late_wakes_no_thread_that_dozes)
+UNIT_TEST(a_message_that_may_be_late_wakes_no_thread_that_dozes)
 {
 	begin();
 	bell_set(&bell, BELL_URGENT);
@@ -107,9 +104,8 @@ START_TEST(a_message_that_may_be_late_wakes_no_thread_that_dozes)
 	ck_assert_int_eq(rung(), 1);
 	end();
 }
-END_TEST
 
-START_TEST(a_bell_stays_silent_while_a_thread_polls)
+UNIT_TEST(a_bell_stays_silent_while_a_thread_polls)
 {
 	begin();
 	bell.asleep = 1;
@@ -127,9 +123,8 @@ START_TEST(a_bell_stays_silent_while_a_thread_polls)
 	ck_assert(!bell_poll_end(&bell));
 	end();
 }
-END_TEST
 
-START_TEST(only_the_page_of_an_address_is_mapped)
+UNIT_TEST(only_the_page_of_an_address_is_mapped)
 {
 	const struct ucx_blob none = { 0 };
 	struct ucx_blob other;
@@ -165,10 +160,9 @@ START_TEST(only_the_page_of_an_address_is_mapped)
 	ck_assert_uint_eq(bell.page->ringers, 0);
 	bell_close(&bell);
 }
-END_TEST
 
 /* It has ended with its descriptors: nobody reads the pipe, and SIGPIPE would end this process. */
-START_TEST(a_peer_that_has_ended_is_rung_in_vain)
+UNIT_TEST(a_peer_that_has_ended_is_rung_in_vain)
 {
 	int i;
 
@@ -180,20 +174,5 @@ START_TEST(a_peer_that_has_ended_is_rung_in_vain)
 	}
 	bell_leave(&rope);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("bell");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, a_bell_rings_once_for_each_time_that_it_is_set);
-	tcase_add_test(c, a_sender_that_is_interrupted_keeps_no_other_from_ringing);
-	tcase_add_test(c, a_ring_of_its_own_always_wakes);
-	tcase_add_test(c, a_message_that_may_be_late_wakes_no_thread_that_dozes);
-	tcase_add_test(c, a_bell_stays_silent_while_a_thread_polls);
-	tcase_add_test(c, only_the_page_of_an_address_is_mapped);
-	tcase_add_test(c, a_peer_that_has_ended_is_rung_in_vain);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("bell")

@@ -57,7 +57,7 @@ static const char *vectors_only(const char *text)
 	return out;
 }
 
-START_TEST(classes_are_those_of_the_wire)
+UNIT_TEST(classes_are_those_of_the_wire)
 {
 	ck_assert_int_eq((int)CQGROUP_COHERENCE, (int)CLASS_COHERENCE);
 	ck_assert_int_eq((int)CQGROUP_DATA, (int)CLASS_DATA);
@@ -65,9 +65,8 @@ START_TEST(classes_are_those_of_the_wire)
 	ck_assert_int_eq((int)CQGROUP_BULK, (int)CLASS_BULK);
 	ck_assert_int_eq((int)CQGROUP_CLASSES, (int)CLASS_MAX);
 }
-END_TEST
 
-START_TEST(defaults_merge_in_the_documented_order)
+UNIT_TEST(defaults_merge_in_the_documented_order)
 {
 	char line[256], wanted[200];
 	struct cqgroup_device dev;
@@ -87,9 +86,8 @@ START_TEST(defaults_merge_in_the_documented_order)
 	fclose(f);
 	ck_assert_uint_ge(seen, 7);
 }
-END_TEST
 
-START_TEST(every_class_has_a_group_and_no_vector_is_lost)
+UNIT_TEST(every_class_has_a_group_and_no_vector_is_lost)
 {
 	struct cqgroup_vector v[4];
 	struct cqgroup_device dev;
@@ -108,9 +106,8 @@ START_TEST(every_class_has_a_group_and_no_vector_is_lost)
 		cqgroup_table_destroy(t);
 	}
 }
-END_TEST
 
-START_TEST(merged_classes_share_a_group)
+UNIT_TEST(merged_classes_share_a_group)
 {
 	struct cqgroup_device dev = with_vectors(2);
 	struct cqgroup_table *t;
@@ -128,9 +125,8 @@ START_TEST(merged_classes_share_a_group)
 	cqgroup_table_destroy(t);
 	cqgroup_table_destroy(NULL);
 }
-END_TEST
 
-START_TEST(configurations_are_understood)
+UNIT_TEST(configurations_are_understood)
 {
 	static const struct {
 		unsigned int vectors;
@@ -166,9 +162,8 @@ START_TEST(configurations_are_understood)
 		ck_assert_str_eq(table(&dev, cases[i].config, 0), cases[i].result);
 	}
 }
-END_TEST
 
-START_TEST(mistakes_are_told_in_words)
+UNIT_TEST(mistakes_are_told_in_words)
 {
 	static const struct {
 		const char *config;
@@ -215,9 +210,8 @@ START_TEST(mistakes_are_told_in_words)
 	ck_assert_str_eq(table(&dev, "data=1", -ERANGE),
 			 "data: there is no vector 1: fake0 has one completion vector, 0");
 }
-END_TEST
 
-START_TEST(long_mistakes_fit)
+UNIT_TEST(long_mistakes_fit)
 {
 	struct cqgroup_device dev = with_vectors(4);
 	char config[2000];
@@ -230,9 +224,8 @@ START_TEST(long_mistakes_fit)
 	memcpy(config, "data=1@", 7);
 	table(&dev, config, -EINVAL);
 }
-END_TEST
 
-START_TEST(table_is_made_for_a_context)
+UNIT_TEST(table_is_made_for_a_context)
 {
 	struct cqgroup_table *t = NULL;
 	char text[20];
@@ -243,7 +236,6 @@ START_TEST(table_is_made_for_a_context)
 	cqgroup_table_destroy(t);
 	ck_assert_int_eq(cqgroup_table_create(&context, "data=8", &t, why), -ERANGE);
 }
-END_TEST
 
 /* ---- a group's CQs ------------------------------------------------------------------------- */
 
@@ -258,7 +250,7 @@ static struct ibv_cq *make_cq(struct cqgroup *g, enum cqgroup_policy policy)
 	return cq;
 }
 
-START_TEST(round_robin_takes_turns)
+UNIT_TEST(round_robin_takes_turns)
 {
 	static const int expected[] = { 2, 3, 5, 2, 3, 5, 2 };
 	struct cqgroup *g = group("2-3,5");
@@ -275,9 +267,8 @@ START_TEST(round_robin_takes_turns)
 	cqgroup_destroy(g);
 	cqgroup_destroy(NULL);
 }
-END_TEST
 
-START_TEST(least_loaded_fills_gaps)
+UNIT_TEST(least_loaded_fills_gaps)
 {
 	struct cqgroup *g = group("1,4,6");
 	struct ibv_cq *a = make_cq(g, CQGROUP_LEAST_LOADED), *b = make_cq(g, CQGROUP_LEAST_LOADED),
@@ -301,9 +292,8 @@ START_TEST(least_loaded_fills_gaps)
 	ck_assert_int_eq(cqgroup_destroy_cq(g, d), 0);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(query_tells_cqs_events_and_completions)
+UNIT_TEST(query_tells_cqs_events_and_completions)
 {
 	struct cqgroup *g = group("2-3,5");
 	struct ibv_cq *a = make_cq(g, CQGROUP_ROUND_ROBIN), *b = make_cq(g, CQGROUP_ROUND_ROBIN);
@@ -346,9 +336,8 @@ START_TEST(query_tells_cqs_events_and_completions)
 	ck_assert_uint_eq(v[0].made, 1);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(refused_cq_takes_no_vector)
+UNIT_TEST(refused_cq_takes_no_vector)
 {
 	struct cqgroup *g = group("2-3");
 	struct ibv_cq *cq = (struct ibv_cq *)&live;
@@ -363,9 +352,8 @@ START_TEST(refused_cq_takes_no_vector)
 	ck_assert_uint_eq(info.cqs, 0);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(cq_that_is_in_use_stays_in_its_group)
+UNIT_TEST(cq_that_is_in_use_stays_in_its_group)
 {
 	struct cqgroup *g = group("2-3"), *other = group("4");
 	struct ibv_cq *cq = make_cq(g, CQGROUP_ROUND_ROBIN);
@@ -387,9 +375,8 @@ START_TEST(cq_that_is_in_use_stays_in_its_group)
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 	cqgroup_destroy(other);
 }
-END_TEST
 
-START_TEST(vectors_are_taken_and_given_back)
+UNIT_TEST(vectors_are_taken_and_given_back)
 {
 	struct cqgroup *g = group("2,7");
 
@@ -402,9 +389,8 @@ START_TEST(vectors_are_taken_and_given_back)
 	ck_assert_int_eq(cqgroup_take(g, (enum cqgroup_policy) - 1), -EINVAL);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(groups_of_any_name_are_checked)
+UNIT_TEST(groups_of_any_name_are_checked)
 {
 	struct cqgroup *g = NULL;
 	char name[CQGROUP_NAME_MAX + 1];
@@ -428,7 +414,6 @@ START_TEST(groups_of_any_name_are_checked)
 	ck_assert_str_ne(info.cpus, "");
 	cqgroup_destroy(g);
 }
-END_TEST
 
 static void *stir(void *arg)
 {
@@ -450,7 +435,7 @@ static void *stir(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_may_do_it_all_at_once)
+UNIT_TEST(threads_may_do_it_all_at_once)
 {
 	struct cqgroup *g = group("0-2");
 	struct cqgroup_info info;
@@ -468,7 +453,6 @@ START_TEST(threads_may_do_it_all_at_once)
 	ck_assert_int_eq(live, 0);
 	cqgroup_destroy(g);
 }
-END_TEST
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
@@ -490,7 +474,7 @@ static const char *list(const struct cqset *s)
 	return text;
 }
 
-START_TEST(cpus_are_those_of_the_devices_node)
+UNIT_TEST(cpus_are_those_of_the_devices_node)
 {
 	struct cqgroup_device dev = recorded("mlx5_0", 8, "0-15");
 
@@ -503,7 +487,6 @@ START_TEST(cpus_are_those_of_the_devices_node)
 			 "coherence=0-1,3@8-9,11;data=2@0-3;sync=4-5@12-13;bulk=6-7@14-15");
 	ck_assert_str_eq(table(&dev, "data=2@16", -ERANGE), "CPUs of data: CPU 16 is not online, 0-15 are");
 }
-END_TEST
 
 /* The CPU of the vector's group in a table of the recorded device. */
 static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
@@ -517,7 +500,7 @@ static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
 	return cpu;
 }
 
-START_TEST(devices_are_divided_among_the_classes)
+UNIT_TEST(devices_are_divided_among_the_classes)
 {
 	const struct cqgroup_device first = recorded("mlx5_0", 8, "0-15"), second = recorded("rxe0", 2, "0-15"),
 				    other = with_vectors(2);
@@ -550,9 +533,8 @@ START_TEST(devices_are_divided_among_the_classes)
 	cqgroup_sysfs = "/nowhere";
 	ck_assert_str_eq(vectors_only(table(&second, "devices", 0)), "coherence+sync=0;data+bulk=1");
 }
-END_TEST
 
-START_TEST(vector_has_the_cpu_of_its_interrupt)
+UNIT_TEST(vector_has_the_cpu_of_its_interrupt)
 {
 	/* The process's CPU mask limits its threads, but not where interrupts arrive. */
 	const struct cqgroup_device dev = recorded("mlx5_0", 8, "0-9");
@@ -580,9 +562,8 @@ START_TEST(vector_has_the_cpu_of_its_interrupt)
 	fclose(f);
 	ck_assert_uint_ge(seen, 5);
 }
-END_TEST
 
-START_TEST(cpus_are_those_that_the_process_may_use)
+UNIT_TEST(cpus_are_those_that_the_process_may_use)
 {
 	struct cqgroup_device dev = recorded("mlx5_0", 4, "0-9");
 
@@ -591,9 +572,8 @@ START_TEST(cpus_are_those_that_the_process_may_use)
 	dev = recorded("mlx5_0", 4, "3-4"); /* no CPU is near the device */
 	ck_assert_str_eq(list(&dev.cpus), "3-4");
 }
-END_TEST
 
-START_TEST(device_without_a_node_has_all_cpus)
+UNIT_TEST(device_without_a_node_has_all_cpus)
 {
 	struct cqgroup_device dev = recorded("rxe0", 16, "0-15");
 
@@ -604,15 +584,13 @@ START_TEST(device_without_a_node_has_all_cpus)
 	ck_assert_int_eq(dev.interrupts, 0);
 	ck_assert_str_eq(table(&dev, NULL, 0), "coherence+sync=0@0;data+bulk=1@1");
 }
-END_TEST
 
-START_TEST(device_without_interrupts_has_no_effective_vectors)
+UNIT_TEST(device_without_interrupts_has_no_effective_vectors)
 {
 	ck_assert_int_eq(cqgroup_vectors_effective(&context), 0);
 }
-END_TEST
 
-START_TEST(threads_are_bound_to_the_groups_cpus)
+UNIT_TEST(threads_are_bound_to_the_groups_cpus)
 {
 	struct cqgroup *g = NULL;
 	struct cqgroup_info info;
@@ -636,38 +614,5 @@ START_TEST(threads_are_bound_to_the_groups_cpus)
 	ck_assert_int_eq(sched_getcpu(), atoi(cpu));
 	cqgroup_destroy(g);
 }
-END_TEST
 
-int main(void)
-{
-	TCase *tables = tcase_create("tables"), *cqs = tcase_create("cqs"), *devices = tcase_create("devices");
-	Suite *s = suite_create("cqgroup");
-
-	tcase_add_test(tables, classes_are_those_of_the_wire);
-	tcase_add_test(tables, defaults_merge_in_the_documented_order);
-	tcase_add_test(tables, every_class_has_a_group_and_no_vector_is_lost);
-	tcase_add_test(tables, merged_classes_share_a_group);
-	tcase_add_test(tables, configurations_are_understood);
-	tcase_add_test(tables, mistakes_are_told_in_words);
-	tcase_add_test(tables, long_mistakes_fit);
-	tcase_add_test(tables, table_is_made_for_a_context);
-	tcase_add_test(cqs, round_robin_takes_turns);
-	tcase_add_test(cqs, least_loaded_fills_gaps);
-	tcase_add_test(cqs, query_tells_cqs_events_and_completions);
-	tcase_add_test(cqs, refused_cq_takes_no_vector);
-	tcase_add_test(cqs, cq_that_is_in_use_stays_in_its_group);
-	tcase_add_test(cqs, vectors_are_taken_and_given_back);
-	tcase_add_test(cqs, groups_of_any_name_are_checked);
-	tcase_add_test(cqs, threads_may_do_it_all_at_once);
-	tcase_add_test(devices, cpus_are_those_of_the_devices_node);
-	tcase_add_test(devices, devices_are_divided_among_the_classes);
-	tcase_add_test(devices, vector_has_the_cpu_of_its_interrupt);
-	tcase_add_test(devices, cpus_are_those_that_the_process_may_use);
-	tcase_add_test(devices, device_without_a_node_has_all_cpus);
-	tcase_add_test(devices, device_without_interrupts_has_no_effective_vectors);
-	tcase_add_test(devices, threads_are_bound_to_the_groups_cpus);
-	suite_add_tcase(s, tables);
-	suite_add_tcase(s, cqs);
-	suite_add_tcase(s, devices);
-	return unit_main(s);
-}
+UNIT_SUITE("cqgroup")

@@ -158,7 +158,7 @@ static void remove_sysfs(void)
 	}
 }
 
-START_TEST(ranks_of_a_host_spread_over_the_vectors)
+UNIT_TEST(ranks_of_a_host_spread_over_the_vectors)
 {
 	struct rank r[RANKS];
 	unsigned int round;
@@ -175,9 +175,8 @@ START_TEST(ranks_of_a_host_spread_over_the_vectors)
 	assert_spread(r, 2, 8);
 	end_ranks(r);
 }
-END_TEST
 
-START_TEST(killed_process_gives_its_vectors_back)
+UNIT_TEST(killed_process_gives_its_vectors_back)
 {
 	struct rank r[RANKS], late;
 
@@ -190,9 +189,8 @@ START_TEST(killed_process_gives_its_vectors_back)
 	r[2] = late;
 	end_ranks(r);
 }
-END_TEST
 
-START_TEST(vectors_in_turn_begin_at_the_least_loaded)
+UNIT_TEST(vectors_in_turn_begin_at_the_least_loaded)
 {
 	struct cqgroup *all = group("0-3"), *turns = group("0-3"), *late;
 
@@ -209,7 +207,6 @@ START_TEST(vectors_in_turn_begin_at_the_least_loaded)
 	cqgroup_destroy(late);
 	cqgroup_destroy(all);
 }
-END_TEST
 
 /* Start a process that takes a vector of "0-3" when told to, and reports it. */
 static void start_taker(struct rank *r)
@@ -243,7 +240,7 @@ static int took(const struct rank *r, int ms)
 }
 
 /* A child's CQs count beside those of its parent, and do not replace them. */
-START_TEST(child_process_counts_for_itself)
+UNIT_TEST(child_process_counts_for_itself)
 {
 	struct cqgroup *g = group("0-3");
 	struct rank r[2];
@@ -260,9 +257,8 @@ START_TEST(child_process_counts_for_itself)
 	end_rank(&r[1]);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(one_process_chooses_at_a_time)
+UNIT_TEST(one_process_chooses_at_a_time)
 {
 	struct cqload *l = cqload_of(context.device->name, (unsigned int)context.num_comp_vectors);
 	struct rank r[2];
@@ -285,9 +281,8 @@ START_TEST(one_process_chooses_at_a_time)
 	end_rank(&r[0]);
 	end_rank(&r[1]);
 }
-END_TEST
 
-START_TEST(what_is_given_back_is_seen_by_others)
+UNIT_TEST(what_is_given_back_is_seen_by_others)
 {
 	struct cqgroup *g = group("0-3");
 	struct rank r[2];
@@ -308,9 +303,8 @@ START_TEST(what_is_given_back_is_seen_by_others)
 	end_rank(&r[1]);
 	cqgroup_destroy(g);
 }
-END_TEST
 
-START_TEST(ranks_spread_by_their_number_without_sysfs)
+UNIT_TEST(ranks_spread_by_their_number_without_sysfs)
 {
 	struct rank r[RANKS];
 
@@ -319,22 +313,13 @@ START_TEST(ranks_spread_by_their_number_without_sysfs)
 	assert_spread(r, 16, 1);
 	end_ranks(r);
 }
-END_TEST
 
 int main(void)
 {
-	TCase *processes = tcase_create("processes");
-	Suite *s = suite_create("cqgroup_load");
+	int status;
 
-	tcase_add_unchecked_fixture(processes, make_sysfs, remove_sysfs);
-	tcase_set_timeout(processes, 60);
-	tcase_add_test(processes, ranks_of_a_host_spread_over_the_vectors);
-	tcase_add_test(processes, killed_process_gives_its_vectors_back);
-	tcase_add_test(processes, vectors_in_turn_begin_at_the_least_loaded);
-	tcase_add_test(processes, child_process_counts_for_itself);
-	tcase_add_test(processes, one_process_chooses_at_a_time);
-	tcase_add_test(processes, what_is_given_back_is_seen_by_others);
-	tcase_add_test(processes, ranks_spread_by_their_number_without_sysfs);
-	suite_add_tcase(s, processes);
-	return unit_main(s);
+	make_sysfs();
+	status = unit_suite("cqgroup_load", &(struct unit_case){ .seconds = 60 });
+	remove_sysfs();
+	return status;
 }

@@ -8,7 +8,7 @@
 
 #include "cqgroup/set.h"
 
-START_TEST(lists_are_read_and_written)
+UNIT_TEST(lists_are_read_and_written)
 {
 	static const char *const good[][2] = {
 		{ "0", "0" },       { "0-1,4", "0-1,4" },   { "3,1,2", "1-3" }, { " 7 , 5 - 6 ", "5-7" },
@@ -50,9 +50,8 @@ START_TEST(lists_are_read_and_written)
 		ck_assert_uint_eq(s.word[0], 0x5555555555555555u);
 	}
 }
-END_TEST
 
-START_TEST(long_list_is_cut_at_a_number)
+UNIT_TEST(long_list_is_cut_at_a_number)
 {
 	struct cqset s = { { 0 } };
 	unsigned int n;
@@ -68,15 +67,5 @@ START_TEST(long_list_is_cut_at_a_number)
 	cqset_print(&s, text, 1);
 	ck_assert_str_eq(text, "");
 }
-END_TEST
 
-int main(void)
-{
-	TCase *lists = tcase_create("lists");
-	Suite *s = suite_create("cqgroup_set");
-
-	tcase_add_test(lists, lists_are_read_and_written);
-	tcase_add_test(lists, long_list_is_cut_at_a_number);
-	suite_add_tcase(s, lists);
-	return unit_main(s);
-}
+UNIT_SUITE("cqgroup_set")

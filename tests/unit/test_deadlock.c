@@ -120,17 +120,16 @@ static int ask(void)
 	return answer;
 }
 
-START_TEST(a_thread_that_waits_for_long_is_asleep)
+UNIT_LOOP_TEST(a_thread_that_waits_for_long_is_asleep, 0, ALONE)
 {
 	wait_for(2000);
 	ck_assert_int_eq(ask(), 0);
 	ck_assert_uint_eq(told.threads, 1);
 	ck_assert_uint_eq(told.since, note->since);
 }
-END_TEST
 
 /* A message that wakes the thread may be held until the close has ended. */
-START_TEST(a_node_that_closes_is_not_asleep)
+UNIT_LOOP_TEST(a_node_that_closes_is_not_asleep, 0, ALONE)
 {
 	wait_for(2000);
 	node.releases = 1;
@@ -143,9 +142,8 @@ START_TEST(a_node_that_closes_is_not_asleep)
 	node.releases = 0;
 	ck_assert_int_eq(ask(), 0);
 }
-END_TEST
 
-START_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
+UNIT_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
 {
 	wait_for(20);
 	ck_assert_int_eq(ask(), -EBUSY);
@@ -159,7 +157,6 @@ START_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
 	note->tid++; /* of another thread */
 	ck_assert_int_eq(ask(), -EBUSY);
 }
-END_TEST
 
 /*
  *   reader: since, 2 s old         the thread: wakes, waits again; since is now
@@ -167,7 +164,7 @@ END_TEST
  * The thread has just run, and may have woken others. The page is also closed when nothing is written: the fault makes no
  * difference.
  */
-START_TEST(a_note_that_is_written_again_while_it_is_read_is_none)
+UNIT_LOOP_TEST(a_note_that_is_written_again_while_it_is_read_is_none, 0, ALONE ? 2 : 0)
 {
 	const struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 
@@ -178,20 +175,5 @@ START_TEST(a_note_that_is_written_again_while_it_is_read_is_none)
 	ck_assert_int_eq(ask(), writes ? -EBUSY : 0);
 	ck_assert_uint_eq(faults, 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("deadlock");
-	TCase *t = tcase_create("notes");
-
-	tcase_add_checked_fixture(t, set_up, NULL);
-	if (ALONE) {
-		tcase_add_test(t, a_thread_that_waits_for_long_is_asleep);
-		tcase_add_test(t, a_node_that_closes_is_not_asleep);
-		tcase_add_loop_test(t, a_note_that_is_written_again_while_it_is_read_is_none, 0, 2);
-	}
-	tcase_add_test(t, a_wait_that_is_short_or_ends_by_itself_is_none);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("deadlock", .setup = set_up)

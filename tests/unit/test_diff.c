@@ -45,15 +45,14 @@ static void check_same(const uint8_t *a, const uint8_t *b)
 	ck_assert_int_eq(memcmp(a, b, DIFF_PAGE), 0);
 }
 
-START_TEST(equal_pages_have_no_diff)
+UNIT_TEST(equal_pages_have_no_diff)
 {
 	fill(page);
 	memcpy(twin, page, DIFF_PAGE);
 	ck_assert_uint_eq(diff_make(page, twin, out), 0);
 }
-END_TEST
 
-START_TEST(each_single_byte_and_bit_is_found)
+UNIT_TEST(each_single_byte_and_bit_is_found)
 {
 	unsigned int i, bit;
 
@@ -69,9 +68,8 @@ START_TEST(each_single_byte_and_bit_is_found)
 			check_same(master, page);
 		}
 }
-END_TEST
 
-START_TEST(a_page_of_changes_has_the_largest_diff)
+UNIT_TEST(a_page_of_changes_has_the_largest_diff)
 {
 	unsigned int i;
 
@@ -83,9 +81,8 @@ START_TEST(a_page_of_changes_has_the_largest_diff)
 	diff_apply(twin, out);
 	check_same(twin, page);
 }
-END_TEST
 
-START_TEST(a_diff_turns_the_twin_into_the_page)
+UNIT_TEST(a_diff_turns_the_twin_into_the_page)
 {
 	unsigned int turn;
 
@@ -105,10 +102,9 @@ START_TEST(a_diff_turns_the_twin_into_the_page)
 		check_same(twin, page);
 	}
 }
-END_TEST
 
 /* Two nodes change different bytes of a page, in every mixture: their diffs do not touch each other's. */
-START_TEST(a_diff_leaves_all_other_bytes_alone)
+UNIT_TEST(a_diff_leaves_all_other_bytes_alone)
 {
 	static uint8_t before[DIFF_PAGE];
 	unsigned int turn, i;
@@ -126,9 +122,8 @@ START_TEST(a_diff_leaves_all_other_bytes_alone)
 			unit_require(master[i] == (page[i] != twin[i] ? page[i] : before[i]));
 	}
 }
-END_TEST
 
-START_TEST(a_refresh_keeps_what_this_node_has_changed)
+UNIT_TEST(a_refresh_keeps_what_this_node_has_changed)
 {
 	unsigned int turn, i;
 
@@ -154,9 +149,8 @@ START_TEST(a_refresh_keeps_what_this_node_has_changed)
 			unit_require((page[i] != twin[i]) == mine[i]);
 	}
 }
-END_TEST
 
-START_TEST(what_is_no_diff_is_refused)
+UNIT_TEST(what_is_no_diff_is_refused)
 {
 	uint64_t none = 0, one = 1, two = 3;
 
@@ -173,10 +167,9 @@ START_TEST(what_is_no_diff_is_refused)
 	ck_assert_int_eq(diff_check(out, 18), 0);
 	ck_assert_int_eq(diff_check(out, 19), -EBADMSG);
 }
-END_TEST
 
 /* A page may be the last one of a mapping, and what a peer has sent may be cut off anywhere. */
-START_TEST(nothing_behind_a_page_or_a_diff_is_read)
+UNIT_TEST(nothing_behind_a_page_or_a_diff_is_read)
 {
 	uint8_t *room = mmap(NULL, 3 * DIFF_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *end = room + 2 * DIFF_PAGE;
@@ -194,21 +187,5 @@ START_TEST(nothing_behind_a_page_or_a_diff_is_read)
 	}
 	ck_assert_int_eq(munmap(room, 3 * DIFF_PAGE), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("diff");
-	TCase *t = tcase_create("diff");
-
-	tcase_add_test(t, equal_pages_have_no_diff);
-	tcase_add_test(t, each_single_byte_and_bit_is_found);
-	tcase_add_test(t, a_page_of_changes_has_the_largest_diff);
-	tcase_add_test(t, a_diff_turns_the_twin_into_the_page);
-	tcase_add_test(t, a_diff_leaves_all_other_bytes_alone);
-	tcase_add_test(t, a_refresh_keeps_what_this_node_has_changed);
-	tcase_add_test(t, what_is_no_diff_is_refused);
-	tcase_add_test(t, nothing_behind_a_page_or_a_diff_is_read);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("diff")

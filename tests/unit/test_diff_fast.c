@@ -6,7 +6,7 @@
 
 #include "miss/diff.h"
 
-START_TEST(every_comparison_makes_the_same_diff)
+UNIT_TEST(every_comparison_makes_the_same_diff)
 {
 	static uint8_t page[DIFF_PAGE], twin[DIFF_PAGE], out[DIFF_MAX], again[DIFF_MAX];
 	uint64_t seed = 88172645463325252ULL;
@@ -32,9 +32,8 @@ START_TEST(every_comparison_makes_the_same_diff)
 		}
 	}
 }
-END_TEST
 
-START_TEST(equal_pages_have_no_diff)
+UNIT_TEST(equal_pages_have_no_diff)
 {
 	static const uint8_t page[DIFF_PAGE];
 	static uint8_t out[DIFF_MAX];
@@ -45,15 +44,5 @@ START_TEST(equal_pages_have_no_diff)
 	for (m = 0; m < n; m++)
 		ck_assert_uint_eq(makers[m](page, page, out), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("diff_fast");
-	TCase *t = tcase_create("diff");
-
-	tcase_add_test(t, every_comparison_makes_the_same_diff);
-	tcase_add_test(t, equal_pages_have_no_diff);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("diff_fast")

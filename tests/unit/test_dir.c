@@ -27,7 +27,7 @@ static void done(const struct dir_ctx *c, struct dir *d, uint16_t rank, struct a
 	ck_assert_int_eq(dir_step(c, d, &m, out), 0);
 }
 
-START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
+UNIT_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 {
 	unsigned int state, phase, type, owner, i;
 
@@ -58,9 +58,8 @@ START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 							ck_assert_mem_eq(&d, &before, sizeof(d));
 					}
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int s;
 
@@ -75,9 +74,8 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(dir_phase_name(DIR_PHASES), "?");
 	ck_assert_str_eq(dir_rule_name(DIR_STATES, MSG_READ_REQ), "?");
 }
-END_TEST
 
-START_TEST(requests_are_served_in_the_order_they_came)
+UNIT_TEST(requests_are_served_in_the_order_they_came)
 {
 	struct dir_ctx c = home(0, 64);
 	struct dir d = { 0 };
@@ -111,9 +109,8 @@ START_TEST(requests_are_served_in_the_order_they_came)
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 	ck_assert_uint_eq(d.tail, 0);
 }
-END_TEST
 
-START_TEST(a_request_is_not_queued_twice)
+UNIT_TEST(a_request_is_not_queued_twice)
 {
 	struct dir_ctx c = home(0, 4);
 	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
@@ -127,9 +124,8 @@ START_TEST(a_request_is_not_queued_twice)
 	ck_assert_int_eq(dir_step(&c, &d, &slot, &out), -EBADMSG);
 	ck_assert_uint_eq(queue_length(&c.queue, d.tail), 1);
 }
-END_TEST
 
-START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
+UNIT_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 {
 	struct dir_ctx c = home(0, 4);
 	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
@@ -145,9 +141,8 @@ START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_node, 2);
 }
-END_TEST
 
-START_TEST(only_the_one_that_is_served_is_done)
+UNIT_TEST(only_the_one_that_is_served_is_done)
 {
 	struct dir_ctx c = home(0, 4);
 	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
@@ -158,14 +153,13 @@ START_TEST(only_the_one_that_is_served_is_done)
 	done(&c, &d, 1, &out);
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 }
-END_TEST
 
 static unsigned int reached(const struct action *a, uint16_t nnodes)
 {
 	return set_count(a->mask, nnodes, set_granule(nnodes), a->msg.req_node, a->except);
 }
 
-START_TEST(a_writer_that_shares_gets_no_data_and_all_others_lose_theirs)
+UNIT_TEST(a_writer_that_shares_gets_no_data_and_all_others_lose_theirs)
 {
 	struct dir_ctx c = home(0, 8);
 	struct dir d = { .state = DIR_SHARED, .owner = 3, .copyset = 0x5a }; /* 1 3 4 6 */
@@ -180,9 +174,8 @@ START_TEST(a_writer_that_shares_gets_no_data_and_all_others_lose_theirs)
 	ck_assert_uint_eq(d.copyset, 0x10);
 	ck_assert_uint_eq(d.owner, 4);
 }
-END_TEST
 
-START_TEST(a_writer_that_lost_its_copy_gets_the_data)
+UNIT_TEST(a_writer_that_lost_its_copy_gets_the_data)
 {
 	struct dir_ctx c = home(0, 8);
 	struct dir d = { .state = DIR_SHARED, .owner = 3, .copyset = 0x4a }; /* 1 3 6 */
@@ -195,9 +188,8 @@ START_TEST(a_writer_that_lost_its_copy_gets_the_data)
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->dst, 3);
 	ck_assert_int_eq(unit_sent(&out, MSG_FWD_WRITE)->count, 2);
 }
-END_TEST
 
-START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
+UNIT_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 {
 	uint16_t sizes[] = { 65, 100, 128, 129, 500, 1000, 1024, 1024 };
 	const unsigned int n = sizeof(sizes) / sizeof(sizes[0]);
@@ -227,10 +219,9 @@ START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 		ck_assert_uint_eq(d.copyset, set_of(owner, g));
 	}
 }
-END_TEST
 
 /* A block is read, then written by the same rank, repeatedly: readers get it for writing, except every sixteenth time. */
-START_TEST(a_block_that_migrates_is_granted_whole)
+UNIT_TEST(a_block_that_migrates_is_granted_whole)
 {
 	struct dir_ctx c = home(0, 4);
 	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2 };
@@ -257,10 +248,9 @@ START_TEST(a_block_that_migrates_is_granted_whole)
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 	ck_assert_uint_eq(d.migratory, 0);
 }
-END_TEST
 
 /* A bit may stand for several ranks, so the number of copies is unknown. */
-START_TEST(with_a_coarse_copyset_nothing_migrates)
+UNIT_TEST(with_a_coarse_copyset_nothing_migrates)
 {
 	struct dir_ctx c = home(0, 1000);
 	const uint16_t g = set_granule(1000);
@@ -273,7 +263,6 @@ START_TEST(with_a_coarse_copyset_nothing_migrates)
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_GRANT));
 	ck_assert_uint_eq(d.migratory, 0);
 }
-END_TEST
 
 static struct dir migrating(uint16_t reader, struct actions *out)
 {
@@ -288,7 +277,7 @@ static struct dir migrating(uint16_t reader, struct actions *out)
 }
 
 /* If a migrating block is pinned, the reader gets only a copy, and the block stops migrating. */
-START_TEST(a_block_that_is_kept_is_shared)
+UNIT_TEST(a_block_that_is_kept_is_shared)
 {
 	struct dir_ctx c = home(0, 4);
 	uint16_t reader;
@@ -317,9 +306,8 @@ START_TEST(a_block_that_is_kept_is_shared)
 		ck_assert_uint_eq(other.owner, reader);
 	}
 }
-END_TEST
 
-START_TEST(a_block_is_kept_for_any_rank)
+UNIT_TEST(a_block_is_kept_for_any_rank)
 {
 	struct dir_ctx c = home(0, 1000);
 	const uint16_t g = set_granule(1000);
@@ -338,10 +326,9 @@ START_TEST(a_block_is_kept_for_any_rank)
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 0x102);
 	ck_assert_uint_eq(d.owner, 600);
 }
-END_TEST
 
 /* The manager itself redirects requests, and so does a former home. */
-START_TEST(who_is_sent_back_learns_of_any_manager)
+UNIT_TEST(who_is_sent_back_learns_of_any_manager)
 {
 	const uint16_t me[] = { 0, 700 };
 	unsigned int i;
@@ -359,10 +346,9 @@ START_TEST(who_is_sent_back_learns_of_any_manager)
 		ck_assert_uint_eq(unit_sent(&out, MSG_MOVED)->value, 700);
 	}
 }
-END_TEST
 
 /* Starting from rank 0, or from the manager; the new home tells the manager. */
-START_TEST(a_home_moves_to_any_rank)
+UNIT_TEST(a_home_moves_to_any_rank)
 {
 	struct dir_ctx c = home(0, 1000), manager = home(700, 1000), there = home(600, 1000);
 	struct dir d = { .state = DIR_EXCLUSIVE, .phase = DIR_HANDING, .owner = 600, .served = 600 }, e = d, f = { 0 };
@@ -387,9 +373,8 @@ START_TEST(a_home_moves_to_any_rank)
 	ck_assert_uint_eq(unit_sent(&out, MSG_HOME_ACK)->dst, 700);
 	ck_assert_uint_eq(f.owner, 600);
 }
-END_TEST
 
-START_TEST(any_rank_is_blamed_for_a_circle)
+UNIT_TEST(any_rank_is_blamed_for_a_circle)
 {
 	struct dir_ctx c = home(0, 1000);
 	struct dir d = { .state = DIR_MOVED, .owner = 700, .served = 600 };
@@ -403,9 +388,8 @@ START_TEST(any_rank_is_blamed_for_a_circle)
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, 600);
 }
-END_TEST
 
-START_TEST(only_who_has_it_says_that_a_block_is_kept)
+UNIT_TEST(only_who_has_it_says_that_a_block_is_kept)
 {
 	struct dir_ctx c = home(0, 4);
 	struct dir d, before;
@@ -445,9 +429,8 @@ START_TEST(only_who_has_it_says_that_a_block_is_kept)
 		ck_assert_mem_eq(&d, &before, sizeof(d));
 	}
 }
-END_TEST
 
-START_TEST(the_first_toucher_becomes_the_home)
+UNIT_TEST(the_first_toucher_becomes_the_home)
 {
 	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nnodes = 4, .queue = c.queue };
 	struct dir manager = { 0 }, there = { 0 };
@@ -471,9 +454,8 @@ START_TEST(the_first_toucher_becomes_the_home)
 	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_FORWARDED);
 	ck_assert_uint_eq(manager.phase, DIR_IDLE);
 }
-END_TEST
 
-START_TEST(a_block_is_placed_only_while_untouched)
+UNIT_TEST(a_block_is_placed_only_while_untouched)
 {
 	struct {
 		struct dir d;
@@ -501,10 +483,9 @@ START_TEST(a_block_is_placed_only_while_untouched)
 		ck_assert_uint_eq(cases[i].d.state, cases[i].state);
 	}
 }
-END_TEST
 
 /* dsm_place() is a promise: the first rank to touch the block does not become its home. */
-START_TEST(a_placed_block_does_not_move_at_first_touch)
+UNIT_TEST(a_placed_block_does_not_move_at_first_touch)
 {
 	uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ };
 	unsigned int i, r;
@@ -529,10 +510,9 @@ START_TEST(a_placed_block_does_not_move_at_first_touch)
 			ck_assert_uint_eq(d.owner, r);
 		}
 }
-END_TEST
 
 /* The largest queue: 256 slots for each of 1,024 ranks. */
-START_TEST(every_slot_of_every_rank_may_wait)
+UNIT_TEST(every_slot_of_every_rank_may_wait)
 {
 	static struct queue_entry all[WIRE_MAX_NODES * 256];
 	struct dir_ctx c = { .me = 0, .nnodes = WIRE_MAX_NODES, .queue = { .entries = all, .nslots = 256 } };
@@ -562,34 +542,5 @@ START_TEST(every_slot_of_every_rank_may_wait)
 	}
 	ck_assert_uint_eq(d.tail, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir");
-	TCase *t = tcase_create("dir");
-
-	tcase_add_test(t, every_message_is_bounded_and_illegal_ones_change_nothing);
-	tcase_add_test(t, everything_has_a_name);
-	tcase_add_test(t, requests_are_served_in_the_order_they_came);
-	tcase_add_test(t, a_request_is_not_queued_twice);
-	tcase_add_test(t, a_queued_request_that_is_absurd_holds_nobody_up);
-	tcase_add_test(t, only_the_one_that_is_served_is_done);
-	tcase_add_test(t, a_writer_that_shares_gets_no_data_and_all_others_lose_theirs);
-	tcase_add_test(t, a_writer_that_lost_its_copy_gets_the_data);
-	tcase_add_test(t, with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy);
-	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
-	tcase_add_test(t, with_a_coarse_copyset_nothing_migrates);
-	tcase_add_test(t, a_block_that_is_kept_is_shared);
-	tcase_add_test(t, a_block_is_kept_for_any_rank);
-	tcase_add_test(t, who_is_sent_back_learns_of_any_manager);
-	tcase_add_test(t, a_home_moves_to_any_rank);
-	tcase_add_test(t, any_rank_is_blamed_for_a_circle);
-	tcase_add_test(t, only_who_has_it_says_that_a_block_is_kept);
-	tcase_add_test(t, the_first_toucher_becomes_the_home);
-	tcase_add_test(t, a_block_is_placed_only_while_untouched);
-	tcase_add_test(t, a_placed_block_does_not_move_at_first_touch);
-	tcase_add_test(t, every_slot_of_every_rank_may_wait);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dir")

@@ -56,7 +56,7 @@ static struct dir owned(void)
 	return (struct dir){ .state = DIR_EXCLUSIVE, .owner = HOME, .served = HOME, .copyset = 1 };
 }
 
-START_TEST(a_home_follows_who_writes_again_and_again)
+UNIT_TEST(a_home_follows_who_writes_again_and_again)
 {
 	struct dir_ctx c = at(HOME);
 	struct dir d = owned();
@@ -77,10 +77,9 @@ START_TEST(a_home_follows_who_writes_again_and_again)
 	ck_assert_uint_eq(d.phase, DIR_MOVING);
 	ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 }
-END_TEST
 
 /* Each of these ends the row of uses: another rank writes, the home reads, the home writes. Some uses never begin one. */
-START_TEST(a_home_does_not_follow_others)
+UNIT_TEST(a_home_does_not_follow_others)
 {
 	unsigned int breaks, i;
 
@@ -104,10 +103,9 @@ START_TEST(a_home_does_not_follow_others)
 		ck_assert_uint_eq(d.uses == DIR_STAYS, breaks == 4);
 	}
 }
-END_TEST
 
 /* The home's own writes do not move it, nor does it move if it does not know the manager. */
-START_TEST(a_home_stays_where_it_is)
+UNIT_TEST(a_home_stays_where_it_is)
 {
 	struct dir_ctx c = at(HOME);
 	struct dir d = owned();
@@ -132,10 +130,9 @@ START_TEST(a_home_stays_where_it_is)
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "resume");
 }
-END_TEST
 
 /* The first touch is no repeated write. A placed block stays. */
-START_TEST(a_row_begins_after_the_first_touch)
+UNIT_TEST(a_row_begins_after_the_first_touch)
 {
 	static const struct {
 		uint8_t state, flags, uses;
@@ -162,9 +159,8 @@ START_TEST(a_row_begins_after_the_first_touch)
 			ck_assert_uint_eq(d.uses, cases[i].uses);
 		}
 }
-END_TEST
 
-START_TEST(a_row_ends_when_the_home_reads)
+UNIT_TEST(a_row_ends_when_the_home_reads)
 {
 	unsigned int uses;
 
@@ -182,9 +178,8 @@ START_TEST(a_row_ends_when_the_home_reads)
 		ck_assert_uint_eq(d.uses, uses == DIR_STAYS ? DIR_STAYS : 0);
 	}
 }
-END_TEST
 
-START_TEST(a_row_ends_when_the_block_migrates)
+UNIT_TEST(a_row_ends_when_the_block_migrates)
 {
 	unsigned int uses;
 
@@ -202,10 +197,9 @@ START_TEST(a_row_ends_when_the_block_migrates)
 		ck_assert_uint_eq(d.uses, uses == DIR_STAYS ? DIR_STAYS : 0);
 	}
 }
-END_TEST
 
 /* Whatever its use so far, touched or not. The home itself has the block already. */
-START_TEST(a_home_comes_along_with_a_block_that_is_placed)
+UNIT_TEST(a_home_comes_along_with_a_block_that_is_placed)
 {
 	unsigned int touched, stays, rank;
 
@@ -231,9 +225,8 @@ START_TEST(a_home_comes_along_with_a_block_that_is_placed)
 				ck_assert_str_eq(unit_text(&out), rank ? "MOVE" : "");
 			}
 }
-END_TEST
 
-START_TEST(a_claim_is_for_the_owner_of_the_only_copy)
+UNIT_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 {
 	unsigned int state, phase, where, manages;
 
@@ -271,7 +264,6 @@ START_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 					}
 				}
 }
-END_TEST
 
 static struct dir handing(void)
 {
@@ -292,7 +284,7 @@ static void adopts(const struct actions *out)
 	ck_assert_uint_eq(out->v[0].msg.value, MANAGER);
 }
 
-START_TEST(a_manager_hands_over_by_itself)
+UNIT_TEST(a_manager_hands_over_by_itself)
 {
 	struct dir_ctx c = at(MANAGER);
 	struct dir d = handing();
@@ -311,9 +303,8 @@ START_TEST(a_manager_hands_over_by_itself)
 	ck_assert_int_eq(take(&c, &d, MSG_HOME_ACK, USER, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "resume");
 }
-END_TEST
 
-START_TEST(a_home_asks_the_manager_first)
+UNIT_TEST(a_home_asks_the_manager_first)
 {
 	struct dir_ctx c = at(HOME);
 	struct dir d = handing();
@@ -345,10 +336,9 @@ START_TEST(a_home_asks_the_manager_first)
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 	ck_assert_uint_eq(d.owner, MANAGER);
 }
-END_TEST
 
 /* A block placed at this home moves where it is placed next. If the manager refuses, the block stays, as before. */
-START_TEST(a_placed_block_stays_when_the_manager_refuses)
+UNIT_TEST(a_placed_block_stays_when_the_manager_refuses)
 {
 	struct dir_ctx c = at(HOME);
 	unsigned int refuse;
@@ -366,10 +356,9 @@ START_TEST(a_placed_block_stays_when_the_manager_refuses)
 		ck_assert_uint_eq(d.uses, refuse ? DIR_STAYS : 0);
 	}
 }
-END_TEST
 
 /* A former home sends requests of ranks that believe in it to the manager. Other messages are refused. */
-START_TEST(a_home_that_was_sends_back_who_believes_in_it)
+UNIT_TEST(a_home_that_was_sends_back_who_believes_in_it)
 {
 	static const uint8_t states[] = { DIR_LEFT, DIR_MOVED };
 	unsigned int state, flags, write;
@@ -408,9 +397,8 @@ START_TEST(a_home_that_was_sends_back_who_believes_in_it)
 				}
 			}
 }
-END_TEST
 
-START_TEST(a_manager_lets_a_home_move_that_has_served_all)
+UNIT_TEST(a_manager_lets_a_home_move_that_has_served_all)
 {
 	unsigned int phase, state, src, count;
 
@@ -436,9 +424,8 @@ START_TEST(a_manager_lets_a_home_move_that_has_served_all)
 					ck_assert_uint_eq(d.phase, now ? (unsigned int)DIR_HOMING : phase);
 				}
 }
-END_TEST
 
-START_TEST(nobody_else_lets_a_home_move)
+UNIT_TEST(nobody_else_lets_a_home_move)
 {
 	struct dir_ctx c = at(OTHER);
 	struct dir d = { .state = DIR_MOVED };
@@ -452,10 +439,9 @@ START_TEST(nobody_else_lets_a_home_move)
 	m.req_node = RANKS;
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
 }
-END_TEST
 
 /* Ranks that become home by themselves, and a manager that becomes the home again. */
-START_TEST(a_home_is_adopted_in_the_right_moment_only)
+UNIT_TEST(a_home_is_adopted_in_the_right_moment_only)
 {
 	unsigned int state, phase, manages;
 
@@ -491,10 +477,9 @@ START_TEST(a_home_is_adopted_in_the_right_moment_only)
 					ck_assert_uint_eq(out.v[0].msg.dst, MANAGER);
 			}
 }
-END_TEST
 
 /* The new home knows a different manager, or the manager waits for another rank. */
-START_TEST(a_home_is_not_adopted_for_a_stranger)
+UNIT_TEST(a_home_is_not_adopted_for_a_stranger)
 {
 	struct dir_ctx c = at(USER);
 	struct dir d = { 0 }, m6 = { .state = DIR_MOVED, .phase = DIR_HOMING, .served = OTHER };
@@ -510,10 +495,9 @@ START_TEST(a_home_is_not_adopted_for_a_stranger)
 	m.value = MANAGER;
 	ck_assert_int_eq(dir_step(&c, &m6, &m, &out), -EBADMSG);
 }
-END_TEST
 
 /* A rank accepts only the home of its only copy as the one that makes it the home; from then on it knows. */
-START_TEST(only_the_home_of_a_copy_is_adopted)
+UNIT_TEST(only_the_home_of_a_copy_is_adopted)
 {
 	unsigned int state, who;
 
@@ -539,9 +523,8 @@ START_TEST(only_the_home_of_a_copy_is_adopted)
 			ck_assert_uint_eq(page.forwarded, ok ? 0 : 5);
 		}
 }
-END_TEST
 
-START_TEST(a_requester_believes_only_its_home_that_it_moved)
+UNIT_TEST(a_requester_believes_only_its_home_that_it_moved)
 {
 	unsigned int src, slot, manager;
 
@@ -576,9 +559,8 @@ START_TEST(a_requester_believes_only_its_home_that_it_moved)
 				ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
 			}
 }
-END_TEST
 
-START_TEST(what_was_forwarded_is_counted_when_it_is_served)
+UNIT_TEST(what_was_forwarded_is_counted_when_it_is_served)
 {
 	struct dir_ctx c = at(HOME);
 	struct dir d = owned();
@@ -599,32 +581,5 @@ START_TEST(what_was_forwarded_is_counted_when_it_is_served)
 	ck_assert_uint_eq(forwarded, 2);
 	ck_assert_uint_eq(d.uses, DIR_STAYS);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir_moves");
-	TCase *t = tcase_create("dir_moves");
-
-	tcase_add_test(t, a_home_follows_who_writes_again_and_again);
-	tcase_add_test(t, a_home_does_not_follow_others);
-	tcase_add_test(t, a_row_begins_after_the_first_touch);
-	tcase_add_test(t, a_row_ends_when_the_home_reads);
-	tcase_add_test(t, a_row_ends_when_the_block_migrates);
-	tcase_add_test(t, a_home_stays_where_it_is);
-	tcase_add_test(t, a_home_comes_along_with_a_block_that_is_placed);
-	tcase_add_test(t, a_claim_is_for_the_owner_of_the_only_copy);
-	tcase_add_test(t, a_manager_hands_over_by_itself);
-	tcase_add_test(t, a_home_asks_the_manager_first);
-	tcase_add_test(t, a_placed_block_stays_when_the_manager_refuses);
-	tcase_add_test(t, a_home_that_was_sends_back_who_believes_in_it);
-	tcase_add_test(t, a_manager_lets_a_home_move_that_has_served_all);
-	tcase_add_test(t, nobody_else_lets_a_home_move);
-	tcase_add_test(t, a_home_is_adopted_in_the_right_moment_only);
-	tcase_add_test(t, a_home_is_not_adopted_for_a_stranger);
-	tcase_add_test(t, only_the_home_of_a_copy_is_adopted);
-	tcase_add_test(t, a_requester_believes_only_its_home_that_it_moved);
-	tcase_add_test(t, what_was_forwarded_is_counted_when_it_is_served);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dir_moves")

@@ -99,7 +99,7 @@ static void learn(void)
 	pushed();
 }
 
-START_TEST(a_writer_is_told_to_push_what_the_home_reads_again_and_again)
+UNIT_TEST(a_writer_is_told_to_push_what_the_home_reads_again_and_again)
 {
 	unsigned int i;
 
@@ -123,9 +123,8 @@ START_TEST(a_writer_is_told_to_push_what_the_home_reads_again_and_again)
 	}
 	ck_assert(!told(USER, true));
 }
-END_TEST
 
-START_TEST(a_writer_is_not_told_where_nothing_is_pushed)
+UNIT_TEST(a_writer_is_not_told_where_nothing_is_pushed)
 {
 	unsigned int i;
 
@@ -141,10 +140,9 @@ START_TEST(a_writer_is_not_told_where_nothing_is_pushed)
 		done(USER);
 	}
 }
-END_TEST
 
 /* The home does not use the block: no writer is told any more, and the home follows the writer like any other block's. */
-START_TEST(pushing_ends_when_the_home_does_not_read)
+UNIT_TEST(pushing_ends_when_the_home_does_not_read)
 {
 	unsigned int i;
 
@@ -167,9 +165,8 @@ START_TEST(pushing_ends_when_the_home_does_not_read)
 	}
 	ck_assert_str_eq(unit_text(&out), "MOVE");
 }
-END_TEST
 
-START_TEST(what_is_pushed_is_no_use_by_the_home)
+UNIT_TEST(what_is_pushed_is_no_use_by_the_home)
 {
 	begin();
 	d.uses = 2;
@@ -185,10 +182,9 @@ START_TEST(what_is_pushed_is_no_use_by_the_home)
 	ck_assert_uint_eq(d.uses, 0);
 	ck_assert_uint_eq(push.reads, 1);
 }
-END_TEST
 
 /* The home had to request the block although the writer was told: the program also synchronises without barriers. */
-START_TEST(pushing_pauses_when_nothing_is_pushed)
+UNIT_TEST(pushing_pauses_when_nothing_is_pushed)
 {
 	unsigned int i;
 
@@ -200,10 +196,9 @@ START_TEST(pushing_pauses_when_nothing_is_pushed)
 		read_back();
 	}
 }
-END_TEST
 
 /* The row of reads ends when a node writes a block that the home has not read. */
-START_TEST(a_row_of_reads_has_one_after_each_write)
+UNIT_TEST(a_row_of_reads_has_one_after_each_write)
 {
 	unsigned int later;
 
@@ -224,19 +219,17 @@ START_TEST(a_row_of_reads_has_one_after_each_write)
 		ck_assert(told(USER, true));
 	}
 }
-END_TEST
 
 /* A writer without the contents gets them with the permission; that message has no room for a flag. */
-START_TEST(only_a_grant_without_contents_says_so)
+UNIT_TEST(only_a_grant_without_contents_says_so)
 {
 	learn();
 	ck_assert(!told(OTHER, false));
 	read_back();
 	ck_assert(told(OTHER, true));
 }
-END_TEST
 
-START_TEST(writes_of_the_home_itself_end_nothing)
+UNIT_TEST(writes_of_the_home_itself_end_nothing)
 {
 	learn();
 	use(MSG_WRITE_REQ, HOME, MSGF_HAS);
@@ -247,10 +240,9 @@ START_TEST(writes_of_the_home_itself_end_nothing)
 	read_back();
 	ck_assert(told(USER, true));
 }
-END_TEST
 
 /* The reader of a migratory block gets the block; the home of a pushed block gets only a copy. */
-START_TEST(a_migratory_block_is_not_pushed)
+UNIT_TEST(a_migratory_block_is_not_pushed)
 {
 	learn();
 	d.migratory = 1;
@@ -260,10 +252,9 @@ START_TEST(a_migratory_block_is_not_pushed)
 	ck_assert_uint_eq(d.state, DIR_SHARED);
 	ck_assert_uint_eq(d.copyset, 1u << HOME | 1u << USER);
 }
-END_TEST
 
 /* A queued request keeps the type that it arrived with. */
-START_TEST(what_is_pushed_later_is_no_use_either)
+UNIT_TEST(what_is_pushed_later_is_no_use_either)
 {
 	struct msg m = from(MSG_WRITE_REQ, OTHER, 0), back = from(MSG_READ_REQ, HOME, MSGF_PUSH), turn;
 
@@ -279,10 +270,9 @@ START_TEST(what_is_pushed_later_is_no_use_either)
 	ck_assert_uint_eq(push.reads, 0);
 	ck_assert_uint_eq(d.owner, HOME);
 }
-END_TEST
 
 /* A node that becomes the home knows nothing of the reads of another. */
-START_TEST(a_new_home_begins_anew)
+UNIT_TEST(a_new_home_begins_anew)
 {
 	struct copy page = {
 		.state = PG_WRITE, .flags = PAGE_OWNER, .home = MANAGER + 1, .push = { .reads = 3, .left = 9 }
@@ -310,24 +300,5 @@ START_TEST(a_new_home_begins_anew)
 	ck_assert_int_eq(dispatch_step(&at, &m, &out), 0);
 	ck_assert_uint_eq(page.push.reads, 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir_push");
-	TCase *t = tcase_create("dir_push");
-
-	tcase_add_test(t, a_writer_is_told_to_push_what_the_home_reads_again_and_again);
-	tcase_add_test(t, a_writer_is_not_told_where_nothing_is_pushed);
-	tcase_add_test(t, pushing_ends_when_the_home_does_not_read);
-	tcase_add_test(t, what_is_pushed_is_no_use_by_the_home);
-	tcase_add_test(t, pushing_pauses_when_nothing_is_pushed);
-	tcase_add_test(t, a_row_of_reads_has_one_after_each_write);
-	tcase_add_test(t, only_a_grant_without_contents_says_so);
-	tcase_add_test(t, writes_of_the_home_itself_end_nothing);
-	tcase_add_test(t, a_migratory_block_is_not_pushed);
-	tcase_add_test(t, what_is_pushed_later_is_no_use_either);
-	tcase_add_test(t, a_new_home_begins_anew);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dir_push")

@@ -33,7 +33,7 @@ static void turn(struct dir *d, struct actions *out)
 	ck_assert_int_eq(dir_step(&ctx, d, &m, out), 0);
 }
 
-START_TEST(reads_of_copies_do_not_wait_for_each_other)
+UNIT_TEST(reads_of_copies_do_not_wait_for_each_other)
 {
 	struct dir d = shared();
 	struct actions out;
@@ -55,9 +55,8 @@ START_TEST(reads_of_copies_do_not_wait_for_each_other)
 	}
 	ck_assert(dir_quiet(&d));
 }
-END_TEST
 
-START_TEST(a_home_is_quiet_if_nothing_is_under_way)
+UNIT_TEST(a_home_is_quiet_if_nothing_is_under_way)
 {
 	unsigned int phase, readers;
 
@@ -68,10 +67,9 @@ START_TEST(a_home_is_quiet_if_nothing_is_under_way)
 			ck_assert_int_eq(dir_quiet(&d), phase == DIR_IDLE && !readers);
 		}
 }
-END_TEST
 
 /* Queue entries of other queues may follow those of this job, and do if there are fewer slots than a message can name. */
-START_TEST(who_is_not_in_the_job_has_read_nothing)
+UNIT_TEST(who_is_not_in_the_job_has_read_nothing)
 {
 	const struct dir_ctx few = { .me = 0, .nnodes = 4, .queue = { .entries = nodes, .nslots = SLOTS } };
 	struct dir d = shared();
@@ -95,10 +93,9 @@ START_TEST(who_is_not_in_the_job_has_read_nothing)
 	m.req_slot = SLOTS - 1;
 	ck_assert_int_eq(dir_step(&few, &d, &m, &out), 0);
 }
-END_TEST
 
 /* A block migrates between two ranks, rank 0 or others, but not if no other rank has a copy. */
-START_TEST(a_block_migrates_from_another)
+UNIT_TEST(a_block_migrates_from_another)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, 2, 0, 2, 1), own = unit_msg(MSG_WRITE_REQ, 0, 0, 0, 1);
 	struct dir d = shared();
@@ -113,10 +110,9 @@ START_TEST(a_block_migrates_from_another)
 	ck_assert_int_eq(dir_step(&ctx, &d, &own, &out), 0);
 	ck_assert_uint_eq(d.migratory, 0);
 }
-END_TEST
 
 /* A writer waits for all reads in progress, and later requests wait for the writer. */
-START_TEST(a_writer_waits_for_the_last_reader)
+UNIT_TEST(a_writer_waits_for_the_last_reader)
 {
 	struct dir d = shared();
 	struct actions out;
@@ -150,10 +146,9 @@ START_TEST(a_writer_waits_for_the_last_reader)
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 	ck_assert_uint_eq(d.tail, 0);
 }
-END_TEST
 
 /* A request that must be alone gets no turn before it can take it. */
-START_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
+UNIT_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
 {
 	struct dir d = shared();
 	struct actions out;
@@ -169,10 +164,9 @@ START_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
 	turn(&d, &out);
 	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
 }
-END_TEST
 
 /* A request that must be alone stays first in line if its turn comes too early. */
-START_TEST(a_turn_may_come_too_early)
+UNIT_TEST(a_turn_may_come_too_early)
 {
 	struct dir d = shared();
 	struct actions out, late;
@@ -210,9 +204,8 @@ START_TEST(a_turn_may_come_too_early)
 	ck_assert_int_eq(take(&d, MSG_RESUME, 0, 0, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
 }
-END_TEST
 
-START_TEST(only_who_reads_is_done_and_once)
+UNIT_TEST(only_who_reads_is_done_and_once)
 {
 	struct dir d = shared(), other = shared(), before;
 	struct msg m = unit_msg(MSG_DONE, 2, 0, 2, 1);
@@ -233,10 +226,9 @@ START_TEST(only_who_reads_is_done_and_once)
 	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), 0);
 	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), -EBADMSG);
 }
-END_TEST
 
 /* The next request of a slot may overtake the confirmation of the one before: it is served, but alone. */
-START_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
+UNIT_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
 {
 	struct dir d = shared(), other = { .state = DIR_SHARED, .owner = 1, .served = 7, .copyset = 0x82 };
 	struct msg m = unit_msg(MSG_READ_REQ, 2, 0, 2, 1);
@@ -259,9 +251,8 @@ START_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
 	ck_assert_int_eq(dir_step(&ctx, &other, &m, &out), 0);
 	ck_assert(dir_quiet(&other));
 }
-END_TEST
 
-START_TEST(readers_are_bounded)
+UNIT_TEST(readers_are_bounded)
 {
 	struct dir d = shared();
 	struct actions out;
@@ -274,10 +265,9 @@ START_TEST(readers_are_bounded)
 	ck_assert_uint_eq(d.readers, DIR_READERS);
 	ck_assert_int_eq(take(&d, MSG_DONE, 3, 0, &out), -EBADMSG);
 }
-END_TEST
 
 /* Which rank sends copies, and which reads are still alone. */
-START_TEST(a_home_that_reads_becomes_the_owner)
+UNIT_TEST(a_home_that_reads_becomes_the_owner)
 {
 	static const uint8_t states[] = { DIR_SHARED, DIR_EXCLUSIVE };
 	struct actions out;
@@ -299,10 +289,9 @@ START_TEST(a_home_that_reads_becomes_the_owner)
 		ck_assert_uint_eq(d.readers, 1);
 	}
 }
-END_TEST
 
 /* A home that reads and then writes makes a block migrate as any other rank does, though it has become the owner. */
-START_TEST(a_block_may_migrate_to_its_home)
+UNIT_TEST(a_block_may_migrate_to_its_home)
 {
 	unsigned int i;
 
@@ -320,25 +309,5 @@ START_TEST(a_block_may_migrate_to_its_home)
 		ck_assert_uint_eq(d.migratory, home && last && !more);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir_reads");
-	TCase *t = tcase_create("dir_reads");
-
-	tcase_add_test(t, reads_of_copies_do_not_wait_for_each_other);
-	tcase_add_test(t, a_home_is_quiet_if_nothing_is_under_way);
-	tcase_add_test(t, who_is_not_in_the_job_has_read_nothing);
-	tcase_add_test(t, a_block_migrates_from_another);
-	tcase_add_test(t, a_writer_waits_for_the_last_reader);
-	tcase_add_test(t, a_writer_behind_a_read_gets_no_turn_before_its_end);
-	tcase_add_test(t, a_turn_may_come_too_early);
-	tcase_add_test(t, only_who_reads_is_done_and_once);
-	tcase_add_test(t, a_slot_may_ask_again_before_its_confirmation_is_here);
-	tcase_add_test(t, readers_are_bounded);
-	tcase_add_test(t, a_home_that_reads_becomes_the_owner);
-	tcase_add_test(t, a_block_may_migrate_to_its_home);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dir_reads")

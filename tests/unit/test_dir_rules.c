@@ -233,7 +233,7 @@ static void check_queued(unsigned int state, const struct ask *a)
 	}
 }
 
-START_TEST(every_request_in_every_state)
+UNIT_TEST(every_request_in_every_state)
 {
 	static const uint16_t ranks[] = { ME, OWNER, SHARER, THIRD, 0, 63 };
 	unsigned int state, r, write, flags;
@@ -264,10 +264,9 @@ START_TEST(every_request_in_every_state)
 					check_queued(state, &a);
 				}
 }
-END_TEST
 
 /* A rank repeats a request that is in line, directly or through the manager. */
-START_TEST(a_request_queues_once)
+UNIT_TEST(a_request_queues_once)
 {
 	unsigned int flags;
 
@@ -285,10 +284,9 @@ START_TEST(a_request_queues_once)
 		ck_assert_mem_eq(&d, &was, sizeof(d));
 	}
 }
-END_TEST
 
 /* Queue entries are numbered by rank and slot, at full width. */
-START_TEST(the_rest_of_a_line_stays)
+UNIT_TEST(the_rest_of_a_line_stays)
 {
 	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ }, second = { .rank = 63, .type = MSG_WRITE_REQ };
 	struct dir d = entry(DIR_EXCLUSIVE);
@@ -309,10 +307,9 @@ START_TEST(the_rest_of_a_line_stays)
 	ck_assert_uint_eq(d.owner, SHARER);
 	ck_assert_uint_eq(d.tail, last);
 }
-END_TEST
 
 /* The messages that each phase accepts, their senders, and the next phase. */
-START_TEST(every_message_in_every_phase)
+UNIT_TEST(every_message_in_every_phase)
 {
 	unsigned int phase, type, from;
 
@@ -354,10 +351,9 @@ START_TEST(every_message_in_every_phase)
 				}
 			}
 }
-END_TEST
 
 /* A turn is accepted only if one was asked for. */
-START_TEST(nobody_takes_a_turn_out_of_turn)
+UNIT_TEST(nobody_takes_a_turn_out_of_turn)
 {
 	unsigned int phase;
 
@@ -374,9 +370,8 @@ START_TEST(nobody_takes_a_turn_out_of_turn)
 		ck_assert_int_eq(dir_step(&ctx, &d, &turn, &out), phase == DIR_TURN ? 0 : -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
+UNIT_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 {
 	unsigned int i;
 
@@ -397,10 +392,9 @@ START_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 		ck_assert_uint_eq(d.migratory, sharer && has && last && !more && !large);
 	}
 }
-END_TEST
 
 /* The same for an owner that is the only sharer. */
-START_TEST(a_block_of_one_rank_does_not_migrate)
+UNIT_TEST(a_block_of_one_rank_does_not_migrate)
 {
 	struct dir d = { .state = DIR_SHARED, .owner = OWNER, .served = OWNER, .copyset = BIT(OWNER) };
 	struct ask a = { .rank = OWNER, .type = MSG_WRITE_REQ, .flags = MSGF_HAS };
@@ -411,9 +405,8 @@ START_TEST(a_block_of_one_rank_does_not_migrate)
 	ck_assert_str_eq(unit_text(&out), "GRANT");
 	ck_assert_uint_eq(d.migratory, 0);
 }
-END_TEST
 
-START_TEST(every_sixteenth_reader_of_a_migratory_block_gets_a_copy)
+UNIT_TEST(every_sixteenth_reader_of_a_migratory_block_gets_a_copy)
 {
 	unsigned int sample, migratory;
 
@@ -439,9 +432,8 @@ START_TEST(every_sixteenth_reader_of_a_migratory_block_gets_a_copy)
 			ck_assert_uint_eq(shared.sample, sample);
 		}
 }
-END_TEST
 
-START_TEST(placing_is_answered_in_full)
+UNIT_TEST(placing_is_answered_in_full)
 {
 	unsigned int state, phase, where;
 
@@ -476,10 +468,9 @@ START_TEST(placing_is_answered_in_full)
 				}
 			}
 }
-END_TEST
 
 /* Values beyond the ranks are refused, however large. */
-START_TEST(placing_nowhere_is_refused)
+UNIT_TEST(placing_nowhere_is_refused)
 {
 	uint64_t values[] = { 64, 0x10000, 0x100000001ull, UINT64_MAX };
 	unsigned int i;
@@ -496,9 +487,8 @@ START_TEST(placing_nowhere_is_refused)
 		ck_assert_uint_eq(d.state, DIR_UNTOUCHED);
 	}
 }
-END_TEST
 
-START_TEST(who_is_made_the_home_serves_itself)
+UNIT_TEST(who_is_made_the_home_serves_itself)
 {
 	unsigned int state, phase, op, mine;
 
@@ -532,24 +522,5 @@ START_TEST(who_is_made_the_home_serves_itself)
 					ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 				}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dir_rules");
-	TCase *t = tcase_create("dir_rules");
-
-	tcase_add_test(t, every_request_in_every_state);
-	tcase_add_test(t, a_request_queues_once);
-	tcase_add_test(t, the_rest_of_a_line_stays);
-	tcase_add_test(t, every_message_in_every_phase);
-	tcase_add_test(t, nobody_takes_a_turn_out_of_turn);
-	tcase_add_test(t, a_block_is_marked_as_migratory_by_one_pattern_only);
-	tcase_add_test(t, a_block_of_one_rank_does_not_migrate);
-	tcase_add_test(t, every_sixteenth_reader_of_a_migratory_block_gets_a_copy);
-	tcase_add_test(t, placing_is_answered_in_full);
-	tcase_add_test(t, placing_nowhere_is_refused);
-	tcase_add_test(t, who_is_made_the_home_serves_itself);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dir_rules")

@@ -85,7 +85,7 @@ static void refused(int err, const struct msg *m, uint16_t manager)
 	ck_assert_uint_eq(ask, a);
 }
 
-START_TEST(every_type_has_a_target)
+UNIT_TEST(every_type_has_a_target)
 {
 	unsigned int t;
 
@@ -109,11 +109,10 @@ START_TEST(every_type_has_a_target)
 			refused(-EBADMSG, &m, HOME);
 	}
 }
-END_TEST
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-START_TEST(nobody_asks_in_anothers_name)
+UNIT_TEST(nobody_asks_in_anothers_name)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, LIAR, ME, OTHER, SLOT);
 
@@ -125,10 +124,9 @@ START_TEST(nobody_asks_in_anothers_name)
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->dst, OTHER);
 }
-END_TEST
 
 /* Otherwise a liar could begin something here, for which the manager, which later makes this rank the home, would be blamed. */
-START_TEST(only_its_manager_is_asked_for_an_untouched_block)
+UNIT_TEST(only_its_manager_is_asked_for_an_untouched_block)
 {
 	static const uint16_t managers[] = { ME, HOME, SET_NOBODY };
 	unsigned int state, who, flags, write;
@@ -157,10 +155,9 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 	setup();
 	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_node = ME }), 0);
 }
-END_TEST
 
 /* Otherwise it would occupy one of our slots' places in line, and our next request in that slot would be refused. */
-START_TEST(only_our_own_request_is_forwarded_to_us)
+UNIT_TEST(only_our_own_request_is_forwarded_to_us)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT), own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
 	unsigned int state;
@@ -185,9 +182,8 @@ START_TEST(only_our_own_request_is_forwarded_to_us)
 	ck_assert_int_eq(step(&m), 0);
 	refused(-EBADMSG, &own, HOME); /* the request is in line already */
 }
-END_TEST
 
-START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
+UNIT_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 {
 	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT), m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
 
@@ -203,9 +199,8 @@ START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 	m.src = LIAR;
 	refused(-EBADMSG, &m, ME); /* nobody forwards to the manager */
 }
-END_TEST
 
-START_TEST(only_the_home_takes_a_copy_away)
+UNIT_TEST(only_the_home_takes_a_copy_away)
 {
 	static const uint8_t types[] = { MSG_INV, MSG_FWD_READ, MSG_FWD_WRITE };
 	unsigned int i;
@@ -223,9 +218,8 @@ START_TEST(only_the_home_takes_a_copy_away)
 		refused(-EBADMSG, &m, HOME);
 	}
 }
-END_TEST
 
-START_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
+UNIT_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 {
 	struct dispatch d = { .me = ME, .nnodes = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir };
 	struct msg m = unit_msg(MSG_INV, HOME, ME, OTHER, SLOT);
@@ -243,9 +237,8 @@ START_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 		ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(an_answer_is_for_the_slot_and_from_the_home_that_was_asked)
+UNIT_TEST(an_answer_is_for_the_slot_and_from_the_home_that_was_asked)
 {
 	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, SLOT), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, SLOT), m;
 	struct msg grant = unit_msg(MSG_GRANT, HOME, ME, ME, SLOT);
@@ -269,9 +262,8 @@ START_TEST(an_answer_is_for_the_slot_and_from_the_home_that_was_asked)
 	ck_assert_int_eq(step(&grant), 0);
 	ck_assert_uint_eq(page.state, PG_GOT_WRITE);
 }
-END_TEST
 
-START_TEST(only_the_manager_makes_homes_and_only_of_who_asks)
+UNIT_TEST(only_the_manager_makes_homes_and_only_of_who_asks)
 {
 	struct msg m = unit_msg(MSG_HOME, HOME, ME, ME, SLOT), bad;
 
@@ -285,9 +277,8 @@ START_TEST(only_the_manager_makes_homes_and_only_of_who_asks)
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_HOME_ACK));
 }
-END_TEST
 
-START_TEST(who_is_not_the_owner_gives_nothing_back)
+UNIT_TEST(who_is_not_the_owner_gives_nothing_back)
 {
 	struct msg m = unit_msg(MSG_RELEASE, LIAR, ME, LIAR, SLOT);
 	unsigned int state;
@@ -311,7 +302,6 @@ START_TEST(who_is_not_the_owner_gives_nothing_back)
 	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->prot, PROT_RO);
 	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->msg.flags, MSGF_PUSH); /* the home does not use it */
 }
-END_TEST
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
@@ -342,7 +332,7 @@ static int request(uint16_t src, uint8_t op, uint64_t name, uint64_t *value)
 	return out.v[0].msg.count;
 }
 
-START_TEST(an_old_name_is_never_that_of_another)
+UNIT_TEST(an_old_name_is_never_that_of_another)
 {
 	uint64_t old[200], value;
 	unsigned int i, k;
@@ -360,9 +350,8 @@ START_TEST(an_old_name_is_never_that_of_another)
 		ck_assert_int_eq(request(OTHER, SOP_DESTROY, old[i], NULL), 0);
 	}
 }
-END_TEST
 
-START_TEST(a_place_whose_names_are_used_up_is_retired)
+UNIT_TEST(a_place_whose_names_are_used_up_is_retired)
 {
 	uint64_t name[PLACES + 1];
 	unsigned int i;
@@ -381,9 +370,8 @@ START_TEST(a_place_whose_names_are_used_up_is_retired)
 	ck_assert_uint_eq(name[PLACES], object_name(3, 2));
 	ck_assert_int_eq(request(OTHER, SOP_LOAD, name[0], NULL), -EINVAL);
 }
-END_TEST
 
-START_TEST(places_may_lie_in_chunks)
+UNIT_TEST(places_may_lie_in_chunks)
 {
 	static struct sync first[OBJECT_CHUNK], second[OBJECT_CHUNK];
 	struct sync *chunks[2] = { first };
@@ -407,9 +395,8 @@ START_TEST(places_may_lie_in_chunks)
 	ck_assert_uint_eq(objects_take(&o, &missing), 7);
 	ck_assert_uint_eq(objects_take(&o, &missing), OBJECT_CHUNK + 1);
 }
-END_TEST
 
-START_TEST(what_is_in_use_is_not_destroyed)
+UNIT_TEST(what_is_in_use_is_not_destroyed)
 {
 	struct msg m = sync_msg(OTHER, SOP_CREATE, 0);
 	uint64_t name;
@@ -422,11 +409,10 @@ START_TEST(what_is_in_use_is_not_destroyed)
 	ck_assert_int_eq(request(OTHER, SOP_WRUNLOCK, name, NULL), 0);
 	ck_assert_int_eq(request(LIAR, SOP_DESTROY, name, NULL), 0);
 }
-END_TEST
 
 /* A destroyed lock: a request is refused; a release is answered as if the lock had been passed on. The requester is the sender,
  * whatever the message names. */
-START_TEST(locks_of_gone_objects_are_answered)
+UNIT_TEST(locks_of_gone_objects_are_answered)
 {
 	struct msg m = unit_msg(MSG_LOCK, OTHER, ME, 0x77, SLOT);
 
@@ -451,11 +437,10 @@ START_TEST(locks_of_gone_objects_are_answered)
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_FREED)->count, -EINVAL);
 }
-END_TEST
 
 /* ---- locks and answers ----------------------------------------------------------------------- */
 
-START_TEST(a_record_hears_its_home_and_its_lock_only)
+UNIT_TEST(a_record_hears_its_home_and_its_lock_only)
 {
 	struct msg locked = unit_msg(MSG_LOCKED, OTHER, ME, ME, SLOT), next = unit_msg(MSG_NEXT, HOME, ME, OTHER, 1), m;
 	struct msg freed = unit_msg(MSG_FREED, HOME, ME, ME, SLOT);
@@ -482,7 +467,6 @@ START_TEST(a_record_hears_its_home_and_its_lock_only)
 	ck_assert_int_eq(step(&freed), 0);
 	ck_assert_int_eq(unit_action(&out, ACT_WAKE, 0)->status, -ENOMEM);
 }
-END_TEST
 
 static struct msg reply(uint16_t src, int16_t count, uint64_t value)
 {
@@ -493,7 +477,7 @@ static struct msg reply(uint16_t src, int16_t count, uint64_t value)
 	return m;
 }
 
-START_TEST(a_reply_is_taken_once_from_whom_was_asked)
+UNIT_TEST(a_reply_is_taken_once_from_whom_was_asked)
 {
 	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_ECHO };
 	struct msg good = reply(HOME, -EBUSY, 77), m, q;
@@ -525,10 +509,9 @@ START_TEST(a_reply_is_taken_once_from_whom_was_asked)
 	ck_assert_int_eq(dispatch_answer(&ask, &good, &(bool){ 0 }), 0);
 	ck_assert_uint_eq(ask, 0);
 }
-END_TEST
 
 /* Requests for blocks and locks are not noted in slots: no answer to a slot's question frees them. */
-START_TEST(what_is_no_question_of_the_slot_is_not_noted)
+UNIT_TEST(what_is_no_question_of_the_slot_is_not_noted)
 {
 	unsigned int t;
 
@@ -537,7 +520,6 @@ START_TEST(what_is_no_question_of_the_slot_is_not_noted)
 			  (t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM || t == MSG_RELEASE ||
 			   t == MSG_CALL || t == MSG_ECHO));
 }
-END_TEST
 
 static void note(uint8_t op, uint8_t flags)
 {
@@ -556,7 +538,7 @@ static void answered(int16_t count, bool last)
 	ck_assert_uint_eq(out.v[0].prot, last);
 }
 
-START_TEST(answers_are_as_many_as_the_question_has)
+UNIT_TEST(answers_are_as_many_as_the_question_has)
 {
 	struct msg more = reply(HOME, 0, 0);
 	unsigned int i;
@@ -586,33 +568,5 @@ START_TEST(answers_are_as_many_as_the_question_has)
 	note(SOP_WAIT, 0);
 	answered(0, true);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dispatch");
-	TCase *t = tcase_create("dispatch");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, every_type_has_a_target);
-	tcase_add_test(t, nobody_asks_in_anothers_name);
-	tcase_add_test(t, only_its_manager_is_asked_for_an_untouched_block);
-	tcase_add_test(t, only_our_own_request_is_forwarded_to_us);
-	tcase_add_test(t, who_moved_a_block_here_is_blamed_for_the_circle);
-	tcase_add_test(t, only_the_home_takes_a_copy_away);
-	tcase_add_test(t, where_bits_are_several_ranks_a_stranger_is_invalidated);
-	tcase_add_test(t, an_answer_is_for_the_slot_and_from_the_home_that_was_asked);
-	tcase_add_test(t, only_the_manager_makes_homes_and_only_of_who_asks);
-	tcase_add_test(t, who_is_not_the_owner_gives_nothing_back);
-	tcase_add_test(t, an_old_name_is_never_that_of_another);
-	tcase_add_test(t, a_place_whose_names_are_used_up_is_retired);
-	tcase_add_test(t, places_may_lie_in_chunks);
-	tcase_add_test(t, what_is_in_use_is_not_destroyed);
-	tcase_add_test(t, locks_of_gone_objects_are_answered);
-	tcase_add_test(t, a_record_hears_its_home_and_its_lock_only);
-	tcase_add_test(t, a_reply_is_taken_once_from_whom_was_asked);
-	tcase_add_test(t, what_is_no_question_of_the_slot_is_not_noted);
-	tcase_add_test(t, answers_are_as_many_as_the_question_has);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dispatch", .setup = setup)

@@ -75,7 +75,7 @@ static void setup(void)
 	memset(&list, 0, sizeof(list));
 }
 
-START_TEST(an_object_is_known_by_its_name_alone)
+UNIT_TEST(an_object_is_known_by_its_name_alone)
 {
 	struct msg made = create(SYNC_ATOMIC, 42), load = request(MSG_SYNC, SOP_LOAD, made.value);
 	uint64_t wrong[] = { made.value + 1, made.value ^ 1ull << 24, made.value ^ 1ull << 32, made.value ^ 1ull << 47,
@@ -90,9 +90,8 @@ START_TEST(an_object_is_known_by_its_name_alone)
 	}
 	ck_assert_uint_eq(carry(&load, "REPLY").value, 42);
 }
-END_TEST
 
-START_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
+UNIT_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
 {
 	uint64_t names[PLACES], first, again;
 	unsigned int i, k;
@@ -118,9 +117,8 @@ START_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
 	}
 	ck_assert_int_eq(create(SYNC_SEM, 1).count, -ENOSPC);
 }
-END_TEST
 
-START_TEST(an_object_in_use_is_not_destroyed)
+UNIT_TEST(an_object_in_use_is_not_destroyed)
 {
 	struct msg made = create(SYNC_RWLOCK, 0);
 
@@ -129,10 +127,9 @@ START_TEST(an_object_in_use_is_not_destroyed)
 	ck_assert_int_eq(operate(SOP_WRUNLOCK, made.value), 0);
 	ck_assert_int_eq(operate(SOP_DESTROY, made.value), 0);
 }
-END_TEST
 
 /* The home asks the rank that keeps the mutex, and does what it answers. Other requests must be repeated meanwhile. */
-START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
+UNIT_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 {
 	static const int16_t says[] = { -EBUSY, -EINPROGRESS, 0 };
 	struct msg made = create(SYNC_MUTEX, 0), lock = request(MSG_LOCK, 0, made.value), recalled, m;
@@ -160,19 +157,17 @@ START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 	}
 	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINVAL);
 }
-END_TEST
 
-START_TEST(a_mutex_that_nobody_has_is_destroyed_at_once)
+UNIT_TEST(a_mutex_that_nobody_has_is_destroyed_at_once)
 {
 	uint64_t name = create(SYNC_MUTEX, 0).value;
 
 	ck_assert_int_eq(operate(SOP_DESTROY, name), 0);
 	ck_assert_int_eq(operate(SOP_DESTROY, name), -EINVAL);
 }
-END_TEST
 
 /* The keeper gave the mutex back before it was asked, and so answers "soon". The mutex it sent back overtook the question. */
-START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
+UNIT_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 {
 	struct msg made = create(SYNC_MUTEX, 0), m = request(MSG_LOCK, 0, made.value);
 	struct msg destroy = request(MSG_SYNC, SOP_DESTROY, made.value);
@@ -187,10 +182,9 @@ START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 	ck_assert_int_eq(carry(&m, "REPLY").count, 0);
 	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINVAL);
 }
-END_TEST
 
 /* LOCK of a destroyed mutex is refused. An UNLOCK may cross the message of its successor, which destroyed the mutex. */
-START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
+UNIT_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 {
 	struct msg lock = request(MSG_LOCK, 0, object_name(1, 1)), unlock = lock, m, turn = lock;
 
@@ -211,10 +205,9 @@ START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 	lock = request(MSG_LOCK, 0, create(SYNC_SEM, 0).value);
 	ck_assert_int_eq(carry(&lock, "FREED").count, -EINVAL);
 }
-END_TEST
 
 /* A block released by its owner is fetched; one released by another rank is not. Both get an answer. */
-START_TEST(a_release_is_answered_whoever_it_is_from)
+UNIT_TEST(a_release_is_answered_whoever_it_is_from)
 {
 	unsigned int state, owner, evict;
 
@@ -250,12 +243,11 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				ck_assert_mem_eq(&e, &was, sizeof(e));
 			}
 }
-END_TEST
 
 /*
  * A block is placed here: the home says so, and stays. Otherwise a rank requests the block, or reports the home of its only copy.
  */
-START_TEST(a_block_settles_in_every_state)
+UNIT_TEST(a_block_settles_in_every_state)
 {
 	unsigned int state, phase, has, known;
 
@@ -297,9 +289,8 @@ START_TEST(a_block_settles_in_every_state)
 					ck_assert_mem_eq(&p, &copy, sizeof(p));
 				}
 }
-END_TEST
 
-START_TEST(every_type_has_its_target)
+UNIT_TEST(every_type_has_its_target)
 {
 	unsigned int t;
 	uint32_t number;
@@ -329,9 +320,8 @@ START_TEST(every_type_has_its_target)
 			ck_assert(target == TARGET_BLOCK && number == m.object);
 	}
 }
-END_TEST
 
-START_TEST(the_manager_matters_to_these)
+UNIT_TEST(the_manager_matters_to_these)
 {
 	unsigned int t, flags;
 
@@ -347,10 +337,9 @@ START_TEST(the_manager_matters_to_these)
 			unit_require(dispatch_manager(&m) == matters);
 		}
 }
-END_TEST
 
 /* A slot accepts answers only from the rank that was asked, about the object of the request, and as many as the request has. */
-START_TEST(a_slot_takes_the_answer_to_its_question)
+UNIT_TEST(a_slot_takes_the_answer_to_its_question)
 {
 	unsigned int t;
 
@@ -378,9 +367,8 @@ START_TEST(a_slot_takes_the_answer_to_its_question)
 		ck_assert_int_eq(dispatch_answer(&ask, &reply, &last), -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(an_answer_keeps_its_width)
+UNIT_TEST(an_answer_keeps_its_width)
 {
 	struct msg q = unit_msg(MSG_SYNC, ME, PEER, ME, SLOT), m = unit_msg(MSG_REPLY, PEER, ME, ME, SLOT);
 	uint64_t ask = 0;
@@ -395,9 +383,8 @@ START_TEST(an_answer_keeps_its_width)
 	ck_assert_int_eq(out.v[0].status, -4095);
 	ck_assert_uint_eq(out.v[0].mask, 0x123456789abcdef0);
 }
-END_TEST
 
-START_TEST(a_refused_record_keeps_the_status)
+UNIT_TEST(a_refused_record_keeps_the_status)
 {
 	struct hold h = { .state = HOLD_WAITING, .home = PEER, .object = 1, .slot = SLOT };
 	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .hold = &h };
@@ -408,18 +395,16 @@ START_TEST(a_refused_record_keeps_the_status)
 	ck_assert_str_eq(unit_text(&out), "wake");
 	ck_assert_int_eq(out.v[0].status, -4095);
 }
-END_TEST
 
-START_TEST(an_object_keeps_its_first_value)
+UNIT_TEST(an_object_keeps_its_first_value)
 {
 	struct msg load = request(MSG_SYNC, SOP_LOAD, create(SYNC_ATOMIC, 0x123456789abcdef0).value);
 
 	ck_assert_uint_eq(carry(&load, "REPLY").value, 0x123456789abcdef0);
 }
-END_TEST
 
 /* The host found no free index, or had no memory for the one it found. */
-START_TEST(no_place_and_no_memory_are_no_object)
+UNIT_TEST(no_place_and_no_memory_are_no_object)
 {
 	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .objects = &objects };
 	struct msg m = request(MSG_SYNC, SOP_CREATE, 0);
@@ -435,10 +420,9 @@ START_TEST(no_place_and_no_memory_are_no_object)
 		ck_assert_uint_eq(table[1].kind, SYNC_NONE);
 	}
 }
-END_TEST
 
 /* A peer's message may result from a third rank's lie, but this rank's own messages cannot. */
-START_TEST(nobody_lies_to_itself)
+UNIT_TEST(nobody_lies_to_itself)
 {
 	struct copy p = { 0 };
 	struct dir e = { 0 };
@@ -456,10 +440,9 @@ START_TEST(nobody_lies_to_itself)
 		ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
 	}
 }
-END_TEST
 
 /* A home that owns the block already has it: it fetches nothing. */
-START_TEST(a_home_releases_to_itself)
+UNIT_TEST(a_home_releases_to_itself)
 {
 	struct copy p = { .state = PG_WRITE, .home = ME + 1 };
 	struct dir e = { .state = DIR_EXCLUSIVE, .owner = ME };
@@ -469,10 +452,9 @@ START_TEST(a_home_releases_to_itself)
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "REPLY");
 }
-END_TEST
 
 /* A rank becomes the home only if it has a request in this slot and knows no home yet. */
-START_TEST(who_knows_a_home_is_not_made_one)
+UNIT_TEST(who_knows_a_home_is_not_made_one)
 {
 	struct dir e = { 0 };
 	struct copy p;
@@ -487,10 +469,9 @@ START_TEST(who_knows_a_home_is_not_made_one)
 	p = (struct copy){ .state = PG_WANT_READ, .slot = SLOT };
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 }
-END_TEST
 
 /* Forwarded requests count from when this rank becomes the home. */
-START_TEST(a_new_home_counts_from_0)
+UNIT_TEST(a_new_home_counts_from_0)
 {
 	struct dir e;
 	struct copy p;
@@ -519,10 +500,9 @@ START_TEST(a_new_home_counts_from_0)
 	ck_assert_int_eq(dispatch_step(&d, &done, &out), 0);
 	ck_assert_uint_eq(p.forwarded, 7);
 }
-END_TEST
 
 /* The manager may be any rank. If this rank knows one, that is it. */
-START_TEST(who_is_told_of_a_move_asks_the_manager)
+UNIT_TEST(who_is_told_of_a_move_asks_the_manager)
 {
 	struct copy p = { .state = PG_WANT_READ, .home = PEER + 1, .slot = SLOT };
 	struct dir e = { 0 };
@@ -536,10 +516,9 @@ START_TEST(who_is_told_of_a_move_asks_the_manager)
 	ck_assert_str_eq(unit_text(&out), "READ_REQ");
 	ck_assert_uint_eq(out.v[0].msg.dst, 1000);
 }
-END_TEST
 
 /* Times have 32 bits, and so has the hold time. */
-START_TEST(a_block_is_held_for_its_time)
+UNIT_TEST(a_block_is_held_for_its_time)
 {
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = PEER + 1, .hold = 0x12345678 + 0x23456 };
 	struct dispatch d = {
@@ -551,10 +530,9 @@ START_TEST(a_block_is_held_for_its_time)
 	ck_assert_str_eq(unit_text(&out), "timer");
 	ck_assert_uint_eq(out.v[0].at, p.hold);
 }
-END_TEST
 
 /* The group of a past episode does not decide about the first arrival of the next one. */
-START_TEST(a_child_that_comes_before_the_threads_is_kept)
+UNIT_TEST(a_child_that_comes_before_the_threads_is_kept)
 {
 	const struct bar_tree alone = { .parent = SET_NOBODY };
 	struct bar b = { .mask = 1ull << 9 };
@@ -572,10 +550,9 @@ START_TEST(a_child_that_comes_before_the_threads_is_kept)
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b.earlies, 1);
 }
-END_TEST
 
 /* The same with any group. */
-START_TEST(a_tree_that_a_test_names_is_the_one)
+UNIT_TEST(a_tree_that_a_test_names_is_the_one)
 {
 	const struct bar_tree named = { .parent = 1000 };
 	struct bar b = { .mask = 1ull << 9 };
@@ -588,10 +565,9 @@ START_TEST(a_tree_that_a_test_names_is_the_one)
 	ck_assert_str_eq(unit_text(&out), "ARRIVE");
 	ck_assert_uint_eq(out.v[0].msg.dst, 1000);
 }
-END_TEST
 
 /* Only the first thread of an episode sets the group, at a barrier that exists. */
-START_TEST(a_thread_that_is_refused_names_no_group)
+UNIT_TEST(a_thread_that_is_refused_names_no_group)
 {
 	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 }, one = { .mask = 1ull << 9, .locals = 1 };
 	struct bar b = { 0 };
@@ -610,39 +586,5 @@ START_TEST(a_thread_that_is_refused_names_no_group)
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(b.mask, one.mask);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("dispatch_rules");
-	TCase *t = tcase_create("dispatch_rules");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, an_object_is_known_by_its_name_alone);
-	tcase_add_test(t, a_destroyed_object_leaves_its_place_but_not_its_name);
-	tcase_add_test(t, an_object_in_use_is_not_destroyed);
-	tcase_add_test(t, a_kept_mutex_is_recalled_before_it_is_destroyed);
-	tcase_add_test(t, a_mutex_that_nobody_has_is_destroyed_at_once);
-	tcase_add_test(t, a_mutex_that_came_back_meanwhile_is_destroyed);
-	tcase_add_test(t, requests_for_a_mutex_that_is_gone_are_answered_as_such);
-	tcase_add_test(t, a_release_is_answered_whoever_it_is_from);
-	tcase_add_test(t, a_block_settles_in_every_state);
-	tcase_add_test(t, every_type_has_its_target);
-	tcase_add_test(t, the_manager_matters_to_these);
-	tcase_add_test(t, a_slot_takes_the_answer_to_its_question);
-	tcase_add_test(t, an_answer_keeps_its_width);
-	tcase_add_test(t, a_refused_record_keeps_the_status);
-	tcase_add_test(t, an_object_keeps_its_first_value);
-	tcase_add_test(t, no_place_and_no_memory_are_no_object);
-	tcase_add_test(t, nobody_lies_to_itself);
-	tcase_add_test(t, a_home_releases_to_itself);
-	tcase_add_test(t, who_knows_a_home_is_not_made_one);
-	tcase_add_test(t, a_new_home_counts_from_0);
-	tcase_add_test(t, who_is_told_of_a_move_asks_the_manager);
-	tcase_add_test(t, a_block_is_held_for_its_time);
-	tcase_add_test(t, a_child_that_comes_before_the_threads_is_kept);
-	tcase_add_test(t, a_tree_that_a_test_names_is_the_one);
-	tcase_add_test(t, a_thread_that_is_refused_names_no_group);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("dispatch_rules", .setup = setup)

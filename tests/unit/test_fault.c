@@ -111,27 +111,38 @@ static void each_operation(void)
 	rank_require(!try_read(0, &value) && !try_write(0, 9));
 }
 
-START_TEST(every_operation_acts_on_all_mappings)
+/* The first of the backends that there is. */
+static int first_backend(void)
+{
+	static int first = -1;
+	const char *why = "";
+
+	if (first < 0) {
+		first = fault_uffd.probe(&why) ? 1 : 0;
+		if (first)
+			printf("without userfaultfd: %s\n", why);
+	}
+	return first;
+}
+
+UNIT_LOOP_TEST(every_operation_acts_on_all_mappings, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, each_operation);
 }
-END_TEST
 
-START_TEST(one_rank_needs_nothing_shared)
+UNIT_LOOP_TEST(one_rank_needs_nothing_shared, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 1, .bound = true }, each_operation);
 }
-END_TEST
 
 /* Ranks 3 and 65 share a bit of the masks; sixty other ranks do not exist. */
-START_TEST(ranks_that_share_a_bit_are_both_lowered)
+UNIT_LOOP_TEST(ranks_that_share_a_bit_are_both_lowered, first_backend(), 2)
 {
 	run_ranks(
 		&(struct ranks){
 			.ops = backends[_i], .n = 3, .index = { 3, 3 + MAP_BITS, 1 }, .called = 80, .bound = true },
 		each_operation);
 }
-END_TEST
 
 /*
  * again() tells a rank whose mapping lags behind the node's state whether it has followed. Closed pages, and pages that the
@@ -149,11 +160,10 @@ static void followed(void)
 	}
 }
 
-START_TEST(a_mapping_says_whether_it_has_followed)
+UNIT_LOOP_TEST(a_mapping_says_whether_it_has_followed, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 2, .bound = true }, followed);
 }
-END_TEST
 
 /* ---- readers and writers --------------------------------------------------------------------------- */
 
@@ -181,11 +191,10 @@ static void second_reader(void)
 	}
 }
 
-START_TEST(a_second_reader_gets_what_its_node_has)
+UNIT_LOOP_TEST(a_second_reader_gets_what_its_node_has, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, second_reader);
 }
-END_TEST
 
 /*
  * Pages first mapped for writing need no markers: no other writer is announced. Pages that were read-only do: markers are
@@ -211,11 +220,10 @@ static void second_writer(void)
 		rank_require(reads(i * PG + 8, i + 1) && reads(i * PG + 24, i + 1));
 }
 
-START_TEST(a_second_writer_asks_for_a_chunk)
+UNIT_LOOP_TEST(a_second_writer_asks_for_a_chunk, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, second_writer);
 }
-END_TEST
 
 /*
  * A page next to one that is opened for reading gets its marker early, in each mapping that may lack it. The pages of a chunk
@@ -239,11 +247,10 @@ static void marked_early(void)
 	rank_require(reads(2 * PG, 8) && reads(3 * PG, 6) && reads(4 * PG, 7));
 }
 
-START_TEST(markers_laid_early_are_laid_for_all)
+UNIT_LOOP_TEST(markers_laid_early_are_laid_for_all, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, marked_early);
 }
-END_TEST
 
 #define MANY 1024u
 
@@ -270,11 +277,10 @@ static void all_lowered(void)
 	rank_require(faulted == MANY);
 }
 
-START_TEST(after_lowering_every_store_of_every_rank_faults)
+UNIT_LOOP_TEST(after_lowering_every_store_of_every_rank_faults, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, all_lowered);
 }
-END_TEST
 
 /* ---- ahead of touches ------------------------------------------------------------------------------- */
 
@@ -350,11 +356,10 @@ static void mapped_ahead(void)
 		rank_require(!try_write(i * PG, 9));
 }
 
-START_TEST(what_others_have_brought_is_mapped_ahead)
+UNIT_LOOP_TEST(what_others_have_brought_is_mapped_ahead, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, mapped_ahead);
 }
-END_TEST
 
 /* While one rank changes a page, no other rank maps it. */
 static void change_under_way(void)
@@ -373,13 +378,12 @@ static void change_under_way(void)
 	meet();
 }
 
-START_TEST(mapping_ahead_waits_for_a_change_under_way)
+UNIT_LOOP_TEST(mapping_ahead_waits_for_a_change_under_way, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 2, .bound = true }, change_under_way);
 }
-END_TEST
 
-START_TEST(mapping_ahead_stops_when_it_does_not_pay)
+UNIT_TEST(mapping_ahead_stops_when_it_does_not_pay)
 {
 	static struct ahead a;
 	unsigned int i;
@@ -402,10 +406,9 @@ START_TEST(mapping_ahead_stops_when_it_does_not_pay)
 		ahead_note(&a, i, 1, 0);
 	ck_assert_uint_eq(a.samples, AHEAD_SAMPLES);
 }
-END_TEST
 
 /* Exactly one chunk of each group is left alone, at every position in the group. */
-START_TEST(chunks_that_are_left_alone_are_at_no_stride)
+UNIT_TEST(chunks_that_are_left_alone_are_at_no_stride)
 {
 	unsigned int i, k, in_group, at_place;
 
@@ -417,7 +420,6 @@ START_TEST(chunks_that_are_left_alone_are_at_no_stride)
 		ck_assert(in_group == 1 && at_place == 1);
 	}
 }
-END_TEST
 
 /* ---- bounds and deaths ------------------------------------------------------------------------------ */
 
@@ -458,11 +460,10 @@ static void bounds(void)
 	rank_require(!try_read(0, &value));
 }
 
-START_TEST(bounds_are_of_each_rank)
+UNIT_LOOP_TEST(bounds_are_of_each_rank, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3 }, bounds);
 }
-END_TEST
 
 /* A page that rank 1 may not touch comes and goes in its mapping, as the protocol does it; the other ranks use the page. */
 static void guarded(void)
@@ -490,11 +491,10 @@ static void guarded(void)
 	rank_require(try_write(at, 5));
 }
 
-START_TEST(a_guard_is_closed_whatever_the_protocol_does)
+UNIT_LOOP_TEST(a_guard_is_closed_whatever_the_protocol_does, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, guarded);
 }
-END_TEST
 
 static void one_dies(void)
 {
@@ -523,11 +523,10 @@ static void one_dies(void)
 	rank_require(reads(0, 0) && try_write(8 + 8 * node.me, 1));
 }
 
-START_TEST(who_has_died_maps_nothing)
+UNIT_LOOP_TEST(who_has_died_maps_nothing, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, one_dies);
 }
-END_TEST
 
 /* All ranks at once lower pages that the others have open. */
 static void crosswise(void)
@@ -545,11 +544,10 @@ static void crosswise(void)
 	}
 }
 
-START_TEST(ranks_that_ask_each_other_all_get_their_way)
+UNIT_LOOP_TEST(ranks_that_ask_each_other_all_get_their_way, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, crosswise);
 }
-END_TEST
 
 /* ---- everything at once ------------------------------------------------------------------------------ */
 
@@ -648,14 +646,13 @@ static void storm(void)
 		rank_require(load((uint64_t *)(WINDOW + i * PG) + node.me) == last[i]);
 }
 
-START_TEST(no_store_is_lost_in_a_storm)
+UNIT_LOOP_TEST(no_store_is_lost_in_a_storm, first_backend(), 2)
 {
 	const char *seconds = getenv("FAULT_SECONDS");
 
 	storm_seconds = seconds ? atof(seconds) : 3;
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = storm_miss }, storm);
 }
-END_TEST
 
 /* Wait until the node's state allows the access. */
 static void wait_miss(size_t off, bool write)
@@ -716,41 +713,10 @@ static void one_page(void)
 	}
 }
 
-START_TEST(no_store_is_lost_on_one_page)
+UNIT_LOOP_TEST(no_store_is_lost_on_one_page, first_backend(), 2)
 {
 	storm_seconds = 3;
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = wait_miss }, one_page);
 }
-END_TEST
 
-int main(void)
-{
-	const char *why = "";
-	int first = fault_uffd.probe(&why) == 0 ? 0 : 1;
-	Suite *s = suite_create("fault");
-	TCase *t = tcase_create("fault");
-
-	if (first)
-		printf("without userfaultfd: %s\n", why);
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, every_operation_acts_on_all_mappings, first, 2);
-	tcase_add_loop_test(t, one_rank_needs_nothing_shared, first, 2);
-	tcase_add_loop_test(t, ranks_that_share_a_bit_are_both_lowered, first, 2);
-	tcase_add_loop_test(t, a_mapping_says_whether_it_has_followed, first, 2);
-	tcase_add_loop_test(t, a_second_reader_gets_what_its_node_has, first, 2);
-	tcase_add_loop_test(t, a_second_writer_asks_for_a_chunk, first, 2);
-	tcase_add_loop_test(t, markers_laid_early_are_laid_for_all, first, 2);
-	tcase_add_loop_test(t, after_lowering_every_store_of_every_rank_faults, first, 2);
-	tcase_add_loop_test(t, what_others_have_brought_is_mapped_ahead, first, 2);
-	tcase_add_loop_test(t, mapping_ahead_waits_for_a_change_under_way, first, 2);
-	tcase_add_test(t, mapping_ahead_stops_when_it_does_not_pay);
-	tcase_add_test(t, chunks_that_are_left_alone_are_at_no_stride);
-	tcase_add_loop_test(t, bounds_are_of_each_rank, first, 2);
-	tcase_add_loop_test(t, a_guard_is_closed_whatever_the_protocol_does, first, 2);
-	tcase_add_loop_test(t, who_has_died_maps_nothing, first, 2);
-	tcase_add_loop_test(t, ranks_that_ask_each_other_all_get_their_way, first, 2);
-	tcase_add_loop_test(t, no_store_is_lost_on_one_page, first, 2);
-	tcase_add_loop_test(t, no_store_is_lost_in_a_storm, first, 2);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("fault", .seconds = 120)

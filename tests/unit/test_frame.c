@@ -172,7 +172,7 @@ static bool blob_taken(unsigned int shape, const void *at)
 	return !blob_read(&b, b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b), PEER, SLOTS, &out);
 }
 
-START_TEST(every_field_is_held_to_its_rule)
+UNIT_TEST(every_field_is_held_to_its_rule)
 {
 	struct rule_walk w = { .table = &verbs_table, .limits = &lim, .means = means };
 	unsigned int s;
@@ -186,9 +186,8 @@ START_TEST(every_field_is_held_to_its_rule)
 	walk_shape(&w, VERBS_SHAPE_BLOB_DEV, blob_taken, NULL);
 	walk_end(&w);
 }
-END_TEST
 
-START_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
+UNIT_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
 {
 	static const struct {
 		const char *field;
@@ -214,7 +213,6 @@ START_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
 	s.from = ME;
 	ck_assert_int_eq(shake_judge(&s, sizeof(s), ME, RANKS, KEY), SHAKE_JUNK);
 }
-END_TEST
 
 /* ---- immediate words ---------------------------------------------------------------------------------- */
 
@@ -252,7 +250,7 @@ static bool word_taken(uint32_t word)
 	return frame_read(&p, &f, &m, &payload);
 }
 
-START_TEST(every_field_of_a_word_is_held_to_its_rule)
+UNIT_TEST(every_field_of_a_word_is_held_to_its_rule)
 {
 	unsigned int kind, i, k, refusals = 0;
 	int64_t lo, hi;
@@ -286,9 +284,8 @@ START_TEST(every_field_of_a_word_is_held_to_its_rule)
 	}
 	ck_assert_uint_gt(refusals, 10);
 }
-END_TEST
 
-START_TEST(a_block_says_in_its_word_what_its_receiver_does_not_know)
+UNIT_TEST(a_block_says_in_its_word_what_its_receiver_does_not_know)
 {
 	static const uint16_t homes[] = { 0, 1, 1023, 1024 };
 	static const int16_t counts[] = { -1, 0, 1, 1023, 1024 };
@@ -322,17 +319,5 @@ START_TEST(a_block_says_in_its_word_what_its_receiver_does_not_know)
 			ck_assert(f.seq == 7 && f.size == BLOCK && payload == landing + 3 * STRIDE + HEAD);
 		}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("frame");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, every_field_is_held_to_its_rule);
-	tcase_add_test(c, a_datagram_is_judged_by_the_first_field_that_is_wrong);
-	tcase_add_test(c, every_field_of_a_word_is_held_to_its_rule);
-	tcase_add_test(c, a_block_says_in_its_word_what_its_receiver_does_not_know);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("frame")

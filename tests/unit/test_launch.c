@@ -271,7 +271,7 @@ static void no_launcher(void)
 	unsetenv("OMPI_COMM_WORLD_SIZE");
 }
 
-START_TEST(without_a_launcher_a_job_of_one)
+UNIT_TEST(without_a_launcher_a_job_of_one)
 {
 	struct launch l;
 	char value[16] = "hello", back[16];
@@ -300,9 +300,8 @@ START_TEST(without_a_launcher_a_job_of_one)
 	launch_abort(&l, 1, "nobody hears");
 	launch_end(&l);
 }
-END_TEST
 
-START_TEST(a_launcher_that_is_not_there_is_an_error)
+UNIT_TEST(a_launcher_that_is_not_there_is_an_error)
 {
 	struct launch l;
 
@@ -311,9 +310,8 @@ START_TEST(a_launcher_that_is_not_there_is_an_error)
 	setenv("PMIX_RANK", "0", 1);
 	ck_assert_int_eq(launch_start(&l), -ENOSYS);
 }
-END_TEST
 
-START_TEST(a_launcher_without_pmix_is_an_error)
+UNIT_TEST(a_launcher_without_pmix_is_an_error)
 {
 	struct launch l;
 
@@ -324,7 +322,6 @@ START_TEST(a_launcher_without_pmix_is_an_error)
 	ck_assert_int_eq(launch_start(&l), 0);
 	launch_end(&l);
 }
-END_TEST
 
 /* Returns mpirun's exit status, or -1 if this host has no mpirun. */
 static int job(const char *role)
@@ -347,25 +344,22 @@ static int job(const char *role)
 	return WEXITSTATUS(status);
 }
 
-START_TEST(a_job_exchanges_values)
+UNIT_TEST(a_job_exchanges_values)
 {
 	ck_assert_int_le(job("exchange"), 0);
 }
-END_TEST
 
-START_TEST(a_job_is_told_its_mistakes)
+UNIT_TEST(a_job_is_told_its_mistakes)
 {
 	ck_assert_int_le(job("errors"), 0);
 }
-END_TEST
 
-START_TEST(a_missing_rank_is_a_timeout)
+UNIT_TEST(a_missing_rank_is_a_timeout)
 {
 	ck_assert_int_le(job("late"), 0);
 }
-END_TEST
 
-START_TEST(a_killed_rank_ends_the_job)
+UNIT_TEST(a_killed_rank_ends_the_job)
 {
 	time_t start = time(NULL);
 	int status = job("killed");
@@ -373,9 +367,8 @@ START_TEST(a_killed_rank_ends_the_job)
 	ck_assert(status == -1 || status == 128 + SIGKILL);
 	ck_assert_int_lt(time(NULL) - start, PATIENCE_S / 2);
 }
-END_TEST
 
-START_TEST(an_abort_ends_the_job_with_its_status)
+UNIT_TEST(an_abort_ends_the_job_with_its_status)
 {
 	time_t start = time(NULL);
 	int status = job("abort");
@@ -383,7 +376,6 @@ START_TEST(an_abort_ends_the_job_with_its_status)
 	ck_assert(status == -1 || status == 7);
 	ck_assert_int_lt(time(NULL) - start, PATIENCE_S / 2);
 }
-END_TEST
 
 /* Returns 0, or the rank's result if it is wrong. */
 static int result_of(const char *name, int rank)
@@ -416,38 +408,17 @@ static void job_without_end(const char *role)
 	unlink(name);
 }
 
-START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
+UNIT_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
 {
 	job_without_end("gone");
 }
-END_TEST
 
-START_TEST(a_launcher_that_ends_is_seen_before_it_has_answered)
+UNIT_TEST(a_launcher_that_ends_is_seen_before_it_has_answered)
 {
 	job_without_end("starting");
 }
-END_TEST
 
 int main(void)
 {
-	Suite *s;
-	TCase *t;
-
-	if (getenv(ROLE))
-		return play(getenv(ROLE));
-	s = suite_create("launch");
-	t = tcase_create("pmix");
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, without_a_launcher_a_job_of_one);
-	tcase_add_test(t, a_launcher_that_is_not_there_is_an_error);
-	tcase_add_test(t, a_launcher_without_pmix_is_an_error);
-	tcase_add_test(t, a_job_exchanges_values);
-	tcase_add_test(t, a_job_is_told_its_mistakes);
-	tcase_add_test(t, a_missing_rank_is_a_timeout);
-	tcase_add_test(t, a_killed_rank_ends_the_job);
-	tcase_add_test(t, an_abort_ends_the_job_with_its_status);
-	tcase_add_test(t, a_launcher_that_ends_is_seen_by_calls_it_forgets);
-	tcase_add_test(t, a_launcher_that_ends_is_seen_before_it_has_answered);
-	suite_add_tcase(s, t);
-	return unit_main(s);
+	return getenv(ROLE) ? play(getenv(ROLE)) : unit_suite("launch", &(struct unit_case){ .seconds = 120 });
 }

@@ -16,7 +16,7 @@ static struct msg from_home(uint8_t type, uint64_t value)
 	return m;
 }
 
-START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
+UNIT_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 {
 	unsigned int state, ev;
 
@@ -46,9 +46,8 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 				ck_assert_mem_eq(&h, &before, sizeof(h));
 		}
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int s, e;
 
@@ -64,7 +63,6 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(hold_rule_name(HOLD_STATES, 0), "?");
 	ck_assert_str_eq(hold_rule_name(HOLD_FREE, HE_EVENTS), "?");
 }
-END_TEST
 
 static struct msg ask(uint8_t type, uint16_t rank, uint32_t record)
 {
@@ -87,7 +85,7 @@ static int home_step(struct sync *s, const struct msg *m, struct actions *out)
 	return lock_home_step(HOME, s, m, &destroy, out);
 }
 
-START_TEST(the_home_tells_the_last_in_line_who_comes_next)
+UNIT_TEST(the_home_tells_the_last_in_line_who_comes_next)
 {
 	struct sync s = { .kind = SYNC_MUTEX };
 	struct msg a = ask(MSG_LOCK, 0, 0), b = ask(MSG_LOCK, 5, 9), c = ask(MSG_TRYLOCK, 6, 2);
@@ -118,10 +116,9 @@ START_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	a.type = MSG_SYNC;
 	ck_assert_int_eq(home_step(&s, &a, &out), -EBADMSG);
 }
-END_TEST
 
 /* UNLOCK and NEXT cross. Whichever of NEXT and FREED comes first, the lock is passed on once. */
-START_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
+UNIT_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 {
 	struct msg next = from_home(MSG_NEXT, 8), crossed = from_home(MSG_FREED, 1);
 	unsigned int i;
@@ -145,7 +142,6 @@ START_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 			ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
 	}
 }
-END_TEST
 
 #define NODE 20 /* rank of the queued threads; their queue entries need more than 16 bits */
 #define NSLOTS 0x1003
@@ -165,7 +161,7 @@ static int join(struct hold *h, uint16_t slot)
 	return err;
 }
 
-START_TEST(without_queues_nobody_stands_in_line)
+UNIT_TEST(without_queues_nobody_stands_in_line)
 {
 	struct hold h = { .state = HOLD_HELD, .home = HOME };
 	struct msg m = unit_msg(MSG_LOCK, NODE, NODE, NODE, 1);
@@ -173,10 +169,9 @@ START_TEST(without_queues_nobody_stands_in_line)
 
 	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = NODE }, RECORD, &h, HE_JOIN, &m, &out), -EBADMSG);
 }
-END_TEST
 
 /* Each part of the lock's name matters. */
-START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
+UNIT_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 {
 	const struct msg ask = {
 		.type = MSG_LOCK, .src = NODE, .dst = HOME, .object = 7, .req_node = 9, .req_slot = 3
@@ -205,9 +200,8 @@ START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_FREED, &(struct msg){ .src = HOME }, &out), 0);
 	ck_assert(hold_freed(HOLD_LEAVING, &h) && !hold_freed(HOLD_FREE, &h));
 }
-END_TEST
 
-START_TEST(a_thread_leaves_the_line)
+UNIT_TEST(a_thread_leaves_the_line)
 {
 	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0 };
 	struct actions out;
@@ -227,10 +221,9 @@ START_TEST(a_thread_leaves_the_line)
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert(!out.n && h.state == HOLD_CACHED);
 }
-END_TEST
 
 /* The lock goes in order of arrival, no thread queues twice, and the last one keeps the lock. */
-START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
+UNIT_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
 	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 }; /* left by an earlier use */
 	struct actions out;
@@ -256,10 +249,9 @@ START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 	ck_assert_uint_eq(h.state, HOLD_CACHED);
 	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* the lock is kept: a thread must take it */
 }
-END_TEST
 
 /* The lock is passed on so many times. Then it goes to the other node, and the remaining threads request it again. */
-START_TEST(another_node_waits_for_so_many_threads_only)
+UNIT_TEST(another_node_waits_for_so_many_threads_only)
 {
 	static const uint8_t before[] = { HOLD_WAITING, HOLD_HELD };
 	struct msg next = from_home(MSG_NEXT, 8), locked = from_home(MSG_LOCKED, 0);
@@ -297,9 +289,8 @@ START_TEST(another_node_waits_for_so_many_threads_only)
 		ck_assert_uint_eq(queue_length(&cohort.queue, h.line), THREADS - s);
 	}
 }
-END_TEST
 
-START_TEST(passes_are_counted_to_the_largest_bound)
+UNIT_TEST(passes_are_counted_to_the_largest_bound)
 {
 	const struct hold_ctx most = { .me = NODE, .passes = 63, .queue = { nodes, NSLOTS, NULL } };
 	struct hold h = { .state = HOLD_HELD, .home = HOME };
@@ -318,10 +309,9 @@ START_TEST(passes_are_counted_to_the_largest_bound)
 	}
 	ck_assert_uint_eq(n, 63);
 }
-END_TEST
 
 /* The lock is destroyed. Each thread is told so separately, by its own request. */
-START_TEST(a_refusal_is_not_for_those_behind)
+UNIT_TEST(a_refusal_is_not_for_those_behind)
 {
 	struct hold h = { .state = HOLD_WAITING, .home = HOME, .slot = 0 };
 	struct msg m = from_home(MSG_FREED, 0);
@@ -338,9 +328,8 @@ START_TEST(a_refusal_is_not_for_those_behind)
 	ck_assert_uint_eq(out.n, 1);
 	ck_assert_uint_eq(h.state, HOLD_FREE);
 }
-END_TEST
 
-START_TEST(a_successor_known_before_the_grant_is_not_forgotten)
+UNIT_TEST(a_successor_known_before_the_grant_is_not_forgotten)
 {
 	struct hold h = { .state = HOLD_WAITING, .home = HOME, .slot = 4 };
 	struct msg next = from_home(MSG_NEXT, 8), locked = from_home(MSG_LOCKED, 0);
@@ -354,10 +343,9 @@ START_TEST(a_successor_known_before_the_grant_is_not_forgotten)
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->req_slot, 2);
 	ck_assert_uint_eq(h.state, HOLD_FREE);
 }
-END_TEST
 
 /* Holder and successor are named by rank, slot and record, each as wide as its field. */
-START_TEST(large_numbers_come_through)
+UNIT_TEST(large_numbers_come_through)
 {
 	struct sync s = { .kind = SYNC_MUTEX };
 	struct msg a = ask(MSG_LOCK, 1023, 0x71234), b = ask(MSG_LOCK, 771, 0xfedcba), next, locked;
@@ -400,7 +388,6 @@ START_TEST(large_numbers_come_through)
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->req_slot, 0x1ff);
 	ck_assert(sync_idle(&s));
 }
-END_TEST
 
 /* ---- records that are fast-------------------------------------------------------------------------- */
 
@@ -436,7 +423,7 @@ static void woken(const struct actions *out, uint16_t slot, int status)
 	ck_assert(a && a->slot == slot && a->status == status);
 }
 
-START_TEST(a_word_is_taken_and_released_by_its_name)
+UNIT_TEST(a_word_is_taken_and_released_by_its_name)
 {
 	const uint64_t others[] = { name ^ 1,          name ^ 1ull << 24, name ^ 1ull << 35,
 				    name ^ 1ull << 40, name ^ 1ull << 63, 0 };
@@ -458,9 +445,8 @@ START_TEST(a_word_is_taken_and_released_by_its_name)
 	ck_assert(hold_fast_release(&word, name));
 	ck_assert_uint_eq(word, name | HOLD_FAST);
 }
-END_TEST
 
-START_TEST(a_record_that_is_not_fast_has_its_own_state)
+UNIT_TEST(a_record_that_is_not_fast_has_its_own_state)
 {
 	unsigned int state;
 
@@ -470,10 +456,9 @@ START_TEST(a_record_that_is_not_fast_has_its_own_state)
 		ck_assert_uint_eq(hold_state(&h), state);
 	}
 }
-END_TEST
 
 /* No thread waits: steps make the record fast, and continue from what threads have made of it. */
-START_TEST(a_step_goes_on_from_the_word)
+UNIT_TEST(a_step_goes_on_from_the_word)
 {
 	struct hold h = lock_of(HOLD_WAITING);
 	struct actions out;
@@ -496,10 +481,9 @@ START_TEST(a_step_goes_on_from_the_word)
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_UNLOCK));
 	ck_assert(!h.word && h.state == HOLD_LEAVING);
 }
-END_TEST
 
 /* Another node or a thread waits: then releases take a step. */
-START_TEST(a_lock_that_somebody_waits_for_is_not_fast)
+UNIT_TEST(a_lock_that_somebody_waits_for_is_not_fast)
 {
 	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
@@ -514,10 +498,9 @@ START_TEST(a_lock_that_somebody_waits_for_is_not_fast)
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL, &(struct msg){ .type = MSG_RECALL }, &out), 0);
 	ck_assert(!h.word); /* not fast if the node has no fast records */
 }
-END_TEST
 
 /* A release wakes the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
-START_TEST(who_was_woken_is_overtaken_until_it_comes)
+UNIT_TEST(who_was_woken_is_overtaken_until_it_comes)
 {
 	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
@@ -551,10 +534,9 @@ START_TEST(who_was_woken_is_overtaken_until_it_comes)
 	ck_assert_uint_eq(h.word, name | HOLD_FAST);
 	step(&h, HE_COME, 3, -EBADMSG, &out);
 }
-END_TEST
 
 /* If another node is known to wait, the lock goes to a thread here directly, so that passes are counted. */
-START_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
+UNIT_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
 {
 	struct hold h = lock_of(HOLD_HELD);
 	struct actions out;
@@ -567,13 +549,12 @@ START_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
 	step(&h, HE_UNLOCK, 0, 0, &out);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
 }
-END_TEST
 
 /*
  * Another node requests the lock while the woken thread is on its way: the lock waits for that thread; the other threads must
  * request it again.
  */
-START_TEST(who_was_woken_comes_before_another_node)
+UNIT_TEST(who_was_woken_comes_before_another_node)
 {
 	struct hold h = lock_of(HOLD_CACHED);
 	struct actions out;
@@ -599,10 +580,9 @@ START_TEST(who_was_woken_comes_before_another_node)
 		ck_assert_uint_eq(h.state, HOLD_FREE);
 	}
 }
-END_TEST
 
 /* A trylock of another node, or destruction, fails: a thread is in line. */
-START_TEST(a_lock_with_one_on_its_way_is_not_idle)
+UNIT_TEST(a_lock_with_one_on_its_way_is_not_idle)
 {
 	struct hold h = lock_of(HOLD_CACHED);
 	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_node = GEN };
@@ -618,34 +598,5 @@ START_TEST(a_lock_with_one_on_its_way_is_not_idle)
 	ck_assert_int_eq(hold_step(&fast_ctx, RECORD, &h, HE_RECALL, &m, &out), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_RECALLED)->count, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("lock");
-	TCase *t = tcase_create("lock");
-
-	tcase_add_test(t, every_pair_is_bounded_and_illegal_ones_change_nothing);
-	tcase_add_test(t, everything_has_a_name);
-	tcase_add_test(t, the_home_tells_the_last_in_line_who_comes_next);
-	tcase_add_test(t, a_crossed_unlock_frees_the_record_after_both_answers);
-	tcase_add_test(t, a_successor_known_before_the_grant_is_not_forgotten);
-	tcase_add_test(t, without_queues_nobody_stands_in_line);
-	tcase_add_test(t, threads_of_a_node_pass_the_lock_on_without_a_message);
-	tcase_add_test(t, another_node_waits_for_so_many_threads_only);
-	tcase_add_test(t, passes_are_counted_to_the_largest_bound);
-	tcase_add_test(t, a_refusal_is_not_for_those_behind);
-	tcase_add_test(t, large_numbers_come_through);
-	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);
-	tcase_add_test(t, a_record_is_of_the_lock_that_it_was_taken_for);
-	tcase_add_test(t, a_thread_leaves_the_line);
-	tcase_add_test(t, a_record_that_is_not_fast_has_its_own_state);
-	tcase_add_test(t, a_step_goes_on_from_the_word);
-	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_fast);
-	tcase_add_test(t, who_was_woken_is_overtaken_until_it_comes);
-	tcase_add_test(t, nobody_is_woken_without_the_lock_while_another_node_waits);
-	tcase_add_test(t, who_was_woken_comes_before_another_node);
-	tcase_add_test(t, a_lock_with_one_on_its_way_is_not_idle);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("lock")

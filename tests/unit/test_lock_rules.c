@@ -92,7 +92,7 @@ static void check_sent(const struct msg *m, unsigned int state)
 /* The queue of this node's threads. */
 static struct queue_entry line[ME + 1];
 
-START_TEST(every_record_does_what_it_should)
+UNIT_TEST(every_record_does_what_it_should)
 {
 	const struct hold_ctx ctx = { .me = ME, .passes = 1, .queue = { line, 1, NULL } };
 	unsigned int state, ev;
@@ -142,10 +142,9 @@ START_TEST(every_record_does_what_it_should)
 			}
 		}
 }
-END_TEST
 
 /* Another node requests a free lock after a thread here was woken: the thread comes first, and the count of passes begins. */
-START_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
+UNIT_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 {
 	const struct hold_ctx ctx = { .me = ME, .passes = 8, .fast = true, .queue = { line, 1, NULL } };
 	struct hold h = { .state = HOLD_CACHED,
@@ -164,10 +163,9 @@ START_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 	ck_assert_uint_eq(h.turn, TURN_GIVEN);
 	ck_assert_uint_eq(h.passed, 1);
 }
-END_TEST
 
 /* The home asked when the record had this lock. A record with another home, generation or lock is not affected. */
-START_TEST(a_recall_of_another_lock_takes_nothing_away)
+UNIT_TEST(a_recall_of_another_lock_takes_nothing_away)
 {
 	unsigned int state, i;
 
@@ -195,10 +193,9 @@ START_TEST(a_recall_of_another_lock_takes_nothing_away)
 			ck_assert_uint_eq(out.v[0].msg.aux, RECORD);
 		}
 }
-END_TEST
 
 /* The value of FREED says whether NEXT is on its way. */
-START_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
+UNIT_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
 {
 	unsigned int crossed;
 
@@ -212,7 +209,6 @@ START_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
 		ck_assert_uint_eq(h.state, crossed ? HOLD_LEAVING_NEXT : HOLD_FREE);
 	}
 }
-END_TEST
 
 static void check_answer(const struct actions *out, uint8_t type, uint16_t rank, uint16_t slot, uint32_t record)
 {
@@ -228,7 +224,7 @@ static void check_answer(const struct actions *out, uint8_t type, uint16_t rank,
 }
 
 /* The lock is free, or held by the asker's record, by another record of its rank, or by another rank. */
-START_TEST(the_home_answers_every_request_in_every_state)
+UNIT_TEST(the_home_answers_every_request_in_every_state)
 {
 	static const struct {
 		uint16_t rank;
@@ -282,7 +278,6 @@ START_TEST(the_home_answers_every_request_in_every_state)
 			}
 		}
 }
-END_TEST
 
 #define OTHER_RECORD 0x3456789au
 
@@ -389,7 +384,7 @@ static void check_trylock_told(struct home *h, const struct answered *a)
 	ck_assert_uint_eq(h->out.v[0].msg.aux, RECORD);
 }
 
-START_TEST(an_answered_question_is_an_answered_request)
+UNIT_TEST(an_answered_question_is_an_answered_request)
 {
 	unsigned int i, destroys;
 
@@ -410,9 +405,8 @@ START_TEST(an_answered_question_is_an_answered_request)
 			}
 		}
 }
-END_TEST
 
-START_TEST(only_the_record_that_was_asked_answers)
+UNIT_TEST(only_the_record_that_was_asked_answers)
 {
 	struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 };
 	struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1), try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
@@ -444,20 +438,5 @@ START_TEST(only_the_record_that_was_asked_answers)
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), 0);
 	ck_assert(!destroy && !s.pumping && !s.tail);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("lock_rules");
-	TCase *t = tcase_create("lock_rules");
-
-	tcase_add_test(t, every_record_does_what_it_should);
-	tcase_add_test(t, an_answer_to_unlock_is_told_apart_by_its_value);
-	tcase_add_test(t, the_home_answers_every_request_in_every_state);
-	tcase_add_test(t, a_woken_thread_is_the_first_that_another_node_waits_for);
-	tcase_add_test(t, a_recall_of_another_lock_takes_nothing_away);
-	tcase_add_test(t, an_answered_question_is_an_answered_request);
-	tcase_add_test(t, only_the_record_that_was_asked_answers);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("lock_rules")

@@ -14,7 +14,7 @@ static struct map_todo step(enum map_kind kind, struct map *m, enum map_event ev
 	return todo;
 }
 
-START_TEST(a_page_starts_closed)
+UNIT_TEST(a_page_starts_closed)
 {
 	struct map m = { 0 };
 
@@ -22,9 +22,8 @@ START_TEST(a_page_starts_closed)
 	ck_assert_uint_eq(map_loose(MAP_SHOWN, &m), ALL);
 	ck_assert_uint_eq(map_loose(MAP_ASKED, &m), 0);
 }
-END_TEST
 
-START_TEST(ranks_have_bits_of_their_own_up_to_62)
+UNIT_TEST(ranks_have_bits_of_their_own_up_to_62)
 {
 	uint64_t seen = 0;
 	uint16_t r;
@@ -36,10 +35,9 @@ START_TEST(ranks_have_bits_of_their_own_up_to_62)
 	}
 	ck_assert_uint_eq(seen, ALL);
 }
-END_TEST
 
 /* The kernel maps the page: it is filled for one rank to read, and the others get markers first. */
-START_TEST(shown_readers_are_marked_before_contents_come)
+UNIT_TEST(shown_readers_are_marked_before_contents_come)
 {
 	struct map m = { 0 };
 	struct map_todo t = step(MAP_SHOWN, &m, MAP_FILL_RO, 3);
@@ -64,9 +62,8 @@ START_TEST(shown_readers_are_marked_before_contents_come)
 	ck_assert(!t.down && t.to == PROT_CLOSED && t.open == PROT_CLOSED && map_state(&m) == PROT_CLOSED);
 	ck_assert_uint_eq(map_loose(MAP_SHOWN, &m), ALL);
 }
-END_TEST
 
-START_TEST(shown_writers_leave_the_others_as_they_are)
+UNIT_TEST(shown_writers_leave_the_others_as_they_are)
 {
 	struct map m = { 0 };
 	struct map_todo t;
@@ -88,9 +85,8 @@ START_TEST(shown_writers_leave_the_others_as_they_are)
 	t = step(MAP_SHOWN, &m, MAP_SHUT, 0);
 	ck_assert_uint_eq(map_loose(MAP_SHOWN, &m), ALL);
 }
-END_TEST
 
-START_TEST(asked_mappings_come_down_one_by_one)
+UNIT_TEST(asked_mappings_come_down_one_by_one)
 {
 	struct map m = { 0 };
 	struct map_todo t = step(MAP_ASKED, &m, MAP_FILL_RW, 1);
@@ -110,10 +106,9 @@ START_TEST(asked_mappings_come_down_one_by_one)
 	t = step(MAP_ASKED, &m, MAP_FILL_RO, 9);
 	ck_assert(t.open == PROT_RO && map_state(&m) == PROT_RO && map_loose(MAP_ASKED, &m) == map_bit(9));
 }
-END_TEST
 
 /* A mapping counted as marked is not opened for writing ahead of its touch: no step would notice. */
-START_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
+UNIT_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
 {
 	struct map m = { 0 };
 
@@ -129,9 +124,8 @@ START_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
 	map_marked(&m, 1); /* early, for the other ranks */
 	ck_assert(map_shown(&m, 1) == PROT_CLOSED && map_shown(&m, 2) == PROT_CLOSED);
 }
-END_TEST
 
-START_TEST(high_ranks_and_bits_are_carried)
+UNIT_TEST(high_ranks_and_bits_are_carried)
 {
 	struct map m = { 0 };
 	struct map_todo t = step(MAP_SHOWN, &m, MAP_FILL_RO, 300);
@@ -146,10 +140,9 @@ START_TEST(high_ranks_and_bits_are_carried)
 	ck_assert_uint_eq(t.down, 1ull << 40);
 	ck_assert_uint_eq(map_loose(MAP_ASKED, &m), 1ull << 40);
 }
-END_TEST
 
 /* In any state, a request opens no more than the node's state and the request allow, and is recorded. */
-START_TEST(who_asks_late_gets_what_there_is)
+UNIT_TEST(who_asks_late_gets_what_there_is)
 {
 	unsigned int kind, a, b, late;
 
@@ -174,10 +167,9 @@ START_TEST(who_asks_late_gets_what_there_is)
 						(map_loose((enum map_kind)kind, &before) | (got ? map_bit(2) : 0)));
 				}
 }
-END_TEST
 
 /* A mapping that does not exist is neither raised nor lowered. Filling a page twice is the same as once. */
-START_TEST(steps_that_do_not_fit_open_nothing)
+UNIT_TEST(steps_that_do_not_fit_open_nothing)
 {
 	unsigned int kind;
 
@@ -199,10 +191,9 @@ START_TEST(steps_that_do_not_fit_open_nothing)
 		ck_assert(t.down == map_bit(2) && t.to == PROT_CLOSED && map_loose(MAP_ASKED, &m) == map_bit(3));
 	}
 }
-END_TEST
 
 /* Each step, on a page that the node may write and that ranks 1 and 2 have open. */
-START_TEST(each_step_says_what_comes_down_and_what_opens)
+UNIT_TEST(each_step_says_what_comes_down_and_what_opens)
 {
 	static const struct {
 		uint8_t kind, ev, down, to, open, state;
@@ -242,23 +233,5 @@ START_TEST(each_step_says_what_comes_down_and_what_opens)
 		ck_assert_uint_eq(map_loose(kind, &m), rows[i].loose);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("map");
-	TCase *t = tcase_create("map");
-
-	tcase_add_test(t, a_page_starts_closed);
-	tcase_add_test(t, ranks_have_bits_of_their_own_up_to_62);
-	tcase_add_test(t, shown_readers_are_marked_before_contents_come);
-	tcase_add_test(t, shown_writers_leave_the_others_as_they_are);
-	tcase_add_test(t, asked_mappings_come_down_one_by_one);
-	tcase_add_test(t, a_page_is_shown_ahead_as_the_kernel_would_show_it);
-	tcase_add_test(t, high_ranks_and_bits_are_carried);
-	tcase_add_test(t, who_asks_late_gets_what_there_is);
-	tcase_add_test(t, steps_that_do_not_fit_open_nothing);
-	tcase_add_test(t, each_step_says_what_comes_down_and_what_opens);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("map")

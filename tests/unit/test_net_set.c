@@ -14,7 +14,7 @@ static char why[512];
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-START_TEST(techniques_have_defaults_and_are_read)
+UNIT_TEST(techniques_have_defaults_and_are_read)
 {
 	struct verbs_set s;
 
@@ -33,9 +33,8 @@ START_TEST(techniques_have_defaults_and_are_read)
 	ck_assert_uint_eq(s.breaks, 7);
 	ck_assert_uint_eq(s.direct, 1);
 }
-END_TEST
 
-START_TEST(wrong_techniques_are_refused_in_words)
+UNIT_TEST(wrong_techniques_are_refused_in_words)
 {
 	static const char *const wrong[][2] = {
 		{ "coalesc=1", "knows no coalesc" },
@@ -61,9 +60,8 @@ START_TEST(wrong_techniques_are_refused_in_words)
 	verbs_set_parse("nothing=1", &s, why, sizeof(why));
 	ck_assert(strstr(why, "coalesce") && strstr(why, "break")); /* the message lists the valid settings */
 }
-END_TEST
 
-START_TEST(devices_are_named_with_or_without_ports)
+UNIT_TEST(devices_are_named_with_or_without_ports)
 {
 	struct verbs_names n;
 
@@ -80,7 +78,6 @@ START_TEST(devices_are_named_with_or_without_ports)
 	ck_assert_int_eq(verbs_names_parse("rxe0:x", &n, why, sizeof(why)), -EINVAL);
 	ck_assert_int_eq(verbs_names_parse("a,b,c,d,e,f,g,h,i", &n, why, sizeof(why)), -EINVAL);
 }
-END_TEST
 
 /* ---- GIDs ------------------------------------------------------------------------------------ */
 
@@ -115,7 +112,7 @@ static int choose(const struct ibv_gid_entry *t, size_t n, unsigned int port, co
 	return gid_choose(t, n, port, want, why, sizeof(why));
 }
 
-START_TEST(the_best_gid_is_chosen_by_type_and_family)
+UNIT_TEST(the_best_gid_is_chosen_by_type_and_family)
 {
 	struct ibv_gid_entry t[8], ib = entry(0, 1, IBV_GID_TYPE_IB, "fe80::2c9:300:1:1");
 	size_t n = recorded(t);
@@ -127,9 +124,8 @@ START_TEST(the_best_gid_is_chosen_by_type_and_family)
 	ck_assert_int_eq(choose(t, n, 2, ""), 6);
 	ck_assert_int_eq(choose(&ib, 1, 1, ""), 0);
 }
-END_TEST
 
-START_TEST(a_gid_can_be_asked_for)
+UNIT_TEST(a_gid_can_be_asked_for)
 {
 	struct ibv_gid_entry t[8];
 	size_t n = recorded(t);
@@ -146,9 +142,8 @@ START_TEST(a_gid_can_be_asked_for)
 	ck_assert_int_eq(choose(t, n, 1, "5"), -ENOENT); /* an empty entry */
 	ck_assert_int_eq(choose(t, n, 1, "ipv5"), -EINVAL);
 }
-END_TEST
 
-START_TEST(an_empty_table_is_said_to_be_empty)
+UNIT_TEST(an_empty_table_is_said_to_be_empty)
 {
 	struct ibv_gid_entry t[8];
 
@@ -158,19 +153,5 @@ START_TEST(an_empty_table_is_said_to_be_empty)
 	ck_assert_int_eq(choose(t, 7, 3, "ipv4"), -ENOENT);
 	ck_assert(strstr(why, "is empty"));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("net_set");
-	TCase *t = tcase_create("verbs");
-
-	tcase_add_test(t, techniques_have_defaults_and_are_read);
-	tcase_add_test(t, wrong_techniques_are_refused_in_words);
-	tcase_add_test(t, devices_are_named_with_or_without_ports);
-	tcase_add_test(t, the_best_gid_is_chosen_by_type_and_family);
-	tcase_add_test(t, a_gid_can_be_asked_for);
-	tcase_add_test(t, an_empty_table_is_said_to_be_empty);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("net_set")

@@ -29,7 +29,7 @@ static void teardown(void)
 	free(table);
 }
 
-START_TEST(a_name_is_the_place_and_its_generation)
+UNIT_TEST(a_name_is_the_place_and_its_generation)
 {
 	struct msg m = { 0 };
 
@@ -41,10 +41,9 @@ START_TEST(a_name_is_the_place_and_its_generation)
 	ck_assert_uint_eq(object_index(&m), 0xfedcba);
 	ck_assert_uint_eq(object_gen(&m), 0x654321);
 }
-END_TEST
 
 /* Fresh indices come in order; the last one given back comes first. Each change of the list is counted. */
-START_TEST(places_are_taken_up_to_the_last)
+UNIT_TEST(places_are_taken_up_to_the_last)
 {
 	uint32_t i, missing = 77;
 
@@ -76,9 +75,8 @@ START_TEST(places_are_taken_up_to_the_last)
 	ck_assert_uint_eq(objects_take(&objects, &missing), 0x10000);
 	ck_assert_uint_eq(objects_take(&objects, &missing), 0);
 }
-END_TEST
 
-START_TEST(a_place_without_names_is_not_given_back)
+UNIT_TEST(a_place_without_names_is_not_given_back)
 {
 	uint32_t missing;
 
@@ -91,9 +89,8 @@ START_TEST(a_place_without_names_is_not_given_back)
 	objects_give(&objects, 2);
 	ck_assert_uint_eq(objects_take(&objects, &missing), 2);
 }
-END_TEST
 
-START_TEST(a_chunk_that_is_not_there_has_no_places)
+UNIT_TEST(a_chunk_that_is_not_there_has_no_places)
 {
 	struct sync *chunks[2] = { table, NULL };
 	uint32_t i, missing;
@@ -113,7 +110,6 @@ START_TEST(a_chunk_that_is_not_there_has_no_places)
 	ck_assert_ptr_eq(objects_at(&objects, OBJECT_CHUNK + 5), &table[1005]);
 	ck_assert_ptr_null(objects_at(&objects, 2 * OBJECT_CHUNK));
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__
 static uint32_t crossed;
@@ -139,7 +135,7 @@ static void take_two_and_give_the_first(void)
 	objects_give(&objects, first);
 }
 
-START_TEST(what_crosses_a_change_of_the_list_is_kept)
+UNIT_TEST(what_crosses_a_change_of_the_list_is_kept)
 {
 	uint32_t i, missing;
 
@@ -166,7 +162,6 @@ START_TEST(what_crosses_a_change_of_the_list_is_kept)
 	ck_assert_uint_eq(crossed, 2);
 	ck_assert_uint_eq(objects_take(&objects, &missing), 3);
 }
-END_TEST
 #endif
 
 /* Threads take and give back. Each index has one owner, and none is lost. */
@@ -189,7 +184,7 @@ static void *turn_over(void *arg)
 	return arg;
 }
 
-START_TEST(two_threads_never_have_the_same_place)
+UNIT_TEST(two_threads_never_have_the_same_place)
 {
 	pthread_t other;
 	uint32_t i, missing;
@@ -203,22 +198,5 @@ START_TEST(two_threads_never_have_the_same_place)
 		ck_assert_uint_ne(objects_take(&objects, &missing), 0);
 	ck_assert_uint_eq(objects_take(&objects, &missing), 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("objects");
-	TCase *t = tcase_create("objects");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_name_is_the_place_and_its_generation);
-	tcase_add_test(t, places_are_taken_up_to_the_last);
-	tcase_add_test(t, a_place_without_names_is_not_given_back);
-	tcase_add_test(t, a_chunk_that_is_not_there_has_no_places);
-#ifndef __SANITIZE_THREAD__
-	tcase_add_test(t, what_crosses_a_change_of_the_list_is_kept);
-#endif
-	tcase_add_test(t, two_threads_never_have_the_same_place);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("objects", .setup = setup, .teardown = teardown)

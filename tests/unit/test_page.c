@@ -26,7 +26,7 @@ static struct msg variant(unsigned int i)
 	return m;
 }
 
-START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
+UNIT_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 {
 	unsigned int state, ev, owner, pins, i;
 
@@ -56,9 +56,8 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 						}
 					}
 }
-END_TEST
 
-START_TEST(states_and_events_out_of_range_are_refused)
+UNIT_TEST(states_and_events_out_of_range_are_refused)
 {
 	struct copy p = { .state = PG_STATES }, q = { 0 };
 	struct actions out;
@@ -66,9 +65,8 @@ START_TEST(states_and_events_out_of_range_are_refused)
 	ck_assert_int_eq(step(&p, PE_READ, variant(0), &out), -EBADMSG);
 	ck_assert_int_eq(step(&q, PE_EVENTS, variant(0), &out), -EBADMSG);
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int s, e;
 
@@ -85,9 +83,8 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(page_rule_name(PG_INVALID, PE_EVENTS), "?");
 	ck_assert_str_eq(page_rule_name(PG_INVALID, PE_EVENTS + 1), "?");
 }
-END_TEST
 
-START_TEST(states_say_what_may_be_done)
+UNIT_TEST(states_say_what_may_be_done)
 {
 	unsigned int state;
 
@@ -99,10 +96,9 @@ START_TEST(states_say_what_may_be_done)
 		ck_assert_int_eq(page_writable(&p), state == PG_WRITE);
 	}
 }
-END_TEST
 
 /* If a bit stands for several ranks, a rank without a copy may be asked to drop one, but not to send one. */
-START_TEST(who_knows_no_home_gives_nothing)
+UNIT_TEST(who_knows_no_home_gives_nothing)
 {
 	const struct page_ctx many = { .me = ME, .nnodes = 100, .now = 1000 };
 	static const uint8_t events[] = { PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
@@ -117,10 +113,9 @@ START_TEST(who_knows_no_home_gives_nothing)
 		ck_assert_uint_eq(out.n, 0);
 	}
 }
-END_TEST
 
 /* An access passes on to the home only FIRST_TOUCH; a read also PUSH, a write also PLACE. Times have 32 bits. */
-START_TEST(a_request_and_a_hold_time_are_kept_in_full)
+UNIT_TEST(a_request_and_a_hold_time_are_kept_in_full)
 {
 	const struct page_ctx late = { .me = ME, .now = 0x12345678, .hold_us = 0x23456 };
 	struct msg m = unit_msg(0, ME, ME, ME, 5);
@@ -137,9 +132,8 @@ START_TEST(a_request_and_a_hold_time_are_kept_in_full)
 	ck_assert_int_eq(page_step(&late, &p, PE_USED, &m, &out), 0);
 	ck_assert_uint_eq(p.hold, 0x12345678 + 0x23456);
 }
-END_TEST
 
-START_TEST(a_home_that_is_known_is_asked)
+UNIT_TEST(a_home_that_is_known_is_asked)
 {
 	struct msg m = unit_msg(0, ME, ME, ME, 5);
 	struct copy p = { .home = 600 + 1 };
@@ -149,10 +143,9 @@ START_TEST(a_home_that_is_known_is_asked)
 	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, 600);
 }
-END_TEST
 
 /* A grant needs ZERO if the block is not here. Only this rank reports that it has used the block. */
-START_TEST(flags_and_names_are_those_of_the_step)
+UNIT_TEST(flags_and_names_are_those_of_the_step)
 {
 	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 3), m = unit_msg(0, ME, ME, 9, 4);
 	struct copy p = { .state = PG_WANT_WRITE, .slot = 3 };
@@ -168,10 +161,9 @@ START_TEST(flags_and_names_are_those_of_the_step)
 	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_node, ME);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_slot, 3);
 }
-END_TEST
 
 /* How the last write was granted must affect neither the copy nor the next grant. */
-START_TEST(what_is_left_of_the_last_grant_does_not_matter)
+UNIT_TEST(what_is_left_of_the_last_grant_does_not_matter)
 {
 	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 3), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, 3);
 	struct copy p = { .state = PG_READ, .flags = OPEN_UPGRADE << 4, .home = OTHER + 1 };
@@ -191,9 +183,8 @@ START_TEST(what_is_left_of_the_last_grant_does_not_matter)
 	ck_assert_int_eq(step(&p, PE_INV_ACK, ack, &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_LANDED);
 }
-END_TEST
 
-START_TEST(first_read_asks_the_manager_and_learns_the_home)
+UNIT_TEST(first_read_asks_the_manager_and_learns_the_home)
 {
 	struct msg m = unit_msg(0, ME, ME, ME, 5), grant = unit_msg(MSG_GRANT, 7, ME, ME, 5);
 	struct copy p = { 0 };
@@ -214,9 +205,8 @@ START_TEST(first_read_asks_the_manager_and_learns_the_home)
 	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->dst, 7);
 	ck_assert_uint_eq(p.state, PG_WRITE);
 }
-END_TEST
 
-START_TEST(upgrade_waits_for_every_sharer_in_any_order)
+UNIT_TEST(upgrade_waits_for_every_sharer_in_any_order)
 {
 	struct msg ask = unit_msg(0, ME, ME, ME, 4), ack = unit_msg(MSG_INV_ACK, 0, ME, ME, 4);
 	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 4);
@@ -243,9 +233,8 @@ START_TEST(upgrade_waits_for_every_sharer_in_any_order)
 		ck_assert_uint_eq(p.flags & PAGE_OWNER, PAGE_OWNER);
 	}
 }
-END_TEST
 
-START_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
+UNIT_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 {
 	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1), data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
 	struct copy p = { .state = PG_UPGRADE, .home = 1, .slot = 4 };
@@ -263,9 +252,8 @@ START_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 	ck_assert_int_eq(step(&p, PE_INV_ACK, unit_msg(MSG_INV_ACK, 0, ME, ME, 4), &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_LANDED);
 }
-END_TEST
 
-START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
+UNIT_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 {
 	struct msg fwd = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 }, q = { .state = PG_READ, .home = 1 };
@@ -283,10 +271,9 @@ START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 	ck_assert_int_eq(step(&q, PE_FWD_WRITE, fwd, &out), -EBADMSG);
 	ck_assert_int_eq(step(&q, PE_FWD_READ, fwd, &out), -EBADMSG);
 }
-END_TEST
 
 /* A home that reads gets a copy, and the duty to send it on. */
-START_TEST(the_home_that_reads_is_the_owner)
+UNIT_TEST(the_home_that_reads_is_the_owner)
 {
 	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
 	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
@@ -310,9 +297,8 @@ START_TEST(the_home_that_reads_is_the_owner)
 	ck_assert_int_eq(step(&other, PE_DATA, data, &out), 0);
 	ck_assert_uint_eq(other.flags, 0);
 }
-END_TEST
 
-START_TEST(threads_do_not_open_what_is_still_being_filled)
+UNIT_TEST(threads_do_not_open_what_is_still_being_filled)
 {
 	struct copy p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1, .slot = 4 };
 	struct actions out;
@@ -324,9 +310,8 @@ START_TEST(threads_do_not_open_what_is_still_being_filled)
 	ck_assert_uint_eq(out.v[0].type, ACT_WAIT);
 	ck_assert_uint_eq(out.v[0].slot, 4);
 }
-END_TEST
 
-START_TEST(a_time_is_before_the_next_half_of_all_times)
+UNIT_TEST(a_time_is_before_the_next_half_of_all_times)
 {
 	static const uint32_t at[] = { 0, 0xffff, 0x10000, 0x12345678, INT32_MAX, INT32_MAX + 1u, UINT32_MAX };
 	unsigned int i;
@@ -337,9 +322,8 @@ START_TEST(a_time_is_before_the_next_half_of_all_times)
 		ck_assert(us_before(at[i], at[i] + INT32_MAX) && !us_before(at[i] + INT32_MAX, at[i]));
 	}
 }
-END_TEST
 
-START_TEST(the_hold_time_keeps_a_block_and_wraps)
+UNIT_TEST(the_hold_time_keeps_a_block_and_wraps)
 {
 	uint32_t starts[] = { 100, UINT32_MAX - 4 };
 	unsigned int i;
@@ -363,9 +347,8 @@ START_TEST(the_hold_time_keeps_a_block_and_wraps)
 		ck_assert_uint_eq(p.state, PG_INVALID);
 	}
 }
-END_TEST
 
-START_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
+UNIT_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
 {
 	struct page_ctx c = { .me = ME, .now = 0x90000000u, .hold_us = 10 };
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1, .hold = 10 };
@@ -375,9 +358,8 @@ START_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
 	ck_assert_int_eq(page_step(&c, &p, PE_FWD_WRITE, &m, &out), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_DATA));
 }
-END_TEST
 
-START_TEST(pins_hold_back_what_would_harm_them)
+UNIT_TEST(pins_hold_back_what_would_harm_them)
 {
 	struct copy p = { .state = PG_READ, .home = 1 };
 	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1);
@@ -399,10 +381,9 @@ START_TEST(pins_hold_back_what_would_harm_them)
 	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, 7);
 	ck_assert_uint_eq(p.state, PG_INVALID);
 }
-END_TEST
 
 /* A reader of a migrating block takes it from no rank that has pinned it for reading, and does not wait for the pin. */
-START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
+UNIT_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 {
 	struct page_ctx c = { .me = ME, .now = 100, .hold_us = 10 };
 	struct msg fwd = unit_msg(MSG_FWD_MIGRATE, 0, ME, 7, 1);
@@ -435,13 +416,12 @@ START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 		c.now = 100;
 	}
 }
-END_TEST
 
 /*
  * A deferred request is sent when the last pin that it conflicts with ends. Another rank's read does not conflict with a pin for
  * reading.
  */
-START_TEST(the_last_pin_in_the_way_lets_go)
+UNIT_TEST(the_last_pin_in_the_way_lets_go)
 {
 	enum page_event events[] = { PE_FWD_READ, PE_FWD_WRITE };
 	unsigned int i, first;
@@ -470,9 +450,8 @@ START_TEST(the_last_pin_in_the_way_lets_go)
 			ck_assert_uint_eq(p.state, both ? PG_INVALID : PG_READ);
 		}
 }
-END_TEST
 
-START_TEST(pins_are_counted_up_to_their_limit)
+UNIT_TEST(pins_are_counted_up_to_their_limit)
 {
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER };
 	unsigned int i;
@@ -485,35 +464,5 @@ START_TEST(pins_are_counted_up_to_their_limit)
 		ck_assert_int_eq(page_unpin(&p, 2), 0);
 	ck_assert_int_eq(page_unpin(&p, 2), -EINVAL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("page");
-	TCase *t = tcase_create("page");
-
-	tcase_add_test(t, every_pair_is_bounded_and_illegal_ones_change_nothing);
-	tcase_add_test(t, states_and_events_out_of_range_are_refused);
-	tcase_add_test(t, everything_has_a_name);
-	tcase_add_test(t, states_say_what_may_be_done);
-	tcase_add_test(t, who_knows_no_home_gives_nothing);
-	tcase_add_test(t, a_request_and_a_hold_time_are_kept_in_full);
-	tcase_add_test(t, a_home_that_is_known_is_asked);
-	tcase_add_test(t, flags_and_names_are_those_of_the_step);
-	tcase_add_test(t, what_is_left_of_the_last_grant_does_not_matter);
-	tcase_add_test(t, first_read_asks_the_manager_and_learns_the_home);
-	tcase_add_test(t, upgrade_waits_for_every_sharer_in_any_order);
-	tcase_add_test(t, an_upgrade_that_loses_its_copy_takes_the_data);
-	tcase_add_test(t, the_owner_forwards_and_others_may_not_be_asked_to);
-	tcase_add_test(t, the_home_that_reads_is_the_owner);
-	tcase_add_test(t, threads_do_not_open_what_is_still_being_filled);
-	tcase_add_test(t, a_time_is_before_the_next_half_of_all_times);
-	tcase_add_test(t, the_hold_time_keeps_a_block_and_wraps);
-	tcase_add_test(t, a_hold_time_long_past_is_not_taken_for_the_future);
-	tcase_add_test(t, pins_hold_back_what_would_harm_them);
-	tcase_add_test(t, pins_are_counted_up_to_their_limit);
-	tcase_add_test(t, a_block_that_migrates_is_kept_where_it_is_pinned);
-	tcase_add_test(t, the_last_pin_in_the_way_lets_go);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("page")

@@ -117,7 +117,7 @@ static const struct reaction {
 };
 /* clang-format on */
 
-START_TEST(every_pair_does_what_it_should)
+UNIT_TEST(every_pair_does_what_it_should)
 {
 	unsigned int state, ev;
 
@@ -145,7 +145,6 @@ START_TEST(every_pair_does_what_it_should)
 				ck_assert_uint_eq(p.flags, 0);
 		}
 }
-END_TEST
 
 static void check_message(const struct msg *m, unsigned int state)
 {
@@ -169,7 +168,7 @@ static void check_message(const struct msg *m, unsigned int state)
 }
 
 /* Check every field of every message, and the slot that waits or is woken, for each state and event. */
-START_TEST(messages_name_their_request_in_full)
+UNIT_TEST(messages_name_their_request_in_full)
 {
 	unsigned int state, ev, i;
 
@@ -206,10 +205,9 @@ START_TEST(messages_name_their_request_in_full)
 				ck_assert_uint_eq(p.home, W_HOME + 1);
 		}
 }
-END_TEST
 
 /* MOVED is accepted only by a rank that has asked. */
-START_TEST(who_has_not_asked_is_sent_to_no_other_home)
+UNIT_TEST(who_has_not_asked_is_sent_to_no_other_home)
 {
 	static const uint8_t states[] = { PG_WANT_READ, PG_WANT_WRITE };
 	unsigned int i;
@@ -224,10 +222,9 @@ START_TEST(who_has_not_asked_is_sent_to_no_other_home)
 		ck_assert_mem_eq(&p, &before, sizeof(p));
 	}
 }
-END_TEST
 
 /* Without a known home, a request goes where the caller says. Acknowledgements are counted anew. */
-START_TEST(a_request_starts_from_nothing)
+UNIT_TEST(a_request_starts_from_nothing)
 {
 	uint8_t states[] = { PG_INVALID, PG_INVALID, PG_READ }, events[] = { PE_READ, PE_WRITE, PE_WRITE };
 	unsigned int i;
@@ -244,10 +241,9 @@ START_TEST(a_request_starts_from_nothing)
 		ck_assert_int_eq(p.acks, 0);
 	}
 }
-END_TEST
 
 /* What a grant may contain in each state. Any other grant is refused, and changes nothing. */
-START_TEST(grants_are_taken_only_if_they_make_sense)
+UNIT_TEST(grants_are_taken_only_if_they_make_sense)
 {
 	unsigned int state, data, op, zero, count;
 
@@ -292,7 +288,6 @@ START_TEST(grants_are_taken_only_if_they_make_sense)
 						}
 					}
 }
-END_TEST
 
 /* ---- what is held back ---- */
 
@@ -306,7 +301,7 @@ static bool held_back(unsigned int state, unsigned int ev, unsigned int pins, bo
 	return (pins & 1 && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE) || (early && state != PG_UPGRADE);
 }
 
-START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
+UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 {
 	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
 	static const uint8_t events[] = { PE_INV, PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
@@ -376,7 +371,6 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 						ck_assert_mem_eq(&late.v[i].msg, &out.v[i].msg, sizeof(struct msg));
 				}
 }
-END_TEST
 
 static int step(struct copy *p, enum page_event ev, struct actions *out)
 {
@@ -385,7 +379,7 @@ static int step(struct copy *p, enum page_event ev, struct actions *out)
 	return page_step(&wide_ctx, p, ev, &m, out);
 }
 
-START_TEST(the_home_hears_of_a_block_that_is_kept)
+UNIT_TEST(the_home_hears_of_a_block_that_is_kept)
 {
 	struct copy p = wide_copy(PG_WRITE);
 	struct actions out;
@@ -397,9 +391,8 @@ START_TEST(the_home_hears_of_a_block_that_is_kept)
 	ck_assert_uint_eq(out.v[0].msg.req_node, W_OTHER);
 	ck_assert_uint_eq(out.v[0].msg.req_slot, W_SLOT);
 }
-END_TEST
 
-START_TEST(only_a_copy_that_nobody_needs_is_dropped)
+UNIT_TEST(only_a_copy_that_nobody_needs_is_dropped)
 {
 	unsigned int owner, held, pinned;
 
@@ -419,9 +412,8 @@ START_TEST(only_a_copy_that_nobody_needs_is_dropped)
 				ck_assert_uint_eq(p.state, drops ? PG_INVALID : PG_READ);
 			}
 }
-END_TEST
 
-START_TEST(a_pin_needs_access_and_each_kind_is_counted)
+UNIT_TEST(a_pin_needs_access_and_each_kind_is_counted)
 {
 	unsigned int state, access;
 
@@ -441,10 +433,9 @@ START_TEST(a_pin_needs_access_and_each_kind_is_counted)
 			ck_assert_uint_eq(p.pins_read + p.pins_write, 0);
 		}
 }
-END_TEST
 
 /* The hold time begins with the use, by this rank's clock. */
-START_TEST(a_used_block_is_held_for_its_time_only)
+UNIT_TEST(a_used_block_is_held_for_its_time_only)
 {
 	uint32_t hold, now;
 
@@ -461,23 +452,5 @@ START_TEST(a_used_block_is_held_for_its_time_only)
 			ck_assert_str_eq(unit_text(&out), now < hold ? "timer" : "DATA ro<-rw");
 		}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("page_rules");
-	TCase *t = tcase_create("page_rules");
-
-	tcase_add_test(t, every_pair_does_what_it_should);
-	tcase_add_test(t, messages_name_their_request_in_full);
-	tcase_add_test(t, who_has_not_asked_is_sent_to_no_other_home);
-	tcase_add_test(t, a_request_starts_from_nothing);
-	tcase_add_test(t, grants_are_taken_only_if_they_make_sense);
-	tcase_add_test(t, what_would_harm_is_held_back_and_then_done_as_if_it_came_then);
-	tcase_add_test(t, the_home_hears_of_a_block_that_is_kept);
-	tcase_add_test(t, only_a_copy_that_nobody_needs_is_dropped);
-	tcase_add_test(t, a_pin_needs_access_and_each_kind_is_counted);
-	tcase_add_test(t, a_used_block_is_held_for_its_time_only);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("page_rules")

@@ -98,7 +98,7 @@ static bool all_rules_hold(const struct rule_type *t, const char *at, size_t row
 }
 
 /* For all structs and all numbers, values at the bounds of the rules: a value is accepted if and only if the rules allow it. */
-START_TEST(every_number_of_every_payload_is_held_to_its_rule)
+UNIT_TEST(every_number_of_every_payload_is_held_to_its_rule)
 {
 	unsigned int refused[PAYLOAD_RULE_COUNT] = { 0 }, s, i, k, n, r;
 	static const size_t rows[] = { 0, 3 };
@@ -131,9 +131,8 @@ START_TEST(every_number_of_every_payload_is_held_to_its_rule)
 		ck_assert(r == PAYLOAD_RULE_ANY || r == PAYLOAD_RULE_NAME || r == PAYLOAD_RULE_TEXT ||
 			  r == PAYLOAD_RULE_STALLED || refused[r]);
 }
-END_TEST
 
-START_TEST(texts_end_and_what_is_unused_is_zero)
+UNIT_TEST(texts_end_and_what_is_unused_is_zero)
 {
 	unsigned int s, i, texts = 0, zeros = 0;
 	char good[WIRE_CALL_MAX];
@@ -163,9 +162,8 @@ START_TEST(texts_end_and_what_is_unused_is_zero)
 	ck_assert_uint_gt(texts, 5);
 	ck_assert_uint_gt(zeros, 10);
 }
-END_TEST
 
-START_TEST(what_a_thread_waits_for_is_in_the_window)
+UNIT_TEST(what_a_thread_waits_for_is_in_the_window)
 {
 	struct stall_row row = { .about = { .kind = ABOUT_BLOCK, .object = 2 * (SPACE / 4096 - 1) + 1 } };
 
@@ -175,7 +173,6 @@ START_TEST(what_a_thread_waits_for_is_in_the_window)
 	row.about.kind = ABOUT_OBJECT;
 	ck_assert(payload_allows(&lim, SHAPE_STALL, &row, 0));
 }
-END_TEST
 
 /* Everything that the node may receive from another one. */
 static struct payload_limits limits_of(const struct payload_call *c)
@@ -189,7 +186,7 @@ static struct payload_limits limits_of(const struct payload_call *c)
 	return l;
 }
 
-START_TEST(a_request_has_the_size_of_its_call_and_room_for_the_answer)
+UNIT_TEST(a_request_has_the_size_of_its_call_and_room_for_the_answer)
 {
 	unsigned int op;
 	char at[WIRE_CALL_MAX];
@@ -216,9 +213,8 @@ START_TEST(a_request_has_the_size_of_its_call_and_room_for_the_answer)
 	ck_assert_int_eq(payload_request(&lim, 0, at, sizeof(struct call_head), 0), -EBADMSG);
 	ck_assert_int_eq(payload_request(&lim, CALL_OPS, at, sizeof(struct call_head), 0), -EBADMSG);
 }
-END_TEST
 
-START_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
+UNIT_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
 {
 	unsigned int op;
 	char at[WIRE_CALL_MAX];
@@ -243,7 +239,6 @@ START_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
 				 c->from == CALL_WITH_FIRST ? -EBADMSG : 0);
 	}
 }
-END_TEST
 
 static size_t good_answer(uint8_t op, char *at, uint32_t rows)
 {
@@ -260,7 +255,7 @@ static size_t good_answer(uint8_t op, char *at, uint32_t rows)
 	return answer->size + rows * (size_t)row->size;
 }
 
-START_TEST(an_answer_is_whole)
+UNIT_TEST(an_answer_is_whole)
 {
 	unsigned int op;
 	char at[WIRE_CALL_MAX];
@@ -285,9 +280,8 @@ START_TEST(an_answer_is_whole)
 	ck_assert_int_eq(payload_answer(&lim, 0, at, 0, 0), -EBADMSG);
 	ck_assert_int_eq(payload_answer(&lim, CALL_OPS, at, 0, 0), -EBADMSG);
 }
-END_TEST
 
-START_TEST(each_row_of_an_answer_is_looked_at)
+UNIT_TEST(each_row_of_an_answer_is_looked_at)
 {
 	struct trimmed t = { .head.n = PAYLOAD_RUNS };
 	struct stall_row rows[2] = { { .rank = 0 }, { .rank = RANKS } };
@@ -301,10 +295,9 @@ START_TEST(each_row_of_an_answer_is_looked_at)
 	ck_assert_int_eq(payload_answer(&lim, CALL_STALLS, rows, sizeof(rows[0]), sizeof(rows)), 0);
 	ck_assert_int_eq(payload_answer(&lim, CALL_STALLS, rows, sizeof(rows), sizeof(rows)), -EBADMSG);
 }
-END_TEST
 
 /* A transport may align its buffers in any way. */
-START_TEST(a_payload_may_lie_anywhere)
+UNIT_TEST(a_payload_may_lie_anywhere)
 {
 	char buffer[WIRE_CALL_MAX + 1];
 	unsigned int op;
@@ -318,9 +311,8 @@ START_TEST(a_payload_may_lie_anywhere)
 		ck_assert_int_eq(payload_request(&l, (uint8_t)op, buffer + 1, size, payload_room((uint8_t)op, 1)), 0);
 	}
 }
-END_TEST
 
-START_TEST(a_part_of_a_collective_is_of_whole_values)
+UNIT_TEST(a_part_of_a_collective_is_of_whole_values)
 {
 	const uint8_t doubles = DSM_SUM | DSM_DOUBLE << 4, no_op = DSM_XOR | DSM_DOUBLE << 4;
 
@@ -334,9 +326,8 @@ START_TEST(a_part_of_a_collective_is_of_whole_values)
 	ck_assert_int_eq(payload_chunk(false, 0, 0), -EBADMSG);
 	ck_assert_int_eq(payload_chunk(false, 0, CTL_CHUNK_BYTES + 1), -EBADMSG);
 }
-END_TEST
 
-START_TEST(a_job_without_a_heap_has_no_units)
+UNIT_TEST(a_job_without_a_heap_has_no_units)
 {
 	struct payload_limits l = lim;
 	struct units_run run = { 0 };
@@ -346,9 +337,8 @@ START_TEST(a_job_without_a_heap_has_no_units)
 	ck_assert(!payload_allows(&l, SHAPE_RUN, &run, 0));
 	ck_assert(!payload_allows(&l, SHAPE_MEMORY, &word, 0));
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int i, k;
 
@@ -360,24 +350,5 @@ START_TEST(everything_has_a_name)
 	ck_assert_ptr_null(payload_call(0));
 	ck_assert_ptr_null(payload_call(CALL_OPS));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("payload");
-	TCase *t = tcase_create("payload");
-
-	tcase_add_test(t, every_number_of_every_payload_is_held_to_its_rule);
-	tcase_add_test(t, texts_end_and_what_is_unused_is_zero);
-	tcase_add_test(t, what_a_thread_waits_for_is_in_the_window);
-	tcase_add_test(t, a_request_has_the_size_of_its_call_and_room_for_the_answer);
-	tcase_add_test(t, a_call_is_to_whom_it_may_be_and_from_whom_it_may_be);
-	tcase_add_test(t, an_answer_is_whole);
-	tcase_add_test(t, each_row_of_an_answer_is_looked_at);
-	tcase_add_test(t, a_payload_may_lie_anywhere);
-	tcase_add_test(t, a_part_of_a_collective_is_of_whole_values);
-	tcase_add_test(t, a_job_without_a_heap_has_no_units);
-	tcase_add_test(t, everything_has_a_name);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("payload")

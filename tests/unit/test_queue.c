@@ -59,7 +59,7 @@ static uint32_t push(uint32_t tail, uint32_t node)
 	return queue_push(&pool, tail, node);
 }
 
-START_TEST(a_node_names_its_rank_and_slot)
+UNIT_TEST(a_node_names_its_rank_and_slot)
 {
 	uint16_t r, s;
 
@@ -73,10 +73,9 @@ START_TEST(a_node_names_its_rank_and_slot)
 			ck_assert_uint_eq(queue_slot(&pool, n), s);
 		}
 }
-END_TEST
 
 /* Ranks and slots at their largest; no entry is stored. */
-START_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
+UNIT_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
 {
 	uint32_t sizes[] = { 1, 255, 256, 257, 0x1003, 0xffff };
 	unsigned int i, r, s;
@@ -97,12 +96,12 @@ START_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
 		unit_require(last == 1024 * sizes[i]);
 	}
 }
-END_TEST
 
-START_TEST(a_chunk_that_is_not_there_is_not_ready)
+UNIT_TEST(a_chunk_that_is_not_there_is_not_ready)
 {
 	unsigned int i;
 
+	setup_chunks();
 	for (i = 0; i < NODES; i++) {
 		uint32_t node = chunked(i);
 
@@ -118,22 +117,22 @@ START_TEST(a_chunk_that_is_not_there_is_not_ready)
 	setup();
 	ck_assert(queue_ready(&pool, 1));
 }
-END_TEST
 
 /* A missing entry has the length of the queue as position; no entry precedes another so often. */
-START_TEST(what_is_not_there_has_the_position_of_the_end)
+UNIT_LOOP_TEST(what_is_not_there_has_the_position_of_the_end, 0, 2)
 {
 	uint32_t tail = 0;
 	unsigned int i;
 
+	if (_i)
+		setup_chunks();
 	for (i = 0; i + 1 < NODES; i++) {
 		tail = push(tail, name(i));
 		ck_assert_uint_eq(queue_position(&pool, tail, name(NODES - 1)), i + 1);
 	}
 }
-END_TEST
 
-START_TEST(an_empty_queue_has_nothing)
+UNIT_TEST(an_empty_queue_has_nothing)
 {
 	bool found = true;
 
@@ -144,14 +143,15 @@ START_TEST(an_empty_queue_has_nothing)
 	ck_assert_uint_eq(queue_remove(&pool, 0, 1, &found), 0);
 	ck_assert(!found);
 }
-END_TEST
 
 /* The block with the last number has no mark: it would be 0. */
-START_TEST(a_mark_is_of_one_node_and_one_block)
+UNIT_LOOP_TEST(a_mark_is_of_one_node_and_one_block, 0, 2)
 {
 	static const uint32_t blocks[] = { 0, 0xff, 0xffff, UINT32_MAX - 1 };
 	unsigned int i;
 
+	if (_i)
+		setup_chunks();
 	for (i = 0; i < NODES; i++) {
 		ck_assert(!queue_unmark(&pool, name(i), blocks[i % 4]));
 		ck_assert(!queue_mark(&pool, name(i), UINT32_MAX));
@@ -167,7 +167,6 @@ START_TEST(a_mark_is_of_one_node_and_one_block)
 		ck_assert(!queue_unmark(&pool, name(i), blocks[i % 4]));
 	}
 }
-END_TEST
 
 static void compare(uint32_t tail, const uint32_t *model, unsigned int n)
 {
@@ -182,12 +181,14 @@ static void compare(uint32_t tail, const uint32_t *model, unsigned int n)
 	}
 }
 
-START_TEST(behaves_like_an_array)
+UNIT_LOOP_TEST(behaves_like_an_array, 0, 2)
 {
 	uint64_t seed = 88172645463325252ULL;
 	uint32_t model[NODES], tail = 0;
 	unsigned int n = 0, i, k;
 
+	if (_i)
+		setup_chunks();
 	for (i = 0; i < 200000; i++) {
 		uint32_t node = name(unit_random(&seed) % NODES);
 		unsigned int what = (unsigned int)(unit_random(&seed) % 5);
@@ -212,27 +213,5 @@ START_TEST(behaves_like_an_array)
 		compare(tail, model, n);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("queue");
-	TCase *t = tcase_create("queue");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, a_node_names_its_rank_and_slot);
-	tcase_add_test(t, a_node_of_a_large_job_names_its_rank_and_slot);
-	tcase_add_test(t, an_empty_queue_has_nothing);
-	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
-	tcase_add_test(t, a_mark_is_of_one_node_and_one_block);
-	tcase_add_test(t, behaves_like_an_array);
-	suite_add_tcase(s, t);
-	t = tcase_create("queue in chunks");
-	tcase_add_checked_fixture(t, setup_chunks, teardown_chunks);
-	tcase_add_test(t, a_chunk_that_is_not_there_is_not_ready);
-	tcase_add_test(t, a_mark_is_of_one_node_and_one_block);
-	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
-	tcase_add_test(t, behaves_like_an_array);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("queue", .setup = setup, .teardown = teardown_chunks)

@@ -4,7 +4,7 @@
 
 #include "core/set.h"
 
-START_TEST(up_to_64_ranks_every_rank_has_its_bit)
+UNIT_TEST(up_to_64_ranks_every_rank_has_its_bit)
 {
 	uint16_t r;
 
@@ -13,9 +13,8 @@ START_TEST(up_to_64_ranks_every_rank_has_its_bit)
 	for (r = 0; r < 64; r++)
 		ck_assert_uint_eq(set_of(r, 1), 1ull << r);
 }
-END_TEST
 
-START_TEST(beyond_64_ranks_every_rank_fits)
+UNIT_TEST(beyond_64_ranks_every_rank_fits)
 {
 	unsigned int n;
 	uint16_t r;
@@ -31,9 +30,8 @@ START_TEST(beyond_64_ranks_every_rank_fits)
 		}
 	}
 }
-END_TEST
 
-START_TEST(members_are_visited_once_and_in_order)
+UNIT_TEST(members_are_visited_once_and_in_order)
 {
 	uint64_t seed = 0x9e3779b97f4a7c15ULL;
 	unsigned int i;
@@ -57,16 +55,5 @@ START_TEST(members_are_visited_once_and_in_order)
 		unit_require(set_count(set, n, g, skip1, skip2) == count);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("set");
-	TCase *t = tcase_create("set");
-
-	tcase_add_test(t, up_to_64_ranks_every_rank_has_its_bit);
-	tcase_add_test(t, beyond_64_ranks_every_rank_fits);
-	tcase_add_test(t, members_are_visited_once_and_in_order);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("set")

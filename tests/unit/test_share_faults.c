@@ -48,7 +48,7 @@ static struct rshare *attach(void)
  * All rings of the process are full: sends without credit, receives that no message fills, completions that it has not polled.
  * Chunks on the wire still read its pool.
  */
-START_TEST(a_process_is_killed_with_full_rings)
+UNIT_TEST(a_process_is_killed_with_full_rings)
 {
 	const struct rshare_info before = info_of(a);
 	struct rshare *r = attach();
@@ -104,7 +104,6 @@ START_TEST(a_process_is_killed_with_full_rings)
 	rshare_close(r);
 	ck_assert_uint_eq(said_lines("librshare: "), 0); /* a process may end in any way, so nothing is logged */
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
 
@@ -172,7 +171,7 @@ static void *killer(void *arg)
 }
 
 /* Both ends of the connection are in this process. Their owner is another one, and is killed while it copies and sends. */
-START_TEST(the_owner_is_killed_in_mid_transfer)
+UNIT_LOOP_TEST(the_owner_is_killed_in_mid_transfer, 0, 5)
 {
 	struct rshare_config x = config(name_c, 3);
 	unsigned int after = 20 + 37 * (unsigned int)_i;
@@ -216,7 +215,6 @@ START_TEST(the_owner_is_killed_in_mid_transfer)
 	waitpid(victim, NULL, 0);
 	require_old();
 }
-END_TEST
 
 #endif
 
@@ -326,7 +324,7 @@ static struct rshare_conn *dial(uint16_t to)
  * Peers that fall silent at each stage: one connects and says nothing; one gets the hello and does not answer; one is up and
  * answers no connection.
  */
-START_TEST(who_says_nothing_is_not_waited_for)
+UNIT_TEST(who_says_nothing_is_not_waited_for)
 {
 	static struct mute m;
 	const int listener = tcp_listen((uint16_t)(port + 2)), mute_listener = tcp_listen((uint16_t)(port + 3));
@@ -358,10 +356,9 @@ START_TEST(who_says_nothing_is_not_waited_for)
 	ck_assert_uint_eq(info_of(a).queue_pairs, 2);
 	ck_assert_uint_eq(info_of(a).connections, 1);
 }
-END_TEST
 
 /* Connections that do not say hello do not count as nodes. */
-START_TEST(strangers_do_not_keep_nodes_out)
+UNIT_TEST(strangers_do_not_keep_nodes_out)
 {
 	struct rshare_config x = config(name_c, 2);
 	struct rshare_listener *l;
@@ -385,7 +382,6 @@ START_TEST(strangers_do_not_keep_nodes_out)
 	rshare_close(r);
 	require_old();
 }
-END_TEST
 
 /* ---- receives of the device ------------------------------------------------------------------- */
 
@@ -435,7 +431,7 @@ static void lines_close(struct line *v)
 }
 
 /* Far more messages than landing buffers: senders wait, and none is lost. */
-START_TEST(landing_buffers_run_out)
+UNIT_TEST(landing_buffers_run_out)
 {
 	static struct line line[LINES];
 	struct rshare_config x = config(name_b, 1);
@@ -456,10 +452,9 @@ START_TEST(landing_buffers_run_out)
 	lines_close(line);
 	require_old();
 }
-END_TEST
 
 /* The device refuses some receives of each chain: those before are posted, the others are posted again, none twice. */
-START_TEST(receives_are_refused_for_a_while)
+UNIT_TEST(receives_are_refused_for_a_while)
 {
 	static struct line line[LINES];
 
@@ -474,7 +469,6 @@ START_TEST(receives_are_refused_for_a_while)
 	lines_close(line);
 	require_old();
 }
-END_TEST
 
 /* Send until a message does not arrive because no receive is posted; then the owners sleep. */
 static void starve(void)
@@ -496,7 +490,7 @@ static void starve(void)
 }
 
 /* Nothing arrives that would wake the owner: it must retry by itself. */
-START_TEST(a_sleeping_owner_posts_refused_receives)
+UNIT_TEST(a_sleeping_owner_posts_refused_receives)
 {
 	starve();
 	ck_assert_uint_ge(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"), 1);
@@ -505,9 +499,8 @@ START_TEST(a_sleeping_owner_posts_refused_receives)
 	ck_assert_int_eq(next_of(old_b, RSHARE_RECEIVED).status, 0);
 	require_old();
 }
-END_TEST
 
-START_TEST(receives_that_are_refused_for_good_end_connections)
+UNIT_TEST(receives_that_are_refused_for_good_end_connections)
 {
 	starve();
 	ck_assert_int_lt(next_of(old_a, RSHARE_CLOSED).status, 0);
@@ -520,25 +513,5 @@ START_TEST(receives_that_are_refused_for_good_end_connections)
 	pair(&old_a, &old_b, 0); /* and back again */
 	require_old();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_faults");
-	TCase *t = tcase_create("faults");
-
-	tcase_add_checked_fixture(t, faults_begin, faults_end);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_process_is_killed_with_full_rings);
-#ifndef __SANITIZE_THREAD__
-	tcase_add_loop_test(t, the_owner_is_killed_in_mid_transfer, 0, 5);
-#endif
-	tcase_add_test(t, who_says_nothing_is_not_waited_for);
-	tcase_add_test(t, strangers_do_not_keep_nodes_out);
-	tcase_add_test(t, landing_buffers_run_out);
-	tcase_add_test(t, receives_are_refused_for_a_while);
-	tcase_add_test(t, a_sleeping_owner_posts_refused_receives);
-	tcase_add_test(t, receives_that_are_refused_for_good_end_connections);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_faults", .seconds = 60, .setup = faults_begin, .teardown = faults_end)

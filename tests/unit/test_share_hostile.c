@@ -448,16 +448,15 @@ static void end_attack(pid_t pid)
 	require_all(0);
 }
 
-START_TEST(a_process_abuses_its_descriptors)
+UNIT_LOOP_TEST(a_process_abuses_its_descriptors, 0, THREADS_AFTER_FORK ? sizeof(attacks) / sizeof(attacks[0]) : 0)
 {
 	const pid_t pid = begin_attack(attack_descriptors, (unsigned int)_i);
 
 	require_all(ATTACKS);
 	end_attack(pid);
 }
-END_TEST
 
-START_TEST(a_process_scribbles_into_its_memory)
+UNIT_LOOP_TEST(a_process_scribbles_into_its_memory, 0, THREADS_AFTER_FORK)
 {
 	const pid_t pid = begin_attack(attack_words, 0);
 
@@ -467,10 +466,9 @@ START_TEST(a_process_scribbles_into_its_memory)
 		require_all(0);
 	end_attack(pid);
 }
-END_TEST
 
 /* _i: the kernel cannot refuse descriptors. */
-START_TEST(a_process_sends_descriptors)
+UNIT_LOOP_TEST(a_process_sends_descriptors, 0, THREADS_AFTER_FORK ? 2 : 0)
 {
 	pid_t pid;
 
@@ -481,20 +479,5 @@ START_TEST(a_process_sends_descriptors)
 	require_all(ATTACKS);
 	end_attack(pid);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_hostile");
-	TCase *t = tcase_create("hostile");
-
-	tcase_add_checked_fixture(t, hostile_begin, hostile_end);
-	tcase_set_timeout(t, 60);
-	if (THREADS_AFTER_FORK) {
-		tcase_add_loop_test(t, a_process_abuses_its_descriptors, 0, sizeof(attacks) / sizeof(attacks[0]));
-		tcase_add_test(t, a_process_scribbles_into_its_memory);
-		tcase_add_loop_test(t, a_process_sends_descriptors, 0, 2);
-	}
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_hostile", .seconds = 60, .setup = hostile_begin, .teardown = hostile_end)

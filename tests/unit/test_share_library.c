@@ -22,7 +22,7 @@
 #define FORKS 1
 #endif
 
-START_TEST(messages_writes_and_reads)
+UNIT_TEST(messages_writes_and_reads)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_remote at;
@@ -62,9 +62,8 @@ START_TEST(messages_writes_and_reads)
 	ck_assert_int_eq(next(d).type, RSHARE_CLOSED);
 	ck_assert_int_eq(rshare_disconnect(d, 5000), 0);
 }
-END_TEST
 
-START_TEST(a_node_connects_to_itself)
+UNIT_TEST(a_node_connects_to_itself)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_listener *l;
@@ -85,14 +84,13 @@ START_TEST(a_node_connects_to_itself)
 	rshare_disconnect(d, 0);
 	rshare_unlisten(l);
 }
-END_TEST
 
 static void count_thread(void *arg)
 {
 	__atomic_fetch_add((int *)arg, 1, __ATOMIC_RELAXED);
 }
 
-START_TEST(an_owner_at_any_port_says_where)
+UNIT_TEST(an_owner_at_any_port_says_where)
 {
 	struct rshare_config config_of = config(name_a, 0);
 	struct rshare_listener *l;
@@ -121,7 +119,6 @@ START_TEST(an_owner_at_any_port_says_where)
 	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
 	rshare_disconnect(c, 0);
 }
-END_TEST
 
 static int is_readable(struct rshare_conn *c, int ms)
 {
@@ -130,7 +127,7 @@ static int is_readable(struct rshare_conn *c, int ms)
 	return poll(&p, 1, ms) > 0;
 }
 
-START_TEST(polling_again_leaves_the_descriptor_alone)
+UNIT_TEST(polling_again_leaves_the_descriptor_alone)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_event e;
@@ -152,7 +149,6 @@ START_TEST(polling_again_leaves_the_descriptor_alone)
 	rshare_disconnect(c, 5000);
 	rshare_disconnect(d, 5000);
 }
-END_TEST
 
 /* Returns the next mark of the set, which is readable if it has one. */
 static void *ready_of(struct rshare *r, int fd)
@@ -171,7 +167,7 @@ static void *ready_of(struct rshare *r, int fd)
 }
 
 /* Connections share an fd: a thread that sleeps on it learns of each, and reads their marks. */
-START_TEST(a_set_tells_of_its_connections)
+UNIT_TEST(a_set_tells_of_its_connections)
 {
 	struct rshare_conn *c[3], *d[3];
 	char *buf = rshare_get(a, 100), *in = rshare_get(b, 100);
@@ -226,10 +222,9 @@ START_TEST(a_set_tells_of_its_connections)
 	rshare_disconnect(c[2], 0);
 	rshare_disconnect(d[2], 0);
 }
-END_TEST
 
 /* Both owners begin at once, many times: there must always be one pair of queue pairs. */
-START_TEST(owners_meet_once)
+UNIT_LOOP_TEST(owners_meet_once, 0, 10)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_listener *l;
@@ -253,7 +248,6 @@ START_TEST(owners_meet_once)
 	rshare_disconnect(c, 0);
 	rshare_disconnect(d, 0);
 }
-END_TEST
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
@@ -272,7 +266,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_share_a_connection)
+UNIT_TEST(threads_share_a_connection)
 {
 	static uint8_t done[THREADS * EACH];
 	unsigned int received = 0, sent = 0, i;
@@ -303,11 +297,10 @@ START_TEST(threads_share_a_connection)
 	ck_assert_int_eq(rshare_disconnect(shared, 5000), 0);
 	rshare_disconnect(d, 5000);
 }
-END_TEST
 
 /* ---- closing and dying -------------------------------------------------------------------------- */
 
-START_TEST(closing_loses_nothing)
+UNIT_TEST(closing_loses_nothing)
 {
 	struct rshare_conn *c, *d;
 	char *out = rshare_get(a, 8 * 1000), *in = rshare_get(b, 8 * 1000);
@@ -327,7 +320,6 @@ START_TEST(closing_loses_nothing)
 		ck_assert_int_eq(rshare_disconnect(d, 5000), 0);
 	}
 }
-END_TEST
 
 /* ---- queue pairs that break --------------------------------------------------------------------- */
 
@@ -367,7 +359,7 @@ static void line_send(struct line *l, unsigned int k)
 }
 
 /* Many connections of all priorities. Queue pairs of both sides break after so many work requests. */
-START_TEST(connections_survive_broken_queue_pairs)
+UNIT_LOOP_TEST(connections_survive_broken_queue_pairs, 0, 4)
 {
 	static const unsigned int every[] = { 3, 7, 16, 50 };
 	static struct line line[MANY];
@@ -406,9 +398,8 @@ START_TEST(connections_survive_broken_queue_pairs)
 		rshare_disconnect(line[k].d, 5000);
 	}
 }
-END_TEST
 
-START_TEST(writes_and_reads_survive_broken_queue_pairs)
+UNIT_TEST(writes_and_reads_survive_broken_queue_pairs)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_remote at;
@@ -430,7 +421,6 @@ START_TEST(writes_and_reads_survive_broken_queue_pairs)
 	rshare_disconnect(c, 5000);
 	rshare_disconnect(d, 5000);
 }
-END_TEST
 
 /* Send a message into a queue pair that breaks, as do all later ones. */
 static void send_into_break(struct rshare_conn **c, struct rshare_conn **d, int down)
@@ -443,7 +433,7 @@ static void send_into_break(struct rshare_conn **c, struct rshare_conn **d, int 
 	ck_assert_int_eq(rshare_send(*c, buf, 64, 2), 0);
 }
 
-START_TEST(a_port_may_come_back)
+UNIT_TEST(a_port_may_come_back)
 {
 	struct rshare_conn *c, *d;
 
@@ -458,10 +448,9 @@ START_TEST(a_port_may_come_back)
 	rshare_disconnect(c, 5000);
 	rshare_disconnect(d, 5000);
 }
-END_TEST
 
 /* The repair ends after the configured time, or after several failed attempts. */
-START_TEST(a_repair_does_not_last_for_ever)
+UNIT_LOOP_TEST(a_repair_does_not_last_for_ever, 0, 2)
 {
 	struct rshare_conn *c, *d;
 
@@ -477,9 +466,8 @@ START_TEST(a_repair_does_not_last_for_ever)
 	rshare_disconnect(c, 0);
 	rshare_disconnect(d, 0);
 }
-END_TEST
 
-START_TEST(a_peer_that_lies_about_repairs_is_dropped)
+UNIT_LOOP_TEST(a_peer_that_lies_about_repairs_is_dropped, 0, 7)
 {
 	static const struct rs_repair_message lie[] = {
 		{ .magic = RS_REPAIR_MAGIC,
@@ -518,9 +506,8 @@ START_TEST(a_peer_that_lies_about_repairs_is_dropped)
 	rshare_disconnect(c, 5000);
 	rshare_disconnect(d, 5000);
 }
-END_TEST
 
-START_TEST(connecting_fails_clearly)
+UNIT_TEST(connecting_fails_clearly)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_config x = config("unit-none", 2);
@@ -567,9 +554,8 @@ START_TEST(connecting_fails_clearly)
 	rshare_disconnect(c, 0);
 	rshare_close(r);
 }
-END_TEST
 
-START_TEST(a_peer_that_ends_is_noticed)
+UNIT_TEST(a_peer_that_ends_is_noticed)
 {
 	struct rshare_conn *c, *d;
 	char *buf = rshare_get(a, 100);
@@ -588,10 +574,9 @@ START_TEST(a_peer_that_ends_is_noticed)
 	rshare_disconnect(c, 0);
 	rshare_disconnect(d, 0);
 }
-END_TEST
 
 /* Processes attach to the owner in this process, which has the queue pairs. */
-START_TEST(processes_attach_and_die)
+UNIT_LOOP_TEST(processes_attach_and_die, 0, FORKS)
 {
 	struct rshare_info info;
 	unsigned int i;
@@ -629,9 +614,8 @@ START_TEST(processes_attach_and_die)
 	ck_assert_uint_eq(info.clients, 1);
 	ck_assert_uint_eq(info.connections, 0);
 }
-END_TEST
 
-START_TEST(the_owners_death_is_told)
+UNIT_LOOP_TEST(the_owners_death_is_told, 0, FORKS)
 {
 	struct rshare_config x = config(name_c, 3);
 	struct rshare_listener *l;
@@ -678,7 +662,6 @@ START_TEST(the_owners_death_is_told)
 	waitpid(pid, NULL, 0);
 	rshare_close(r);
 }
-END_TEST
 
 static uint64_t processor_ms(void)
 {
@@ -703,7 +686,7 @@ static bool refuses(int fd, int node)
 }
 
 /* _i: as in refuses(). */
-START_TEST(without_descriptors_who_comes_is_refused)
+UNIT_LOOP_TEST(without_descriptors_who_comes_is_refused, 0, 2)
 {
 	struct rlimit limit;
 	int client[3], fill[256], i, n = 0;
@@ -728,9 +711,8 @@ START_TEST(without_descriptors_who_comes_is_refused)
 	for (i = 0; i < 3; i++)
 		close(client[i]);
 }
-END_TEST
 
-START_TEST(the_pool_gives_and_takes)
+UNIT_TEST(the_pool_gives_and_takes)
 {
 	char *p[64];
 	unsigned int i, k;
@@ -753,36 +735,5 @@ START_TEST(the_pool_gives_and_takes)
 	rshare_put(a, p[0]);
 	rshare_put(a, NULL);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_library");
-	TCase *t = tcase_create("library");
-
-	tcase_add_checked_fixture(t, begin, end);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, messages_writes_and_reads);
-	tcase_add_test(t, a_node_connects_to_itself);
-	tcase_add_test(t, an_owner_at_any_port_says_where);
-	tcase_add_test(t, polling_again_leaves_the_descriptor_alone);
-	tcase_add_test(t, a_set_tells_of_its_connections);
-	tcase_add_loop_test(t, owners_meet_once, 0, 10);
-	tcase_add_test(t, threads_share_a_connection);
-	tcase_add_test(t, closing_loses_nothing);
-	tcase_add_loop_test(t, connections_survive_broken_queue_pairs, 0, 4);
-	tcase_add_test(t, writes_and_reads_survive_broken_queue_pairs);
-	tcase_add_test(t, a_port_may_come_back);
-	tcase_add_loop_test(t, a_repair_does_not_last_for_ever, 0, 2);
-	tcase_add_loop_test(t, a_peer_that_lies_about_repairs_is_dropped, 0, 7);
-	tcase_add_test(t, connecting_fails_clearly);
-	tcase_add_test(t, a_peer_that_ends_is_noticed);
-	if (FORKS) {
-		tcase_add_test(t, processes_attach_and_die);
-		tcase_add_test(t, the_owners_death_is_told);
-	}
-	tcase_add_loop_test(t, without_descriptors_who_comes_is_refused, 0, 2);
-	tcase_add_test(t, the_pool_gives_and_takes);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_library", .seconds = 60, .setup = begin, .teardown = end)

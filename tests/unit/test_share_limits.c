@@ -166,7 +166,7 @@ static void require_told(unsigned int n, unsigned int least)
 	said_forget();
 }
 
-START_TEST(memory_may_run_out_anywhere)
+UNIT_TEST(memory_may_run_out_anywhere)
 {
 	unsigned int before, at, ends = 0;
 	unsigned int fds = (live(), settle(), quiet_descriptors());
@@ -190,10 +190,9 @@ START_TEST(memory_may_run_out_anywhere)
 	ck_assert_uint_gt(at, 10);
 	ck_assert_uint_gt(ends, 8);
 }
-END_TEST
 
 /* Let the first call of each kind fail, then the second, and so on. */
-START_TEST(verbs_may_fail_anywhere)
+UNIT_LOOP_TEST(verbs_may_fail_anywhere, 0, FAKE_CALLS)
 {
 	static const int errors[FAKE_CALLS] = { [FAKE_QP] = ENOMEM, [FAKE_MODIFY] = EINVAL };
 	const enum fake_call call = (enum fake_call)_i;
@@ -221,9 +220,8 @@ START_TEST(verbs_may_fail_anywhere)
 	if (call != FAKE_SEND && call != FAKE_RECV) /* these lead to a repair or a retry */
 		ck_assert_uint_gt(ends, 0);
 }
-END_TEST
 
-START_TEST(descriptors_may_run_out_anywhere)
+UNIT_TEST(descriptors_may_run_out_anywhere)
 {
 	unsigned int fds = (live(), settle(), quiet_descriptors());
 	int fill[256], n, free_ones, i;
@@ -258,7 +256,6 @@ START_TEST(descriptors_may_run_out_anywhere)
 	ck_assert_uint_gt(ends, 5);
 	ck_assert_uint_le(mute, 2);
 }
-END_TEST
 
 /* ---- what is said ----------------------------------------------------------------------------- */
 
@@ -284,7 +281,7 @@ static int end_of_connecting(enum fake_call call, int error, int after, int time
 }
 
 /* The side that lacks queue pairs prints one line, and so does the other side. */
-START_TEST(who_lacks_queue_pairs_says_so_once)
+UNIT_TEST(who_lacks_queue_pairs_says_so_once)
 {
 	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOMEM, 0, 2), -ENOMEM);
 	ck_assert_uint_eq(said_lines("librshare: "), 1);
@@ -302,9 +299,8 @@ START_TEST(who_lacks_queue_pairs_says_so_once)
 	ck_assert_uint_eq(said_lines("librshare: "), 1);
 	require_old();
 }
-END_TEST
 
-START_TEST(an_owner_that_cannot_begin_says_why)
+UNIT_LOOP_TEST(an_owner_that_cannot_begin_says_why, 0, 6)
 {
 	static const struct {
 		enum fake_call call;
@@ -330,10 +326,9 @@ START_TEST(an_owner_that_cannot_begin_says_why)
 		      "%s", why);
 	require_old();
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* the sanitizer's runtime maps memory itself */
-START_TEST(address_space_may_run_out)
+UNIT_TEST(address_space_may_run_out)
 {
 	struct rshare_config x = config(name_c, 2);
 	struct rlimit limit;
@@ -354,11 +349,10 @@ START_TEST(address_space_may_run_out)
 		      "%s", why);
 	require_old();
 }
-END_TEST
 #endif
 
 /* A failed open leaves no mapping behind. */
-START_TEST(a_failed_open_leaves_no_memory)
+UNIT_TEST(a_failed_open_leaves_no_memory)
 {
 	struct rshare_config x = config(name_c, 2);
 	unsigned long before = 0, after = 0;
@@ -374,7 +368,6 @@ START_TEST(a_failed_open_leaves_no_memory)
 	}
 	ck_assert_uint_lt(after, before + (320u << 20) / 4096);
 }
-END_TEST
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
@@ -396,7 +389,7 @@ static int ask(int fd, const struct rs_request *q, struct rs_answer *a_out)
 }
 
 /* A process whose pool cannot be registered is not attached: without keys, its sends would break queue pairs. */
-START_TEST(a_process_that_cannot_attach_has_nothing)
+UNIT_TEST(a_process_that_cannot_attach_has_nothing)
 {
 	const struct rs_request attach = {
 		.type = RS_ATTACH, .version = RS_CONTROL_VERSION, .conns = 4, .depth_shift = 3, .pages = 16
@@ -425,7 +418,6 @@ START_TEST(a_process_that_cannot_attach_has_nothing)
 	ck_assert_uint_eq(info_of(a).registered, registered);
 	require_old();
 }
-END_TEST
 
 /* A process that asks and does not read is dropped, with one line: the owner must not wait for it. */
 static void read_no_answers(void)
@@ -443,14 +435,13 @@ static void read_no_answers(void)
 	require_old();
 }
 
-START_TEST(a_process_that_reads_no_answers_is_dropped)
+UNIT_TEST(a_process_that_reads_no_answers_is_dropped)
 {
 	read_no_answers();
 }
-END_TEST
 
 /* Number 2 is a file of the program by now: its stderr was another. */
-START_TEST(a_line_does_not_go_to_a_file_of_the_program)
+UNIT_TEST(a_line_does_not_go_to_a_file_of_the_program)
 {
 	FILE *f = tmpfile();
 
@@ -460,9 +451,8 @@ START_TEST(a_line_does_not_go_to_a_file_of_the_program)
 	ck_assert_int_eq(lseek(fileno(f), 0, SEEK_END), 0);
 	fclose(f);
 }
-END_TEST
 
-START_TEST(an_fd_that_cannot_be_made_is_told)
+UNIT_TEST(an_fd_that_cannot_be_made_is_told)
 {
 	struct rshare_listener *l;
 	int fill[256], n, i, err;
@@ -487,28 +477,5 @@ START_TEST(an_fd_that_cannot_be_made_is_told)
 	rshare_unlisten(l);
 	require_old();
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("share_limits");
-	TCase *t = tcase_create("limits");
-
-	tcase_add_checked_fixture(t, limits_begin, limits_end);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, memory_may_run_out_anywhere);
-	tcase_add_loop_test(t, verbs_may_fail_anywhere, 0, FAKE_CALLS);
-	tcase_add_test(t, descriptors_may_run_out_anywhere);
-	tcase_add_test(t, who_lacks_queue_pairs_says_so_once);
-	tcase_add_loop_test(t, an_owner_that_cannot_begin_says_why, 0, 6);
-#ifndef __SANITIZE_THREAD__
-	tcase_add_test(t, address_space_may_run_out);
-#endif
-	tcase_add_test(t, a_failed_open_leaves_no_memory);
-	tcase_add_test(t, a_process_that_cannot_attach_has_nothing);
-	tcase_add_test(t, a_process_that_reads_no_answers_is_dropped);
-	tcase_add_test(t, a_line_does_not_go_to_a_file_of_the_program);
-	tcase_add_test(t, an_fd_that_cannot_be_made_is_told);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_limits", .seconds = 60, .setup = limits_begin, .teardown = limits_end)

@@ -41,7 +41,7 @@ static int call(const struct sockaddr_un *un)
 	return err;
 }
 
-START_TEST(the_folder_is_the_users)
+UNIT_TEST(the_folder_is_the_users)
 {
 	const struct sockaddr_un un = owner_at(name_a);
 	struct stat st;
@@ -50,10 +50,9 @@ START_TEST(the_folder_is_the_users)
 	ck_assert(!lstat(folder, &st) && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700 && st.st_uid == geteuid());
 	ck_assert_int_eq(call(&un), 0);
 }
-END_TEST
 
 /* What others can write to, or have made, is not used. */
-START_TEST(folders_of_others_are_refused)
+UNIT_TEST(folders_of_others_are_refused)
 {
 	struct sockaddr_un un;
 
@@ -67,10 +66,9 @@ START_TEST(folders_of_others_are_refused)
 	ck_assert_int_eq(rs_place_address("..", &un, why), -EINVAL);
 	ck_assert_int_eq(rs_place_address("", &un, why), -EINVAL);
 }
-END_TEST
 
 /* An abstract name, which is free to every user, does not keep an owner from its own. */
-START_TEST(names_are_not_for_others_to_take)
+UNIT_TEST(names_are_not_for_others_to_take)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -85,7 +83,6 @@ START_TEST(names_are_not_for_others_to_take)
 	rshare_close(r);
 	close(fd);
 }
-END_TEST
 
 static int call_tcp(const char *address, uint16_t to)
 {
@@ -100,7 +97,7 @@ static int call_tcp(const char *address, uint16_t to)
 }
 
 /* The device's address is 127.0.0.1; 127.0.0.2 is another of this host. */
-START_TEST(an_owner_listens_at_the_devices_address)
+UNIT_TEST(an_owner_listens_at_the_devices_address)
 {
 	struct rshare_config x = config(name_c, 3);
 	struct rshare *r;
@@ -113,12 +110,11 @@ START_TEST(an_owner_listens_at_the_devices_address)
 	ck_assert_int_eq(call_tcp("127.0.0.2", (uint16_t)(port + 3)), 0);
 	rshare_close(r);
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
 
 /* Only root can be another user. */
-START_TEST(other_users_cannot_call)
+UNIT_TEST(other_users_cannot_call)
 {
 	const struct sockaddr_un un = owner_at(name_a);
 	int status;
@@ -132,7 +128,6 @@ START_TEST(other_users_cannot_call)
 	ck_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
 	ck_assert_int_eq(WEXITSTATUS(status), EACCES);
 }
-END_TEST
 
 static unsigned int sockets(void)
 {
@@ -148,7 +143,7 @@ static unsigned int sockets(void)
 }
 
 /* An owner is killed. Others are as before; the next that starts, of that name or another, removes what it left. */
-START_TEST(killed_owners_leave_their_name)
+UNIT_LOOP_TEST(killed_owners_leave_their_name, 0, 2)
 {
 	struct rshare_config x = config(_i ? name_c : "unit-other", 3);
 	struct sockaddr_un un = owner_at(name_c);
@@ -180,25 +175,7 @@ START_TEST(killed_owners_leave_their_name)
 	close(fds[0]);
 	close(fds[1]);
 }
-END_TEST
 
 #endif
 
-int main(void)
-{
-	Suite *s = suite_create("share_place");
-	TCase *t = tcase_create("place");
-
-	tcase_add_checked_fixture(t, place_begin, place_end);
-	tcase_set_timeout(t, 30);
-	tcase_add_test(t, the_folder_is_the_users);
-	tcase_add_test(t, folders_of_others_are_refused);
-	tcase_add_test(t, names_are_not_for_others_to_take);
-	tcase_add_test(t, an_owner_listens_at_the_devices_address);
-#ifndef __SANITIZE_THREAD__
-	tcase_add_test(t, other_users_cannot_call);
-	tcase_add_loop_test(t, killed_owners_leave_their_name, 0, 2);
-#endif
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("share_place", .seconds = 30, .setup = place_begin, .teardown = place_end)

@@ -33,7 +33,7 @@ static void take_all(void)
 	}
 }
 
-START_TEST(the_last_slot_is_followed_by_eagain)
+UNIT_TEST(the_last_slot_is_followed_by_eagain)
 {
 	dsm_mutex_t m, held;
 	dsm_cond_t c;
@@ -72,7 +72,6 @@ START_TEST(the_last_slot_is_followed_by_eagain)
 	ck_assert_int_eq(slot_get(SLOT_LASTING), slots[LASTING / 2]);
 	ck_assert_int_eq(slot_get(SLOT_LASTING), -EAGAIN);
 }
-END_TEST
 
 #define BLOCKS (CTL_BLOCK_SLOTS + CTL_BLOCK_END - CTL_SLOTS)
 
@@ -88,7 +87,7 @@ static void take_blocks(void)
 	}
 }
 
-START_TEST(more_misses_take_lasting_slots)
+UNIT_TEST(more_misses_take_lasting_slots)
 {
 	int block, lasting;
 	char *at;
@@ -122,7 +121,6 @@ START_TEST(more_misses_take_lasting_slots)
 	at = memory_stage(CTL_ALL_SLOTS - 1, BLOCK_MAX);
 	ck_assert_int_eq(at[BLOCK_MAX - 1], 0);
 }
-END_TEST
 
 static int got = -1;
 
@@ -137,7 +135,7 @@ static void *misses(void *arg)
 	return arg;
 }
 
-START_TEST(a_miss_waits_for_the_last_slot_of_all)
+UNIT_TEST(a_miss_waits_for_the_last_slot_of_all)
 {
 	pthread_t t;
 
@@ -151,7 +149,6 @@ START_TEST(a_miss_waits_for_the_last_slot_of_all)
 	ck_assert_int_eq(pthread_join(t, NULL), 0);
 	ck_assert_int_eq(got, slots[17]);
 }
-END_TEST
 
 static int placed = 1;
 
@@ -162,7 +159,7 @@ static void *places(void *arg)
 }
 
 /* The home answers a placement at once, even if other ranks have pinned the block. */
-START_TEST(a_placement_waits_for_no_miss)
+UNIT_TEST(a_placement_waits_for_no_miss)
 {
 	struct dsm_region r = { .size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1 };
 	unsigned int ms;
@@ -178,7 +175,6 @@ START_TEST(a_placement_waits_for_no_miss)
 	ck_assert_int_eq(pthread_join(t, NULL), 0);
 	ck_assert_uint_eq(job.mem.dirs[0].state, DIR_PLACED);
 }
-END_TEST
 
 static void *gives_up(void *arg)
 {
@@ -195,7 +191,7 @@ static void give_up(dsm_mutex_t *m)
 	ck_assert_int_eq((intptr_t)result, -ETIMEDOUT);
 }
 
-START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
+UNIT_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 {
 	dsm_mutex_t m;
 
@@ -214,9 +210,8 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 	ck_assert_int_eq(dsm_mutex_destroy(&m), 0);
 	take_all();
 }
-END_TEST
 
-START_TEST(a_lock_that_has_gone_leaves_no_hint)
+UNIT_TEST(a_lock_that_has_gone_leaves_no_hint)
 {
 	dsm_mutex_t m;
 	size_t i, hints = 0;
@@ -232,10 +227,9 @@ START_TEST(a_lock_that_has_gone_leaves_no_hint)
 	for (i = 0; i < CTL_CACHED_PLACES; i++)
 		ck_assert_uint_eq(job.me->cached_at[i], 0);
 }
-END_TEST
 
 /* Either the answer comes first and the thread sees it, or the answer finds that the thread has given up. */
-START_TEST(who_gives_up_sees_an_answer_or_is_seen)
+UNIT_TEST(who_gives_up_sees_an_answer_or_is_seen)
 {
 	uint16_t slot;
 
@@ -252,10 +246,9 @@ START_TEST(who_gives_up_sees_an_answer_or_is_seen)
 	ck_assert(!slot_has_quit(slot));
 	slot_put(slot);
 }
-END_TEST
 
 /* A release wakes the thread in line, which gives up before it runs. */
-START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
+UNIT_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 {
 	struct core_host node;
 	struct hold_ctx ctx;
@@ -288,7 +281,6 @@ START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 	ck_assert(!(h->word & HOLD_TAKEN));
 	ck_assert_int_eq(slot_get(SLOT_LASTING), about.req_slot);
 }
-END_TEST
 
 static unsigned int take_prefetches(enum slot_kind kind, int first)
 {
@@ -309,7 +301,7 @@ static void put_taken(unsigned int n)
 }
 
 /* As many slots as block_fetch() uses at once, and none of those for blocks that are given back. */
-START_TEST(each_slot_for_a_prefetch_is_taken)
+UNIT_TEST(each_slot_for_a_prefetch_is_taken)
 {
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS), CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
@@ -318,34 +310,14 @@ START_TEST(each_slot_for_a_prefetch_is_taken)
 	ck_assert_uint_eq(take_prefetches(SLOT_BACK, CTL_AHEAD_SLOTS), CTL_SLOTS - CTL_AHEAD_SLOTS);
 	put_taken(CTL_SLOTS - CTL_AHEAD_SLOTS);
 }
-END_TEST
 
 /* The directory has room for that many ranks times slots. */
-START_TEST(many_nodes_have_fewer_slots_for_blocks)
+UNIT_TEST(many_nodes_have_fewer_slots_for_blocks)
 {
 	ck_assert_uint_eq(ctl_block_slots(1), CTL_ALL_SLOTS);
 	ck_assert_uint_eq(ctl_block_slots(64), CTL_ALL_SLOTS - 1);
 	ck_assert_uint_eq(ctl_block_slots(WIRE_MAX_NODES), 4095);
 	ck_assert_uint_le(ctl_block_slots(WIRE_MAX_NODES) * WIRE_MAX_NODES, (1u << 22) - 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("slot");
-	TCase *t = tcase_create("slot");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
-	tcase_add_test(t, more_misses_take_lasting_slots);
-	tcase_add_test(t, a_lock_that_comes_too_late_leaves_no_slot);
-	tcase_add_test(t, a_lock_that_has_gone_leaves_no_hint);
-	tcase_add_test(t, who_gives_up_sees_an_answer_or_is_seen);
-	tcase_add_test(t, a_thread_that_is_called_too_late_takes_its_turn);
-	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
-	tcase_add_test(t, a_placement_waits_for_no_miss);
-	tcase_add_test(t, each_slot_for_a_prefetch_is_taken);
-	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("slot", .seconds = 60)

@@ -88,7 +88,7 @@ static int make(struct start_info *info)
 
 /* ---- the suite ------------------------------------------------------------------------------ */
 
-START_TEST(each_start_info_has_keys_of_its_own)
+UNIT_TEST(each_start_info_has_keys_of_its_own)
 {
 	static struct start_info info[INFOS];
 	unsigned int i, k, b;
@@ -105,9 +105,8 @@ START_TEST(each_start_info_has_keys_of_its_own)
 		ck_assert_msg(i < INFOS, "byte %u is always %02x", b, info[0].host_key[b]);
 	}
 }
-END_TEST
 
-START_TEST(without_random_numbers_there_is_no_start_info)
+UNIT_TEST(without_random_numbers_there_is_no_start_info)
 {
 	static const ssize_t answers[] = { -1, 0, 7, 15 };
 	struct start_info info;
@@ -122,7 +121,6 @@ START_TEST(without_random_numbers_there_is_no_start_info)
 			ck_assert_uint_eq(calls, fails);
 		}
 }
-END_TEST
 
 struct keys {
 	unsigned long long key;
@@ -155,7 +153,7 @@ static bool run_job(struct keys keys[RANKS])
 	return true;
 }
 
-START_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
+UNIT_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
 {
 	struct keys keys[2][RANKS];
 	unsigned int j, r;
@@ -173,7 +171,6 @@ START_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
 	ck_assert_uint_ne(keys[0][0].key, keys[1][0].key);
 	ck_assert_str_ne(keys[0][0].host_key, keys[1][0].host_key);
 }
-END_TEST
 
 /* What libdsm prints when the first rank of a node of two compares limits; the third rank is another node's. */
 static void compare(const struct memory_limit limits[RANKS], char *out, size_t room)
@@ -202,7 +199,7 @@ static void compare(const struct memory_limit limits[RANKS], char *out, size_t r
 	close(fds[0]);
 }
 
-START_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
+UNIT_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
 {
 	static const struct memory_limit alike[RANKS] = { { 64 << 20, 5 }, { 64 << 20, 5 }, { 32 << 20, 6 } };
 	static const struct memory_limit unlike[RANKS] = { { 64 << 20, 5 }, { 32 << 20, 6 }, { 64 << 20, 5 } };
@@ -218,22 +215,8 @@ START_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
 	compare(one, text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "rank 1 of this node"));
 }
-END_TEST
 
 int main(void)
 {
-	Suite *s;
-	TCase *t;
-
-	if (getenv(ROLE))
-		return role();
-	s = suite_create("start_info");
-	t = tcase_create("start_info");
-	tcase_set_timeout(t, 240);
-	tcase_add_test(t, each_start_info_has_keys_of_its_own);
-	tcase_add_test(t, without_random_numbers_there_is_no_start_info);
-	tcase_add_test(t, ranks_of_a_node_with_unlike_limits_are_named_once);
-	tcase_add_test(t, a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next);
-	suite_add_tcase(s, t);
-	return unit_main(s);
+	return getenv(ROLE) ? role() : unit_suite("start_info", &(struct unit_case){ .seconds = 240 });
 }

@@ -44,7 +44,7 @@ static void setup(void)
 	memset(nodes, 0, sizeof(nodes));
 }
 
-START_TEST(every_pair_is_bounded_and_answered_or_refused)
+UNIT_TEST(every_pair_is_bounded_and_answered_or_refused)
 {
 	unsigned int kind, what, busy;
 
@@ -70,9 +70,8 @@ START_TEST(every_pair_is_bounded_and_answered_or_refused)
 					ck_assert_mem_eq(&s, &before, sizeof(s));
 			}
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int k, o;
 
@@ -86,9 +85,8 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(sync_rule_name(SYNC_SEM, SYNC_OPS), "-");
 	ck_assert_str_eq(sync_rule_name(SYNC_SEM, 64 + SOP_POST), "-");
 }
-END_TEST
 
-START_TEST(readers_share_and_do_not_overtake_a_writer)
+UNIT_TEST(readers_share_and_do_not_overtake_a_writer)
 {
 	struct sync s = { .kind = SYNC_RWLOCK };
 
@@ -115,10 +113,9 @@ START_TEST(readers_share_and_do_not_overtake_a_writer)
 	ck_assert_int_eq(op(&s, SOP_WRUNLOCK, 3, 0), -EBADMSG);
 	ck_assert_int_eq(turn(&s), -EBADMSG);
 }
-END_TEST
 
 /* A trylock succeeds only if the lock is free and no thread waits. */
-START_TEST(a_try_overtakes_nobody)
+UNIT_TEST(a_try_overtakes_nobody)
 {
 	struct sync s = { .kind = SYNC_RWLOCK };
 
@@ -144,7 +141,6 @@ START_TEST(a_try_overtakes_nobody)
 	ck_assert_uint_eq(s.readers, 0);
 	ck_assert_ptr_null(unit_action(&out, ACT_RESUME, 0));
 }
-END_TEST
 
 /* A timed request. Returns the number of answers of its step; the first says that it is in line. */
 static unsigned int timed(struct sync *s, uint8_t what, uint16_t rank)
@@ -160,7 +156,7 @@ static unsigned int timed(struct sync *s, uint8_t what, uint16_t rank)
 	return out.n;
 }
 
-START_TEST(readers_behind_a_writer_that_gives_up_are_let_go)
+UNIT_TEST(readers_behind_a_writer_that_gives_up_are_let_go)
 {
 	struct sync s = { .kind = SYNC_RWLOCK };
 
@@ -186,9 +182,8 @@ START_TEST(readers_behind_a_writer_that_gives_up_are_let_go)
 	op(&s, SOP_TRYRDLOCK, 5, 0);
 	answered(0, 5, 0);
 }
-END_TEST
 
-START_TEST(a_semaphore_counts)
+UNIT_TEST(a_semaphore_counts)
 {
 	struct sync s = { .kind = SYNC_SEM, .value = 1 };
 
@@ -214,9 +209,8 @@ START_TEST(a_semaphore_counts)
 	answered(0, 4, -EOVERFLOW);
 	ck_assert_uint_eq(s.value, 1);
 }
-END_TEST
 
-START_TEST(a_timed_wait_is_told_when_it_is_in_line)
+UNIT_TEST(a_timed_wait_is_told_when_it_is_in_line)
 {
 	struct sync s = { .kind = SYNC_SEM, .value = 1 };
 	struct msg m = unit_msg(MSG_SYNC, 1, 0, 1, 0);
@@ -236,10 +230,9 @@ START_TEST(a_timed_wait_is_told_when_it_is_in_line)
 	answered(0, 1, -EALREADY);
 	ck_assert(sync_idle(&s));
 }
-END_TEST
 
 /* A broadcast counts all waiters. Until each has been answered, a later waiter must neither gain a signal nor take one. */
-START_TEST(a_cancel_takes_no_signal_of_others)
+UNIT_TEST(a_cancel_takes_no_signal_of_others)
 {
 	struct sync s = { .kind = SYNC_COND };
 	uint16_t r;
@@ -261,9 +254,8 @@ START_TEST(a_cancel_takes_no_signal_of_others)
 	answered(0, 3, 0);
 	ck_assert(sync_idle(&s));
 }
-END_TEST
 
-START_TEST(an_object_with_a_turn_out_is_not_idle)
+UNIT_TEST(an_object_with_a_turn_out_is_not_idle)
 {
 	struct sync s = { .kind = SYNC_COND };
 
@@ -276,10 +268,9 @@ START_TEST(an_object_with_a_turn_out_is_not_idle)
 	ck_assert_int_eq(turn(&s), 0);
 	ck_assert(sync_idle(&s));
 }
-END_TEST
 
 /* An object that is held or waited for must not be destroyed: its users would hang. */
-START_TEST(an_object_in_use_is_not_idle)
+UNIT_TEST(an_object_in_use_is_not_idle)
 {
 	static const struct {
 		uint8_t kind, op, idle, undo;
@@ -306,9 +297,8 @@ START_TEST(an_object_in_use_is_not_idle)
 		ck_assert(sync_idle(&s));
 	}
 }
-END_TEST
 
-START_TEST(a_signal_without_waiters_is_lost)
+UNIT_TEST(a_signal_without_waiters_is_lost)
 {
 	struct sync s = { .kind = SYNC_COND };
 
@@ -318,10 +308,9 @@ START_TEST(a_signal_without_waiters_is_lost)
 	op(&s, SOP_ENQUEUE, 2, 0);
 	ck_assert_uint_eq(out.n, 1);
 }
-END_TEST
 
 /* Counts need more than 16 bits: every slot of every rank may wait. */
-START_TEST(a_broadcast_is_for_all_of_a_large_job)
+UNIT_TEST(a_broadcast_is_for_all_of_a_large_job)
 {
 	enum { EACH = 65, ALL = WIRE_MAX_NODES * EACH };
 	static struct queue_entry many[ALL];
@@ -340,9 +329,8 @@ START_TEST(a_broadcast_is_for_all_of_a_large_job)
 	ck_assert_int_eq(sync_step(&large, &s, &m, &out), 0);
 	ck_assert_uint_eq(s.readers, ALL - 1); /* the first has gone */
 }
-END_TEST
 
-START_TEST(atomics_return_what_was_there)
+UNIT_TEST(atomics_return_what_was_there)
 {
 	struct sync s = { .kind = SYNC_ATOMIC, .value = 7 };
 	struct msg m = unit_msg(MSG_SYNC, 1, 0, 1, 0);
@@ -366,27 +354,5 @@ START_TEST(atomics_return_what_was_there)
 	answered(0, 1, -EAGAIN);
 	ck_assert_uint_eq(out.v[0].msg.value, 0x1122334455667788ull);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("sync");
-	TCase *t = tcase_create("sync");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, every_pair_is_bounded_and_answered_or_refused);
-	tcase_add_test(t, everything_has_a_name);
-	tcase_add_test(t, readers_share_and_do_not_overtake_a_writer);
-	tcase_add_test(t, a_try_overtakes_nobody);
-	tcase_add_test(t, readers_behind_a_writer_that_gives_up_are_let_go);
-	tcase_add_test(t, a_semaphore_counts);
-	tcase_add_test(t, a_timed_wait_is_told_when_it_is_in_line);
-	tcase_add_test(t, a_cancel_takes_no_signal_of_others);
-	tcase_add_test(t, an_object_with_a_turn_out_is_not_idle);
-	tcase_add_test(t, a_signal_without_waiters_is_lost);
-	tcase_add_test(t, a_broadcast_is_for_all_of_a_large_job);
-	tcase_add_test(t, atomics_return_what_was_there);
-	tcase_add_test(t, an_object_in_use_is_not_idle);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("sync", .setup = setup)

@@ -260,15 +260,14 @@ static void walk(uint8_t kind, uint64_t seed)
 	}
 }
 
-START_TEST(every_kind_does_what_its_specification_says)
+UNIT_LOOP_TEST(every_kind_does_what_its_specification_says, 0, 6)
 {
 	static const uint8_t kinds[] = { SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC, SYNC_NONE, SYNC_BARRIER };
 
 	walk(kinds[_i], 0x9e3779b97f4a7c15ull + (unsigned int)_i);
 }
-END_TEST
 
-START_TEST(nonsense_is_refused)
+UNIT_TEST(nonsense_is_refused)
 {
 	struct sync o = { .kind = SYNC_SEM }, before = o;
 	struct msg m = unit_msg(MSG_SYNC, 1, ME, 1, 0);
@@ -289,9 +288,8 @@ START_TEST(nonsense_is_refused)
 	o.kind = SYNC_KINDS;
 	ck_assert_int_eq(sync_step(&ctx, &o, &m, &out), -EBADMSG);
 }
-END_TEST
 
-START_TEST(a_mutex_is_idle_when_nobody_is_last_in_line)
+UNIT_TEST(a_mutex_is_idle_when_nobody_is_last_in_line)
 {
 	uint64_t values[] = { 0, 1, 1ull << 32, UINT64_MAX };
 	unsigned int i;
@@ -302,16 +300,5 @@ START_TEST(a_mutex_is_idle_when_nobody_is_last_in_line)
 		ck_assert_int_eq(sync_idle(&o), !i);
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("sync_rules");
-	TCase *t = tcase_create("sync_rules");
-
-	tcase_add_loop_test(t, every_kind_does_what_its_specification_says, 0, 6);
-	tcase_add_test(t, nonsense_is_refused);
-	tcase_add_test(t, a_mutex_is_idle_when_nobody_is_last_in_line);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("sync_rules")

@@ -66,7 +66,7 @@ static bool other_node(const struct rule_field *f, uint64_t v)
 	return !strcmp(f->name, "src") && v == ME;
 }
 
-START_TEST(every_field_is_held_to_its_rule)
+UNIT_TEST(every_field_is_held_to_its_rule)
 {
 	struct rule_walk w = { .table = &ucx_table, .limits = &lim, .means = means };
 
@@ -74,9 +74,8 @@ START_TEST(every_field_is_held_to_its_rule)
 	walk_shape(&w, UCX_SHAPE_ARRIVAL, arrival_taken, other_node);
 	walk_end(&w);
 }
-END_TEST
 
-START_TEST(an_address_has_its_length)
+UNIT_TEST(an_address_has_its_length)
 {
 	static char buf[NET_ADDRESS_MAX + 64];
 	struct ucx_blob b = { .magic = UCX_BLOB_MAGIC }, out;
@@ -89,10 +88,9 @@ START_TEST(an_address_has_its_length)
 				 size > sizeof(b) && size <= NET_ADDRESS_MAX ? 0 : -EINVAL);
 	}
 }
-END_TEST
 
 /* A malformed message ends the connection to its sender, if there is one. */
-START_TEST(only_a_peer_is_blamed)
+UNIT_TEST(only_a_peer_is_blamed)
 {
 	struct ucx_arrival a = { .header = sizeof(struct msg) };
 
@@ -102,16 +100,5 @@ START_TEST(only_a_peer_is_blamed)
 	for (a.header = 0; a.header < 64; a.header++)
 		ck_assert(ucx_sender_known(&cfg, &a) == (a.header == sizeof(struct msg)));
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("ucx_frame");
-	TCase *c = tcase_create("all");
-
-	tcase_add_test(c, every_field_is_held_to_its_rule);
-	tcase_add_test(c, an_address_has_its_length);
-	tcase_add_test(c, only_a_peer_is_blamed);
-	suite_add_tcase(s, c);
-	return unit_main(s);
-}
+UNIT_SUITE("ucx_frame")

@@ -166,7 +166,7 @@ static struct msg invalidate(unsigned int page)
 	return m;
 }
 
-START_TEST(a_queue_takes_any_number_in_order)
+UNIT_TEST(a_queue_takes_any_number_in_order)
 {
 	const unsigned int n = 150000;
 	unsigned int round, i;
@@ -184,7 +184,6 @@ START_TEST(a_queue_takes_any_number_in_order)
 		ck_assert(in_order);
 	}
 }
-END_TEST
 
 /* An invalidation of this node's copy. */
 static struct msg lose(unsigned int page)
@@ -210,7 +209,7 @@ static void lose_all(const unsigned int *pages, unsigned int n)
 	ck_assert_uint_eq(shuts, n);
 }
 
-START_TEST(neighbours_are_closed_by_one_call)
+UNIT_TEST(neighbours_are_closed_by_one_call)
 {
 	unsigned int pages[WORK_CLOSINGS], i;
 
@@ -219,9 +218,8 @@ START_TEST(neighbours_are_closed_by_one_call)
 	lose_all(pages, WORK_CLOSINGS);
 	ck_assert_uint_eq(calls, 1);
 }
-END_TEST
 
-START_TEST(what_does_not_adjoin_is_closed_by_itself)
+UNIT_TEST(what_does_not_adjoin_is_closed_by_itself)
 {
 	const unsigned int gap[] = { 20, 22, 23 }, unit = REGION_UNIT / PAGE_BYTES;
 
@@ -232,9 +230,8 @@ START_TEST(what_does_not_adjoin_is_closed_by_itself)
 		 4); /* a block of another region may begin there */
 	ck_assert_uint_eq(calls, 2);
 }
-END_TEST
 
-START_TEST(a_batch_is_bounded)
+UNIT_TEST(a_batch_is_bounded)
 {
 	unsigned int pages[4 * WORK_CLOSINGS], i;
 
@@ -243,9 +240,8 @@ START_TEST(a_batch_is_bounded)
 	lose_all(pages, 4 * WORK_CLOSINGS);
 	ck_assert_uint_eq(calls, 4);
 }
-END_TEST
 
-START_TEST(what_arrives_in_one_poll_is_closed_together)
+UNIT_TEST(what_arrives_in_one_poll_is_closed_together)
 {
 	for (arrivals = 0; arrivals < 40; arrivals++)
 		arriving[arrivals] = lose(100 + arrivals);
@@ -259,10 +255,9 @@ START_TEST(what_arrives_in_one_poll_is_closed_together)
 	run_net(NULL, &arriving[0], NULL, 0); /* a transport's thread: at once */
 	ck_assert_uint_eq(acks, 41);
 }
-END_TEST
 
 /* The newest copy stays, and one that is being sent to another node. */
-START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
+UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 {
 	const unsigned int first = 10, newest = first + 20, leaving = first + 40;
 	unsigned int i;
@@ -284,10 +279,9 @@ START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 	ck_assert_uint_eq(calls, 4);
 	ck_assert(shut[leaving] && !shut[newest]);
 }
-END_TEST
 
 /* Node 1 is the home of all blocks. */
-START_TEST(who_leaves_asks_for_all_before_it_waits)
+UNIT_TEST(who_leaves_asks_for_all_before_it_waits)
 {
 	struct dsm_region r = {
 		.id = 1, .off = REGION_UNIT, .bytes = REGION_UNIT, .size = REGION_UNIT, .block_size = PAGE_BYTES
@@ -306,7 +300,6 @@ START_TEST(who_leaves_asks_for_all_before_it_waits)
 	for (i = first; i < end; i++)
 		ck_assert_uint_eq(job.mem.pages[i].state, PG_INVALID);
 }
-END_TEST
 
 /* Rank 2's request for a block of rank 0, deferred; its timer expires after some ms. */
 static void hold(unsigned int page, uint32_t at)
@@ -332,7 +325,7 @@ static void each_once(unsigned int from, unsigned int n)
 	ck_assert_uint_lt(calls, n / 2);
 }
 
-START_TEST(timers_are_fired_once_each)
+UNIT_TEST(timers_are_fired_once_each)
 {
 	const unsigned int n = 8000;
 	uint32_t at = clock_us() + 100000;
@@ -358,10 +351,9 @@ START_TEST(timers_are_fired_once_each)
 	acks = n;
 	each_once(0, n);
 }
-END_TEST
 
 #ifndef __SANITIZE_THREAD__
-START_TEST(a_timer_without_memory_fires_early)
+UNIT_TEST(a_timer_without_memory_fires_early)
 {
 	const unsigned int n = 4000;
 	struct rlimit old, none = { 0 };
@@ -378,26 +370,6 @@ START_TEST(a_timer_without_memory_fires_early)
 	ck_assert(!setrlimit(RLIMIT_AS, &old));
 	each_once(0, n);
 }
-END_TEST
 #endif
 
-int main(void)
-{
-	Suite *s = suite_create("work");
-	TCase *t = tcase_create("work");
-
-	tcase_add_checked_fixture(t, set_up, NULL);
-	tcase_add_test(t, a_queue_takes_any_number_in_order);
-	tcase_add_test(t, neighbours_are_closed_by_one_call);
-	tcase_add_test(t, what_does_not_adjoin_is_closed_by_itself);
-	tcase_add_test(t, a_batch_is_bounded);
-	tcase_add_test(t, what_arrives_in_one_poll_is_closed_together);
-	tcase_add_test(t, neighbours_that_the_node_drops_are_closed_by_one_call);
-	tcase_add_test(t, who_leaves_asks_for_all_before_it_waits);
-	tcase_add_test(t, timers_are_fired_once_each);
-#ifndef __SANITIZE_THREAD__ /* it ends the process itself when it finds no memory */
-	tcase_add_test(t, a_timer_without_memory_fires_early);
-#endif
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("work", .setup = set_up)
