@@ -263,7 +263,7 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 		struct dir_ctx ctx = { .me = 0,
 				       .nnodes = RANKS,
 				       .manager = v / 24 % 2,
-				       .queue = { nodes, SLOTS },
+				       .queue = { .entries = nodes, .nslots = SLOTS },
 				       .forwarded = &forwarded };
 		struct dir d = { .state = state & 15,
 				 .phase = phase & 15,

@@ -102,7 +102,7 @@ int start_info_read_all(struct start_info *infos)
 	for (r = 0; r < job.size; r++) {
 		struct start_info *info = &infos[r];
 		size_t size = sizeof(*info);
-		int err = start_get(r, "dsm-card", info, &size);
+		int err = start_get(r, "dsm-start-info", info, &size);
 
 		if (err || size != sizeof(*info) || info->magic != START_INFO_MAGIC) {
 			log_line("rank %d has not published its start-up data: %s", r,

@@ -292,8 +292,8 @@ static int start_together(void)
 		err = rendezvous_listen(mine->token);
 	HOOK(start_info);
 	if (!err)
-		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
-	err = start_failed(err, "dsm-card", START_SECONDS);
+		err = launch_exchange(&job.launch, "dsm-start-info", mine, sizeof(*mine), START_SECONDS);
+	err = start_failed(err, "dsm-start-info", START_SECONDS);
 	HOOK(start_exchanged);
 	if (!err)
 		err = start_info_read_all(infos);
