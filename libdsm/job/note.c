@@ -138,7 +138,8 @@ unsigned int note_list(uint16_t rank, struct stall_row *out, unsigned int most)
 			continue;
 		out[n] = (struct stall_row){ .about = w->about,
 					     .label = w->label,
-					     .age_ms = (uint32_t)((now - since) / 1000000),
+					     /* It may have begun after `now`. */
+					     .age_ms = since < now ? (uint32_t)((now - since) / 1000000) : 0,
 					     .tid = w->tid,
 					     .rank = rank };
 		n += is_there(&out[n].about);

@@ -106,14 +106,19 @@ static void set_up(void)
 	unit_require(said && dup2(fileno(said), STDERR_FILENO) == STDERR_FILENO);
 }
 
+static void note_since(unsigned int i, uint64_t since)
+{
+	struct wait_note *n = &job.mine->notes[i];
+
+	n->about = (struct wait_about){ .kind = ABOUT_BARRIER, .threads = 1 };
+	n->tid = 1 + i;
+	__atomic_store_n(&n->since, since, __ATOMIC_RELEASE);
+}
+
 /* Rank 0 has waited in the job's barrier for that long. */
 static void wait_for(unsigned int ms)
 {
-	struct wait_note *n = &job.mine->notes[0];
-
-	n->about = (struct wait_about){ .kind = ABOUT_BARRIER, .threads = 1 };
-	n->tid = 1;
-	__atomic_store_n(&n->since, clock_ns() - ms * 1000000ull, __ATOMIC_RELEASE);
+	note_since(0, clock_ns() - ms * 1000000ull);
 }
 
 /* Check as the service thread does, and return what it prints. */
@@ -146,6 +151,14 @@ UNIT_TEST(a_short_wait_is_no_stall)
 	wait_for(20);
 	ck_assert_str_eq(look(), "");
 	ck_assert_uint_eq(asked, 0);
+}
+
+/* The notes are read after the clock was. */
+UNIT_TEST(a_wait_that_begins_meanwhile_is_no_old_one)
+{
+	wait_for(2000);
+	note_since(1, clock_ns() + 10000000000ull);
+	ck_assert_ptr_nonnull(strstr(look(), "after 2 s without an answer"));
 }
 
 UNIT_TEST(nobody_asks_once_the_ranks_part)
