@@ -26,16 +26,18 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
-	for way in one node two mixed preload $more; do
-		settings=("${common[@]}") built=$scratch/$name
-		[[ $way != hosts ]] || settings=("${by_rsh[@]}" "${common[@]}" "${host1[@]}")
-		[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
-		[[ $way != preload ]] || built+=.own
-		# shellcheck disable=SC2086
-		got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
-		# Open MPI's mpirun and the child that it makes for the other host race to set the child's process group; mpirun minds if it loses.
-		[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
-		same "$name:$way" "$got" "$want"
+	for ((turn = 0; turn < repeat; turn++)); do
+		for way in one node two mixed preload $more; do
+			settings=("${common[@]}") built=$scratch/$name
+			[[ $way != hosts ]] || settings=("${by_rsh[@]}" "${common[@]}" "${host1[@]}")
+			[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
+			[[ $way != preload ]] || built+=.own
+			# shellcheck disable=SC2086
+			got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
+			# Open MPI's mpirun and the child that it makes for the other host race to set the child's process group; mpirun minds if it loses.
+			[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
+			same "$name:$way" "$got" "$want"
+		done
 	done
 done
 
@@ -51,10 +53,12 @@ fi
 
 # No lock of the runtime is left taken, wherever a thread is cancelled.
 if is_chosen async && [[ -x $scratch/async ]]; then
-	for way in node two; do
-		# shellcheck disable=SC2086
-		says "async: in library, $way" "$(printf '%s: 0 not cancelled, 0 without handler, 60 did not go on\n' "in library" "in memset()")
+	for ((turn = 0; turn < repeat; turn++)); do
+		for way in node two; do
+			# shellcheck disable=SC2086
+			says "async: in library, $way" "$(printf '%s: 0 not cancelled, 0 without handler, 60 did not go on\n' "in library" "in memset()")
 0 torn" 0 "${run[@]}" ${ways[$way]} "$scratch/async" 20 in
+		done
 	done
 fi
 
