@@ -206,7 +206,7 @@ SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thr
 
 .PHONY: all lib apps test-programs unit-programs model-program orders-programs sim-program proc-programs fail-programs \
 	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-programs check-fail check-fail-full check-gates \
-	check-asan check-tsan check-large check-soak check-mutations check-trace check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
+	check-asan check-tsan check-large check-soak check-mutations check-trace check-kmod check-siw check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
 
 all: lib apps ## the library and the applications (default)
 
@@ -252,9 +252,10 @@ check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with fa
 	@scripts/check cluster-full
 
 check-kmod: ## the kernel helper itself, in a guest: fuzzing, broken peers, deaths, short resources
+check-siw: ## iWARP, in a guest with a software device, which is built first: refused by name
 check-kdebug: ## the same and process tests on kernels 6.1 and 6.12 with KASAN, lockdep, kmemleak, which are built first
 check-kfuzz: ## the fuzzers of the kernel helper on kernel 6.1 with KASAN, KFUZZ_INPUTS=10000000 calls
-check-kmod check-kdebug check-kfuzz:
+check-kmod check-siw check-kdebug check-kfuzz:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
