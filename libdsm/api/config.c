@@ -67,6 +67,8 @@ static const struct row {
 	  "homes of blocks that the program does not place: where they are touched first, SIZE (64K) for each node in turn, or equal parts" },
 	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,
 	  "memory of a node for copies of release blocks that it writes; if it is used up, changes are sent early" },
+	{ "DSM_MEMORY", SIZE, FIELD(memory), NULL, 0, 16ul << 20, 4ull << 40, false,
+	  "memory of a node for copies of shared memory; above it, copies that others have or can take are given up; default: no bound" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
 	  "silence after which a rank on another host is lost, in milliseconds" },
 	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,
@@ -172,7 +174,7 @@ static bool may_be(const struct row *r, const char *value)
 
 static bool in_range(const struct row *r, uint64_t v)
 {
-	return v >= r->min && v <= r->max && (!r->power || !(v & (v - 1)));
+	return v == r->def || (v >= r->min && v <= r->max && (!r->power || !(v & (v - 1))));
 }
 
 /* first, blocked, cyclic or cyclic:SIZE. False: none of them. */
@@ -427,6 +429,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.spin_us = cfg->spin_us,
 		.readahead = cfg->readahead,
 		.twins = cfg->twins / PAGE_BYTES,
+		.memory = cfg->memory,
 		.push = !strcmp(cfg->push, "on"),
 		.lost_ms = cfg->lost_ms,
 		.stall_ms = cfg->stall_ms,

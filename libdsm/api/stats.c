@@ -194,7 +194,8 @@ static const struct counter {
 	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
 	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated), COUNTER(protect_calls), COUNTER(pushed),
 	COUNTER(closes), COUNTER(flushes), COUNTER(flushed_bytes), COUNTER(notices), COUNTER(drops), COUNTER(refetches),
-	COUNTER(twins), COUNTER(twins_most),
+	COUNTER(twins), COUNTER(twins_most), COUNTER(evicted_clean), COUNTER(evicted_owned), COUNTER(evict_short),
+	COUNTER(empty_invalidations),
 };
 /* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))

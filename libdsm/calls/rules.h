@@ -157,7 +157,9 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(dsm_stats, latency_max_ns, ANY) F(dsm_stats, latency, ANY) F(dsm_stats, homes_in, ANY) F(dsm_stats, populated, ANY) \
 	F(dsm_stats, repeated_faults, ANY) F(dsm_stats, protect_calls, ANY) F(dsm_stats, pushed, ANY) \
 	F(dsm_stats, closes, ANY) F(dsm_stats, flushes, ANY) F(dsm_stats, flushed_bytes, ANY) F(dsm_stats, notices, ANY) \
-	F(dsm_stats, drops, ANY) F(dsm_stats, refetches, ANY) F(dsm_stats, twins, ANY) F(dsm_stats, twins_most, ANY)
+	F(dsm_stats, drops, ANY) F(dsm_stats, refetches, ANY) F(dsm_stats, twins, ANY) F(dsm_stats, twins_most, ANY) \
+	F(dsm_stats, evicted_clean, ANY) F(dsm_stats, evicted_owned, ANY) F(dsm_stats, evict_short, ANY) \
+	F(dsm_stats, empty_invalidations, ANY)
 
 /* shape, struct, bytes */
 #define PAYLOAD_SHAPES(V) \

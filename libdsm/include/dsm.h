@@ -65,6 +65,7 @@ struct dsm_config {
 	const char *push;        /* DSM_PUSH: "on", "off": return blocks to homes that read them, at barriers */
 	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
 	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 4T */
+	size_t memory;           /* DSM_MEMORY: bound of a node's copies of shared memory, at least 16M; 0: none */
 };
 
 /* Fill *cfg from the defaults and the environment. The strings belong to the library or the environment. May be called
@@ -484,6 +485,9 @@ struct dsm_stats {
 	uint64_t closes, flushes, flushed_bytes;       /* release blocks: closes, diffs sent: messages and bytes */
 	uint64_t notices, drops, refetches;            /* notices received, copies dropped, and fetched again later */
 	uint64_t twins, twins_most;                    /* of the node, counted at its first rank: now, and at most */
+	uint64_t evicted_clean, evicted_owned;         /* DSM_MEMORY: copies dropped, and blocks that their homes were to take */
+	uint64_t evict_short;                          /* DSM_MEMORY: looks that found nothing to give up */
+	uint64_t empty_invalidations;                  /* for copies that the node had dropped */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

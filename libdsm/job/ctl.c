@@ -33,6 +33,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->dirs = ctl_place(&at, pages * sizeof(struct dir));
 	l->transfers = ctl_place(&at, pages * sizeof(uint32_t));
 	l->sharing = ctl_place(&at, pages * sizeof(struct sharing_page));
+	l->recent = ctl_place(&at, pages * sizeof(uint8_t));
 	l->rels = ctl_place(&at, pages * sizeof(struct rel));
 	l->twin_of = ctl_place(&at, pages * sizeof(uint32_t));
 	l->twin_next = ctl_place(&at, pages * sizeof(uint32_t));

@@ -28,7 +28,7 @@
 #include "job/va_alloc.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 20
+#define CTL_ABI 21
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -141,6 +141,7 @@ struct region_stats {
 struct rank_stats {
 	uint64_t messages_out, messages_in, steps, locks, lock_waits, barriers, atomics, populated;
 	uint64_t closes, flushes, flushed_bytes, notices, drops, refetches;
+	uint64_t evicted_clean, evicted_owned, evict_short, empty_invalidations;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3]; /* lock, barrier, atomic */
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
@@ -205,6 +206,17 @@ struct answer {
 	uint32_t op;         /* of the call */
 	uint32_t pad;
 	uint8_t text[WIRE_CALL_MAX];
+};
+
+/* A node's bound of frames (miss/reclaim.c): marks are in `recent` of the layout. */
+struct reclaim {
+	uint32_t lock;   /* held by the thread that gives up blocks; nobody waits for it */
+	uint32_t over;   /* too many frames are left: first touches leave the home to the manager; atomic */
+	uint32_t shorts; /* looks in a row that found nothing to give up; these two: with the lock */
+	uint32_t said;   /* atomic */
+	uint64_t came;   /* bytes of blocks; atomic */
+	uint64_t due;    /* look again when so many have come; atomic */
+	size_t hands[2]; /* offset into the window of the unit where each goes on; with the lock */
 };
 
 /* Blocks that a rank has to push (push.c): number n is in blocks[n % CTL_PUSHES]. Any thread of the node may add one. */
@@ -273,6 +285,7 @@ struct ctl {
 	struct closing closing;
 	struct pool twin_pool;
 	uint64_t twins, twins_most; /* in use now, and at most; atomic */
+	struct reclaim reclaim;
 	struct registry registry;
 };
 
@@ -294,6 +307,7 @@ struct ctl_layout {
 	size_t dirs;      /* struct dir[...] */
 	size_t transfers; /* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
 	size_t sharing;   /* struct sharing_page[pages of the window] */
+	size_t recent;    /* uint8_t[pages of the window]: miss/recent.h */
 	size_t rels;      /* struct rel[pages of the window] */
 	size_t twin_of;   /* uint32_t[pages of the window]: miss/twin.c */
 	size_t twin_next; /* uint32_t[pages of the window]: of twin_pool */

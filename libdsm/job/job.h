@@ -42,7 +42,8 @@ struct settings {
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size, home_run;
 	enum homes homes;
-	size_t twins; /* pages */
+	size_t twins;  /* pages */
+	size_t memory; /* bytes of frames of a node; 0: no bound */
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
 	bool push;
 };
@@ -70,6 +71,7 @@ struct memory {
 	struct dir *dirs;
 	uint32_t *transfers;
 	struct sharing_page *sharing;
+	uint8_t *recent;  /* miss/recent.h; atomic */
 	struct rel *rels; /* release blocks; next four: miss/release.h */
 	uint32_t *twin_of, *twin_next;
 	struct closing_peer *peers;

@@ -45,6 +45,7 @@ static void point(char *at)
 	job.mem.dirs = (struct dir *)(at + l->dirs);
 	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
+	job.mem.recent = (uint8_t *)(at + l->recent);
 	job.mem.rels = (struct rel *)(at + l->rels);
 	job.mem.twin_of = (uint32_t *)(at + l->twin_of);
 	job.mem.twin_next = (uint32_t *)(at + l->twin_next);
@@ -327,6 +328,8 @@ void memory_forget(size_t off, size_t bytes)
 	clear(job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
 	clear(job.layout.transfers + from * sizeof(uint32_t), n * sizeof(uint32_t));
 	clear(job.layout.sharing + from * sizeof(struct sharing_page), n * sizeof(struct sharing_page));
+	if (job.set.memory)
+		clear(job.layout.recent + from * sizeof(uint8_t), n * sizeof(uint8_t));
 	clear(job.layout.rels + from * sizeof(struct rel), n * sizeof(struct rel));
 	clear(job.layout.twin_of + from * sizeof(uint32_t), n * sizeof(uint32_t));
 }

@@ -143,6 +143,10 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->notices = s->notices;
 	out->drops = s->drops;
 	out->refetches = s->refetches;
+	out->evicted_clean = s->evicted_clean;
+	out->evicted_owned = s->evicted_owned;
+	out->evict_short = s->evict_short;
+	out->empty_invalidations = s->empty_invalidations;
 	if (p->local == 0) {
 		out->twins = __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED);
 		out->twins_most = __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED);

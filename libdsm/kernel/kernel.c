@@ -155,10 +155,23 @@ static int join_job(void *address, size_t *size)
 	return err;
 }
 
+/* The module has the frames, and gives none up. -ENOENT: another host will do. */
+static int cannot_bound(void)
+{
+	if (!job.set.memory)
+		return 0;
+	if (strcmp(job.set.backend, "kmod"))
+		return -ENOENT;
+	log_line("DSM_MEMORY: the kernel helper does not bound the memory of a node (DSM_BACKEND=user does)");
+	return -EINVAL;
+}
+
 static int kernel_open(void)
 {
-	int err = open_device();
+	int err = cannot_bound();
 
+	if (!err)
+		err = open_device();
 	if (err)
 		return err;
 	job.fault = &fault_kmod;

@@ -38,6 +38,12 @@ static bool may(const struct copy *p, uint8_t access)
 	return access & DSM_WRITE ? page_writable(&seen) : page_readable(&seen);
 }
 
+/* Of a block that it touches first, this node then does not become the home unless it is the manager. */
+static bool is_full(void)
+{
+	return __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED);
+}
+
 static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 {
 	return (struct msg){
@@ -48,7 +54,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 		.req_node = job.node,
 		.req_slot = slot,
 		.home = region_home(r, off),
-		.flags = region_first_touch(r) ? MSGF_FIRST_TOUCH : 0,
+		.flags = region_first_touch(r) && !is_full() ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 

@@ -19,6 +19,7 @@
 #include "job/upcalls.h"
 #include "miss/block.h"
 #include "miss/push.h"
+#include "miss/recent.h"
 #include "miss/release.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
@@ -144,6 +145,8 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 		run_protect_failed(err);
 	if (releases_used() && release_is(off))
 		twin_filled(m->object);
+	if (job.set.memory && a->from != OPEN_UPGRADE && a->from != OPEN_AGAIN)
+		recent_came(off, len);
 	if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
 		count(&s->blocks_in, 1);
 		count(&s->bytes_in, len);
@@ -323,6 +326,9 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err, const
 	note_request(m, acts);
 	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
 		push_note(m); /* before its thread is woken */
+	/* Nothing is closed. */
+	if (m->type == MSG_INV && acts->n && acts->v[0].type == ACT_SEND)
+		count(&job.mine->stats.empty_invalidations, 1);
 	if (m->type == MSG_ADOPT)
 		count(&run_stats_of(m->object)->homes_in, 1);
 }
@@ -724,11 +730,12 @@ static void close_dropped(size_t off, size_t end)
 	count(&run_stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
 }
 
-void run_drop(size_t off, size_t block, unsigned int n)
+unsigned int run_drop(size_t off, size_t block, unsigned int n)
 {
 	const size_t end = off + n * block;
 	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* one bit each, as several blocks may share a stripe */
 	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
+	unsigned int dropped = n;
 
 	for (at = off; at < end; at += block) {
 		const uint32_t i = stripe_index(block_page(block_id(at, block))); /* block_stripe() */
@@ -741,7 +748,9 @@ void run_drop(size_t off, size_t block, unsigned int n)
 		if (!drop(block_id(at, block))) {
 			close_dropped(from, at);
 			from = at + block;
+			dropped--;
 		}
 	close_dropped(from, end);
 	each_stripe(stripes, word_unlock);
+	return dropped;
 }

@@ -72,8 +72,8 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg);
 #define RUN_DROPS 64 /* most stripes held at once */
 
 /* Drop the read copies of n adjacent blocks of `block` bytes, n <= RUN_DROPS, the first at off, where the protocol allows it.
- * One call of the fault backend closes adjacent copies. */
-void run_drop(size_t off, size_t block, unsigned int n);
+ * One call of the fault backend closes adjacent copies. Returns the number of dropped copies. */
+unsigned int run_drop(size_t off, size_t block, unsigned int n);
 
 /* Carry out everything that this thread has queued. */
 void run_work(void);

@@ -10,12 +10,14 @@
 
 #include "fault/fault.h"
 #include "job/host_ops.h"
+#include "job/inside.h"
 #include "job/job.h"
 #include "job/memory.h"
 #include "job/usage.h"
 #include "kernel/kernel.h"
 #include "miss/block.h"
 #include "miss/evict.h"
+#include "miss/reclaim.h"
 #include "miss/release.h"
 #include "start/backend.h"
 
@@ -41,6 +43,42 @@ static int process_purge(uint64_t off, uint64_t bytes)
 	return job.fault->shut(off, bytes);
 }
 
+/* Not in a handler that interrupted a thread that sleeps inside the runtime. */
+static void make_room(void)
+{
+	if (reclaim_is_due() && !engine_depth)
+		reclaim_frames(true);
+}
+
+static enum fault_answer process_fault(struct dsm_region *r, void *addr, bool write)
+{
+	const enum fault_answer answer = block_miss(r, addr, write);
+
+	make_room();
+	return answer;
+}
+
+/* A range may be larger than the memory of the node. */
+static int process_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
+{
+	const size_t end = off + len, step = job.set.memory ? BLOCK_MAX : len;
+	int err = 0;
+
+	for (; off < end && !err; off += step) {
+		err = block_fetch(r, off, step < end - off ? step : end - off, access, wait);
+		make_room();
+	}
+	return err;
+}
+
+static int process_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	const int err = block_pin(r, off, len, access);
+
+	make_room();
+	return err;
+}
+
 const struct host_ops host_process = {
 	.name = "user",
 	.kind = HOST_LIBRARY,
@@ -53,10 +91,10 @@ const struct host_ops host_process = {
 	.leave = evict_region,
 	.quiet = process_quiet,
 	.purge = process_purge,
-	.fault = block_miss,
-	.fetch = block_fetch,
+	.fault = process_fault,
+	.fetch = process_fetch,
 	.release = block_release,
-	.pin = block_pin,
+	.pin = process_pin,
 	.unpin = block_unpin,
 	.place = block_place,
 };

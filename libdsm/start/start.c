@@ -123,6 +123,7 @@ static int make_nodes(const struct start_info *infos)
 		start_info_compare_limits(infos);
 	if (!err && one_node()) {
 		job.fault = &fault_none;
+		job.set.memory = 0; /* nobody else has, or could take, a copy */
 		host_close();
 	}
 	/* All ranks of a node change each other's mappings, so they use a way that each of them supports. */

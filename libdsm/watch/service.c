@@ -24,6 +24,7 @@
 #include "job/lost.h"
 #include "job/threads.h"
 #include "job/usage.h"
+#include "miss/reclaim.h"
 #include "miss/run.h"
 #include "miss/spin.h"
 #include "miss/wait.h"
@@ -291,6 +292,8 @@ static void serve_once(uint64_t *last_ping)
 	}
 	if (deadlock_watches())
 		deadlock_check(clock_ns());
+	if (reclaim_is_due())
+		reclaim_frames(false);
 	if (usage_watches())
 		usage_tick(clock_ns());
 	n = wait_events(ev, 16, linger, busy, dozes);

@@ -267,7 +267,7 @@ UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 		job.mem.pages[i].state = PG_READ;
 	job.mem.pages[newest].flags = PAGE_OWNER;
 	step_leaves(NULL, block(leaving));
-	run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS);
+	ck_assert_uint_eq(run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS), RUN_DROPS - 2);
 	ck_assert_uint_eq(calls, 3);
 	ck_assert_uint_eq(shuts, RUN_DROPS - 2);
 	for (i = first; i < first + RUN_DROPS; i++)

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * reclaim.c - a node whose frames exceed DSM_MEMORY gives up blocks.
+ *
+ * First read copies, silently: the home goes on counting this node among the readers, and an invalidation for a copy that is not
+ * here is acknowledged at once (docs/protocol.md, "The memory of a node"). Then the newest copies of blocks whose home is
+ * another node: the home is asked to take them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones
+ * and release blocks.
+ *
+ * Two hands, one for each, go round the units of the window that have frames. A block that came lately survives a pass
+ * (recent.h).
+ *
+ * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought some looks afterwards, and one
+ * thread of the node gives up blocks at a time. The thread may help the homes for a millisecond, so that a node does not write
+ * faster than they take; then it goes on, whatever they do.
+ */
+#include "miss/reclaim.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/inside.h"
+#include "job/memory.h"
+#include "miss/block.h"
+#include "miss/recent.h"
+#include "miss/run.h"
+#include "miss/slot.h"
+#include "miss/work.h"
+#include "util/futex.h"
+#include "util/log.h"
+
+#define LEAST (64 * PAGE_BYTES) /* so much comes between two looks: a block survives a pass, so its thread can use it */
+#define HIGH_PART 16            /* above the bound less this part of it, blocks go */
+#define LOW_PART 8              /* until there are so many less */
+#define AGAIN_PART 256          /* with nothing to give up: look again when this part of the frames has come */
+#define PATIENCE_NS 1000000u
+
+enum hand { HAND_CLEAN = 0, HAND_OWNED };
+
+static uint64_t frames(void)
+{
+	struct stat st;
+
+	return fstat(job.mem.memfd, &st) ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+static uint64_t high(void)
+{
+	return job.set.memory - job.set.memory / HIGH_PART;
+}
+
+static uint64_t low(void)
+{
+	return job.set.memory - job.set.memory / LOW_PART;
+}
+
+/* Without the stripe: the step that drops the copy looks again, and a home that is asked for nothing does nothing. */
+static bool is_clean(const struct copy *p)
+{
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ && !(p->flags & PAGE_OWNER) && !p->pins_read &&
+		!p->held;
+}
+
+static bool is_owned(const struct copy *p)
+{
+	const uint8_t state = __atomic_load_n(&p->state, __ATOMIC_RELAXED);
+
+	return (state == PG_READ || state == PG_WRITE) && p->flags & PAGE_OWNER && p->home && p->home - 1 != job.node &&
+		!p->pins_read && !p->pins_write && !p->held;
+}
+
+/* The blocks of [from, to) go. */
+static uint64_t drop_run(size_t from, size_t to, size_t block)
+{
+	const unsigned int dropped = run_drop(from, block, (unsigned int)((to - from) / block));
+	size_t at;
+
+	for (at = from; at < to; at += block)
+		if (__atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) == PG_INVALID)
+			recent_gone(at);
+	count(&job.mine->stats.evicted_clean, dropped);
+	return dropped * block;
+}
+
+/* Runs of neighbours whose turn it is. */
+static uint64_t drop_clean(size_t unit, size_t block, uint64_t want)
+{
+	const size_t end = unit + REGION_UNIT;
+	size_t at, from = unit;
+	uint64_t got = 0;
+
+	for (at = unit; at < end && got + (at - from) < want; at += block) {
+		const bool goes = is_clean(block_copy(at)) && recent_passed(at);
+
+		if (goes && at - from < RUN_DROPS * block)
+			continue;
+		if (at > from)
+			got += drop_run(from, at, block);
+		from = goes ? at : at + block;
+	}
+	return at > from ? got + drop_run(from, at, block) : got;
+}
+
+/* What only this node may write goes for good. A copy that others have as well stays here as a read copy, and theirs stay. False: no
+ * slot is free. */
+static bool ask_home(size_t at, size_t block)
+{
+	const struct copy *p = block_copy(at);
+	const uint16_t home = __atomic_load_n(&p->home, __ATOMIC_RELAXED);
+	struct msg m = {
+		.type = MSG_RELEASE,
+		.src = job.node,
+		.dst = (uint16_t)(home - 1),
+		.object = block_id(at, block),
+		.req_node = job.node,
+		.op = p->state == PG_WRITE ? RELEASE_EVICT : RELEASE_KEEP,
+	};
+	int slot;
+
+	if (!home || home - 1 == job.node)
+		return true; /* it has moved since */
+	slot = slot_try_prefetch(m.object, SLOT_BACK);
+	if (slot < 0)
+		return false;
+	m.req_slot = (uint16_t)slot;
+	recent_gone(at);
+	run_send(&m);
+	return true;
+}
+
+/* *full: no slot is free. */
+static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
+{
+	uint64_t got = 0;
+	size_t at;
+
+	for (at = unit; at < unit + REGION_UNIT && got < want && !*full; at += block) {
+		if (!is_owned(block_copy(at)) || !recent_passed(at))
+			continue;
+		*full = !ask_home(at, block);
+		got += *full ? 0 : block;
+	}
+	count(&job.mine->stats.evicted_owned, got / block);
+	return got;
+}
+
+/* The next unit at or after `at` with frames; the end of the window if there is none. */
+static size_t next_unit(size_t at)
+{
+	const off_t data = lseek(job.mem.memfd, (off_t)at, SEEK_DATA);
+
+	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
+}
+
+/* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has found. */
+static uint64_t turn(enum hand hand, uint64_t want)
+{
+	size_t *at = &job.me->reclaim.hands[hand];
+	const size_t start = *at;
+	bool again = false, full = false;
+	uint64_t got = 0;
+
+	while (got < want && !full) {
+		const size_t unit = next_unit(*at);
+		const struct region_homes *known;
+		size_t block;
+
+		if (again && unit >= start)
+			break;
+		*at = unit < job.set.space ? unit + REGION_UNIT : 0;
+		again |= !*at;
+		if (unit >= job.set.space)
+			continue;
+		known = region_known(unit);
+		block = known && !known->consistency ? known->block_size : 0;
+		if (block)
+			got += hand == HAND_CLEAN ? drop_clean(unit, block, want - got)
+						  : ask_homes(unit, block, want - got, &full);
+	}
+	return got;
+}
+
+static void be_patient(void)
+{
+	const uint64_t until = clock_ns() + PATIENCE_NS;
+
+	while (frames() > job.set.memory && clock_ns() < until)
+		block_help();
+}
+
+static void say_full(uint64_t now)
+{
+	if (__atomic_exchange_n(&job.me->reclaim.said, 1, __ATOMIC_RELAXED))
+		return;
+	log_line(
+		"node %d has %lu MiB of shared memory that it cannot give up, more than DSM_MEMORY allows (%zu MiB): blocks "
+		"whose home it is, pinned blocks, or release blocks (DSM_HOME=cyclic gives each node an equal part)",
+		job.node, (unsigned long)(now >> 20), job.set.memory >> 20);
+}
+
+/* Returns what should come before the next look. */
+static uint64_t look(bool patient)
+{
+	struct reclaim *c = &job.me->reclaim;
+	uint64_t now = frames(), got, asked = 0;
+
+	if (now <= high()) {
+		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
+		return high() - now;
+	}
+	got = turn(HAND_CLEAN, now - low());
+	if (now - got > high())
+		asked = turn(HAND_OWNED, now - got - low());
+	if (patient && asked && now - got > job.set.memory)
+		be_patient();
+	now = frames();
+	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
+	if (now <= job.set.memory || got || asked) {
+		c->shorts = 0;
+		return 0;
+	}
+	count(&job.mine->stats.evict_short, 1);
+	if (++c->shorts > RECENT_OFTEN + 1) /* by then all marks are gone */
+		say_full(now);
+	return now / AGAIN_PART;
+}
+
+void reclaim_frames(bool patient)
+{
+	struct reclaim *c = &job.me->reclaim;
+	uint32_t idle = 0;
+	uint64_t wait;
+
+	if (!__atomic_compare_exchange_n(&c->lock, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	engine_enter();
+	wait = look(patient);
+	if (wait < LEAST)
+		wait = LEAST;
+	__atomic_store_n(&c->due, __atomic_load_n(&c->came, __ATOMIC_RELAXED) + wait, __ATOMIC_RELAXED);
+	work_timers(true);
+	engine_leave();
+	__atomic_store_n(&c->lock, 0, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_reclaim.c - the bound of a node's frames, at node 0 of three: which blocks go, in which order, and how many. The frames are a
+ * memory object; a fake fault backend punches holes, and a fake transport takes messages.
+ */
+#include "core.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fault/fault.h"
+#include "job/job.h"
+#include "miss/recent.h"
+#include "miss/reclaim.h"
+#include "miss/run.h"
+#include "miss/work.h"
+#include "net/net.h"
+#include "start/nodes.h"
+#include "start/start.h"
+
+#define SPACE (64ul << 20)
+#define BOUND (16ul << 20)
+#define BOUND_PAGES (BOUND >> PAGE_SHIFT)
+#define LOW_PAGES (BOUND_PAGES - BOUND_PAGES / 8)
+#define HIGH_PAGES (BOUND_PAGES - BOUND_PAGES / 16)
+#define FIRST (2 * REGION_UNIT >> PAGE_SHIFT) /* the first page of a region of 60 MiB */
+#define HOME 1
+
+static struct msg asked[4096];
+static unsigned int asks, takes;              /* takes: the home takes what it is asked for */
+static bool shut[SPACE >> PAGE_SHIFT], small; /* small: blocks are pages */
+
+static int punch(size_t off, size_t len)
+{
+	size_t page;
+
+	unit_require(!small || len <= RUN_DROPS * PAGE_BYTES);
+	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++)
+		shut[page] = true;
+	return fallocate(job.mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+}
+
+static int note_ask(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	(void)n, (void)payload, (void)size;
+	unit_require(m->type == MSG_RELEASE && rank == HOME && m->dst == HOME && asks < 4096);
+	asked[asks++] = *m;
+	return 0;
+}
+
+/* The homes take nothing as long as nobody helps them. */
+static int help(struct net *n, unsigned int budget)
+{
+	unsigned int i;
+
+	(void)n, (void)budget;
+	for (i = 0; takes && i < asks; i++) {
+		job.mem.pages[block_page(asked[i].object)].state = PG_INVALID;
+		punch(block_off(asked[i].object), block_bytes(asked[i].object));
+	}
+	return 0;
+}
+
+static const struct fault_ops fault = { .name = "punching", .shut = punch };
+static const struct net_ops net = { .name = "noting", .send = note_ask, .poll = help };
+
+static void make_node(void)
+{
+	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
+	char *at;
+
+	ctl_layout(&job.layout, &shape);
+	job.mem.ctlfd = memfd_create("node", MFD_CLOEXEC);
+	job.mem.memfd = memfd_create("frames", MFD_CLOEXEC);
+	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
+	unit_require(job.mem.memfd >= 0 && !ftruncate(job.mem.memfd, SPACE));
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
+	unit_require(at != MAP_FAILED);
+	job.me = (struct ctl *)at;
+	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
+	job.mem.pages = (struct copy *)(at + job.layout.pages);
+	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
+	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
+	job.mem.stage = at + job.layout.stage;
+	job.mem.regions = (uint16_t *)(at + job.layout.regions);
+	job.mem.recent = (uint8_t *)(at + job.layout.recent);
+	rank_info(0)->doorbell = eventfd(0, EFD_NONBLOCK);
+}
+
+static void enter(size_t block, uint16_t consistency)
+{
+	size_t unit;
+
+	job.me->homes[4] = (struct region_homes){ .off = 2 * REGION_UNIT,
+						  .size = SPACE - 2 * REGION_UNIT,
+						  .block_size = (uint32_t)block,
+						  .id = 4,
+						  .consistency = consistency };
+	for (unit = 2; unit < SPACE / REGION_UNIT; unit++)
+		job.mem.regions[unit] = 4 + 1;
+}
+
+static void set_up(void)
+{
+	job.rank = 0;
+	job.size = 3;
+	job.up = &engine_upcalls;
+	job.set.space = SPACE;
+	job.set.memory = BOUND;
+	job.fault = &fault;
+	job.netops = &net;
+	job.net = (struct net *)&job;
+	job.ranks = calloc(3, sizeof(*job.ranks));
+	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	unit_require(job.ranks && job.units && !work_start());
+	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
+	make_node();
+	enter(PAGE_BYTES, 0);
+}
+
+/* Copies of n pages have come. */
+static void come(unsigned int page, unsigned int n, uint8_t state, uint8_t flags)
+{
+	for (; n; n--, page++) {
+		const size_t off = (size_t)page << PAGE_SHIFT;
+
+		job.mem.pages[page] = (struct copy){ .state = state, .flags = flags, .home = HOME + 1 };
+		unit_require(pwrite(job.mem.memfd, "x", 1, (off_t)off) == 1);
+		recent_came(off, PAGE_BYTES);
+	}
+}
+
+static unsigned int here(void)
+{
+	unsigned int page, n = 0;
+
+	for (page = 0; page < SPACE >> PAGE_SHIFT; page++)
+		n += job.mem.pages[page].state != PG_INVALID;
+	return n;
+}
+
+static uint64_t due_in(void)
+{
+	return job.me->reclaim.due - job.me->reclaim.came;
+}
+
+UNIT_TEST(a_block_survives_a_pass_and_more_if_it_came_back_soon)
+{
+	const size_t a = FIRST << PAGE_SHIFT, b = a + PAGE_BYTES, quarter = BOUND / 4;
+	unsigned int i;
+
+	recent_came(a, PAGE_BYTES);
+	ck_assert(!recent_passed(a));
+	ck_assert(recent_passed(a));
+	ck_assert(recent_passed(a));
+	recent_gone(a);
+	recent_came(a, PAGE_BYTES);
+	for (i = 0; i < RECENT_OFTEN; i++)
+		ck_assert(!recent_passed(a));
+	ck_assert(recent_passed(a));
+	recent_gone(a);
+	recent_came(b, quarter);
+	recent_came(a, PAGE_BYTES);
+	ck_assert(!recent_passed(a));
+	ck_assert(recent_passed(a));
+	recent_gone(a);
+	recent_came(b, quarter / 2);
+	recent_came(a, PAGE_BYTES);
+	ck_assert(!recent_passed(a) && !recent_passed(a) && !recent_passed(a));
+	/* Time goes round. */
+	recent_came(b, BOUND / 8 * 126 - job.me->reclaim.came);
+	recent_gone(a);
+	recent_came(b, BOUND / 8 * 3);
+	recent_came(a, PAGE_BYTES);
+	ck_assert(!recent_passed(a) && recent_passed(a));
+	recent_came(b, BOUND / 8 * 127 - job.me->reclaim.came % (BOUND / 8 * 128));
+	recent_gone(a);
+	recent_came(b, BOUND / 8);
+	recent_came(a, PAGE_BYTES);
+	ck_assert(!recent_passed(a) && !recent_passed(a) && !recent_passed(a) && recent_passed(a));
+}
+END_TEST
+
+UNIT_TEST(a_block_that_was_asked_to_go_has_one_more_pass)
+{
+	recent_gone(REGION_UNIT);
+	ck_assert(!recent_passed(REGION_UNIT));
+	ck_assert(recent_passed(REGION_UNIT));
+}
+END_TEST
+
+UNIT_TEST(nobody_looks_without_a_bound_or_before_enough_has_come)
+{
+	job.set.memory = 0;
+	ck_assert(!reclaim_is_due());
+	job.set.memory = BOUND;
+	ck_assert(reclaim_is_due());
+	come(FIRST, HIGH_PAGES - 1000, PG_READ, 0);
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), HIGH_PAGES - 1000);
+	ck_assert_uint_eq(due_in(), 1000 * PAGE_BYTES);
+	ck_assert(!reclaim_is_due());
+	come(FIRST + HIGH_PAGES - 1000, 999, PG_READ, 0);
+	ck_assert(!reclaim_is_due());
+	come(FIRST + HIGH_PAGES - 1, 1, PG_READ, 0);
+	ck_assert(reclaim_is_due());
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), HIGH_PAGES);
+	ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+}
+END_TEST
+
+UNIT_TEST(read_copies_go_in_the_order_in_which_they_came)
+{
+	const unsigned int n = BOUND_PAGES, more = n - LOW_PAGES;
+	unsigned int i;
+
+	come(FIRST, n, PG_READ, 0);
+	small = true;
+	reclaim_frames(true); /* all have come lately */
+	ck_assert_uint_eq(here(), n);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	ck_assert_uint_eq(job.mine->stats.evicted_clean, more);
+	for (i = 0; i < n; i++)
+		ck_assert(shut[FIRST + i] == (i < more));
+	come(FIRST + n, more, PG_READ, 0); /* the hand goes on from where it was */
+	reclaim_frames(true);
+	for (i = 0; i < n + more; i++)
+		ck_assert(shut[FIRST + i] == (i < 2 * more));
+	come(FIRST, 1, PG_READ, 0); /* soon after it went */
+	for (i = 0; i < RECENT_OFTEN; i++)
+		ck_assert(!recent_passed(FIRST << PAGE_SHIFT));
+	ck_assert_uint_eq(asks, 0);
+	ck_assert_uint_eq(job.me->reclaim.over, 0);
+}
+END_TEST
+
+UNIT_TEST(a_hand_goes_round_the_window)
+{
+	const unsigned int last = (SPACE >> PAGE_SHIFT) - BOUND_PAGES, more = BOUND_PAGES - LOW_PAGES;
+	unsigned int i;
+
+	come(last, BOUND_PAGES, PG_READ, 0);
+	for (i = 0; i < BOUND_PAGES; i++)
+		recent_passed((size_t)(last + i) << PAGE_SHIFT);
+	job.me->reclaim.hands[0] = SPACE - REGION_UNIT;
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	for (i = 0; i < more; i++) /* the last unit is 512 pages, and so is what goes */
+		ck_assert(shut[(SPACE >> PAGE_SHIFT) - more + i]);
+	come(last + BOUND_PAGES - more, more, PG_READ, 0);
+	reclaim_frames(true);
+	for (i = 0; i < more; i++)
+		ck_assert(shut[last + i]);
+	ck_assert(job.me->reclaim.hands[0] > 0);
+}
+END_TEST
+
+UNIT_TEST(pinned_and_held_copies_stay)
+{
+	const unsigned int n = BOUND_PAGES;
+	unsigned int i;
+
+	come(FIRST, n, PG_READ, 0);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	job.mem.pages[FIRST + 3].pins_read = 1;
+	job.mem.pages[FIRST + 200].held = PE_INV;
+	job.mem.pages[FIRST + 201].state = PG_UPGRADE;
+	job.mem.pages[FIRST + 202].state = PG_GOT_READ;
+	job.mem.pages[FIRST + 203].flags = PAGE_OWNER;
+	recent_came((size_t)(FIRST + 3) << PAGE_SHIFT, PAGE_BYTES);
+	recent_came((size_t)(FIRST + 200) << PAGE_SHIFT, PAGE_BYTES);
+	recent_came((size_t)(FIRST + 203) << PAGE_SHIFT, PAGE_BYTES);
+	reclaim_frames(true);
+	/* No hand has passed what cannot go. */
+	ck_assert(!recent_passed((size_t)(FIRST + 3) << PAGE_SHIFT));
+	ck_assert(!recent_passed((size_t)(FIRST + 200) << PAGE_SHIFT));
+	ck_assert(!recent_passed((size_t)(FIRST + 203) << PAGE_SHIFT));
+	ck_assert(!shut[FIRST + 3] && !shut[FIRST + 200] && !shut[FIRST + 201] && !shut[FIRST + 202] &&
+		  !shut[FIRST + 203]);
+	ck_assert(shut[FIRST + 2] && shut[FIRST + 4] && shut[FIRST + 199] && shut[FIRST + 204]);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	ck_assert_uint_eq(asks, 0);
+}
+END_TEST
+
+static void slots_free(void)
+{
+	unsigned int w;
+
+	for (w = CTL_BLOCK_SLOTS / 64; w < CTL_SLOTS / 64; w++)
+		job.me->slot_used[w] = 0;
+}
+
+/* No more goes than has to. */
+UNIT_TEST(homes_are_asked_if_read_copies_are_too_few)
+{
+	const unsigned int n = BOUND_PAGES + 100, clean = n - HIGH_PAGES;
+	unsigned int i;
+
+	come(FIRST, clean, PG_READ, 0);
+	come(FIRST + clean, n - clean, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), HIGH_PAGES);
+	ck_assert_uint_eq(asks, 0);
+	come(FIRST, 200, PG_READ, 0);
+	for (i = 0; i < 190; i++) /* they came back soon */
+		while (!recent_passed((size_t)(FIRST + i) << PAGE_SHIFT))
+			;
+	come(FIRST + n, 190 + 1, PG_WRITE, PAGE_OWNER);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), HIGH_PAGES + 10 + 190 + 1);
+	ck_assert_uint_eq(asks, CTL_SLOTS - CTL_BLOCK_SLOTS);
+}
+END_TEST
+
+UNIT_TEST(no_more_homes_are_asked_than_have_to_take)
+{
+	const size_t block = 64 << 10, pages = block >> PAGE_SHIFT;
+	unsigned int page;
+	char text[64 << 10] = "";
+
+	enter(block, 0);
+	for (page = FIRST; page < FIRST + BOUND_PAGES; page += pages) {
+		unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) == (ssize_t)block);
+		job.mem.pages[page] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = HOME + 1 };
+	}
+	reclaim_frames(false);
+	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
+	ck_assert_uint_eq(job.mine->stats.evicted_owned, asks);
+}
+END_TEST
+
+/* As many at a time as there are slots; none twice in a row. */
+UNIT_TEST(homes_are_asked_to_take_the_newest_copies)
+{
+	const unsigned int n = BOUND_PAGES, most = CTL_SLOTS - CTL_BLOCK_SLOTS;
+	unsigned int i;
+
+	come(FIRST, n, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	job.mem.pages[FIRST].state = PG_READ; /* others have it, too */
+	job.mem.pages[FIRST + 1].pins_read = 1;
+	job.mem.pages[FIRST + 2].pins_write = 1;
+	job.mem.pages[FIRST + 3].home = 0 + 1;
+	job.mem.pages[FIRST + 4].held = PE_FWD_READ;
+	job.mem.pages[FIRST + 5].home = 0;
+	job.mem.pages[FIRST + 6].state = PG_UPGRADE;
+	reclaim_frames(true);
+	ck_assert_uint_eq(asks, most);
+	ck_assert_uint_eq(job.mine->stats.evicted_owned, most);
+	ck_assert_uint_eq(asked[0].object, block_id((size_t)FIRST << PAGE_SHIFT, PAGE_BYTES));
+	ck_assert_uint_eq(asked[0].op, RELEASE_KEEP);
+	ck_assert_uint_eq(asked[1].object, block_id((size_t)(FIRST + 7) << PAGE_SHIFT, PAGE_BYTES));
+	for (i = 1; i < most; i++)
+		unit_require(asked[i].op == RELEASE_EVICT && asked[i].object > asked[i - 1].object);
+	ck_assert_uint_eq(job.me->reclaim.over, 1);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+	reclaim_frames(true);
+	ck_assert_uint_eq(asks, most);
+	slots_free();
+	job.me->reclaim.hands[1] = 2 * REGION_UNIT;
+	reclaim_frames(true);
+	ck_assert_uint_eq(asks, 2 * most);
+	ck_assert_uint_gt(asked[most].object, asked[most - 1].object);
+}
+END_TEST
+
+/* Above the bound: for a moment. */
+UNIT_TEST(a_thread_helps_the_homes)
+{
+	const unsigned int n = BOUND_PAGES + 100;
+	unsigned int i;
+
+	takes = 1;
+	come(FIRST, n, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), n);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	slots_free();
+	come(FIRST + n, 1, PG_WRITE, PAGE_OWNER);
+	reclaim_frames(true);
+	ck_assert_uint_lt(here(), BOUND_PAGES);
+}
+END_TEST
+
+UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
+{
+	const unsigned int n = BOUND_PAGES + 1;
+	unsigned int i;
+
+	come(FIRST, n, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < n; i++)
+		job.mem.pages[FIRST + i].home = 0 + 1;
+	for (i = 1; i < 5; i++) {
+		reclaim_frames(true);
+		ck_assert_uint_eq(job.me->reclaim.said, 0);
+		ck_assert_uint_eq(job.mine->stats.evict_short, i);
+		ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+	}
+	reclaim_frames(true);
+	ck_assert_uint_eq(job.me->reclaim.said, 1);
+	ck_assert_uint_eq(job.me->reclaim.over, 1);
+	ck_assert_uint_eq(here(), n);
+	come(FIRST + n, 3 * BOUND_PAGES - n, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < 3 * BOUND_PAGES; i++)
+		job.mem.pages[FIRST + i].home = 0 + 1;
+	job.set.memory = BOUND / 2; /* a larger part of the frames comes before the next look */
+	reclaim_frames(true);
+	ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+	punch((size_t)FIRST << PAGE_SHIFT, (size_t)3 * BOUND);
+	reclaim_frames(true);
+	ck_assert_uint_eq(job.me->reclaim.over, 0);
+}
+END_TEST
+
+UNIT_TEST(large_blocks_go_whole_and_release_blocks_stay)
+{
+	const size_t block = 64 << 10;
+	unsigned int page, i;
+
+	for (i = 0; i < 2; i++) {
+		enter(block, i ? 0 : DSM_CONSISTENCY_RELEASE);
+		for (page = FIRST; page < FIRST + BOUND_PAGES; page += block >> PAGE_SHIFT) {
+			char text[64 << 10] = "";
+
+			unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) == (ssize_t)block);
+			job.mem.pages[page] = (struct copy){ .state = PG_READ, .home = HOME + 1 };
+		}
+		reclaim_frames(true);
+		ck_assert_uint_eq(here() * (block >> PAGE_SHIFT), i ? LOW_PAGES : BOUND_PAGES);
+	}
+	for (page = 0; page < BOUND_PAGES; page++)
+		unit_require(shut[FIRST + page] == (page < BOUND_PAGES - LOW_PAGES));
+}
+END_TEST
+
+UNIT_TEST(one_thread_at_a_time)
+{
+	come(FIRST, BOUND_PAGES, PG_READ, 0);
+	job.me->reclaim.lock = 1;
+	reclaim_frames(true);
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), BOUND_PAGES);
+	ck_assert_uint_eq(job.me->reclaim.due, 0);
+	job.me->reclaim.lock = 0;
+	reclaim_frames(true);
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	ck_assert_uint_eq(job.me->reclaim.lock, 0);
+}
+END_TEST
+
+UNIT_SUITE("reclaim", .setup = set_up)
