@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #include "../core_ops.h"
+#include "core/host_release.h"
 #include "../model/show.h"
 
 /* ---- protections and contents ----------------------------------------------------------------- */
@@ -31,10 +32,16 @@ static void close_block(struct sim *s, uint16_t node, uint32_t block)
 	s->version[sim_at(s, node, block)] = NO_VERSION;
 }
 
-static void fill(struct sim *s, uint16_t node, uint32_t block, const struct action *a, uint32_t data)
+static void fill(struct sim *s, uint16_t node, uint32_t block, const struct action *a, uint32_t data,
+		 const struct load *load)
 {
-	uint32_t *v = &s->version[sim_at(s, node, block)];
+	uint32_t *v;
 
+	if (load) {
+		release_open(s, node, block, a->prot, load);
+		return;
+	}
+	v = &s->version[sim_at(s, node, block)];
 	if (a->from == OPEN_DATA)
 		*v = data;
 	else if (a->from == OPEN_ZERO)
@@ -65,25 +72,14 @@ static void wake(struct sim *s, uint16_t node, uint32_t object, const struct act
 
 /* ---- the callbacks of core/host.h ------------------------------------------------------------- */
 
-/* One node during one event. */
-struct node {
-	struct core_host h;
-	struct sim *s;
-	const struct msg *m; /* the message that is stepped, or NULL */
-	enum target target;
-	struct sync before; /* the object, before the step */
-	const struct copy *page;
-	const struct dir *dir;
-};
-
-static struct node *node_of(struct core_host *h)
+static struct host_node *node_of(struct core_host *h)
 {
-	return (struct node *)h; /* its first member */
+	return (struct host_node *)h; /* its first member */
 }
 
 static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
 {
-	struct node *n = node_of(h);
+	struct host_node *n = node_of(h);
 	struct sim *s = n->s;
 	uint32_t missing;
 
@@ -91,7 +87,16 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	n->target = target;
 	p->d.queue = (struct qpool){ s->nodes + (size_t)h->me * s->o.nodes * s->nslots, s->nslots, NULL };
 	switch (target) {
+	case TARGET_CLOSING:
+		if (!s->rel)
+			return -EBADMSG;
+		release_find(s, h->me, RELEASE_CLOSES, p);
+		break;
 	case TARGET_BLOCK:
+		if (release_block(s, number)) {
+			release_find(s, h->me, number, p);
+			break;
+		}
 		p->d.manager = sim_manager(s, number);
 		n->page = p->d.page = &s->pages[sim_at(s, h->me, number)];
 		n->dir = p->d.dir = &s->dirs[sim_at(s, h->me, number)];
@@ -120,26 +125,33 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 
 static uint32_t now(struct core_host *h)
 {
-	return (uint32_t)node_of(h)->s->now;
+	return (uint32_t)sim_of(h)->now;
 }
 
 static bool again(struct core_host *h, uint32_t object, uint8_t prot)
 {
-	const struct copy *p = &node_of(h)->s->pages[sim_at(node_of(h)->s, h->me, object)];
+	const struct copy *p;
 
-	(void)prot;
-	protect(node_of(h)->s, h->me, object, page_writable(p) ? PROT_RW : PROT_RO);
+	if (release_block(sim_of(h), object)) {
+		release_open(sim_of(h), h->me, object, prot, NULL);
+		return false;
+	}
+	p = &sim_of(h)->pages[sim_at(sim_of(h), h->me, object)];
+	protect(sim_of(h), h->me, object, page_writable(p) ? PROT_RW : PROT_RO);
 	return false;
 }
 
 static void leaves(struct core_host *h, uint32_t object)
 {
-	node_of(h)->s->leaves[sim_at(node_of(h)->s, h->me, object)]++;
+	if (release_block(sim_of(h), object))
+		release_leaves(sim_of(h), h->me, object);
+	else
+		sim_of(h)->leaves[sim_at(sim_of(h), h->me, object)]++;
 }
 
 static void drop(struct core_host *h, uint32_t object)
 {
-	close_block(node_of(h)->s, h->me, object);
+	close_block(sim_of(h), h->me, object);
 }
 
 static void freed(struct core_host *h, uint32_t index, struct hold *hold)
@@ -149,23 +161,31 @@ static void freed(struct core_host *h, uint32_t index, struct hold *hold)
 
 static void land(struct core_host *h, const struct msg *m, const void *data)
 {
-	node_of(h)->s->version[sim_at(node_of(h)->s, h->me, m->object)] = *(const uint32_t *)data;
+	sim_of(h)->version[sim_at(sim_of(h), h->me, m->object)] = *(const uint32_t *)data;
+}
+
+/* No thread waits for the answer to MSG_RELEASE. */
+static bool is_unwanted(const struct sim *s, const struct msg *m)
+{
+	return m->type == MSG_REPLY && m->req_slot == sim_release_slot(s);
 }
 
 static void send(struct core_host *h, const struct msg *m)
 {
-	const struct msg *event = node_of(h)->m;
-
-	if (!event || event->type != MSG_RELEASE || m->type != MSG_REPLY) /* no thread waits for that answer */
-		sim_send(node_of(h)->s, m, 0);
+	if (!is_unwanted(sim_of(h), m))
+		sim_send_load(sim_of(h), m, 0, release_payload(sim_of(h), m));
 }
 
 static void send_block(struct core_host *h, const struct msg *m, const void *contents)
 {
-	struct sim *s = node_of(h)->s;
+	struct sim *s = sim_of(h);
 	const size_t at = sim_at(s, h->me, m->object);
 
 	(void)contents;
+	if (release_block(s, m->object)) {
+		sim_send_load(s, m, 0, release_contents(s, h->me, m->object));
+		return;
+	}
 	sim_send(s, m, s->version[at]);
 	s->leaves[at]--;
 	if (m->op == GRANT_WRITE)
@@ -181,6 +201,11 @@ static bool is_late(struct sim *s)
 /* As the engine does: change the protection only as the step says, without looking at the current one. */
 static void lower_now(struct sim *s, uint16_t node, const struct core_leave *l)
 {
+	if (release_block(s, l->m->object)) {
+		if (l->from > l->to)
+			release_lower(s, node, l->m->object, l->to);
+		return;
+	}
 	if (l->m->type != MSG_DATA)
 		close_block(s, node, l->m->object);
 	else if (l->from > l->to && s->hw[sim_at(s, node, l->m->object)] > l->to)
@@ -189,7 +214,7 @@ static void lower_now(struct sim *s, uint16_t node, const struct core_leave *l)
 
 static bool lower(struct core_host *h, const struct core_leave *l)
 {
-	struct sim *s = node_of(h)->s;
+	struct sim *s = sim_of(h);
 	struct event e = { .kind = EV_LOWER, .node = h->me, .thread = l->to, .from = l->from, .msg = *l->m };
 
 	if (is_late(s)) {
@@ -203,17 +228,20 @@ static bool lower(struct core_host *h, const struct core_leave *l)
 static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
 		 const void *data)
 {
-	struct sim *s = node_of(h)->s;
+	struct sim *s = sim_of(h);
+	const struct load *load = release_block(s, m->object) ? data : NULL;
 	struct event e = { .kind = EV_OPEN,
 			   .node = h->me,
-			   .data = data ? *(const uint32_t *)data : 0,
+			   .data = data && !load ? *(const uint32_t *)data : 0,
 			   .from = at,
 			   .msg = { .object = m->object } };
 
 	if (!is_late(s)) {
-		fill(s, h->me, m->object, &acts->v[at], e.data);
+		fill(s, h->me, m->object, &acts->v[at], e.data, load);
 		return true;
 	}
+	if (load)
+		e.load = load_add(NULL, load->bytes, load->used);
 	e.rest = malloc(sizeof(*e.rest));
 	*e.rest = *acts;
 	sim_schedule(s, &e, 1 + sim_random(s, 15));
@@ -222,13 +250,13 @@ static bool open(struct core_host *h, const struct actions *acts, unsigned int a
 
 static bool wake_slot(struct core_host *h, const struct action *a, const struct msg *m)
 {
-	wake(node_of(h)->s, h->me, m->object, a);
+	wake(sim_of(h), h->me, m->object, a);
 	return true; /* a request without a thread is confirmed later */
 }
 
 static bool timer(struct core_host *h, uint32_t object, uint32_t at)
 {
-	struct sim *s = node_of(h)->s;
+	struct sim *s = sim_of(h);
 	struct event e = { .kind = EV_TIMER, .node = h->me, .msg = { .object = object } };
 
 	sim_schedule(s, &e, us_before((uint32_t)s->now, at) ? at - (uint32_t)s->now : 0);
@@ -240,51 +268,53 @@ static void wake_all(struct core_host *h, uint32_t barrier)
 	unsigned int t;
 
 	(void)barrier;
-	for (t = 0; t < node_of(h)->s->o.threads; t++)
-		if (sim_thread(node_of(h)->s, h->me, t)->pc == PC_BARRIER)
-			thread_wake(node_of(h)->s, h->me, t);
+	for (t = 0; t < sim_of(h)->o.threads; t++)
+		if (sim_thread(sim_of(h), h->me, t)->pc == PC_BARRIER)
+			thread_wake(sim_of(h), h->me, t);
 }
 
 static void answer(struct core_host *h, const struct action *a)
 {
-	sync_reply(node_of(h)->s, h->me, a);
+	sync_reply(sim_of(h), h->me, a);
 }
 
 static void blame(struct core_host *h, uint16_t node)
 {
-	sim_fail(node_of(h)->s, node_of(h)->m->object, "node %u is blamed", node);
+	sim_fail(sim_of(h), node_of(h)->m->object, "node %u is blamed", node);
 }
 
 static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
 {
-	sim_fail(node_of(h)->s, about->object, "node %u: page %s does not expect %s", h->me, page_state_name(state),
+	sim_fail(sim_of(h), about->object, "node %u: page %s does not expect %s", h->me, page_state_name(state),
 		 page_event_name(ev));
 }
 
 static void fetch(struct core_host *h, const struct action *a);
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
 
-static const struct core_ops ops =
-	CORE_OPS(.lock = core_no_lock, .unlock = core_no_lock, .answers = core_no_answers, .leaves = leaves,
-		 .freed = freed, .wake = wake_slot, .wake_all = wake_all, .answer = answer, .blame = blame);
+#define OPS_WITH(release_blocks)                                                                             \
+	CORE_OPS(.lock = core_no_lock, .unlock = core_no_lock, .answers = core_no_answers, .leaves = leaves, \
+		 .freed = freed, .wake = wake_slot, .wake_all = wake_all, .answer = answer, .blame = blame,  \
+		 .rel = release_blocks)
+static const struct core_ops ops = OPS_WITH(NULL), ops_release = OPS_WITH(&release_ops);
 
-static struct node node_at(struct sim *s, uint16_t node, const struct msg *m)
+struct host_node sim_node(struct sim *s, uint16_t node, const struct msg *m)
 {
-	return (struct node){ .h = { .ops = &ops,
-				     .me = node,
-				     .nnodes = (uint16_t)s->o.nodes,
-				     .follow = (uint8_t)s->o.follow,
-				     .pushes = (uint8_t)s->o.pushes,
-				     .hold_us = s->o.hold_us },
-			      .s = s,
-			      .m = m };
+	return (struct host_node){ .h = { .ops = s->rel ? &ops_release : &ops,
+					  .me = node,
+					  .nnodes = (uint16_t)s->o.nodes,
+					  .follow = (uint8_t)s->o.follow,
+					  .pushes = (uint8_t)s->o.pushes,
+					  .hold_us = s->o.hold_us },
+				   .s = s,
+				   .m = m };
 }
 
 /* Do what was delayed, and what waits for it. */
 void sim_lower_late(struct sim *s, const struct event *e)
 {
 	const struct core_leave l = { .from = (uint8_t)e->from, .to = e->thread, .m = &e->msg };
-	struct node n = node_at(s, e->node, NULL);
+	struct host_node n = sim_node(s, e->node, NULL);
 
 	lower_now(s, e->node, &l);
 	core_lowered(&n.h, &e->msg, NULL);
@@ -292,9 +322,9 @@ void sim_lower_late(struct sim *s, const struct event *e)
 
 void sim_open_late(struct sim *s, const struct event *e)
 {
-	struct node n = node_at(s, e->node, NULL);
+	struct host_node n = sim_node(s, e->node, NULL);
 
-	fill(s, e->node, e->msg.object, &e->rest->v[e->from], e->data);
+	fill(s, e->node, e->msg.object, &e->rest->v[e->from], e->data, e->load);
 	core_carry_out(&n.h, e->rest, e->from + 1, &e->msg, &e->data);
 }
 
@@ -313,15 +343,18 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 			 .flags = flags };
 	struct thread *t = slot < s->o.threads ? sim_thread(s, node, slot) : NULL;
 	struct core_waiter caller = { .wait = -1 };
-	struct node n = node_at(s, node, NULL);
-	const struct copy *p = &s->pages[sim_at(s, node, block)];
-	uint8_t before = p->state;
+	struct host_node n = sim_node(s, node, NULL);
+	const struct copy *p = release_block(s, block) ? NULL : &s->pages[sim_at(s, node, block)];
+	uint8_t before = p ? p->state : 0;
 	unsigned int i;
 
 	s->st.steps++;
 	core_page_event(&n.h, ev, &m, slot < s->nslots ? &caller : NULL);
-	sim_note(s, node, block, "%s --%s--> %s", page_state_name(before), page_event_name(ev),
-		 page_state_name(p->state));
+	if (p)
+		sim_note(s, node, block, "%s --%s--> %s", page_state_name(before), page_event_name(ev),
+			 page_state_name(p->state));
+	else
+		release_note(s, node, block, page_event_name(ev));
 	if (caller.wait == slot) {
 		s->slots[(size_t)node * s->nslots + slot] = 1;
 		if (t)
@@ -349,7 +382,7 @@ void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev,
 /* Request a block that comes back, or is placed here, as a thread would. */
 static void fetch(struct core_host *h, const struct action *a)
 {
-	struct sim *s = node_of(h)->s;
+	struct sim *s = sim_of(h);
 	unsigned int i;
 
 	for (i = 0; i < s->async; i++)
@@ -370,7 +403,8 @@ static void push(struct sim *s, const struct msg *grant)
 			 .src = grant->dst,
 			 .dst = (uint16_t)(p->home - 1),
 			 .object = grant->object,
-			 .req_node = grant->dst };
+			 .req_node = grant->dst,
+			 .req_slot = sim_release_slot(s) };
 
 	if (!sim_random(s, 4))
 		return;
@@ -380,7 +414,7 @@ static void push(struct sim *s, const struct msg *grant)
 
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out)
 {
-	const struct node *n = node_of(h);
+	const struct host_node *n = node_of(h);
 	struct sim *s = n->s;
 
 	if (err)
@@ -403,22 +437,30 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 
 void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 {
-	struct node n = node_at(s, m->dst, m);
+	struct host_node n = sim_node(s, m->dst, m);
 
 	stepped(&n.h, m, core_step(&n.h, m, NULL, out), out);
 }
 
-void sim_deliver(struct sim *s, const struct msg *m, uint32_t data)
+void sim_deliver(struct sim *s, const struct msg *m, uint32_t data, const struct load *load)
 {
-	struct node n = node_at(s, m->dst, m);
+	struct host_node n = sim_node(s, m->dst, m);
 
 	s->st.steps++;
-	core_deliver(&n.h, m, &data);
+	if (!is_unwanted(s, m)) /* it may have been held for a close */
+		core_deliver(&n.h, m, load ? (const void *)load : &data);
+}
+
+void sim_request(struct sim *s, const struct msg *m)
+{
+	struct host_node n = sim_node(s, m->src, NULL);
+
+	core_release(&n.h, m);
 }
 
 void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev, const struct msg *about)
 {
-	struct node n = node_at(s, node, NULL);
+	struct host_node n = sim_node(s, node, NULL);
 	const struct hold *h = sim_hold(s, node, record);
 
 	if (core_hold_event(&n.h, record, ev, about) < 0)

@@ -17,11 +17,15 @@ static const char usage[] =
 	"  --push N            after so many reads by the home a writer pushes what it writes (default 0: never)\n"
 	"  --fifo              channels keep order\n"
 	"  --first-touch       the first toucher becomes a block's home\n"
+	"  --release N         so many release blocks beside the others (default 0)\n"
+	"  --slow              every fourth channel delays its messages by 1 ms\n"
 	"  --no-sync           no locks, semaphores, atomics, barriers\n"
 	"  --runs N            with seeds one after the other (default 1 with --seed, else as many as fit)\n"
 	"  --seconds S         stop beginning runs after (default 20)\n"
 	"  --seed S            the first seed; the same seed and options repeat a run\n"
 	"  --cost              messages and trips of each kind of access, by number of nodes; with --net, microseconds\n"
+	"  --growth            messages of closes of release blocks, by number of nodes; fails if they are more than the homes and\n"
+	"                      the registered nodes\n"
 	"  --net FILE          a network, LogGP (tests/sim/nets)\n"
 	"  --replay DIR        a recorded application (tests/sim/predict) over that network: one line of JSON\n"
 	"  --readahead N       blocks that a reader fetches ahead in it (default 16)\n"
@@ -39,6 +43,7 @@ static const struct option options[] = {
 	{ "runs", required_argument, NULL, 'R' },    { "seconds", required_argument, NULL, 'S' },
 	{ "seed", required_argument, NULL, 's' },    { "cost", no_argument, NULL, 'c' },
 	{ "net", required_argument, NULL, 'N' },     { "replay", required_argument, NULL, 'p' },
+	{ "release", required_argument, NULL, 'e' },  { "slow", no_argument, NULL, 'l' },    { "growth", no_argument, NULL, 'g' },
 	{ "readahead", required_argument, NULL, 'a' }, { "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -72,10 +77,10 @@ static bool run(const struct options *o, struct stats *all)
 
 	s->failed = &failed;
 	if (setjmp(failed)) {
-		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u --push %u%s%s%s --seed %llu\n",
-		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->pushes,
-		       o->fifo ? " --fifo" : "", o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
-		       (unsigned long long)o->seed);
+		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u --push %u --release %u%s%s%s%s --seed %llu\n",
+		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->pushes, o->release,
+		       o->slow ? " --slow" : "", o->fifo ? " --fifo" : "", o->first_touch ? " --first-touch" : "",
+		       o->mixed ? "" : " --no-sync", (unsigned long long)o->seed);
 		sim_destroy(s);
 		return false;
 	}
@@ -103,6 +108,11 @@ static const struct options mix[] = {
 	{ .nodes = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .pushes = 1, .mixed = true, .first_touch = true },
 	{ .nodes = 200, .blocks = 100, .threads = 1, .ops = 100, .follow = 3, .mixed = true, .hold_us = 10 },
 	{ .nodes = 1024, .blocks = 64, .threads = 1, .ops = 32, .follow = 1, .mixed = true },
+	{ .nodes = 2, .blocks = 1, .release = 2, .threads = 3, .ops = 1000, .follow = 3, .mixed = true },
+	{ .nodes = 3, .blocks = 2, .release = 1, .threads = 2, .ops = 1000, .follow = 1, .mixed = true, .slow = true },
+	{ .nodes = 4, .blocks = 1, .release = 6, .threads = 2, .ops = 1000, .mixed = true, .slow = true },
+	{ .nodes = 8, .blocks = 2, .release = 3, .threads = 2, .ops = 500, .follow = 2, .mixed = true, .fifo = true },
+	{ .nodes = 70, .blocks = 1, .release = 4, .threads = 1, .ops = 100, .mixed = true, .slow = true },
 };
 /* clang-format on */
 
@@ -124,6 +134,9 @@ static void report(const struct stats *st, uint64_t runs, double time)
 	       (unsigned long long)st->locks, (unsigned long long)st->episodes, (unsigned long long)st->pushes);
 	for (i = MSG_READ_REQ; i <= MSG_MOVED && misses; i++)
 		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
+	printf("\n  %llu closes; of release blocks %llu loads, %llu of them of what another node had stored, and %llu stores; %llu races avoided",
+	       (unsigned long long)st->closes, (unsigned long long)st->loads, (unsigned long long)st->seen,
+	       (unsigned long long)st->stores, (unsigned long long)st->left_out);
 	printf("\n  %llu objects made, %llu destroyed; %llu destructions and %llu uses of gone objects refused\n",
 	       (unsigned long long)st->made, (unsigned long long)st->unmade, (unsigned long long)st->busy,
 	       (unsigned long long)st->stale);
@@ -133,7 +146,7 @@ struct plan {
 	struct options o;
 	uint64_t runs;
 	double most;
-	bool chosen, seeded, cost;
+	bool chosen, seeded, cost, growth;
 	const char *replay;
 	struct loggp net;
 };
@@ -179,6 +192,10 @@ static int carry_out(const struct plan *p)
 	report(&all, i, seconds() - start);
 	if (!p->chosen && i >= sizeof(mix) / sizeof(mix[0]) && (!all.unmade || !all.busy || !all.stale)) {
 		printf("FAILED: objects of these runs were never destroyed, or never refused\n");
+		return 1;
+	}
+	if (!p->chosen && i >= sizeof(mix) / sizeof(mix[0]) && !all.seen) {
+		printf("FAILED: no node of these runs has loaded what another had stored\n");
 		return 1;
 	}
 	return 0;
@@ -227,6 +244,9 @@ int main(int argc, char **argv)
 			p.seeded = true;
 			break;
 		case 'c': p.cost = true; break;
+		case 'g': p.growth = true; break;
+		case 'e': p.o.release = number(optarg, 0, 1 << 10); break;
+		case 'l': p.o.slow = true; break;
 		case 'N':
 			if (loggp_read(&p.net, optarg))
 				return 2;
@@ -238,6 +258,8 @@ int main(int argc, char **argv)
 		default: fputs(usage, stderr); return 2;
 		}
 	}
+	if (p.growth)
+		return growth_table();
 	if (p.cost)
 		return cost_table(p.o.net);
 	if (p.replay && !p.o.net) {

@@ -292,8 +292,10 @@ void objects_judge(struct sim *s, const struct msg *m, const struct sync *before
 		judge_gone(s, m, before, out);
 	else if (o->kind == SYNC_MUTEX)
 		judge_mutex(s, o, m, out);
-	else
+	else {
 		judge_living(s, o, m, out);
+		release_ordered(s, o, m, out);
+	}
 }
 
 /* ---- at rest ---------------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ struct options {
 	unsigned int pushes;           /* reads by the home after which a writer pushes its writes; 0: never */
 	bool fifo, first_touch, mixed; /* mixed: with synchronisation */
 	bool unit_delay;               /* a message between two nodes takes UNIT; everything else takes no time */
+	unsigned int release;          /* release blocks, beside `blocks` sequential ones */
+	bool slow;                     /* every fourth channel delays its messages by SLOW */
 	uint64_t seed;
 	unsigned int async, objects; /* 0: defaults (ASYNC, OBJECTS) */
 	unsigned int readahead;      /* in blocks */
@@ -35,6 +37,7 @@ struct options {
 	struct replay *replay;       /* not NULL: threads replay a recording */
 };
 #define UNIT 1000u
+#define SLOW 1000u        /* us */
 #define TICKS_PER_US 100u /* so the core's 32 bits of microseconds last long enough */
 
 /* LogGP parameters (loggp.c): microseconds; G: nanoseconds per byte */
@@ -44,7 +47,13 @@ struct loggp {
 		step; /* durations: fault to request; contents to thread; closing a copy; a message */
 };
 
-enum kind { EV_MSG = 1, EV_LOWER, EV_OPEN, EV_THREAD, EV_TIMER, EV_TIMEOUT };
+enum kind { EV_MSG = 1, EV_LOWER, EV_OPEN, EV_THREAD, EV_TIMER, EV_TIMEOUT, EV_GATHER, EV_MERGE };
+
+/* The payload of a message, for release blocks. */
+struct load {
+	size_t used, room;
+	uint8_t *bytes;
+};
 
 struct event {
 	uint64_t at, seq;
@@ -55,6 +64,7 @@ struct event {
 	struct msg msg;       /* EV_TIMER: only the object is set */
 	struct actions *rest; /* EV_OPEN: the actions from `from` on are left */
 	unsigned int from;    /* EV_LOWER: enum prot; the other one is in `thread` */
+	struct load *load;    /* EV_MSG, EV_OPEN: NULL, or the payload */
 };
 
 enum pc {
@@ -68,6 +78,7 @@ enum pc {
 	PC_AGAIN,
 	PC_INSIDE,
 	PC_BARRIER,
+	PC_ACQUIRE,
 	PC_DONE
 };
 
@@ -81,6 +92,8 @@ enum op {
 	OP_RELEASE,
 	OP_DROP,
 	OP_PLACE,
+	OP_LOAD, /* of a release block */
+	OP_STORE,
 	OP_LOCK,
 	OP_TRYLOCK,
 	OP_RDLOCK,
@@ -113,6 +126,10 @@ struct thread {
 	uint64_t asked; /* time at which the current miss began; 0: no miss */
 	uint8_t scheduled, miss;
 	uint8_t done; /* the operation is complete (replay.c) */
+	/* release.c: an access, which is under way or of which a holder of a lock makes `inside` more; an acquire */
+	uint8_t touches, rstore, rbyte, inside;
+	uint8_t then, walks, stale, again;
+	uint32_t rblock, entry;
 };
 
 enum miss { MISS_NONE = 0, MISS_READ, MISS_WRITE, MISS_UPGRADE, MISSES };
@@ -125,6 +142,8 @@ struct stats {
 	uint64_t locks, episodes, ops;
 	uint64_t made, unmade, busy, stale; /* objects created and destroyed; refused destructions, refused uses */
 	uint64_t pushes;
+	uint64_t closes, loads, stores, seen,
+		left_out; /* release blocks; seen: loads of what another node has stored */
 };
 
 /* An object that was created, and may be gone; its index here is its handle. */
@@ -186,6 +205,8 @@ struct sim {
 	uint32_t nmade, made_room;
 	uint32_t *arrived; /* threads that have arrived, by episode */
 
+	struct releases *rel; /* release.c; NULL: no release blocks */
+
 	struct trace *trace;
 	uint64_t traced;
 	jmp_buf *failed;
@@ -196,16 +217,45 @@ struct sim *sim_create(const struct options *o);
 void sim_destroy(struct sim *s);
 void sim_run(struct sim *s); /* run until nothing is left to do */
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
+void sim_send_load(struct sim *s, const struct msg *m, uint32_t data, struct load *load); /* takes the payload */
+void sim_check_sent(struct sim *s, const struct msg *m);                                  /* a message that leaves */
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
 
 /* host.c: the host of the nodes */
+
+/* One node during one event. */
+struct host_node {
+	struct core_host h;
+	struct sim *s;
+	const struct msg *m; /* the message that is stepped, or NULL */
+	enum target target;
+	struct sync before; /* the object, before the step */
+	const struct copy *page;
+	const struct dir *dir;
+};
+
+struct host_node sim_node(struct sim *s, uint16_t node, const struct msg *m);
+
+static inline struct sim *sim_of(struct core_host *h)
+{
+	return ((struct host_node *)h)->s; /* its first member */
+}
+
+void sim_request(struct sim *s, const struct msg *m); /* of a thread: it may wait for a close */
 void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
 void sim_step(struct sim *s, const struct msg *m, struct actions *out); /* fails if the message is refused */
-void sim_deliver(struct sim *s, const struct msg *m, uint32_t data);    /* the same, and carry the actions out */
+/* The same, and carry the actions out. */
+void sim_deliver(struct sim *s, const struct msg *m, uint32_t data, const struct load *load);
 void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev, const struct msg *about);
 void sim_lower_late(struct sim *s, const struct event *e); /* EV_LOWER, EV_OPEN */
 void sim_open_late(struct sim *s, const struct event *e);
+
+/* The slot in MSG_RELEASE: no thread waits for its answer, which may be held for a close. */
+static inline uint16_t sim_release_slot(const struct sim *s)
+{
+	return (uint16_t)(s->nslots - 1);
+}
 
 /* events.c */
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
@@ -241,6 +291,9 @@ void sync_reply(struct sim *s, uint16_t node, const struct action *a);
 void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t serial);
 void sync_check_rest(struct sim *s);
 bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread);
+/* What follows when an operation that acquires is over. */
+enum settle { SETTLE_NEXT, SETTLE_GOT, SETTLE_NOT };
+void sync_settled(struct sim *s, uint16_t node, unsigned int thread, enum settle then);
 
 /* objects.c: tables of objects, and the specification of their lifetimes */
 void objects_create(struct sim *s);
@@ -290,6 +343,44 @@ static inline struct hold *sim_hold(const struct sim *s, uint16_t node, unsigned
 {
 	return &s->holds[(size_t)node * s->nholds + record];
 }
+
+/* release.c: blocks with numbers from options.blocks on */
+#define RELEASE_CLOSES UINT32_MAX
+#define RELEASE_BYTES 24u /* of a block are used */
+extern const struct core_rel_ops release_ops;
+struct load *load_add(struct load *l, const void *bytes, size_t n);
+void load_free(struct load *l);
+void release_create(struct sim *s);
+void release_destroy(struct sim *s);
+void release_check_rest(struct sim *s);
+bool release_block(const struct sim *s, uint32_t block);
+/* RELEASE_CLOSES: the node's closes */
+void release_find(const struct sim *s, uint16_t node, uint32_t block, struct core_place *p);
+void release_note(struct sim *s, uint16_t node, uint32_t block, const char *what);
+/* As the callbacks of the host. */
+void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot, const struct load *data);
+void release_lower(struct sim *s, uint16_t node, uint32_t block, uint8_t prot);
+void release_leaves(struct sim *s, uint16_t node, uint32_t block);
+struct load *release_contents(struct sim *s, uint16_t node, uint32_t block); /* of a copy that leaves now */
+struct load *release_payload(struct sim *s, const struct msg *m);            /* NULL: it has none */
+bool release_arrives(struct sim *s, struct event *e);                        /* true: nothing is left to do */
+void release_gather(struct sim *s, const struct event *e);                   /* EV_GATHER, EV_MERGE */
+void release_merge(struct sim *s, const struct event *e);
+void release_close(struct sim *s, uint16_t node); /* begin a close */
+/* A thread makes one access, tries it again, acquires: then sync_settled(). */
+void release_access(struct sim *s, uint16_t node, unsigned int thread, bool store);
+void release_touch(struct sim *s, uint16_t node, unsigned int thread);
+void release_settle(struct sim *s, uint16_t node, unsigned int thread, enum settle then);
+void release_acquire(struct sim *s, uint16_t node, unsigned int thread);
+/* What synchronisation tells of clocks. */
+void release_unlocks(struct sim *s, uint16_t node, unsigned int thread, const struct made *o);
+void release_locked(struct sim *s, uint16_t node, unsigned int thread, const struct made *o);
+void release_meets(struct sim *s, uint16_t node, unsigned int thread, uint32_t episode, bool leaves);
+void release_told(struct sim *s, uint16_t node, unsigned int thread); /* of all that others have done, by whatever */
+void release_ordered(struct sim *s, const struct made *o, const struct msg *m, const struct actions *out);
+
+/* growth.c: messages of closes by number of nodes; the exit status */
+int growth_table(void);
 
 /* cost.c: costs in unit delays, or in microseconds over a network */
 int cost_table(const struct loggp *net);

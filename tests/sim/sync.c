@@ -70,7 +70,7 @@ static void request(struct sim *s, uint16_t node, unsigned int thread, uint8_t t
 {
 	struct msg m = message(s, node, thread, type, op, flags, value);
 
-	sim_send(s, &m, 0);
+	sim_request(s, &m);
 }
 
 static void expect(struct thread *t, unsigned int need)
@@ -144,8 +144,9 @@ static void barrier(struct sim *s, uint16_t node, unsigned int thread)
 
 	t->gen = s->bars[node].gen;
 	t->pc = PC_BARRIER;
+	release_meets(s, node, thread, t->episode, false);
 	s->arrived[t->episode]++;
-	sim_deliver(s, &m, 0);
+	sim_deliver(s, &m, 0, NULL);
 }
 
 bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
@@ -159,6 +160,7 @@ bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
 		sim_fail((struct sim *)s, OBJECT, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", node,
 			 thread, (unsigned long long)s->bars[node].result, (unsigned long long)all,
 			 s->arrived[t->episode]);
+	release_meets((struct sim *)s, node, thread, t->episode, true);
 	t->episode++;
 	((struct sim *)s)->st.episodes++;
 	return true;
@@ -312,6 +314,8 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 
 	if (got && t->op == OP_ADD)
 		o->added += ADDED;
+	if (got && (t->op == OP_LOCK || t->op == OP_TRYLOCK))
+		release_locked(s, node, thread, o);
 	if (!got || !holds(t->op)) {
 		thread_next(s, node, thread);
 		return;
@@ -330,8 +334,17 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 		thread_next(s, node, thread);
 		return;
 	}
+	t->inside = s->rel ? (uint8_t)sim_random(s, 5) : 0;
 	t->pc = PC_INSIDE;
 	thread_wake(s, node, thread);
+}
+
+void sync_settled(struct sim *s, uint16_t node, unsigned int thread, enum settle then)
+{
+	if (then == SETTLE_NEXT)
+		thread_next(s, node, thread);
+	else
+		entered(s, node, thread, then == SETTLE_GOT);
 }
 
 void sync_inside(struct sim *s, uint16_t node, unsigned int thread)
@@ -339,10 +352,16 @@ void sync_inside(struct sim *s, uint16_t node, unsigned int thread)
 	struct thread *t = sim_thread(s, node, thread);
 	struct made *o = sim_made(s, t);
 
+	if (t->inside) {
+		t->inside--;
+		release_access(s, node, thread, sim_random(s, 2));
+		return;
+	}
 	objects_left(s, o, &o->inside);
 	o->inside_writers -= !reads(t->op);
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
+		release_unlocks(s, node, thread, o);
 		hold_event(s, node, thread, HE_UNLOCK, NULL);
 		thread_next(s, node, thread);
 		return;
@@ -363,15 +382,15 @@ void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* the request was in line until now */
 		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
-		thread_next(s, node, thread);
+		release_settle(s, node, thread, SETTLE_NEXT);
 	} else if (t->op == OP_DESTROY) {
 		destroyed(s, node, thread);
 	} else if (t->status == -EINVAL && !t->canceling) { /* a destroyed object: no second answer follows */
-		entered(s, node, thread, false);
+		release_settle(s, node, thread, SETTLE_NOT);
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
-		entered(s, node, thread, false);
+		release_settle(s, node, thread, SETTLE_NOT);
 	} else if (t->answers == t->need) {
-		entered(s, node, thread, is_timed(t->op) || !t->status);
+		release_settle(s, node, thread, is_timed(t->op) || !t->status ? SETTLE_GOT : SETTLE_NOT);
 	} else if (is_timed(t->op) && t->answers == 1) {
 		sim_schedule(s, &e, sim_random(s, 200));
 	}

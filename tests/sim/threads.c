@@ -8,7 +8,7 @@
 /* clang-format off */
 static const uint8_t weights[OPS] = {
 	[OP_READ] = 40,   [OP_WRITE] = 24, [OP_PREFETCH_R] = 4, [OP_PREFETCH_W] = 3, [OP_PIN_R] = 3,   [OP_PIN_W] = 3,
-	[OP_RELEASE] = 4, [OP_DROP] = 3,   [OP_PLACE] = 2,      [OP_LOCK] = 6,       [OP_TRYLOCK] = 3, [OP_RDLOCK] = 4,
+	[OP_RELEASE] = 4, [OP_DROP] = 3,   [OP_PLACE] = 2,      [OP_LOAD] = 30,     [OP_STORE] = 20,    [OP_LOCK] = 6,       [OP_TRYLOCK] = 3, [OP_RDLOCK] = 4,
 	[OP_WRLOCK] = 2,  [OP_SEM] = 3,    [OP_SEM_TIMED] = 3,  [OP_ADD] = 4,        [OP_TRYRDLOCK] = 1, [OP_TRYWRLOCK] = 1,
 	[OP_RDLOCK_TIMED] = 2, [OP_WRLOCK_TIMED] = 2, [OP_COND_TIMED] = 2, [OP_SIGNAL] = 1, [OP_BROADCAST] = 1,
 	[OP_CREATE] = 5,  [OP_DESTROY] = 4, [OP_STALE] = 2,
@@ -125,7 +125,8 @@ static void release(struct sim *s, uint16_t node, const struct thread *t)
 			 .op = sim_random(s, 2) ? RELEASE_EVICT : RELEASE_KEEP,
 			 .src = node,
 			 .object = t->block,
-			 .req_node = node };
+			 .req_node = node,
+			 .req_slot = sim_release_slot(s) };
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -172,15 +173,20 @@ void thread_placed(struct sim *s, uint16_t node, unsigned int thread, uint16_t o
 	thread_wake_after(s, node, thread, 1 + sim_random(s, 40));
 }
 
+static unsigned int weight_of(const struct sim *s, unsigned int op)
+{
+	return (op == OP_LOAD || op == OP_STORE) && !s->rel ? 0 : weights[op];
+}
+
 static uint8_t choose(struct sim *s)
 {
 	unsigned int i, n = s->o.mixed ? OPS : OP_LOCK, sum = 0, pick;
 
 	for (i = 0; i < n; i++)
-		sum += weights[i];
+		sum += weight_of(s, i);
 	pick = (unsigned int)sim_random(s, sum);
-	for (i = 0; pick >= weights[i]; i++)
-		pick -= weights[i];
+	for (i = 0; pick >= weight_of(s, i); i++)
+		pick -= weight_of(s, i);
 	return (uint8_t)i;
 }
 
@@ -199,11 +205,15 @@ static void start(struct sim *s, uint16_t node, unsigned int thread)
 	/* Few blocks are used often. */
 	t->block = (uint32_t)sim_random(s, sim_random(s, 2) ? s->o.blocks : 1 + s->o.blocks / 8);
 	t->op = s->o.mixed && t->left % BARRIER_EVERY == 0 ? OP_BARRIER : choose(s);
+	if (s->rel && (t->op == OP_PREFETCH_R || t->op == OP_PREFETCH_W || t->op == OP_DROP) && sim_random(s, 2))
+		t->block = s->o.blocks + (uint32_t)sim_random(s, s->o.release);
 	switch ((enum op)t->op) {
 	case OP_READ:
 	case OP_WRITE:
 	case OP_PIN_R:
 	case OP_PIN_W: thread_access(s, node, thread); break;
+	case OP_LOAD:
+	case OP_STORE: release_access(s, node, thread, t->op == OP_STORE); break;
 	case OP_PREFETCH_R:
 	case OP_PREFETCH_W:
 		thread_prefetch(s, node, t);
@@ -214,7 +224,7 @@ static void start(struct sim *s, uint16_t node, unsigned int thread)
 		thread_next(s, node, thread);
 		break;
 	case OP_DROP:
-		if (!s->leaves[sim_at(s, node, t->block)])
+		if (release_block(s, t->block) || !s->leaves[sim_at(s, node, t->block)])
 			sim_local(s, node, t->block, PE_DROP, s->nslots);
 		thread_next(s, node, thread);
 		break;
@@ -240,9 +250,18 @@ void thread_run(struct sim *s, uint16_t node, unsigned int thread)
 
 	switch ((enum pc)t->pc) {
 	case PC_READY: start(s, node, thread); break;
-	case PC_TRY: thread_access(s, node, thread); break;
+	case PC_TRY:
+		if (t->touches)
+			release_touch(s, node, thread);
+		else
+			thread_access(s, node, thread);
+		break;
 	case PC_PLACE: place(s, node, thread); break;
 	case PC_WAIT:
+		if (t->touches) {
+			release_touch(s, node, thread);
+			break;
+		}
 		sim_local(s, node, t->block, PE_USED, (uint16_t)thread);
 		thread_access(s, node, thread);
 		break;
@@ -251,8 +270,9 @@ void thread_run(struct sim *s, uint16_t node, unsigned int thread)
 	case PC_INSIDE: sync_inside(s, node, thread); break;
 	case PC_BARRIER:
 		if (sync_barrier_ended(s, node, thread))
-			thread_next(s, node, thread);
+			release_settle(s, node, thread, SETTLE_NEXT);
 		break;
+	case PC_ACQUIRE: release_acquire(s, node, thread); break;
 	case PC_JOIN:
 	case PC_REPLY:
 	case PC_DONE: break;

@@ -22,11 +22,8 @@ static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 	return (unsigned int)sizeof(*m) + block;
 }
 
-void sim_send(struct sim *s, const struct msg *m, uint32_t data)
+void sim_check_sent(struct sim *s, const struct msg *m)
 {
-	struct event e = { .kind = EV_MSG, .node = m->dst, .data = data, .msg = *m };
-	/* Delays are similar, with an occasional long one. */
-	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
 	const struct wire_limits lim = { .me = m->dst,
 					 .nnodes = (uint16_t)s->o.nodes,
 					 .host = HOST_BOTH,
@@ -34,8 +31,7 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 					 .slots = s->nslots,
 					 .holds = s->nholds,
 					 .barriers = UINT32_MAX,
-					 .pages = s->o.blocks };
-	uint64_t *last;
+					 .pages = s->o.blocks + s->o.release };
 
 	if (m->dst >= s->o.nodes)
 		sim_fail(s, m->object, "%s is sent to node %u", wire_name(m->type), m->dst);
@@ -43,6 +39,21 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 		sim_fail(s, m->object, "node %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
 	if (ask_is(m->type) && m->type != MSG_RELEASE)
 		ask_note(&s->asks[(size_t)m->src * s->nslots + m->req_slot], m);
+}
+
+static bool slow(const struct sim *s, const struct msg *m)
+{
+	return s->o.slow && m->src != m->dst && (m->src * 7u + m->dst * 13u + s->o.seed) % 4 == 0;
+}
+
+void sim_send_load(struct sim *s, const struct msg *m, uint32_t data, struct load *load)
+{
+	struct event e = { .kind = EV_MSG, .node = m->dst, .data = data, .msg = *m, .load = load };
+	/* Delays are similar, with an occasional long one. */
+	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400) + (slow(s, m) ? SLOW : 0);
+	uint64_t *last;
+
+	sim_check_sent(s, m);
 	if (m->src != m->dst) {
 		s->st.messages[m->type]++;
 		s->st.total++;
@@ -60,9 +71,14 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 	sim_schedule(s, &e, delay);
 }
 
+void sim_send(struct sim *s, const struct msg *m, uint32_t data)
+{
+	sim_send_load(s, m, data, NULL);
+}
+
 /* ---- events ----------------------------------------------------------------------------------- */
 
-static void deliver(struct sim *s, const struct event *e)
+static void deliver(struct sim *s, struct event *e)
 {
 	const struct msg *m = &e->msg;
 	char text[80];
@@ -71,7 +87,9 @@ static void deliver(struct sim *s, const struct event *e)
 	if (!s->o.replay)
 		sim_note(s, m->dst, dispatch_target(m, &number) == TARGET_CREATE ? OBJECT : m->object, "takes %s",
 			 show_msg(m, text, sizeof(text)));
-	sim_deliver(s, m, e->data);
+	if (!release_arrives(s, e))
+		sim_deliver(s, m, e->data, e->load);
+	load_free(e->load);
 }
 
 static void async_used(struct sim *s, uint16_t node, uint16_t slot)
@@ -106,6 +124,7 @@ void sim_run(struct sim *s)
 		case EV_OPEN:
 			sim_open_late(s, &e);
 			free(e.rest);
+			load_free(e.load);
 			break;
 		case EV_THREAD:
 			if (e.thread >= s->o.threads) {
@@ -117,6 +136,8 @@ void sim_run(struct sim *s)
 			break;
 		case EV_TIMER: sim_local(s, e.node, e.msg.object, PE_REPLAY, s->nslots); break;
 		case EV_TIMEOUT: sync_timeout(s, e.node, e.thread, e.data); break;
+		case EV_GATHER: release_gather(s, &e); break;
+		case EV_MERGE: release_merge(s, &e); break;
 		}
 	}
 }
@@ -175,6 +196,7 @@ void sim_check_rest(struct sim *s)
 			check_copy(s, b, home, d, r);
 	}
 	sync_check_rest(s);
+	release_check_rest(s);
 }
 
 /* ---- creation --------------------------------------------------------------------------------- */
@@ -192,7 +214,7 @@ struct sim *sim_create(const struct options *o)
 	s->async = o->async ? o->async : ASYNC;
 	s->nobjects = o->objects ? o->objects : OBJECTS;
 	s->nholds = o->replay ? s->nobjects : o->threads;
-	s->nslots = (uint16_t)(o->threads + s->async);
+	s->nslots = (uint16_t)(o->threads + s->async + 1);
 	s->loggp = o->net ? loggp_create(o->nodes) : NULL;
 	s->pages = zeroed(n, sizeof(*s->pages));
 	s->dirs = zeroed(n, sizeof(*s->dirs));
@@ -218,6 +240,7 @@ struct sim *sim_create(const struct options *o)
 	for (i = 0; i < o->nodes; i++)
 		bar_tree(0, (uint16_t)o->nodes, (uint16_t)i, &s->trees[i]);
 	objects_create(s);
+	release_create(s);
 	return s;
 }
 
@@ -228,8 +251,11 @@ void sim_destroy(struct sim *s)
 			s->newest,      s->readers, s->writers, s->arrived, s->trace,   s->loggp, s->leaves };
 	size_t i;
 
-	for (i = 0; i < s->nheap; i++)
+	for (i = 0; i < s->nheap; i++) {
 		free(s->heap[i].rest);
+		load_free(s->heap[i].load);
+	}
+	release_destroy(s);
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		free(all[i]);
 	objects_destroy(s);
