@@ -12,6 +12,9 @@
  *   regions   opened, written, checked, detached and destroyed all the time
  *   hints     prefetch, acquire, release, pin, unpin, place on random ranges of all of it
  *
+ * With --release, words, counters and records are in regions with release consistency. Words are then read by their own threads only,
+ * counters are atomic objects only, and hints are left out.
+ *
  * In rounds: barriers of all threads between, and a reduction over the ranks. At the end everything is added up.
  */
 #include "common.h"
@@ -77,7 +80,7 @@ struct actor {
 	uint64_t added[COUNTERS], atomic_added[COUNTERS], pushed, popped, pushes, pops, letters_in, letters_out, ops;
 };
 
-static uint64_t seconds = 5, threads = 2, blocks = 32, block_size, no_regions;
+static uint64_t seconds = 5, threads = 2, blocks = 32, block_size, no_regions, release;
 static struct world *world;
 static char *words, *cells; /* words of pairs; counters and words of records, scattered */
 static size_t words_size, cells_size, letter_max = 40000;
@@ -132,9 +135,16 @@ static void write_words(struct actor *a)
 static void read_words(struct actor *a)
 {
 	unsigned who = (unsigned)rng_below(&a->rng, a->actors), p = (unsigned)rng_below(&a->rng, PAIRS);
-	uint64_t *y = word(who, p, 1, a->actors), *x = word(who, p, 0, a->actors);
+	uint64_t *y, *x;
 	uint64_t *seen = &a->seen[(who * PAIRS + p) * 2];
-	uint64_t b = load(y), v = load(x);
+	uint64_t b, v;
+
+	if (release) /* the threads are not ordered */
+		return;
+	y = word(who, p, 1, a->actors);
+	x = word(who, p, 0, a->actors);
+	b = load(y);
+	v = load(x);
 
 	REQUIRE((!b || b >> 48 == who) && (!v || v >> 48 == who), "words of %u are %#lx and %#lx", who, v, b);
 	b &= ~0ull >> 16;
@@ -153,7 +163,7 @@ static void add_counters(struct actor *a)
 	unsigned c = (unsigned)rng_below(&a->rng, COUNTERS);
 	uint64_t n = rng_below(&a->rng, 100), old, seen;
 
-	switch (rng_below(&a->rng, 4)) {
+	switch (release ? 2 + rng_below(&a->rng, 2) : rng_below(&a->rng, 4)) {
 	case 0:
 		__atomic_fetch_add(cell(c), n, __ATOMIC_SEQ_CST);
 		a->added[c] += n;
@@ -456,6 +466,8 @@ static void hint(struct actor *a)
 	enum dsm_access how = rng_below(&a->rng, 2) ? DSM_READ : DSM_WRITE;
 	int err;
 
+	if (release)
+		return;
 	len = len > all - at ? all - at : len;
 	switch (rng_below(&a->rng, 6)) {
 	case 0: MUST(dsm_prefetch(p, len, how)); break;
@@ -591,6 +603,19 @@ static void verify(struct actor *all)
 	totals[1] = in;
 }
 
+static char *data_region(const char *name, size_t size, enum dsm_home home, int home_rank)
+{
+	const struct dsm_region_options opt = { .block_size = block_size,
+						.home = home,
+						.home_rank = home_rank,
+						.consistency = release ? DSM_CONSISTENCY_RELEASE
+								       : DSM_CONSISTENCY_SEQUENTIAL };
+	dsm_region_t *r;
+
+	MUST(dsm_region_open(name, size, &opt, &r));
+	return dsm_region_base(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
@@ -599,24 +624,25 @@ int main(int argc, char **argv)
 		{ "blocks", "N", "shared blocks for words, and as many for counters and records", &blocks },
 		{ "block-size", "BYTES", "of them; 0: by chance", &block_size },
 		{ "no-regions", NULL, "without making and unmaking regions", &no_regions },
+		{ "release", NULL, "with release consistency", &release },
 	};
 	struct actor *all;
 	uint64_t start;
 	unsigned t;
 
-	test_start(argc, argv, "Random operations on all of the interface, checked.", options, 5);
+	test_start(argc, argv, "Random operations on all of the interface, checked.", options, 6);
 	REQUIRE(threads && threads <= MAX_THREADS && threads * (unsigned)test_size <= MAX_ACTORS,
 		"too many threads, or none");
 	REQUIRE(blocks, "no blocks");
 	if (!block_size)
-		block_size = 4096u << mix(2, 0) % 4;
+		block_size = release ? 4096u : 4096u << mix(2, 0) % 4;
 	words_size = cells_size = blocks * block_size;
 	REQUIRE(words_size / (threads * (unsigned)test_size * PAIRS * 2) >= 8, "too few blocks for so many threads");
 	test_say("random: --threads %lu --blocks %lu --block-size %lu", threads, blocks, block_size);
 	world = test_region("world", sizeof(*world), 4096, DSM_HOME_FIRST_TOUCH, 0);
-	words = test_region("words", words_size, block_size, (enum dsm_home)(mix(3, 0) % 3),
+	words = data_region("words", words_size, (enum dsm_home)(mix(3, 0) % 3),
 			    (int)(mix(4, 0) % (unsigned)test_size));
-	cells = test_region("cells", cells_size, block_size, (enum dsm_home)(mix(5, 0) % 3), 0);
+	cells = data_region("cells", cells_size, (enum dsm_home)(mix(5, 0) % 3), 0);
 	if (!test_rank)
 		make_world();
 	MUST(dsm_barrier());
