@@ -136,6 +136,7 @@ START_TEST(a_copy_is_requested_of_the_home_for_this_slot)
 	ck_assert_uint_eq(ask->req_node, ME);
 	ck_assert_uint_eq(ask->req_slot, SLOT);
 	ck_assert_uint_eq(ask->object, OBJECT);
+	ck_assert_uint_eq(ask->flags, MSGF_KNOWN | MSGF_RELEASE);
 	ck_assert_uint_eq(unit_action(&out, ACT_WAIT, 0)->slot, SLOT);
 	ck_assert_uint_eq(p->writes, 1);
 }
