@@ -63,7 +63,7 @@ static inline void world_make(void)
 	if (!job.me || !job.mem.va_units || !job.mem.members || !job.mem.mapped || !job.mem.priorities ||
 	    !job.mem.regions || !job.mem.units)
 		abort();
-	region_add_heap(&job.me->registry, WORLD_HEAP);
+	region_add_heap(&job.me->registry, WORLD_HEAP, 0);
 }
 
 /* As it was made. */
@@ -85,7 +85,7 @@ static inline void world_again(void)
 	memset(job.mem.priorities, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.priorities));
 	memset(job.mem.regions, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.regions));
 	memset(job.mem.units, 0, units_size(WORLD_HEAP));
-	region_add_heap(g, WORLD_HEAP);
+	region_add_heap(g, WORLD_HEAP, 0);
 }
 
 /* What it takes from a node. */

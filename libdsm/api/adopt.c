@@ -36,7 +36,7 @@
 /* The arguments on which all ranks must agree. */
 struct terms {
 	uint64_t at, len, block_size;
-	int32_t home, home_rank, priority, from, err, pad;
+	int32_t home, home_rank, priority, consistency, from, err;
 	struct region_record rec; /* the maker's answer */
 };
 
@@ -129,7 +129,8 @@ static int adopt_reserve(struct terms *t)
 	const struct dsm_region_options opt = { .block_size = t->block_size,
 						.home = (enum dsm_home)t->home,
 						.home_rank = t->home_rank,
-						.priority = (enum dsm_priority)t->priority };
+						.priority = (enum dsm_priority)t->priority,
+						.consistency = (enum dsm_consistency)t->consistency };
 	int failed;
 
 	snprintf(name, sizeof(name), "(adopted %#" PRIx64 ")", t->at);
@@ -197,10 +198,6 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 		return err;
 	if (!opt)
 		opt = &none;
-	if (opt->consistency != DSM_CONSISTENCY_SEQUENTIAL) {
-		log_line("dsm_region_adopt(): adopted memory cannot have release consistency");
-		return -ENOTSUP;
-	}
 	memset(&t, 0, sizeof(t));
 	t.at = (uintptr_t)addr;
 	t.len = length;
@@ -208,6 +205,7 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	t.home = (int32_t)opt->home;
 	t.home_rank = opt->home_rank;
 	t.priority = (int32_t)opt->priority;
+	t.consistency = (int32_t)opt->consistency;
 	t.from = opt->contents_rank;
 	before = engine_keep();
 	err = adopt_agree(&t);

@@ -65,6 +65,10 @@ static const struct row {
 	  "blocks that their home reads again and again after another node has written them come back to it at barriers" },
 	{ "DSM_HOME", HOMES, FIELD(home), "first cyclic blocked cyclic:SIZE", 0, HOME_RUN_LEAST, HOME_RUN_MOST, true,
 	  "homes of blocks that the program does not place: where they are touched first, SIZE (64K) for each node in turn, or equal parts" },
+	{ "DSM_CONSISTENCY", CHOICE, FIELD(consistency), "sequential release", 0, 0, 0, false,
+	  "of the variables and the heap of a program with threads; release: for programs that synchronise by calls alone" },
+	{ "DSM_ATOMICS", CHOICE, FIELD(atomics), "check trust", 0, 0, 0, false,
+	  "DSM_CONSISTENCY=release refuses programs with atomic instructions; trust: run them, they are not for shared data" },
 	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,
 	  "memory of a node for copies of release blocks that it writes; if it is used up, changes are sent early" },
 	{ "DSM_MEMORY", SIZE, FIELD(memory), NULL, 0, 16ul << 20, 4ull << 40, false,
@@ -298,9 +302,8 @@ static int setting_value(const struct row *r, uint64_t *number, const char **wor
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = {
-			"auto", "off", "on", "host", "softirq", "spread", "report", "job"
-		};
+		static const char *const firsts[] = { "auto",   "off",    "on",  "host",       "softirq",
+						      "spread", "report", "job", "sequential", "check" };
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&
@@ -445,6 +448,8 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.threads = cfg->threads,
 		.deadlock = cfg->deadlock,
 		.stats_skip = cfg->stats_skip,
+		.release = !strcmp(cfg->consistency, "release"),
+		.trust = !strcmp(cfg->atomics, "trust"),
 	};
 	homes_parse(cfg->home, &out->homes, &out->home_run);
 	return 0;

@@ -272,7 +272,9 @@ static int globals_are_alike(const struct program *p)
 
 DSM_API int dsm_adopt_globals(dsm_region_t **out)
 {
-	static const struct dsm_region_options opt = { .block_size = PAGE_BYTES };
+	const struct dsm_region_options opt = { .block_size = PAGE_BYTES,
+						.consistency = heap_upper() ? DSM_CONSISTENCY_RELEASE
+									    : DSM_CONSISTENCY_SEQUENTIAL };
 	struct program p = { 0 };
 	int32_t err = job_ready(), all;
 

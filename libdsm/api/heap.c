@@ -36,7 +36,8 @@ int heap_begin(void)
 		return 0;
 	if (sites)
 		heap_skip(job.set.stats_skip);
-	return heap_start(rank_info(job.rank)->heap, job.mem.live, job.base, job.heap, &owner_source, sites);
+	return heap_start(rank_info(job.rank)->heap, job.mem.live, job.base, job.heap, job.heap - heap_upper(),
+			  &owner_source, sites);
 }
 
 void heap_settle(void)
@@ -57,7 +58,7 @@ static void log_full(size_t size)
 }
 
 /* This rank is out of memory: reclaim what other ranks can give back. */
-static void *reclaim(size_t size, size_t align, bool zero, const char *name, const void *site)
+static void *reclaim(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	void *p = NULL;
 	int i;
@@ -65,21 +66,21 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 	pthread_mutex_lock(&reclaim_lock);
 	while (!p && owner_reclaim_begin() == -EBUSY) {
 		sys_sleep_us(OTHERS_US);
-		p = heap_alloc(size, align, zero, name, site);
+		p = heap_alloc(upper, size, align, zero, name, site);
 	}
 	if (!p) {
-		p = heap_alloc(size, align, zero, name, site); /* another thread has reclaimed meanwhile */
+		p = heap_alloc(upper, size, align, zero, name, site); /* another thread has reclaimed meanwhile */
 		HOOK(heap_asks);
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
-				p = heap_alloc(size, align, zero, name, site);
+				p = heap_alloc(upper, size, align, zero, name, site);
 		owner_reclaim_end();
 	}
 	pthread_mutex_unlock(&reclaim_lock);
 	return p;
 }
 
-static void *heap_allocate(size_t size, size_t align, bool zero, const char *name, const void *site)
+static void *heap_allocate(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	void *p;
 
@@ -91,9 +92,9 @@ static void *heap_allocate(size_t size, size_t align, bool zero, const char *nam
 		errno = EINVAL;
 		return NULL;
 	}
-	p = heap_alloc(size, align, zero, name, site);
+	p = heap_alloc(upper, size, align, zero, name, site);
 	if (!p && size <= job.heap && job.size > 1)
-		p = reclaim(size, align, zero, name, site);
+		p = reclaim(upper, size, align, zero, name, site);
 	if (!p)
 		log_full(size);
 	return p;
@@ -132,7 +133,7 @@ static void *heap_spread(void *p, size_t size)
 
 DSM_API void *dsm_malloc(size_t size)
 {
-	return heap_spread(heap_allocate(size, 0, false, NULL, __builtin_return_address(0)), size);
+	return heap_spread(heap_allocate(false, size, 0, false, NULL, __builtin_return_address(0)), size);
 }
 
 DSM_API void *dsm_calloc(size_t n, size_t size)
@@ -143,7 +144,7 @@ DSM_API void *dsm_calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return heap_spread(heap_allocate(bytes, 0, true, NULL, __builtin_return_address(0)), bytes);
+	return heap_spread(heap_allocate(false, bytes, 0, true, NULL, __builtin_return_address(0)), bytes);
 }
 
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
@@ -152,12 +153,21 @@ DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	return heap_spread(heap_allocate(size, alignment, false, NULL, __builtin_return_address(0)), size);
+	return heap_spread(heap_allocate(false, size, alignment, false, NULL, __builtin_return_address(0)), size);
 }
 
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 {
-	return heap_spread(heap_allocate(size, alignment, false, name, __builtin_return_address(0)), size);
+	return heap_spread(heap_allocate(false, size, alignment, false, name, __builtin_return_address(0)), size);
+}
+
+DSM_API void *dsm_malloc_program(size_t alignment, size_t size, int zero)
+{
+	const void *site = __builtin_return_address(0);
+
+	if (!heap_upper())
+		return heap_spread(heap_allocate(false, size, alignment, zero, NULL, site), size);
+	return heap_allocate(true, size, alignment, zero, NULL, site);
 }
 
 DSM_API void *dsm_malloc_on(int node, size_t size)
@@ -171,7 +181,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	p = heap_allocate(bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
+	p = heap_allocate(false, bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
 	err = p ? dsm_place(p, bytes, rank) : 0;
 	if (!err)
 		return p;
@@ -201,6 +211,8 @@ DSM_API int dsm_free(void *p)
 			heap_give_units();
 			return err;
 		}
+		if (off >= job.heap - heap_upper() && !is_here((uint16_t)owner))
+			owner_let_memory();
 		/* -EAGAIN: the owner has not handled earlier frees yet. */
 		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) == -EAGAIN) {
 			sys_sleep_us(us);

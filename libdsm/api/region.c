@@ -602,13 +602,18 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 
 int region_start(void)
 {
-	struct region_record rec = { .name = "(heap)" };
+	struct region_record lower = { .name = HEAP_NAME }, upper = { .name = HEAP_RELEASE_NAME };
 	int err;
 
 	if (!job.heap)
 		return 0;
-	err = region_call(CALL_QUERY, &rec, &rec);
-	return err ? err : region_adopt(&rec, CALL_DETACH, NULL);
+	err = region_call(CALL_QUERY, &lower, &lower);
+	if (!err)
+		err = region_adopt(&lower, CALL_DETACH, NULL);
+	if (err || !heap_upper())
+		return err;
+	err = region_call(CALL_QUERY, &upper, &upper);
+	return err ? err : region_adopt(&upper, CALL_DETACH, NULL);
 }
 
 void region_stop(void)

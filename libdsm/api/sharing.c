@@ -111,7 +111,7 @@ static size_t end_of(const struct dsm_hot_block *b, size_t off)
 	const struct dsm_region *r = region_at(off);
 	size_t start;
 
-	if (!r || (r->id == 0 && b->object_size == r->size) || !range_off(b->object, &start))
+	if (!r || (r->off < job.heap && b->object_size == r->size) || !range_off(b->object, &start))
 		return off + b->size;
 	return (start + b->object_size + b->size - 1) / b->size * b->size;
 }

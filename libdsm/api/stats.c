@@ -118,7 +118,7 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 	b->object_size = r->size;
 	if (r->adopted)
 		name_variables(b, range_at(off));
-	if (r->id)
+	if (r->off >= job.heap)
 		return;
 	owner = unit_owner(off);
 	/* The first allocation that overlaps the block. */

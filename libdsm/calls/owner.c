@@ -14,8 +14,10 @@
 
 #include "calls/call.h"
 #include "calls/payload.h"
+#include "job/inside.h"
 #include "job/job.h"
 #include "job/lost.h"
+#include "miss/release.h"
 #include "util/futex.h"
 
 static bool first_node(void)
@@ -37,12 +39,30 @@ static void owner_enter(uint32_t at, uint32_t n, uint16_t owner)
 		__atomic_store_n(&job.mem.units->owner[at], owner, __ATOMIC_RELEASE);
 }
 
+void owner_let_memory(void)
+{
+	if (!heap_upper())
+		return;
+	engine_enter();
+	release_close();
+	engine_leave();
+}
+
 /* ---- of this rank ---------------------------------------------------------------------------- */
 
-static int64_t owner_take_units(uint32_t n, uint32_t *used)
+/* Stores of another node to memory that is used again must not come after this node's: see give(), dsm_free(). */
+static void memory_comes(void)
 {
+	engine_enter();
+	release_acquire();
+	engine_leave();
+}
+
+static int64_t owner_take_units(bool upper, uint32_t n, uint32_t *used)
+{
+	const struct units_ask q = { .rank = job.rank, .upper = upper, .n = n };
 	struct units_taken a;
-	int err = owner_ask(CALL_UNITS_TAKE, job.rank, 0, n, &a, sizeof(a));
+	int err = call_rank(0, CALL_UNITS_TAKE, &q, sizeof(q), &a, sizeof(a));
 
 	if (err)
 		return err;
@@ -53,6 +73,8 @@ static int64_t owner_take_units(uint32_t n, uint32_t *used)
 	if (!first_node())
 		owner_enter(a.at, n, (uint16_t)(job.rank + 1));
 	*used = a.used;
+	if (upper && a.used)
+		memory_comes();
 	return a.at;
 }
 
@@ -73,12 +95,15 @@ static int used(uint32_t at, uint32_t n, uint64_t *bits)
 
 static void give(uint32_t at, uint32_t n)
 {
+	owner_let_memory();
 	if (!first_node())
 		owner_enter(at, n, 0);
 	owner_ask(CALL_UNITS_GIVE, job.rank, at, n, NULL, 0);
 }
 
-const struct heap_source owner_source = { .take = owner_take_units, .used = used, .give = give };
+const struct heap_source owner_source = {
+	.take = owner_take_units, .used = used, .give = give, .drained = memory_comes
+};
 
 int owner_trim(bool first, struct trimmed *out)
 {
@@ -169,7 +194,7 @@ static void which(const struct units_ask *q, struct units_bits *out)
 static int taken(const struct units_ask *q, struct units_taken *out)
 {
 	uint32_t used;
-	int64_t at = units_take(&job.heap_shape, job.mem.units, q->n, q->rank, &used);
+	int64_t at = units_take(&job.heap_shape, job.mem.units, q->upper, q->n, q->rank, &used);
 
 	if (at < 0)
 		return (int)at;

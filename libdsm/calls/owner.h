@@ -19,6 +19,8 @@ extern const struct heap_source owner_source;
 
 /* The rank that owns an offset of the heap; -EINVAL: none. The result may be out of date if it is a rank of another node. */
 int unit_owner(size_t off);
+/* Before this rank lets memory of the heap go to another one: complete its node's stores to it. Waits. */
+void owner_let_memory(void);
 /* Drop the entry, because that rank does not own the offset. The next unit_owner() asks the first node. */
 void owner_forget(size_t off, uint16_t rank);
 /* Does this rank, which is on this node, own the offset? */

@@ -69,7 +69,7 @@ struct window_range {
 };
 
 struct units_ask {
-	uint16_t rank, pad;
+	uint16_t rank, upper; /* upper: of the part of the heap with release consistency */
 	uint32_t at, n;
 };
 

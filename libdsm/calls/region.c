@@ -174,7 +174,7 @@ static int serve_named(struct registry *g, uint16_t from, enum call_op op, struc
 		return 0;
 	if (op == CALL_ATTACH)
 		return registry_attach(r, from);
-	if (!r->id)
+	if (r->off < job.heap)
 		return -EINVAL; /* the heap cannot be removed */
 	unname(g, r);
 	bury(r, from);
@@ -261,20 +261,31 @@ int region_call(enum call_op op, const struct region_record *about, struct regio
 			    : call_rank(0, op, &at, sizeof(at), out, sizeof(*out));
 }
 
-void region_add_heap(struct registry *g, uint64_t bytes)
+static void add_part(struct registry *g, const char *named, uint64_t off, uint64_t bytes, uint16_t consistency)
 {
-	struct region_record *r = &g->regions[0];
+	const uint32_t id = g->ids.fresh++;
+	struct region_record *r = &g->regions[id];
 
-	strcpy(r->name, "(heap)");
+	strcpy(r->name, named);
+	r->off = off;
 	r->size = r->bytes = bytes;
 	r->block_size = PAGE_BYTES;
 	r->home_policy = DSM_HOME_FIRST_TOUCH;
+	r->consistency = consistency;
+	r->id = (uint16_t)id;
 	r->attached = job.size;
 	r->used = r->ready = 1;
 	memcpy(members(r, 0), job.width, job.nodes * sizeof(*job.width));
 	if (bytes)
 		name(g, r);
-	g->ids.fresh = 1;
+}
+
+void region_add_heap(struct registry *g, uint64_t bytes, uint64_t upper)
+{
+	g->ids.fresh = 0;
+	add_part(g, HEAP_NAME, 0, bytes - upper, DSM_CONSISTENCY_SEQUENTIAL);
+	if (upper)
+		add_part(g, HEAP_RELEASE_NAME, bytes - upper, upper, DSM_CONSISTENCY_RELEASE);
 	va_alloc_start(&g->va, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
 }
 

@@ -10,8 +10,12 @@
 #include "calls/payload.h"
 #include "job/ctl.h"
 
-/* Add the heap as record 0, before any other record. Called by rank 0 at the start. */
-void region_add_heap(struct registry *g, uint64_t bytes);
+#define HEAP_NAME "(heap)"
+#define HEAP_RELEASE_NAME "(heap, release)"
+
+/* Add the heap as record 0, before any other record; upper: bytes of its upper part, which is record 1 and has release consistency. 0:
+ * there is none. Called by rank 0 at the start. */
+void region_add_heap(struct registry *g, uint64_t bytes, uint64_t upper);
 
 /*
  * Serve CALL_CREATE to CALL_VACATE and CALL_WITHDRAW of a node. Any thread of the registry's node; takes the registry's lock.

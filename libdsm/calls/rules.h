@@ -111,13 +111,13 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(region_burial, node, NODE) F(region_burial, pad, ZERO)
 #define PAYLOAD_RANGE(F) F(window_range, off, OFFSET) F(window_range, bytes, LENGTH)
 #define PAYLOAD_UNITS_TAKE(F) \
-	F(units_ask, rank, FROM) F(units_ask, pad, ZERO) F(units_ask, at, ZERO) F(units_ask, n, SOME)
+	F(units_ask, rank, FROM) F(units_ask, upper, BIT) F(units_ask, at, ZERO) F(units_ask, n, SOME)
 #define PAYLOAD_UNITS_GIVE(F) \
-	F(units_ask, rank, RANK) F(units_ask, pad, ZERO) F(units_ask, at, UNIT) F(units_ask, n, RUN)
+	F(units_ask, rank, RANK) F(units_ask, upper, ZERO) F(units_ask, at, UNIT) F(units_ask, n, RUN)
 #define PAYLOAD_UNITS_WHICH(F) \
-	F(units_ask, rank, FROM) F(units_ask, pad, ZERO) F(units_ask, at, UNIT) F(units_ask, n, FEW)
+	F(units_ask, rank, FROM) F(units_ask, upper, ZERO) F(units_ask, at, UNIT) F(units_ask, n, FEW)
 #define PAYLOAD_UNITS_PLAIN(F) \
-	F(units_ask, rank, FROM) F(units_ask, pad, ZERO) F(units_ask, at, ZERO) F(units_ask, n, ZERO)
+	F(units_ask, rank, FROM) F(units_ask, upper, ZERO) F(units_ask, at, ZERO) F(units_ask, n, ZERO)
 #define PAYLOAD_RECORD(F) \
 	F(region_record, name, NAME) F(region_record, contents, ANY) F(region_record, size, SIZE) F(region_record, off, PLACE) \
 	F(region_record, bytes, TAKEN) F(region_record, block_size, BLOCK_SIZE) F(region_record, home_policy, POLICY) \

@@ -60,8 +60,10 @@ static struct heap {
 	struct heap_shared *s;
 	uintptr_t base;
 	size_t size;
-	unsigned arena;
-	bool owner; /* of a running heap; false in a child made by fork() */
+	unsigned arena[2];        /* of the lower part, and of the upper one */
+	bool split;               /* there is an upper part */
+	uint64_t drains, settled; /* drains of the ring; those before which source->drained() was called. Atomic */
+	bool owner;               /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
 	bool prepared; /* the fork handler is installed */
 	bool loose;    /* a huge object was freed, and its units are still here; atomic */
@@ -89,7 +91,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t a
 	size_t gap;
 	void *p;
 
-	(void)hooks, (void)arena;
+	(void)hooks;
 	if (addr || size > wanted)
 		return NULL;
 	gap = -run.at % align;
@@ -100,7 +102,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t a
 		run.at += gap + size;
 		run.left -= gap + size;
 	} else {
-		p = pages_take(&heap.pages, size, align);
+		p = pages_take(&heap.pages, heap.split && arena == heap.arena[1], size, align);
 	}
 	*zero = false;
 	*commit = true;
@@ -128,38 +130,49 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t na, void *b, size_
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
-static int arena_ctl(const char *verb, void *value, size_t size)
+static int arena_ctl(bool upper, const char *verb, void *value, size_t size)
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "arena.%u.%s", heap.arena, verb);
+	snprintf(name, sizeof(name), "arena.%u.%s", heap.arena[upper], verb);
 	return -mallctl(name, NULL, NULL, value, size);
 }
 
-static int arena_create(void)
+static int arena_create(bool upper)
 {
 	/* jemalloc 5.3's arena_config_t, which its header does not declare. */
 	struct {
 		extent_hooks_t *hooks;
 		bool metadata_use_hooks;
 	} config = { .hooks = &heap.hooks, .metadata_use_hooks = false };
-	size_t len = sizeof(heap.arena);
+	size_t len = sizeof(heap.arena[0]);
 	ssize_t never = -1;
 	int err;
 
 	heap.hooks = (extent_hooks_t){
 		.alloc = hook_alloc, .dalloc = hook_dalloc, .split = hook_split, .merge = hook_merge
 	};
-	err = mallctl("experimental.arenas_create_ext", &heap.arena, &len, &config, sizeof(config));
+	err = mallctl("experimental.arenas_create_ext", &heap.arena[upper], &len, &config, sizeof(config));
 	if (err)
 		return -err;
 	/* jemalloc keeps freed extents for reuse until memory runs out: there is nothing to purge. */
-	err = arena_ctl("dirty_decay_ms", &never, sizeof(never));
+	err = arena_ctl(upper, "dirty_decay_ms", &never, sizeof(never));
 	if (err == 0)
-		err = arena_ctl("muzzy_decay_ms", &never, sizeof(never));
+		err = arena_ctl(upper, "muzzy_decay_ms", &never, sizeof(never));
 	if (err)
-		arena_ctl("destroy", NULL, 0);
+		arena_ctl(upper, "destroy", NULL, 0);
 	return err;
+}
+
+static bool is_upper(const void *p)
+{
+	return heap.split && (uintptr_t)p - heap.base >= heap.pages.split * PAGE_BYTES;
+}
+
+/* Threads' caches hold memory of one part: jemalloc does not ask from which arena an object of a cache is. */
+static bool has_cache(bool upper)
+{
+	return upper == heap.split;
 }
 
 /* ---- giving back ----------------------------------------------------------------------------- */
@@ -178,7 +191,7 @@ static void heap_give_back(void *p, unsigned frees)
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
-	} else if (usable <= CACHED_MAX) {
+	} else if (usable <= CACHED_MAX && has_cache(is_upper(p))) {
 		dallocx(p, cache_take(usable));
 		cache_put();
 	} else {
@@ -205,6 +218,8 @@ static int ring_drain(struct heap_shared *s, bool wait)
 		__atomic_store_n(&s->head, head + left, __ATOMIC_RELEASE);
 		left = 0;
 	}
+	if (left)
+		__atomic_fetch_add(&heap.drains, 1, __ATOMIC_SEQ_CST);
 	for (; left; left--) {
 		uint64_t offset = ring_take(s, &head) - heap.base;
 
@@ -220,15 +235,17 @@ static int ring_drain(struct heap_shared *s, bool wait)
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
-static void *arena_alloc(size_t size, int flags, size_t usable)
+static void *arena_alloc(bool upper, size_t size, int flags, size_t usable)
 {
 	void *p;
 
-	if (usable <= CACHED_MAX) {
+	if (usable <= CACHED_MAX && has_cache(upper)) {
 		p = mallocx(size, flags | cache_take(usable));
 		cache_put();
 		return p;
 	}
+	if (usable <= CACHED_MAX)
+		return mallocx(size, flags | MALLOCX_TCACHE_NONE);
 	wanted = usable + PAGE_BYTES; /* jemalloc adds a page for its "cache-oblivious" placement, used or not */
 	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
 	wanted = CHUNK_BYTES - 1;
@@ -253,10 +270,10 @@ static void heap_own(uint32_t at, uint32_t n, uint32_t used)
 }
 
 /* Take n units in a row: returns the address of the first, or 0. */
-static uintptr_t heap_take(size_t n)
+static uintptr_t heap_take(bool upper, size_t n)
 {
 	uint32_t used;
-	int64_t at = heap.source->take((uint32_t)n, &used);
+	int64_t at = heap.source->take(upper, (uint32_t)n, &used);
 
 	if (at < 0)
 		return 0;
@@ -265,23 +282,23 @@ static uintptr_t heap_take(size_t n)
 }
 
 /* Allocate from units that are taken for it; the rest of them is for other allocations. */
-static void *arena_alloc_more(size_t size, int flags, size_t usable)
+static void *arena_alloc_more(bool upper, size_t size, int flags, size_t usable)
 {
 	const size_t bytes = usable + PAGE_BYTES;
 	size_t n = usable > UNIT_SHARE ? RUN_UNITS : 1, before;
-	uintptr_t at = heap_take(n);
+	uintptr_t at = heap_take(upper, n);
 	void *p;
 
 	if (!at && n > (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES) {
 		n = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-		at = heap_take(n);
+		at = heap_take(upper, n);
 	}
 	if (!at)
 		return NULL;
 	before = pages_take_before(&heap.pages, (at - heap.base) / CHUNK_BYTES, bytes);
 	run.at = at - before;
 	run.left = before + n * CHUNK_BYTES;
-	p = arena_alloc(size, flags, usable);
+	p = arena_alloc(upper, size, flags, usable);
 	if (run.left)
 		pages_put(&heap.pages, (void *)run.at, run.left);
 	run.left = 0;
@@ -293,38 +310,44 @@ static void heap_collect(void)
 {
 	ring_drain(heap.s, true);
 	cache_flush();
-	arena_ctl("purge", NULL, 0);
+	arena_ctl(false, "purge", NULL, 0);
+	if (heap.split)
+		arena_ctl(true, "purge", NULL, 0);
+}
+
+static uint32_t disown(bool both, uint32_t *at)
+{
+	size_t i = 0, n = pages_disown(&heap.pages, both, &i);
+
+	*at = (uint32_t)i;
+	return (uint32_t)n;
 }
 
 uint32_t heap_trim(bool first, uint32_t *at)
 {
-	size_t i, n;
-
 	if (!heap.owner)
 		return 0;
 	if (first)
 		heap_collect();
-	n = pages_disown(&heap.pages, &i);
-	*at = n ? (uint32_t)i : 0;
-	return (uint32_t)n;
+	return disown(false, at);
 }
 
 /* Allocate whole units: those that this rank has, or takes for it. */
-static void *huge_alloc(size_t usable)
+static void *huge_alloc(bool upper, size_t usable)
 {
-	void *p = pages_take(&heap.pages, usable, CHUNK_BYTES);
+	void *p = pages_take(&heap.pages, upper, usable, CHUNK_BYTES);
 
-	return p ? p : (void *)heap_take(usable / CHUNK_BYTES);
+	return p ? p : (void *)heap_take(upper, usable / CHUNK_BYTES);
 }
 
-static void *alloc_once(size_t size, int flags, size_t usable)
+static void *alloc_once(bool upper, size_t size, int flags, size_t usable)
 {
 	void *p;
 
 	if (usable > HUGE_FROM)
-		return huge_alloc(usable);
-	p = arena_alloc(size, flags, usable);
-	return p ? p : arena_alloc_more(size, flags, usable);
+		return huge_alloc(upper, usable);
+	p = arena_alloc(upper, size, flags, usable);
+	return p ? p : arena_alloc_more(upper, size, flags, usable);
 }
 
 static void give_units(void)
@@ -332,7 +355,7 @@ static void give_units(void)
 	uint32_t at, n;
 
 	__atomic_store_n(&heap.loose, false, __ATOMIC_RELAXED);
-	while ((n = heap_trim(false, &at)))
+	while ((n = disown(true, &at)))
 		heap.source->give(at, n);
 }
 
@@ -343,14 +366,25 @@ void heap_give_units(void)
 }
 
 /* Memory ran out: try again after making everything free here available to all. */
-static void *alloc_again(size_t size, int flags, size_t usable)
+static void *alloc_again(bool upper, size_t size, int flags, size_t usable)
 {
 	heap_collect();
 	give_units();
-	return alloc_once(size, flags, usable);
+	return alloc_once(upper, size, flags, usable);
 }
 
-void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const void *site)
+/* Any thread may have drained the ring, also one that must not wait. */
+static void settle(void)
+{
+	const uint64_t drains = __atomic_load_n(&heap.drains, __ATOMIC_SEQ_CST);
+
+	if (drains == __atomic_load_n(&heap.settled, __ATOMIC_ACQUIRE) || !heap.source->drained)
+		return;
+	heap.source->drained();
+	__atomic_store_n(&heap.settled, drains, __ATOMIC_RELEASE); /* if it goes back, a thread calls once more */
+}
+
+void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	struct heap_shared *s = heap.s;
 	size_t asked = size, usable;
@@ -370,13 +404,16 @@ void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const v
 		size = HEAP_GRAIN; /* one live bit each */
 	if (size >= PAGE_BYTES && align < PAGE_BYTES)
 		align = PAGE_BYTES; /* pages that different ranks write move independently */
-	flags = (int)MALLOCX_ARENA(heap.arena) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
+	upper &= heap.split;
+	flags = (int)MALLOCX_ARENA(heap.arena[upper]) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
 	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1) : nallocx(size, flags);
-	p = alloc_once(size, flags, usable);
+	p = alloc_once(upper, size, flags, usable);
 	if (!p)
-		p = alloc_again(size, flags, usable);
+		p = alloc_again(upper, size, flags, usable);
 	if (!p)
 		goto none;
+	if (upper)
+		settle();
 	if (asked)
 		pages_touch(&heap.pages, p, asked, zero);
 	if (usable > PAGE_BYTES)
@@ -489,14 +526,28 @@ static void fork_child(void)
 	heap.owner = false;
 }
 
-int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, const struct heap_source *source,
-	       bool keep_sites)
+/* heap.split decides in the extent hooks which arena takes which pages. */
+static int arenas_create(void)
+{
+	int err = arena_create(false);
+
+	if (err || !heap.split)
+		return err;
+	err = arena_create(true);
+	if (err)
+		arena_ctl(false, "destroy", NULL, 0);
+	return err;
+}
+
+int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, size_t split,
+	       const struct heap_source *source, bool keep_sites)
 {
 	int err;
 
 	if (heap.s)
 		return -EALREADY;
-	if (!base || !size || (uintptr_t)base % CHUNK_BYTES || size % CHUNK_BYTES)
+	if (!base || !size || (uintptr_t)base % CHUNK_BYTES || size % CHUNK_BYTES || split > size ||
+	    split % CHUNK_BYTES)
 		return -EINVAL;
 	err = cache_prepare();
 	if (err)
@@ -510,7 +561,9 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, c
 	err = pages_init(&heap.pages, base, size);
 	if (err)
 		return err;
-	err = arena_create();
+	heap.split = split != size;
+	heap.pages.split = split / PAGE_BYTES;
+	err = arenas_create();
 	if (err) {
 		log_line("jemalloc cannot create an arena for the shared heap: %s", strerror(-err));
 		pages_fini(&heap.pages);
@@ -537,7 +590,9 @@ void heap_stop(void)
 	heap.owner = false;
 	cache_stop();
 	site_drop_all();
-	arena_ctl("destroy", NULL, 0);
+	arena_ctl(false, "destroy", NULL, 0);
+	if (heap.split)
+		arena_ctl(true, "destroy", NULL, 0);
 	pages_fini(&heap.pages);
 	heap.s = NULL;
 }

@@ -35,7 +35,7 @@ int pages_init(struct pages *x, void *base, size_t size)
 	x->inside = map_new(map_bytes(x->count));
 	x->owned = map_new(map_bytes(x->count / CHUNK_PAGES));
 	x->chunk = map_new(x->count / CHUNK_PAGES * sizeof(*x->chunk));
-	x->first = x->count;
+	x->first = x->split = x->count;
 	if (x->free && x->touched && x->inside && x->owned && x->chunk)
 		return 0;
 	pages_fini(x);
@@ -132,15 +132,16 @@ static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
 	}
 }
 
-static size_t first_fit(const struct pages *x, size_t n, size_t align)
+static size_t first_fit(const struct pages *x, bool upper, size_t n, size_t align)
 {
-	size_t i = x->first, used;
+	const size_t end = upper || x->end < x->split ? x->end : x->split;
+	size_t i = upper && x->first < x->split ? x->split : x->first, used;
 
 	for (;;) {
-		i = next_page(x, i, x->end, true);
+		i = next_page(x, i, end, true);
 		/* The base is a multiple of 2 MiB, the greatest alignment: page numbers align like addresses. */
 		i = (i + align - 1) / align * align;
-		if (i >= x->end || x->end - i < n)
+		if (i >= end || end - i < n)
 			return x->count;
 		used = next_page(x, i, i + n, false);
 		if (used == i + n)
@@ -164,9 +165,9 @@ bool pages_owned(const struct pages *x, size_t at)
 	return test_bit(x->owned, at);
 }
 
-size_t pages_disown(struct pages *x, size_t *at)
+size_t pages_disown(struct pages *x, bool both, size_t *at)
 {
-	const size_t end = x->count / CHUNK_PAGES;
+	const size_t end = (both ? x->count : x->split) / CHUNK_PAGES;
 	size_t i, n = 0;
 
 	pthread_mutex_lock(&x->lock);
@@ -188,7 +189,7 @@ size_t pages_take_before(struct pages *x, size_t at, size_t most)
 	size_t end = at * CHUNK_PAGES, i = end;
 
 	pthread_mutex_lock(&x->lock);
-	while (i && end - i < most / PAGE_BYTES && test_bit(x->free, i - 1))
+	while (i && i != x->split && end - i < most / PAGE_BYTES && test_bit(x->free, i - 1))
 		i--;
 	if (i < end)
 		set_free(x, i, end, false);
@@ -196,14 +197,14 @@ size_t pages_take_before(struct pages *x, size_t at, size_t most)
 	return (end - i) * PAGE_BYTES;
 }
 
-void *pages_take(struct pages *x, size_t size, size_t align)
+void *pages_take(struct pages *x, bool upper, size_t size, size_t align)
 {
 	size_t n = size / PAGE_BYTES, a = align > PAGE_BYTES ? align / PAGE_BYTES : 1, i;
 
 	if (n == 0 || n > x->count || align > CHUNK_BYTES)
 		return NULL;
 	pthread_mutex_lock(&x->lock);
-	i = first_fit(x, n, a);
+	i = first_fit(x, upper, n, a);
 	if (i == x->count) {
 		pthread_mutex_unlock(&x->lock);
 		return NULL;

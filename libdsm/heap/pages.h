@@ -26,6 +26,7 @@ struct pages {
 	uint64_t *owned; /* chunks that this rank owns; atomic */
 	size_t first;    /* no page before it is free */
 	size_t end;      /* no page from it on is free */
+	size_t split; /* pages from it on are the upper part of the heap; count: there is none. A chunk is in one part */
 
 	/* Atomic, no lock: neighbours in one word may belong to different threads. */
 	uint64_t *
@@ -39,13 +40,14 @@ void pages_fini(struct pages *x);
 /* Own n chunks from number `at` on, as taken. used: one bit per chunk that may not be zero; NULL: none. */
 void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used);
 bool pages_owned(const struct pages *x, size_t at);
-/* Disown contiguous chunks that are entirely free. Return their number, from *at on; 0: there are none. */
-size_t pages_disown(struct pages *x, size_t *at);
+/* Disown contiguous chunks that are entirely free, of both parts or of the lower one. Return their number, from *at on; 0: there are
+ * none. */
+size_t pages_disown(struct pages *x, bool both, size_t *at);
 
-/* Take the free pages just before chunk `at`, at most `most` bytes. Return the number of bytes. */
+/* Take the free pages of the same part just before chunk `at`, at most `most` bytes. Return the number of bytes. */
 size_t pages_take_before(struct pages *x, size_t at, size_t most);
-/* Take pages, first fit. NULL: no room. Any thread. */
-void *pages_take(struct pages *x, size_t size, size_t align);
+/* Take pages of a part, first fit. NULL: no room. Any thread. */
+void *pages_take(struct pages *x, bool upper, size_t size, size_t align);
 /* Return taken pages, or any part of them. False: they were not taken. */
 bool pages_put(struct pages *x, void *p, size_t size);
 

@@ -12,6 +12,7 @@ struct units_shape units_shape(size_t heap, uint32_t ranks)
 {
 	struct units_shape x = { .count = (uint32_t)(heap / UNIT_BYTES), .ranks = ranks };
 
+	x.split = x.count;
 	x.stripe = x.count / (STRIPES * ranks);
 	if (!x.stripe)
 		x.stripe = 1;
@@ -75,11 +76,24 @@ static uint32_t units_find(const struct units_shape *x, struct units *u, uint32_
 	return at < x->count ? at : fit(u, 0, x->count, n);
 }
 
-int64_t units_take(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank, uint32_t *used)
+static uint32_t units_find_upper(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank)
 {
-	uint32_t at = n && n <= x->count ? units_find(x, u, n, rank) : x->count, i;
+	const uint32_t at = fit_own(x, u, x->split, n, rank);
 
-	if (at == x->count)
+	return at < x->count ? at : fit(u, x->split, x->count, n);
+}
+
+int64_t units_take(const struct units_shape *x, struct units *u, bool upper, uint32_t n, uint32_t rank, uint32_t *used)
+{
+	struct units_shape part = *x;
+	uint32_t at, i;
+
+	if (!upper)
+		part.count = x->split;
+	at = !n || n > part.count ? part.count
+		: upper           ? units_find_upper(&part, u, n, rank)
+				  : units_find(&part, u, n, rank);
+	if (at == part.count)
 		return -ENOMEM;
 	for (i = at, *used = 0; i < at + n; i++) {
 		*used += u->owner[i] / UNIT_USED;

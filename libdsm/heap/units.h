@@ -10,10 +10,14 @@
  * A block's home follows from its address until its first touch: stripes of the heap belong to the nodes of the ranks, round-robin.
  * So a rank takes units of its own stripes while it finds some. Short runs come from the first stripe of each rank, a
  * sixteenth of the heap. The rest stays free for long runs, even if every rank has allocated a little.
+ *
+ * A heap may have two parts, for memory of two kinds (heap.h). Stripes go on through both. Short runs are not kept together in the
+ * upper one.
  */
 #ifndef HEAP_UNITS_H
 #define HEAP_UNITS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +38,7 @@ struct units {
 struct units_shape {
 	uint32_t count, stripe; /* units of the heap, and of a stripe */
 	uint32_t ranks;
+	uint32_t split; /* units from it on are the upper part; count: there is none */
 };
 
 static inline size_t units_size(size_t heap)
@@ -42,8 +47,8 @@ static inline size_t units_size(size_t heap)
 }
 
 struct units_shape units_shape(size_t heap, uint32_t ranks);
-/* Take n contiguous units for the rank; return the first, or -ENOMEM. *used: number of units used before. */
-int64_t units_take(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank, uint32_t *used);
+/* Take n contiguous units of a part for the rank; return the first, or -ENOMEM. *used: number of units used before. */
+int64_t units_take(const struct units_shape *x, struct units *u, bool upper, uint32_t n, uint32_t rank, uint32_t *used);
 /* Return n units of the rank. -EINVAL: the rank does not own all of them; nothing is changed. */
 int units_give(const struct units_shape *x, struct units *u, uint32_t at, uint32_t n, uint32_t rank);
 

@@ -66,6 +66,8 @@ struct dsm_config {
 	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
 	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 4T */
 	size_t memory;           /* DSM_MEMORY: bound of a node's copies of shared memory, at least 16M; 0: none */
+	const char *consistency; /* DSM_CONSISTENCY: "sequential", "release": of dsm_malloc_program(), dsm_adopt_globals() */
+	const char *atomics;     /* DSM_ATOMICS: "check", "trust": with release, programs with atomic instructions */
 };
 
 /* Fill *cfg from the defaults and the environment. The strings belong to the library or the environment. May be called
@@ -211,6 +213,10 @@ DSM_API void *dsm_malloc(size_t size);                          /* aligned to 16
 DSM_API void *dsm_calloc(size_t n, size_t size);
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size); /* alignment: a power of two up to 2 MiB */
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name); /* alignment 0: 16 */
+/* Allocate memory for data of a program with threads: with DSM_CONSISTENCY=release, it has release consistency
+ * (docs/memory-model.md), and handles and atomic objects of libdsm cannot be in it. Else as dsm_malloc_named(). zero: as
+ * dsm_calloc(). */
+DSM_API void *dsm_malloc_program(size_t alignment, size_t size, int zero);
 /* Allocate whole blocks and place them permanently at a node, like dsm_place(). Blocks for some round trips per block.
  * EINVAL: no such node. EBUSY: some of the memory was in use and could not be placed. ENOMEM. */
 DSM_API void *dsm_malloc_on(int node, size_t size);

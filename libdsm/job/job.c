@@ -55,7 +55,7 @@ static size_t homes_run_set(const struct region_homes *h)
 
 	switch (job.set.homes) {
 	case HOMES_CYCLIC: return job.set.home_run > h->block_size ? job.set.home_run : h->block_size;
-	case HOMES_BLOCKED: return h->id ? (blocks + job.nodes - 1) / job.nodes * h->block_size : 0;
+	case HOMES_BLOCKED: return h->off >= job.heap ? (blocks + job.nodes - 1) / job.nodes * h->block_size : 0;
 	case HOMES_FIRST: break;
 	}
 	return 0;
@@ -77,7 +77,7 @@ static uint16_t homes_home(const struct region_homes *h, size_t off)
 
 	if (run)
 		return (uint16_t)((off - h->off) / run % job.nodes);
-	if (h->id == 0)
+	if (h->off < job.heap)
 		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
 	if (h->policy == DSM_HOME_FIXED)
 		return node_of(h->rank);

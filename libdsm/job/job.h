@@ -46,6 +46,8 @@ struct settings {
 	size_t memory; /* bytes of frames of a node; 0: no bound */
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
 	bool push;
+	bool release; /* of a program's heap and variables: DSM_CONSISTENCY */
+	bool trust;   /* the program has no atomic instructions on them: DSM_ATOMICS */
 };
 
 /* A rank as this process sees it. */
@@ -162,6 +164,12 @@ void job_await_quit(void);
 void job_await_loss(void);
 /* The manager of a block of r, which is asked first. Does not block. */
 uint16_t region_home(const struct dsm_region *r, size_t off);
+/* Bytes of the upper part of the heap, which has release consistency; 0: there is none. */
+static inline size_t heap_upper(void)
+{
+	return job.heap - (size_t)job.heap_shape.split * UNIT_BYTES;
+}
+
 /* Bytes of the region, whole blocks, that have the same home before the next node's turn; 0: homes are not dealt out in turn. */
 size_t region_run(const struct dsm_region *r);
 bool region_first_touch(const struct dsm_region *r); /* does the first node to touch a block become its home? */

@@ -116,9 +116,7 @@ static void alloc_allocate(void *arg)
 	const uint32_t was = lent;
 
 	lent = 0; /* the runtime's own allocations are not the program's */
-	w.got = w.align > GRAIN ? dsm_aligned_alloc(w.align, w.size)
-		: w.zero        ? dsm_calloc(1, w.size)
-				: dsm_malloc(w.size);
+	w.got = dsm_malloc_program(w.align > GRAIN ? w.align : 0, w.size, w.zero);
 	lent = was;
 	out->got = w.got;
 }

@@ -47,7 +47,8 @@ struct shim {
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
-	struct key *keys;            /* KEYS of them */
+	bool weak; /* the program's memory has release consistency: stores of another node are seen after calls */
+	struct key *keys; /* KEYS of them */
 };
 
 extern struct shim shim;

@@ -217,14 +217,16 @@ static void start_must(const char *what, int err)
 /* The addresses of shared memory. */
 static void find_shared(dsm_region_t *globals)
 {
-	struct dsm_region_info heap;
-	void *p = dsm_malloc(1);
+	struct dsm_region_info heap, upper; /* the same, or the second begins where the first ends */
+	void *p = dsm_malloc(1), *q = dsm_malloc_program(0, 1, 0);
 
-	if (!p || dsm_region_query(p, &heap))
+	if (!p || !q || dsm_region_query(p, &heap) || dsm_region_query(q, &upper))
 		start_give_up("no shared heap (DSM_HEAP)", ENOMEM);
 	dsm_free(p);
+	dsm_free(q);
 	shim.heap = heap.base;
-	shim.heap_end = shim.heap + heap.size;
+	shim.heap_end = (char *)upper.base + upper.size;
+	shim.weak = upper.consistency == DSM_CONSISTENCY_RELEASE;
 	if (globals) {
 		shim.globals = dsm_region_base(globals);
 		shim.globals_end = shim.globals + dsm_region_size(globals);

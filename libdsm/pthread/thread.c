@@ -487,7 +487,8 @@ EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	if (!is_shared(once))
 		return NEXT(pthread_once)(once, fn);
-	if (__atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE && take_once(once))
+	/* If a load alone finds that it is done, other stores of the routine may not be here yet: take_once() synchronises. */
+	if ((shim.weak || __atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE) && take_once(once))
 		run_once(once, fn);
 	return 0;
 }

@@ -360,6 +360,27 @@ int engine_check(const struct settings *set, int ranks, bool limits)
 	return err;
 }
 
+/* DSM_CONSISTENCY=release: the upper half of the heap has release consistency. In one node all memory is coherent. */
+static int split_heap(void)
+{
+	const char *why = NULL;
+
+	if (!job.set.release || job.nodes == 1)
+		return 0;
+	if (job.host->kind == HOST_KERNEL)
+		why = "not supported by the kernel helper; use DSM_BACKEND=user";
+	else if (strcmp(job.netops->name, "ucx"))
+		why = "needs the transport ucx; use DSM_NET=ucx";
+	else if (!job.set.trust && !getenv("DSMRUN_ATOMICS"))
+		why = "start the program with dsmrun, which looks for atomic instructions in it; or DSM_ATOMICS=trust";
+	if (why) {
+		log_line("DSM_CONSISTENCY=release: %s", why);
+		return -ENOTSUP;
+	}
+	job.heap_shape.split = job.heap_shape.count / 2;
+	return 0;
+}
+
 int engine_start(const struct settings *set)
 {
 	int err;
@@ -413,8 +434,11 @@ int engine_start(const struct settings *set)
 	if (err)
 		return err;
 	choose_spin();
+	err = split_heap();
+	if (err)
+		return err;
 	if (job.rank == 0)
-		region_add_heap(&job.me->registry, job.heap);
+		region_add_heap(&job.me->registry, job.heap, heap_upper());
 	err = fault_catch(block_fault);
 	if (!err && job.size > 1)
 		err = service_start();

@@ -26,8 +26,11 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
+	ways_of="one node two mixed preload"
+	[[ $name != @(bank|queue|wavefront|strings) ]] || more+=" release"
+	[[ $name != edges ]] || ways_of="two release many"
 	for ((turn = 0; turn < repeat; turn++)); do
-		for way in one node two mixed preload $more; do
+		for way in $ways_of $more; do
 			settings=("${common[@]}") built=$scratch/$name
 			[[ $way != hosts ]] || settings=("${by_rsh[@]}" "${common[@]}" "${host1[@]}")
 			[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
@@ -40,6 +43,29 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 		done
 	done
 done
+
+# Atomic instructions, and what the C++ library does for static variables, are found and named. One node has no need.
+if is_chosen atomics; then
+	program atomic <<-'END'
+		#include <stdio.h>
+		static int count;
+		__attribute__((noinline)) void count_one(void) { __atomic_fetch_add(&count, 1, __ATOMIC_SEQ_CST); }
+		int main(void) { count_one(); printf("%d\n", count); return 0; }
+	END
+	cat >"$scratch/guarded.cc" <<-'END'
+		#include <cstdio>
+		struct value { int v; value() : v(std::getchar()) {} };
+		__attribute__((noinline)) int only_once() { static value v; return v.v; }
+		int main() { return only_once() != EOF; }
+	END
+	"$tools/dsm-c++" -O2 -pthread "$scratch/guarded.cc" -o "$scratch/guarded" || count_failure "guarded: build"
+	says "atomics: refused" "in count_one: with release consistency" 2 "${run[@]}" -n 2 --consistency release "$scratch/atomic"
+	says "atomics: static variable" "in only_once(): with release consistency" 2 "${run[@]}" -n 2 --consistency release "$scratch/guarded"
+	says "atomics: trusted" 1 0 env DSM_ATOMICS=trust "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/atomic"
+	says "atomics: sequential" 1 0 "${run[@]}" -n 2 --nodes rank "$scratch/atomic"
+	says "atomics: not looked at" "start the program with dsmrun" 1 env -u DSMRUN_ATOMICS DSM_CONSISTENCY=release DSM_NODE=rank \
+		mpirun -q --allow-run-as-root --oversubscribe -n 2 setarch -R "$scratch/atomic"
+fi
 
 # main() is cancelled: the process goes on until its last thread ends, with status 0. And what the C library itself may fail at.
 if is_chosen cancel && [[ -x $scratch/cancel ]]; then

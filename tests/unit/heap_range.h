@@ -40,12 +40,12 @@ static struct units_shape shape;
 
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER; /* like the first node's */
 
-static int64_t units_take_here(uint32_t n, uint32_t *used)
+static int64_t units_take_here(bool upper, uint32_t n, uint32_t *used)
 {
 	int64_t at;
 
 	pthread_mutex_lock(&units_lock);
-	at = units_take(&shape, units, n, RANK, used);
+	at = units_take(&shape, units, upper, n, RANK, used);
 	pthread_mutex_unlock(&units_lock);
 	return at;
 }
@@ -69,9 +69,12 @@ static void units_give_here(uint32_t at, uint32_t n)
 	ck_assert_int_eq(err, 0);
 }
 
-static const struct heap_source units_here = { units_take_here, units_used_here, units_give_here };
+static const struct heap_source units_here = { .take = units_take_here,
+					       .used = units_used_here,
+					       .give = units_give_here };
 
-static inline void start_with(bool keep_sites)
+/* split: where the upper part begins; SIZE: there is none. */
+static inline void start_split(size_t split, bool keep_sites)
 {
 	const size_t records = (sizeof(struct heap_shared) + 4095) / 4096 * 4096;
 	char *p = mmap(NULL, SIZE + 2 * MB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -81,8 +84,15 @@ static inline void start_with(bool keep_sites)
 	shared = map_file(NULL, records + heap_live_size(SIZE));
 	units = calloc(1, units_size(SIZE));
 	shape = units_shape(SIZE, 2);
+	shape.split = (uint32_t)(split / UNIT_BYTES);
 	ck_assert_int_eq(
-		heap_start(shared, (uint64_t *)((char *)shared + records), range, SIZE, &units_here, keep_sites), 0);
+		heap_start(shared, (uint64_t *)((char *)shared + records), range, SIZE, split, &units_here, keep_sites),
+		0);
+}
+
+static inline void start_with(bool keep_sites)
+{
+	start_split(SIZE, keep_sites);
 }
 
 static inline void start(void)
@@ -92,7 +102,7 @@ static inline void start(void)
 
 static inline void *take(size_t size)
 {
-	return heap_alloc(size, 0, false, NULL, NULL);
+	return heap_alloc(false, size, 0, false, NULL, NULL);
 }
 
 static inline void give(void *p)

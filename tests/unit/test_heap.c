@@ -39,7 +39,7 @@ START_TEST(allocator_never_touches_the_range)
 			give(p[i]);
 	}
 	/* Zeroing must not touch memory that the program has never had. */
-	p[0] = heap_alloc(56 * MB, 0, false, NULL, NULL);
+	p[0] = heap_alloc(false, 56 * MB, 0, false, NULL, NULL);
 	ck_assert_ptr_nonnull(p[0]);
 	heap_stop();
 }
@@ -50,7 +50,7 @@ START_TEST(fresh_pages_are_not_zeroed_again)
 	char *p;
 
 	protect(PROT_NONE);
-	p = heap_alloc(20 * MB, 0, true, NULL, NULL);
+	p = heap_alloc(false, 20 * MB, 0, true, NULL, NULL);
 	ck_assert_ptr_nonnull(p);
 	protect(PROT_READ | PROT_WRITE);
 	ck_assert(all(p, 0, 20 * MB));
@@ -68,7 +68,7 @@ START_TEST(reused_memory_is_zeroed)
 
 		for (int round = 0; round < 3; round++) {
 			for (size_t k = 0; k < count; k++) {
-				p[k] = heap_alloc(n, 0, true, NULL, NULL);
+				p[k] = heap_alloc(false, n, 0, true, NULL, NULL);
 				ck_assert_ptr_nonnull(p[k]);
 				ck_assert_msg(all(p[k], 0, n), "size %zu, round %d", n, round);
 				memset(p[k], 0xa5, n);
@@ -79,7 +79,7 @@ START_TEST(reused_memory_is_zeroed)
 	}
 	/* Use the same pages again, in other sizes. */
 	for (size_t n = 1; n < 4 * MB; n = n * 3 + 1) {
-		void *p = heap_alloc(n, 0, true, NULL, NULL);
+		void *p = heap_alloc(false, n, 0, true, NULL, NULL);
 
 		ck_assert(all(p, 0, n));
 		memset(p, 1, n);
@@ -94,7 +94,7 @@ START_TEST(alignment_is_kept)
 
 	for (size_t align = 1; align <= 2 * MB; align *= 2) {
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-			char *p = heap_alloc(sizes[i], align, false, NULL, NULL);
+			char *p = heap_alloc(false, sizes[i], align, false, NULL, NULL);
 
 			ck_assert_msg(p, "size %zu align %zu", sizes[i], align);
 			ck_assert_uint_eq((uintptr_t)p % align, 0);
@@ -108,10 +108,10 @@ START_TEST(alignment_is_kept)
 	for (size_t n = 4096; n < 100000; n += 777)
 		ck_assert_uint_eq((uintptr_t)take(n) % 4096, 0);
 	errno = 0;
-	ck_assert_ptr_null(heap_alloc(100, 24, false, NULL, NULL));
+	ck_assert_ptr_null(heap_alloc(false, 100, 24, false, NULL, NULL));
 	ck_assert_int_eq(errno, EINVAL);
 	errno = 0;
-	ck_assert_ptr_null(heap_alloc(100, 4 * MB, false, NULL, NULL));
+	ck_assert_ptr_null(heap_alloc(false, 100, 4 * MB, false, NULL, NULL));
 	ck_assert_int_eq(errno, EINVAL);
 }
 END_TEST
@@ -456,9 +456,77 @@ START_TEST(children_free_while_the_owner_allocates)
 }
 END_TEST
 
+static void start_in_parts(void)
+{
+	start_split(SIZE / 2, false);
+}
+
+static bool is_upper(const void *p)
+{
+	return (const char *)p >= (const char *)range + SIZE / 2;
+}
+
+/* Memory of all sizes, freed and allocated again: each allocation lies in its part, whole, and belongs to nobody else. */
+START_TEST(parts_share_no_page)
+{
+	static struct {
+		unsigned char *at;
+		size_t size;
+	} have[200];
+	uint64_t x = 1;
+	size_t i, k;
+
+	for (i = 0; i < 20000; i++) {
+		k = next_random(&x) % 200;
+		if (have[k].at) {
+			ck_assert_uint_eq(have[k].at[0], k);
+			ck_assert_uint_eq(have[k].at[have[k].size - 1], k);
+			give(have[k].at);
+		}
+		have[k].size = 1 + next_random(&x) % (i % 100 ? 60000 : 5 * MB);
+		have[k].at = heap_alloc(k % 2, have[k].size, 0, false, NULL, NULL);
+		if (!have[k].at)
+			continue;
+		ck_assert_int_eq(is_upper(have[k].at), k % 2);
+		ck_assert_int_eq(is_upper(have[k].at + have[k].size - 1), k % 2);
+		have[k].at[0] = have[k].at[have[k].size - 1] = (unsigned char)k;
+	}
+}
+END_TEST
+
+/* One part is full: the other one does not help. What is freed of it is of that part again. */
+START_TEST(full_part_is_full)
+{
+	void *p = heap_alloc(true, SIZE / 2, 0, false, NULL, NULL), *q;
+
+	ck_assert_ptr_nonnull(p);
+	ck_assert_ptr_null(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_ptr_null(heap_alloc(true, 6 * MB, 0, false, NULL, NULL));
+	q = heap_alloc(false, SIZE / 2, 0, false, NULL, NULL);
+	ck_assert_ptr_nonnull(q);
+	ck_assert_ptr_null(heap_alloc(false, 100, 0, false, NULL, NULL));
+	give(p);
+	ck_assert_ptr_null(heap_alloc(false, 100, 0, false, NULL, NULL));
+	ck_assert(is_upper(heap_alloc(true, 100, 0, false, NULL, NULL)));
+}
+END_TEST
+
+/* Only the owner's own thread gives units of the upper part back: it completes its stores before. */
+START_TEST(trim_leaves_the_upper_part)
+{
+	uint32_t at;
+
+	give(heap_alloc(true, 100000, 0, false, NULL, NULL));
+	ck_assert_uint_eq(heap_trim(true, &at), 0);
+	give(heap_alloc(false, 100000, 0, false, NULL, NULL));
+	ck_assert_uint_gt(heap_trim(true, &at), 0);
+	ck_assert_uint_lt(at, SIZE / 2 / (2 * MB));
+}
+END_TEST
+
 int main(void)
 {
-	TCase *cases[] = { tcase_create("one thread"), tcase_create("processes") };
+	TCase *cases[] = { tcase_create("one thread"), tcase_create("processes"), tcase_create("parts") };
 
 	tcase_add_checked_fixture(cases[0], start, NULL);
 	tcase_add_test(cases[0], allocator_never_touches_the_range);
@@ -480,5 +548,9 @@ int main(void)
 	tcase_add_test(cases[1], killed_children_leave_a_working_heap);
 	tcase_add_test(cases[1], damaged_ring_is_survived);
 	tcase_add_test(cases[1], children_free_while_the_owner_allocates);
-	return run_cases("heap", cases, 2);
+	tcase_add_checked_fixture(cases[2], start_in_parts, NULL);
+	tcase_add_test(cases[2], parts_share_no_page);
+	tcase_add_test(cases[2], full_part_is_full);
+	tcase_add_test(cases[2], trim_leaves_the_upper_part);
+	return run_cases("heap", cases, 3);
 }

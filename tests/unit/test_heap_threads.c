@@ -29,7 +29,7 @@ static void *trade(void *arg)
 
 	for (int i = 0; i < OPERATIONS / THREADS; i++) {
 		size_t n = random_size(&x, 100000);
-		struct parcel *q = heap_alloc(sizeof(*q) + n, 0, i % 4 == 0, i % 16 ? NULL : "parcel", trade);
+		struct parcel *q = heap_alloc(false, sizeof(*q) + n, 0, i % 4 == 0, i % 16 ? NULL : "parcel", trade);
 
 		ck_assert_ptr_nonnull(q);
 		if (i % 4 == 0)
@@ -252,7 +252,7 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 				ck_assert_ptr_null(take(SIZE)); /* the heap runs out: freed extents are collected */
 			faults = 0;
 			protect(PROT_NONE);
-			p = heap_alloc(n, 0, true, NULL, NULL);
+			p = heap_alloc(false, n, 0, true, NULL, NULL);
 			protect(PROT_READ | PROT_WRITE);
 			total += faults;
 			ck_assert_int_eq(stuck, 0);

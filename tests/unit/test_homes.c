@@ -18,6 +18,7 @@ static void begin(void)
 	job.nodes = NODES;
 	job.size = RANKS;
 	job.node_of = nodes_of;
+	job.heap = 512 * M;
 	job.heap_shape = units_shape(512 * M, RANKS);
 	job.set.homes = HOMES_FIRST;
 	job.set.home_run = 0;

@@ -28,7 +28,7 @@ START_TEST(objects_are_found_by_any_address)
 	for (int round = 0; round < 2; round++) {
 		ck_assert_int_eq(heap_find(range + 33 * MB, &o), -ENOENT);
 		for (int i = 0; i < 12; i++)
-			p[i] = heap_alloc(sizes[i], 0, false, i % 2 ? "odd" : NULL, NULL);
+			p[i] = heap_alloc(false, sizes[i], 0, false, i % 2 ? "odd" : NULL, NULL);
 		for (int i = 0; i < 12; i++) {
 			const char *name = i % 2 ? "odd" : "";
 
@@ -57,7 +57,7 @@ START_TEST(sites_and_names_are_kept_with_their_objects)
 	start_with(true);
 	for (int i = 0; i < N; i++) {
 		snprintf(name, sizeof(name), "object %d of this test, with a name that is too long %d", i, i);
-		p[i] = heap_alloc(24, 0, false, i % 2 ? name : NULL, (void *)(uintptr_t)(1000 + i));
+		p[i] = heap_alloc(false, 24, 0, false, i % 2 ? name : NULL, (void *)(uintptr_t)(1000 + i));
 	}
 	for (int i = 0; i < N; i += 3)
 		give(p[i]);
@@ -80,7 +80,7 @@ END_TEST
 START_TEST(site_is_forgotten_unless_asked_for)
 {
 	struct heap_object o;
-	char *p = heap_alloc(100, 0, false, "matrix", (void *)1234);
+	char *p = heap_alloc(false, 100, 0, false, "matrix", (void *)1234);
 
 	ck_assert_int_eq(heap_find(p + 50, &o), 0);
 	ck_assert_ptr_null(o.sites[0]);
@@ -121,7 +121,7 @@ static int wrapper_line, user_line;
 
 static __attribute__((noinline)) void *wrap(size_t size)
 {
-	void *p = heap_alloc(size, 0, false, NULL, __builtin_return_address(0));
+	void *p = heap_alloc(false, size, 0, false, NULL, __builtin_return_address(0));
 
 	__asm__ volatile("" : "+r"(p));
 	return p;

@@ -24,7 +24,7 @@ static int64_t take(uint32_t n, uint32_t rank)
 {
 	uint32_t used;
 
-	return units_take(&shape, units, n, rank, &used);
+	return units_take(&shape, units, false, n, rank, &used);
 }
 
 UNIT_TEST(stripes_belong_to_the_ranks_in_turn)
@@ -90,12 +90,47 @@ UNIT_TEST(all_of_it_is_a_run)
 	ck_assert_int_eq(take(0, 0), -ENOMEM);
 	ck_assert_int_eq(take(shape.count + 1, 0), -ENOMEM);
 	ck_assert_int_eq(take(UINT32_MAX, 0), -ENOMEM);
-	ck_assert_int_eq(units_take(&shape, units, shape.count, 2, &used), 0);
+	ck_assert_int_eq(units_take(&shape, units, false, shape.count, 2, &used), 0);
 	ck_assert_uint_eq(used, 0);
 	ck_assert_int_eq(take(1, 2), -ENOMEM);
 	ck_assert_int_eq(units_give(&shape, units, 100, 50, 2), 0);
-	ck_assert_int_eq(units_take(&shape, units, 50, 1, &used), 100);
+	ck_assert_int_eq(units_take(&shape, units, false, 50, 1, &used), 100);
 	ck_assert_uint_eq(used, 50);
+}
+
+UNIT_TEST(a_run_lies_in_the_part_that_is_asked_for)
+{
+	uint32_t used, r, i;
+	int64_t at;
+
+	shape.split = 256;
+	ck_assert_int_eq(units_take(&shape, units, false, 257, 0, &used), -ENOMEM);
+	ck_assert_int_eq(units_take(&shape, units, true, 257, 0, &used), -ENOMEM);
+	for (r = 0; r < RANKS; r++) {
+		at = units_take(&shape, units, true, 1, r, &used);
+		ck_assert_int_ge(at, 256);
+		ck_assert_uint_eq(units_home(&shape, (uint32_t)at), r);
+		ck_assert_int_lt(units_take(&shape, units, false, 1, r, &used), 256);
+	}
+	for (i = RANKS; i < 256; i++) {
+		ck_assert_int_lt(units_take(&shape, units, false, 1, 0, &used), 256);
+		ck_assert_int_ge(units_take(&shape, units, true, 1, 0, &used), 256);
+	}
+	ck_assert_int_eq(units_take(&shape, units, false, 1, 0, &used), -ENOMEM);
+	ck_assert_int_eq(units_take(&shape, units, true, 1, 0, &used), -ENOMEM);
+	ck_assert_int_eq(units_give(&shape, units, 300, 1, 0), 0);
+	ck_assert_int_eq(units_take(&shape, units, false, 1, 0, &used), -ENOMEM);
+	ck_assert_int_eq(units_take(&shape, units, true, 1, 1, &used), 300);
+	ck_assert_uint_eq(used, 1);
+}
+
+UNIT_TEST(all_of_a_part_is_a_run)
+{
+	uint32_t used;
+
+	shape.split = 200;
+	ck_assert_int_eq(units_take(&shape, units, true, shape.count - 200, 1, &used), 200);
+	ck_assert_int_eq(units_take(&shape, units, false, 200, 1, &used), 0);
 }
 
 UNIT_TEST(only_an_owner_gives_back)

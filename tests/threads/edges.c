@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * edges.c - each way to synchronise, as the only one between two threads of different ranks. In turns, each thread changes all words of
+ * some pages of variables and of the heap, and passes them on; the other one has old copies of them, and must see all new values. Both
+ * also count in variables of their own beside each other, which nobody else may undo.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+#include <unistd.h>
+
+#define ROUNDS 12
+#define PAGES 3
+#define WORDS 1024 /* of a page */
+
+static unsigned int variables[PAGES][WORDS];
+static unsigned int (*heap)[WORDS];
+static unsigned int counts[64][2]; /* of each thread */
+static unsigned int failures;
+
+static sem_t sems[2];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, error_mutex;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t spin;
+static pthread_barrier_t barrier;
+static mtx_t mtx;
+static cnd_t cnd;
+static int pipes[2][2];
+static unsigned int passed[2]; /* the number of turns that thread 0, thread 1 has passed on, by what needs one */
+
+static void store_all(unsigned int value)
+{
+	int i, k;
+
+	for (i = 0; i < PAGES; i++)
+		for (k = 0; k < WORDS; k++)
+			variables[i][k] = heap[i][k] = value + (unsigned int)k;
+}
+
+static void check_all(unsigned int value)
+{
+	int i, k;
+
+	for (i = 0; i < PAGES; i++)
+		for (k = 0; k < WORDS; k++) {
+			failures += variables[i][k] != value + (unsigned int)k;
+			failures += heap[i][k] != value + (unsigned int)k;
+		}
+}
+
+static void pause_briefly(void)
+{
+	usleep(200);
+}
+
+static void sem_pass(int me)
+{
+	sem_post(&sems[me]);
+}
+
+static void sem_take(int other)
+{
+	while (sem_wait(&sems[other]))
+		;
+}
+
+static void sem_try(int other)
+{
+	while (sem_trywait(&sems[other]))
+		pause_briefly();
+}
+
+#define BY_LOCK(NAME, LOCK, UNLOCK, LOCK_TO_READ)    \
+	static void NAME##_pass(int me)              \
+	{                                            \
+		LOCK;                                \
+		passed[me]++;                        \
+		UNLOCK;                              \
+	}                                            \
+                                                     \
+	static void NAME##_take(int other)           \
+	{                                            \
+		static __thread unsigned int seen;   \
+		bool done;                           \
+                                                     \
+		for (;;) {                           \
+			LOCK_TO_READ;                \
+			done = passed[other] > seen; \
+			UNLOCK;                      \
+			if (done)                    \
+				break;               \
+			pause_briefly();             \
+		}                                    \
+		seen++;                              \
+	}
+
+BY_LOCK(mutex, pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex), pthread_mutex_lock(&mutex))
+BY_LOCK(try, while (pthread_mutex_trylock(&error_mutex)) pause_briefly(), pthread_mutex_unlock(&error_mutex),
+	while (pthread_mutex_trylock(&error_mutex)) pause_briefly())
+BY_LOCK(rwlock, pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock), pthread_rwlock_rdlock(&rwlock))
+BY_LOCK(spin, pthread_spin_lock(&spin), pthread_spin_unlock(&spin), pthread_spin_lock(&spin))
+
+static void cond_pass(int me)
+{
+	pthread_mutex_lock(&mutex);
+	passed[me]++;
+	pthread_cond_broadcast(&cond);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void cond_take(int other)
+{
+	static __thread unsigned int seen;
+
+	pthread_mutex_lock(&mutex);
+	while (passed[other] == seen)
+		pthread_cond_wait(&cond, &mutex);
+	pthread_mutex_unlock(&mutex);
+	seen++;
+}
+
+static void cnd_pass(int me)
+{
+	mtx_lock(&mtx);
+	passed[me]++;
+	cnd_broadcast(&cnd);
+	mtx_unlock(&mtx);
+}
+
+static void cnd_take(int other)
+{
+	static __thread unsigned int seen;
+
+	mtx_lock(&mtx);
+	while (passed[other] == seen)
+		cnd_wait(&cnd, &mtx);
+	mtx_unlock(&mtx);
+	seen++;
+}
+
+static void barrier_meet(int thread)
+{
+	(void)thread;
+	pthread_barrier_wait(&barrier);
+}
+
+static void pipe_pass(int me)
+{
+	failures += write(pipes[me][1], "", 1) != 1;
+}
+
+static void pipe_take(int other)
+{
+	char c;
+
+	failures += read(pipes[other][0], &c, 1) != 1;
+}
+
+/* The contents arrive by poll() alone: the byte is read after the check. */
+static void poll_take(int other)
+{
+	struct pollfd p = { .fd = pipes[other][0], .events = POLLIN };
+
+	failures += poll(&p, 1, -1) != 1;
+	check_all(heap[0][0]);
+	pipe_take(other);
+}
+
+static const struct edge {
+	const char *name;
+	void (*pass)(int me), (*take)(int other);
+} edges[] = {
+	{ "semaphore", sem_pass, sem_take },       { "semaphore, tried", sem_pass, sem_try },
+	{ "mutex", mutex_pass, mutex_take },       { "mutex, tried", try_pass, try_take },
+	{ "rwlock", rwlock_pass, rwlock_take },    { "spinlock", spin_pass, spin_take },
+	{ "condition", cond_pass, cond_take },     { "mtx_t, cnd_t", cnd_pass, cnd_take },
+	{ "barrier", barrier_meet, barrier_meet }, { "pipe", pipe_pass, pipe_take },
+	{ "poll", pipe_pass, poll_take },
+};
+
+static void turns(const struct edge *e, int me)
+{
+	unsigned int r;
+
+	for (r = 1; r <= ROUNDS; r++) {
+		counts[r][me]++;
+		if (!me) {
+			store_all(2000 * r);
+			e->pass(0);
+			e->take(1);
+			check_all(2000 * r + 1000);
+		} else {
+			e->take(0);
+			check_all(2000 * r);
+			store_all(2000 * r + 1000);
+			e->pass(1);
+		}
+	}
+}
+
+static void *second(void *edge)
+{
+	turns(edge, 1);
+	return NULL;
+}
+
+static void run_edge(const struct edge *e)
+{
+	pthread_t t;
+
+	memset(passed, 0, sizeof(passed));
+	pthread_create(&t, NULL, second, (void *)(uintptr_t)e);
+	turns(e, 0);
+	pthread_join(t, NULL);
+}
+
+static void *one_turn(void *value)
+{
+	check_all((unsigned int)(uintptr_t)value);
+	store_all((unsigned int)(uintptr_t)value + 1000);
+	return NULL;
+}
+
+static void run_create_join(void)
+{
+	pthread_t t;
+	uintptr_t r;
+
+	for (r = 1; r <= ROUNDS; r++) {
+		store_all((unsigned int)(2000 * r));
+		pthread_create(&t, NULL, one_turn, (void *)(2000 * r));
+		pthread_join(t, NULL);
+		check_all((unsigned int)(2000 * r + 1000));
+	}
+}
+
+static pthread_once_t onces[ROUNDS]; /* PTHREAD_ONCE_INIT is 0 */
+static unsigned int once_value;
+
+static void run_once(void)
+{
+	store_all(once_value);
+}
+
+static void *all_onces(void *arg)
+{
+	unsigned int r;
+
+	for (r = 0; r < ROUNDS; r++) {
+		pthread_barrier_wait(&barrier);
+		check_all(1000 * r); /* both have copies */
+		if (arg)
+			once_value = 1000 * (r + 1);
+		pthread_barrier_wait(&barrier);
+		pthread_once(&onces[r], run_once);
+		check_all(1000 * (r + 1));
+	}
+	return NULL;
+}
+
+static void run_onces(void)
+{
+	pthread_t t;
+
+	store_all(0);
+	pthread_create(&t, NULL, all_onces, &barrier);
+	all_onces(NULL);
+	pthread_join(t, NULL);
+}
+
+#define PIECES 200
+
+/* Memory that a thread has written and freed, and that the other one gets, has only what that one writes. */
+static void *allocate(void *arg)
+{
+	const int me = arg != NULL;
+	static unsigned char *pieces[PIECES];
+	int r, i, k;
+
+	for (r = 0; r < ROUNDS; r++) {
+		pthread_barrier_wait(&barrier);
+		if (r % 2 == me)
+			for (i = 0; i < PIECES; i++) {
+				pieces[i] = calloc(1, 2000 + (size_t)i);
+				for (k = 0; k < 2000 + i; k++) {
+					failures += pieces[i][k] != 0;
+					pieces[i][k] = (unsigned char)(r + i);
+				}
+			}
+		pthread_barrier_wait(&barrier);
+		if (r % 2 != me)
+			for (i = 0; i < PIECES; i++) {
+				for (k = 0; k < 2000 + i; k++)
+					failures += pieces[i][k] != (unsigned char)(r + i);
+				memset(pieces[i], 0xff, 2000 + (size_t)i);
+				free(pieces[i]);
+			}
+	}
+	return NULL;
+}
+
+static void run_allocations(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, allocate, &barrier);
+	allocate(NULL);
+	pthread_join(t, NULL);
+}
+
+static void report(const char *name)
+{
+	printf("%s: %s\n", name, failures ? "stale" : "ok");
+	failures = 0;
+}
+
+int main(void)
+{
+	size_t i;
+	int k;
+
+	heap = malloc(PAGES * sizeof(*heap));
+	sem_init(&sems[0], 0, 0);
+	sem_init(&sems[1], 0, 0);
+	pthread_mutex_init(&error_mutex, NULL);
+	pthread_spin_init(&spin, 0);
+	pthread_barrier_init(&barrier, NULL, 2);
+	mtx_init(&mtx, mtx_plain);
+	cnd_init(&cnd);
+	if (!heap || pipe(pipes[0]) || pipe(pipes[1]))
+		return 1;
+	for (i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
+		run_edge(&edges[i]);
+		report(edges[i].name);
+	}
+	run_create_join();
+	report("create and join");
+	run_onces();
+	report("once");
+	run_allocations();
+	report("free and malloc");
+	for (k = 1; k <= ROUNDS; k++)
+		failures += counts[k][0] != i || counts[k][1] != i;
+	report("variables beside each other");
+	return 0;
+}
