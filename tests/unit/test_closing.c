@@ -107,7 +107,7 @@ static void gathered(uint32_t flush, uint32_t note)
 	ck_assert_int_eq(step(CE_GATHERED, about(ME, ME, 0, 0)), 0);
 }
 
-START_TEST(a_message_leaves_at_once_if_nothing_is_open)
+UNIT_TEST(a_message_leaves_at_once_if_nothing_is_open)
 {
 	begin();
 	lists.opened = 0;
@@ -115,9 +115,8 @@ START_TEST(a_message_leaves_at_once_if_nothing_is_open)
 	ck_assert_uint_eq(n.run, 0);
 	ck_assert_uint_eq(n.held, 0);
 }
-END_TEST
 
-START_TEST(a_message_waits_for_the_acknowledgements_of_a_close)
+UNIT_TEST(a_message_waits_for_the_acknowledgements_of_a_close)
 {
 	begin();
 	expect(CE_RELEASE, locked(2), "gather");
@@ -136,18 +135,16 @@ START_TEST(a_message_waits_for_the_acknowledgements_of_a_close)
 	ck_assert_int_eq(n.phase, CLOSING_IDLE);
 	ck_assert_uint_eq(n.held, 0);
 }
-END_TEST
 
-START_TEST(an_empty_close_ends_when_it_has_gathered)
+UNIT_TEST(an_empty_close_ends_when_it_has_gathered)
 {
 	begin();
 	expect(CE_RELEASE, locked(2), "gather");
 	expect(CE_GATHERED, about(ME, ME, 0, 0), "LOCKED>2");
 }
-END_TEST
 
 /* Its stores may lie behind what the close that runs has looked at. */
-START_TEST(a_message_that_comes_during_a_close_waits_for_the_next)
+UNIT_TEST(a_message_that_comes_during_a_close_waits_for_the_next)
 {
 	begin();
 	expect(CE_RELEASE, locked(2), "gather");
@@ -159,9 +156,8 @@ START_TEST(a_message_that_comes_during_a_close_waits_for_the_next)
 	ck_assert_uint_eq(n.ended, 1);
 	expect(CE_GATHERED, about(ME, ME, 0, 0), "LOCKED>3 LOCKED>4");
 }
-END_TEST
 
-START_TEST(a_message_leaves_early_to_where_all_is_outstanding)
+UNIT_TEST(a_message_leaves_early_to_where_all_is_outstanding)
 {
 	static const struct {
 		uint32_t flush, note;
@@ -184,9 +180,8 @@ START_TEST(a_message_leaves_early_to_where_all_is_outstanding)
 		ck_assert_str_eq(text(), cases[i].does);
 	}
 }
-END_TEST
 
-START_TEST(a_message_leaves_early_once_the_others_have_acknowledged)
+UNIT_TEST(a_message_leaves_early_once_the_others_have_acknowledged)
 {
 	begin();
 	expect(CE_RELEASE, locked(2), "gather");
@@ -195,7 +190,6 @@ START_TEST(a_message_leaves_early_once_the_others_have_acknowledged)
 	expect(CE_FLUSHED, about(2, ME, ME, 1), "");
 	ck_assert_uint_eq(n.ended, 1);
 }
-END_TEST
 
 static int receive(uint16_t src, uint64_t close, uint8_t what, uint8_t type)
 {
@@ -208,7 +202,7 @@ static int receive(uint16_t src, uint64_t close, uint8_t what, uint8_t type)
 	return closing_after(&ctx, &n, &m, &inside, &out);
 }
 
-START_TEST(a_message_is_held_back_until_its_close_is_served)
+UNIT_TEST(a_message_is_held_back_until_its_close_is_served)
 {
 	begin();
 	ck_assert_int_eq(receive(2, 7, AFTER_FLUSH | AFTER_NOTE, MSG_LOCKED), 0);
@@ -226,9 +220,8 @@ START_TEST(a_message_is_held_back_until_its_close_is_served)
 	ck_assert_int_eq(receive(2, 6, AFTER_FLUSH, MSG_LOCKED), 0);
 	ck_assert_str_eq(text(), "LOCKED!");
 }
-END_TEST
 
-START_TEST(only_messages_that_release_come_after_a_close)
+UNIT_TEST(only_messages_that_release_come_after_a_close)
 {
 	struct msg m = about(2, ME, 2, 7), inside = about(2, ME, ME, 0);
 
@@ -246,10 +239,9 @@ START_TEST(only_messages_that_release_come_after_a_close)
 	ck_assert_int_eq(closing_after(&ctx, &n, &m, &inside, &out), -EBADMSG);
 	ck_assert_uint_eq(n.held, 0);
 }
-END_TEST
 
 /* Node 3's notice was sent for node 2's diffs; node 4's flush of the same block found nobody to note. */
-START_TEST(a_service_ends_after_the_notices_of_those_beside_it)
+UNIT_TEST(a_service_ends_after_the_notices_of_those_beside_it)
 {
 	begin();
 	expect(CE_FLUSH, about(2, ME, 2, 1), "");
@@ -265,9 +257,8 @@ START_TEST(a_service_ends_after_the_notices_of_those_beside_it)
 	ck_assert_uint_eq(n.first, 0);
 	ck_assert_uint_eq(n.last, 0);
 }
-END_TEST
 
-START_TEST(a_node_with_a_service_has_something_to_close)
+UNIT_TEST(a_node_with_a_service_has_something_to_close)
 {
 	begin();
 	lists.opened = 0;
@@ -278,9 +269,8 @@ START_TEST(a_node_with_a_service_has_something_to_close)
 	expect(CE_GATHERED, about(ME, ME, 0, 0), "");
 	expect(CE_NOTED, about(3, ME, 2, 1), "FLUSHED>2 LOCKED>3");
 }
-END_TEST
 
-START_TEST(an_acquire_waits_until_the_close_it_asked_for_has_gathered)
+UNIT_TEST(an_acquire_waits_until_the_close_it_asked_for_has_gathered)
 {
 	begin();
 	expect(CE_CLOSE, about(ME, ME, 0, 0), "gather");
@@ -297,9 +287,8 @@ START_TEST(an_acquire_waits_until_the_close_it_asked_for_has_gathered)
 	ck_assert(closing_gathered(&n, n.due));
 	ck_assert_int_eq(n.phase, CLOSING_IDLE);
 }
-END_TEST
 
-START_TEST(closes_go_on_beyond_32_bits)
+UNIT_TEST(closes_go_on_beyond_32_bits)
 {
 	unsigned int i;
 
@@ -313,9 +302,8 @@ START_TEST(closes_go_on_beyond_32_bits)
 	ck_assert_uint_eq(n.run, 0x100000001);
 	ck_assert_uint_eq(peers[3].sent, 0);
 }
-END_TEST
 
-START_TEST(acknowledgements_that_nobody_waits_for_are_refused)
+UNIT_TEST(acknowledgements_that_nobody_waits_for_are_refused)
 {
 	begin();
 	refuse(CE_FLUSHED, about(3, ME, ME, 0));
@@ -344,9 +332,8 @@ START_TEST(acknowledgements_that_nobody_waits_for_are_refused)
 	expect(CE_FLUSHED, about(3, ME, ME, 1), "LOCKED>2");
 	refuse(CE_FLUSHED, about(3, ME, ME, 1));
 }
-END_TEST
 
-START_TEST(a_node_flushes_one_close_after_the_other)
+UNIT_TEST(a_node_flushes_one_close_after_the_other)
 {
 	begin();
 	refuse(CE_FLUSH, about(ME, ME, ME, 1));
@@ -364,9 +351,8 @@ START_TEST(a_node_flushes_one_close_after_the_other)
 	refuse(CE_FLUSH, about(2, ME, 2, 3));
 	expect(CE_FLUSH, about(2, ME, 2, 5), "");
 }
-END_TEST
 
-START_TEST(a_notice_of_a_nodes_own_close_comes_once)
+UNIT_TEST(a_notice_of_a_nodes_own_close_comes_once)
 {
 	begin();
 	refuse(CE_NOTE, about(ME, ME, ME, 1));
@@ -380,9 +366,8 @@ START_TEST(a_notice_of_a_nodes_own_close_comes_once)
 	ck_assert_uint_eq(peers[2].noted, 3);
 	ck_assert_uint_eq(peers[4].noted, 0);
 }
-END_TEST
 
-START_TEST(only_a_close_that_gathers_sends)
+UNIT_TEST(only_a_close_that_gathers_sends)
 {
 	static const uint8_t gathering[] = { CE_SENT, CE_TOLD, CE_GATHERED };
 	unsigned int p, i;
@@ -403,9 +388,8 @@ START_TEST(only_a_close_that_gathers_sends)
 	n.phase = CLOSING_PHASES;
 	refuse(CE_DRAIN, about(ME, ME, 0, 0));
 }
-END_TEST
 
-START_TEST(a_message_without_room_to_wait_is_refused)
+UNIT_TEST(a_message_without_room_to_wait_is_refused)
 {
 	unsigned int i;
 
@@ -416,10 +400,9 @@ START_TEST(a_message_without_room_to_wait_is_refused)
 	ck_assert_int_eq(receive(2, 7, AFTER_FLUSH, MSG_LOCKED), -ENOSPC);
 	ck_assert_uint_eq(n.held, HELD);
 }
-END_TEST
 
 /* It names closes that never come. The others, and this node, still have room. */
-START_TEST(one_sender_fills_no_more_than_half_of_the_room)
+UNIT_TEST(one_sender_fills_no_more_than_half_of_the_room)
 {
 	enum { MANY = 600 };
 	static struct closing_held many[MANY];
@@ -451,10 +434,9 @@ START_TEST(one_sender_fills_no_more_than_half_of_the_room)
 		ck_assert_int_eq(step(CE_RELEASE, locked(2)), 0);
 	ck_assert_uint_eq(peers[ME].held, MANY);
 }
-END_TEST
 
 /* All messages leave, by lists that are bounded. */
-START_TEST(many_messages_leave_in_several_steps)
+UNIT_TEST(many_messages_leave_in_several_steps)
 {
 	unsigned int i, sent = 0, steps = 0;
 
@@ -477,10 +459,9 @@ START_TEST(many_messages_leave_in_several_steps)
 	ck_assert_uint_ge(steps, HELD / CLOSING_DRAIN - 1);
 	ck_assert_uint_eq(n.held, 0);
 }
-END_TEST
 
 /* With a bit for several nodes, nobody knows whose NOTE is outstanding. */
-START_TEST(a_coarse_copyset_permits_no_early_message_after_a_note)
+UNIT_TEST(a_coarse_copyset_permits_no_early_message_after_a_note)
 {
 	static struct closing_peer many[130];
 
@@ -493,9 +474,8 @@ START_TEST(a_coarse_copyset_permits_no_early_message_after_a_note)
 	ck_assert_str_eq(text(), "");
 	expect(CE_NOTED, about(0, ME, ME, 1), "LOCKED>0");
 }
-END_TEST
 
-START_TEST(services_of_many_nodes_end_in_their_order)
+UNIT_TEST(services_of_many_nodes_end_in_their_order)
 {
 	enum { MANY = 1023, A = 0x102, B = 0x3f0, C = 0x301, D = 0x302 };
 	static struct closing_peer many[MANY + 1]; /* one more than there are */
@@ -524,10 +504,9 @@ START_TEST(services_of_many_nodes_end_in_their_order)
 	ck_assert_int_eq(receive(A, 1, AFTER_FLUSH, MSG_LOCKED), 0);
 	ck_assert_str_eq(text(), "LOCKED!");
 }
-END_TEST
 
 /* Whatever comes, lists are bounded, and what is refused changes nothing. */
-START_TEST(lists_stay_within_their_bounds)
+UNIT_TEST(lists_stay_within_their_bounds)
 {
 	uint64_t seed = 12345;
 	unsigned int i;
@@ -557,9 +536,8 @@ START_TEST(lists_stay_within_their_bounds)
 		}
 	}
 }
-END_TEST
 
-START_TEST(messages_release_and_acquire_by_one_table)
+UNIT_TEST(messages_release_and_acquire_by_one_table)
 {
 	struct msg m = { .type = MSG_SYNC };
 	unsigned int t, op;
@@ -579,9 +557,8 @@ START_TEST(messages_release_and_acquire_by_one_table)
 		ck_assert(!sync_waits((uint8_t)op) || !sync_releases((uint8_t)op));
 	}
 }
-END_TEST
 
-START_TEST(a_name_without_a_phase_or_an_event_is_a_question_mark)
+UNIT_TEST(a_name_without_a_phase_or_an_event_is_a_question_mark)
 {
 	unsigned int p, e;
 
@@ -597,37 +574,5 @@ START_TEST(a_name_without_a_phase_or_an_event_is_a_question_mark)
 		}
 	ck_assert_str_eq(closing_rule_name(CLOSING_PHASES, CLOSING_EVENTS), "?");
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("closing");
-	TCase *t = tcase_create("closes");
-
-	tcase_add_test(t, a_message_leaves_at_once_if_nothing_is_open);
-	tcase_add_test(t, a_message_waits_for_the_acknowledgements_of_a_close);
-	tcase_add_test(t, an_empty_close_ends_when_it_has_gathered);
-	tcase_add_test(t, a_message_that_comes_during_a_close_waits_for_the_next);
-	tcase_add_test(t, a_message_leaves_early_to_where_all_is_outstanding);
-	tcase_add_test(t, a_message_leaves_early_once_the_others_have_acknowledged);
-	tcase_add_test(t, a_message_is_held_back_until_its_close_is_served);
-	tcase_add_test(t, only_messages_that_release_come_after_a_close);
-	tcase_add_test(t, a_service_ends_after_the_notices_of_those_beside_it);
-	tcase_add_test(t, a_node_with_a_service_has_something_to_close);
-	tcase_add_test(t, an_acquire_waits_until_the_close_it_asked_for_has_gathered);
-	tcase_add_test(t, closes_go_on_beyond_32_bits);
-	tcase_add_test(t, acknowledgements_that_nobody_waits_for_are_refused);
-	tcase_add_test(t, a_node_flushes_one_close_after_the_other);
-	tcase_add_test(t, a_notice_of_a_nodes_own_close_comes_once);
-	tcase_add_test(t, only_a_close_that_gathers_sends);
-	tcase_add_test(t, a_message_without_room_to_wait_is_refused);
-	tcase_add_test(t, one_sender_fills_no_more_than_half_of_the_room);
-	tcase_add_test(t, many_messages_leave_in_several_steps);
-	tcase_add_test(t, a_coarse_copyset_permits_no_early_message_after_a_note);
-	tcase_add_test(t, services_of_many_nodes_end_in_their_order);
-	tcase_add_test(t, lists_stay_within_their_bounds);
-	tcase_add_test(t, messages_release_and_acquire_by_one_table);
-	tcase_add_test(t, a_name_without_a_phase_or_an_event_is_a_question_mark);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("closing")

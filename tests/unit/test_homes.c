@@ -40,7 +40,7 @@ static uint16_t home(const struct dsm_region *r, size_t at)
 	return region_home(r, r->off + at);
 }
 
-START_TEST(runs_of_blocks_have_a_manager_for_the_first_touch)
+UNIT_TEST(runs_of_blocks_have_a_manager_for_the_first_touch)
 {
 	const struct dsm_region r = region(1, 16 * M, 4096, DSM_HOME_FIRST_TOUCH), heap = region(0, 512 * M, 4096, 0);
 	size_t at;
@@ -52,10 +52,9 @@ START_TEST(runs_of_blocks_have_a_manager_for_the_first_touch)
 	ck_assert(region_first_touch(&r) && region_first_touch(&heap));
 	ck_assert_uint_eq(region_run(&r) + region_run(&heap), 0);
 }
-END_TEST
 
 /* A turn is never less than a block. */
-START_TEST(cyclic_deals_out_runs)
+UNIT_TEST(cyclic_deals_out_runs)
 {
 	static const size_t runs[] = { 4 * K, 64 * K, 2 * M };
 	static const uint32_t blocks[] = { 4 * K, 16 * K, 256 * K };
@@ -75,10 +74,9 @@ START_TEST(cyclic_deals_out_runs)
 				unit_require(home(&r, at) == at / run % NODES);
 		}
 }
-END_TEST
 
 /* The parts are whole blocks, each node has at most one, in order, and none is larger than the first. */
-START_TEST(blocked_gives_each_node_a_part)
+UNIT_TEST(blocked_gives_each_node_a_part)
 {
 	static const size_t sizes[] = { 4 * K, 8 * K, 12 * K, 16 * K, 64 * K + 1, 15 * M, 16 * M };
 	static const uint32_t blocks[] = { 4 * K, 64 * K };
@@ -103,10 +101,9 @@ START_TEST(blocked_gives_each_node_a_part)
 			ck_assert(n[1] <= n[0] && n[2] <= n[0]);
 		}
 }
-END_TEST
 
 /* A part of the heap says nothing of an allocation: those are placed one by one. */
-START_TEST(blocked_leaves_the_heap_to_its_allocations)
+UNIT_TEST(blocked_leaves_the_heap_to_its_allocations)
 {
 	const struct dsm_region heap = region(0, 512 * M, 4096, DSM_HOME_FIRST_TOUCH);
 
@@ -114,9 +111,8 @@ START_TEST(blocked_leaves_the_heap_to_its_allocations)
 	ck_assert(region_first_touch(&heap));
 	ck_assert_uint_eq(home(&heap, 511 * M), nodes_of[units_home(&job.heap_shape, 255)]);
 }
-END_TEST
 
-START_TEST(what_the_program_says_comes_first)
+UNIT_LOOP_TEST(what_the_program_says_comes_first, 0, 2)
 {
 	const struct dsm_region fixed = region(1, 16 * M, 4096, DSM_HOME_FIXED),
 				cyclic = region(1, 16 * M, 8192, DSM_HOME_CYCLIC);
@@ -128,19 +124,5 @@ START_TEST(what_the_program_says_comes_first)
 	for (at = 0; at < 16 * M; at += 8192)
 		unit_require(home(&fixed, at) == 2 && home(&cyclic, at) == at / 8192 % NODES);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("homes");
-	TCase *t = tcase_create("homes");
-
-	tcase_add_checked_fixture(t, begin, NULL);
-	tcase_add_test(t, runs_of_blocks_have_a_manager_for_the_first_touch);
-	tcase_add_test(t, cyclic_deals_out_runs);
-	tcase_add_test(t, blocked_gives_each_node_a_part);
-	tcase_add_test(t, blocked_leaves_the_heap_to_its_allocations);
-	tcase_add_loop_test(t, what_the_program_says_comes_first, 0, 2);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("homes", .setup = begin)

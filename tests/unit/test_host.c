@@ -7,7 +7,7 @@
 
 /* ---- blocks that leave ---------------------------------------------------------------------- */
 
-START_TEST(access_ends_before_another_node_is_told)
+UNIT_TEST(access_ends_before_another_node_is_told)
 {
 	has_block(PG_READ);
 	deliver(MSG_INV, HOME, OTHER, 0, 0);
@@ -19,9 +19,8 @@ START_TEST(access_ends_before_another_node_is_told)
 	deliver(MSG_FWD_READ, HOME, OTHER, 0, 0);
 	noted("[leaves ] stepped lower 2 to 1 block to 6");
 }
-END_TEST
 
-START_TEST(nothing_is_sent_while_access_ends)
+UNIT_TEST(nothing_is_sent_while_access_ends)
 {
 	const struct msg ack = unit_msg(MSG_INV_ACK, ME, OTHER, OTHER, SLOT),
 			 data = unit_msg(MSG_DATA, ME, OTHER, OTHER, SLOT);
@@ -38,9 +37,8 @@ START_TEST(nothing_is_sent_while_access_ends)
 	core_lowered(&node, &data, &contents);
 	noted("block to 6 with contents");
 }
-END_TEST
 
-START_TEST(access_may_end_before_lower_returns)
+UNIT_TEST(access_may_end_before_lower_returns)
 {
 	host.early = true;
 	has_block(PG_READ);
@@ -50,9 +48,8 @@ START_TEST(access_may_end_before_lower_returns)
 	deliver(MSG_FWD_READ, HOME, OTHER, 0, 0);
 	noted("[leaves ] stepped lower 2 to 1 block to 6");
 }
-END_TEST
 
-START_TEST(a_node_without_the_block_answers_at_once)
+UNIT_TEST(a_node_without_the_block_answers_at_once)
 {
 	node.nnodes = 100; /* then a bit of the copyset is two nodes' */
 	has_block(PG_INVALID);
@@ -60,9 +57,8 @@ START_TEST(a_node_without_the_block_answers_at_once)
 	node.nnodes = RANKS;
 	noted("[] stepped INV_ACK to 6");
 }
-END_TEST
 
-START_TEST(a_node_without_state_forgets_the_step)
+UNIT_TEST(a_node_without_state_forgets_the_step)
 {
 	host.nothing = true;
 	deliver(MSG_INV, HOME, OTHER, 0, 0);
@@ -74,28 +70,25 @@ START_TEST(a_node_without_state_forgets_the_step)
 	ck_assert_int_eq(core_page_event(&node, PE_READ, &(struct msg){ .object = BLOCK }, NULL), CORE_ASKED);
 	noted("");
 }
-END_TEST
 
-START_TEST(changes_of_the_owner_are_counted_in_the_step)
+UNIT_TEST(changes_of_the_owner_are_counted_in_the_step)
 {
 	dir = (struct dir){ .state = DIR_EXCLUSIVE, .owner = OTHER, .copyset = set_of(OTHER, 1) };
 	deliver(MSG_WRITE_REQ, HOME, HOME, 0, 0);
 	noted("[] stepped FWD_WRITE to 6");
 	ck_assert_uint_eq(transfers, 1);
 }
-END_TEST
 
 /* ---- blocks that come ----------------------------------------------------------------------- */
 
-START_TEST(a_block_is_opened_before_its_thread_is_woken)
+UNIT_TEST(a_block_is_opened_before_its_thread_is_woken)
 {
 	has_block(PG_WANT_READ);
 	deliver(MSG_DATA, OTHER, ME, GRANT_READ, 0);
 	noted("[] stepped open 1 from 1 with contents wake 3");
 }
-END_TEST
 
-START_TEST(the_thread_is_not_woken_before_a_late_open)
+UNIT_TEST(the_thread_is_not_woken_before_a_late_open)
 {
 	struct msg m = unit_msg(MSG_DATA, OTHER, ME, ME, SLOT);
 	struct actions acts;
@@ -110,9 +103,8 @@ START_TEST(the_thread_is_not_woken_before_a_late_open)
 	core_carry_out(&node, &acts, 1, &m, &contents);
 	noted("wake 3");
 }
-END_TEST
 
-START_TEST(contents_land_before_the_step)
+UNIT_TEST(contents_land_before_the_step)
 {
 	has_block(PG_WANT_WRITE);
 	deliver(MSG_DATA, OTHER, ME, GRANT_WRITE, 1);
@@ -132,9 +124,8 @@ START_TEST(contents_land_before_the_step)
 	deliver(MSG_DATA, OTHER, OTHER, GRANT_WRITE, 1);
 	noted("[] DATA refused -116");
 }
-END_TEST
 
-START_TEST(a_grant_for_nobody_counts_as_used)
+UNIT_TEST(a_grant_for_nobody_counts_as_used)
 {
 	host.unwanted = true;
 	node.hold_us = HOLD_US;
@@ -144,9 +135,8 @@ START_TEST(a_grant_for_nobody_counts_as_used)
 	ck_assert_uint_eq(page.state, PG_WRITE);
 	ck_assert_uint_eq(page.hold, 0); /* and may be taken away at once */
 }
-END_TEST
 
-START_TEST(a_block_is_held_for_its_thread)
+UNIT_TEST(a_block_is_held_for_its_thread)
 {
 	const struct msg used = { .object = BLOCK, .src = ME, .dst = ME, .req_node = ME, .req_slot = SLOT };
 	struct core_waiter t = { .wait = -1 };
@@ -160,9 +150,8 @@ START_TEST(a_block_is_held_for_its_thread)
 	deliver(MSG_FWD_WRITE, HOME, OTHER, GRANT_WRITE, 0);
 	noted("[] stepped timer 10");
 }
-END_TEST
 
-START_TEST(a_time_that_cannot_be_waited_for_has_come)
+UNIT_TEST(a_time_that_cannot_be_waited_for_has_come)
 {
 	host.no_timer = true;
 	node.hold_us = HOLD_US;
@@ -171,11 +160,10 @@ START_TEST(a_time_that_cannot_be_waited_for_has_come)
 	deliver(MSG_FWD_WRITE, HOME, OTHER, GRANT_WRITE, 0);
 	noted("[] stepped timer 10 [leaves ] lower 2 to 0 block to 6");
 }
-END_TEST
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-START_TEST(a_refused_message_has_no_actions)
+UNIT_TEST(a_refused_message_has_no_actions)
 {
 	deliver(MSG_GRANT, HOME, ME, GRANT_WRITE, 0);
 	noted("[] GRANT refused -74");
@@ -190,9 +178,8 @@ START_TEST(a_refused_message_has_no_actions)
 	deliver(MSG_TYPES, HOME, ME, 0, 0);
 	noted("? refused -74");
 }
-END_TEST
 
-START_TEST(a_message_without_memory_is_delivered_again)
+UNIT_TEST(a_message_without_memory_is_delivered_again)
 {
 	has_block(PG_READ);
 	host.missing = -EAGAIN;
@@ -204,9 +191,8 @@ START_TEST(a_message_without_memory_is_delivered_again)
 	noted("[] stepped lower 1 to 0 INV_ACK to 6");
 	ck_assert_uint_eq(page.state, PG_INVALID);
 }
-END_TEST
 
-START_TEST(a_multicast_goes_to_others)
+UNIT_TEST(a_multicast_goes_to_others)
 {
 	struct actions acts = { 0 };
 	struct action *a = act_add(&acts, ACT_MCAST);
@@ -219,9 +205,8 @@ START_TEST(a_multicast_goes_to_others)
 	core_carry_out(&node, &acts, 0, &m, NULL);
 	noted("INV to 0 INV to 2 INV to 3 INV to 4 INV to 5 INV to 7");
 }
-END_TEST
 
-START_TEST(each_action_reaches_its_callback)
+UNIT_TEST(each_action_reaches_its_callback)
 {
 	static const struct {
 		uint8_t type;
@@ -257,9 +242,8 @@ START_TEST(each_action_reaches_its_callback)
 		noted(all[i].what);
 	}
 }
-END_TEST
 
-START_TEST(an_answer_reaches_its_slot)
+UNIT_TEST(an_answer_reaches_its_slot)
 {
 	struct msg m = {
 		.version = WIRE_VERSION, .type = MSG_SYNC, .op = SOP_POST, .src = ME, .dst = HOME, .object = 4
@@ -273,7 +257,6 @@ START_TEST(an_answer_reaches_its_slot)
 	core_deliver(&node, &reply, NULL);
 	noted("REPLY refused -74");
 }
-END_TEST
 
 /* ---- events of this node -------------------------------------------------------------------- */
 
@@ -283,7 +266,7 @@ static void also(void *arg)
 	note("also %d", *(int *)arg);
 }
 
-START_TEST(a_thread_learns_what_to_wait_for)
+UNIT_TEST(a_thread_learns_what_to_wait_for)
 {
 	int one = 1;
 	struct core_waiter t = { .also = also, .arg = &one, .wait = -1 };
@@ -296,9 +279,8 @@ START_TEST(a_thread_learns_what_to_wait_for)
 	ck_assert_int_eq(core_page_event(&node, PE_READ, &wants, NULL), CORE_ASKED);
 	noted("[]");
 }
-END_TEST
 
-START_TEST(an_open_block_is_mapped_with_the_lock_held)
+UNIT_TEST(an_open_block_is_mapped_with_the_lock_held)
 {
 	const struct msg wants = { .object = BLOCK, .src = ME, .req_node = ME, .req_slot = SLOT, .home = HOME };
 	struct core_waiter t = { .wait = -1 };
@@ -311,9 +293,8 @@ START_TEST(an_open_block_is_mapped_with_the_lock_held)
 	ck_assert_int_eq(core_page_event(&node, PE_WRITE, &wants, &t), CORE_FOLLOWED);
 	noted("[again 2 ]");
 }
-END_TEST
 
-START_TEST(a_copy_is_dropped_with_the_lock_held)
+UNIT_TEST(a_copy_is_dropped_with_the_lock_held)
 {
 	const struct msg about = { .object = BLOCK, .src = ME, .dst = ME };
 
@@ -324,9 +305,8 @@ START_TEST(a_copy_is_dropped_with_the_lock_held)
 	ck_assert_int_eq(core_page_event(&node, PE_DROP, &about, NULL), CORE_ASKED);
 	noted("[]");
 }
-END_TEST
 
-START_TEST(a_damaged_page_is_reported)
+UNIT_TEST(a_damaged_page_is_reported)
 {
 	const struct msg about = { .object = BLOCK, .src = ME, .dst = ME };
 
@@ -337,9 +317,8 @@ START_TEST(a_damaged_page_is_reported)
 	ck_assert_int_eq(core_page_event(&node, PE_USED, &about, NULL), -EAGAIN);
 	noted("");
 }
-END_TEST
 
-START_TEST(a_freed_record_goes_back_with_its_lock_held)
+UNIT_TEST(a_freed_record_goes_back_with_its_lock_held)
 {
 	struct msg lock_it = { .type = MSG_LOCK, .src = ME, .dst = HOME, .object = 4, .req_slot = SLOT };
 	struct msg freed_it = {
@@ -371,9 +350,8 @@ START_TEST(a_freed_record_goes_back_with_its_lock_held)
 	ck_assert(!core_hold_leave(&node, 0, SLOT));
 	noted("");
 }
-END_TEST
 
-START_TEST(a_kept_lock_is_returned_and_freed)
+UNIT_TEST(a_kept_lock_is_returned_and_freed)
 {
 	hold = (struct hold){ .state = HOLD_CACHED, .home = HOME, .object = 4, .slot = SLOT };
 	ck_assert_int_eq(core_hold_event(&node, 9, HE_GIVE, NULL), 1);
@@ -382,9 +360,8 @@ START_TEST(a_kept_lock_is_returned_and_freed)
 	ck_assert_int_eq(core_hold_event(&node, 9, HE_UNLOCK, NULL), 1);
 	noted("[freed 9 ] LOCKED to 6");
 }
-END_TEST
 
-START_TEST(a_thread_that_arrives_learns_the_episode)
+UNIT_TEST(a_thread_that_arrives_learns_the_episode)
 {
 	const struct bar_group alone = { .mask = 1ull << ME };
 	struct msg m = { .type = MSG_ARRIVE, .op = 0, .src = ME, .dst = ME, .object = 4, .req_node = ME, .aux = 1 };
@@ -404,10 +381,9 @@ START_TEST(a_thread_that_arrives_learns_the_episode)
 	ck_assert_int_eq(core_arrive(&node, &m, &alone, NULL, &gen), -EBADMSG);
 	noted("");
 }
-END_TEST
 
 /* The library and the module, so far. */
-START_TEST(a_host_without_release_blocks_refuses_their_messages)
+UNIT_TEST(a_host_without_release_blocks_refuses_their_messages)
 {
 	static const uint8_t types[] = { MSG_FLUSH, MSG_FLUSHED, MSG_NOTE, MSG_NOTED, MSG_AFTER };
 	struct msg m = unit_msg(MSG_NONE, HOME, ME, ME, 0);
@@ -421,7 +397,6 @@ START_TEST(a_host_without_release_blocks_refuses_their_messages)
 		ck_assert_uint_eq(acts.n, 0);
 	}
 }
-END_TEST
 
 /* ---- messages that release ------------------------------------------------------------------ */
 
@@ -431,7 +406,7 @@ static void has_open_blocks(void)
 	lists.opened = 1;
 }
 
-START_TEST(only_a_message_that_releases_to_another_node_waits_for_a_close)
+UNIT_TEST(only_a_message_that_releases_to_another_node_waits_for_a_close)
 {
 	const struct msg ack = unit_msg(MSG_INV_ACK, ME, OTHER, OTHER, SLOT),
 			 own = unit_msg(MSG_LOCKED, HOME, ME, ME, SLOT),
@@ -449,10 +424,9 @@ START_TEST(only_a_message_that_releases_to_another_node_waits_for_a_close)
 	noted("[] gather");
 	ck_assert_uint_eq(closing.held, 1);
 }
-END_TEST
 
 /* Its destination is not to blame. */
-START_TEST(a_host_without_room_for_a_message_that_waits_ends)
+UNIT_TEST(a_host_without_room_for_a_message_that_waits_ends)
 {
 	const struct msg locks = unit_msg(MSG_LOCKED, ME, OTHER, OTHER, SLOT),
 			 early = unit_msg(MSG_LOCKED, OTHER, ME, ME, SLOT);
@@ -475,9 +449,8 @@ START_TEST(a_host_without_room_for_a_message_that_waits_ends)
 	ck_assert_int_eq(core_after(&node, &after, &locks), -EBADMSG);
 	noted("[]");
 }
-END_TEST
 
-START_TEST(a_host_whose_lists_have_another_kind_of_block_ends)
+UNIT_TEST(a_host_whose_lists_have_another_kind_of_block_ends)
 {
 	bool stale = false;
 	int err = 0;
@@ -499,42 +472,5 @@ START_TEST(a_host_whose_lists_have_another_kind_of_block_ends)
 	noted("[] []");
 	ck_assert(!stale && !err && !rel.listed && !rel.noticed);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("host");
-	TCase *t = tcase_create("host");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, access_ends_before_another_node_is_told);
-	tcase_add_test(t, nothing_is_sent_while_access_ends);
-	tcase_add_test(t, access_may_end_before_lower_returns);
-	tcase_add_test(t, a_node_without_the_block_answers_at_once);
-	tcase_add_test(t, a_node_without_state_forgets_the_step);
-	tcase_add_test(t, changes_of_the_owner_are_counted_in_the_step);
-	tcase_add_test(t, a_block_is_opened_before_its_thread_is_woken);
-	tcase_add_test(t, the_thread_is_not_woken_before_a_late_open);
-	tcase_add_test(t, contents_land_before_the_step);
-	tcase_add_test(t, a_grant_for_nobody_counts_as_used);
-	tcase_add_test(t, a_block_is_held_for_its_thread);
-	tcase_add_test(t, a_time_that_cannot_be_waited_for_has_come);
-	tcase_add_test(t, a_refused_message_has_no_actions);
-	tcase_add_test(t, a_message_without_memory_is_delivered_again);
-	tcase_add_test(t, a_host_without_release_blocks_refuses_their_messages);
-	tcase_add_test(t, a_multicast_goes_to_others);
-	tcase_add_test(t, each_action_reaches_its_callback);
-	tcase_add_test(t, an_answer_reaches_its_slot);
-	tcase_add_test(t, a_thread_learns_what_to_wait_for);
-	tcase_add_test(t, an_open_block_is_mapped_with_the_lock_held);
-	tcase_add_test(t, a_copy_is_dropped_with_the_lock_held);
-	tcase_add_test(t, a_damaged_page_is_reported);
-	tcase_add_test(t, a_freed_record_goes_back_with_its_lock_held);
-	tcase_add_test(t, a_kept_lock_is_returned_and_freed);
-	tcase_add_test(t, a_thread_that_arrives_learns_the_episode);
-	tcase_add_test(t, only_a_message_that_releases_to_another_node_waits_for_a_close);
-	tcase_add_test(t, a_host_without_room_for_a_message_that_waits_ends);
-	tcase_add_test(t, a_host_whose_lists_have_another_kind_of_block_ends);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("host", .setup = setup)

@@ -45,7 +45,7 @@ static const struct effect home_effects[RELH_STATES][LOCAL] = {
 /* clang-format on */
 
 /* A thread waits exactly if a request is outstanding. */
-START_TEST(every_local_event_in_every_state_has_this_effect)
+UNIT_LOOP_TEST(every_local_event_in_every_state_has_this_effect, 0, 2)
 {
 	const struct msg wants = about(0, ME, ME);
 	unsigned int s, e;
@@ -68,9 +68,8 @@ START_TEST(every_local_event_in_every_state_has_this_effect)
 			noted(x->does);
 		}
 }
-END_TEST
 
-START_TEST(a_mapping_may_have_followed)
+UNIT_TEST(a_mapping_may_have_followed)
 {
 	const struct msg wants = about(0, ME, ME);
 
@@ -80,7 +79,6 @@ START_TEST(a_mapping_may_have_followed)
 	ck_assert_int_eq(core_page_event(&node, PE_WRITE, &wants, NULL), CORE_FOLLOWED);
 	noted("[again 1 ] [twin again 2 ]");
 }
-END_TEST
 
 static void also(void *arg)
 {
@@ -89,7 +87,7 @@ static void also(void *arg)
 }
 
 /* Numbers of closes that are equal in one half. */
-START_TEST(a_miss_waits_for_the_nodes_own_diff)
+UNIT_TEST(a_miss_waits_for_the_nodes_own_diff)
 {
 	static const struct {
 		uint64_t run, ended;
@@ -115,9 +113,8 @@ START_TEST(a_miss_waits_for_the_nodes_own_diff)
 		ck_assert_uint_eq(rel->state, all[i].result ? REL_NONE : REL_FETCH);
 	}
 }
-END_TEST
 
-START_TEST(a_damaged_block_is_reported)
+UNIT_TEST(a_damaged_block_is_reported)
 {
 	const struct msg wants = about(0, ME, ME);
 
@@ -125,11 +122,10 @@ START_TEST(a_damaged_block_is_reported)
 	ck_assert_int_eq(core_page_event(&node, PE_READ, &wants, NULL), -EBADMSG);
 	noted("[] damaged read in 7");
 }
-END_TEST
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-START_TEST(a_copy_leaves_the_home_with_the_lock_held)
+UNIT_TEST(a_copy_leaves_the_home_with_the_lock_held)
 {
 	const struct msg m = about(MSG_READ_REQ, OTHER, OTHER);
 
@@ -144,10 +140,9 @@ START_TEST(a_copy_leaves_the_home_with_the_lock_held)
 		     NULL);
 	noted("[] refused -74");
 }
-END_TEST
 
 /* Whatever a list had in it before. */
-START_TEST(no_action_but_those_of_the_step_is_carried_out)
+UNIT_TEST(no_action_but_those_of_the_step_is_carried_out)
 {
 	const struct msg m = about(MSG_DATA, HOME, ME);
 	struct actions acts = { 0 };
@@ -166,9 +161,8 @@ START_TEST(no_action_but_those_of_the_step_is_carried_out)
 	core_carry_closing(&node, &acts);
 	noted("");
 }
-END_TEST
 
-START_TEST(a_diff_is_merged_and_noted)
+UNIT_TEST(a_diff_is_merged_and_noted)
 {
 	static const struct {
 		uint8_t state, next;
@@ -198,9 +192,8 @@ START_TEST(a_diff_is_merged_and_noted)
 	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes)), -EBADMSG);
 	noted("[] []");
 }
-END_TEST
 
-START_TEST(a_notice_of_the_home_is_kept)
+UNIT_TEST(a_notice_of_the_home_is_kept)
 {
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), OTHER), -EBADMSG);
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME & 0xff), -EBADMSG);
@@ -212,9 +205,8 @@ START_TEST(a_notice_of_the_home_is_kept)
 	ck_assert_uint_eq(seen.about.src, HOME);
 	noted("");
 }
-END_TEST
 
-START_TEST(what_is_not_found_is_refused)
+UNIT_TEST(what_is_not_found_is_refused)
 {
 	static const int errors[] = { -EAGAIN, -EBADMSG, -ENOMEM };
 	const struct msg m = about(MSG_LOCKED, OTHER, ME);
@@ -238,9 +230,8 @@ START_TEST(what_is_not_found_is_refused)
 	}
 	noted("");
 }
-END_TEST
 
-START_TEST(a_host_without_release_blocks_has_none_to_find)
+UNIT_TEST(a_host_without_release_blocks_has_none_to_find)
 {
 	const struct msg m = about(MSG_LOCKED, OTHER, ME);
 
@@ -253,7 +244,6 @@ START_TEST(a_host_without_release_blocks_has_none_to_find)
 	ck_assert_int_eq(core_acquire(&node), 0);
 	noted("");
 }
-END_TEST
 
 /* ---- closes --------------------------------------------------------------------------------- */
 
@@ -263,7 +253,7 @@ static struct msg locks(uint16_t dst)
 }
 
 /* More than one list of actions has room for. */
-START_TEST(all_messages_leave_after_their_close)
+UNIT_TEST(all_messages_leave_after_their_close)
 {
 	const struct msg m = locks(OTHER), own = about(0, ME, ME),
 			 flushed = { .src = HOME, .dst = ME, .value = RUN + 1 };
@@ -288,9 +278,8 @@ START_TEST(all_messages_leave_after_their_close)
 	ck_assert_uint_eq(seen.sent, 1 + WAITING);
 	ck_assert_uint_eq(closing.held, 0);
 }
-END_TEST
 
-START_TEST(a_message_that_need_not_wait_leaves_at_once)
+UNIT_TEST(a_message_that_need_not_wait_leaves_at_once)
 {
 	const struct msg m = locks(OTHER), own = locks(ME);
 	struct msg ack = m;
@@ -309,9 +298,8 @@ START_TEST(a_message_that_need_not_wait_leaves_at_once)
 	core_release(&node, &m);
 	noted("LOCKED to 306");
 }
-END_TEST
 
-START_TEST(each_action_of_a_close_reaches_its_callback)
+UNIT_TEST(each_action_of_a_close_reaches_its_callback)
 {
 	static const struct {
 		uint8_t type;
@@ -336,9 +324,8 @@ START_TEST(each_action_of_a_close_reaches_its_callback)
 		noted(all[i].what);
 	}
 }
-END_TEST
 
-START_TEST(closes_that_are_gone_have_nothing_more_to_do)
+UNIT_TEST(closes_that_are_gone_have_nothing_more_to_do)
 {
 	struct actions acts = { 0 };
 
@@ -351,9 +338,8 @@ START_TEST(closes_that_are_gone_have_nothing_more_to_do)
 	core_carry_closing(&node, &acts);
 	noted("[]");
 }
-END_TEST
 
-START_TEST(a_message_comes_after_the_close_that_it_names)
+UNIT_TEST(a_message_comes_after_the_close_that_it_names)
 {
 	struct msg m = unit_msg(MSG_AFTER, OTHER, ME, OTHER, SLOT), inside = about(MSG_LOCKED, OTHER, ME);
 
@@ -372,10 +358,9 @@ START_TEST(a_message_comes_after_the_close_that_it_names)
 	ck_assert_int_eq(core_after(&node, &m, &inside), -EBADMSG);
 	noted("[]");
 }
-END_TEST
 
 /* A close looks at one block: what it does, and whether the next close looks at it again. */
-START_TEST(a_close_compares_each_open_block)
+UNIT_TEST(a_close_compares_each_open_block)
 {
 	static const struct {
 		bool home, changed;
@@ -419,7 +404,6 @@ START_TEST(a_close_compares_each_open_block)
 		ck_assert_uint_eq(seen.about.type, 0);
 	}
 }
-END_TEST
 
 static void two_open(void)
 {
@@ -434,7 +418,7 @@ static void two_open(void)
 	lists = (struct rel_lists){ .opened = INDEX + 1, .notices = INDEX + 1 };
 }
 
-START_TEST(a_close_looks_at_all_open_blocks_once)
+UNIT_TEST(a_close_looks_at_all_open_blocks_once)
 {
 	two_open();
 	host.changed = true;
@@ -445,11 +429,10 @@ START_TEST(a_close_looks_at_all_open_blocks_once)
 	core_gather(&node);
 	noted("");
 }
-END_TEST
 
 /* ---- acquires ------------------------------------------------------------------------------- */
 
-START_TEST(a_notice_is_applied_to_a_copy_in_every_state)
+UNIT_TEST(a_notice_is_applied_to_a_copy_in_every_state)
 {
 	static const struct {
 		const char *does;
@@ -486,9 +469,8 @@ START_TEST(a_notice_is_applied_to_a_copy_in_every_state)
 			ck_assert_uint_eq(seen.about.src, ME);
 		}
 }
-END_TEST
 
-START_TEST(an_acquire_applies_all_notices)
+UNIT_TEST(an_acquire_applies_all_notices)
 {
 	ck_assert_int_eq(core_acquire(&node), 0); /* none */
 	noted("[] []");
@@ -500,9 +482,8 @@ START_TEST(an_acquire_applies_all_notices)
 	ck_assert_uint_eq(closing.applying, 0);
 	ck_assert_uint_eq(closing.run, RUN);
 }
-END_TEST
 
-START_TEST(an_acquire_that_must_drop_open_blocks_waits_for_a_close)
+UNIT_TEST(an_acquire_that_must_drop_open_blocks_waits_for_a_close)
 {
 	const struct msg own = about(0, ME, ME);
 
@@ -516,9 +497,8 @@ START_TEST(an_acquire_that_must_drop_open_blocks_waits_for_a_close)
 	ck_assert_int_eq(core_closing_event(&node, CE_GATHERED, &own), 0);
 	ck_assert_int_eq(core_acquire(&node), 0);
 }
-END_TEST
 
-START_TEST(a_copy_that_was_not_used_yet_is_dropped_later)
+UNIT_TEST(a_copy_that_was_not_used_yet_is_dropped_later)
 {
 	has(REL_GOT);
 	rel_notice(&lists, blocks, INDEX);
@@ -529,9 +509,8 @@ START_TEST(a_copy_that_was_not_used_yet_is_dropped_later)
 	ck_assert_int_eq(core_acquire(&node), 0);
 	noted("[] [lower 10001 0 ] []");
 }
-END_TEST
 
-START_TEST(one_thread_applies_notices_at_a_time)
+UNIT_TEST(one_thread_applies_notices_at_a_time)
 {
 	int err = 1;
 
@@ -548,36 +527,5 @@ START_TEST(one_thread_applies_notices_at_a_time)
 	noted("[] [] [] []");
 	ck_assert_uint_eq(closing.applying, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("host_release");
-	TCase *t = tcase_create("host");
-
-	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_loop_test(t, every_local_event_in_every_state_has_this_effect, 0, 2);
-	tcase_add_test(t, a_mapping_may_have_followed);
-	tcase_add_test(t, a_miss_waits_for_the_nodes_own_diff);
-	tcase_add_test(t, a_damaged_block_is_reported);
-	tcase_add_test(t, a_copy_leaves_the_home_with_the_lock_held);
-	tcase_add_test(t, no_action_but_those_of_the_step_is_carried_out);
-	tcase_add_test(t, a_diff_is_merged_and_noted);
-	tcase_add_test(t, a_notice_of_the_home_is_kept);
-	tcase_add_test(t, what_is_not_found_is_refused);
-	tcase_add_test(t, a_host_without_release_blocks_has_none_to_find);
-	tcase_add_test(t, all_messages_leave_after_their_close);
-	tcase_add_test(t, a_message_that_need_not_wait_leaves_at_once);
-	tcase_add_test(t, each_action_of_a_close_reaches_its_callback);
-	tcase_add_test(t, closes_that_are_gone_have_nothing_more_to_do);
-	tcase_add_test(t, a_message_comes_after_the_close_that_it_names);
-	tcase_add_test(t, a_close_compares_each_open_block);
-	tcase_add_test(t, a_close_looks_at_all_open_blocks_once);
-	tcase_add_test(t, a_notice_is_applied_to_a_copy_in_every_state);
-	tcase_add_test(t, an_acquire_applies_all_notices);
-	tcase_add_test(t, an_acquire_that_must_drop_open_blocks_waits_for_a_close);
-	tcase_add_test(t, a_copy_that_was_not_used_yet_is_dropped_later);
-	tcase_add_test(t, one_thread_applies_notices_at_a_time);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("host_release", .setup = setup)

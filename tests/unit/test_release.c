@@ -94,7 +94,7 @@ static const struct reaction homes[RELH_STATES][REL_EVENTS] = {
 };
 /* clang-format on */
 
-START_TEST(every_event_in_every_state_has_this_effect)
+UNIT_LOOP_TEST(every_event_in_every_state_has_this_effect, 0, 2)
 {
 	const bool home = _i;
 	unsigned int s, e;
@@ -119,9 +119,8 @@ START_TEST(every_event_in_every_state_has_this_effect)
 			ck_assert_uint_le(out.n, ACTIONS_MAX - 1);
 		}
 }
-END_TEST
 
-START_TEST(a_copy_is_requested_of_the_home_for_this_slot)
+UNIT_TEST(a_copy_is_requested_of_the_home_for_this_slot)
 {
 	const struct rel_ctx ctx = context(false);
 	struct rel *p = block_in(false, REL_NONE);
@@ -140,10 +139,9 @@ START_TEST(a_copy_is_requested_of_the_home_for_this_slot)
 	ck_assert_uint_eq(unit_action(&out, ACT_WAIT, 0)->slot, SLOT);
 	ck_assert_uint_eq(p->writes, 1);
 }
-END_TEST
 
 /* The thread that waited wanted to write: one miss. */
-START_TEST(a_writer_gets_a_twin_when_it_uses_the_copy)
+UNIT_TEST(a_writer_gets_a_twin_when_it_uses_the_copy)
 {
 	const struct rel_ctx ctx = context(false);
 	struct rel *p = block_in(false, REL_FETCH);
@@ -158,9 +156,8 @@ START_TEST(a_writer_gets_a_twin_when_it_uses_the_copy)
 	ck_assert_uint_eq(lists.opened, INDEX + 1);
 	ck_assert_uint_eq(p->writes, 0);
 }
-END_TEST
 
-START_TEST(a_copy_is_not_fetched_before_its_own_diff_is_merged)
+UNIT_TEST(a_copy_is_not_fetched_before_its_own_diff_is_merged)
 {
 	struct rel_ctx ctx = context(false);
 	struct rel *p = block_in(false, REL_OPEN);
@@ -175,9 +172,8 @@ START_TEST(a_copy_is_not_fetched_before_its_own_diff_is_merged)
 	ctx.ended = ctx.run;
 	ck_assert_int_eq(rel_step(&ctx, p, RE_READ, &m, &out), 0);
 }
-END_TEST
 
-START_TEST(contents_come_from_the_home_for_the_slot_that_asked)
+UNIT_TEST(contents_come_from_the_home_for_the_slot_that_asked)
 {
 	const struct rel_ctx ctx = context(false);
 	struct msg good = event_of(false, RE_DATA), m;
@@ -197,9 +193,8 @@ START_TEST(contents_come_from_the_home_for_the_slot_that_asked)
 		ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &m, &out), i < 4 ? -EBADMSG : 0);
 	}
 }
-END_TEST
 
-START_TEST(only_a_node_itself_asks_for_a_copy_or_flushes)
+UNIT_TEST(only_a_node_itself_asks_for_a_copy_or_flushes)
 {
 	const struct rel_ctx ctx = context(true);
 	struct rel *p = block_in(true, RELH_CLEAN);
@@ -214,9 +209,8 @@ START_TEST(only_a_node_itself_asks_for_a_copy_or_flushes)
 	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), -EBADMSG);
 	ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), -EBADMSG);
 }
-END_TEST
 
-START_TEST(a_fetch_registers_its_node_and_gets_contents_for_its_slot)
+UNIT_TEST(a_fetch_registers_its_node_and_gets_contents_for_its_slot)
 {
 	const struct rel_ctx ctx = context(true);
 	struct rel *p = block_in(true, RELH_EXCLUSIVE);
@@ -234,9 +228,8 @@ START_TEST(a_fetch_registers_its_node_and_gets_contents_for_its_slot)
 	ck_assert_uint_eq(data->object, OBJECT);
 	ck_assert_uint_eq(data->op, GRANT_READ);
 }
-END_TEST
 
-START_TEST(a_flush_leaves_its_writer_registered_and_notes_the_others)
+UNIT_TEST(a_flush_leaves_its_writer_registered_and_notes_the_others)
 {
 	const struct rel_ctx ctx = context(true);
 	unsigned int s;
@@ -259,9 +252,8 @@ START_TEST(a_flush_leaves_its_writer_registered_and_notes_the_others)
 		ck_assert_uint_eq(!!unit_action(&out, ACT_UNTWIN, 0), s == RELH_OPEN);
 	}
 }
-END_TEST
 
-START_TEST(what_the_home_has_written_is_noted_to_all_and_exclusive_again)
+UNIT_TEST(what_the_home_has_written_is_noted_to_all_and_exclusive_again)
 {
 	const struct rel_ctx ctx = context(true);
 	struct rel *p = block_in(true, RELH_OPEN);
@@ -272,10 +264,9 @@ START_TEST(what_the_home_has_written_is_noted_to_all_and_exclusive_again)
 	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->except, ME);
 	ck_assert_uint_eq(p->copyset, 0);
 }
-END_TEST
 
 /* An open block that is not written any more is made read-only, before it is compared the second time. */
-START_TEST(a_block_is_open_until_two_closes_find_no_difference)
+UNIT_LOOP_TEST(a_block_is_open_until_two_closes_find_no_difference, 0, 2)
 {
 	const bool home = _i;
 	const struct rel_ctx ctx = context(home);
@@ -300,17 +291,15 @@ START_TEST(a_block_is_open_until_two_closes_find_no_difference)
 	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0);
 	ck_assert_int_eq(rel_lower(&ctx, p), PROT_RW);
 }
-END_TEST
 
-START_TEST(a_block_to_be_dropped_is_closed_before_it_is_compared)
+UNIT_TEST(a_block_to_be_dropped_is_closed_before_it_is_compared)
 {
 	const struct rel_ctx ctx = context(false);
 
 	ck_assert_int_eq(rel_lower(&ctx, block_in(false, REL_STALE)), PROT_CLOSED);
 }
-END_TEST
 
-START_TEST(mappings_may_do_what_the_state_allows)
+UNIT_TEST(mappings_may_do_what_the_state_allows)
 {
 	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
 						     PROT_RO,     PROT_RW,     PROT_RW };
@@ -323,9 +312,8 @@ START_TEST(mappings_may_do_what_the_state_allows)
 	for (s = 0; s < RELH_STATES; s++)
 		ck_assert_int_eq(rel_prot(&home, block_in(true, s)), of_home[s]);
 }
-END_TEST
 
-START_TEST(a_list_has_each_block_once_and_is_taken_whole)
+UNIT_TEST(a_list_has_each_block_once_and_is_taken_whole)
 {
 	struct rel_ctx ctx = context(false);
 	unsigned int i, seen = 0;
@@ -357,9 +345,8 @@ START_TEST(a_list_has_each_block_once_and_is_taken_whole)
 	rel_list_open(&ctx, &blocks[3]);
 	ck_assert_uint_eq(lists.opened, 0);
 }
-END_TEST
 
-START_TEST(a_list_has_blocks_with_large_numbers)
+UNIT_TEST(a_list_has_blocks_with_large_numbers)
 {
 	enum { FIRST = 0x10000, SECOND = 0x20001 };
 	static struct rel many[SECOND + 1];
@@ -380,10 +367,9 @@ START_TEST(a_list_has_blocks_with_large_numbers)
 	ck_assert_uint_eq(rel_next_notice(&many[FIRST]), 0);
 	ck_assert_uint_eq(rel_next_open(&many[FIRST]), 0);
 }
-END_TEST
 
 /* A release block has few messages; a sequential one has none of them. */
-START_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
+UNIT_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
 {
 	const struct rel_ctx ctx = context(true);
 	struct dispatch d = { .me = ME, .nnodes = NODES, .rel_ctx = &ctx };
@@ -399,9 +385,8 @@ START_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
 			ck_assert_int_eq(dispatch_step(&d, &m, &out), t == MSG_READ_REQ ? 0 : -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(a_name_without_a_state_or_an_event_is_a_question_mark)
+UNIT_LOOP_TEST(a_name_without_a_state_or_an_event_is_a_question_mark, 0, 2)
 {
 	const bool home = _i;
 	const unsigned int states = home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES;
@@ -418,29 +403,5 @@ START_TEST(a_name_without_a_state_or_an_event_is_a_question_mark)
 		ck_assert_str_eq(rel_rule_name(home, states, i), "-");
 	}
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("release");
-	TCase *t = tcase_create("blocks");
-
-	tcase_add_loop_test(t, every_event_in_every_state_has_this_effect, 0, 2);
-	tcase_add_test(t, a_copy_is_requested_of_the_home_for_this_slot);
-	tcase_add_test(t, a_writer_gets_a_twin_when_it_uses_the_copy);
-	tcase_add_test(t, a_copy_is_not_fetched_before_its_own_diff_is_merged);
-	tcase_add_test(t, contents_come_from_the_home_for_the_slot_that_asked);
-	tcase_add_test(t, only_a_node_itself_asks_for_a_copy_or_flushes);
-	tcase_add_test(t, a_fetch_registers_its_node_and_gets_contents_for_its_slot);
-	tcase_add_test(t, a_flush_leaves_its_writer_registered_and_notes_the_others);
-	tcase_add_test(t, what_the_home_has_written_is_noted_to_all_and_exclusive_again);
-	tcase_add_loop_test(t, a_block_is_open_until_two_closes_find_no_difference, 0, 2);
-	tcase_add_test(t, a_block_to_be_dropped_is_closed_before_it_is_compared);
-	tcase_add_test(t, mappings_may_do_what_the_state_allows);
-	tcase_add_test(t, a_list_has_each_block_once_and_is_taken_whole);
-	tcase_add_test(t, a_list_has_blocks_with_large_numbers);
-	tcase_add_test(t, a_release_block_takes_no_message_of_the_sequential_ones);
-	tcase_add_loop_test(t, a_name_without_a_state_or_an_event_is_a_question_mark, 0, 2);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("release")

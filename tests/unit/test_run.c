@@ -272,7 +272,7 @@ static struct copy *copy_of(const struct msg *m)
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-START_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
+UNIT_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
 {
 	unsigned int type, f, i, tried = 0;
 
@@ -301,10 +301,9 @@ START_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
 	}
 	ck_assert_uint_gt(tried, 300);
 }
-END_TEST
 
 /* Messages with any value that the table allows are accepted. */
-START_TEST(each_range_is_looked_at)
+UNIT_TEST(each_range_is_looked_at)
 {
 	struct msg m = of(MSG_PING, 1);
 
@@ -328,9 +327,8 @@ START_TEST(each_range_is_looked_at)
 	m.aux = 0;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(a_payload_has_the_length_of_its_message)
+UNIT_TEST(a_payload_has_the_length_of_its_message)
 {
 	static const char block[PAGE_BYTES + 1];
 	struct msg m = of(MSG_READ_REQ, 2);
@@ -347,11 +345,10 @@ START_TEST(a_payload_has_the_length_of_its_message)
 	refused(&m, block, PAGE_BYTES + 1);
 	refused(&m, NULL, 0);
 }
-END_TEST
 
 /* ---- who may say it now --------------------------------------------------------------------- */
 
-START_TEST(only_the_home_grants)
+UNIT_TEST(only_the_home_grants)
 {
 	struct msg m = of(MSG_GRANT, 2);
 
@@ -366,9 +363,8 @@ START_TEST(only_the_home_grants)
 	m.req_slot = SLOT + 1; /* the slot did not ask */
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(only_the_home_takes_a_copy_away)
+UNIT_TEST(only_the_home_takes_a_copy_away)
 {
 	struct msg m = of(MSG_INV, 2);
 
@@ -379,9 +375,8 @@ START_TEST(only_the_home_takes_a_copy_away)
 	m.src = 1;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(only_the_manager_makes_homes)
+UNIT_TEST(only_the_manager_makes_homes)
 {
 	struct msg m = of(MSG_HOME, 2);
 
@@ -392,9 +387,8 @@ START_TEST(only_the_manager_makes_homes)
 	m.src = m.home = 1;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(who_knows_no_home_asks_the_manager)
+UNIT_TEST(who_knows_no_home_asks_the_manager)
 {
 	const struct msg m = of(MSG_READ_REQ, 1);
 
@@ -403,9 +397,8 @@ START_TEST(who_knows_no_home_asks_the_manager)
 	at_home(3);
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(only_who_was_asked_answers)
+UNIT_TEST(only_who_was_asked_answers)
 {
 	struct msg ask = { .type = MSG_SYNC, .op = SOP_LOAD, .dst = 2, .object = 7, .req_slot = CALL_SLOT };
 	struct msg m = of(MSG_REPLY, 2);
@@ -421,9 +414,8 @@ START_TEST(only_who_was_asked_answers)
 	m.req_slot++;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(only_who_was_called_returns)
+UNIT_TEST(only_who_was_called_returns)
 {
 	struct msg ask = { .type = MSG_CALL, .op = CALL_FREE, .dst = 2, .req_slot = CALL_SLOT };
 	struct msg m = of(MSG_RETURN, 2);
@@ -441,9 +433,8 @@ START_TEST(only_who_was_called_returns)
 	m.op = CALL_STATS;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(a_call_is_to_a_rank_of_this_node)
+UNIT_TEST(a_call_is_to_a_rank_of_this_node)
 {
 	struct {
 		struct call_head head;
@@ -458,9 +449,8 @@ START_TEST(a_call_is_to_a_rank_of_this_node)
 	in.head.to = 3;
 	refused(&m, &in, sizeof(in));
 }
-END_TEST
 
-START_TEST(only_the_home_of_a_lock_frees_its_record)
+UNIT_TEST(only_the_home_of_a_lock_frees_its_record)
 {
 	struct msg m = of(MSG_FREED, 2);
 
@@ -476,9 +466,8 @@ START_TEST(only_the_home_of_a_lock_frees_its_record)
 	m.aux = HOLD + 1;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
-START_TEST(a_child_arrives_once_and_only_the_parent_departs)
+UNIT_TEST(a_child_arrives_once_and_only_the_parent_departs)
 {
 	struct msg m = of(MSG_ARRIVE, 1);
 	struct bar *b = &job.mem.bars[1];
@@ -493,10 +482,9 @@ START_TEST(a_child_arrives_once_and_only_the_parent_departs)
 	m.object = 1;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
 /* A result comes from node 1, the parent of this node; node 2 is a sibling. */
-START_TEST(results_come_from_the_parent)
+UNIT_TEST(results_come_from_the_parent)
 {
 	const uint64_t value = 7;
 	struct msg m = of(MSG_CHUNK, 1);
@@ -507,9 +495,8 @@ START_TEST(results_come_from_the_parent)
 	m.src = m.req_node = 2;
 	refused(&m, &value, sizeof(value));
 }
-END_TEST
 
-START_TEST(a_node_says_goodbye_for_its_own_ranks)
+UNIT_TEST(a_node_says_goodbye_for_its_own_ranks)
 {
 	struct msg m = of(MSG_BYE, 1);
 
@@ -520,12 +507,11 @@ START_TEST(a_node_says_goodbye_for_its_own_ranks)
 	m.aux = (uint32_t)RANKS << 16;
 	refused(&m, NULL, 0);
 }
-END_TEST
 
 /* ---- nobody's fault ------------------------------------------------------------------------- */
 
 /* Another rank's lie may have caused these messages. The first ones are logged, no node is dropped, and the job continues. */
-START_TEST(what_was_not_asked_for_is_ignored)
+UNIT_LOOP_TEST(what_was_not_asked_for_is_ignored, 0, 3)
 {
 	static const char block[PAGE_BYTES];
 	static const uint8_t types[] = { MSG_INV_ACK, MSG_DATA, MSG_LOCKED };
@@ -545,10 +531,9 @@ START_TEST(what_was_not_asked_for_is_ignored)
 	for (r = 0; r < RANKS; r++)
 		ck_assert_uint_eq(seen->drops[r] + seen->sent[r], 0);
 }
-END_TEST
 
 /* A rank that drops a third one announces it: the others leave with its status, and blame neither. */
-START_TEST(a_rank_that_leaves_is_not_blamed)
+UNIT_TEST(a_rank_that_leaves_is_not_blamed)
 {
 	struct msg m = of(MSG_BYE, 1);
 	int status;
@@ -560,7 +545,6 @@ START_TEST(a_rank_that_leaves_is_not_blamed)
 	ck_assert_str_eq(said, "");
 	ck_assert_uint_eq(seen->drops[1] + seen->drops[3], 0);
 }
-END_TEST
 
 /* ---- DONE ----------------------------------------------------------------------------------- */
 
@@ -582,7 +566,7 @@ static void ask_to_write(uint16_t node, size_t page)
 	run_net(NULL, &m, NULL, 0);
 }
 
-START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
+UNIT_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 {
 	at_home(0);
 	ck_assert(!run_expects_done());
@@ -600,9 +584,8 @@ START_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 	ask_to_write(2, 3);
 	ck_assert(run_expects_done());
 }
-END_TEST
 
-START_TEST(no_done_follows_a_request_for_a_release_block)
+UNIT_TEST(no_done_follows_a_request_for_a_release_block)
 {
 	ask_for_release(1, REGION_UNIT / PAGE_BYTES); /* of a region that this node does not know */
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
@@ -612,12 +595,11 @@ START_TEST(no_done_follows_a_request_for_a_release_block)
 	ask_for_release(1, REGION_UNIT / PAGE_BYTES);
 	ck_assert(run_expects_done());
 }
-END_TEST
 
 /* ---- release blocks ------------------------------------------------------------------------- */
 
 /* Another thread has used the node's first release block, stored, and unlocked, since this one called run_host(). */
-START_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
+UNIT_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
 {
 	struct core_host h = run_host();
 	const struct msg next = { .version = WIRE_VERSION,
@@ -640,7 +622,6 @@ START_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
 	core_deliver(&h, &next, NULL);
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
 }
-END_TEST
 
 /* A FLUSH of node 1 comes in pieces. all: their number, if this piece says it; else 0. */
 static struct msg flush_of(uint64_t close)
@@ -704,7 +685,7 @@ static void a_changed_piece_comes(const void *beside)
 	changed_piece_comes(2);
 }
 
-START_TEST(a_flush_is_served_once_all_its_pieces_are_merged)
+UNIT_TEST(a_flush_is_served_once_all_its_pieces_are_merged)
 {
 	static const uint8_t some[] = { 0, 0, UINT8_MAX }, whole[] = { 0, 3, 0, UINT8_MAX };
 	const struct beside one = { other_piece_comes };
@@ -716,9 +697,8 @@ START_TEST(a_flush_is_served_once_all_its_pieces_are_merged)
 	ck_assert_int_eq(apart(a_changed_piece_comes, &one), 0);
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
 }
-END_TEST
 
-START_TEST(a_flush_has_no_more_pieces_than_it_says)
+UNIT_TEST(a_flush_has_no_more_pieces_than_it_says)
 {
 	static const struct {
 		uint8_t all[5], answers;
@@ -736,7 +716,6 @@ START_TEST(a_flush_has_no_more_pieces_than_it_says)
 	/* Two other threads merge pieces at the same time. */
 	was_refused(&m, apart(a_changed_piece_comes, &two), 0);
 }
-END_TEST
 
 /* The node serves its blocks, and enters the region later. */
 static void a_region_is_entered(const void *consistency)
@@ -748,7 +727,7 @@ static void a_region_is_entered(const void *consistency)
 	region_enter(&job.regions[1]);
 }
 
-START_TEST(blocks_of_a_sequential_region_are_no_release_blocks)
+UNIT_TEST(blocks_of_a_sequential_region_are_no_release_blocks)
 {
 	const uint8_t release = DSM_CONSISTENCY_RELEASE, sequential = DSM_CONSISTENCY_SEQUENTIAL;
 	int status;
@@ -764,37 +743,5 @@ START_TEST(blocks_of_a_sequential_region_are_no_release_blocks)
 			 "libdsm: rank 1 is lost: it broke the protocol. The job ends with status 70.\n");
 	ck_assert_uint_eq(seen->drops[1], 1);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("run");
-	TCase *t = tcase_create("run");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, set_up, NULL);
-	tcase_add_test(t, a_value_out_of_its_range_costs_the_sender_its_connection);
-	tcase_add_test(t, each_range_is_looked_at);
-	tcase_add_test(t, a_payload_has_the_length_of_its_message);
-	tcase_add_test(t, only_the_home_grants);
-	tcase_add_test(t, only_the_home_takes_a_copy_away);
-	tcase_add_test(t, only_the_manager_makes_homes);
-	tcase_add_test(t, who_knows_no_home_asks_the_manager);
-	tcase_add_test(t, only_who_was_asked_answers);
-	tcase_add_test(t, only_who_was_called_returns);
-	tcase_add_test(t, a_call_is_to_a_rank_of_this_node);
-	tcase_add_test(t, only_the_home_of_a_lock_frees_its_record);
-	tcase_add_test(t, a_child_arrives_once_and_only_the_parent_departs);
-	tcase_add_test(t, results_come_from_the_parent);
-	tcase_add_test(t, a_node_says_goodbye_for_its_own_ranks);
-	tcase_add_loop_test(t, what_was_not_asked_for_is_ignored, 0, 3);
-	tcase_add_test(t, a_rank_that_leaves_is_not_blamed);
-	tcase_add_test(t, done_may_be_late_only_if_nobody_waits_for_it);
-	tcase_add_test(t, no_done_follows_a_request_for_a_release_block);
-	tcase_add_test(t, a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile);
-	tcase_add_test(t, a_flush_is_served_once_all_its_pieces_are_merged);
-	tcase_add_test(t, a_flush_has_no_more_pieces_than_it_says);
-	tcase_add_test(t, blocks_of_a_sequential_region_are_no_release_blocks);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("run", .seconds = 60, .setup = set_up)

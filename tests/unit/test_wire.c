@@ -28,7 +28,7 @@ static const struct wire_limits lim = {
 	.block_pages = 512,
 };
 
-START_TEST(the_layout_is_what_the_wire_says)
+UNIT_TEST(the_layout_is_what_the_wire_says)
 {
 	ck_assert_uint_eq(sizeof(struct msg), 32);
 	ck_assert_uint_eq(offsetof(struct msg, src), 4);
@@ -40,10 +40,9 @@ START_TEST(the_layout_is_what_the_wire_says)
 	ck_assert_uint_eq(offsetof(struct msg, value2), 16);
 	ck_assert_uint_eq(offsetof(struct msg, value), 24);
 }
-END_TEST
 
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
-START_TEST(numbers_that_travel_do_not_change)
+UNIT_TEST(numbers_that_travel_do_not_change)
 {
 	ck_assert_uint_eq(WIRE_VERSION, 11);
 	ck_assert_uint_eq(MSGF_HAS, 1);
@@ -68,10 +67,9 @@ START_TEST(numbers_that_travel_do_not_change)
 	ck_assert_uint_eq(HOST_BOTH, HOST_LIBRARY | HOST_KERNEL);
 	ck_assert_uint_eq(HOST_LIBRARY & HOST_KERNEL, 0);
 }
-END_TEST
 
 /* The name of a block is twice its first page, with a bit for its size: of each size the first and the last in the window. */
-START_TEST(blocks_of_every_size_up_to_the_edges)
+UNIT_TEST(blocks_of_every_size_up_to_the_edges)
 {
 	uint32_t pages, page;
 
@@ -86,10 +84,9 @@ START_TEST(blocks_of_every_size_up_to_the_edges)
 			ck_assert_int_eq(wire_check(&m, &lim), ok ? 0 : -EBADMSG);
 		}
 }
-END_TEST
 
 /* The window need not be a multiple of a large block: the last block may begin inside it and end outside. */
-START_TEST(a_block_that_ends_outside_of_the_window_is_none)
+UNIT_TEST(a_block_that_ends_outside_of_the_window_is_none)
 {
 	struct wire_limits l = lim;
 	struct msg m = wire_good(MSG_READ_REQ, 1, &lim);
@@ -102,10 +99,9 @@ START_TEST(a_block_that_ends_outside_of_the_window_is_none)
 	m.object = 2 * PAGES + 512;
 	ck_assert_int_eq(wire_check(&m, &l), -EBADMSG);
 }
-END_TEST
 
 /* The range of each rule in figures. Only CAS, KIND, INITIAL and LEAVER depend on the operation of the message. */
-START_TEST(ranges_are_these)
+UNIT_TEST(ranges_are_these)
 {
 	static const struct {
 		int64_t lo, hi;
@@ -187,9 +183,8 @@ START_TEST(ranges_are_these)
 	ck_assert_int_eq(lo, 0);
 	ck_assert_int_eq(hi, PAGES - 1);
 }
-END_TEST
 
-START_TEST(everything_has_a_name)
+UNIT_TEST(everything_has_a_name)
 {
 	unsigned int t, u;
 
@@ -217,7 +212,6 @@ START_TEST(everything_has_a_name)
 	ck_assert_int_eq(wire_rule_of(MSG_TYPES, WF_req_slot), RULE_ZERO);
 	ck_assert_int_eq(wire_rule_of(MSG_RELEASE, WIRE_FIELD_COUNT), RULE_ZERO);
 }
-END_TEST
 
 static bool block_is_there(uint64_t id)
 {
@@ -301,7 +295,7 @@ static unsigned int variants(unsigned int type)
 }
 
 /* All types, all fields, all values at the edges of the allowed ranges: accepted if and only if the rule allows them. */
-START_TEST(every_field_of_every_message_is_held_to_its_rule)
+UNIT_TEST(every_field_of_every_message_is_held_to_its_rule)
 {
 	unsigned int refused[WIRE_FIELD_COUNT] = { 0 }, t, f, i, n, ops;
 
@@ -341,9 +335,8 @@ START_TEST(every_field_of_every_message_is_held_to_its_rule)
 	for (f = 0; f < WIRE_FIELD_COUNT; f++)
 		ck_assert(f == WF_type || refused[f]);
 }
-END_TEST
 
-START_TEST(what_was_once_believed_is_refused)
+UNIT_TEST(what_was_once_believed_is_refused)
 {
 	struct msg m = wire_good(MSG_RELEASE, 1, &lim);
 
@@ -368,9 +361,8 @@ START_TEST(what_was_once_believed_is_refused)
 	m = wire_good(MSG_RESUME, 1, &lim); /* a home sends it only to itself */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 }
-END_TEST
 
-START_TEST(an_operation_and_its_type_share_a_byte)
+UNIT_TEST(an_operation_and_its_type_share_a_byte)
 {
 	struct msg m = wire_good(MSG_ARRIVE, 1, &lim), part = wire_good(MSG_CHUNK, 1, &lim);
 	unsigned int op;
@@ -382,9 +374,8 @@ START_TEST(an_operation_and_its_type_share_a_byte)
 		ck_assert_int_eq(wire_check(&part, &lim), op / 16 < 12 && op % 16 < 7 ? 0 : -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(barrier_0_has_one_generation)
+UNIT_TEST(barrier_0_has_one_generation)
 {
 	unsigned int t;
 
@@ -403,10 +394,9 @@ START_TEST(barrier_0_has_one_generation)
 		ck_assert_int_eq(wire_check(&m, &lim), 0);
 	}
 }
-END_TEST
 
 /* 1 to 255; plus 256 if the rank is about to leave; 0 if it has finalized. */
-START_TEST(who_leaves_has_a_status)
+UNIT_TEST(who_leaves_has_a_status)
 {
 	struct msg m = wire_good(MSG_BYE, 1, &lim);
 	unsigned int status;
@@ -421,9 +411,8 @@ START_TEST(who_leaves_has_a_status)
 			unit_require(wire_check(&m, &lim) == -EBADMSG);
 		}
 }
-END_TEST
 
-START_TEST(index_0_is_no_object_in_any_generation)
+UNIT_TEST(index_0_is_no_object_in_any_generation)
 {
 	struct msg m = wire_good(MSG_LOCK, 1, &lim);
 
@@ -432,9 +421,8 @@ START_TEST(index_0_is_no_object_in_any_generation)
 	m.object = 0x01000000;
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 }
-END_TEST
 
-START_TEST(a_type_past_the_last_is_refused)
+UNIT_TEST(a_type_past_the_last_is_refused)
 {
 	struct msg m = wire_good(MSG_AFTER, 1, &lim);
 	unsigned int type;
@@ -444,9 +432,8 @@ START_TEST(a_type_past_the_last_is_refused)
 		ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	}
 }
-END_TEST
 
-START_TEST(each_host_takes_its_own)
+UNIT_TEST(each_host_takes_its_own)
 {
 	struct wire_limits l = lim;
 	unsigned int t, host;
@@ -467,9 +454,8 @@ START_TEST(each_host_takes_its_own)
 		}
 	}
 }
-END_TEST
 
-START_TEST(an_envelope_says_from_whom_and_to_whom)
+UNIT_TEST(an_envelope_says_from_whom_and_to_whom)
 {
 	struct msg good = unit_msg(MSG_READ_REQ, 1, ME, 1, 0), m;
 
@@ -485,9 +471,8 @@ START_TEST(an_envelope_says_from_whom_and_to_whom)
 	m = good, m.dst = ME + 1;
 	ck_assert_int_eq(wire_envelope(&m, ME, RANKS), -EBADMSG);
 }
-END_TEST
 
-START_TEST(garbage_that_passes_is_in_range)
+UNIT_TEST(garbage_that_passes_is_in_range)
 {
 	uint64_t seed = 0x243f6a8885a308d3ULL;
 	unsigned int i, k, passed = 0;
@@ -518,29 +503,5 @@ START_TEST(garbage_that_passes_is_in_range)
 	}
 	unit_require(passed > 1000);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("wire");
-	TCase *t = tcase_create("wire");
-
-	tcase_add_test(t, the_layout_is_what_the_wire_says);
-	tcase_add_test(t, numbers_that_travel_do_not_change);
-	tcase_add_test(t, blocks_of_every_size_up_to_the_edges);
-	tcase_add_test(t, a_block_that_ends_outside_of_the_window_is_none);
-	tcase_add_test(t, ranges_are_these);
-	tcase_add_test(t, everything_has_a_name);
-	tcase_add_test(t, every_field_of_every_message_is_held_to_its_rule);
-	tcase_add_test(t, what_was_once_believed_is_refused);
-	tcase_add_test(t, an_operation_and_its_type_share_a_byte);
-	tcase_add_test(t, barrier_0_has_one_generation);
-	tcase_add_test(t, who_leaves_has_a_status);
-	tcase_add_test(t, index_0_is_no_object_in_any_generation);
-	tcase_add_test(t, a_type_past_the_last_is_refused);
-	tcase_add_test(t, each_host_takes_its_own);
-	tcase_add_test(t, an_envelope_says_from_whom_and_to_whom);
-	tcase_add_test(t, garbage_that_passes_is_in_range);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("wire")
