@@ -81,6 +81,8 @@ struct rshare_config {
 	/* for every process: each library thread first calls thread(arg), except one that only closes a descriptor */
 	void (*thread)(void *arg);
 	void *arg;
+	/* for the owner */
+	uint32_t window_narrow;    /* window_weighted while short messages are about; default 2 chunks; UINT32_MAX: the same */
 };
 
 /* Fill *config with the defaults. */

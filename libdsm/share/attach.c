@@ -44,6 +44,8 @@ static void set_defaults(struct rshare_config *c)
 	DEFAULT(chunk, 16384 - sizeof(struct rs_frame)); /* with its header, whole packets of 4,096 bytes */
 	DEFAULT(window_strict, 131072);
 	DEFAULT(window_weighted, 131072);
+	DEFAULT(window_narrow,
+		2 * (c->chunk + (uint32_t)sizeof(struct rs_frame))); /* that of a write has the header's bytes */
 	DEFAULT(receives, 512);
 	DEFAULT(peers, 64);
 	DEFAULT(run_after, 8);

@@ -96,6 +96,8 @@ static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 		rs_free(l);
 		return rs_why(why, -ENOMEM, "a node");
 	}
+	rs_sched_narrow(&l->peer.sched,
+			o->config.window_narrow < o->config.window_weighted ? o->config.window_narrow : 0);
 	l->peer.link = l;
 	l->source = (struct rs_source){ .fd = -1, .ready = on_tcp };
 	l->deadline = rs_owner_now() + MEET_NS;

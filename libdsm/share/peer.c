@@ -251,7 +251,7 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 			conn_load((struct rs_conn *)chunk[i].flow);
 		n = b.n[RS_STRICT] + b.n[RS_WEIGHTED];
 		all += n;
-	} while (n);
+	} while (n && !p->sched.alert);
 	p->hub->stats.posts += all;
 	return all;
 }

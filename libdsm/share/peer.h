@@ -14,7 +14,8 @@ void rs_peer_lost(struct rs_peer *p, int status);
 /* Call once per second. End connections whose OPEN was unanswered for `seconds`, with -ETIMEDOUT. Return their number. */
 uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds);
 
-/* Post what may be sent now. Return the number of posts. */
+/* Post what may be sent now, but at most one long chunk while short messages are about (schedule.h): the caller polls the rings
+ * before the next one. Return the number of posts; 0: nothing more may be sent. */
 unsigned int rs_peer_pump(struct rs_peer *p);
 /* True if posts are outstanding. */
 bool rs_peer_busy(const struct rs_peer *p);

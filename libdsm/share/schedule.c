@@ -21,6 +21,15 @@ static void append(struct rs_turns *t, struct rs_flow *f)
 	f->on = t;
 }
 
+static void prepend(struct rs_turns *t, struct rs_flow *f)
+{
+	f->prev = 0;
+	f->next = t->head;
+	*(t->head ? &t->head->prev : &t->tail) = f;
+	t->head = f;
+	f->on = t;
+}
+
 /* Give a flow its share of an epoch. A debt stays, a surplus is lost. */
 static void new_share(const struct rs_sched *s, struct rs_flow *f, uint32_t epoch)
 {
@@ -48,12 +57,21 @@ static void link_flow(struct rs_sched *s, struct rs_flow *f)
 		link_weighted(s, f);
 }
 
-static bool window_fits(const struct rs_window *w, uint32_t len)
+static bool is_long(const struct rs_sched *s, uint32_t len)
 {
+	return len > s->chunk / 2;
+}
+
+static bool lane_fits(const struct rs_sched *s, uint8_t lane, uint32_t len)
+{
+	const struct rs_window *w = &s->lane[lane];
+	const bool narrow = lane == RS_WEIGHTED && s->alert && s->narrow < w->max_bytes && is_long(s, len);
+	const uint32_t max_bytes = narrow ? s->narrow : w->max_bytes;
+
 	if (w->chunks >= w->max_chunks)
 		return false;
 	/* A chunk larger than the window is sent alone. */
-	return !w->bytes || (w->bytes <= w->max_bytes && rs_cost(len) <= w->max_bytes - w->bytes);
+	return !w->bytes || (w->bytes <= max_bytes && rs_cost(len) <= max_bytes - w->bytes);
 }
 
 static struct rs_flow *first_not_held(const struct rs_turns *t)
@@ -97,6 +115,12 @@ void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[
 	}
 }
 
+void rs_sched_narrow(struct rs_sched *s, uint32_t bytes)
+{
+	s->narrow = bytes;
+	s->alert = 0;
+}
+
 static enum rs_lane lane_for(uint8_t priority)
 {
 	return priority ? RS_STRICT : RS_WEIGHTED;
@@ -117,13 +141,32 @@ enum rs_lane rs_flow_lane(const struct rs_flow *f)
 	return (enum rs_lane)f->lane;
 }
 
+/* Note an operation. True if it is a short message of an idle flow that sends no long ones. */
+static bool is_urgent(const struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra)
+{
+	if (len > s->chunk + extra)
+		f->bulky = RS_BULKY_OPS;
+	else if (f->bulky)
+		f->bulky--;
+	return s->narrow && !f->bulky && !is_long(s, len) && f->first == f->end && !f->outstanding;
+}
+
 bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra)
 {
+	bool urgent;
+
 	if (f->end - f->first == RS_FLOW_OPS)
 		return false;
+	urgent = is_urgent(s, f, len, extra);
+	if (urgent)
+		s->alert = RS_ALERT_CHUNKS;
 	f->extra[f->end % RS_FLOW_OPS] = extra;
 	f->len[f->end++ % RS_FLOW_OPS] = len;
 	link_flow(s, f);
+	if (urgent && f->on == &s->turns[0]) {
+		unlink_flow(f);
+		prepend(&s->turns[0], f);
+	}
 	return true;
 }
 
@@ -145,7 +188,7 @@ struct rs_flow *rs_sched_next(struct rs_sched *s)
 {
 	struct rs_flow *f = next_flow(s);
 
-	return f && window_fits(&s->lane[f->lane], next_len(s, f)) ? f : 0;
+	return f && lane_fits(s, f->lane, next_len(s, f)) ? f : 0;
 }
 
 void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
@@ -160,6 +203,8 @@ void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
 		f->first++;
 		f->sent = 0;
 	}
+	if (s->alert && is_long(s, len))
+		s->alert--;
 	f->outstanding++;
 	w->bytes += rs_cost(len);
 	w->chunks++;
@@ -171,11 +216,15 @@ void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
 
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max)
 {
+	bool end = false;
 	struct rs_flow *f;
 	unsigned int n;
 
-	for (n = 0; n < max && (f = rs_sched_next(s)); n++)
+	for (n = 0; n < max && !end && (f = rs_sched_next(s)); n++) {
+		end = s->alert;
 		rs_sched_take(s, f, &out[n]);
+		end = end && is_long(s, out[n].len);
+	}
 	return n;
 }
 

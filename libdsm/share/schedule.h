@@ -12,6 +12,12 @@
  * order what enters the FIFO of the device. A backlog that waits for the window of the strict lane also blocks the weighted
  * lane, because the link is busy with strict bytes.
  *
+ * The window bounds how long a short message waits behind the bytes of others. A large window suits flows of long messages. So
+ * the weighted lane has a second, narrow window for long chunks (rs_sched_narrow()), which applies while short messages are
+ * about: for RS_ALERT_CHUNKS long chunks after an idle flow pushed a short message. A flow is not idle in this sense if one of its
+ * last RS_BULKY_OPS operations was longer than a chunk: the header of a long message is not worth a narrow window. Such a short
+ * message also takes the next turn of the weighted class, within the share of its flow.
+ *
  * dsm.ko also uses this file (kmod/net/egress.c). It has one queue pair per class of messages, each of which may be full while others
  * are not (rs_sched_hold()), and learns of completions in batches (rs_sched_placed()).
  */
@@ -29,6 +35,8 @@
 #define RS_WEIGHT_MAX 64
 #define RS_FLOW_OPS 16 /* operations of a flow that the scheduler holds; a power of two */
 #define RS_COST_MIN 64 /* minimum cost of a chunk in bytes, in the window and in the share */
+#define RS_ALERT_CHUNKS 256
+#define RS_BULKY_OPS 16
 
 enum rs_lane { RS_STRICT, RS_WEIGHTED, RS_LANES };
 
@@ -46,6 +54,7 @@ struct rs_flow {
 	uint8_t next_priority, next_weight; /* after the outstanding chunks, while moving */
 	bool moving;                        /* to the other lane: chunks of one flow never overtake each other */
 	uint8_t lane;                       /* enum rs_lane */
+	uint8_t bulky;                      /* operations until its short messages are urgent */
 	bool held;                          /* rs_sched_hold() */
 };
 
@@ -64,6 +73,8 @@ struct rs_sched {
 	uint32_t epoch;
 	struct rs_window lane[RS_LANES];
 	uint32_t chunk;
+	uint32_t narrow; /* bytes of the narrow window. 0: there is none */
+	uint32_t alert;  /* long chunks that the narrow window still applies to */
 };
 
 struct rs_chunk {
@@ -76,6 +87,9 @@ struct rs_chunk {
 
 void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[RS_LANES],
 		   const uint32_t max_chunks[RS_LANES]);
+
+/* Give the weighted lane a narrow window of at most `bytes`; 0: none. */
+void rs_sched_narrow(struct rs_sched *s, uint32_t bytes);
 
 /* priority 0 to 7, weight 1 to RS_WEIGHT_MAX. The first operation has number 0. */
 void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight);
@@ -91,10 +105,11 @@ bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
 /* The same, with chunks up to `extra` bytes longer, because they have no header. */
 bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra);
 
-/* Pick up to max chunks; return their number. Each must be followed by one rs_sched_done(). */
+/* Pick up to max chunks; return their number. Each must be followed by one rs_sched_done(). While short messages are about, the
+ * last of them is the first long one: who posts them is busy for a chunk at most, and then looks for short messages again. */
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);
 
-/* The same in two steps: return the flow whose chunk rs_sched_pick() would pick now (NULL: none), then pick that chunk. */
+/* The same in two steps, without the end at a long chunk: return the flow whose chunk rs_sched_pick() would pick now (NULL: none), then pick that chunk. */
 struct rs_flow *rs_sched_next(struct rs_sched *s);
 void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out);
 

@@ -23,6 +23,7 @@ struct share_profile {
 	uint64_t pool; /* of the server */
 	uint32_t connections;
 	uint8_t traffic_class; /* of the strict queue pair */
+	uint32_t narrow;
 };
 
 const struct share_profile *share_profile(const char *name); /* ends the program if there is none */
@@ -74,6 +75,11 @@ void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id);
 int share_native_poll(struct share_native *n, struct ibv_wc *wc, int max);
 /* Sleep until there may be a completion. */
 void share_native_wait(struct share_native *n);
+
+/* Ask the server for the other end of a native queue pair, and connect both. */
+struct share_native *share_native_dial(uint32_t size, bool echo, bool sleeping);
+/* End it at both sides. Nothing may be under way. */
+void share_native_end(struct share_native *n);
 
 /* ---- the experiments ------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
  * share_flows.c - experiments with flows of short and of long messages.
  *
  *   mice         COUNT flows, half of them mice of SIZE bytes, half elephants of 4 MiB; side equal: one priority; strict: mice
- *                have a higher one
+ *                have a higher one; events, poll: each flow has a native queue pair, and each mouse sleeps or polls
  *   class        COUNT flows of mice with a high priority, beside the elephants of `load` in another process
  *   load         COUNT flows of elephants, until the end of stdin; a byte to fd SHARE_LOADED once they are under way
  */
@@ -24,9 +24,40 @@ struct flow {
 	pthread_t thread;
 	const struct share_options *o;
 	struct rshare_conn *c;
+	struct share_native *n; /* instead of c */
+	bool sleeping;
+	uint64_t sent; /* messages of a native elephant */
 	char *buf;
 	struct share_samples times;
 };
+
+/* Wait for the completion of a send. */
+static void native_sent(struct flow *f)
+{
+	bool armed = false;
+	struct ibv_wc wc;
+
+	while (!share_native_poll(f->n, &wc, 1)) {
+		if (!f->sleeping)
+			continue;
+		if (armed)
+			share_native_wait(f->n);
+		else
+			share_must(-ibv_req_notify_cq(f->n->dev.cq, 0), "arming");
+		armed = !armed;
+	}
+}
+
+static void send_mouse(struct flow *f)
+{
+	if (f->n) {
+		share_native_send(f->n, f->o->size, 0);
+		native_sent(f);
+		return;
+	}
+	share_must(rshare_send(f->c, f->buf, f->o->size, 0), "rshare_send");
+	share_next_of(f->c, RSHARE_SENT);
+}
 
 static void *mouse(void *arg)
 {
@@ -35,8 +66,7 @@ static void *mouse(void *arg)
 
 	while (!share_stopped()) {
 		start = share_now_us();
-		share_must(rshare_send(f->c, f->buf, f->o->size, 0), "rshare_send");
-		share_next_of(f->c, RSHARE_SENT);
+		send_mouse(f);
 		share_sample(&f->times, share_now_us() - start);
 		usleep(2000);
 	}
@@ -58,6 +88,24 @@ static void *elephant(void *arg)
 	return NULL;
 }
 
+static void *native_elephant(void *arg)
+{
+	struct flow *f = arg;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		share_native_send(f->n, ELEPHANT, 0);
+	for (; i; __atomic_fetch_add(&f->sent, 1, __ATOMIC_RELAXED)) {
+		native_sent(f);
+		if (share_stopped())
+			i--;
+		else
+			share_native_send(f->n, ELEPHANT, 0);
+	}
+	return NULL;
+}
+
+/* Chunks that were posted; of native queue pairs, messages that have arrived. */
 static uint64_t elephant_chunks(const struct flow *flows, unsigned int n)
 {
 	struct rshare_stats stats;
@@ -65,6 +113,10 @@ static uint64_t elephant_chunks(const struct flow *flows, unsigned int n)
 	unsigned int i;
 
 	for (i = 1; i < n; i += 2) {
+		if (flows[i].n) {
+			chunks += __atomic_load_n(&flows[i].sent, __ATOMIC_RELAXED);
+			continue;
+		}
 		share_must(rshare_get_stats(flows[i].c, &stats), "rshare_get_stats");
 		chunks += stats.chunks_sent;
 	}
@@ -79,6 +131,13 @@ static void begin_flow(struct flow *f, const struct share_options *o, bool heavy
 	f->buf = buf;
 	f->c = share_dial(heavy ? SHARE_SERVICE(SHARE_SINK, 22, 1) : SHARE_SERVICE(SHARE_SINK, 12, 5), priority);
 	share_next_of(f->c, RSHARE_CONNECTED);
+}
+
+static void begin_native(struct flow *f, const struct share_options *o, bool heavy)
+{
+	f->o = o;
+	f->sleeping = heavy || !strcmp(o->side, "events");
+	f->n = share_native_dial(heavy ? ELEPHANT : o->size, false, f->sleeping);
 }
 
 static void start_flow(struct flow *f, void *(*run)(void *))
@@ -114,18 +173,22 @@ void share_run_mice(const struct share_options *o)
 {
 	const unsigned int n = o->count < 16 ? o->count : 16;
 	const unsigned int priority = strcmp(o->side, "strict") ? 0 : 7;
+	const bool native = !strcmp(o->side, "events") || !strcmp(o->side, "poll");
 	char *buf = rshare_get(share_here, ELEPHANT);
 	struct share_counters before, after;
-	uint64_t chunks;
+	uint64_t chunks, events = 0;
 	double start, us;
 	unsigned int i;
 
 	share_must_buffer(buf);
 	for (i = 0; i < n; i++)
-		begin_flow(&flows[i], o, i % 2, i % 2 ? 0 : priority, buf);
+		if (native)
+			begin_native(&flows[i], o, i % 2);
+		else
+			begin_flow(&flows[i], o, i % 2, i % 2 ? 0 : priority, buf);
 	share_count(&before);
 	for (i = 1; i < n; i += 2)
-		start_flow(&flows[i], elephant);
+		start_flow(&flows[i], native ? native_elephant : elephant);
 	usleep(SHARE_WARM_UP_US);
 	start = share_now_us();
 	chunks = elephant_chunks(flows, n);
@@ -135,9 +198,13 @@ void share_run_mice(const struct share_options *o)
 	for (i = 1; i < n; i += 2)
 		pthread_join(flows[i].thread, NULL);
 	share_count(&after);
+	for (i = 0; native && i < n; i++) {
+		events += i % 2 ? 0 : flows[i].n->events;
+		share_native_end(flows[i].n);
+	}
 	print_mice(n, 2);
-	printf(", \"elephant_chunks\": %llu, \"elephant_us\": %.0f, \"chunk\": %u, ", (unsigned long long)chunks, us,
-	       after.here.chunk);
+	printf(", \"events\": %llu, \"elephant_chunks\": %llu, \"elephant_us\": %.0f, \"chunk\": %u, ",
+	       (unsigned long long)events, (unsigned long long)chunks, us, native ? ELEPHANT : after.here.chunk);
 	share_print_counters(&before, &after);
 }
 

@@ -98,8 +98,7 @@ static void *send_under_mutex(void *arg)
 	return NULL;
 }
 
-/* Ask the server for the other end of a native queue pair. */
-static struct share_native *native_pair(uint32_t size, bool echo, bool sleeping)
+struct share_native *share_native_dial(uint32_t size, bool echo, bool sleeping)
 {
 	struct rshare_conn *c = share_dial(SHARE_SERVICE(SHARE_NATIVE, 8, 0), 7);
 	char *buf = rshare_get(share_here, 4096);
@@ -119,7 +118,7 @@ static struct share_native *native_pair(uint32_t size, bool echo, bool sleeping)
 	return n;
 }
 
-static void native_end(struct share_native *n)
+void share_native_end(struct share_native *n)
 {
 	struct ibv_wc wc;
 
@@ -149,7 +148,7 @@ static void share_run_threads(const struct share_options *o)
 	unsigned int i;
 
 	if (!ring)
-		share_pair = native_pair(o->size, false, true);
+		share_pair = share_native_dial(o->size, false, true);
 	for (i = 0; i < threads; i++) {
 		senders[i] = (struct sender){ .o = o, .number = i };
 		if (ring) {
@@ -179,7 +178,7 @@ static void share_run_threads(const struct share_options *o)
 	       (unsigned long long)contended);
 	share_print_counters(&before, &after);
 	if (share_pair)
-		native_end(share_pair);
+		share_native_end(share_pair);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -404,7 +403,7 @@ static void share_run_latency(const struct share_options *o)
 		c = share_dial(SHARE_SERVICE(SHARE_ECHO, 20, 1), 0);
 		share_next_of(c, RSHARE_CONNECTED);
 	} else {
-		share_pair = native_pair(o->size, true, sleeping);
+		share_pair = share_native_dial(o->size, true, sleeping);
 	}
 	for (i = 0; i < 10; i++)
 		ring ? echo_ring(c, buf, o->size) : echo_native(share_pair, o->size, sleeping);
@@ -420,7 +419,7 @@ static void share_run_latency(const struct share_options *o)
 	printf(", \"events\": %llu, ", (unsigned long long)(share_pair ? share_pair->events : 0));
 	share_print_counters(&before, &after);
 	if (share_pair)
-		native_end(share_pair);
+		share_native_end(share_pair);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

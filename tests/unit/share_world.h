@@ -101,6 +101,7 @@ static inline void world_peers(struct world_node *a)
 	memset(&a->peer, 0, sizeof(a->peer));
 	if (rs_peer_init(&a->peer, &a->hub, WORLD_CHUNK, window, 16))
 		abort();
+	rs_sched_narrow(&a->peer.sched, 2 * WORLD_CHUNK);
 	a->peer.link = a;
 }
 

@@ -65,6 +65,33 @@ UNIT_TEST(a_message_arrives)
 	ck_assert_str_eq(world_pool(CLIENT1, 5000), "hello");
 }
 
+/* While short messages are about, the rings are polled between long chunks. */
+UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
+{
+	uint32_t mouse0, mouse1;
+
+	world_connect(n, 0, 0, 7, &mouse0, &mouse1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 20 * WORLD_CHUNK, 1));
+	ck_assert(world_recv(CLIENT1, mouse1, 30 * WORLD_CHUNK, 10, 1));
+	world_settle(n);
+	n[0].peer.sched.alert = 0; /* as if no short message had been sent for long */
+	ck_assert(world_send(CLIENT0, c0, 0, 20 * WORLD_CHUNK, 1));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 4); /* the window */
+	while (world_deliver(&n[0], RS_WEIGHTED))
+		;
+	ck_assert(world_send(CLIENT0, mouse0, 0, 10, 2));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 2);
+	ck_assert_uint_eq(n[0].lane[RS_STRICT].tail - n[0].lane[RS_STRICT].head, 1);
+	ck_assert_uint_eq(n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head, 1);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 0);
+	world_settle(n);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 20 * WORLD_CHUNK);
+	expect(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
+}
+
 /* Break the queue pairs after some of the posts on the wire have arrived. */
 static void break_somewhere(uint64_t random)
 {

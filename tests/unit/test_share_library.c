@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "share/client.h"
+#include "share/link.h"
 
 #ifdef __SANITIZE_THREAD__ /* no threads after fork() */
 #define FORKS 0
@@ -613,6 +614,24 @@ UNIT_LOOP_TEST(processes_attach_and_die, 0, FORKS)
 	}
 	ck_assert_uint_eq(info.clients, 1);
 	ck_assert_uint_eq(info.connections, 0);
+}
+
+UNIT_TEST(the_narrow_window_is_the_configured_one)
+{
+	static const uint32_t window[] = { 0, 5000, UINT32_MAX }, narrow[] = { 2 * 16384, 5000, 0 };
+	struct rshare_config x = config(name_c, 3);
+	struct rshare_conn *c;
+	struct rshare *r;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		x.window_narrow = window[i];
+		ck_assert_int_eq(rshare_open(NULL, &x, &r, why), 0);
+		ck_assert_int_eq(rshare_connect(r, node_b, 7, 0, 1, &c), 0);
+		ck_assert(next(c).type == RSHARE_CONNECTED);
+		ck_assert_uint_eq(r->owner->links->peer.sched.narrow, narrow[i]);
+		rshare_close(r);
+		rshare_disconnect(accept_one(), 0);
+	}
 }
 
 UNIT_LOOP_TEST(the_owners_death_is_told, 0, FORKS)

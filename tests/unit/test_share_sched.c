@@ -218,6 +218,153 @@ UNIT_TEST(dropped_operations_are_gone)
 	ck_assert_uint_eq(chunk[0].offset, 0);
 }
 
+/* ---- short messages beside long ones ---------------------------------------------------------- */
+
+/* A flow of long messages, and with `narrow`, an answer to what a short one does to it. */
+static void begin_elephant(uint32_t narrow)
+{
+	begin(1 << 20, 8 * CHUNK, 64);
+	rs_sched_narrow(&sched, narrow);
+	rs_sched_push(&sched, &flow[0], 1000 * CHUNK);
+}
+
+static void complete(unsigned int first, unsigned int n)
+{
+	for (unsigned int i = first; i < first + n; i++)
+		rs_sched_done(&sched, chunk[i].flow, chunk[i].lane, chunk[i].len);
+}
+
+/* Chunks that are on the wire when nothing more may be sent. */
+static unsigned int fill(void)
+{
+	unsigned int n = 0, k;
+
+	while ((k = rs_sched_pick(&sched, chunk + n, 64 - n)))
+		n += k;
+	return n;
+}
+
+UNIT_TEST(a_short_message_narrows_the_window_of_long_ones)
+{
+	static const uint8_t priority[] = { 0, 7 };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		begin_elephant(2 * CHUNK);
+		ck_assert_uint_eq(fill(), 8);
+		complete(0, 8);
+		add(&flow[1], priority[i], 1, CHUNK / 2);
+		/* It goes first, and whoever posts looks for others after one long chunk. */
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
+		ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
+		ck_assert_ptr_eq(chunk[1].flow, &flow[0]);
+		complete(0, 1);
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 62), 1);
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 3, 61), 0);
+		ck_assert_uint_eq(sched.lane[RS_WEIGHTED].bytes, 2 * CHUNK);
+		/* The next short one is not kept waiting by the narrow window. */
+		rs_sched_push(&sched, &flow[1], 1);
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+		ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
+	}
+}
+
+UNIT_TEST(the_strict_window_is_never_narrow)
+{
+	begin_elephant(2 * CHUNK);
+	rs_flow_init(&flow[1], 3, 1);
+	rs_flow_init(&flow[2], 7, 1);
+	rs_sched_push(&sched, &flow[1], 5 * CHUNK);
+	rs_sched_push(&sched, &flow[2], 1);
+	ck_assert_uint_eq(sched.alert, RS_ALERT_CHUNKS);
+	ck_assert_uint_eq(fill(), 1 + 5 + 2);
+}
+
+UNIT_TEST(the_window_is_wide_again_after_as_many_long_chunks)
+{
+	begin_elephant(2 * CHUNK);
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(sched.alert, RS_ALERT_CHUNKS);
+	ck_assert_str_eq(order(1), "b");
+	for (unsigned int i = 0; i < RS_ALERT_CHUNKS; i++) {
+		ck_assert_uint_eq(sched.alert, RS_ALERT_CHUNKS - i);
+		ck_assert_str_eq(order(1), "a");
+	}
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 8);
+	complete(0, 8);
+	rs_sched_push(&sched, &flow[1], CHUNK / 4);
+	ck_assert_uint_eq(fill(), 2);
+}
+
+UNIT_TEST(without_a_narrow_window_a_short_message_changes_nothing)
+{
+	begin_elephant(0);
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(sched.alert, 0);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 8);
+	ck_assert_ptr_eq(chunk[0].flow, &flow[0]);
+	/* One that is not narrower bounds nothing. */
+	begin_elephant(9 * CHUNK);
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(fill(), 8);
+	ck_assert_uint_eq(sched.lane[RS_WEIGHTED].bytes, 7 * CHUNK + RS_COST_MIN);
+	ck_assert_uint_gt(sched.alert, 0);
+	rs_sched_narrow(&sched, 0);
+	ck_assert_uint_eq(sched.alert, 0);
+}
+
+UNIT_TEST(which_messages_narrow_the_window)
+{
+	/* Half a chunk is short, more is not. */
+	begin_elephant(2 * CHUNK);
+	rs_sched_push(&sched, &flow[1], CHUNK / 2 + 1);
+	ck_assert_uint_eq(sched.alert, 0);
+	/* Its flow is not idle while that is queued, nor while it is on the wire. */
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 4), 4);
+	ck_assert_uint_eq(flow[1].outstanding, 2);
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(sched.alert, 0);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 4, 2), 2);
+	complete(0, 6);
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(sched.alert, RS_ALERT_CHUNKS);
+}
+
+UNIT_TEST(the_header_of_a_long_message_does_not)
+{
+	begin_elephant(2 * CHUNK);
+	/* A write of one chunk without header is not long. */
+	ck_assert(rs_sched_push_longer(&sched, &flow[1], CHUNK + 8, 8));
+	ck_assert_uint_eq(flow[1].bulky, 0);
+	ck_assert(rs_sched_push_longer(&sched, &flow[2], CHUNK + 9, 8));
+	ck_assert_uint_eq(flow[2].bulky, RS_BULKY_OPS);
+	ck_assert_str_eq(order(5), "abcac");
+	for (unsigned int i = 1; i < RS_BULKY_OPS; i++) {
+		rs_sched_push(&sched, &flow[2], 1);
+		ck_assert_uint_eq(strlen(order(2)), 2);
+		ck_assert_uint_eq(sched.alert, 0);
+	}
+	rs_sched_push(&sched, &flow[2], 1);
+	ck_assert_uint_eq(sched.alert, RS_ALERT_CHUNKS);
+	ck_assert_str_eq(order(2), "ca");
+}
+
+/* It passes others within its share of the epoch only. */
+UNIT_TEST(short_messages_starve_nobody)
+{
+	unsigned int a = 0;
+
+	begin_elephant(2 * CHUNK);
+	for (unsigned int i = 0; i < 100; i++) {
+		rs_sched_push(&sched, &flow[1], CHUNK / 2);
+		a += *order(1) == 'a';
+		if (flow[1].first != flow[1].end)
+			a += *order(1) == 'a';
+	}
+	ck_assert_uint_ge(a, 45);
+	ck_assert_uint_le(a, 55);
+}
+
 /* ---- queue pairs that are full, completions of many at once: as dsm.ko uses it -------------------- */
 
 UNIT_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * test_share_search.c - every state of a small scheduler: three flows, operations of up to two and a half chunks, picks of
- * one and two chunks, completions in the order of each lane, one change of priority, one drop; then flows that are held, too.
+ * one and two chunks, completions in the order of each lane, one change of priority, one drop; then flows that are held, too;
+ * then a narrow window.
  *
  * In every state: chunks of a flow follow each other without a gap and in order (nothing lost, doubled or overtaken), no
  * window overflows, no weighted chunk passes a strict backlog, also one that is held, no flow waits for more chunks of its priority than its
@@ -99,6 +100,7 @@ static void check_chunk(const struct rs_chunk *c)
 
 static unsigned int pick(void)
 {
+	const bool alert = w.sched.alert;
 	bool was_ready[FLOWS];
 	struct rs_chunk c;
 	unsigned int i, bound;
@@ -108,6 +110,8 @@ static unsigned int pick(void)
 	if (!rs_sched_pick(&w.sched, &c, 1))
 		return 0;
 	check_chunk(&c);
+	if (alert && c.lane == RS_WEIGHTED && c.len > CHUNK / 2)
+		unit_require(w.sched.lane[RS_WEIGHTED].bytes <= w.sched.narrow);
 	for (i = 0; i < FLOWS; i++) {
 		const struct rs_flow *f = &w.flow[i];
 
@@ -228,8 +232,8 @@ static void expand(uint32_t pushes, uint32_t holds)
 	STEP(true, pick());
 }
 
-static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t pushes,
-		   uint32_t holds)
+static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t narrow,
+		   uint32_t pushes, uint32_t holds)
 {
 	const uint32_t windows[] = { window * CHUNK, window * CHUNK }, slots[] = { OUT - 1, OUT - 1 };
 
@@ -237,13 +241,14 @@ static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], u
 	memset(seen, 0, 2 * STATES * sizeof(*seen));
 	nstates = head = 0;
 	rs_sched_init(&w.sched, CHUNK, windows, slots);
+	rs_sched_narrow(&w.sched, narrow * CHUNK);
 	for (unsigned int i = 0; i < FLOWS; i++)
 		rs_flow_init(&w.flow[i], priority[i], weight[i]);
 	reached();
 	for (; head < nstates; head++)
 		expand(pushes, holds);
-	printf("share_search: priorities %u %u %u, window %u, held %u times: %u states\n", priority[0], priority[1],
-	       priority[2], window, holds, nstates);
+	printf("share_search: priorities %u %u %u, windows %u %u, held %u times: %u states\n", priority[0], priority[1],
+	       priority[2], window, narrow, holds, nstates);
 	ck_assert_uint_gt(nstates, 1000);
 }
 
@@ -252,11 +257,13 @@ UNIT_TEST(no_state_loses_or_starves)
 	seen = calloc(2 * STATES, sizeof(*seen));
 	queue = calloc(STATES, sizeof(*queue));
 	ck_assert(seen && queue);
-	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 3, 0);
-	search((const uint8_t[]){ 0, 0, 3 }, (const uint8_t[]){ 1, 1, 1 }, 1, 3, 0);
-	search((const uint8_t[]){ 3, 3, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 3, 0);
-	search((const uint8_t[]){ 0, 0, 7 }, (const uint8_t[]){ 1, 2, 1 }, 2, 2, 2);
-	search((const uint8_t[]){ 0, 7, 7 }, (const uint8_t[]){ 1, 1, 1 }, 1, 2, 2);
+	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 0, 3, 0);
+	search((const uint8_t[]){ 0, 0, 3 }, (const uint8_t[]){ 1, 1, 1 }, 1, 0, 3, 0);
+	search((const uint8_t[]){ 3, 3, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 0, 3, 0);
+	search((const uint8_t[]){ 0, 0, 7 }, (const uint8_t[]){ 1, 2, 1 }, 2, 0, 2, 2);
+	search((const uint8_t[]){ 0, 7, 7 }, (const uint8_t[]){ 1, 1, 1 }, 1, 0, 2, 2);
+	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 1, 3, 0);
+	search((const uint8_t[]){ 0, 0, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 1, 2, 1);
 	free(queue);
 	free(seen);
 }
