@@ -179,7 +179,8 @@ enum rshare_event_type {
  * status of RSHARE_RECEIVED: -EMSGSIZE: the message was larger than the buffer. -ECANCELED: no message came before the
  * end. status of RSHARE_CLOSED: 0. -ECONNREFUSED: nobody listens. -EHOSTUNREACH: the node cannot be reached. -EACCES:
  * different keys. -ECONNRESET. -EBADMSG: the shared memory of this process was overwritten. -ETIMEDOUT: no answer.
- * -ENOSPC: the peer's process has no connection left. -ENOMEM and other errors of libibverbs: an owner lacks memory or
+ * -ENOSPC: the peer's process has no connection left. -EKEYREJECTED: the peer does not export the memory of a write or a
+ * read; operations that were submitted after it also have this status. -ENOMEM and other errors of libibverbs: an owner lacks memory or
  * queue pairs, as its stderr says. */
 struct rshare_event {
 	enum rshare_event_type type;

@@ -14,6 +14,7 @@
 
 #define INLINE_MAX 220 /* bytes with header; most devices support it */
 #define QP_DEPTH (2 * RS_SLOTS)
+#define WR_SENT (1ull << 32) /* and the number of the post; landing buffers have smaller values */
 #define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_frame)) /* of a queue pair */
 #define POST_BATCH 16
 
@@ -427,7 +428,7 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 
 	memset(wr, 0, n * sizeof(*wr));
 	for (i = 0; i < n; i++) {
-		wr[i].wr_id = UINT64_MAX; /* landing buffers use the other values */
+		wr[i].wr_id = WR_SENT | q->posted++;
 		wr[i].sg_list = sge[i];
 		if (v[i].op == RS_OP_SEND)
 			fill_send(q, &v[i], &wr[i], sge[i]);
@@ -443,5 +444,13 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 
 unsigned int rs_qp_chain_done(struct rs_qp *q)
 {
-	return q->chain_head == q->chain_tail ? 0 : q->chain[q->chain_head++ % QP_DEPTH];
+	const unsigned int n = q->chain_head == q->chain_tail ? 0 : q->chain[q->chain_head++ % QP_DEPTH];
+
+	q->done += n;
+	return n;
+}
+
+unsigned int rs_qp_before(const struct rs_qp *q, uint64_t wr_id)
+{
+	return (uint32_t)wr_id - q->done;
 }

@@ -41,6 +41,7 @@ struct rs_qp {
 	uint32_t next;               /* header */
 	uint8_t chain[2 * RS_SLOTS]; /* posts of each chain that is not complete */
 	uint32_t chain_head, chain_tail;
+	uint32_t posted, done; /* posts; those of complete chains */
 	uint32_t psn, inlined;
 	bool connected;
 };
@@ -60,6 +61,9 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n);
 /* Complete a chain; return its number of posts. */
 unsigned int rs_qp_chain_done(struct rs_qp *q);
+
+/* Return how many posts of incomplete chains precede that of a completion with an error. */
+unsigned int rs_qp_before(const struct rs_qp *q, uint64_t wr_id);
 
 /* Return the landing buffer of a completion. rs_landing_put() posts it again once a batch has gathered. */
 void *rs_landing(struct rs_device *d, uint64_t wr_id);

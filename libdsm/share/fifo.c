@@ -48,6 +48,20 @@ const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at)
 	return NULL;
 }
 
+void rs_fifo_forsake(struct rs_fifo *f, const struct rs_conn *conn)
+{
+	uint32_t at;
+
+	for (at = f->head; at != f->tail; at++) {
+		struct rs_sent *s = &f->sent[at % f->size];
+
+		if (s->conn != conn)
+			continue;
+		s->last = false;
+		s->arrived |= s->post.op != RS_OP_SEND;
+	}
+}
+
 /* Sends of which only the peer knows whether they arrived. */
 static uint32_t uncertain(const struct rs_fifo *f)
 {

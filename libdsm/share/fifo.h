@@ -57,6 +57,10 @@ struct rs_sent *rs_fifo_pop(struct rs_fifo *f, unsigned int *n);
 /* Find the oldest entry at or after position *at that has not arrived, and store its position in *at. NULL: none. */
 const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at);
 
+/* A connection has ended with operations on the lane: none of its entries ends an operation any more, and its writes and reads count as
+ * arrived, so that they are not posted again. Its sends are, since the peer counts them. */
+void rs_fifo_forsake(struct rs_fifo *f, const struct rs_conn *conn);
+
 /* Record the number of sends that the peer received. -EBADMSG: more than were sent, or fewer than it has acknowledged. */
 int rs_fifo_arrived(struct rs_fifo *f, uint32_t received);
 

@@ -149,6 +149,12 @@ static void owner_wc_failed(struct rs_owner *o, struct rs_link *l, const struct 
 		rs_link_fail(o, l, -ECONNRESET, ibv_wc_status_str(wc->status));
 }
 
+/* The device of the peer has refused a post, for a reason that lies in the post. */
+static bool owner_wc_refused(enum ibv_wc_status status)
+{
+	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR;
+}
+
 static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
 {
 	enum rs_lane lane;
@@ -156,6 +162,11 @@ static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
 
 	if (!l || l->dead)
 		return;
+	if (owner_wc_refused(wc->status) && rs_peer_refused(&l->peer, lane, rs_qp_before(&l->qp[lane], wc->wr_id))) {
+		l->fruitless = 0; /* its cause has ended */
+		rs_mend_want(l);
+		return;
+	}
 	if (wc->status != IBV_WC_SUCCESS) {
 		owner_wc_failed(o, l, wc);
 		return;

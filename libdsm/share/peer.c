@@ -286,6 +286,28 @@ void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n)
 	}
 }
 
+bool rs_peer_refused(struct rs_peer *p, enum rs_lane lane, unsigned int before)
+{
+	const struct rs_sent *s;
+	struct rs_conn *c;
+	uint32_t at;
+
+	rs_peer_sent(p, lane, before);
+	at = p->lane[lane].head;
+	s = rs_fifo_next(&p->lane[lane], &at);
+	if (!s || s->post.op == RS_OP_SEND)
+		return false;
+	c = s->conn;
+	rs_fifo_forsake(&p->lane[lane], c);
+	if (c->state != RS_ENDED) {
+		hub_conn_log(c, "the peer refuses the key or the range of a write or a read; reset");
+		conn_owe(c, RS_FRAME_RESET);
+		conn_end(c, -EKEYREJECTED);
+	}
+	rs_peer_sent(p, lane, 0);
+	return true;
+}
+
 /* ---- after a repair ------------------------------------------------------------------------- */
 
 void rs_peer_stop(struct rs_peer *p)

@@ -21,6 +21,10 @@ unsigned int rs_peer_pump(struct rs_peer *p);
 bool rs_peer_busy(const struct rs_peer *p);
 /* Complete the oldest n posts of a lane. */
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n);
+/* The peer's device has refused a write or a read on a lane, for its key or its range, and the queue pair broke; `before` posts on it
+ * were executed before. End its connection with -EKEYREJECTED. The caller repairs the queue pair. False: that post is no write or
+ * read. */
+bool rs_peer_refused(struct rs_peer *p, enum rs_lane lane, unsigned int before);
 /* Queue a frame that belongs to no connection for the next rs_peer_pump(). -ENOBUFS: too many are queued. -ENOMEM. */
 int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total);
 

@@ -105,8 +105,8 @@ static void test_echo(void)
 static void test_rdma(void)
 {
 	char *out = rshare_get(r, BIG), *in = rshare_get(r, BIG);
-	struct rshare_conn *c = dial(MEMORY, 0);
-	struct rshare_remote at;
+	struct rshare_conn *c = dial(MEMORY, 0), *stay;
+	struct rshare_remote at, wrong;
 
 	must(rshare_recv(c, in, BIG, 1), "rshare_recv");
 	check("the address", next_of(c, RSHARE_RECEIVED).size == sizeof(at));
@@ -120,7 +120,23 @@ static void test_rdma(void)
 	check("read", !rshare_read(c, in, 300000, &at, 1000, 6) && !next_of(c, RSHARE_SENT).status);
 	check("what was written is read", !memcmp(in, out, 300000));
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
-	/* A wrong key ends the peer, and nothing else. */
+	/* A wrong key, or a range of which nothing is exported, ends the connection, and nothing else. */
+	stay = dial(ECHO, 0);
+	for (int i = 0; i < 4; i++) {
+		wrong = at;
+		if (i & 1)
+			wrong.rkey ^= 0x5a5a5a;
+		else
+			wrong.address += 1ull << 40;
+		c = dial(MEMORY, i & 2 ? 7 : 0);
+		must(i & 2 ? rshare_write(c, out, 300000, &wrong, 0, 7) : rshare_read(c, out, 300000, &wrong, 0, 7),
+		     "a wrong key");
+		check("a wrong key is refused", next_of(c, RSHARE_SENT).status == -EKEYREJECTED);
+		check("its connection ends", next_of(c, RSHARE_CLOSED).status == -EKEYREJECTED);
+		rshare_disconnect(c, 0);
+		check("another connection stays", echo_small(stay));
+	}
+	check("disconnect", !rshare_disconnect(stay, EVENT_MS));
 	rshare_put(r, out);
 	rshare_put(r, in);
 }

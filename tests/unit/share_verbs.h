@@ -22,6 +22,7 @@
 
 #define FAKE_QUEUE 8192u
 #define FAKE_QPS 256u
+#define FAKE_RKEY 2u
 #define FAKE_FIRST 2u /* number of the first queue pair: programs never have 0 and 1 */
 
 struct fake_cq {
@@ -169,6 +170,7 @@ static int fake_is_memory(uint64_t addr)
 	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
+/* 0: it waits for a receive. -1: it is refused. */
 static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 {
 	struct fake_srq *s = (struct fake_srq *)to->qp.srq;
@@ -176,8 +178,8 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 	const int solicited = !!(w->wr.send_flags & IBV_SEND_SOLICITED);
 
 	if ((w->wr.opcode == IBV_WR_RDMA_WRITE || w->wr.opcode == IBV_WR_RDMA_READ) &&
-	    !fake_is_memory(w->wr.wr.rdma.remote_addr))
-		return 1;
+	    (w->wr.wr.rdma.rkey != FAKE_RKEY || !fake_is_memory(w->wr.wr.rdma.remote_addr)))
+		return -1;
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
@@ -215,8 +217,14 @@ static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 		const int breaks = fake_breaks && !((fake_count + 1) % fake_breaks);
 		const int arrives = !breaks || (fake_breaks > 1 && fake_count / fake_breaks % 2);
 
-		if (!to->connected || (arrives && !fake_deliver(to, w)))
+		const int delivered = to->connected && arrives ? fake_deliver(to, w) : to->connected;
+
+		if (!delivered)
 			return -1;
+		if (delivered < 0) { /* both ends break */
+			q->failed = to->failed = 1;
+			return IBV_WC_REM_ACCESS_ERR;
+		}
 		fake_count++;
 		if (!breaks)
 			return IBV_WC_SUCCESS;
@@ -456,7 +464,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t n, int access)
 	(void)access;
 	if (!m)
 		return NULL;
-	*m = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = at, .length = n, .lkey = 1, .rkey = 2 };
+	*m = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = at, .length = n, .lkey = 1, .rkey = FAKE_RKEY };
 	return m;
 }
 

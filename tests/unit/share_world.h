@@ -58,7 +58,7 @@ static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct r
 		struct world_lane *l = &w->lane[lane];
 		struct world_post *o = &l->post[l->tail++ % WORLD_QUEUE];
 
-		if (l->tail - l->head > WORLD_QUEUE || v->len > WORLD_CHUNK)
+		if (l->tail - l->head > WORLD_QUEUE || v->frame.len > WORLD_CHUNK)
 			abort();
 		o->bytes = 0; /* an RDMA write or read */
 		if (v->op != RS_OP_SEND)
@@ -234,14 +234,21 @@ static inline struct rs_seg_conn *world_seg(struct world_client *c, uint32_t ind
 	return rs_seg_conn(&c->rs.layout, c->rs.base, index);
 }
 
-static inline bool world_send(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+/* Submit an operation that rshare_send() does not make. */
+static inline bool world_submit(struct world_client *c, uint32_t index, const struct rs_sqe *e)
 {
-	const struct rs_sqe e = { .op = RS_OP_SEND, .len = len, .offset = offset, .cookie = cookie };
 	const bool put =
-		rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq, WORLD_DEPTH, &e, sizeof(e));
+		rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq, WORLD_DEPTH, e, sizeof(*e));
 
 	world_ready(c, index);
 	return put;
+}
+
+static inline bool world_send(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+{
+	const struct rs_sqe e = { .op = RS_OP_SEND, .len = len, .offset = offset, .cookie = cookie };
+
+	return world_submit(c, index, &e);
 }
 
 static inline bool world_recv(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)

@@ -92,6 +92,56 @@ UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
 	expect(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
 }
 
+/* The peer refuses a write: its connection ends, operations that preceded it are complete, and others continue after the repair. */
+UNIT_LOOP_TEST(a_refused_write_ends_its_connection_only, 0, 2)
+{
+	const struct rs_sqe write = { .op = _i ? RS_OP_READ : RS_OP_WRITE, .len = 3 * WORLD_CHUNK, .cookie = 2 };
+	const struct rs_fifo *sent = &n[0].peer.lane[RS_WEIGHTED];
+	const struct world_lane *posted = &n[0].lane[RS_WEIGHTED];
+	uint32_t b0, b1, i;
+
+	world_connect(n, 0, 0, 0, &b0, &b1);
+	for (i = 0; i < 2; i++)
+		ck_assert(world_recv(CLIENT1, c1, i * 100, 100, i) && world_recv(CLIENT1, b1, i * 100, 100, i));
+	world_settle(n);
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 1) && world_submit(CLIENT0, c0, &write) &&
+		  world_send(CLIENT0, c0, 0, 11, 3));
+	ck_assert(world_send(CLIENT0, b0, 0, 12, 4) && world_send(CLIENT0, b0, 0, 13, 5));
+	rs_client_kick(&CLIENT0->rs);
+	n[0].peer.sched.alert = 0;
+	while (rs_peer_pump(&n[0].peer))
+		;
+	ck_assert_uint_eq(sent->tail - sent->head, 7);
+	/* What precedes the first chunk of the write arrives; the device refuses that one. */
+	for (i = 0; sent->sent[(sent->head + i) % sent->size].post.op == RS_OP_SEND; i++)
+		world_arrive(&n[0], RS_WEIGHTED);
+	ck_assert(!rs_peer_refused(&n[0].peer, RS_STRICT, 0));
+	ck_assert(rs_peer_refused(&n[0].peer, RS_WEIGHTED, i));
+	world_break(n, (const unsigned int[2][RS_LANES]){ { 0 } });
+	for (i = posted->head; i != posted->tail; i++) /* it is not posted again */
+		ck_assert_uint_ne(posted->post[i % WORLD_QUEUE].bytes, 0);
+	world_settle(n);
+	ck_assert_int_eq(n[0].error, 0);
+	ck_assert_int_eq(n[1].error, 0);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 1, 10);
+	expect(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 2, 3 * WORLD_CHUNK);
+	expect(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 3, 11);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -EKEYREJECTED, 0, 0);
+	expect_none(CLIENT0, c0);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 0, 10);
+	while (world_poll(CLIENT1, c1, &(struct rs_cqe){ .type = 0 }))
+		;
+	ck_assert_int_eq(CONN1->state, RS_ENDED);
+	expect(CLIENT0, b0, RSHARE_SENT, 0, 4, 12);
+	expect(CLIENT0, b0, RSHARE_SENT, 0, 5, 13);
+	expect(CLIENT1, b1, RSHARE_RECEIVED, 0, 0, 12);
+	expect(CLIENT1, b1, RSHARE_RECEIVED, 0, 1, 13);
+	expect_works(CLIENT0, b0, b1);
+	ck_assert_ptr_nonnull(strstr(world_said, "refuses the key"));
+	ck_assert_uint_eq(CLIENT0->rs.outstanding, 0);
+	ck_assert_uint_eq(n[0].peer.sched.lane[RS_WEIGHTED].bytes, 0);
+}
+
 /* Break the queue pairs after some of the posts on the wire have arrived. */
 static void break_somewhere(uint64_t random)
 {

@@ -423,6 +423,81 @@ UNIT_TEST(writes_and_reads_survive_broken_queue_pairs)
 	rshare_disconnect(d, 5000);
 }
 
+/* A key that does not fit ends its connection. The queue pairs are repaired for the others, without a limit to how often. */
+UNIT_TEST(a_stale_key_ends_one_connection)
+{
+	struct rshare_conn *c, *d, *stale, *other;
+	struct rshare_remote at;
+	struct rshare_event e;
+	char *out = rshare_get(a, 100000), *in = rshare_get(b, 100000);
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
+	for (unsigned int i = 0; i < 8; i++) {
+		const bool key = i % 2;
+		const struct rshare_remote wrong = { key ? at.address : 16, key ? at.rkey + 1 : at.rkey, at.size };
+
+		pair(&stale, &other, i & 4 ? 7 : 0);
+		ck_assert_int_eq(rshare_recv(d, in, 100000, 1), 0);
+		ck_assert_int_eq(rshare_send(c, out, 100000, i), 0);
+		ck_assert_int_eq(i & 2 ? rshare_write(stale, out, 50000, &wrong, 0, 7)
+				       : rshare_read(stale, out, 50000, &wrong, 0, 7),
+				 0);
+		e = next(stale);
+		ck_assert(e.type == RSHARE_SENT && e.cookie == 7 && e.status == -EKEYREJECTED);
+		e = next(stale);
+		ck_assert(e.type == RSHARE_CLOSED && e.status == -EKEYREJECTED);
+		e = next(other);
+		ck_assert(e.type == RSHARE_CLOSED && e.status == -ECONNRESET);
+		e = next(c);
+		ck_assert(e.type == RSHARE_SENT && e.cookie == i && !e.status);
+		e = next(d);
+		ck_assert(e.type == RSHARE_RECEIVED && e.size == 100000 && !e.status);
+		rshare_disconnect(stale, 0);
+		rshare_disconnect(other, 0);
+	}
+	ck_assert_uint_ge(info_of(a).repairs, 8);
+	ck_assert_uint_eq(info_of(a).malformed + info_of(b).malformed, 0);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+
+/* More of them than repairs in a row may be without effect. */
+UNIT_TEST(stale_keys_of_many_connections_end_these)
+{
+	enum { N = 12 };
+	struct rshare_conn *c, *d, *stale[N], *other[N];
+	struct rshare_remote wrong;
+	struct rshare_event e;
+	char *buf = rshare_get(a, 1000);
+	unsigned int i;
+
+	pair(&c, &d, 7);
+	ck_assert_int_eq(rshare_export(b, rshare_get(b, 1000), 1000, &wrong), 0);
+	wrong.rkey++;
+	for (i = 0; i < N; i++)
+		pair(&stale[i], &other[i], 7);
+	fake_hold(1, UINT_MAX);
+	for (i = 0; i < N; i++)
+		ck_assert_int_eq(rshare_write(stale[i], buf, 1000, &wrong, 0, i), 0);
+	usleep(50000); /* until all are posted, so that nothing arrives between them */
+	fake_hold(0, UINT_MAX);
+	for (i = 0; i < N; i++) {
+		e = next(stale[i]);
+		ck_assert(e.type == RSHARE_SENT && e.status == -EKEYREJECTED);
+		e = next(other[i]);
+		ck_assert(e.type == RSHARE_CLOSED && e.status == -ECONNRESET);
+		rshare_disconnect(stale[i], 0);
+		rshare_disconnect(other[i], 0);
+	}
+	ck_assert_int_eq(rshare_recv(d, rshare_get(b, 1000), 1000, 1), 0);
+	ck_assert_int_eq(rshare_send(c, buf, 1000, 2), 0);
+	e = next(c);
+	ck_assert(e.type == RSHARE_SENT && !e.status);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+
 /* Send a message into a queue pair that breaks, as do all later ones. */
 static void send_into_break(struct rshare_conn **c, struct rshare_conn **d, int down)
 {
