@@ -69,6 +69,9 @@ void share_native_connect(struct share_native *n, const struct rs_address *there
 void share_native_close(struct share_native *n);
 /* id: reported by the completion of the send. A message of one byte ends the server's side. */
 void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id);
+/* The same with the messages of a chain, with one doorbell; at most SHARE_CHAIN. */
+#define SHARE_CHAIN 64
+void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids, unsigned int count);
 /* Completions of sends have their id in wr_id, those of messages a number of SHARE_RECEIVED or more. Messages are handed back
  * to the queue; what they contain is nobody's concern. */
 #define SHARE_RECEIVED (1u << 20)

@@ -14,9 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common.h"
 #include "share.h"
 
 #define ELEPHANT (4u << 20)
+#define MOUSE_EVERY_US 2000
 
 /* ---- mice and elephants --------------------------------------------------------------------- */
 
@@ -28,7 +30,7 @@ struct flow {
 	bool sleeping;
 	uint64_t sent; /* messages of a native elephant */
 	char *buf;
-	struct share_samples times;
+	struct share_samples times, late; /* since the send, and since the moment at which it was due */
 };
 
 /* Wait for the completion of a send. */
@@ -62,13 +64,16 @@ static void send_mouse(struct flow *f)
 static void *mouse(void *arg)
 {
 	struct flow *f = arg;
-	double start;
+	double start, end, due = share_now_us();
 
 	while (!share_stopped()) {
 		start = share_now_us();
 		send_mouse(f);
-		share_sample(&f->times, share_now_us() - start);
-		usleep(2000);
+		end = share_now_us();
+		share_sample(&f->times, end - start);
+		share_sample(&f->late, end - due);
+		due = end + MOUSE_EVERY_US;
+		usleep(MOUSE_EVERY_US);
 	}
 	return NULL;
 }
@@ -160,13 +165,17 @@ static void let_mice_run(const struct share_options *o, unsigned int n, unsigned
 
 static void print_mice(unsigned int n, unsigned int step)
 {
-	static struct share_samples times;
+	static struct share_samples times, late;
 	unsigned int i, k;
 
 	for (i = 0; i < n; i += step)
-		for (k = 0; k < flows[i].times.n; k++)
+		for (k = 0; k < flows[i].times.n; k++) {
 			share_sample(&times, flows[i].times.us[k]);
+			share_sample(&late, flows[i].late.us[k]);
+		}
 	share_print_samples("mice", &times);
+	qsort(late.us, late.n, sizeof(late.us[0]), bench_by_value);
+	printf(", \"due_us\": %.1f", late.n ? late.us[late.n / 2] : 0);
 }
 
 void share_run_mice(const struct share_options *o)

@@ -58,20 +58,29 @@ void share_native_close(struct share_native *n)
 	free(n);
 }
 
-void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id)
+void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids, unsigned int count)
 {
 	struct ibv_sge sge = { (uintptr_t)n->buffer, bytes, n->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = id,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED | (bytes <= n->qp.inlined ? IBV_SEND_INLINE : 0) },
-			   *bad;
+	struct ibv_send_wr wr[SHARE_CHAIN], *bad;
+	unsigned int i;
 
-	share_must(-ibv_post_send(n->qp.qp, &wr, &bad), "posting a send");
+	for (i = 0; i < count; i++)
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = ids[i],
+			.next = i + 1 < count ? &wr[i + 1] : NULL,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED | (bytes <= n->qp.inlined ? IBV_SEND_INLINE : 0),
+		};
+	share_must(-ibv_post_send(n->qp.qp, wr, &bad), "posting a send");
 	n->doorbells++;
-	for (bad = &wr; bad; bad = bad->next)
-		n->posts++;
+	n->posts += count;
+}
+
+void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id)
+{
+	share_native_chain(n, bytes, &id, 1);
 }
 
 int share_native_poll(struct share_native *n, struct ibv_wc *wc, int max)

@@ -2,8 +2,9 @@
 /*
  * share_run.c - the experiments, but for those of share_flows.c.
  *
- *   threads      COUNT threads send to one node; side ring: each over a connection; mutex: all over one native queue pair.
- *                A thread without completions sleeps on its connection, or (mutex) yields
+ *   threads      COUNT threads send to one node; side ring: each over a connection; mutex: all over one native queue pair;
+ *                chain: the same, but the holder of the mutex posts what all threads have to send, as one chain.
+ *                A thread without completions sleeps on its connection, or (mutex, chain) yields
  *   connections  one thread sends over COUNT connections; side ring: they are in a set; fds: each has an fd
  *   bursts       bursts of COUNT echoes; the working modes are the profile's; side pause: 2 ms between them; side stream: none
  *   latency      echoes, one at a time; side ring, or a native queue pair whose two ends poll or wait for events
@@ -30,7 +31,8 @@ struct sender {
 	unsigned int number;
 	struct rshare_conn *c;
 	char *buf;
-	uint64_t done, mine; /* messages: of all that are done, counted by whoever polls; and taken note of */
+	unsigned int waiting; /* messages for the holder of the mutex; side chain */
+	uint64_t done, mine;  /* messages: of all that are done, counted by whoever polls; and taken note of */
 } __attribute__((aligned(64)));
 
 static struct sender senders[64];
@@ -71,21 +73,46 @@ static void take_lock(void)
 	contended += waited;
 }
 
+/* Post what all threads have to send. The lock is held. */
+static void post_waiting(const struct share_options *o)
+{
+	const unsigned int threads = o->count < 64 ? o->count : 64;
+	uint32_t ids[SHARE_CHAIN];
+	unsigned int i, n = 0, k;
+
+	for (i = 0; i < threads && n <= SHARE_CHAIN - WINDOW; i++)
+		for (k = __atomic_exchange_n(&senders[i].waiting, 0, __ATOMIC_RELAXED); k; k--)
+			ids[n++] = i;
+	if (n)
+		share_native_chain(share_pair, o->size, ids, n);
+}
+
+static void post(struct sender *s, bool chains)
+{
+	if (chains) {
+		__atomic_fetch_add(&s->waiting, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	take_lock();
+	share_native_send(share_pair, s->o->size, s->number);
+	pthread_mutex_unlock(&lock);
+}
+
 /* The lock is for a call of libibverbs. The completion of a send is for its thread, whoever finds it. */
 static void *send_under_mutex(void *arg)
 {
 	struct sender *s = arg;
+	const bool chains = !strcmp(s->o->side, "chain");
 	uint64_t posted = 0, done;
 	struct ibv_wc wc[16];
 	int i, n;
 
 	while (!share_stopped() || s->mine != posted) {
-		for (; posted - s->mine < WINDOW && !share_stopped(); posted++) {
-			take_lock();
-			share_native_send(share_pair, s->o->size, s->number);
-			pthread_mutex_unlock(&lock);
-		}
+		for (; posted - s->mine < WINDOW && !share_stopped(); posted++)
+			post(s, chains);
 		take_lock();
+		if (chains)
+			post_waiting(s->o);
 		n = share_native_poll(share_pair, wc, 16);
 		for (i = 0; i < n; i++)
 			__atomic_fetch_add(&senders[wc[i].wr_id].done, 1, __ATOMIC_RELAXED);
@@ -140,7 +167,7 @@ static uint64_t all_done(unsigned int threads)
 
 static void share_run_threads(const struct share_options *o)
 {
-	const bool ring = strcmp(o->side, "mutex") != 0;
+	const bool ring = !strcmp(o->side, "ring");
 	const unsigned int threads = o->count < 64 ? o->count : 64;
 	struct share_counters before, after;
 	uint64_t first, last;
