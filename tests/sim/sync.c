@@ -341,6 +341,10 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 
 void sync_settled(struct sim *s, uint16_t node, unsigned int thread, enum settle then)
 {
+	struct thread *t = sim_thread(s, node, thread);
+
+	if (then == SETTLE_GOT && (t->op == OP_LOCK || t->op == OP_TRYLOCK)) /* the request was in line until now */
+		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (then == SETTLE_NEXT)
 		thread_next(s, node, thread);
 	else
@@ -379,8 +383,6 @@ void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", node,
 			 thread);
 	t->answers++;
-	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* the request was in line until now */
-		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
 		release_settle(s, node, thread, SETTLE_NEXT);
 	} else if (t->op == OP_DESTROY) {
