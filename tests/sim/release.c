@@ -1,97 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * release.c - release blocks (core/release.h, core/closing.h) of the simulated nodes, and the check of what programs see.
+ * release.c - release blocks (core/release.h, core/closing.h) of the simulated nodes.
  *
  * Blocks have real contents here: pages, twins, and diffs by core/diff.h. Closes look at their blocks, homes merge diffs, and
  * threads apply notices in single steps, between which anything else may happen.
- *
- * A program accesses single bytes. Each thread has a vector clock. Synchronisation passes clocks on as the interface says:
- * a mutex from the thread that unlocks it to the next one that has it, a barrier from all to all, and any other object from each
- * operation that releases to each later answer of the object's home. Before an access, the thread looks whether it would race with
- * the last store, or, for a store, with the last loads of others. Such an access is left out. So no program has races, and each
- * load must find the value of the last store.
  */
 #include <string.h>
 
-#include "core/diff.h"
-#include "core/host_release.h"
-#include "sim.h"
+#include "release.h"
 
 #include "../model/show.h"
-
-#define TRIES 6u /* to find an access that does not race */
-
-struct note {
-	uint32_t block;
-	uint16_t writer, to;
-};
-
-/* What a node sends at the end of a close, or of a service. */
-struct rel_node {
-	struct rel_lists lists;
-	struct closing closing;
-	struct closing_ctx ctx;
-	struct closing_peer *peers;
-	struct load **merging; /* by source: the FLUSH that is being merged */
-	size_t *merged;        /* bytes of it */
-	struct load **diffs;   /* by home */
-	struct note *notes;
-	size_t nnotes, notes_room;
-	uint32_t entry; /* of the close that looks at blocks */
-	bool first;
-};
-
-struct rel_block {
-	uint8_t *frame, *twin;
-	uint32_t late; /* copies that leave, whose block is not lowered yet */
-	uint8_t hw;
-};
-
-/* A byte of a block: its last store, and the last load of each thread. */
-struct byte {
-	uint32_t by, when, *read; /* by: 1 + thread */
-	uint8_t value;
-};
-
-struct releases {
-	unsigned int blocks, threads; /* threads of all nodes */
-	struct rel *rels;             /* [node * blocks + block] */
-	struct rel_block *copies;
-	struct rel_node *nodes;
-	struct byte *bytes; /* [block * RELEASE_BYTES + byte] */
-	uint32_t *clocks;   /* [thread * threads + thread] */
-	uint32_t *pending;  /* what the answers of its call have told a thread */
-	uint32_t *barrier[2];
-	uint32_t **objects; /* by handle */
-	uint32_t nobjects;
-};
-
-static struct rel_node *node_of(const struct sim *s, uint16_t node)
-{
-	return &s->rel->nodes[node];
-}
-
-static struct rel *rel_of(const struct sim *s, uint16_t node, uint32_t block)
-{
-	return &s->rel->rels[(size_t)node * s->rel->blocks + block - s->o.blocks];
-}
-
-static struct rel_block *copy_of(const struct sim *s, uint16_t node, uint32_t block)
-{
-	return &s->rel->copies[(size_t)node * s->rel->blocks + block - s->o.blocks];
-}
-
-static uint16_t home_of(const struct sim *s, uint32_t block)
-{
-	return (uint16_t)((block - s->o.blocks) % s->o.nodes);
-}
-
-static uint8_t *page(uint8_t **p)
-{
-	if (!*p)
-		*p = zeroed(1, DIFF_PAGE);
-	return *p;
-}
 
 /* ---- payloads --------------------------------------------------------------------------------- */
 
@@ -131,7 +49,7 @@ bool release_block(const struct sim *s, uint32_t block)
 
 void release_find(const struct sim *s, uint16_t node, uint32_t block, struct core_place *p)
 {
-	struct rel_node *n = node_of(s, node);
+	struct rel_node *n = rel_node_of(s, node);
 
 	p->d.closing = &n->closing;
 	p->d.closes = &n->ctx;
@@ -140,7 +58,7 @@ void release_find(const struct sim *s, uint16_t node, uint32_t block, struct cor
 	p->rel.blocks = &s->rel->rels[(size_t)node * s->rel->blocks];
 	if (block == RELEASE_CLOSES)
 		return;
-	p->rel.home = home_of(s, block);
+	p->rel.home = rel_home_of(s, block);
 	p->rel.index = block - s->o.blocks;
 	p->d.rel = rel_of(s, node, block);
 	p->d.page = NULL;
@@ -153,13 +71,14 @@ void release_note(struct sim *s, uint16_t node, uint32_t block, const char *what
 {
 	const struct rel *p = rel_of(s, node, block);
 
-	sim_note(s, node, block, "%s: %s, copyset %#llx%s%s", what, rel_state_name(home_of(s, block) == node, p->state),
-		 (unsigned long long)p->copyset, p->listed ? ", listed" : "", p->noticed ? ", noticed" : "");
+	sim_note(s, node, block, "%s: %s, copyset %#llx%s%s", what,
+		 rel_state_name(rel_home_of(s, block) == node, p->state), (unsigned long long)p->copyset,
+		 p->listed ? ", listed" : "", p->noticed ? ", noticed" : "");
 }
 
 static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 {
-	struct rel_block *c = copy_of(s, node, block);
+	struct rel_block *c = rel_copy_of(s, node, block);
 
 	sim_note(s, node, block, "hardware %s -> %s", show_prot(c->hw), show_prot(prot));
 	c->hw = prot;
@@ -168,41 +87,41 @@ static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot, const struct load *data)
 {
 	if (data)
-		memcpy(page(&copy_of(s, node, block)->frame), data->bytes, DIFF_PAGE);
+		memcpy(rel_page(&rel_copy_of(s, node, block)->frame), data->bytes, DIFF_PAGE);
 	protect(s, node, block, prot);
 }
 
 void release_lower(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 {
-	if (copy_of(s, node, block)->hw > prot)
+	if (rel_copy_of(s, node, block)->hw > prot)
 		protect(s, node, block, prot);
 }
 
 void release_leaves(struct sim *s, uint16_t node, uint32_t block)
 {
-	copy_of(s, node, block)->late++;
+	rel_copy_of(s, node, block)->late++;
 }
 
 struct load *release_contents(struct sim *s, uint16_t node, uint32_t block)
 {
-	struct rel_block *c = copy_of(s, node, block);
+	struct rel_block *c = rel_copy_of(s, node, block);
 
 	c->late--;
-	return load_add(NULL, page(&c->frame), DIFF_PAGE);
+	return load_add(NULL, rel_page(&c->frame), DIFF_PAGE);
 }
 
 static void twin(struct core_host *h, uint32_t block)
 {
-	struct rel_block *c = copy_of(sim_of(h), h->me, block);
+	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
 
 	if (c->twin)
 		sim_fail(sim_of(h), block, "node %u makes a second twin of block %u", h->me, block);
-	memcpy(page(&c->twin), page(&c->frame), DIFF_PAGE);
+	memcpy(rel_page(&c->twin), rel_page(&c->frame), DIFF_PAGE);
 }
 
 static void untwin(struct core_host *h, uint32_t block)
 {
-	struct rel_block *c = copy_of(sim_of(h), h->me, block);
+	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
 
 	if (!c->twin)
 		sim_fail(sim_of(h), block, "node %u has no twin of block %u", h->me, block);
@@ -217,10 +136,11 @@ static void lower(struct core_host *h, uint32_t block, uint8_t prot)
 
 static bool diff(struct core_host *h, uint32_t block, uint16_t home)
 {
-	struct rel_block *c = copy_of(sim_of(h), h->me, block);
-	struct load **to = &node_of(sim_of(h), h->me)->diffs[home];
+	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
+	struct load **to = &rel_node_of(sim_of(h), h->me)->diffs[home];
 	uint8_t bytes[DIFF_MAX];
-	struct piece p = { .block = block, .size = (uint32_t)diff_make(page(&c->frame), page(&c->twin), bytes) };
+	struct piece p = { .block = block,
+			   .size = (uint32_t)diff_make(rel_page(&c->frame), rel_page(&c->twin), bytes) };
 
 	if (!p.size)
 		return false;
@@ -232,11 +152,11 @@ static bool diff(struct core_host *h, uint32_t block, uint16_t home)
 
 static void merge(struct core_host *h, uint32_t block, const void *data, size_t size)
 {
-	struct rel_block *c = copy_of(sim_of(h), h->me, block);
+	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
 
 	if (diff_check(data, size))
 		sim_fail(sim_of(h), block, "node %u gets a bad diff of block %u", h->me, block);
-	diff_apply(page(&c->frame), data);
+	diff_apply(rel_page(&c->frame), data);
 	if (c->twin)
 		diff_apply(c->twin, data);
 }
@@ -259,7 +179,7 @@ static bool noted(const struct rel_node *n, uint16_t writer, uint16_t to)
 static void notice(struct core_host *h, uint32_t block, const struct action *a, uint16_t writer)
 {
 	const uint16_t g = set_granule(h->nnodes);
-	struct rel_node *n = node_of(sim_of(h), h->me);
+	struct rel_node *n = rel_node_of(sim_of(h), h->me);
 	uint16_t to;
 
 	for (to = set_next(a->mask, 0, h->nnodes, g, a->except, h->me); to < h->nnodes;
@@ -283,7 +203,7 @@ static void gather(struct core_host *h)
 {
 	struct event e = { .kind = EV_GATHER, .node = h->me };
 
-	node_of(sim_of(h), h->me)->first = true;
+	rel_node_of(sim_of(h), h->me)->first = true;
 	sim_of(h)->st.closes++;
 	sim_schedule(sim_of(h), &e, soon(sim_of(h)));
 }
@@ -348,7 +268,7 @@ void release_close(struct sim *s, uint16_t node)
 void release_gather(struct sim *s, const struct event *e)
 {
 	struct host_node h = sim_node(s, e->node, NULL);
-	struct rel_node *n = node_of(s, e->node);
+	struct rel_node *n = rel_node_of(s, e->node);
 	struct msg m = { .src = e->node };
 	uint16_t to;
 
@@ -374,7 +294,7 @@ void release_gather(struct sim *s, const struct event *e)
 /* One more diff of a FLUSH; after the last one, the notices. */
 void release_merge(struct sim *s, const struct event *e)
 {
-	struct rel_node *n = node_of(s, e->node);
+	struct rel_node *n = rel_node_of(s, e->node);
 	struct msg m = { .src = e->msg.src };
 	struct load *l = n->merging[m.src];
 	size_t *at = &n->merged[m.src];
@@ -425,7 +345,7 @@ struct load *release_payload(struct sim *s, const struct msg *m)
 
 	if (!s->rel || (m->type != MSG_FLUSH && m->type != MSG_NOTE))
 		return NULL;
-	n = node_of(s, m->src);
+	n = rel_node_of(s, m->src);
 	if (m->type == MSG_NOTE)
 		return take_notes(n, m);
 	l = n->diffs[m->dst];
@@ -436,7 +356,7 @@ struct load *release_payload(struct sim *s, const struct msg *m)
 static void flush_arrives(struct sim *s, struct event *e)
 {
 	struct event next = { .kind = EV_MERGE, .node = e->node, .msg = e->msg };
-	struct rel_node *n = node_of(s, e->node);
+	struct rel_node *n = rel_node_of(s, e->node);
 
 	closing_event(s, e->node, CE_FLUSH, &e->msg);
 	if (n->merging[e->msg.src])
@@ -482,282 +402,19 @@ bool release_arrives(struct sim *s, struct event *e)
 	}
 }
 
-/* ---- clocks ----------------------------------------------------------------------------------- */
-
-static unsigned int number_of(const struct sim *s, uint16_t node, unsigned int thread)
-{
-	return node * s->o.threads + thread;
-}
-
-static uint32_t *clock_of(const struct sim *s, unsigned int number)
-{
-	return &s->rel->clocks[(size_t)number * s->rel->threads];
-}
-
-static uint32_t *pending_of(const struct sim *s, unsigned int number)
-{
-	return &s->rel->pending[(size_t)number * s->rel->threads];
-}
-
-static void join_clock(const struct sim *s, uint32_t *to, const uint32_t *from)
-{
-	unsigned int i;
-
-	for (i = 0; i < s->rel->threads; i++)
-		if (from[i] > to[i])
-			to[i] = from[i];
-}
-
-static uint32_t *object_clock(struct sim *s, const struct made *o)
-{
-	const uint32_t handle = (uint32_t)(o - s->made);
-	struct releases *r = s->rel;
-
-	if (handle >= r->nobjects) {
-		const uint32_t n = s->made_room;
-
-		r->objects = realloc(r->objects, n * sizeof(*r->objects));
-		if (!r->objects)
-			abort();
-		memset(r->objects + r->nobjects, 0, (n - r->nobjects) * sizeof(*r->objects));
-		r->nobjects = n;
-	}
-	if (!r->objects[handle])
-		r->objects[handle] = zeroed(r->threads, sizeof(uint32_t));
-	return r->objects[handle];
-}
-
-void release_unlocks(struct sim *s, uint16_t node, unsigned int thread, const struct made *o)
-{
-	if (s->rel)
-		join_clock(s, object_clock(s, o), clock_of(s, number_of(s, node, thread)));
-}
-
-void release_locked(struct sim *s, uint16_t node, unsigned int thread, const struct made *o)
-{
-	if (s->rel)
-		join_clock(s, clock_of(s, number_of(s, node, thread)), object_clock(s, o));
-}
-
-void release_meets(struct sim *s, uint16_t node, unsigned int thread, uint32_t episode, bool leaves)
-{
-	uint32_t *of, *own;
-
-	if (!s->rel)
-		return;
-	of = s->rel->barrier[episode & 1];
-	own = clock_of(s, number_of(s, node, thread));
-	if (leaves) {
-		join_clock(s, own, of);
-		return;
-	}
-	if (!s->arrived[episode])
-		memset(of, 0, s->rel->threads * sizeof(*of));
-	join_clock(s, of, own);
-}
-
-void release_told(struct sim *s, uint16_t node, unsigned int thread)
-{
-	unsigned int i;
-
-	for (i = 0; i < s->rel->threads; i++)
-		join_clock(s, clock_of(s, number_of(s, node, thread)), clock_of(s, i));
-}
-
-/* What each operation does by the interface, whatever the core's table says. */
-static bool tells(const struct msg *m)
-{
-	return m->type == MSG_SYNC &&
-		(m->op == SOP_POST || m->op == SOP_RDUNLOCK || m->op == SOP_WRUNLOCK || m->op == SOP_SIGNAL ||
-		 m->op == SOP_BROADCAST || m->op == SOP_ADD);
-}
-
-/* The home of an object that is no mutex has stepped it. */
-void release_ordered(struct sim *s, const struct made *o, const struct msg *m, const struct actions *out)
-{
-	uint32_t *clock;
-	unsigned int i;
-
-	if (!s->rel)
-		return;
-	clock = object_clock(s, o);
-	if (tells(m))
-		join_clock(s, clock, clock_of(s, number_of(s, m->src, m->req_slot)));
-	for (i = 0; i < out->n; i++) {
-		const struct msg *a = &out->v[i].msg;
-
-		if (a->type == MSG_REPLY)
-			join_clock(s, pending_of(s, number_of(s, a->dst, a->req_slot)), clock);
-	}
-}
-
-/* ---- what programs do ------------------------------------------------------------------------- */
-
-static unsigned int place_of(unsigned int byte)
-{
-	return byte < 16 ? byte : byte * 167 % DIFF_PAGE;
-}
-
-static struct byte *byte_at(const struct sim *s, uint32_t block, unsigned int byte)
-{
-	return &s->rel->bytes[(block - s->o.blocks) * RELEASE_BYTES + byte];
-}
-
-static bool races(const struct sim *s, const uint32_t *clock, const struct byte *b, bool store)
-{
-	unsigned int i;
-
-	if (b->by && clock[b->by - 1] < b->when)
-		return true;
-	for (i = 0; store && i < s->rel->threads; i++)
-		if (clock[i] < b->read[i])
-			return true;
-	return false;
-}
-
-/* The access itself. */
-static void use_byte(struct sim *s, uint16_t node, unsigned int thread)
-{
-	const struct thread *t = sim_thread(s, node, thread);
-	const unsigned int me = number_of(s, node, thread);
-	struct rel_block *c = copy_of(s, node, t->rblock);
-	struct byte *b = byte_at(s, t->rblock, t->rbyte);
-	uint8_t *at = page(&c->frame) + place_of(t->rbyte);
-	uint32_t *clock = clock_of(s, me);
-
-	clock[me]++;
-	if (!t->rstore) {
-		b->read[me] = clock[me];
-		s->st.loads++;
-		s->st.seen += b->by && (b->by - 1) / s->o.threads != node;
-		if (*at != b->value)
-			sim_fail(s, t->rblock, "thread %u.%u reads %u from byte %u of block %u, whose last store is %u",
-				 node, thread, *at, t->rbyte, t->rblock, b->value);
-	} else {
-		const struct rel *p = rel_of(s, node, t->rblock);
-
-		if (!c->twin && !c->late && !(home_of(s, t->rblock) == node && p->state == RELH_EXCLUSIVE))
-			sim_fail(s, t->rblock, "node %u writes block %u without a twin", node, t->rblock);
-		b->by = me + 1;
-		b->when = clock[me];
-		*at = ++b->value;
-		s->st.stores++;
-	}
-	sim_note(s, node, t->rblock, "thread %u %s byte %u: %u", thread, t->rstore ? "stores" : "loads", t->rbyte,
-		 b->value);
-}
-
-static void access_done(struct sim *s, uint16_t node, unsigned int thread)
-{
-	struct thread *t = sim_thread(s, node, thread);
-
-	t->touches = 0;
-	if (t->op == OP_LOAD || t->op == OP_STORE) {
-		thread_next(s, node, thread);
-		return;
-	}
-	t->pc = PC_INSIDE;
-	thread_wake(s, node, thread);
-}
-
-void release_touch(struct sim *s, uint16_t node, unsigned int thread)
-{
-	struct thread *t = sim_thread(s, node, thread);
-	const uint8_t need = t->rstore ? PROT_RW : PROT_RO;
-
-	if (t->pc == PC_WAIT)
-		sim_local(s, node, t->rblock, PE_USED, (uint16_t)thread);
-	if (copy_of(s, node, t->rblock)->hw >= need) {
-		/* while the thread waited, others went on */
-		if (races(s, clock_of(s, number_of(s, node, thread)), byte_at(s, t->rblock, t->rbyte), t->rstore))
-			s->st.left_out++;
-		else
-			use_byte(s, node, thread);
-		access_done(s, node, thread);
-		return;
-	}
-	t->pc = PC_TRY;
-	sim_local(s, node, t->rblock, t->rstore ? PE_WRITE : PE_READ, (uint16_t)thread);
-}
-
-void release_access(struct sim *s, uint16_t node, unsigned int thread, bool store)
-{
-	const uint32_t *clock = clock_of(s, number_of(s, node, thread));
-	struct thread *t = sim_thread(s, node, thread);
-	unsigned int i;
-
-	t->rstore = store;
-	t->touches = 1;
-	for (i = 0; i < TRIES; i++) {
-		t->rblock = s->o.blocks + (uint32_t)sim_random(s, s->rel->blocks);
-		t->rbyte = (uint8_t)sim_random(s, RELEASE_BYTES);
-		if (!races(s, clock, byte_at(s, t->rblock, t->rbyte), store)) {
-			t->pc = PC_TRY;
-			release_touch(s, node, thread);
-			return;
-		}
-	}
-	s->st.left_out++;
-	access_done(s, node, thread);
-}
-
-/* ---- an acquire ------------------------------------------------------------------------------- */
-
-void release_settle(struct sim *s, uint16_t node, unsigned int thread, enum settle then)
-{
-	struct thread *t = sim_thread(s, node, thread);
-
-	if (!s->rel) {
-		sync_settled(s, node, thread, then);
-		return;
-	}
-	t->then = (uint8_t)then;
-	t->pc = PC_ACQUIRE;
-	t->walks = t->stale = 0;
-	thread_wake(s, node, thread);
-}
-
-/* One step of it. */
-void release_acquire(struct sim *s, uint16_t node, unsigned int thread)
-{
-	struct thread *t = sim_thread(s, node, thread);
-	struct host_node n = sim_node(s, node, NULL);
-	bool stale = t->stale;
-	int err = t->walks && t->again ? -EAGAIN : 0;
-
-	if (!t->walks) {
-		t->entry = core_acquire_begin(&n.h, &err);
-		t->walks = !err;
-		t->stale = t->again = 0;
-	} else if (t->entry) {
-		t->entry = core_acquire_next(&n.h, t->entry, &stale, &err);
-		t->stale = stale;
-		t->again = err != 0;
-	} else if (core_acquire_end(&n.h, stale, err)) {
-		t->walks = 0;
-	} else {
-		uint32_t *pending = pending_of(s, number_of(s, node, thread));
-
-		join_clock(s, clock_of(s, number_of(s, node, thread)), pending);
-		memset(pending, 0, s->rel->threads * sizeof(*pending));
-		sync_settled(s, node, thread, (enum settle)t->then);
-		return;
-	}
-	thread_wake(s, node, thread);
-}
-
 /* ---- at rest ---------------------------------------------------------------------------------- */
 
 static void check_node(struct sim *s, uint16_t node)
 {
-	const struct closing *c = &node_of(s, node)->closing;
+	const struct closing *c = &rel_node_of(s, node)->closing;
 	uint32_t b;
 
-	if (c->phase != CLOSING_IDLE || c->held || c->first || c->flushes || c->applying || node_of(s, node)->nnotes)
+	if (c->phase != CLOSING_IDLE || c->held || c->first || c->flushes || c->applying ||
+	    rel_node_of(s, node)->nnotes)
 		sim_fail(s, OBJECT, "in the end node %u still closes (%s, %u held)", node, closing_phase_name(c->phase),
 			 c->held);
 	for (b = s->o.blocks; b < s->o.blocks + s->rel->blocks; b++) {
-		const struct rel_ctx ctx = { .me = node, .home = home_of(s, b) };
+		const struct rel_ctx ctx = { .me = node, .home = rel_home_of(s, b) };
 		const struct rel *p = rel_of(s, node, b);
 
 		if (ctx.home != node && (p->state == REL_FETCH || p->state == REL_AGAIN || p->state == REL_GOT))
@@ -765,30 +422,31 @@ static void check_node(struct sim *s, uint16_t node)
 		if (ctx.home == node && !p->copyset != (p->state == RELH_EXCLUSIVE))
 			sim_fail(s, b, "in the end block %u is %s at its home, with copyset %#llx", b,
 				 rel_state_name(true, p->state), (unsigned long long)p->copyset);
-		if (rel_open(&ctx, p) != !!copy_of(s, node, b)->twin || copy_of(s, node, b)->late)
+		if (rel_open(&ctx, p) != !!rel_copy_of(s, node, b)->twin || rel_copy_of(s, node, b)->late)
 			sim_fail(s, b, "in the end node %u block %u is %s, with%s a twin", node, b,
-				 rel_state_name(ctx.home == node, p->state), copy_of(s, node, b)->twin ? "" : "out");
+				 rel_state_name(ctx.home == node, p->state),
+				 rel_copy_of(s, node, b)->twin ? "" : "out");
 	}
 }
 
 /* The home has the last store, unless the node that made it has not closed since. */
 static void check_bytes(struct sim *s, uint32_t block)
 {
-	const uint8_t *master = page(&copy_of(s, home_of(s, block), block)->frame);
+	const uint8_t *master = rel_page(&rel_copy_of(s, rel_home_of(s, block), block)->frame);
 	uint8_t want[DIFF_PAGE] = { 0 };
 	unsigned int i;
 
 	for (i = 0; i < RELEASE_BYTES; i++) {
-		const struct byte *b = byte_at(s, block, i);
+		const struct byte *b = rel_byte(s, block, i);
 		const struct rel_block *c;
 
-		want[place_of(i)] = master[place_of(i)];
-		if (!b->by || master[place_of(i)] == b->value)
+		want[rel_place(i)] = master[rel_place(i)];
+		if (!b->by || master[rel_place(i)] == b->value)
 			continue;
-		c = copy_of(s, (uint16_t)((b->by - 1) / s->o.threads), block);
-		if (!c->twin || c->frame[place_of(i)] != b->value || c->twin[place_of(i)] == b->value)
+		c = rel_copy_of(s, (uint16_t)((b->by - 1) / s->o.threads), block);
+		if (!c->twin || c->frame[rel_place(i)] != b->value || c->twin[rel_place(i)] == b->value)
 			sim_fail(s, block, "in the end byte %u of block %u is %u at its home, its last store was %u", i,
-				 block, master[place_of(i)], b->value);
+				 block, master[rel_place(i)], b->value);
 	}
 	if (memcmp(master, want, DIFF_PAGE))
 		sim_fail(s, block, "in the end block %u has bytes that nobody has stored", block);
@@ -812,7 +470,7 @@ void release_check_rest(struct sim *s)
 static void create_node(struct sim *s, uint16_t node)
 {
 	const size_t most = 2 * (size_t)s->o.nodes * s->nslots + 64;
-	struct rel_node *n = node_of(s, node);
+	struct rel_node *n = rel_node_of(s, node);
 
 	n->peers = zeroed(s->o.nodes, sizeof(*n->peers));
 	n->merging = zeroed(s->o.nodes, sizeof(struct load *));

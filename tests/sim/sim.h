@@ -126,7 +126,7 @@ struct thread {
 	uint64_t asked; /* time at which the current miss began; 0: no miss */
 	uint8_t scheduled, miss;
 	uint8_t done; /* the operation is complete (replay.c) */
-	/* release.c: an access, which is under way or of which a holder of a lock makes `inside` more; an acquire */
+	/* races.c: an access, which is under way or of which a holder of a lock makes `inside` more; an acquire */
 	uint8_t touches, rstore, rbyte, inside;
 	uint8_t then, walks, stale, again;
 	uint32_t rblock, entry;
