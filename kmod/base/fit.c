@@ -5,6 +5,7 @@
  * here when the module is built, the rest when it is loaded.
  */
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/mm_types.h>
 #include <linux/module.h>
 #include <linux/pgtable.h>
@@ -40,6 +41,8 @@ static void fit_check_types(void)
 	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, context.ctx_id, u64));
 	BUILD_BUG_ON(!__same_type(pte_lockptr((struct mm_struct *)NULL, (pmd_t *)NULL), spinlock_t *));
 	BUILD_BUG_ON(!__same_type(mm_cpumask((struct mm_struct *)NULL), struct cpumask *));
+	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, tlb_flush_pending, atomic_t)); /* mm_tlb_flush_nested() reads it */
+	BUILD_BUG_ON(!__same_type(mm_tlb_flush_nested((struct mm_struct *)NULL), bool));
 	BUILD_BUG_ON(sizeof(pte_t) != sizeof(u64));                                /* one store changes an entry */
 	BUILD_BUG_ON(PTRS_PER_PTE * PAGE_SIZE != PMD_SIZE || PTRS_PER_PTE != 512); /* one page table: a chunk (ctx.h) */
 }

@@ -43,6 +43,7 @@
 #include "test.h"
 
 TEST_PARAM(bool, test_lose_notify, false, "leave stale translations in secondary MMUs");
+TEST_PARAM(bool, test_lose_pending, false, "the kernel does not know that a change is not flushed");
 
 /*
  * The notifiers of a process are in one list. The module has one (struct watch), however many views there are. It is alone if nothing
@@ -59,7 +60,7 @@ bool secondary_any(const struct view *v)
 void secondary_tell(struct view *v, u32 page, u32 pages)
 {
 	const unsigned long at = v->base + ((unsigned long)page << PAGE_SHIFT);
-	const bool any = secondary_any(v);
+	const bool any = secondary_any(v) && !test_value(test_lose_pending);
 
 	if (any)
 		inc_tlb_flush_pending(v->mm);
