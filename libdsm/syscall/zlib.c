@@ -8,6 +8,9 @@
 #include "caller.h"
 #include "owner.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* zlib may be out of the global scope: loaded with a library of the program. */
@@ -22,6 +25,7 @@ static void *zlib_find(const char *name)
 	return at;
 }
 
+#define PRINTED (1 << 20)  /* bytes of gzprintf(3), at most; zlib's own limit is usually 8,191 */
 #define UNNAMED "DSM_ZLIB" /* zlib has no name for the version of its oldest functions */
 #define ROW(name, version, kind, ...) FILES_ROW_OF(name, version, zlib_find, kind, __VA_ARGS__)
 ROW(gzopen, UNNAMED, POINTER, S(1), S(2), STACK)
@@ -51,6 +55,97 @@ ROW(gzclose, UNNAMED, INT, STACK)
 ROW(gzclose_r, "ZLIB_1.2.3.5", INT, STACK)
 ROW(gzclose_w, "ZLIB_1.2.3.5", INT, STACK)
 ROW(gzclearerr, "ZLIB_1.2.0.2", VOID, STACK)
+
+/* ---- items, formatted output ------------------------------------------------------------------------ */
+
+/* What the library knows as bytes, in items: the last one may be cut, as in the C library. */
+typedef size_t items_fn(void *buf, size_t size, size_t n, void *file);
+static const struct row items_in = { "gzfread", LONG, { OUTR(1, 1, 3), WAITS }, true },
+			items_out = { "gzfwrite", LONG, { INN(1, 1, 3), WAITS }, true };
+
+/* At rank 0, for another rank. self: the function of this library. */
+static size_t items_abroad(const struct row *row, items_fn *self, void *buf, size_t size, size_t n, void *file)
+{
+	long arg[ARGS] = { (long)buf, 1, 0, (long)file };
+
+	if (__builtin_mul_overflow(size, n, &arg[2]) || !arg[2] || caller_is_child(row->name))
+		return 0;
+	return (size_t)row_run_abroad(row, (words_fn *)(void *)self, 0, arg) / size;
+}
+
+#define ITEMS(name, row)                                                            \
+	EXPORT items_fn wrap_##name;                                                \
+	__asm__(".symver wrap_" #name ", " #name "@ZLIB_1.2.9");                    \
+	EXPORT size_t wrap_##name(void *buf, size_t size, size_t n, void *file)     \
+	{                                                                           \
+		static items_fn *next;                                              \
+		if (is_abroad(CALLER))                                              \
+			return items_abroad(&row, wrap_##name, buf, size, n, file); \
+		if (!next)                                                          \
+			next = (items_fn *)zlib_find(#name);                        \
+		return next(buf, size, n, file);                                    \
+	}
+ITEMS(gzfread, items_in)
+ITEMS(gzfwrite, items_out)
+
+typedef int print_fn(void *file, const char *format, ...);
+typedef int vprint_fn(void *file, const char *format, va_list ap);
+
+/* At rank 0. By the function itself, which has a limit of its own; it would end text at a zero. */
+static long print_at_owner(long file, long text, long n)
+{
+	static print_fn *next;
+
+	if (strlen((char *)text) != (size_t)n)
+		return ((int (*)(void *, const void *, unsigned int))zlib_find("gzwrite"))((void *)file, (void *)text,
+											   (unsigned int)n);
+	if (!next)
+		next = (print_fn *)zlib_find("gzprintf");
+	return next((void *)file, "%s", (char *)text);
+}
+
+static int zlib_print(void *file, const char *format, va_list ap, const void *caller)
+{
+	static vprint_fn *next;
+	char *text;
+	int n;
+
+	if (!is_abroad(caller)) {
+		if (!next)
+			next = (vprint_fn *)zlib_find("gzvprintf");
+		return next(file, format, ap);
+	}
+	text = caller_is_child("gzprintf") ? NULL : program.alloc(PRINTED);
+	if (!text)
+		return 0;
+	n = vsnprintf(text, PRINTED, format, ap);
+	if (n > 0)
+		n = n < PRINTED ? (int)owner_wait((void *)print_at_owner, (long)file, (long)text, n, 0) : 0;
+	free(text);
+	return n;
+}
+
+EXPORT vprint_fn wrap_gzvprintf;
+__asm__(".symver wrap_gzvprintf, gzvprintf@ZLIB_1.2.7.1");
+EXPORT int wrap_gzvprintf(void *file, const char *format, va_list ap)
+{
+	return zlib_print(file, format, ap, CALLER);
+}
+
+EXPORT print_fn wrap_gzprintf;
+__asm__(".symver wrap_gzprintf, gzprintf@" UNNAMED);
+EXPORT int wrap_gzprintf(void *file, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = zlib_print(file, format, ap, CALLER);
+	va_end(ap);
+	return n;
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------ */
 
 typedef const char *error_fn(void *file, int *number);
 #define TEXT 256

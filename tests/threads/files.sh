@@ -354,7 +354,8 @@ program zipped -l:libz.so.1 <<'END'
 #include <string.h>
 void *gzopen(const char *path, const char *mode);
 int gzread(void *f, void *buf, unsigned int n), gzwrite(void *f, const void *buf, unsigned int n), gzputs(void *f, const char *s);
-int gzeof(void *f), gzclose(void *f);
+int gzeof(void *f), gzclose(void *f), gzprintf(void *f, const char *format, ...);
+size_t gzfread(void *to, size_t size, size_t n, void *f), gzfwrite(const void *from, size_t size, size_t n, void *f);
 char *gzgets(void *f, char *buf, int n);
 const char *gzerror(void *f, int *number);
 static void *file;
@@ -364,17 +365,32 @@ static void *reads(void *arg)
 	char line[100] = "", rest[100] = "";
 	int number = 7;
 	bad += !gzgets(file, line, sizeof(line)) || strcmp(line, "first line\n");
-	bad += gzread(file, rest, sizeof(rest)) != 12 || memcmp(rest, "second line\n", 12);
+	bad += gzread(file, rest, 7) != 7 || memcmp(rest, "second ", 7);
+	bad += gzfread(rest, 4, 2, file) != 1 || memcmp(rest, "line\n", 5);
 	bad += !gzeof(file) || *gzerror(file, &number) || number;
 	bad += gzclose(file) != 0;
 	file = gzopen(arg, "w");
 	bad += gzwrite(file, "third line\n", 11) != 11;
+	bad += gzprintf(file, "%s %d\n", "number", 4) != 9 || gzprintf(file, "%9000d", 4) != 0;
+	bad += gzprintf(file, "%c%c", 0, 10) != 2 || gzfwrite("abcdef", 3, 2, file) != 2;
 	return arg;
+}
+/* In turns, by all ranks. */
+static void *reads_line(void *arg)
+{
+	static const char *const lines[] = { "third line\n", "number 4\n", "\0\nabcdef" };
+	const long i = (long)arg;
+	char line[100] = "";
+	if (i < 2)
+		bad += !gzgets(file, line, sizeof(line)) || strcmp(line, lines[i]);
+	else
+		bad += gzread(file, line, sizeof(line)) != 8 || memcmp(line, lines[i], 8);
+	return NULL;
 }
 int main(int argc, char **argv)
 {
 	pthread_t t;
-	char line[100] = "";
+	long i;
 	file = gzopen(argv[1], "w");
 	gzputs(file, "first line\nsecond line\n");
 	gzclose(file);
@@ -383,7 +399,10 @@ int main(int argc, char **argv)
 	pthread_join(t, NULL);
 	bad += gzclose(file) != 0;
 	file = gzopen(argv[1], "r");
-	bad += !gzgets(file, line, sizeof(line)) || strcmp(line, "third line\n");
+	for (i = 0; i < 3; i++) {
+		pthread_create(&t, NULL, reads_line, (void *)i);
+		pthread_join(t, NULL);
+	}
 	printf("bad %d\n", bad);
 	return argc == 3;
 }
