@@ -11,12 +11,10 @@
  */
 #include "wrap.h"
 
-#include <err.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include "caller.h"
@@ -360,40 +358,6 @@ PRINTERS(__fprintf_chk, __vfprintf_chk, ARGUMENTS(FILE *f, int flag, const char 
 	 print_stream(f, flag, format, ap, CALLER))
 PRINTERS(__dprintf_chk, __vdprintf_chk, ARGUMENTS(int fd, int flag, const char *format),
 	 print_fd(fd, flag, format, ap, CALLER))
-
-/* The program's exit(), which libdsm-pthread.so replaces. */
-EXPORT void verr(int status, const char *format, va_list ap)
-{
-	vwarn(format, ap);
-	exit(status);
-}
-
-EXPORT void verrx(int status, const char *format, va_list ap)
-{
-	vwarnx(format, ap);
-	exit(status);
-}
-
-/* Functions that print messages, in the forms of rows.def. */
-#define MESSAGE(name, last, params, call) \
-	EXPORT void name params           \
-	{                                 \
-		va_list ap;               \
-		va_start(ap, last);       \
-		call;                     \
-		va_end(ap);               \
-	}
-
-void __vsyslog_chk(int priority, int flag, const char *format, va_list ap);
-void __syslog_chk(int priority, int flag, const char *format, ...);
-
-MESSAGE(warn, format, (const char *format, ...), vwarn(format, ap))
-MESSAGE(warnx, format, (const char *format, ...), vwarnx(format, ap))
-MESSAGE(err, format, (int status, const char *format, ...), verr(status, format, ap))
-MESSAGE(errx, format, (int status, const char *format, ...), verrx(status, format, ap))
-MESSAGE(syslog, format, (int priority, const char *format, ...), vsyslog(priority, format, ap))
-MESSAGE(__syslog_chk, format, (int priority, int flag, const char *format, ...),
-	__vsyslog_chk(priority, flag, format, ap))
 
 /* ---- buffers -------------------------------------------------------------------------------------- */
 
