@@ -431,6 +431,10 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 		return getpid();
 	if (n == SYS_rt_sigprocmask && is_program(CALLER))
 		return mask_by_number(arg);
+	if (n == SYS_chdir && is_program(CALLER))
+		return chdir((const char *)a);
+	if (n == SYS_fchdir && is_program(CALLER))
+		return fchdir((int)a);
 	local_note_number(n, arg, CALLER);
 	if (n == SYS_futex && is_shared((const void *)a))
 		return futex(arg);

@@ -10,12 +10,14 @@
 #include "caller.h"
 #include "owner.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <mqueue.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -251,7 +253,11 @@ static long by_row(const struct row *row, long n, const long *arg, const void *c
 	return row && row_needs_copies(row, arg) ? row_run(row, NULL, n, arg) : raw_syscall(n, arg);
 }
 
-/* Calls whose descriptor is of use only in the process that has made it, or that the tables do not know. */
+/* The last system call that the tables have, or that takes neither a descriptor nor a path. What is newer may do anything. */
+#define NEWEST SYS_set_mempolicy_home_node
+
+/* Calls whose descriptor is of use only in the process that has made it, or that the tables do not know; and those that change what
+ * this process has, and rank 0's not. */
 static bool is_of_process(long n)
 {
 	switch (n) {
@@ -265,8 +271,18 @@ static bool is_of_process(long n)
 	case SYS_vmsplice:
 	case SYS_landlock_create_ruleset:
 	case SYS_landlock_add_rule:
-	case SYS_fsconfig: return true;
-	default: return false;
+	case SYS_landlock_restrict_self:
+	case SYS_fsconfig:
+	case SYS_chdir:
+	case SYS_fchdir:
+	case SYS_setns:
+	case SYS_execveat:
+	case SYS_finit_module:
+	case SYS_kexec_file_load:
+	case SYS_quotactl_fd:
+	case SYS_process_madvise:
+	case SYS_process_mrelease: return true;
+	default: return n > NEWEST;
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wide.c - functions on streams that neither rank 0 can run for another rank, nor that rank with a copy: text of wide characters, and
- * databases. On a stream of rank 0 they are refused.
+ * wide.c - functions that neither rank 0 can run for another rank, nor that rank with a copy: on streams, text of wide characters, and
+ * databases; on descriptors, what the kernel does with them later, or to the calling process. On what rank 0 has, they are refused.
  */
 #include "wrap.h"
 
@@ -64,20 +64,55 @@ REFUSED(getmntent_r, a, 0)
 REFUSED(addmntent, a, 1)
 REFUSED(malloc_info, b, -1)
 
+static bool number_is_refused(const char *name, int fd, const void *caller)
+{
+	if (__builtin_expect(!files, 1))
+		return false;
+	if (!is_abroad(caller)) {
+		errno = caller_may_not(fd, caller) ? EBADF : errno;
+		return caller_may_not(fd, caller);
+	}
+	if (!caller_is_child(name))
+		files_refuse(ENOSYS, name, "%s() on a descriptor of rank 0 is refused; see dsm-cc(1)", name);
+	return true;
+}
+
+/* Functions of up to seven words on the descriptor that is the first. */
+typedef long seven_fn(long, long, long, long, long, long, long);
+#define REFUSED_NUMBER(name)                                                                               \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g) __asm__(#name); \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g)                 \
+	{                                                                                                  \
+		static seven_fn *next;                                                                     \
+		if (number_is_refused(#name, (int)a, CALLER))                                              \
+			return -1;                                                                         \
+		if (!next)                                                                                 \
+			next = (seven_fn *)next_of(#name);                                                 \
+		return next(a, b, c, d, e, f, g);                                                          \
+	}
+REFUSED_NUMBER(vmsplice)
+REFUSED_NUMBER(fsconfig)
+REFUSED_NUMBER(setns)
+REFUSED_NUMBER(process_madvise)
+REFUSED_NUMBER(process_mrelease)
+REFUSED_NUMBER(getsourcefilter)
+REFUSED_NUMBER(setsourcefilter)
+
 /* Each of those with arguments of their own in two forms. */
-#define TWO_FORMS(name, vname, first, stream, call)                        \
-	EXPORT int vname(first, va_list ap)                                \
-	{                                                                  \
-		return wide_is_refused(#name, stream, CALLER) ? -1 : call; \
-	}                                                                  \
-	EXPORT int name(first, ...)                                        \
-	{                                                                  \
-		va_list ap;                                                \
-		int n;                                                     \
-		va_start(ap, format);                                      \
-		n = wide_is_refused(#name, stream, CALLER) ? -1 : call;    \
-		va_end(ap);                                                \
-		return n;                                                  \
+#define TWO_FORMS(name, vname, first, stream, call) NAMED_FORMS(#name, name, vname, ARGUMENTS(first), stream, call)
+#define NAMED_FORMS(text, name, vname, first, stream, call)               \
+	EXPORT int vname(first, va_list ap)                               \
+	{                                                                 \
+		return wide_is_refused(text, stream, CALLER) ? -1 : call; \
+	}                                                                 \
+	EXPORT int name(first, ...)                                       \
+	{                                                                 \
+		va_list ap;                                               \
+		int n;                                                    \
+		va_start(ap, format);                                     \
+		n = wide_is_refused(text, stream, CALLER) ? -1 : call;    \
+		va_end(ap);                                               \
+		return n;                                                 \
 	}
 #define ARGUMENTS(...) __VA_ARGS__
 
@@ -100,3 +135,23 @@ TWO_FORMS(__isoc99_wscanf, __isoc99_vwscanf, ARGUMENTS(const wchar_t *format), s
 	  NEXT(__isoc99_vfwscanf)(stdin, format, ap))
 TWO_FORMS(__isoc99_fwscanf, __isoc99_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
 	  NEXT(__isoc99_vfwscanf)(f, format, ap))
+
+/* The names of the older standard, which the header redirects. */
+#define OLD(name, result, ...) EXPORT result old_##name(__VA_ARGS__) __asm__(#name)
+OLD(vfwscanf, int, FILE *f, const wchar_t *format, va_list ap);
+OLD(vwscanf, int, const wchar_t *format, va_list ap);
+OLD(fwscanf, int, FILE *f, const wchar_t *format, ...);
+OLD(wscanf, int, const wchar_t *format, ...);
+
+static int scan_wide(FILE *f, const wchar_t *format, va_list ap)
+{
+	static int (*next)(FILE *, const wchar_t *, va_list);
+
+	if (!next)
+		next = (int (*)(FILE *, const wchar_t *, va_list))next_of("vfwscanf");
+	return next(f, format, ap);
+}
+
+NAMED_FORMS("wscanf", old_wscanf, old_vwscanf, ARGUMENTS(const wchar_t *format), stdin, scan_wide(stdin, format, ap))
+NAMED_FORMS("fwscanf", old_fwscanf, old_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
+	    scan_wide(f, format, ap))

@@ -20,6 +20,11 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -569,6 +574,28 @@ static void refused(void)
 	say("%d", (syscall(SYS_perf_event_open, &attr, 0, -1, -1, -1L) < 0 ? errno : 0) == ENOSYS);
 	say("%d", (syscall(SYS_bpf, 12345, zero, sizeof(zero)) < 0 ? errno : 0) == ENOSYS);
 	say("%d", (syscall(SYS_io_uring_setup, 0, zero) < 0 ? errno : 0) == ENOSYS);
+	say("%d", (syscall(SYS_execveat, -1, "nothing", NULL, NULL, 0) < 0 ? errno : 0) == ENOSYS);
+}
+
+/* How many of these are refused, on no descriptor. */
+static void refused_numbers(void)
+{
+	struct sockaddr_in group = { .sin_family = AF_INET };
+	struct sockaddr_storage sources[1] = { 0 };
+	struct iovec v = { sources, 1 };
+	uint32_t mode = 0, n = 0;
+	int sum = 0;
+
+	sum += vmsplice(-1, &v, 1, 0) < 0 && errno == ENOSYS;
+	sum += setns(-1, 0) < 0 && errno == ENOSYS;
+	sum += fsconfig(-1, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 && errno == ENOSYS;
+	sum += process_madvise(-1, &v, 1, MADV_COLD, 0) < 0 && errno == ENOSYS;
+	sum += process_mrelease(-1, 0) < 0 && errno == ENOSYS;
+	sum += getsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), &mode, &n, sources) < 0 &&
+		errno == ENOSYS;
+	sum += setsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE, 0, sources) < 0 &&
+		errno == ENOSYS;
+	say("%d", sum);
 }
 
 static void *close_high(void *arg)
@@ -617,5 +644,6 @@ const struct posix_case posix_cases[] = {
 	{ "futex_many", futex_many, EACH },
 	{ "by_number", by_number, EACH },
 	{ "fd_refused", refused, EACH | ALONE },
+	{ "fd_refused_numbers", refused_numbers, EACH | ALONE },
 	{ NULL, NULL, 0 },
 };

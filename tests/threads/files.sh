@@ -7,10 +7,12 @@ program refusals <<'END'
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -53,6 +55,19 @@ static void *wide(void *arg)
 	fprintf(stderr, "wide: %d\n", wprintf(L"text\n") == -1);
 	return arg;
 }
+/* Not by rank 0, and not by what this rank has under the number. */
+static void *mine(void *arg)
+{
+	struct iovec v = { arg, 1 };
+	int ends[2], refused = pipe(ends);
+	refused += vmsplice(ends[1], &v, 1, 0) == -1 && errno == ENOSYS;
+	refused += setns(ends[0], 0) == -1 && errno == ENOSYS;
+	refused += syscall(SYS_vmsplice, ends[1], &v, 1, 0) == -1 && errno == ENOSYS;
+	refused += syscall(SYS_setns, ends[0], 0) == -1 && errno == ENOSYS;
+	refused += syscall(SYS_set_mempolicy_home_node + 1, ends[0], arg, arg, 0) == -1 && errno == ENOSYS;
+	fprintf(stderr, "mine: %d\n", refused);
+	return arg;
+}
 static void *ring(void *arg)
 {
 	fprintf(stderr, "ring: %d\n", syscall(SYS_io_uring_setup, 1, arg) == -1 && errno == ENOSYS);
@@ -64,7 +79,7 @@ int main(int argc, char **argv)
 	pthread_t t;
 	what = argv[1];
 	pthread_create(&t, NULL, !strcmp(what, "own") ? own : !strcmp(what, "onto") ? onto : !strcmp(what, "child") ? child :
-		!strcmp(what, "wide") ? wide : ring, room);
+		!strcmp(what, "wide") ? wide : !strcmp(what, "mine") ? mine : ring, room);
 	pthread_join(t, NULL);
 	return argc > 2 ? atoi(argv[2]) : 0;
 }
@@ -79,6 +94,7 @@ for way in node two; do
 		"$scratch/refusals" child
 	says "files: wide characters, $way" "rank 1: wprintf() on a stream of rank 0 is refused" 74 "${run[@]}" "${ranks[@]}" \
 		"$scratch/refusals" wide
+	says "files: a rank's own, $way" "mine: 5" 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" mine
 	says "files: io_uring, $way" "rank 1: syscall(425) " 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" ring
 done
 
