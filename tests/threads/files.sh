@@ -427,3 +427,40 @@ for way in one node two; do
 	# shellcheck disable=SC2086
 	says "files: zlib, $way" "bad 0" 0 "${run[@]}" ${ways[$way]} "$scratch/zipped" "$scratch/zipped.gz"
 done
+
+# What threads have left in the buffers of streams is written when the program ends, whoever has opened and used them.
+program leaves <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static FILE *one, *two;
+static void *part(void *arg)
+{
+	two = fopen(arg, "w");
+	fprintf(one, "%s", "by a thread, ");
+	fprintf(two, "%s", "of a thread, ");
+	return arg;
+}
+static void *last(void *arg)
+{
+	fclose(two);
+	exit(fputs("at the end\n", one) < 0 || !arg);
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	one = fopen(argv[1], "w");
+	pthread_create(&t, NULL, part, argv[2]);
+	pthread_join(t, NULL);
+	fputs("by main()\n", two);
+	pthread_create(&t, NULL, last, argv[argc - 1]);
+	pthread_join(t, NULL);
+	return 1;
+}
+END
+for way in node two; do
+	is_chosen "files: buffers at the end" || break
+	# shellcheck disable=SC2086
+	got=$(timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/leaves" "$scratch/left.one" "$scratch/left.two" 2>&1) || got+=" (status $?)"
+	same "files: buffers at the end, $way" "$got$(cat "$scratch/left.one" "$scratch/left.two")" $'by a thread, at the end\nof a thread, by main()'
+done
