@@ -11,13 +11,15 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 11
+#define WIRE_VERSION 12
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
 #define WIRE_REDUCE_OPS 7u  /* enum dsm_op of dsm.h; enum dsm_type is in the upper half of the byte */
 #define WIRE_REDUCE_TYPES 12u
-#define WIRE_DYING 0x100u    /* MSG_BYE, with the status: the sender has not left yet */
+#define WIRE_DYING 0x100u /* MSG_BYE, with the status: the sender has not left yet */
+#define WIRE_PAGE 4096u
+#define WIRE_BUNDLE_MAX 64   /* MSG_BUNDLE: most messages */
 #define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: most frames to allocate: 2 MiB */
 
 enum msg_class { CLASS_COHERENCE = 0, CLASS_DATA, CLASS_SYNC, CLASS_BULK, CLASS_MAX };
@@ -81,7 +83,8 @@ enum msg_type {
 	MSG_FLUSHED, /* home -> writer: the diffs are merged, and no copy without them is left that has no notice */
 	MSG_NOTE,    /* home -> registered node: notices, the payload, for blocks that req_node has changed */
 	MSG_NOTED,
-	MSG_AFTER, /* a message that releases, the payload: deliver it when the close has been served (op: AFTER_*) */
+	MSG_AFTER,  /* a message that releases, the payload: deliver it when the close has been served (op: AFTER_*) */
+	MSG_BUNDLE, /* `count` messages of type `op`, the payload (core/bundle.h) */
 	MSG_TYPES
 };
 
@@ -149,6 +152,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
 	R(GEN, "a generation")           R(LIFE, "a generation; barrier 0: 0") R(LIFE_HIGH, "its upper 8 bits; barrier 0: 0") \
 	R(KEY, "not 0")               R(CLOSE, "1 to 2^62 - 1")              R(AFTER, "FLUSH, NOTE or both") \
+	R(BUNDLED, "READ_REQ to HOME_ACK")     R(SEVERAL, "2 to 64") \
 	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
@@ -231,7 +235,8 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(FLUSHED,    COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    RECEIVER, ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(NOTE,       BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    OTHER,    ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(NOTED,      COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    NODE,     ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
-	M(AFTER,      SYNC,      LIBRARY, NEITHER, ZERO,    AFTER,       ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE)
+	M(AFTER,      SYNC,      LIBRARY, NEITHER, ZERO,    AFTER,       ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(BUNDLE,     BULK,      LIBRARY, NEITHER, ZERO,    BUNDLED,     ZERO,    SENDER,   ZERO,       ZERO,   SEVERAL, ZERO,  ZERO)
 /* clang-format on */
 
 /* The limits at the receiver of a message. */

@@ -45,9 +45,9 @@ static int advance(size_t len, int err, int64_t done, struct progress *p)
 	}
 }
 
-int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot)
+int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot, size_t *done)
 {
-	struct progress p = { .piece = len };
+	struct progress p = { .at = *done, .piece = len - *done };
 	int err;
 
 	do {
@@ -62,12 +62,13 @@ int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot
 		err = ioctl(fd, UFFDIO_COPY, &c) ? errno : 0;
 		err = advance(len, err, c.copy, &p);
 	} while (err > 0);
+	*done = p.at;
 	return err;
 }
 
-int mapping_zero(int fd, size_t off, size_t len)
+int mapping_zero(int fd, size_t off, size_t len, size_t *done)
 {
-	struct progress p = { .piece = len };
+	struct progress p = { .at = *done, .piece = len - *done };
 	int err;
 
 	do {
@@ -80,6 +81,7 @@ int mapping_zero(int fd, size_t off, size_t len)
 		err = ioctl(fd, UFFDIO_ZEROPAGE, &z) ? errno : 0;
 		err = advance(len, err, z.zeropage, &p);
 	} while (err > 0);
+	*done = p.at;
 	return err;
 }
 

@@ -13,9 +13,10 @@
 
 #include "core/action.h"
 
-/* Allocate and fill pages that are not in the object; map them as prot says, or (zero) read-write. -EEXIST: a page exists. */
-int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot);
-int mapping_zero(int fd, size_t off, size_t len);
+/* Allocate and fill pages that are not in the object; map them as prot says, or (zero) read-write. *done: in, how
+ * many bytes to skip, as they are filled; out, also on an error, how many are filled now. -EEXIST: the page there exists. */
+int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot, size_t *done);
+int mapping_zero(int fd, size_t off, size_t len, size_t *done);
 /* Write-protect mapped pages and set markers for the others; or (on: false) allow writes to mapped pages and remove markers. */
 int mapping_protect(int fd, size_t off, size_t len, bool on);
 /* Map pages that are in the object, and replace markers. Pages that are mapped already keep their protection. */

@@ -209,14 +209,18 @@ static int uffd_own(void)
 	return uffds[frames_node.self];
 }
 
-/* Fill the object through the mapping of a rank, or of this one if that process has ended. src NULL: zeros. */
-static int bring(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+static int fill_by(int fd, size_t off, size_t len, const char *src, enum prot prot, size_t *done)
 {
-	int fd = uffds[who], err;
+	return src ? mapping_copy(fd, off, len, src, prot, done) : mapping_zero(fd, off, len, done);
+}
 
-	err = src ? mapping_copy(fd, off, len, src, prot) : mapping_zero(fd, off, len);
+/* Fill the object from off + *done on through the mapping of a rank, or of this one if that process has ended. src NULL: zeros. */
+static int bring(unsigned int who, size_t off, size_t len, const char *src, enum prot prot, size_t *done)
+{
+	int err = fill_by(uffds[who], off, len, src, prot, done);
+
 	if (err == -ESRCH && who != frames_node.self)
-		err = src ? mapping_copy(uffd_own(), off, len, src, prot) : mapping_zero(uffd_own(), off, len);
+		err = fill_by(uffd_own(), off, len, src, prot, done);
 	return err;
 }
 
@@ -267,22 +271,29 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 	return err;
 }
 
-/* With the locks held. A page that should not exist is dropped: its contents belong to nobody. */
+/*
+ * With the locks held. A page that should not exist is dropped: its contents belong to nobody. Pages before it are in use already,
+ * and stay.
+ */
 static int uffd_fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
 {
 	enum map_event ev = prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW;
+	size_t done = 0, before;
 	int err, tries;
 
 	for (tries = 0; tries < 3; tries++) {
-		struct map_todo t = frames_step(MAP_SHOWN, off, end, ev, who);
+		struct map_todo t = frames_step(MAP_SHOWN, off + done, end, ev, who);
 
-		err = lay_markers(&t, off, end, who);
+		err = lay_markers(&t, off + done, end, who);
+		before = done;
 		if (!err)
-			err = bring(who, off, end - off, src, prot);
+			err = bring(who, off, end - off, src, prot, &done);
 		if (err != -EEXIST)
 			break;
-		frames_step(MAP_SHOWN, off, end, MAP_SHUT, who);
-		if (frames_punch(off, end - off))
+		if (done > before)
+			tries = 0;
+		frames_step(MAP_SHOWN, off + done, end, MAP_SHUT, who);
+		if (frames_punch(off + done, end - off - done))
 			return -EIO;
 	}
 	return err;
@@ -290,13 +301,17 @@ static int uffd_fill_locked(unsigned int who, size_t off, size_t end, const void
 
 static int fill_alone(size_t off, size_t len, const void *src, enum prot prot)
 {
+	size_t done = 0, before;
 	int err, tries;
 
 	for (tries = 0; tries < 3; tries++) {
-		err = bring(0, off, len, src, prot);
+		before = done;
+		err = bring(0, off, len, src, prot, &done);
 		if (err != -EEXIST)
 			break;
-		if (frames_punch(off, len))
+		if (done > before)
+			tries = 0;
+		if (frames_punch(off + done, len - done))
 			return -EIO;
 	}
 	return err;

@@ -59,6 +59,32 @@ void run_send_with(const struct msg *m, const void *payload, size_t size)
 		send_failed(job.pair[m->dst], err);
 }
 
+/* Send what was gathered for one node: alone, or in a bundle. */
+static void send_gathered(struct work *w)
+{
+	const unsigned int n = w->sendings;
+	struct msg head;
+
+	w->sendings = 0;
+	if (n == 1) {
+		run_send_with(&w->sending[0], NULL, 0);
+	} else if (n) {
+		head = bundle_head(&w->sending[0], n);
+		run_send_with(&head, w->sending, n * sizeof(w->sending[0]));
+	}
+}
+
+/* Until run_work(), which follows whatever steps blocks. */
+static void gather_sending(const struct msg *m)
+{
+	struct work *w = work_mine();
+	const struct msg *first = &w->sending[0];
+
+	if (w->sendings == WIRE_BUNDLE_MAX || (w->sendings && (first->type != m->type || first->dst != m->dst)))
+		send_gathered(w);
+	w->sending[w->sendings++] = *m;
+}
+
 /* A request of this node, or a message that may wake a thread of another one, is about to be sent. */
 static void note_sending(const struct msg *m)
 {
@@ -73,6 +99,8 @@ static void route(const struct msg *m)
 	note_sending(m);
 	if (m->dst == job.node)
 		work_push(WORK_STEP, m);
+	else if (job.netops->bundles && bundle_takes(m->type))
+		gather_sending(m);
 	else
 		run_send_with(m, NULL, 0);
 }
@@ -119,17 +147,110 @@ void run_protect_failed(int err)
 	lost_abort(70, "out of memory for shared blocks");
 }
 
+/* The contents are in place, and open to the thread that waits. */
+static void note_opened(uint32_t object, uint8_t from)
+{
+	struct region_stats *s = run_stats_of(object);
+
+	if (releases_used() && release_is(block_off(object)))
+		twin_filled(object);
+	if (job.set.memory && from != OPEN_UPGRADE && from != OPEN_AGAIN)
+		recent_came(block_off(object), block_bytes(object));
+	if (from == OPEN_DATA || from == OPEN_LANDED) {
+		count(&s->blocks_in, 1);
+		count(&s->bytes_in, block_bytes(object));
+	} else if (from == OPEN_ZERO) {
+		count(&s->local_faults, 1);
+	}
+}
+
+/* Can one call of the fault backend open both? */
+static bool opens_with(const struct opening *a, const struct opening *b)
+{
+	const size_t end = block_off(a->m.object) + block_bytes(a->m.object);
+
+	return a->open.from == b->open.from && a->open.prot == b->open.prot &&
+		job.me->slots[a->m.req_slot].by == job.me->slots[b->m.req_slot].by && block_off(b->m.object) == end &&
+		end % REGION_UNIT && (!a->contents || a->contents + block_bytes(a->m.object) == b->contents);
+}
+
+/*
+ * How many of them, from the first on. A reader in order asks for the next run as soon as it has this one, while the slots of this one
+ * are being freed: so long runs are opened in pieces.
+ */
+static unsigned int opens_together(const struct opening *o, unsigned int n)
+{
+	const size_t bytes = block_bytes(o->m.object);
+	unsigned int i;
+
+	for (i = 1; i < n && (i + 1) * bytes <= BUNDLE_BYTES && opens_with(&o[i - 1], &o[i]); i++)
+		;
+	return i;
+}
+
+static void open_run(const struct opening *o, unsigned int n)
+{
+	const size_t off = block_off(o->m.object), end = block_off(o[n - 1].m.object) + block_bytes(o[n - 1].m.object);
+	const unsigned int who = job.me->slots[o->m.req_slot].by;
+	int err;
+
+	if (o->contents)
+		err = job.fault->fill(who, off, end - off, o->contents, o->open.prot);
+	else
+		err = job.fault->zero(who, off, end - off);
+	if (err)
+		run_protect_failed(err);
+}
+
+/* Open what was gathered, neighbours in one call, and go on with the actions of each. True: there was some. */
+static bool open_all(struct core_host *h, struct work *w)
+{
+	const unsigned int all = w->openings;
+	struct actions rest CORE_UNINITIALIZED;
+	unsigned int at, i, n;
+
+	for (at = 0; at < all; at += n) {
+		const struct opening *o = &w->opening[at];
+
+		n = opens_together(o, all - at);
+		open_run(o, n);
+		for (i = 0; i < n; i++) {
+			note_opened(o[i].m.object, o[i].open.from);
+			rest.n = 1;
+			rest.v[0] = o[i].wake;
+			core_carry_out(h, &rest, 0, &o[i].m, NULL);
+		}
+	}
+	w->openings = 0;
+	return all;
+}
+
+/* May the block be opened a little later, with its neighbours? Its page waits for that: the home hears of no use before. */
+static bool opens_later(const struct work *w, const struct actions *acts, unsigned int at)
+{
+	if (at + 2 != acts->n || acts->v[at + 1].type != ACT_WAKE)
+		return false;
+	return acts->v[at].from == OPEN_ZERO ? w->bundled || w->running : acts->v[at].from == OPEN_DATA && w->bundled;
+}
+
 static bool act_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
 		     const void *data)
 {
 	const struct action *a = &acts->v[at];
 	const size_t off = block_off(m->object), len = block_bytes(m->object);
 	const unsigned int who = job.me->slots[m->req_slot].by;
-	struct region_stats *s = run_stats_of(m->object);
+	struct work *w = work_mine();
 	int err = 0;
 	char *landed;
 
-	(void)h;
+	if (opens_later(w, acts, at)) {
+		if (w->openings == WIRE_BUNDLE_MAX)
+			open_all(h, w);
+		w->opening[w->openings++] = (struct opening){
+			.m = *m, .open = *a, .wake = acts->v[at + 1], .contents = a->from == OPEN_DATA ? data : NULL
+		};
+		return false;
+	}
 	switch ((enum open_from)a->from) {
 	case OPEN_DATA: err = job.fault->fill(who, off, len, data, a->prot); break;
 	case OPEN_LANDED:
@@ -143,16 +264,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	}
 	if (err)
 		run_protect_failed(err);
-	if (releases_used() && release_is(off))
-		twin_filled(m->object);
-	if (job.set.memory && a->from != OPEN_UPGRADE && a->from != OPEN_AGAIN)
-		recent_came(off, len);
-	if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
-		count(&s->blocks_in, 1);
-		count(&s->bytes_in, len);
-	} else if (a->from == OPEN_ZERO) {
-		count(&s->local_faults, 1);
-	}
+	note_opened(m->object, a->from);
 	return true;
 }
 
@@ -256,20 +368,36 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 		route(m);
 }
 
+/* Send n adjacent blocks to one node, whose contents are in this thread's buffer: a bundle's messages go before them. */
+static void send_blocks(struct work *w, const struct item *it, unsigned int n, size_t at)
+{
+	const size_t bytes = block_bytes(it->m.object), size = n * bytes, heads = n * sizeof(it->m);
+	struct region_stats *s = run_stats_of(it->m.object);
+	char *payload =
+		(char *)w + offsetof(struct work, buffer) + at - heads; /* contents that lie there were sent before */
+	struct msg head;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		step_left(it[i].m.object);
+	count(&s->blocks_out, n);
+	count(&s->bytes_out, size);
+	for (i = 0; i < n; i++)
+		memcpy(payload + i * sizeof(it->m), &it[i].m, sizeof(it->m));
+	head = bundle_head(&it->m, n);
+	run_send_with(&head, payload, heads + size);
+}
+
 static void send_block(struct core_host *h, const struct msg *m, const void *contents)
 {
 	struct region_stats *s = run_stats_of(m->object);
 	const size_t len = block_bytes(m->object);
-	int err;
 
 	(void)h;
 	step_left(m->object);
 	count(&s->blocks_out, 1);
 	count(&s->bytes_out, len);
-	count(&job.mine->stats.messages_out, 1);
-	err = job.netops->send(job.net, job.pair[m->dst], m, contents, len);
-	if (err)
-		send_failed(job.pair[m->dst], err);
+	run_send_with(m, contents, len);
 }
 
 static bool act_timer(struct core_host *h, uint32_t object, uint32_t at)
@@ -403,7 +531,7 @@ static void deliver(struct core_host *h, const struct msg *m, const void *payloa
 
 /* ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice -------- */
 
-/* Lower the mappings of n neighbouring blocks. If copies are taken, the buffer then has their contents. */
+/* Lower the mappings of n neighbouring blocks. If copies are sent, the buffer then has their contents. */
 static void close_run(struct work *w, const struct item *it, unsigned int n)
 {
 	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
@@ -411,42 +539,54 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 	struct region_stats *s = run_stats_of(it->m.object);
 	const int *pipe;
 	unsigned int i;
-	int err;
+	int err = 0;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n && it->kind != WORK_COPY; i++)
 		sharing_lost(it[i].m.object, writable);
 	if (it->kind == WORK_DROP) {
 		err = job.fault->shut(off, len);
 	} else if (it->kind == WORK_LOWER) {
 		err = job.fault->lower(off, len);
-	} else {
+	} else if (it->kind != WORK_COPY) {
 		pipe = pipe_get();
 		err = job.fault->take(off, len, w->buffer, writable, pipe);
 		pipe_put(pipe);
 	}
+	if (!err && (it->kind == WORK_LOWER || it->kind == WORK_COPY))
+		err = frames_read(off, len, w->buffer);
 	if (err)
 		run_protect_failed(err);
+	if (it->kind == WORK_COPY)
+		return;
 	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
 	count(&s->protect_calls, 1);
 }
 
-static const void *read_copy(struct work *w, const struct msg *m)
+/* How many of n blocks, from the first on, one bundle can carry. */
+static unsigned int bundle_fits(const struct item *it, unsigned int n)
 {
-	int err = frames_read(block_off(m->object), block_bytes(m->object), w->buffer);
+	const size_t bytes = block_bytes(it->m.object);
+	unsigned int i;
 
-	if (err)
-		run_protect_failed(err);
-	return w->buffer;
+	for (i = 1; i < n && job.netops->bundles && it->kind != WORK_DROP && it[i].m.dst == it->m.dst &&
+	     (i + 1) * bytes <= BUNDLE_BYTES;
+	     i++)
+		;
+	return i;
 }
 
-/* What is sent for the n-th of several blocks that close_run() has closed. */
-static const void *contents_of(struct work *w, const struct item *it, unsigned int n)
+/* Send the answers for neighbours that close_run() has closed. */
+static void answer_run(struct core_host *h, struct work *w, const struct item *it, unsigned int n)
 {
-	switch ((enum work_kind)it->kind) {
-	case WORK_TAKE_RO:
-	case WORK_TAKE_RW: return w->buffer + n * block_bytes(it->m.object);
-	case WORK_LOWER: return read_copy(w, &it->m);
-	default: return NULL;
+	const size_t bytes = block_bytes(it->m.object);
+	unsigned int at, k;
+
+	for (at = 0; at < n; at += k) {
+		k = bundle_fits(&it[at], n - at);
+		if (k > 1)
+			send_blocks(w, &it[at], k, at * bytes);
+		else
+			core_lowered(h, &it[at].m, it->kind == WORK_DROP ? NULL : w->buffer + at * bytes);
 	}
 }
 
@@ -456,15 +596,14 @@ static const void *contents_of(struct work *w, const struct item *it, unsigned i
  */
 static bool close_all(struct core_host *h, struct work *w)
 {
-	unsigned int at, i, n, all = w->closings;
+	unsigned int at, n, all = w->closings;
 
 	for (at = 0; at < all; at += n) {
 		const struct item *it = &w->closing[at];
 
 		n = work_run(it, all - at);
 		close_run(w, it, n);
-		for (i = 0; i < n; i++)
-			core_lowered(h, &it[i].m, contents_of(w, &it[i], i));
+		answer_run(h, w, it, n);
 	}
 	w->closings = 0;
 	return all;
@@ -541,7 +680,7 @@ static void do_item(struct core_host *h, struct work *w, const struct item *it)
 	case WORK_STEP: deliver(h, &it->m, NULL, 0); break;
 	case WORK_PASS: pass_on(&it->m); break;
 	case WORK_GATHER: release_gather(); break;
-	case WORK_COPY: core_lowered(h, &it->m, read_copy(w, &it->m)); break;
+	case WORK_COPY:
 	case WORK_DROP:
 	case WORK_LOWER:
 	case WORK_TAKE_RO:
@@ -568,8 +707,9 @@ void run_work(void)
 	do {
 		while (work_pop(&it))
 			do_item(&h, w, &it);
-	} while (!w->more && close_all(&h, w));
+	} while (open_all(&h, w) || (!w->more && close_all(&h, w)));
 	w->running = false;
+	send_gathered(w);
 }
 
 /* Nothing that belongs to the stored closings can follow any more. */
@@ -634,7 +774,29 @@ int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen
 /* The home answers a release, then asks for the block. */
 static bool is_of_blocks(const struct msg *m)
 {
-	return wire_class(m->type) == CLASS_COHERENCE || (m->type == MSG_REPLY && slot_is_block(m->req_slot));
+	return m->type == MSG_BUNDLE || wire_class(m->type) == CLASS_COHERENCE ||
+		(m->type == MSG_REPLY && slot_is_block(m->req_slot));
+}
+
+static void bundle_arrived(struct core_host *h, const struct msg *head, const void *payload, size_t size)
+{
+	struct work *w = work_mine();
+	struct bundle b;
+	struct msg m;
+	const void *contents;
+	size_t bytes;
+	int err = bundle_begin(&b, head, payload, size, &job.limits), more = !err;
+
+	w->bundled = true;
+	while (more > 0) {
+		more = bundle_next(&b, &m, &contents, &bytes);
+		if (more > 0)
+			deliver(h, &m, contents, bytes);
+	}
+	open_all(h, w); /* while the contents are there */
+	w->bundled = false;
+	if (err || more)
+		run_refuse(head, -EBADMSG);
 }
 
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
@@ -651,7 +813,10 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	}
 	if (!is_of_blocks(m))
 		close_now(work_mine()->more);
-	deliver(&h, m, payload, size);
+	if (m->type == MSG_BUNDLE)
+		bundle_arrived(&h, m, payload, size);
+	else
+		deliver(&h, m, payload, size);
 	run_work();
 	if (may_wake(m->type) || m->type == MSG_CHUNK || m->type == MSG_AFTER)
 		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */

@@ -313,7 +313,12 @@ bool work_pop(struct item *out)
 
 static bool comes_before(const struct item *a, const struct item *b)
 {
-	return a->kind != b->kind ? a->kind < b->kind : block_off(a->m.object) < block_off(b->m.object);
+	if (a->kind != b->kind)
+		return a->kind < b->kind;
+	/* Several nodes may want copies of one run. */
+	if (a->kind == WORK_COPY && a->m.dst != b->m.dst)
+		return a->m.dst < b->m.dst;
+	return block_off(a->m.object) < block_off(b->m.object);
 }
 
 void work_closing(const struct item *it)

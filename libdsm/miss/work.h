@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/wire.h"
+#include "core/action.h"
+#include "core/bundle.h"
 #include "job/ctl.h"
 
 #define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
@@ -20,7 +21,7 @@
 
 enum work_kind {
 	WORK_STEP,    /* deliver the message */
-	WORK_COPY,    /* send it with the block, whose access does not change */
+	WORK_COPY,    /* send it with the block, whose access does not change; gathered like copies to close */
 	WORK_DROP,    /* close the block, then send it */
 	WORK_LOWER,   /* write-protect the block, then send it with the block */
 	WORK_TAKE_RO, /* close the block, which was readable, and send it with the block */
@@ -33,6 +34,13 @@ struct item {
 	struct msg m;
 	uint32_t kind; /* enum work_kind */
 	uint32_t pad;
+};
+
+/* A block that has come, to be opened with its neighbours. */
+struct opening {
+	struct msg m;
+	struct action open, wake;
+	const char *contents; /* NULL: zeros */
 };
 
 struct gather;
@@ -56,13 +64,22 @@ struct work {
 	struct timers timers;
 	uint32_t closings;                  /* only run_work() uses these and the buffer */
 	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
-	struct gather *gather;              /* next five: release blocks (miss/release.c, miss/twin.c) */
-	const void *payload;                /* of the FLUSH or NOTE that the next step sends */
+	uint32_t sendings;                  /* messages of one type to one node, for a bundle */
+	struct msg sending[WIRE_BUNDLE_MAX];
+	uint32_t openings; /* in the order in which they have come */
+	struct opening opening[WIRE_BUNDLE_MAX];
+	bool bundled;          /* the messages of a bundle are being stepped: their contents stay until all are */
+	struct gather *gather; /* next five: release blocks (miss/release.c, miss/twin.c) */
+	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
+	char heads[WIRE_BUNDLE_MAX *
+		   sizeof(struct msg)]; /* the messages before contents in the buffer, which follows */
 	char buffer[BLOCK_MAX];
 };
+_Static_assert(offsetof(struct work, heads) + sizeof(((struct work *)0)->heads) == offsetof(struct work, buffer),
+	       "a bundle's messages end where its contents begin");
 
 /* Called before any other thread uses the engine, and after all have stopped using it. -EAGAIN. */
 int work_start(void);

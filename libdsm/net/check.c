@@ -2,6 +2,8 @@
 /* check.c - checks the fields of a message that the transport uses, and the size of its payload by its type. Pure. */
 #include "net/check.h"
 
+#include "core/bundle.h"
+
 const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 
 size_t net_payload_max(uint8_t type)
@@ -13,6 +15,7 @@ size_t net_payload_max(uint8_t type)
 	case MSG_CHUNK:
 	case MSG_FLUSH:
 	case MSG_NOTE: return NET_PAYLOAD_MAX;
+	case MSG_BUNDLE: return WIRE_BUNDLE_MAX * sizeof(struct msg) + BUNDLE_BYTES;
 	case MSG_AFTER: return sizeof(struct msg);
 	default: return 0;
 	}

@@ -160,6 +160,7 @@ struct net_ops {
 	/* Optional. Announce the next step of a thread that waits for a message. While one polls, no other thread is woken for messages.
 	 * The last one that stops polling arms the backend for the threads that sleep. -EBUSY: messages are pending; poll, then arm. */
 	int (*wait_step)(struct net *n, enum net_wait_step next);
+	bool bundles; /* MSG_BUNDLE saves messages. Otherwise none is sent; it would be carried like any other payload */
 	bool threads; /* the backend has threads of its own, which poll while no waiting thread does */
 
 	/* Drop a peer. Nothing more is delivered from it, except messages that other threads' handlers are processing. */

@@ -30,7 +30,9 @@ struct where {
 /* The home waits for it only if another request waits there, and then it does not doze. */
 static bool is_late(const struct msg *m)
 {
-	return m->type == MSG_DONE && job.width[m->dst] == 1;
+	const uint8_t type = m->type == MSG_BUNDLE ? m->op : m->type;
+
+	return type == MSG_DONE && job.width[m->dst] == 1;
 }
 
 static bool is_on_this_host(void *arg, uint16_t rank)

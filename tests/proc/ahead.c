@@ -142,12 +142,68 @@ static void part_short(void)
 	test_close("short", r);
 }
 
+#define MANY 4096ul /* blocks: 16 MiB */
+
+/* Messages that this rank sends while it reads, or writes, the blocks in a row; the time is of that alone. */
+static uint64_t sends_for(uint64_t *p, bool write, double *ms)
+{
+	const uint64_t was = counted(NULL).messages_out, from = test_ns();
+	uint64_t i;
+
+	if (write)
+		MUST(dsm_acquire(p, MANY * 4 * K, DSM_WRITE));
+	for (i = 0; i < MANY; i++)
+		if (write)
+			store(&p[i * 512], i + 7);
+		else
+			REQUIRE(load(&p[i * 512]) == i, "block %lu has %lu", i, p[i * 512]);
+	*ms = (double)(test_ns() - from) / 1e6;
+	return counted(NULL).messages_out - was;
+}
+
+/*
+ * Requests of a run of blocks, the blocks themselves, and the ends of the requests are one message each, and not one for each block.
+ * Rank 0 is the home, and has written the blocks, or nobody has.
+ */
+static void part_bundles(void)
+{
+	const struct dsm_region_options opt = { .block_size = 4 * K, .home = DSM_HOME_FIXED, .home_rank = 0 };
+	unsigned int kind;
+
+	for (kind = 0; kind < 3; kind++) {
+		static const char *const what[] = { "reads", "writes", "first writes" };
+		uint64_t i, sends, *p, came;
+		dsm_region_t *r;
+		double ms;
+
+		MUST(dsm_region_open("bundles", MANY * 4 * K, &opt, &r));
+		p = dsm_region_base(r);
+		for (i = 0; kind < 2 && !test_rank && i < MANY; i++)
+			store(&p[i * 512], i);
+		test_sync();
+		came = counted(NULL).messages_in;
+		if (test_rank == last) {
+			sends = sends_for(p, kind, &ms);
+			came = counted(NULL).messages_in - came;
+			printf("  %s: %lu messages sent and %lu received for %lu blocks, %.1f ms\n", what[kind], sends,
+			       came, MANY, ms);
+			REQUIRE(sends <= MANY / 8 && came <= MANY / 8, "%lu messages sent and %lu received for %lu %s",
+				sends, came, MANY, what[kind]);
+		}
+		test_sync();
+		for (i = 0; kind && i < MANY; i++)
+			REQUIRE(load(&p[i * 512]) == i + 7, "block %lu has %lu", i, load(&p[i * 512]));
+		test_close("bundles", r);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = { { "a reader", part_read },
 						  { "a writer", part_write },
 						  { "both", part_both },
-						  { "a short run", part_short } };
+						  { "a short run", part_short },
+						  { "bundles", part_bundles } };
 
 	setenv("DSM_READAHEAD", "64", 1);
 	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.", NULL, 0);

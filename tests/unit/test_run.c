@@ -19,6 +19,7 @@
 #include "calls/payload.h"
 #include "calls/region.h"
 #include "core/ask.h"
+#include "core/bundle.h"
 #include "core/diff.h"
 #include "fault/fault.h"
 #include "fault/frames.h"
@@ -27,6 +28,7 @@
 #include "miss/block.h"
 #include "miss/release.h"
 #include "miss/run.h"
+#include "miss/slot.h"
 #include "miss/work.h"
 #include "net/net.h"
 #include "start/nodes.h"
@@ -46,13 +48,20 @@
 /* What the process that handled a message has done. */
 static struct seen {
 	unsigned int drops[RANKS], sent[RANKS], opened;
-	struct msg bye[RANKS];
+	size_t filled;               /* bytes */
+	uint8_t contents[4];         /* the first byte of each page of the last fill */
+	struct msg bye[RANKS], last; /* last: to any rank */
+	size_t last_size;
+	uint8_t last_byte;
 } * seen;
 
 static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
 {
-	(void)n, (void)payload, (void)size;
+	(void)n;
 	seen->sent[rank]++;
+	seen->last = *m;
+	seen->last_size = size;
+	seen->last_byte = size ? ((const uint8_t *)payload)[size - 1] : 0;
 	if (m->type == MSG_BYE)
 		seen->bye[rank] = *m;
 	return 0;
@@ -65,6 +74,7 @@ static void note_drop(struct net *n, uint16_t rank)
 }
 
 static const struct net_ops net = { .name = "noting", .send = note_send, .drop = note_drop };
+static const struct net_ops bundling = { .name = "bundling", .send = note_send, .drop = note_drop, .bundles = true };
 
 static void (*meanwhile)(void); /* what another thread does while a block is filled, once */
 
@@ -72,8 +82,13 @@ static int fill(unsigned int who, size_t off, size_t len, const void *src, enum 
 {
 	void (*fn)(void) = meanwhile;
 
-	(void)who, (void)off, (void)len, (void)src, (void)prot;
+	size_t at;
+
+	(void)who, (void)off, (void)prot;
 	seen->opened++;
+	seen->filled += len;
+	for (at = 0; at < len && at < sizeof(seen->contents) * PAGE_BYTES; at += PAGE_BYTES)
+		seen->contents[at / PAGE_BYTES] = ((const uint8_t *)src)[at];
 	meanwhile = NULL;
 	if (fn)
 		fn();
@@ -82,8 +97,9 @@ static int fill(unsigned int who, size_t off, size_t len, const void *src, enum 
 
 static int zero(unsigned int who, size_t off, size_t len)
 {
-	(void)who, (void)off, (void)len;
+	(void)who, (void)off;
 	seen->opened++;
+	seen->filled += len;
 	return 0;
 }
 
@@ -506,6 +522,132 @@ UNIT_TEST(a_node_says_goodbye_for_its_own_ranks)
 	refused(&m, NULL, 0);
 	m.aux = (uint32_t)RANKS << 16;
 	refused(&m, NULL, 0);
+}
+
+/* ---- bundles ---------------------------------------------------------------------------------- */
+
+#define RUN 3u
+
+static uint8_t payload[RUN * (sizeof(struct msg) + PAGE_BYTES)];
+static size_t payload_size;
+
+/* A bundle of node 2 about blocks in a row. This node has requested them of node 2. */
+static struct msg run_of(uint8_t type)
+{
+	const bool data = type == MSG_DATA;
+	struct msg v[RUN];
+	unsigned int i;
+
+	for (i = 0; i < RUN; i++) {
+		v[i] = of(type, 2);
+		v[i].object = block_id((i + 1) * PAGE_BYTES, PAGE_BYTES);
+		v[i].req_slot = (uint16_t)slot_try_prefetch(v[i].object, SLOT_AHEAD); /* no thread waits for it */
+		if (type != MSG_READ_REQ)
+			v[i].home = 2;
+		if (type == MSG_GRANT)
+			v[i].flags = MSGF_ZERO;
+		*copy_of(&v[i]) =
+			(struct copy){ .state = data ? PG_WANT_READ : PG_WANT_WRITE, .slot = v[i].req_slot, .home = 3 };
+		memset(payload + sizeof(v) + i * PAGE_BYTES, (int)i + 1, PAGE_BYTES);
+	}
+	memcpy(payload, v, sizeof(v));
+	payload_size = sizeof(v) + (data ? RUN * PAGE_BYTES : 0);
+	return bundle_head(v, RUN);
+}
+
+/* One bundle has gone to node 2, with so many messages of this type. */
+static void sent_one_bundle(uint8_t type, int n)
+{
+	ck_assert_uint_eq(seen->sent[job.pair[2]], 1);
+	ck_assert_uint_eq(seen->last.type, MSG_BUNDLE);
+	ck_assert_uint_eq(seen->last.op, type);
+	ck_assert_int_eq(seen->last.count, n);
+}
+
+/* _i: this transport sends bundles. */
+UNIT_LOOP_TEST(a_run_that_comes_together_is_opened_and_confirmed_together, 0, 2)
+{
+	static const uint8_t types[] = { MSG_DATA, MSG_GRANT };
+	unsigned int i;
+
+	job.netops = _i ? &bundling : &net;
+	for (i = 0; i < 2; i++) {
+		const struct msg m = run_of(types[i]);
+
+		taken(&m, payload, payload_size);
+		ck_assert_uint_eq(seen->opened, 1);
+		ck_assert_uint_eq(seen->filled, RUN * PAGE_BYTES);
+		if (types[i] == MSG_DATA)
+			ck_assert(seen->contents[0] == 1 && seen->contents[1] == 2 && seen->contents[2] == 3);
+		if (_i)
+			sent_one_bundle(MSG_DONE, RUN);
+		else
+			ck_assert_uint_eq(seen->sent[job.pair[2]], RUN);
+	}
+}
+
+/* Blocks that are not neighbours, or are opened for other ranks. */
+UNIT_TEST(what_does_not_belong_together_is_opened_alone)
+{
+	const struct msg m = run_of(MSG_DATA);
+	struct msg v[RUN];
+
+	job.netops = &bundling;
+	memcpy(v, payload, sizeof(v));
+	job.me->slots[v[1].req_slot].by = 1;
+	taken(&m, payload, payload_size);
+	ck_assert_uint_eq(seen->opened, RUN);
+	job.me->slots[v[1].req_slot].by = 0;
+	v[1].object = block_id((RUN + 1) * PAGE_BYTES, PAGE_BYTES);
+	*copy_of(&v[1]) = (struct copy){ .state = PG_WANT_READ, .slot = v[1].req_slot, .home = 3 };
+	memcpy(payload, v, sizeof(v));
+	taken(&m, payload, payload_size);
+	ck_assert_uint_eq(seen->opened, RUN);
+	ck_assert_uint_eq(seen->filled, RUN * PAGE_BYTES);
+	sent_one_bundle(MSG_DONE, RUN);
+}
+
+UNIT_TEST(each_message_of_a_bundle_is_checked)
+{
+	struct msg m = run_of(MSG_DATA), v[RUN];
+
+	job.netops = &bundling;
+	was_refused(&m, hear(&m, payload, payload_size - 1, 1), 0);
+	ck_assert_uint_eq(seen->filled, (RUN - 1) * PAGE_BYTES);
+	was_refused(&m, hear(&m, payload, payload_size - RUN * PAGE_BYTES - 1, 1), 0);
+	ck_assert_uint_eq(seen->opened, 0);
+	memcpy(v, payload, sizeof(v));
+	v[1].object = 0;
+	memcpy(payload, v, sizeof(v));
+	was_refused(&m, hear(&m, payload, payload_size, 1), 0);
+	ck_assert_uint_eq(seen->filled, PAGE_BYTES);
+}
+
+/* The home has written a run, and node 2 asks for it. _i: this transport sends bundles. */
+UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
+{
+	const struct msg m = run_of(MSG_READ_REQ);
+	unsigned int i;
+
+	job.netops = _i ? &bundling : &net;
+	at_home(0);
+	for (i = 0; i < RUN; i++) {
+		const uint32_t page = i + 1;
+		const uint8_t byte = (uint8_t)(10 + i);
+
+		job.mem.pages[page] = (struct copy){ .state = PG_WRITE, .home = 1, .flags = PAGE_OWNER };
+		job.mem.dirs[page] = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 0, .copyset = 1 };
+		ck_assert_int_eq(pwrite(frames_node.memfd, &byte, 1, (off_t)((page + 1) * PAGE_BYTES - 1)), 1);
+	}
+	taken(&m, payload, payload_size);
+	ck_assert_uint_eq(seen->last_byte, 10 + RUN - 1);
+	if (_i) {
+		sent_one_bundle(MSG_DATA, RUN);
+		ck_assert_uint_eq(seen->last_size, RUN * (sizeof(struct msg) + PAGE_BYTES));
+	} else {
+		ck_assert_uint_eq(seen->sent[job.pair[2]], RUN);
+		ck_assert_uint_eq(seen->last_size, PAGE_BYTES);
+	}
 }
 
 /* ---- nobody's fault ------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ UNIT_TEST(the_layout_is_what_the_wire_says)
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 UNIT_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 11);
+	ck_assert_uint_eq(WIRE_VERSION, 12);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
@@ -140,6 +140,8 @@ UNIT_TEST(ranges_are_these)
 		[RULE_LIFE_HIGH] = { 0, 0 },
 		[RULE_KEY] = { 1, 0xffffffff },
 		[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
+		[RULE_BUNDLED] = { MSG_READ_REQ, MSG_HOME_ACK },
+		[RULE_SEVERAL] = { 2, 64 },
 		[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 		[RULE_FORWARDS] = { 0, 65535 },
 		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
@@ -263,6 +265,8 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
 	case RULE_KEY: return v != 0;
 	case RULE_CLOSE: return v >= 1 && v < 1ll << 62;
+	case RULE_BUNDLED: return v >= MSG_READ_REQ && v <= MSG_HOME_ACK;
+	case RULE_SEVERAL: return v >= 2 && v <= WIRE_BUNDLE_MAX;
 	case RULE_AFTER: return v >= 1 && v <= 3;
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
 	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);

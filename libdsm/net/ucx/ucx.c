@@ -460,4 +460,5 @@ const struct net_ops net_ucx = {
 	.drop = ucx_drop,
 	.counters = ucx_counters,
 	.lanes = ucx_lanes,
+	.bundles = true,
 };
