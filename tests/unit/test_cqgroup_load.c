@@ -314,12 +314,4 @@ UNIT_TEST(ranks_spread_by_their_number_without_sysfs)
 	end_ranks(r);
 }
 
-int main(void)
-{
-	int status;
-
-	make_sysfs();
-	status = unit_suite("cqgroup_load", &(struct unit_case){ .seconds = 60 });
-	remove_sysfs();
-	return status;
-}
+UNIT_SUITE("cqgroup_load", .seconds = 60, .setup = make_sysfs, .teardown = remove_sysfs)
