@@ -34,6 +34,9 @@
 #define LOW_PART 8              /* until there are so many less */
 #define AGAIN_PART 256          /* with nothing to give up: look again when this part of the frames has come */
 #define PATIENCE_NS 1000000u
+#define AT_ONCE \
+	(2u << 20) /* so much at most for a look, and so many units: the thread may be the one that answers misses */
+#define UNITS_AT_ONCE 256u
 
 enum hand { HAND_CLEAN = 0, HAND_OWNED };
 
@@ -152,17 +155,28 @@ static size_t next_unit(size_t at)
 	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
 }
 
-/* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has found. */
-static uint64_t turn(enum hand hand, uint64_t want)
+/* The block size of the region there, if its blocks may go. What no rank maps is being given up: process_quiet() waits for this pass. */
+static size_t may_go(size_t unit)
+{
+	const struct region_homes *known = region_known(unit);
+
+	return known && !known->consistency && __atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
+		? known->block_size
+		: 0;
+}
+
+/* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has found; *full: there is more, but no
+ * slot is free. */
+static uint64_t turn(enum hand hand, uint64_t want, bool *full)
 {
 	size_t *at = &job.me->reclaim.hands[hand];
 	const size_t start = *at;
-	bool again = false, full = false;
+	unsigned int units = 0;
+	bool again = false;
 	uint64_t got = 0;
 
-	while (got < want && !full) {
+	while (got < want && !*full && units < UNITS_AT_ONCE) {
 		const size_t unit = next_unit(*at);
-		const struct region_homes *known;
 		size_t block;
 
 		if (again && unit >= start)
@@ -171,11 +185,11 @@ static uint64_t turn(enum hand hand, uint64_t want)
 		again |= !*at;
 		if (unit >= job.set.space)
 			continue;
-		known = region_known(unit);
-		block = known && !known->consistency ? known->block_size : 0;
+		units++;
+		block = may_go(unit);
 		if (block)
 			got += hand == HAND_CLEAN ? drop_clean(unit, block, want - got)
-						  : ask_homes(unit, block, want - got, &full);
+						  : ask_homes(unit, block, want - got, full);
 	}
 	return got;
 }
@@ -202,20 +216,22 @@ static void say_full(uint64_t now)
 static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
-	uint64_t now = frames(), got, asked = 0;
+	uint64_t now = frames(), got, want, asked = 0;
+	bool full = false;
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
 		return high() - now;
 	}
-	got = turn(HAND_CLEAN, now - low());
-	if (now - got > high())
-		asked = turn(HAND_OWNED, now - got - low());
+	want = now - low() < AT_ONCE ? now - low() : AT_ONCE;
+	got = turn(HAND_CLEAN, want, &full);
+	if (got < want && now - got > high())
+		asked = turn(HAND_OWNED, want - got, &full);
 	if (patient && asked && now - got > job.set.memory)
 		be_patient();
 	now = frames();
 	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
-	if (now <= job.set.memory || got || asked) {
+	if (now <= job.set.memory || got || asked || full) {
 		c->shorts = 0;
 		return 0;
 	}
@@ -223,6 +239,11 @@ static uint64_t look(bool patient)
 	if (++c->shorts > RECENT_OFTEN + 1) /* by then all marks are gone */
 		say_full(now);
 	return now / AGAIN_PART;
+}
+
+bool reclaim_idle(void)
+{
+	return !__atomic_load_n(&job.me->reclaim.lock, __ATOMIC_ACQUIRE);
 }
 
 void reclaim_frames(bool patient)
@@ -239,6 +260,6 @@ void reclaim_frames(bool patient)
 		wait = LEAST;
 	__atomic_store_n(&c->due, __atomic_load_n(&c->came, __ATOMIC_RELAXED) + wait, __ATOMIC_RELAXED);
 	work_timers(true);
-	engine_leave();
 	__atomic_store_n(&c->lock, 0, __ATOMIC_RELEASE);
+	engine_leave(); /* a signal handler that runs here may never return */
 }

@@ -22,4 +22,7 @@ static inline bool reclaim_is_due(void)
 /* Give up blocks if the node has too many. patient: wait up to a millisecond for homes that take theirs. */
 void reclaim_frames(bool patient);
 
+/* Is no thread of the node giving up blocks? Later ones leave alone what no rank maps. */
+bool reclaim_idle(void);
+
 #endif

@@ -33,7 +33,7 @@ static void process_detach(const struct dsm_region *r)
 
 static int process_quiet(uint64_t off, uint64_t bytes)
 {
-	return memory_quiet(off, off + bytes) && release_quiet(off, off + bytes) ? 0 : -EAGAIN;
+	return memory_quiet(off, off + bytes) && release_quiet(off, off + bytes) && reclaim_idle() ? 0 : -EAGAIN;
 }
 
 static int process_purge(uint64_t off, uint64_t bytes)

@@ -86,6 +86,7 @@ static void make_node(void)
 	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
 	job.mem.stage = at + job.layout.stage;
 	job.mem.regions = (uint16_t *)(at + job.layout.regions);
+	job.mem.mapped = (uint16_t *)(at + job.layout.mapped);
 	job.mem.recent = (uint8_t *)(at + job.layout.recent);
 	rank_info(0)->doorbell = eventfd(0, EFD_NONBLOCK);
 }
@@ -99,8 +100,10 @@ static void enter(size_t block, uint16_t consistency)
 						  .block_size = (uint32_t)block,
 						  .id = 4,
 						  .consistency = consistency };
-	for (unit = 2; unit < SPACE / REGION_UNIT; unit++)
+	for (unit = 2; unit < SPACE / REGION_UNIT; unit++) {
 		job.mem.regions[unit] = 4 + 1;
+		job.mem.mapped[unit] = 1;
+	}
 }
 
 static void set_up(void)
@@ -423,6 +426,40 @@ UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
 	punch((size_t)FIRST << PAGE_SHIFT, (size_t)3 * BOUND);
 	reclaim_frames(true);
 	ck_assert_uint_eq(job.me->reclaim.over, 0);
+}
+END_TEST
+
+UNIT_TEST(what_no_rank_maps_is_left_alone)
+{
+	const size_t unit = FIRST / (REGION_UNIT >> PAGE_SHIFT);
+
+	ck_assert(reclaim_idle());
+	job.me->reclaim.lock = 1;
+	ck_assert(!reclaim_idle());
+	job.me->reclaim.lock = 0;
+	come(FIRST, BOUND_PAGES, PG_READ, 0);
+	job.mem.mapped[unit] = 0;
+	reclaim_frames(false);
+	reclaim_frames(false);
+	ck_assert_uint_lt(here(), BOUND_PAGES);
+	ck_assert_uint_eq(job.mem.pages[FIRST].state, PG_READ);
+	ck_assert_uint_ne(job.mem.pages[FIRST + (REGION_UNIT >> PAGE_SHIFT)].state, PG_READ);
+}
+END_TEST
+
+UNIT_TEST(a_look_takes_no_more_than_2_MiB)
+{
+	const unsigned int n = 3 * BOUND_PAGES, once = (2u << 20) >> PAGE_SHIFT;
+	unsigned int i;
+
+	come(FIRST, n, PG_READ, 0);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), n - once);
+	ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), n - 2 * once);
 }
 END_TEST
 
