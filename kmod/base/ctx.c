@@ -19,7 +19,10 @@
 #include "pool.h"
 #include "pte.h"
 #include "secondary.h"
+#include "test.h"
 #include "work.h"
+
+TEST_PARAM(bool, test_lose_hardwall, false, "frames come from nodes outside the cpuset, if those inside are full");
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -68,7 +71,7 @@ static void note_nodes(struct ctx *c)
 /* Frames are zeroed, so that the next user of the memory cannot read the last one's data. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
-	const gfp_t gfp = GFP_CTX | __GFP_ZERO | __GFP_HARDWALL;
+	const gfp_t gfp = GFP_CTX | __GFP_ZERO | (test_value(test_lose_hardwall) ? 0 : __GFP_HARDWALL);
 	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_CTX);
 	struct page *all = NULL;
 	unsigned int i;
