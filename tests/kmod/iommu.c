@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	if (argc > 1 + control) {
 		printf("usage: iommu [--control]\n"
 		       "The driver of an IOMMU hears of each page that is closed; in a guest with dsm.ko and iommu.ko loaded.\n"
-		       "  --control   test_lose_pending is set: it must hear of none, on Linux 6.6 or later\n");
+		       "  --control   test_lose_pending is set: it must hear of none that is closed altogether, on Linux 6.6 or later\n");
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
 	module_needed();
@@ -101,7 +101,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < 6; i++) {
 		heard = closes(fd, pages[i / 2], lower[i % 2]);
 		printf("%u pages closed %s: %ld flushes\n", pages[i / 2], i % 2 ? "altogether" : "to reading", heard);
-		bad += heard < 0 || (heard > 0) == control;
+		/* An entry that is only lowered is flushed in any case, as the kernel finds it set. */
+		bad += heard < 0 || (control ? i % 2 && heard : !heard);
 	}
 	bad += !driver_set(DRIVER "watch", 0);
 	printf("%s%u of 6 are wrong\n", bad ? "FAILED: " : "", bad);
