@@ -69,8 +69,11 @@ EXPORT int aio_fsync(int op, struct aiocb *cb)
 	return request_submit(cb, op == O_SYNC ? FSYNC : FDATASYNC, NULL);
 }
 
+/* Rank 0 looks: with release consistency, the load of another node would not see its store. */
 EXPORT int aio_error(const struct aiocb *cb)
 {
+	if (files == FILES_ABROAD && program.is_shared(cb))
+		ABROAD(aio_error, cb, cb, 0, 0, 0);
 	return aio_is_ours() ? request_error(cb) : NEXT(aio_error)(cb);
 }
 
