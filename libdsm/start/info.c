@@ -40,7 +40,7 @@ static uint64_t abi(void)
 
 static uint64_t settings_hash(const struct settings *s)
 {
-	uint64_t v[] = { s->space, s->heap, s->homes, s->home_run };
+	uint64_t v[] = { s->space, s->heap, s->homes, s->home_run, s->release };
 
 	return hash(0xcbf29ce484222325ull, v, sizeof(v));
 }
@@ -120,7 +120,7 @@ int start_info_read_all(struct start_info *infos)
 		}
 		if (info->settings != infos[0].settings) {
 			log_line(
-				"rank %d has another DSM_SPACE, DSM_HEAP or DSM_HOME than rank 0; they must be the same on all ranks",
+				"rank %d has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0; they must be the same on all ranks",
 				r);
 			return -EPROTO;
 		}

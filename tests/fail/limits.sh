@@ -145,9 +145,9 @@ other_version() {
 }
 
 other_settings() {
-	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP or DSM_HOME than rank 0' \
+	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0' \
 		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
-	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP or DSM_HOME than rank 0' \
+	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0' \
 		-n 1 -x DSM_HOME=blocked "$bin/steady" : -n 2 "$bin/steady"
 }
 

@@ -122,6 +122,18 @@ UNIT_TEST(without_random_numbers_there_is_no_start_info)
 		}
 }
 
+UNIT_TEST(ranks_compare_the_consistency)
+{
+	struct start_info sequential, release;
+
+	fails = 0;
+	ck_assert_int_eq(make(&sequential), 0);
+	job.set.release = true;
+	ck_assert_int_eq(make(&release), 0);
+	job.set.release = false;
+	ck_assert_uint_ne(sequential.settings, release.settings);
+}
+
 struct keys {
 	unsigned long long key;
 	char host_key[2 * HOST_KEY + 1];
