@@ -2,13 +2,15 @@
 #
 # libdsm - one file builds everything, into build/<variant>/.  `make help` lists the targets.
 #
-#   VARIANT=release|debug|asan|ubsan|tsan    what to build (fuzz is used by `make fuzz`, hooks and trace by tests)
+#   VARIANT=release|debug|asan|ubsan|tsan    what to build (fuzz is used by `make fuzz`, hooks and
+#                                            trace by tests)
 #   WERROR=1                                 warnings are errors (what .ci/run uses)
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, bench-cluster, bench-hosts, bench-kmod, bench-share, fuzz) call a script, which calls make again to
-# build: only then are the packages that scripts/setup installs there to be asked for their flags.
+# Targets that run something (demo, check, bench, bench-cluster, bench-hosts, bench-kmod,
+# bench-share, fuzz) call a script, which calls make again to build: only then are the packages that
+# scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
 WERROR  ?= 0
@@ -129,7 +131,8 @@ TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
 LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
-# Shared queue pairs: in libdsm, where only libdsm sees them, and a library of its own, which needs libcqgroup, and not libdsm.
+# Shared queue pairs: in libdsm, where only libdsm sees them, and a library of its own, which needs
+# libcqgroup, and not libdsm.
 SHARE_O    := $(call objects,$(sort $(wildcard libdsm/share/*.c)))
 SHARE_A    := $(B)/librshare.a
 SHARE_SO   := $(B)/librshare.so.$(VERSION)
@@ -167,7 +170,8 @@ OPT_hooks   := -O2
 OPT := $(or $(OPT_$(VARIANT)),-O1 -fno-omit-frame-pointer)
 APP_OPT := $(if $(filter release,$(VARIANT)),-O3)
 
-# trace: each function of the library reports that it is entered, to a program that listens (tests/trace).
+# trace: each function of the library reports that it is entered, to a program that listens
+# (tests/trace).
 ENTRIES := $(if $(filter trace,$(VARIANT)),-fno-inline -finstrument-functions -Wno-clobbered)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS_DSM := -Ilibdsm -Ilibdsm/include
@@ -196,8 +200,8 @@ $(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
 
 COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 
-# The checker of memory orders. Each file of scenes includes the sources that it checks; the compiler's instrumentation for data
-# races calls tests/orders/hooks.c.
+# The checker of memory orders. Each file of scenes includes the sources that it checks; the
+# compiler's instrumentation for data races calls tests/orders/hooks.c.
 ORDERS_COMPILE = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) -std=gnu11 -O2 -g -fno-pie $(WARN) $(CFLAGS)
 SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thread --param tsan-instrument-func-entry-exit=0 \
 	-include tests/orders/redirect.h
@@ -385,7 +389,8 @@ $(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/cqgroup/preload/preload.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/cqgroup/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
 
-# Bound at once: a thread may be cancelled where the loader would look up a name, with its lock held.
+# Bound at once: a thread may be cancelled where the loader would look up a name, with its lock
+# held.
 $(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared -Wl,-z,now -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map \
@@ -467,7 +472,8 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 		$(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(Q)if [ -z "$(DESTDIR)" ]; then PATH=$$PATH:/sbin ldconfig 2>/dev/null || true; fi
 
-# The source of dsm.ko, where dkms(8) builds it for each kernel; the rule and the group that /dev/dsm is for.
+# The source of dsm.ko, where dkms(8) builds it for each kernel; the rule and the group that
+# /dev/dsm is for.
 KMOD_SRC  ?= /usr/src/dsm-$(VERSION)
 UDEVDIR   ?= /usr/lib/udev/rules.d
 SYSUSERS  ?= /usr/lib/sysusers.d

@@ -2,18 +2,20 @@
 /*
  * barnes.c - gravity of N bodies by the method of Barnes and Hut.
  *
- * Bodies are kept in Morton order, so that every cell of the octree is a run of bodies, and a worker owns a run of
- * bodies that costs as much as any other's. A step:
- *   1. each worker sorts its bodies by their new keys and publishes keys and running costs; barrier;
- *   2. each finds by bisection in everybody's lists the keys between which a fair share of the cost lies, and copies
- *      these bodies (nearly all were its own before); barrier;
- *   3. each builds subtrees for the largest cells that hold none but its bodies, and publishes a list of them
- *      (branches); barrier;
- *   4. each joins all branches to a tree in private memory, computes forces on its bodies, and moves them. The moved
- *      bodies go to the other copy of the arrays, as the places in this one are being read. The reduction of the
- *      extent of all bodies, before step 1, is the barrier after it.
- * The tree follows from the keys alone: cells with one child only are left out, and cells of few bodies are leaves.
- * So it is the same for any number of workers, and so is the result, bit by bit.
+ * Bodies are kept in Morton order, so that every cell of the octree is a run of bodies, and a
+ * worker owns a run of bodies that costs as much as any other's. A step:
+ *   1. each worker sorts its bodies by their new keys and publishes keys and running costs;
+ *      barrier;
+ *   2. each finds by bisection in everybody's lists the keys between which a fair share of the cost
+ *      lies, and copies these bodies (nearly all were its own before); barrier;
+ *   3. each builds subtrees for the largest cells that hold none but its bodies, and publishes a
+ *      list of them (branches); barrier;
+ *   4. each joins all branches to a tree in private memory, computes forces on its bodies, and
+ *      moves them. The moved bodies go to the other copy of the arrays, as the places in this one
+ *      are being read. The reduction of the extent of all bodies, before step 1, is the barrier
+ *      after it.
+ * The tree follows from the keys alone: cells with one child only are left out, and cells of few
+ * bodies are leaves. So it is the same for any number of workers, and so is the result, bit by bit.
  */
 #include "common.h"
 #include "octree.h"
@@ -46,7 +48,8 @@ struct branch {
 	uint32_t root, cells;  /* in the cells of all */
 };
 
-struct info { /* what a worker publishes: first a page, then, while others read that, few of the next */
+struct info {
+	/* what a worker publishes: first a page, then, while others read that, few of the next */
 	uint64_t lo, count, first_key, last_key;
 	uint64_t branches __attribute__((aligned(APP_PAGE)));
 	struct branch branch[BRANCHES];
@@ -137,7 +140,7 @@ static void barnes_destroy(void *data)
 	free(s);
 }
 
-/* ---- the start: a Plummer sphere, in Morton order ---------------------------------------------- */
+/* ---- the start: a Plummer sphere, in Morton order -------------------------------------------- */
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -158,8 +161,8 @@ static void place(const struct barnes *s, uint32_t id, struct point *p, struct m
 		angle[k] = 2 * M_PI * app_uniform(s->seed, 8 * (uint64_t)id + 3 + k);
 	}
 	speed = 0.8 * pow(1 + r * r, -0.25) * app_uniform(s->seed, 8 * (uint64_t)id + 5);
-	*p = (struct point){ { r * sqrt(1 - z[0] * z[0]) * cos(angle[0]), r * sqrt(1 - z[0] * z[0]) * sin(angle[0]),
-			       r * z[0] },
+	*p = (struct point){ { r * sqrt(1 - z[0] * z[0]) * cos(angle[0]),
+			       r * sqrt(1 - z[0] * z[0]) * sin(angle[0]), r * z[0] },
 			     1 / (double)s->n };
 	*m = (struct motion){ { speed * sqrt(1 - z[1] * z[1]) * cos(angle[1]),
 				speed * sqrt(1 - z[1] * z[1]) * sin(angle[1]), speed * z[1] },
@@ -172,7 +175,8 @@ static void barnes_init(struct app_worker *w, void *data)
 {
 	struct barnes *s = data;
 	struct local *l = &s->local[w->thread];
-	size_t lo = app_share(s->n, 1, w->count, w->id), hi = app_share(s->n, 1, w->count, w->id + 1);
+	size_t lo = app_share(s->n, 1, w->count, w->id),
+	       hi = app_share(s->n, 1, w->count, w->id + 1);
 
 	for (unsigned v = 0; v < w->count; v++) {
 		l->lo[v] = app_share(s->n, 1, w->count, v);
@@ -194,7 +198,7 @@ static void barnes_init(struct app_worker *w, void *data)
 	memset(s->cell + 2 * lo, 0, 2 * (hi - lo) * sizeof(*s->cell));
 }
 
-/* ---- 1 and 2: order and exchange --------------------------------------------------------------- */
+/* ---- 1 and 2: order and exchange ------------------------------------------------------------- */
 
 static void publish_keys(struct app_worker *w, struct barnes *s, struct local *l)
 {
@@ -208,8 +212,9 @@ static void publish_keys(struct app_worker *w, struct barnes *s, struct local *l
 	app_reduce(w, &half, DSM_DOUBLE, DSM_MAX);
 	l->half = half * 1.0001 + 1e-9;
 	for (size_t i = 0; i < count; i++)
-		l->list[i] = (struct entry){ key_of(s->moved[lo + i].x, l->half), s->moved_motion[lo + i].cost,
-					     (uint32_t)(lo + i), s->moved_motion[lo + i].id };
+		l->list[i] = (struct entry){ key_of(s->moved[lo + i].x, l->half),
+					     s->moved_motion[lo + i].cost, (uint32_t)(lo + i),
+					     s->moved_motion[lo + i].id };
 	qsort(l->list, count, sizeof(*l->list), compare_entries);
 	for (size_t i = 0; i < count; i++)
 		sum = l->list[i].cost += sum;
@@ -287,7 +292,7 @@ static void exchange(struct app_worker *w, struct barnes *s, struct local *l)
 	}
 }
 
-/* ---- 3: subtrees ------------------------------------------------------------------------------- */
+/* ---- 3: subtrees ----------------------------------------------------------------------------- */
 
 struct builder {
 	const struct barnes *s;
@@ -326,7 +331,8 @@ static uint32_t build(struct builder *b, size_t lo, size_t hi)
 	return me;
 }
 
-/* Find the largest cells without other workers' bodies in the cell at prefix, which holds bodies lo to hi. */
+/* Find the largest cells without other workers' bodies in the cell at prefix, which holds bodies lo
+ * to hi. */
 static void find_branches(struct builder *b, uint64_t prefix, unsigned level, size_t lo, size_t hi)
 {
 	uint64_t last = prefix + ((uint64_t)1 << 3 * (LEVELS - level)) - 1;
@@ -347,7 +353,8 @@ static void find_branches(struct builder *b, uint64_t prefix, unsigned level, si
 	for (unsigned d = 0; d < 8; d++) {
 		size_t end = d < 7 ? lower_digit(b->key, lo, hi, level, d + 1) : hi;
 
-		find_branches(b, prefix + ((uint64_t)d << 3 * (LEVELS - 1 - level)), level + 1, lo, end);
+		find_branches(b, prefix + ((uint64_t)d << 3 * (LEVELS - 1 - level)), level + 1, lo,
+			      end);
 		lo = end;
 	}
 }
@@ -377,7 +384,7 @@ static void build_branches(struct app_worker *w, struct barnes *s, struct local 
 	find_branches(&b, 0, 0, 0, l->count[w->id]);
 }
 
-/* ---- 4: the whole tree, forces and motion ------------------------------------------------------ */
+/* ---- 4: the whole tree, forces and motion ---------------------------------------------------- */
 
 /* Join branches lo to hi; the rules are those of build(). Returns the cell at the root. */
 static const struct cell *join(const struct barnes *s, struct local *l, size_t lo, size_t hi)
@@ -418,30 +425,35 @@ static void join_branches(struct app_worker *w, const struct barnes *s, struct l
 	for (unsigned v = 0; v < w->count; v++) {
 		const struct info *info = info_of(s, v);
 
-		memcpy(l->branch + l->branches, info->branch, info->branches * sizeof(info->branch[0]));
+		memcpy(l->branch + l->branches, info->branch,
+		       info->branches * sizeof(info->branch[0]));
 		l->branches += info->branches;
 	}
 	for (size_t i = 0; i < l->branches; i++)
-		app_prefetch(w, &s->cell[l->branch[i].root], l->branch[i].cells * sizeof(struct cell));
+		app_prefetch(w, &s->cell[l->branch[i].root],
+			     l->branch[i].cells * sizeof(struct cell));
 	for (unsigned v = 0; v < w->count; v++)
 		if (v != w->id)
 			app_prefetch(w, s->point + l->lo[v], l->count[v] * sizeof(struct point));
 	join(s, l, 0, l->branches);
 }
 
-static inline void attract(double f[DIMS], const double x[DIMS], const double other[DIMS], double mass)
+static inline void attract(double f[DIMS], const double x[DIMS], const double other[DIMS],
+			   double mass)
 {
 	double dx = other[0] - x[0], dy = other[1] - x[1], dz = other[2] - x[2];
-	double r2 = dx * dx + dy * dy + dz * dz + soften * soften, strength = mass / (r2 * sqrt(r2));
+	double r2 = dx * dx + dy * dy + dz * dz + soften * soften,
+	       strength = mass / (r2 * sqrt(r2));
 
 	f[0] += strength * dx;
 	f[1] += strength * dy;
 	f[2] += strength * dz;
 }
 
-/* Add the force of a cell on x, where it is far enough or a leaf; otherwise return false: its children come next. */
-static inline bool visit(const struct barnes *s, const struct cell *c, const double x[DIMS], double f[DIMS],
-			 uint32_t *cost)
+/* Add the force of a cell on x, where it is far enough or a leaf; otherwise return false: its
+ * children come next. */
+static inline bool visit(const struct barnes *s, const struct cell *c, const double x[DIMS],
+			 double f[DIMS], uint32_t *cost)
 {
 	double dx = c->x[0] - x[0], dy = c->x[1] - x[1], dz = c->x[2] - x[2];
 
@@ -457,7 +469,8 @@ static inline bool visit(const struct barnes *s, const struct cell *c, const dou
 }
 
 /* Walk the whole tree for one body; returns the number of interactions. */
-static uint32_t walk(const struct barnes *s, const struct local *l, const double x[DIMS], double f[DIMS])
+static uint32_t walk(const struct barnes *s, const struct local *l, const double x[DIMS],
+		     double f[DIMS])
 {
 	uint32_t cost = 0;
 
@@ -511,7 +524,7 @@ static void barnes_run(struct app_worker *w, void *data)
 	}
 }
 
-/* ---- verification ------------------------------------------------------------------------------ */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static uint64_t barnes_checksum(void *data)
 {
@@ -521,9 +534,10 @@ static uint64_t barnes_checksum(void *data)
 			s->n * sizeof(*s->moved_motion));
 }
 
-/* The change of velocities in the last step against forces by direct summation, for some bodies. A cell's mass at its
- * centre leaves out the quadrupole, which is theta^2 of the cell's force at worst. Much of that cancels in the sum over
- * cells: errors are 1 to 5 % of theta^2, so 10 % of it is a limit that only wrong trees exceed. */
+/* The change of velocities in the last step against forces by direct summation, for some bodies. A
+ * cell's mass at its centre leaves out the quadrupole, which is theta^2 of the cell's force at
+ * worst. Much of that cancels in the sum over cells: errors are 1 to 5 % of theta^2, so 10 % of it
+ * is a limit that only wrong trees exceed. */
 static bool forces_right(const struct barnes *s)
 {
 	size_t samples = s->n < 100 ? s->n : 100;
@@ -543,14 +557,15 @@ static bool forces_right(const struct barnes *s)
 		}
 	}
 	if (!(error2 <= limit * limit * force2))
-		fprintf(stderr, "barnes: forces are off by %g of themselves, more than %g\n", sqrt(error2 / force2),
-			limit);
+		fprintf(stderr, "barnes: forces are off by %g of themselves, more than %g\n",
+			sqrt(error2 / force2), limit);
 	return error2 <= limit * limit * force2;
 }
 
 static const struct app app;
 
-/* The tree and the order of all sums follow from the keys: no difference from the sequential run is allowed. */
+/* The tree and the order of all sums follow from the keys: no difference from the sequential run is
+ * allowed. */
 static bool barnes_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct barnes *s = data, *r = reference;
@@ -558,7 +573,8 @@ static bool barnes_verify(const struct app_settings *opt, void *data, void *refe
 	(void)opt;
 	if (r &&
 	    (!app_same(&app, "a body", s->moved, r->moved, s->n * sizeof(*s->moved), 0) ||
-	     !app_same(&app, "a motion", s->moved_motion, r->moved_motion, s->n * sizeof(*s->motion), 0)))
+	     !app_same(&app, "a motion", s->moved_motion, r->moved_motion,
+		       s->n * sizeof(*s->motion), 0)))
 		return false;
 	return forces_right(s);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common.c - the frame that every application runs in: options, memory, workers, timing, verification, results.
+ * common.c - the frame that every application runs in: options, memory, workers, timing,
+ * verification, results.
  *
- * Threads: the main thread of a rank starts threads - 1 others for each run and is its first worker; only it makes
- * collective calls, and rank 0's alone verifies and prints. No locks: the workers meet at barriers.
+ * Threads: the main thread of a rank starts threads - 1 others for each run and is its first
+ * worker; only it makes collective calls, and rank 0's alone verifies and prints. No locks: the
+ * workers meet at barriers.
  */
 #include "common.h"
 
@@ -24,7 +26,8 @@ struct app_memory {
 	char name[DSM_NAME_MAX];
 };
 
-static bool in_job; /* between dsm_init() and dsm_finalize(): an error has to end the other ranks too */
+/* between dsm_init() and dsm_finalize(): an error has to end the other ranks too */
+static bool in_job;
 
 /* ---- errors and small helpers ---------------------------------------------------------------- */
 
@@ -66,7 +69,8 @@ uint64_t app_hash(uint64_t hash, const void *data, size_t size)
 }
 
 /* Compare bit by bit; at is the index of the first byte in the whole, for the message. */
-bool app_same(const struct app *app, const char *what, const void *a, const void *b, size_t size, size_t at)
+bool app_same(const struct app *app, const char *what, const void *a, const void *b, size_t size,
+	      size_t at)
 {
 	const unsigned char *x = a, *y = b;
 	size_t i = 0;
@@ -75,12 +79,12 @@ bool app_same(const struct app *app, const char *what, const void *a, const void
 		return true;
 	while (x[i] == y[i])
 		i++;
-	fprintf(stderr, "%s: %s differs from the sequential run at byte %zu (address %p)\n", app->name, what, at + i,
-		(const void *)(x + i));
+	fprintf(stderr, "%s: %s differs from the sequential run at byte %zu (address %p)\n",
+		app->name, what, at + i, (const void *)(x + i));
 	return false;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *app_private(size_t size)
 {
@@ -122,8 +126,9 @@ static void *heap_from(struct app_job *job, const char *name, size_t size, unsig
 	if (job->rank == root) {
 		p = dsm_malloc_named(APP_PAGE, app_round_up(size, APP_PAGE), name);
 		if (!p)
-			app_fail("%s: no %zu bytes in the shared heap of rank %u: %s; raise DSM_HEAP", name, size, root,
-				 strerror(errno));
+			app_fail(
+				"%s: no %zu bytes in the shared heap of rank %u: %s; raise DSM_HEAP",
+				name, size, root, strerror(errno));
 		memset(p, 0, size);
 		memory_add(job, name)->addr = p;
 	}
@@ -170,7 +175,7 @@ static void memory_free(struct app_job *job)
 	}
 }
 
-/* ---- for workers ------------------------------------------------------------------------------ */
+/* ---- for workers ----------------------------------------------------------------------------- */
 
 void app_barrier(struct app_worker *w)
 {
@@ -237,11 +242,11 @@ void app_progress(struct app_worker *w, uint64_t done, uint64_t total)
 	if (now - last < 0.2 && done < total)
 		return;
 	last = now;
-	fprintf(stderr, done < total ? "\r%s: %3.0f%%" : "\r%s: %3.0f%%\r              \r", w->job->app->name,
-		100.0 * (double)done / (double)total);
+	fprintf(stderr, done < total ? "\r%s: %3.0f%%" : "\r%s: %3.0f%%\r              \r",
+		w->job->app->name, 100.0 * (double)done / (double)total);
 }
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static void print_options(FILE *out, const struct app_option *rows, size_t n)
 {
@@ -249,7 +254,8 @@ static void print_options(FILE *out, const struct app_option *rows, size_t n)
 		const struct app_option *o = &rows[i];
 		char left[64];
 
-		snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+		snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
+			 o->arg ? o->arg : "");
 		fprintf(out, "  %-20s %s", left, o->help);
 		if (o->kind == APP_COUNT)
 			fprintf(out, " (default %llu)", (unsigned long long)*(uint64_t *)o->value);
@@ -293,8 +299,9 @@ static bool option_set(const struct app *app, const struct app_option *o, const 
 		ok = end != text && !*end && isfinite(v);
 	}
 	if (!ok || v < o->min || v > o->max) {
-		fprintf(stderr, "%s: --%s %s: expected a %s from %.17g to %.17g\n", app->name, o->name, text,
-			o->kind == APP_COUNT ? "whole number" : "number", o->min, o->max);
+		fprintf(stderr, "%s: --%s %s: expected a %s from %.17g to %.17g\n", app->name,
+			o->name, text, o->kind == APP_COUNT ? "whole number" : "number", o->min,
+			o->max);
 		return false;
 	}
 	if (o->kind == APP_COUNT)
@@ -304,7 +311,8 @@ static bool option_set(const struct app *app, const struct app_option *o, const 
 	return true;
 }
 
-static const struct app_option *option_find(const struct app_option *rows, size_t n, const char *name, size_t len)
+static const struct app_option *option_find(const struct app_option *rows, size_t n,
+					    const char *name, size_t len)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strlen(rows[i].name) == len && !strncmp(rows[i].name, name, len))
@@ -318,16 +326,22 @@ static int parse(const struct app *app, struct app_settings *s, int argc, char *
 	bool help = false;
 	const struct app_option common[] = {
 		{ "help", NULL, "print this and exit", APP_FLAG, &help, 0, 0 },
-		{ "size", "N", app->size_help, APP_COUNT, &s->size, (double)app->size_min, (double)app->size_max },
+		{ "size", "N", app->size_help, APP_COUNT, &s->size, (double)app->size_min,
+		  (double)app->size_max },
 		{ "seed", "S", "seed of the input", APP_COUNT, &s->seed, 0, 0x1p53 },
 		{ "threads", "T", "threads per rank", APP_COUNT, &s->threads, 1, APP_MAX_THREADS },
-		{ "repeat", "R", "runs; the time printed is their median", APP_COUNT, &s->repeat, 1, 1000 },
-		{ "verify", NULL, "check the result against a sequential run (default)", APP_FLAG, &s->verify, 0, 0 },
+		{ "repeat", "R", "runs; the time printed is their median", APP_COUNT, &s->repeat, 1,
+		  1000 },
+		{ "verify", NULL, "check the result against a sequential run (default)", APP_FLAG,
+		  &s->verify, 0, 0 },
 		{ "no-verify", NULL, "do not", APP_FLAG, &s->no_verify, 0, 0 },
-		{ "sequential", NULL, "run on private memory, without the runtime", APP_FLAG, &s->sequential, 0, 0 },
-		{ "prefetch", NULL, "ask for remote data ahead of its use (default)", APP_FLAG, &s->prefetch, 0, 0 },
+		{ "sequential", NULL, "run on private memory, without the runtime", APP_FLAG,
+		  &s->sequential, 0, 0 },
+		{ "prefetch", NULL, "ask for remote data ahead of its use (default)", APP_FLAG,
+		  &s->prefetch, 0, 0 },
 		{ "no-prefetch", NULL, "do not", APP_FLAG, &s->no_prefetch, 0, 0 },
-		{ "table", NULL, "print counters of the runtime at the end", APP_FLAG, &s->table, 0, 0 },
+		{ "table", NULL, "print counters of the runtime at the end", APP_FLAG, &s->table, 0,
+		  0 },
 		{ "quiet", NULL, "no progress on the terminal", APP_FLAG, &s->quiet, 0, 0 },
 	};
 	const size_t ncommon = sizeof(common) / sizeof(common[0]);
@@ -343,7 +357,8 @@ static int parse(const struct app *app, struct app_settings *s, int argc, char *
 				o = option_find(app->options, app->noptions, argv[i] + 2, len - 2);
 		}
 		if (!o || (o->kind == APP_FLAG && text)) {
-			fprintf(stderr, "%s: unknown option '%s'; --help lists them\n", app->name, argv[i]);
+			fprintf(stderr, "%s: unknown option '%s'; --help lists them\n", app->name,
+				argv[i]);
 			return EXIT_USAGE;
 		}
 		if (text)
@@ -368,7 +383,7 @@ static int parse(const struct app *app, struct app_settings *s, int argc, char *
 	return !app->check || app->check(s) ? -1 : EXIT_USAGE;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static void *worker_main(void *arg)
 {
@@ -437,24 +452,29 @@ static void job_end(struct app_job *job)
 	free(job->times);
 }
 
-static void job_start(struct app_job *job, const struct app *app, const struct app_settings *opt, bool shared)
+static void job_start(struct app_job *job, const struct app *app, const struct app_settings *opt,
+		      bool shared)
 {
-	*job = (struct app_job){ .app = app, .opt = opt, .shared = shared, .ranks = 1, .threads = 1, .workers = 1 };
+	*job = (struct app_job){
+		.app = app, .opt = opt, .shared = shared, .ranks = 1, .threads = 1, .workers = 1
+	};
 	if (shared) {
 		job->ranks = (unsigned)dsm_size();
 		job->rank = (unsigned)dsm_rank();
 		job->threads = (unsigned)opt->threads;
 		job->workers = job->ranks * job->threads;
 		if (job->ranks > APP_MAX_RANKS)
-			app_fail("%s: %u ranks; the limit is %u", app->name, job->ranks, APP_MAX_RANKS);
+			app_fail("%s: %u ranks; the limit is %u", app->name, job->ranks,
+				 APP_MAX_RANKS);
 		if (!job->rank)
-			app_must(dsm_barrier_init(&job->barrier, NULL, 0, job->threads), "dsm_barrier_init");
+			app_must(dsm_barrier_init(&job->barrier, NULL, 0, job->threads),
+				 "dsm_barrier_init");
 		app_must(dsm_broadcast(&job->barrier, sizeof(job->barrier), 0), "dsm_broadcast");
 	}
 	job->data = app->create(job);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void print_table(FILE *out, const struct dsm_stats *s, double seconds)
 {
@@ -478,17 +498,19 @@ static void print_table(FILE *out, const struct dsm_stats *s, double seconds)
 
 		if (n)
 			fprintf(out, "  %-22s %14llu %12.2f %12.2f\n", waits[i], n,
-				1e-3 * (double)s->latency_sum_ns[i] / (double)n, 1e-3 * (double)s->latency_max_ns[i]);
+				1e-3 * (double)s->latency_sum_ns[i] / (double)n,
+				1e-3 * (double)s->latency_max_ns[i]);
 	}
 }
 
 /* verdict: 1 right, 0 wrong, -1 not checked; seq_s < 0: no sequential run. */
-static void print_result(struct app_job *job, double time_s, double seq_s, uint64_t checksum, int verdict)
+static void print_result(struct app_job *job, double time_s, double seq_s, uint64_t checksum,
+			 int verdict)
 {
 	const struct app_settings *s = job->opt;
 
-	printf("result app=%s ranks=%u threads=%u size=%llu", job->app->name, job->ranks, job->threads,
-	       (unsigned long long)s->size);
+	printf("result app=%s ranks=%u threads=%u size=%llu", job->app->name, job->ranks,
+	       job->threads, (unsigned long long)s->size);
 	if (job->app->describe)
 		job->app->describe(stdout, job->data);
 	printf(" time_s=%.6f", time_s);
@@ -531,7 +553,9 @@ static int finish(struct app_job *job, double time_s)
 
 int app_main(const struct app *app, int argc, char **argv)
 {
-	struct app_settings settings = { .size = app->size, .seed = 1, .threads = 1, .repeat = 1, .verify = true };
+	struct app_settings settings = {
+		.size = app->size, .seed = 1, .threads = 1, .repeat = 1, .verify = true
+	};
 	struct dsm_stats stats;
 	struct app_job job;
 	double time_s;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common.h - what the applications share: options, workers, shared memory, timing, verification, the result line.
+ * common.h - what the applications share: options, workers, shared memory, timing, verification,
+ * the result line.
  *
- * An application is a struct app and calls app_main(). The same code runs in two ways. In a job its workers (all
- * threads of all ranks) share memory through libdsm. The sequential run is one worker on private memory that never
- * calls the runtime: it is the reference for the results and for the speed.
+ * An application is a struct app and calls app_main(). The same code runs in two ways. In a job its
+ * workers (all threads of all ranks) share memory through libdsm. The sequential run is one worker
+ * on private memory that never calls the runtime: it is the reference for the results and for the
+ * speed.
  */
 #ifndef APPS_COMMON_H
 #define APPS_COMMON_H
@@ -16,7 +18,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define APP_PAGE 4096u /* the default block size: what different ranks write is kept this far apart */
+/* the default block size: what different ranks write is kept this far apart */
+#define APP_PAGE 4096u
 #define APP_MAX_RANKS 1024u
 #define APP_MAX_THREADS 256u
 
@@ -67,16 +70,20 @@ struct app {
 	size_t noptions;
 	uint64_t size, size_min, size_max; /* --size: its default and range */
 	const char *size_help;
-	/* Check the settings against each other before anything starts; print why not. May be NULL. */
+	/* Check the settings against each other before anything starts; print why not. May be
+	 * NULL. */
 	bool (*check)(const struct app_settings *opt);
-	/* Allocate; called by one thread of each rank, all alike. What app_*() allocated is freed by the caller. */
+	/* Allocate; called by one thread of each rank, all alike. What app_*() allocated is freed
+	 * by the caller. */
 	void *(*create)(struct app_job *job);
 	void (*destroy)(void *data);
-	void (*init)(struct app_worker *w, void *data); /* each worker writes the input that it owns; not timed */
-	void (*run)(struct app_worker *w, void *data);  /* the timed part */
+	/* each worker writes the input that it owns; not timed */
+	void (*init)(struct app_worker *w, void *data);
+	void (*run)(struct app_worker *w, void *data); /* the timed part */
 	/* The last three run on rank 0 alone, while the others wait. */
 	uint64_t (*checksum)(void *data);
-	bool (*verify)(const struct app_settings *opt, void *data, void *reference); /* reference NULL: check alone */
+	/* reference NULL: check alone */
+	bool (*verify)(const struct app_settings *opt, void *data, void *reference);
 	void (*describe)(FILE *out, void *data); /* " key=value" for the result line */
 };
 
@@ -90,10 +97,12 @@ void app_must(int rc, const char *what);
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* All are page-aligned and zero, and last until the job ends. In a sequential run they are private memory. */
+/* All are page-aligned and zero, and last until the job ends. In a sequential run they are private
+ * memory. */
 /* A shared region; block_size 0: the default. Collective. */
 void *app_region(struct app_job *job, const char *name, size_t size, size_t block_size);
-void *app_heap(struct app_job *job, const char *name, size_t size); /* from rank 0's heap; collective */
+/* from rank 0's heap; collective */
+void *app_heap(struct app_job *job, const char *name, size_t size);
 /* One piece from the heap of each rank, of size bytes each: pieces[rank]. Collective. */
 void app_heap_each(struct app_job *job, const char *name, size_t size, void **pieces);
 /* Private memory, page-aligned; the caller frees it. */
@@ -103,13 +112,15 @@ void *app_private(size_t size);
 
 void app_barrier(struct app_worker *w);
 
-/* Combine one 8-byte value of all workers (DSM_INT64 or DSM_DOUBLE; DSM_SUM or DSM_MAX). A barrier too. */
+/* Combine one 8-byte value of all workers (DSM_INT64 or DSM_DOUBLE; DSM_SUM or DSM_MAX). A barrier
+ * too. */
 void app_reduce(struct app_worker *w, void *value, enum dsm_type type, enum dsm_op op);
 
 /* Unless --no-prefetch: start fetching a range that will be read next. */
 void app_prefetch(struct app_worker *w, const void *addr, size_t size);
 
-/* Unless --no-prefetch: take all of a range that is about to be overwritten back from its readers at once. */
+/* Unless --no-prefetch: take all of a range that is about to be overwritten back from its readers
+ * at once. */
 void app_own(struct app_worker *w, void *addr, size_t size);
 
 /* Show how far the run is, on a terminal and not often. */
@@ -117,7 +128,8 @@ void app_progress(struct app_worker *w, uint64_t done, uint64_t total);
 
 /* ---- small helpers ------------------------------------------------------------------------- */
 
-/* Start of share i when n items, taken unit at a time, are dealt out to parts in contiguous shares. */
+/* Start of share i when n items, taken unit at a time, are dealt out to parts in contiguous
+ * shares. */
 static inline size_t app_share(size_t n, size_t unit, unsigned parts, unsigned i)
 {
 	size_t units = (n + unit - 1) / unit;
@@ -131,8 +143,8 @@ static inline size_t app_round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/* Random bits that depend on nothing but seed and index, so that any worker can make any part of the input
- * (the finaliser of SplitMix64). */
+/* Random bits that depend on nothing but seed and index, so that any worker can make any part of
+ * the input (the finaliser of SplitMix64). */
 static inline uint64_t app_random(uint64_t seed, uint64_t index)
 {
 	uint64_t z = seed * 0xd1342543de82ef95u + (index + 1) * 0x9e3779b97f4a7c15u;
@@ -148,8 +160,10 @@ static inline double app_uniform(uint64_t seed, uint64_t index)
 	return (double)(app_random(seed, index) >> 11) * 0x1p-53;
 }
 
-uint64_t app_hash(uint64_t hash, const void *data, size_t size); /* start with 0; whole 4-byte words */
-bool app_same(const struct app *app, const char *what, const void *a, const void *b, size_t size, size_t at);
+/* start with 0; whole 4-byte words */
+uint64_t app_hash(uint64_t hash, const void *data, size_t size);
+bool app_same(const struct app *app, const char *what, const void *a, const void *b, size_t size,
+	      size_t at);
 double app_seconds(void); /* of a monotonic clock */
 
 #endif

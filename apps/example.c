@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* example.c - the smallest useful program: every rank writes its slot of a shared array, rank 0 adds them up. */
+/*
+ * example.c - the smallest useful program: every rank writes its slot of a shared array, rank 0
+ * adds them up.
+ */
 #include <dsm.h>
 #include <stdio.h>
 

@@ -2,14 +2,15 @@
 /*
  * fft.c - one-dimensional complex fast Fourier transform by the six-step method.
  *
- * The n points form a matrix of n1 rows by n2 columns: transform columns, multiply by twiddle factors, transform rows,
- * and read the result by columns. Input and result are in natural order in shared memory. A worker owns columns of both
- * matrices, the same share of each, so that it reads and writes them where they are; strips of columns and of rows are
- * transposed on their way into a private buffer that fits the cache, where they are transformed, and out of it.
- * What is left of the transposes is one exchange. Between the two passes the points lie in patches, one for each pair of
- * a worker that writes it and a worker that reads it, in tiles in the order of their use: what a worker takes from
- * another is one range, of which it fetches a strip at a time. Each matrix is written in one step only and then read: no
- * block is taken back from its readers within a run.
+ * The n points form a matrix of n1 rows by n2 columns: transform columns, multiply by twiddle
+ * factors, transform rows, and read the result by columns. Input and result are in natural order in
+ * shared memory. A worker owns columns of both matrices, the same share of each, so that it reads
+ * and writes them where they are; strips of columns and of rows are transposed on their way into a
+ * private buffer that fits the cache, where they are transformed, and out of it. What is left of
+ * the transposes is one exchange. Between the two passes the points lie in patches, one for each
+ * pair of a worker that writes it and a worker that reads it, in tiles in the order of their use:
+ * what a worker takes from another is one range, of which it fetches a strip at a time. Each matrix
+ * is written in one step only and then read: no block is taken back from its readers within a run.
  */
 #include "common.h"
 
@@ -26,9 +27,10 @@ struct fft {
 	unsigned log, workers;
 	size_t n, n1, n2;
 	uint64_t seed;
-	struct point *in;     /* n1 x n2 */
-	struct point *out;    /* n2 x n1 */
-	struct point **patch; /* [writer * workers + reader]: tiles, those of a strip of rows together */
+	struct point *in;  /* n1 x n2 */
+	struct point *out; /* n2 x n1 */
+	/* [writer * workers + reader]: tiles, those of a strip of rows together */
+	struct point **patch;
 	/* private to the rank, never written after create(): */
 	struct point *roots;         /* w^k of the longer row */
 	struct point *coarse, *fine; /* w^(256 k) and w^k of all n points: two make any power */
@@ -37,8 +39,8 @@ struct fft {
 enum { FINE = 256, TILE = 16, PAGE_POINTS = APP_PAGE / sizeof(struct point) };
 enum { PATCH_BLOCK = 128 << 10 }; /* bytes fetched at once */
 
-/* A tile is a page; rows of the private buffers are a tile longer than their contents, as strides of a power of two
- * would share few sets of a cache. */
+/* A tile is a page; rows of the private buffers are a tile longer than their contents, as strides
+ * of a power of two would share few sets of a cache. */
 _Static_assert(PAGE_POINTS == TILE * TILE, "tiles are pages");
 
 static struct point product(struct point a, struct point b)
@@ -53,7 +55,8 @@ static struct point root(double k, double n)
 	return (struct point){ cos(angle), sin(angle) };
 }
 
-/* First column of worker i in a matrix with rows of cols points: at a page, where rows have enough of them. */
+/* First column of worker i in a matrix with rows of cols points: at a page, where rows have enough
+ * of them. */
 static size_t first_column(size_t cols, unsigned workers, unsigned i)
 {
 	return app_share(cols, cols / PAGE_POINTS >= workers ? PAGE_POINTS : 1, workers, i);
@@ -62,15 +65,18 @@ static size_t first_column(size_t cols, unsigned workers, unsigned i)
 /* Room for columns by rows in whole tiles. */
 static size_t patch_points(const struct fft *f, unsigned writer, unsigned reader)
 {
-	size_t columns = first_column(f->n2, f->workers, writer + 1) - first_column(f->n2, f->workers, writer);
-	size_t rows = first_column(f->n1, f->workers, reader + 1) - first_column(f->n1, f->workers, reader);
+	size_t columns = first_column(f->n2, f->workers, writer + 1) -
+		first_column(f->n2, f->workers, writer);
+	size_t rows = first_column(f->n1, f->workers, reader + 1) -
+		first_column(f->n1, f->workers, reader);
 
 	return app_round_up(columns, TILE) * app_round_up(rows, TILE);
 }
 
 static void place_patches(struct app_job *job, struct fft *f)
 {
-	size_t size = 0, pairs = (size_t)f->workers * f->workers, *start = calloc(pairs, sizeof(*start));
+	size_t size = 0, pairs = (size_t)f->workers * f->workers,
+	       *start = calloc(pairs, sizeof(*start));
 	char *data;
 
 	if (!start)
@@ -131,14 +137,17 @@ static void fft_destroy(void *data)
 
 static struct point input(const struct fft *f, size_t i)
 {
-	return (struct point){ app_uniform(f->seed, 2 * i) - 0.5, app_uniform(f->seed, 2 * i + 1) - 0.5 };
+	return (struct point){ app_uniform(f->seed, 2 * i) - 0.5,
+			       app_uniform(f->seed, 2 * i + 1) - 0.5 };
 }
 
 static void fft_init(struct app_worker *w, void *data)
 {
 	struct fft *f = data;
-	size_t lo = first_column(f->n2, w->count, w->id), hi = first_column(f->n2, w->count, w->id + 1);
-	size_t tlo = first_column(f->n1, w->count, w->id), thi = first_column(f->n1, w->count, w->id + 1);
+	size_t lo = first_column(f->n2, w->count, w->id),
+	       hi = first_column(f->n2, w->count, w->id + 1);
+	size_t tlo = first_column(f->n1, w->count, w->id),
+	       thi = first_column(f->n1, w->count, w->id + 1);
 
 	for (size_t i = 0; i < f->n1; i++)
 		for (size_t j = lo; j < hi; j++)
@@ -146,14 +155,16 @@ static void fft_init(struct app_worker *w, void *data)
 	for (size_t i = 0; i < f->n2; i++)
 		memset(f->out + i * f->n1 + tlo, 0, (thi - tlo) * sizeof(struct point));
 	for (unsigned v = 0; v < w->count; v++)
-		memset(f->patch[w->id * w->count + v], 0, patch_points(f, w->id, v) * sizeof(struct point));
+		memset(f->patch[w->id * w->count + v], 0,
+		       patch_points(f, w->id, v) * sizeof(struct point));
 }
 
-/* ---- the transform of a row ------------------------------------------------------------------- */
+/* ---- the transform of a row ------------------------------------------------------------------ */
 
-/* Stockham's algorithm, radix 4 with a last radix 2 where needed: from x by way of y, each pass writing in order. The
- * result is in the array returned. roots are those of n * stride. */
-static struct point *transform(struct point *x, struct point *y, size_t n, const struct point *roots, size_t stride)
+/* Stockham's algorithm, radix 4 with a last radix 2 where needed: from x by way of y, each pass
+ * writing in order. The result is in the array returned. roots are those of n * stride. */
+static struct point *transform(struct point *x, struct point *y, size_t n,
+			       const struct point *roots, size_t stride)
 {
 	size_t m = 1; /* transforms of n / m points are still to be made */
 
@@ -162,22 +173,27 @@ static struct point *transform(struct point *x, struct point *y, size_t n, const
 		struct point *swap;
 
 		for (size_t j = 0; j < l; j++) {
-			const struct point w1 = roots[j * m * stride], w2 = roots[2 * j * m * stride];
+			const struct point w1 = roots[j * m * stride],
+					   w2 = roots[2 * j * m * stride];
 			const struct point w3 = product(w1, w2);
 			const struct point *restrict c = x + j * m;
 			struct point *restrict d = y + 4 * j * m;
 
 			for (size_t k = 0; k < m; k++) {
-				struct point c0 = c[k], c1 = c[k + l * m], c2 = c[k + 2 * l * m], c3 = c[k + 3 * l * m];
+				struct point c0 = c[k], c1 = c[k + l * m], c2 = c[k + 2 * l * m],
+					     c3 = c[k + 3 * l * m];
 				struct point s02 = { c0.re + c2.re, c0.im + c2.im };
 				struct point d02 = { c0.re - c2.re, c0.im - c2.im };
 				struct point s13 = { c1.re + c3.re, c1.im + c3.im };
 				struct point d13 = { c1.im - c3.im, c3.re - c1.re }; /* times -i */
 
 				d[k] = (struct point){ s02.re + s13.re, s02.im + s13.im };
-				d[k + m] = product(w1, (struct point){ d02.re + d13.re, d02.im + d13.im });
-				d[k + 2 * m] = product(w2, (struct point){ s02.re - s13.re, s02.im - s13.im });
-				d[k + 3 * m] = product(w3, (struct point){ d02.re - d13.re, d02.im - d13.im });
+				d[k + m] = product(
+					w1, (struct point){ d02.re + d13.re, d02.im + d13.im });
+				d[k + 2 * m] = product(
+					w2, (struct point){ s02.re - s13.re, s02.im - s13.im });
+				d[k + 3 * m] = product(
+					w3, (struct point){ d02.re - d13.re, d02.im - d13.im });
 			}
 		}
 		swap = x;
@@ -196,11 +212,11 @@ static struct point *transform(struct point *x, struct point *y, size_t n, const
 	return x;
 }
 
-/* ---- the two passes --------------------------------------------------------------------------- */
+/* ---- the two passes -------------------------------------------------------------------------- */
 
 /* to[j][i] = from[i][j], j below columns. */
-static void transpose(struct point *restrict to, size_t to_row, const struct point *restrict from, size_t from_row,
-		      size_t rows, size_t columns)
+static void transpose(struct point *restrict to, size_t to_row, const struct point *restrict from,
+		      size_t from_row, size_t rows, size_t columns)
 {
 	for (size_t it = 0; it < rows; it += TILE) {
 		size_t end = it + TILE < rows ? it + TILE : rows;
@@ -211,12 +227,14 @@ static void transpose(struct point *restrict to, size_t to_row, const struct poi
 	}
 }
 
-/* Columns lo to hi of the input: transform them, multiply element k of column j by w^(j k) of all n points, and deal
- * them out to the readers' patches. Of a tile, each row holds what is of one column. */
+/* Columns lo to hi of the input: transform them, multiply element k of column j by w^(j k) of all n
+ * points, and deal them out to the readers' patches. Of a tile, each row holds what is of one
+ * column. */
 static void transform_columns(struct app_worker *w, struct fft *f, size_t lo, size_t hi)
 {
 	size_t row = f->n1 + TILE, tiles = (hi - lo + TILE - 1) / TILE;
-	struct point *strip = app_private((TILE + 1) * row * sizeof(*strip)), *scratch = strip + TILE * row;
+	struct point *strip = app_private((TILE + 1) * row * sizeof(*strip)),
+		     *scratch = strip + TILE * row;
 
 	for (size_t j = lo; j < hi; j += TILE) {
 		size_t columns = j + TILE < hi ? TILE : hi - j, tile = (j - lo) / TILE;
@@ -227,10 +245,13 @@ static void transform_columns(struct app_worker *w, struct fft *f, size_t lo, si
 				     *from = transform(to, scratch, f->n1, f->roots, f->n2 / f->n1);
 
 			for (size_t k = 0, power = 0; k < f->n1; k++, power += j + c)
-				to[k] = product(from[k], product(f->coarse[power / FINE], f->fine[power % FINE]));
+				to[k] = product(
+					from[k],
+					product(f->coarse[power / FINE], f->fine[power % FINE]));
 		}
 		for (unsigned v = 0; v < w->count; v++) {
-			size_t from = first_column(f->n1, w->count, v), end = first_column(f->n1, w->count, v + 1);
+			size_t from = first_column(f->n1, w->count, v),
+			       end = first_column(f->n1, w->count, v + 1);
 			struct point *to = f->patch[w->id * w->count + v] + tile * TILE * TILE;
 
 			for (size_t k = from; k < end; k += TILE, to += tiles * TILE * TILE)
@@ -243,29 +264,34 @@ static void transform_columns(struct app_worker *w, struct fft *f, size_t lo, si
 	free(strip);
 }
 
-/* Rows lo to hi of the transformed columns: collect them from all writers, transform them, and write them as columns
- * of the result. */
+/* Rows lo to hi of the transformed columns: collect them from all writers, transform them, and
+ * write them as columns of the result. */
 static void transform_rows(struct app_worker *w, struct fft *f, size_t lo, size_t hi)
 {
 	size_t row = f->n2 + TILE;
-	struct point *strip = app_private((TILE + 1) * row * sizeof(*strip)), *scratch = strip + TILE * row;
+	struct point *strip = app_private((TILE + 1) * row * sizeof(*strip)),
+		     *scratch = strip + TILE * row;
 
 	for (size_t k = lo; k < hi; k += TILE) {
 		size_t rows = k + TILE < hi ? TILE : hi - k;
 
 		for (unsigned i = 0; i < w->count; i++) {
 			unsigned v = (w->id + i) % w->count;
-			size_t jlo = first_column(f->n2, w->count, v), jhi = first_column(f->n2, w->count, v + 1);
+			size_t jlo = first_column(f->n2, w->count, v),
+			       jhi = first_column(f->n2, w->count, v + 1);
 			size_t points = app_round_up(jhi - jlo, TILE) * TILE;
-			const struct point *from = f->patch[v * w->count + w->id] + (k - lo) / TILE * points;
+			const struct point *from =
+				f->patch[v * w->count + w->id] + (k - lo) / TILE * points;
 
 			if (i)
 				app_prefetch(w, from, points * sizeof(*from));
 			for (size_t j = jlo; j < jhi; j += TILE, from += TILE * TILE)
-				transpose(strip + j, row, from, TILE, j + TILE < jhi ? TILE : jhi - j, rows);
+				transpose(strip + j, row, from, TILE,
+					  j + TILE < jhi ? TILE : jhi - j, rows);
 		}
 		for (size_t r = 0; r < rows; r++) {
-			struct point *from = strip + r * row, *to = transform(from, scratch, f->n2, f->roots, 1);
+			struct point *from = strip + r * row,
+				     *to = transform(from, scratch, f->n2, f->roots, 1);
 
 			if (to != from)
 				memcpy(from, to, f->n2 * sizeof(*to));
@@ -282,13 +308,15 @@ static void fft_run(struct app_worker *w, void *data)
 {
 	struct fft *f = data;
 
-	transform_columns(w, f, first_column(f->n2, w->count, w->id), first_column(f->n2, w->count, w->id + 1));
+	transform_columns(w, f, first_column(f->n2, w->count, w->id),
+			  first_column(f->n2, w->count, w->id + 1));
 	app_barrier(w);
-	transform_rows(w, f, first_column(f->n1, w->count, w->id), first_column(f->n1, w->count, w->id + 1));
+	transform_rows(w, f, first_column(f->n1, w->count, w->id),
+		       first_column(f->n1, w->count, w->id + 1));
 	app_progress(w, 1, 1);
 }
 
-/* ---- verification ----------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static uint64_t fft_checksum(void *data)
 {
@@ -297,9 +325,9 @@ static uint64_t fft_checksum(void *data)
 	return app_hash(0, f->out, f->n * sizeof(struct point));
 }
 
-/* The inverse of the result (by the forward transform of its conjugate) has to be the input again. An error of a
- * transform grows as eps log2 n, relative to the root mean square, which is below 1 here; 8 is for the spread over n
- * points, for the tables and for the two transforms. */
+/* The inverse of the result (by the forward transform of its conjugate) has to be the input again.
+ * An error of a transform grows as eps log2 n, relative to the root mean square, which is below 1
+ * here; 8 is for the spread over n points, for the tables and for the two transforms. */
 static bool inverse_right(struct fft *f)
 {
 	static const struct app_settings quiet = { .quiet = true };
@@ -319,7 +347,8 @@ static bool inverse_right(struct fft *f)
 	fft_run(&w, &copy);
 	for (size_t i = 0; i < f->n; i++) {
 		struct point want = input(f, i);
-		double error = hypot(copy.out[i].re * scale - want.re, -copy.out[i].im * scale - want.im);
+		double error =
+			hypot(copy.out[i].re * scale - want.re, -copy.out[i].im * scale - want.im);
 
 		worst = !(error <= worst) ? error : worst; /* keeps a NaN */
 	}
@@ -327,11 +356,13 @@ static bool inverse_right(struct fft *f)
 	free(copy.in);
 	free(copy.out);
 	if (!(worst <= limit))
-		fprintf(stderr, "fft: the inverse differs from the input by %g, more than %g\n", worst, limit);
+		fprintf(stderr, "fft: the inverse differs from the input by %g, more than %g\n",
+			worst, limit);
 	return worst <= limit;
 }
 
-/* A few points of the result by the definition. Both ways of summing n terms below 1 err by about n eps. */
+/* A few points of the result by the definition. Both ways of summing n terms below 1 err by about n
+ * eps. */
 static bool samples_right(const struct fft *f)
 {
 	for (size_t s = 0; s < 4; s++) {
@@ -349,7 +380,9 @@ static bool samples_right(const struct fft *f)
 		}
 		error = hypot(sum.re - f->out[k].re, sum.im - f->out[k].im);
 		if (!(error <= limit)) {
-			fprintf(stderr, "fft: point %zu of the result is wrong by %g, more than %g\n", k, error, limit);
+			fprintf(stderr,
+				"fft: point %zu of the result is wrong by %g, more than %g\n", k,
+				error, limit);
 			return false;
 		}
 	}
@@ -358,7 +391,8 @@ static bool samples_right(const struct fft *f)
 
 static const struct app app;
 
-/* A row goes through the same operations, whichever rank transforms it: no difference from the sequential run is allowed. */
+/* A row goes through the same operations, whichever rank transforms it: no difference from the
+ * sequential run is allowed. */
 static bool fft_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct fft *f = data, *r = reference;

@@ -2,8 +2,9 @@
 /*
  * lu.c - dense LU factorisation without pivoting of a diagonally dominant matrix, in blocks.
  *
- * Blocks are dealt out over a two-dimensional grid of workers. Each block is contiguous, and so are the blocks of one
- * owner, in columns: pages have one writer, and the part of a column panel that a worker reads is one range.
+ * Blocks are dealt out over a two-dimensional grid of workers. Each block is contiguous, and so are
+ * the blocks of one owner, in columns: pages have one writer, and the part of a column panel that a
+ * worker reads is one range.
  * In each step, ranks share the diagonal block, and the panels that the interior update reads.
  */
 #include "common.h"
@@ -12,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t block = 32; /* 32 x 32 doubles are two pages, and three blocks fit a first-level cache */
+/* 32 x 32 doubles are two pages, and three blocks fit a first-level cache */
+static uint64_t block = 32;
 
 struct lu {
-	size_t n, b, nb;     /* order, block order, blocks in a row (the last are padded with the identity) */
+	/* order, block order, blocks in a row (the last are padded with the identity) */
+	size_t n, b, nb;
 	unsigned rows, cols; /* grid of workers */
 	size_t *height;      /* block rows of each owner */
 	double **base;       /* blocks of each owner */
@@ -63,7 +66,8 @@ static void *lu_create(struct app_job *job)
 	for (unsigned o = 0; o < p; o++) {
 		m->height[o] = dealt(m->nb, m->rows, o / m->cols);
 		start[o] = size;
-		size += m->height[o] * dealt(m->nb, m->cols, o % m->cols) * m->b * m->b * sizeof(double);
+		size += m->height[o] * dealt(m->nb, m->cols, o % m->cols) * m->b * m->b *
+			sizeof(double);
 		size = app_round_up(size, APP_PAGE);
 	}
 	data = app_region(job, "lu.matrix", size, 0);
@@ -103,15 +107,15 @@ static void lu_init(struct app_worker *w, void *data)
 		}
 }
 
-/* ---- kernels, on parts of blocks stored by rows, b doubles apart ---------------------------------- */
+/* ---- kernels, on parts of blocks stored by rows, b doubles apart ----------------------------- */
 
 enum { STRIP = 4 }; /* columns that are solved one by one; all other work is multiplication */
 
-/* c -= x y, where x is rows by inner and y inner by cols: where the time goes. Two rows of c by four of y at a time, so
- * that what is loaded is used twice and a partial sum stays in a register for four steps. rows is even, inner a
- * multiple of four. */
-static void multiply(double *restrict c, const double *restrict x, const double *restrict y, size_t b, size_t rows,
-		     size_t inner, size_t cols)
+/* c -= x y, where x is rows by inner and y inner by cols: where the time goes. Two rows of c by
+ * four of y at a time, so that what is loaded is used twice and a partial sum stays in a register
+ * for four steps. rows is even, inner a multiple of four. */
+static void multiply(double *restrict c, const double *restrict x, const double *restrict y,
+		     size_t b, size_t rows, size_t inner, size_t cols)
 {
 	for (size_t i = 0; i < rows; i += 2) {
 		double *restrict c0 = c + i * b, *restrict c1 = c0 + b;
@@ -144,7 +148,8 @@ static void solve_columns(double *a, const double *d, size_t b, size_t rows)
 		}
 }
 
-/* The first STRIP rows of a, cols of them: l x = a, l the lower triangle at d with ones on its diagonal. */
+/* The first STRIP rows of a, cols of them: l x = a, l the lower triangle at d with ones on its
+ * diagonal. */
 static void solve_rows(double *restrict a, const double *restrict d, size_t b, size_t cols)
 {
 	for (size_t k = 0; k < STRIP; k++)
@@ -186,11 +191,12 @@ static void solve_left(double *a, const double *d, size_t b)
 {
 	for (size_t s = 0; s < b; s += STRIP) {
 		solve_rows(a + s * b, d + s * b + s, b, b);
-		multiply(a + (s + STRIP) * b, d + (s + STRIP) * b + s, a + s * b, b, b - s - STRIP, STRIP, b);
+		multiply(a + (s + STRIP) * b, d + (s + STRIP) * b + s, a + s * b, b, b - s - STRIP,
+			 STRIP, b);
 	}
 }
 
-/* ---- the factorisation ------------------------------------------------------------------------ */
+/* ---- the factorisation ----------------------------------------------------------------------- */
 
 /* First block row or column after k that is start modulo step. */
 static size_t after(size_t k, size_t start, size_t step)
@@ -212,8 +218,8 @@ static void fetch_panels(struct app_worker *w, struct lu *m, size_t k, size_t bi
 			app_prefetch(w, block_at(m, k, bj), bytes);
 }
 
-/* Two barriers a step. None is needed after the interior: a worker goes on to blocks that it alone has updated, and
- * the panels that others may still be reading are written no more. */
+/* Two barriers a step. None is needed after the interior: a worker goes on to blocks that it alone
+ * has updated, and the panels that others may still be reading are written no more. */
 static void lu_run(struct app_worker *w, void *data)
 {
 	struct lu *m = data;
@@ -238,12 +244,13 @@ static void lu_run(struct app_worker *w, void *data)
 		fetch_panels(w, m, k, bi0, bj0);
 		for (size_t bj = bj0; bj < m->nb; bj += m->cols)
 			for (size_t bi = bi0; bi < m->nb; bi += m->rows)
-				multiply(block_at(m, bi, bj), block_at(m, bi, k), block_at(m, k, bj), b, b, b, b);
+				multiply(block_at(m, bi, bj), block_at(m, bi, k),
+					 block_at(m, k, bj), b, b, b, b);
 		app_progress(w, k + 1, m->nb);
 	}
 }
 
-/* ---- verification ----------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static const struct app app;
 
@@ -263,8 +270,9 @@ static double at(const struct lu *m, size_t i, size_t j)
 	return block_at(m, i / m->b, j / m->b)[i % m->b * m->b + j % m->b];
 }
 
-/* L (U x) has to be A x for a random x. Elements of x are below 1 and rows of A sum to less than 2 n; each of the two
- * products and the factorisation itself add n roundings of that at most: 4 n eps 2 n covers them. */
+/* L (U x) has to be A x for a random x. Elements of x are below 1 and rows of A sum to less than 2
+ * n; each of the two products and the factorisation itself add n roundings of that at most: 4 n eps
+ * 2 n covers them. */
 static bool product_right(const struct lu *m)
 {
 	double *x = app_private(m->n * sizeof(*x)), *y = app_private(m->n * sizeof(*y)), worst = 0;
@@ -289,7 +297,8 @@ static bool product_right(const struct lu *m)
 	return worst <= limit;
 }
 
-/* Every element goes through the same operations in the same order, whichever rank computes it: no difference is allowed. */
+/* Every element goes through the same operations in the same order, whichever rank computes it: no
+ * difference is allowed. */
 static bool lu_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct lu *m = data, *r = reference;
@@ -298,7 +307,8 @@ static bool lu_verify(const struct app_settings *opt, void *data, void *referenc
 	for (size_t bi = 0; r && bi < m->nb; bi++)
 		for (size_t bj = 0; bj < m->nb; bj++)
 			if (!app_same(&app, "the matrix", block_at(m, bi, bj), block_at(r, bi, bj),
-				      m->b * m->b * sizeof(double), (bi * m->nb + bj) * m->b * m->b * sizeof(double)))
+				      m->b * m->b * sizeof(double),
+				      (bi * m->nb + bj) * m->b * m->b * sizeof(double)))
 				return false;
 	return product_right(m);
 }
@@ -314,7 +324,8 @@ static bool lu_check(const struct app_settings *opt)
 {
 	(void)opt;
 	if (block % 4)
-		fprintf(stderr, "lu: --block %llu: expected a multiple of 4\n", (unsigned long long)block);
+		fprintf(stderr, "lu: --block %llu: expected a multiple of 4\n",
+			(unsigned long long)block);
 	return block % 4 == 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * octree.h - for barnes.c: Morton keys of points in a cube, and cells of an octree over bodies sorted by them.
+ * octree.h - for barnes.c: Morton keys of points in a cube, and cells of an octree over bodies
+ * sorted by them.
  *
  * The root is level 0; a key has one digit of three bits for each level below.
  */
@@ -19,7 +20,10 @@ struct point { /* of a body, what others read */
 	double x[DIMS], mass;
 };
 
-/* Cells of a subtree lie in the order of a walk from the root that opens all; skip leads past the cell's children. */
+/*
+ * Cells of a subtree lie in the order of a walk from the root that opens all; skip leads past the
+ * cell's children.
+ */
 struct cell {
 	double x[DIMS], mass; /* centre of mass */
 	double reach2;        /* square of the distance from which the cell counts as one body */
@@ -42,7 +46,9 @@ static inline uint64_t key_of(const double x[DIMS], double half)
 	uint64_t key = 0;
 
 	for (int d = 0; d < DIMS; d++)
-		key |= spread((uint64_t)((x[d] + half) / (2 * half) * (1 << LEVELS)) & ((1 << LEVELS) - 1)) << d;
+		key |= spread((uint64_t)((x[d] + half) / (2 * half) * (1 << LEVELS)) &
+			      ((1 << LEVELS) - 1))
+			<< d;
 	return key;
 }
 
@@ -58,7 +64,8 @@ static inline unsigned common_level(uint64_t a, uint64_t b)
 }
 
 /* First of bodies lo to hi whose digit at the level is not below d. */
-static inline size_t lower_digit(const uint64_t *key, size_t lo, size_t hi, unsigned level, unsigned d)
+static inline size_t lower_digit(const uint64_t *key, size_t lo, size_t hi, unsigned level,
+				 unsigned d)
 {
 	while (lo < hi) {
 		size_t middle = (lo + hi) / 2;

@@ -2,13 +2,15 @@
 /*
  * radix.c - radix sort of 32-bit keys, arranged for a machine on which pages move.
  *
- * The top digit comes first. Each worker counts the digits of its own keys, publishes its histogram, and sorts its keys
- * by digit into its own staging area. From the histograms (prefix sums over digits and workers) all derive the same
- * division of the digits among them; then each worker sorts the keys of its digits by the lower digits, reading every
- * worker's runs of a digit straight out of the staging areas, in private memory that fits the cache, and writes
- * them to their place in the result. So each key crosses between ranks at most once, the keys that one worker reads
- * of another are contiguous, and no page is written by two ranks, but for those that hold the seams of the result.
- * Memory is from the shared heap: a piece per rank for keys and staging, and one for the result.
+ * The top digit comes first. Each worker counts the digits of its own keys, publishes its
+ * histogram, and sorts its keys by digit into its own staging area. From the histograms (prefix
+ * sums over digits and workers) all derive the same division of the digits among them; then each
+ * worker sorts the keys of its digits by the lower digits, reading every worker's runs of a digit
+ * straight out of the staging areas, in private memory that fits the cache, and writes them to
+ * their place in the result. So each key crosses between ranks at most once, the keys that one
+ * worker reads of another are contiguous, and no page is written by two ranks, but for those that
+ * hold the seams of the result. Memory is from the shared heap: a piece per rank for keys and
+ * staging, and one for the result.
  */
 #include "common.h"
 
@@ -18,13 +20,15 @@
 enum { BITS = 8, DIGITS = 1 << BITS, TOP = 32 - BITS };
 enum { LINE = 16 }; /* keys in a cache line */
 
-/* Runs of digits in a staging area start on a cache line, and a page further apart than they are long: equal runs of a
- * power of two would have all their ends in a few sets of the caches of translations. */
+/* Runs of digits in a staging area start on a cache line, and a page further apart than they are
+ * long: equal runs of a power of two would have all their ends in a few sets of the caches of
+ * translations. */
 enum { GAP = APP_PAGE / sizeof(uint32_t) };
 
 static uint64_t skew; /* keys are divided by up to 2^skew */
 
-struct area {                       /* a worker's, page-aligned: its histogram, then its keys, then its staging */
+struct area {
+	/* a worker's, page-aligned: its histogram, then its keys, then its staging */
 	uint64_t histogram[DIGITS]; /* half a page */
 	uint32_t keys[] __attribute__((aligned(APP_PAGE)));
 };
@@ -53,10 +57,12 @@ static void *radix_create(struct app_job *job)
 	if (!r->area)
 		app_fail("out of memory");
 	r->room = r->share + DIGITS * (GAP + LINE);
-	bytes = app_round_up(sizeof(struct area) + (r->share + r->room) * sizeof(uint32_t), APP_PAGE);
+	bytes = app_round_up(sizeof(struct area) + (r->share + r->room) * sizeof(uint32_t),
+			     APP_PAGE);
 	app_heap_each(job, "radix.area", bytes * job->threads, pieces);
 	for (unsigned w = 0; w < job->workers; w++)
-		r->area[w] = (struct area *)((char *)pieces[w / job->threads] + w % job->threads * bytes);
+		r->area[w] = (struct area *)((char *)pieces[w / job->threads] +
+					     w % job->threads * bytes);
 	r->result = app_heap(job, "radix.result", r->n * sizeof(uint32_t));
 	free(pieces);
 	return r;
@@ -86,7 +92,8 @@ static void radix_init(struct app_worker *w, void *data)
 {
 	struct radix *r = data;
 	struct area *mine = r->area[w->id];
-	size_t lo = app_share(r->n, 1, w->count, w->id), hi = app_share(r->n, 1, w->count, w->id + 1);
+	size_t lo = app_share(r->n, 1, w->count, w->id),
+	       hi = app_share(r->n, 1, w->count, w->id + 1);
 
 	for (size_t i = lo; i < hi; i++)
 		mine->keys[i - lo] = key(r, i);
@@ -101,14 +108,16 @@ static size_t next_run(size_t start, size_t count)
 	return app_round_up(start + count, LINE) + GAP;
 }
 
-/* Count the keys by their top digit, publish the counts, and sort the keys by it into the staging area. A cache line
- * of keys per digit is gathered before it is written, so that few pages and lines are in use at a time. */
+/* Count the keys by their top digit, publish the counts, and sort the keys by it into the staging
+ * area. A cache line of keys per digit is gathered before it is written, so that few pages and
+ * lines are in use at a time. */
 static void stage(struct radix *r, unsigned worker, size_t count)
 {
 	struct area *mine = r->area[worker];
 	uint32_t *to = staging(r, worker), line[DIGITS][LINE];
 	uint64_t counts[DIGITS] = { 0 };
-	size_t end[DIGITS], start = 0; /* where the next key of a digit goes, those in line[] included */
+	/* where the next key of a digit goes, those in line[] included */
+	size_t end[DIGITS], start = 0;
 
 	for (size_t i = 0; i < count; i++)
 		counts[mine->keys[i] >> TOP]++;
@@ -129,7 +138,8 @@ static void stage(struct radix *r, unsigned worker, size_t count)
 		memcpy(to + end[d] - end[d] % LINE, line[d], end[d] % LINE * sizeof(uint32_t));
 }
 
-/* Private tables of a worker: where each worker's run of each digit starts in its staging area, and sums. */
+/* Private tables of a worker: where each worker's run of each digit starts in its staging area, and
+ * sums. */
 struct tables {
 	uint64_t (*start)[DIGITS + 1], (*count)[DIGITS]; /* of each worker */
 	uint64_t before[DIGITS + 1];                     /* keys with a lower digit */
@@ -139,7 +149,8 @@ struct tables {
 
 static void tables_fill(struct app_worker *w, const struct radix *r, struct tables *t)
 {
-	uint64_t goal_lo = app_share(r->n, 1, w->count, w->id), goal_hi = app_share(r->n, 1, w->count, w->id + 1);
+	uint64_t goal_lo = app_share(r->n, 1, w->count, w->id),
+		 goal_hi = app_share(r->n, 1, w->count, w->id + 1);
 
 	t->start = app_private(w->count * sizeof(*t->start));
 	t->count = app_private(w->count * sizeof(*t->count));
@@ -161,7 +172,8 @@ static void tables_fill(struct app_worker *w, const struct radix *r, struct tabl
 	t->lo = t->hi = DIGITS;
 	t->widest = 0;
 	for (unsigned d = DIGITS; d-- > 0;) {
-		uint64_t middle = (t->before[d] + t->before[d + 1]) / 2, size = t->before[d + 1] - t->before[d];
+		uint64_t middle = (t->before[d] + t->before[d + 1]) / 2,
+			 size = t->before[d + 1] - t->before[d];
 
 		if (middle >= goal_hi)
 			t->hi = d;
@@ -172,8 +184,10 @@ static void tables_fill(struct app_worker *w, const struct radix *r, struct tabl
 	}
 }
 
-/* Sort the keys of one top digit by the three lower ones: from the staging areas to one, two, and the result. */
-static void sort_digit(const struct radix *r, const struct tables *t, unsigned digit, uint32_t *one, uint32_t *two)
+/* Sort the keys of one top digit by the three lower ones: from the staging areas to one, two, and
+ * the result. */
+static void sort_digit(const struct radix *r, const struct tables *t, unsigned digit, uint32_t *one,
+		       uint32_t *two)
 {
 	size_t place[3][DIGITS] = { { 0 } }, n = t->before[digit + 1] - t->before[digit];
 	uint32_t *out = r->result + t->before[digit];
@@ -203,7 +217,8 @@ static void sort_digit(const struct radix *r, const struct tables *t, unsigned d
 		two[place[1][one[i] >> BITS & (DIGITS - 1)]++] = one[i];
 	for (size_t i = 0; i < n; i++)
 		one[place[2][two[i] >> 2 * BITS & (DIGITS - 1)]++] = two[i];
-	memcpy(out, one, n * sizeof(*out)); /* in order, so that each page of the result is met once */
+	/* in order, so that each page of the result is met once */
+	memcpy(out, one, n * sizeof(*out));
 }
 
 static void radix_run(struct app_worker *w, void *data)
@@ -212,7 +227,8 @@ static void radix_run(struct app_worker *w, void *data)
 	struct tables t;
 	uint32_t *one, *two;
 
-	stage(r, w->id, app_share(r->n, 1, w->count, w->id + 1) - app_share(r->n, 1, w->count, w->id));
+	stage(r, w->id,
+	      app_share(r->n, 1, w->count, w->id + 1) - app_share(r->n, 1, w->count, w->id));
 	app_barrier(w);
 	tables_fill(w, r, &t);
 	for (unsigned k = 1; k < w->count; k++) {
@@ -242,15 +258,16 @@ static uint64_t radix_checksum(void *data)
 
 static const struct app app;
 
-/* Whole numbers: the result has to equal the sequential one; alone, to be in order and to hold the same keys as the
- * input, which a sum of hashes of the keys tells. */
+/* Whole numbers: the result has to equal the sequential one; alone, to be in order and to hold the
+ * same keys as the input, which a sum of hashes of the keys tells. */
 static bool radix_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct radix *r = data, *other = reference;
 	uint64_t keys = 0, sorted = 0;
 
 	(void)opt;
-	if (other && !app_same(&app, "the result", r->result, other->result, r->n * sizeof(uint32_t), 0))
+	if (other &&
+	    !app_same(&app, "the result", r->result, other->result, r->n * sizeof(uint32_t), 0))
 		return false;
 	for (size_t i = 0; i < r->n; i++) {
 		keys += app_random(1, key(r, i));
@@ -266,7 +283,8 @@ static bool radix_verify(const struct app_settings *opt, void *data, void *refer
 }
 
 static const struct app_option options[] = {
-	{ "skew", "B", "shift keys right by up to B random bits, for an uneven load", APP_COUNT, &skew, 0, 31 },
+	{ "skew", "B", "shift keys right by up to B random bits, for an uneven load", APP_COUNT,
+	  &skew, 0, 31 },
 };
 
 static const struct app app = {

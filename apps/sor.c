@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sor.c - Laplace's equation on a square grid by red-black successive over-relaxation, as in ocean codes.
+ * sor.c - Laplace's equation on a square grid by red-black successive over-relaxation, as in ocean
+ * codes.
  *
- * Each worker owns a band of rows. The red and the black points of a row are stored apart, so that a sweep reads and
- * writes contiguous memory and a neighbour fetches only the colour that it needs. A band starts on a page, and its red
- * points precede its black ones: ranks share the first and the last row of each band, in one colour at a time.
+ * Each worker owns a band of rows. The red and the black points of a row are stored apart, so that
+ * a sweep reads and writes contiguous memory and a neighbour fetches only the colour that it needs.
+ * A band starts on a page, and its red points precede its black ones: ranks share the first and the
+ * last row of each band, in one colour at a time.
  */
 #include "common.h"
 
@@ -18,7 +20,8 @@ static uint64_t iterations = 100, every = 10;
 static double omega = 1.9, tolerance;
 
 struct sor {
-	size_t n, half;  /* points in a row, with the border; doubles kept for one colour of a row */
+	/* points in a row, with the border; doubles kept for one colour of a row */
+	size_t n, half;
 	double **row[2]; /* by colour; red is where row + column is even */
 	uint64_t seed;
 	size_t done;     /* iterations made, and the residual of the last one that was looked at: */
@@ -41,16 +44,20 @@ static void *sor_create(struct app_job *job)
 	if (!g->row[0] || !g->row[1])
 		app_fail("out of memory");
 	for (unsigned w = 0; w < job->workers; w++) {
-		size_t rows = app_share(g->n, 1, job->workers, w + 1) - app_share(g->n, 1, job->workers, w);
+		size_t rows = app_share(g->n, 1, job->workers, w + 1) -
+			app_share(g->n, 1, job->workers, w);
 
 		base[w] = size;
 		size += 2 * app_round_up(rows * g->half * sizeof(double), APP_PAGE);
 	}
 	data = app_region(job, "sor.grid", size, 0);
 	for (unsigned w = 0; w < job->workers; w++) {
-		size_t lo = app_share(g->n, 1, job->workers, w), hi = app_share(g->n, 1, job->workers, w + 1);
+		size_t lo = app_share(g->n, 1, job->workers, w),
+		       hi = app_share(g->n, 1, job->workers, w + 1);
 		double *red = (double *)(data + base[w]);
-		double *black = red + app_round_up((hi - lo) * g->half * sizeof(double), APP_PAGE) / sizeof(double);
+		double *black = red +
+			app_round_up((hi - lo) * g->half * sizeof(double), APP_PAGE) /
+				sizeof(double);
 
 		for (size_t i = lo; i < hi; i++) {
 			g->row[0][i] = red + (i - lo) * g->half;
@@ -86,15 +93,16 @@ static double start(const struct sor *g, size_t i, size_t j)
 static void sor_init(struct app_worker *w, void *data)
 {
 	struct sor *g = data;
-	size_t lo = app_share(g->n, 1, w->count, w->id), hi = app_share(g->n, 1, w->count, w->id + 1);
+	size_t lo = app_share(g->n, 1, w->count, w->id),
+	       hi = app_share(g->n, 1, w->count, w->id + 1);
 
 	for (size_t i = lo; i < hi; i++)
 		for (size_t j = 0; j < g->n; j++)
 			*point(g, i, j) = start(g, i, j);
 }
 
-/* One colour of a row. The points are in columns 2 p + t; left and right of point p are side[p - 1 + t] and
- * side[p + t], above and below it up[p] and down[p]. */
+/* One colour of a row. The points are in columns 2 p + t; left and right of point p are side[p - 1
+ * + t] and side[p + t], above and below it up[p] and down[p]. */
 static void relax(double *restrict own, const double *restrict side, const double *restrict up,
 		  const double *restrict down, size_t t, size_t n)
 {
@@ -107,8 +115,9 @@ static void relax(double *restrict own, const double *restrict side, const doubl
 }
 
 /* The same, and the largest change. */
-static double relax_watched(double *restrict own, const double *restrict side, const double *restrict up,
-			    const double *restrict down, size_t t, size_t n)
+static double relax_watched(double *restrict own, const double *restrict side,
+			    const double *restrict up, const double *restrict down, size_t t,
+			    size_t n)
 {
 	const double quarter = 0.25 * omega, keep = 1 - omega;
 	const double *restrict left = side + t - 1;
@@ -133,13 +142,14 @@ static void sweep(struct sor *g, size_t i, unsigned colour, double *worst)
 	if (!i || i >= g->n - 1)
 		return;
 	if (worst)
-		*worst = fmax(*worst, relax_watched(own[i], other[i], other[i - 1], other[i + 1], t, g->n));
+		*worst = fmax(*worst,
+			      relax_watched(own[i], other[i], other[i - 1], other[i + 1], t, g->n));
 	else
 		relax(own[i], other[i], other[i - 1], other[i + 1], t, g->n);
 }
 
-/* The rows next to the band's, of one colour, are about to be read; and its own outer rows of the other one, which the
- * neighbours have read, written. */
+/* The rows next to the band's, of one colour, are about to be read; and its own outer rows of the
+ * other one, which the neighbours have read, written. */
 static void exchange(struct app_worker *w, struct sor *g, size_t lo, size_t hi, unsigned colour)
 {
 	size_t bytes = g->half * sizeof(double);
@@ -156,13 +166,15 @@ static void exchange(struct app_worker *w, struct sor *g, size_t lo, size_t hi, 
 	}
 }
 
-/* An iteration, in two phases. First the red points of the band, and close behind, while they are in the cache, the
- * black points that only depend on them; after a barrier the black points of the outer rows, which depend on the
- * neighbours' red points. The barrier (or reduction) at the end lets the neighbours' next red points use those. */
+/* An iteration, in two phases. First the red points of the band, and close behind, while they are
+ * in the cache, the black points that only depend on them; after a barrier the black points of the
+ * outer rows, which depend on the neighbours' red points. The barrier (or reduction) at the end
+ * lets the neighbours' next red points use those. */
 static void sor_run(struct app_worker *w, void *data)
 {
 	struct sor *g = data;
-	size_t lo = app_share(g->n, 1, w->count, w->id), hi = app_share(g->n, 1, w->count, w->id + 1);
+	size_t lo = app_share(g->n, 1, w->count, w->id),
+	       hi = app_share(g->n, 1, w->count, w->id + 1);
 	double residual = INFINITY;
 	uint64_t k;
 
@@ -207,9 +219,10 @@ static uint64_t sor_checksum(void *data)
 	return h;
 }
 
-/* The textbook's loops over a plain array. Rounding may differ, where a compiler fuses multiplications and additions in
- * one and not in the other, by a few eps of values up to 1 an iteration, and over-relaxation lets errors grow to at
- * most some 1 / (2 - omega) of that: 1e-10 covers both for the sizes that this is used for. */
+/* The textbook's loops over a plain array. Rounding may differ, where a compiler fuses
+ * multiplications and additions in one and not in the other, by a few eps of values up to 1 an
+ * iteration, and over-relaxation lets errors grow to at most some 1 / (2 - omega) of that: 1e-10
+ * covers both for the sizes that this is used for. */
 static bool textbook_right(const struct sor *g)
 {
 	size_t n = g->n;
@@ -223,7 +236,8 @@ static bool textbook_right(const struct sor *g)
 			for (size_t j = 1 + (i + 1 + k) % 2; j < n - 1; j += 2) {
 				double *p = &a[i * n + j];
 
-				*p = (1 - omega) * *p + 0.25 * omega * ((p[-n] + p[n]) + (p[-1] + p[1]));
+				*p = (1 - omega) * *p +
+					0.25 * omega * ((p[-n] + p[n]) + (p[-1] + p[1]));
 			}
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < n; j++) {
@@ -239,8 +253,9 @@ static bool textbook_right(const struct sor *g)
 
 static const struct app app;
 
-/* A point's new value depends on values that the barriers fix, through the same operations in any band, and a maximum
- * does not depend on its order: no difference from the sequential run is allowed. */
+/* A point's new value depends on values that the barriers fix, through the same operations in any
+ * band, and a maximum does not depend on its order: no difference from the sequential run is
+ * allowed. */
 static bool sor_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct sor *g = data, *r = reference;
@@ -249,11 +264,13 @@ static bool sor_verify(const struct app_settings *opt, void *data, void *referen
 	for (size_t i = 0; r && i < g->n; i++)
 		for (unsigned colour = 0; colour < 2; colour++)
 			if (!app_same(&app, "the grid", g->row[colour][i], r->row[colour][i],
-				      (g->n + !((i + colour) & 1)) / 2 * sizeof(double), i * g->n * sizeof(double)))
+				      (g->n + !((i + colour) & 1)) / 2 * sizeof(double),
+				      i * g->n * sizeof(double)))
 				return false;
 	if (r && (g->done != r->done || g->residual != r->residual)) {
-		fprintf(stderr, "sor: residual %g after %zu iterations, sequentially %g after %zu\n", g->residual,
-			g->done, r->residual, r->done);
+		fprintf(stderr,
+			"sor: residual %g after %zu iterations, sequentially %g after %zu\n",
+			g->residual, g->done, r->residual, r->done);
 		return false;
 	}
 	return (double)g->n * (double)g->n * (double)g->done > TEXTBOOK || textbook_right(g);

@@ -2,13 +2,14 @@
 /*
  * water.c - molecular dynamics of water in a periodic box, with all pairs of molecules looked at.
  *
- * A worker owns a contiguous share of the molecules and computes each of them with the half of all that follows it, so
- * every pair is met once. Positions are all that is read by others: they are packed, apart for each owner, in a piece
- * of the heap of the owner's rank. Velocities and sums are private. A worker adds up its forces on others' molecules
- * privately and hands them over once a step: in buffers of its own that the owners collect, or, with --mutex, by
- * adding to the owners' sums under a mutex each.
- * Forces and energies are added as fixed-point numbers: such sums do not depend on their order, so that the result
- * does not depend on the number of workers, and Newton's third law holds exactly.
+ * A worker owns a contiguous share of the molecules and computes each of them with the half of all
+ * that follows it, so every pair is met once. Positions are all that is read by others: they are
+ * packed, apart for each owner, in a piece of the heap of the owner's rank. Velocities and sums are
+ * private. A worker adds up its forces on others' molecules privately and hands them over once a
+ * step: in buffers of its own that the owners collect, or, with --mutex, by adding to the owners'
+ * sums under a mutex each.
+ * Forces and energies are added as fixed-point numbers: such sums do not depend on their order, so
+ * that the result does not depend on the number of workers, and Newton's third law holds exactly.
  *
  * Units: Angstrom, picosecond, atomic mass; energy in amu A^2/ps^2, 100 of which are 1 kJ/mol.
  */
@@ -31,7 +32,8 @@ static const double coulomb = 138935.5;
 static const double lj_energy = 65.0, lj_size = 3.166;
 static const double bond_oh = 1.012, stiff_oh = 443153, bond_hh = 1.633, stiff_hh = 100000;
 
-/* Fixed point: forces to 2^-32 up to 2^31, some thousand times the largest; energies to 2^-20 up to 2^43. */
+/* Fixed point: forces to 2^-32 up to 2^31, some thousand times the largest; energies to 2^-20 up to
+ * 2^43. */
 static const double force_scale = 0x1p32, energy_scale = 0x1p20;
 
 /* What a worker keeps to itself, in private memory. */
@@ -52,9 +54,10 @@ struct water {
 	uint64_t seed;
 	unsigned workers, threads;
 	double (**position)[COORDS]; /* of each owner */
-	int64_t (**partial)[COORDS]; /* of each worker, for each owner, share apart; --mutex: of each owner */
-	dsm_mutex_t *mutex;          /* of each owner */
-	struct private *private;     /* of each thread of this rank */
+	/* of each worker, for each owner, share apart; --mutex: of each owner */
+	int64_t (**partial)[COORDS];
+	dsm_mutex_t *mutex;      /* of each owner */
+	struct private *private; /* of each thread of this rank */
 	struct energies begin, end;
 };
 
@@ -63,13 +66,15 @@ static size_t first(const struct water *s, unsigned worker)
 	return app_share(s->n, 1, s->workers, worker);
 }
 
-/* Does worker compute forces on molecules of owner? It meets its own and the half of all that follow. */
+/* Does worker compute forces on molecules of owner? It meets its own and the half of all that
+ * follow. */
 static bool meets(const struct water *s, unsigned worker, unsigned owner)
 {
 	size_t lo = first(s, worker), mine = first(s, worker + 1) - lo;
 	size_t olo = first(s, owner), theirs = first(s, owner + 1) - olo;
 
-	return mine && theirs && ((olo + s->n - lo) % s->n < mine + s->n / 2 || (lo + s->n - olo) % s->n < theirs);
+	return mine && theirs &&
+		((olo + s->n - lo) % s->n < mine + s->n / 2 || (lo + s->n - olo) % s->n < theirs);
 }
 
 static void *water_create(struct app_job *job)
@@ -88,7 +93,8 @@ static void *water_create(struct app_job *job)
 	s->threads = job->threads;
 	s->share = (s->n + s->workers - 1) / s->workers;
 	bytes = app_round_up(s->share * sizeof(double[COORDS]), APP_PAGE);
-	s->share = bytes / sizeof(double[COORDS]); /* no other rank uses the rest of the last page */
+	/* no other rank uses the rest of the last page */
+	s->share = bytes / sizeof(double[COORDS]);
 	s->position = calloc(s->workers, sizeof(*s->position));
 	s->partial = calloc(s->workers, sizeof(*s->partial));
 	s->mutex = calloc(s->workers, sizeof(*s->mutex));
@@ -100,12 +106,14 @@ static void *water_create(struct app_job *job)
 		s->position[w] = (void *)((char *)pieces[w / s->threads] + w % s->threads * bytes);
 	app_heap_each(job, "water.forces", bytes * blocks * job->threads, pieces);
 	for (unsigned w = 0; w < s->workers; w++)
-		s->partial[w] = (void *)((char *)pieces[w / s->threads] + w % s->threads * blocks * bytes);
+		s->partial[w] =
+			(void *)((char *)pieces[w / s->threads] + w % s->threads * blocks * bytes);
 	free(pieces);
 	for (unsigned w = 0; w < s->workers && use_mutex && job->shared; w++) {
 		if (job->rank == w / s->threads)
 			app_must(dsm_mutex_init(&s->mutex[w]), "dsm_mutex_init");
-		app_must(dsm_broadcast(&s->mutex[w], sizeof(s->mutex[w]), (int)(w / s->threads)), "dsm_broadcast");
+		app_must(dsm_broadcast(&s->mutex[w], sizeof(s->mutex[w]), (int)(w / s->threads)),
+			 "dsm_broadcast");
 	}
 	for (unsigned t = 0; t < s->threads; t++)
 		s->private[t] = (struct private){
@@ -137,11 +145,12 @@ static void water_destroy(void *data)
 	free(s);
 }
 
-/* ---- the start: a lattice, turned at random ---------------------------------------------------- */
+/* ---- the start: a lattice, turned at random -------------------------------------------------- */
 
 static void random_direction(uint64_t seed, uint64_t index, double d[DIMS])
 {
-	double z = 2 * app_uniform(seed, index) - 1, a = 2 * M_PI * app_uniform(seed, index + 1), r = sqrt(1 - z * z);
+	double z = 2 * app_uniform(seed, index) - 1, a = 2 * M_PI * app_uniform(seed, index + 1),
+	       r = sqrt(1 - z * z);
 
 	d[0] = r * cos(a);
 	d[1] = r * sin(a);
@@ -150,7 +159,8 @@ static void random_direction(uint64_t seed, uint64_t index, double d[DIMS])
 
 static void place(const struct water *s, size_t i, double x[COORDS], double v[COORDS])
 {
-	size_t side = (size_t)(s->box / spacing + 0.5), cell[DIMS] = { i % side, i / side % side, i / side / side };
+	size_t side = (size_t)(s->box / spacing + 0.5),
+	       cell[DIMS] = { i % side, i / side % side, i / side / side };
 	double axis[DIMS], across[DIMS], dot = 0, length = 0, half = bond_hh / 2;
 	double along = sqrt(bond_oh * bond_oh - half * half);
 
@@ -164,7 +174,8 @@ static void place(const struct water *s, size_t i, double x[COORDS], double v[CO
 	}
 	length = sqrt(length);
 	for (int d = 0; d < DIMS; d++) {
-		double o = ((double)cell[d] + 0.5) * spacing, speed = 12 * app_uniform(s->seed, 8 * i + 4 + d) - 6;
+		double o = ((double)cell[d] + 0.5) * spacing,
+		       speed = 12 * app_uniform(s->seed, 8 * i + 4 + d) - 6;
 
 		x[d] = o;
 		x[DIMS + d] = o + along * axis[d] + half * across[d] / length;
@@ -184,7 +195,7 @@ static void water_init(struct app_worker *w, void *data)
 	memset(s->partial[w->id], 0, blocks * s->share * sizeof(int64_t[COORDS]));
 }
 
-/* ---- forces ------------------------------------------------------------------------------------ */
+/* ---- forces ---------------------------------------------------------------------------------- */
 
 /* 1 up to 0.9 of the cutoff, then smoothly down to 0 at the cutoff; *slope is its derivative. */
 static double taper(double r, double cutoff, double *slope)
@@ -199,8 +210,8 @@ static double taper(double r, double cutoff, double *slope)
 }
 
 /* Forces between two molecules, shifted towards each other by shift; returns the energy. */
-static double pair_force(const double a[COORDS], const double b[COORDS], const double shift[DIMS], double fa[COORDS],
-			 double fb[COORDS])
+static double pair_force(const double a[COORDS], const double b[COORDS], const double shift[DIMS],
+			 double fa[COORDS], double fb[COORDS])
 {
 	double energy = 0;
 
@@ -256,7 +267,8 @@ static int64_t pair(const struct water *s, struct private *m, size_t i, size_t j
 	return (int64_t)(factor * energy * energy_scale);
 }
 
-static double spring(const double *a, const double *b, double length, double stiff, double *fa, double *fb)
+static double spring(const double *a, const double *b, double length, double stiff, double *fa,
+		     double *fb)
 {
 	double d[DIMS], r = 0, pull;
 
@@ -311,7 +323,8 @@ static void hand_over(struct app_worker *w, struct water *s, struct private *m)
 			app_must(dsm_mutex_unlock(&s->mutex[o]), "dsm_mutex_unlock");
 		} else {
 			app_own(w, s->partial[w->id] + o * s->share, count * sizeof(m->sum[0]));
-			memcpy(s->partial[w->id] + o * s->share, m->sum[lo], count * sizeof(m->sum[0]));
+			memcpy(s->partial[w->id] + o * s->share, m->sum[lo],
+			       count * sizeof(m->sum[0]));
 		}
 	}
 }
@@ -322,7 +335,8 @@ static void collect(struct app_worker *w, struct water *s, struct private *m)
 
 	if (use_mutex && s->workers > 1) {
 		add(m->sum + lo, s->partial[w->id], mine);
-		memset(s->partial[w->id], 0, mine * sizeof(m->sum[0])); /* others add again after the next barrier */
+		/* others add again after the next barrier */
+		memset(s->partial[w->id], 0, mine * sizeof(m->sum[0]));
 		return;
 	}
 	for (unsigned k = 1; k < s->workers; k++) {
@@ -335,8 +349,9 @@ static void collect(struct app_worker *w, struct water *s, struct private *m)
 	}
 }
 
-/* All forces on this worker's molecules, and its part of the potential energy. Between the two barriers forces are
- * handed over; positions are rewritten after the second only, when all have gathered them. */
+/* All forces on this worker's molecules, and its part of the potential energy. Between the two
+ * barriers forces are handed over; positions are rewritten after the second only, when all have
+ * gathered them. */
 static int64_t forces(struct app_worker *w, struct water *s, struct private *m)
 {
 	size_t lo = first(s, w->id), mine = first(s, w->id + 1) - lo, half = (s->n - 1) / 2;
@@ -345,7 +360,8 @@ static int64_t forces(struct app_worker *w, struct water *s, struct private *m)
 	app_barrier(w);
 	gather(w, s, m);
 	for (size_t i = lo; i < lo + mine; i++) {
-		size_t last = half + (s->n % 2 == 0 && i < s->n / 2); /* opposite molecules are met once, too */
+		/* opposite molecules are met once, too */
+		size_t last = half + (s->n % 2 == 0 && i < s->n / 2);
 
 		for (size_t k = 1; k <= last; k++)
 			energy += pair(s, m, i, i + k < s->n ? i + k : i + k - s->n);
@@ -367,7 +383,7 @@ static int64_t forces(struct app_worker *w, struct water *s, struct private *m)
 	return energy;
 }
 
-/* ---- motion ------------------------------------------------------------------------------------ */
+/* ---- motion ---------------------------------------------------------------------------------- */
 
 static void kick(struct private *m, size_t count, double time)
 {
@@ -391,14 +407,15 @@ static void drift(const struct water *s, struct private *m, double (*x)[COORDS],
 	}
 }
 
-static struct energies total(struct app_worker *w, struct private *m, size_t count, int64_t potential)
+static struct energies total(struct app_worker *w, struct private *m, size_t count,
+			     int64_t potential)
 {
 	struct energies e = { .potential = potential };
 
 	for (size_t i = 0; i < count; i++)
 		for (int c = 0; c < COORDS; c++)
-			e.kinetic +=
-				(int64_t)(0.5 * energy_scale * mass[c / DIMS] * m->velocity[i][c] * m->velocity[i][c]);
+			e.kinetic += (int64_t)(0.5 * energy_scale * mass[c / DIMS] *
+					       m->velocity[i][c] * m->velocity[i][c]);
 	app_reduce(w, &e.potential, DSM_INT64, DSM_SUM);
 	app_reduce(w, &e.kinetic, DSM_INT64, DSM_SUM);
 	return e;
@@ -429,7 +446,7 @@ static void water_run(struct app_worker *w, void *data)
 	}
 }
 
-/* ---- verification ------------------------------------------------------------------------------ */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static uint64_t water_checksum(void *data)
 {
@@ -437,21 +454,24 @@ static uint64_t water_checksum(void *data)
 	uint64_t h = 0;
 
 	for (unsigned o = 0; o < s->workers; o++)
-		h = app_hash(h, s->position[o], (first(s, o + 1) - first(s, o)) * sizeof(double[COORDS]));
+		h = app_hash(h, s->position[o],
+			     (first(s, o + 1) - first(s, o)) * sizeof(double[COORDS]));
 	return h;
 }
 
 static const struct app app;
 
-/* Fixed-point sums make the run independent of the number of workers: no difference from the sequential run is
- * allowed. Alone, the total energy has to stay: the error of velocity Verlet swings with (2 pi dt / period)^2 / 8,
- * 0.4 % of the energy in the fastest bond at the default step, so 2 % of what moves is a wide limit there. */
+/* Fixed-point sums make the run independent of the number of workers: no difference from the
+ * sequential run is allowed. Alone, the total energy has to stay: the error of velocity Verlet
+ * swings with (2 pi dt / period)^2 / 8, 0.4 % of the energy in the fastest bond at the default
+ * step, so 2 % of what moves is a wide limit there. */
 static bool water_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct water *s = data, *r = reference;
 	double begin = (double)(s->begin.potential + s->begin.kinetic) / energy_scale;
 	double end = (double)(s->end.potential + s->end.kinetic) / energy_scale;
-	double kinetic = (double)s->end.kinetic / energy_scale, limit = 0.02 * (dt / 0.00025) * (dt / 0.00025);
+	double kinetic = (double)s->end.kinetic / energy_scale,
+	       limit = 0.02 * (dt / 0.00025) * (dt / 0.00025);
 
 	(void)opt;
 	for (unsigned o = 0; r && o < s->workers; o++) {
@@ -477,7 +497,8 @@ static void water_describe(FILE *out, void *data)
 	struct water *s = data;
 	double begin = (double)(s->begin.potential + s->begin.kinetic);
 
-	fprintf(out, " steps=%llu energy=%.8g drift=%.2e", (unsigned long long)steps, begin / energy_scale,
+	fprintf(out, " steps=%llu energy=%.8g drift=%.2e", (unsigned long long)steps,
+		begin / energy_scale,
 		((double)(s->end.potential + s->end.kinetic) - begin) / (double)s->end.kinetic);
 }
 

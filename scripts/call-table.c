@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * call-table.c - prints dsm(4)'s table of arguments from dsm_uapi_rules.h, as tbl(1) wants it. Fields that are 0 on input, and
- * those that are only written, have no line.
+ * call-table.c - prints dsm(4)'s table of arguments from dsm_uapi_rules.h, as tbl(1) wants it.
+ * Fields that are 0 on input, and those that are only written, have no line.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
 # What the scripts share. A script starts with a comment that is its --help, sources this file, and
-# finds itself in the top folder with $top set. Test runners source tests/common.sh, which adds to it.
+# finds itself in the top folder with $top set. Test runners source tests/common.sh, which adds to
+# it.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 self=$(realpath "$0")
@@ -62,7 +63,8 @@ public_functions() {
 	sed -nE "s/^${1^^}_API [^(]*[ *]($1_[a-z0-9_]+)\\(.*/\\1/p" "libdsm/include/$1.h" | sort -u
 }
 
-# What mpirun needs to start more ranks than there are cores, also for root, with nothing but PMIx in use.
+# What mpirun needs to start more ranks than there are cores, also for root, with nothing but PMIx
+# in use.
 mpirun_environment() {
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 	export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none

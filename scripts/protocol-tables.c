@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, and the rules.h of calls, the transports
- * and librshare: `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, and
+ * the rules.h of calls, the transports and librshare: `protocol-tables NAME`, or `--list`.
  *
- * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
- * contents of object and message that make a difference, and collecting the states that come out.
+ * What a rule is called is what the core calls it. Where it leads is found by stepping the machine,
+ * with all the contents of object and message that make a difference, and collecting the states
+ * that come out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #define RANKS 4
 #define SLOTS 4
 
-/* ---- small helpers ---------------------------------------------------------------------------- */
+/* ---- small helpers --------------------------------------------------------------------------- */
 
 static void rule_line(unsigned int columns)
 {
@@ -34,7 +35,8 @@ static void rule_line(unsigned int columns)
 }
 
 /* "rule → A or B"; nothing about states when the only one is the one before. */
-static void cell(const char *rule, unsigned int before, uint32_t after, const char *(*name)(unsigned int))
+static void cell(const char *rule, unsigned int before, uint32_t after,
+		 const char *(*name)(unsigned int))
 {
 	const char *sep = *rule ? " → " : "";
 	unsigned int s;
@@ -48,7 +50,7 @@ static void cell(const char *rule, unsigned int before, uint32_t after, const ch
 	printf(" |");
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void messages(void)
 {
@@ -59,8 +61,8 @@ static void messages(void)
 	printf("| message | class | taken by | releases | acquires |\n");
 	rule_line(5);
 	for (t = MSG_NONE + 1; t < MSG_TYPES; t++)
-		printf("| %s | %s | %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)],
-		       hosts[wire_hosts((uint8_t)t)],
+		printf("| %s | %s | %s | %s | %s |\n", wire_name((uint8_t)t),
+		       classes[wire_class((uint8_t)t)], hosts[wire_hosts((uint8_t)t)],
 		       !(wire_order((uint8_t)t) & ORDER_RELEASE) ? "-"
 			       : t == MSG_SYNC                   ? "by operation"
 								 : "yes",
@@ -70,8 +72,9 @@ static void messages(void)
 /* All but those that every type has alike. */
 static void fields(void)
 {
-	static const enum wire_field columns[] = { WF_flags, WF_op,    WF_object, WF_req_node, WF_req_slot,
-						   WF_home,  WF_count, WF_aux,    WF_value };
+	static const enum wire_field columns[] = { WF_flags,    WF_op,       WF_object,
+						   WF_req_node, WF_req_slot, WF_home,
+						   WF_count,    WF_aux,      WF_value };
 	const unsigned int n = sizeof(columns) / sizeof(columns[0]);
 	unsigned int t, i;
 
@@ -90,7 +93,7 @@ static void fields(void)
 	}
 }
 
-/* ---- calls -------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void shape_line(unsigned int shape)
 {
@@ -99,7 +102,8 @@ static void shape_line(unsigned int shape)
 
 static void calls(void)
 {
-	static const char *const to[] = { "any rank", "rank 0" }, *const from[] = { "any node", "the first node" };
+	static const char *const to[] = { "any rank", "rank 0" },
+				 *const from[] = { "any node", "the first node" };
 	unsigned int op;
 
 	printf("| call | to | from | request | answer | rows of the answer | how many |\n");
@@ -128,12 +132,13 @@ static void payloads(void)
 		const struct rule_type *t = payload_type(s);
 
 		for (i = 0; i < t->n; i++)
-			printf("| %s | %s | %u | %u | %s |\n", t->name, t->fields[i].name, t->fields[i].offset,
-			       t->fields[i].size, payload_table.texts[t->fields[i].rule]);
+			printf("| %s | %s | %u | %u | %s |\n", t->name, t->fields[i].name,
+			       t->fields[i].offset, t->fields[i].size,
+			       payload_table.texts[t->fields[i].rule]);
 	}
 }
 
-/* ---- below the messages --------------------------------------------------------------------------- */
+/* ---- below the messages ---------------------------------------------------------------------- */
 
 static void structs(const struct rule_table *table, unsigned int shapes)
 {
@@ -145,8 +150,9 @@ static void structs(const struct rule_table *table, unsigned int shapes)
 		const struct rule_type *t = &table->types[s];
 
 		for (i = 0; i < t->n; i++)
-			printf("| %s | %s | %s | %u | %u | %s |\n", t->type, t->name, t->fields[i].name,
-			       t->fields[i].offset, t->fields[i].size, table->texts[t->fields[i].rule]);
+			printf("| %s | %s | %s | %u | %u | %s |\n", t->type, t->name,
+			       t->fields[i].name, t->fields[i].offset, t->fields[i].size,
+			       table->texts[t->fields[i].rule]);
 	}
 }
 
@@ -180,11 +186,12 @@ static void immediate_words(void)
 		for (i = 0; i < word_types[w].n; i++) {
 			const struct word_field *f = &word_types[w].fields[i];
 
-			printf("| %s | %s | %u | %u | %s |\n", word_types[w].name, f->name, f->first, f->bits, f->text);
+			printf("| %s | %s | %u | %u | %s |\n", word_types[w].name, f->name,
+			       f->first, f->bits, f->text);
 		}
 }
 
-/* ---- the page --------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 /* The states that the event can lead to. */
 static uint32_t page_after(unsigned int state, unsigned int event)
@@ -248,10 +255,14 @@ static void page_messages(void)
 	page_table(PE_DATA, PE_EVENTS);
 }
 
-/* ---- the directory ---------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
-/* Rank 0 is home or manager, rank 1 asks, or is the manager; the entry is in this state and phase, and waiters of its line are in the queue. */
-static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int type, uint32_t *phases)
+/*
+ * Rank 0 is home or manager, rank 1 asks, or is the manager; the entry is in this state and phase,
+ * and waiters of its line are in the queue.
+ */
+static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int type,
+			  uint32_t *phases)
 {
 	uint32_t states = 0;
 	unsigned int v;
@@ -297,11 +308,13 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 		}
 		if (waiters || phase == DIR_TURN) {
 			nodes[queue_number(&ctx.queue, 2, 0) - 1].type = MSG_READ_REQ;
-			d.tail = queue_push(&ctx.queue, 0, queue_number(&ctx.queue, 2, 0)) & 0xffffff;
+			d.tail = queue_push(&ctx.queue, 0, queue_number(&ctx.queue, 2, 0)) &
+				0xffffff;
 		}
 		if (waiters && phase == DIR_TURN) {
 			nodes[queue_number(&ctx.queue, 3, 0) - 1].type = MSG_WRITE_REQ;
-			d.tail = queue_push(&ctx.queue, d.tail, queue_number(&ctx.queue, 3, 0)) & 0xffffff;
+			d.tail = queue_push(&ctx.queue, d.tail, queue_number(&ctx.queue, 3, 0)) &
+				0xffffff;
 		}
 		if (phase == DIR_IDLE && d.tail)
 			continue;
@@ -324,15 +337,17 @@ static void directory(void)
 	for (s = 0; s < DIR_STATES; s++) {
 		printf("| %s |", dir_state_name(s));
 		for (t = 0; t < 2; t++)
-			cell(dir_rule_name(s, types[t]), s, dir_after(s, DIR_IDLE, types[t], &phases), dir_state_name);
+			cell(dir_rule_name(s, types[t]), s,
+			     dir_after(s, DIR_IDLE, types[t], &phases), dir_state_name);
 		putchar('\n');
 	}
 }
 
 static void directory_phases(void)
 {
-	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE,  MSG_KEPT, MSG_HOME_ACK, MSG_RESUME,
-					 MSG_HOME,     MSG_PLACE,     MSG_CLAIM, MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE,     MSG_KEPT,
+					 MSG_HOME_ACK, MSG_RESUME,    MSG_HOME,     MSG_PLACE,
+					 MSG_CLAIM,    MSG_MOVE,      MSG_MOVE_ACK, MSG_ADOPT };
 	unsigned int p, s, t;
 
 	printf("| phase |");
@@ -353,13 +368,16 @@ static void directory_phases(void)
 				dir_after(s, p, types[t], &phases);
 				after |= phases;
 			}
-			cell(!after ? "-" : after == 1u << p ? "stays" : "", p, after, dir_phase_name);
+			cell(!after                     ? "-"
+				     : after == 1u << p ? "stays"
+							: "",
+			     p, after, dir_phase_name);
 		}
 		putchar('\n');
 	}
 }
 
-/* ---- release blocks ----------------------------------------------------------------------------- */
+/* ---- release blocks -------------------------------------------------------------------------- */
 
 static const char *rel_copy_name(unsigned int state)
 {
@@ -371,7 +389,10 @@ static const char *rel_home_name(unsigned int state)
 	return rel_state_name(true, state);
 }
 
-/* The states that the event can lead to, with a second node that is registered or not, and a thread that writes or not. */
+/*
+ * The states that the event can lead to, with a second node that is registered or not, and a thread
+ * that writes or not.
+ */
 static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 {
 	uint32_t after = 0;
@@ -385,9 +406,11 @@ static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 						   : v >> 2 & 1                        ? 2
 										       : 4 } };
 		struct rel_lists lists = { 0 };
-		const struct rel_ctx ctx = {
-			.me = 0, .nnodes = RANKS, .home = home ? 0 : 1, .lists = &lists, .blocks = blocks
-		};
+		const struct rel_ctx ctx = { .me = 0,
+					     .nnodes = RANKS,
+					     .home = home ? 0 : 1,
+					     .lists = &lists,
+					     .blocks = blocks };
 		const struct msg m = { .src = 1, .req_node = home ? 1 : 0, .op = GRANT_READ };
 		struct actions acts;
 
@@ -420,14 +443,17 @@ static void rel_table(bool home, unsigned int states, const uint8_t *events, uns
 
 static void release_copies(void)
 {
-	static const uint8_t events[] = { RE_READ, RE_WRITE, RE_USED, RE_DATA, RE_APPLY, RE_CHANGED, RE_SAME };
+	static const uint8_t events[] = { RE_READ,  RE_WRITE,   RE_USED, RE_DATA,
+					  RE_APPLY, RE_CHANGED, RE_SAME };
 
 	rel_table(false, REL_STATES, events, sizeof(events));
 }
 
 static void release_homes(void)
 {
-	static const uint8_t events[] = { RE_READ, RE_WRITE, RE_FETCH, RE_FLUSH, RE_CHANGED, RE_SAME };
+	static const uint8_t events[] = {
+		RE_READ, RE_WRITE, RE_FETCH, RE_FLUSH, RE_CHANGED, RE_SAME
+	};
 
 	rel_table(true, RELH_STATES, events, sizeof(events));
 }
@@ -449,7 +475,7 @@ static void closes(void)
 	}
 }
 
-/* ---- locks and other objects ------------------------------------------------------------------ */
+/* ---- locks and other objects ----------------------------------------------------------------- */
 
 static void hold(void)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* access.h - does an access to memory fail? The program handles SIGSEGV (or SIGBUS) by access_trap(). */
+/*
+ * access.h - does an access to memory fail? The program handles SIGSEGV (or SIGBUS) by
+ * access_trap().
+ */
 #ifndef TESTS_ACCESS_H
 #define TESTS_ACCESS_H
 

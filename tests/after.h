@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* after.h - for programs that any compiler of a program builds, dsm-cc or another: the time that they wait until. */
+/*
+ * after.h - for programs that any compiler of a program builds, dsm-cc or another: the time that
+ * they wait until.
+ */
 #ifndef TESTS_AFTER_H
 #define TESTS_AFTER_H
 

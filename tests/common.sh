@@ -85,7 +85,8 @@ eventually() {
 	return 1
 }
 
-# run_slices N COMMAND...: COMMAND --slice 0 to N - 1 at the same time. Their rows come at the end, in this order; their results are added.
+# run_slices N COMMAND...: COMMAND --slice 0 to N - 1 at the same time. Their rows come at the end,
+# in this order; their results are added.
 run_slices() {
 	local n=$1 i good bad name folder
 	shift

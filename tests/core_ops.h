@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * core_ops.h - what the hosts of the core (core/host.h) in the model checker, the simulator and the unit tests share: their table.
- * Each has static functions with the names of these callbacks; `...` sets the others.
+ * core_ops.h - what the hosts of the core (core/host.h) in the model checker, the simulator and the
+ * unit tests share: their table. Each has static functions with the names of these callbacks; `...`
+ * sets the others.
  */
 #ifndef TESTS_CORE_OPS_H
 #define TESTS_CORE_OPS_H
 
 #include "core/host.h"
 
-#define CORE_OPS(...)                                                                                     \
-	{                                                                                                 \
-		.find = find, .now = now, .again = again, .drop = drop, .land = land, .stepped = stepped, \
-		.damaged = damaged, .send = send, .send_block = send_block, .lower = lower, .open = open, \
-		.timer = timer, .fetch = fetch, __VA_ARGS__                                               \
+#define CORE_OPS(...)                                                                           \
+	{                                                                                       \
+		.find = find, .now = now, .again = again, .drop = drop, .land = land,           \
+		.stepped = stepped, .damaged = damaged, .send = send, .send_block = send_block, \
+		.lower = lower, .open = open, .timer = timer, .fetch = fetch, __VA_ARGS__       \
 	}
 
 /* Callbacks of a host in which one event happens at a time. */

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Two hosts on this machine, for jobs of tests: host1 and host2 have a network, a name, IPC objects, an /etc/hosts and a boot
-# identifier of their own, and share all other files. An mpirun on host1 starts a daemon of its own on host2, as it would by ssh.
+# Two hosts on this machine, for jobs of tests: host1 and host2 have a network, a name, IPC objects,
+# an /etc/hosts and a boot identifier of their own, and share all other files. An mpirun on host1
+# starts a daemon of its own on host2, as it would by ssh.
 
-# hosts_up FOLDER: sets host1, which is put in front of a command to run it there, and by_rsh, settings for its mpirun. False where
-# namespaces cannot be made. The hosts end with hosts_down, or with the shell.
+# hosts_up FOLDER: sets host1, which is put in front of a command to run it there, and by_rsh,
+# settings for its mpirun. False where namespaces cannot be made. The hosts end with hosts_down, or
+# with the shell.
 host1=() by_rsh=() host_pids=()
 hosts_up() {
 	local i n pids=()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * payload_values.h - the table of calls/rules.h to walk, and values for the fields of what calls carry: what each rule allows at its
- * edges, and what lies just outside. For documentation, unit tests and fuzzers.
+ * payload_values.h - the table of calls/rules.h to walk, and values for the fields of what calls
+ * carry: what each rule allows at its edges, and what lies just outside. For documentation, unit
+ * tests and fuzzers.
  */
 #ifndef TESTS_PAYLOAD_VALUES_H
 #define TESTS_PAYLOAD_VALUES_H
@@ -28,8 +29,9 @@ static inline bool payload_is_number(const struct rule_field *f)
 }
 
 /* A range that contains all values that the field's rule allows. False: the rule is not a range. */
-static inline bool payload_range(const struct payload_limits *lim, unsigned int shape, unsigned int field,
-				 const void *at, size_t rows, uint64_t *lo, uint64_t *hi)
+static inline bool payload_range(const struct payload_limits *lim, unsigned int shape,
+				 unsigned int field, const void *at, size_t rows, uint64_t *lo,
+				 uint64_t *hi)
 {
 	const struct rule_field *f = &payload_type(shape)->fields[field];
 	struct payload_seen seen = { .size = f->size };
@@ -40,12 +42,14 @@ static inline bool payload_range(const struct payload_limits *lim, unsigned int 
 	if (field > 1)
 		seen.before2 = rule_get(f - 2, at);
 	payload_table.range(&x, f->rule, lo, hi);
-	return payload_is_number(f) && f->rule != PAYLOAD_RULE_ANY && f->rule != PAYLOAD_RULE_STALLED;
+	return payload_is_number(f) && f->rule != PAYLOAD_RULE_ANY &&
+		f->rule != PAYLOAD_RULE_STALLED;
 }
 
 /* Of a number; VALUES_MAX at most. */
-static inline unsigned int payload_values(const struct payload_limits *lim, unsigned int shape, unsigned int field,
-					  const void *at, size_t rows, uint64_t *out)
+static inline unsigned int payload_values(const struct payload_limits *lim, unsigned int shape,
+					  unsigned int field, const void *at, size_t rows,
+					  uint64_t *out)
 {
 	uint64_t lo = 0, hi = 0;
 	const bool has = payload_range(lim, shape, field, at, rows, &lo, &hi);
@@ -76,7 +80,9 @@ static inline void payload_good(const struct payload_limits *lim, unsigned int s
 		if (f->rule == PAYLOAD_RULE_NAME)
 			((char *)at)[f->offset] = 'a';
 		else if (f->rule == PAYLOAD_RULE_HERE || f->rule == PAYLOAD_RULE_FROM)
-			rule_set(f, at, payload_rank_of(lim, f->rule == PAYLOAD_RULE_HERE ? lim->me : lim->from));
+			rule_set(f, at,
+				 payload_rank_of(
+					 lim, f->rule == PAYLOAD_RULE_HERE ? lim->me : lim->from));
 		else if (payload_is_number(f) && payload_range(lim, shape, i, at, 0, &lo, &hi))
 			rule_set(f, at, lo);
 	}
@@ -97,7 +103,8 @@ static inline uint32_t payload_room(uint8_t op, uint32_t many)
 {
 	const struct payload_call *c = payload_call(op);
 
-	return payload_type(c->answer)->size + (c->rows == PAYLOAD_MANY ? many : c->rows) * payload_type(c->row)->size;
+	return payload_type(c->answer)->size +
+		(c->rows == PAYLOAD_MANY ? many : c->rows) * payload_type(c->row)->size;
 }
 
 #endif

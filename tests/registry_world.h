@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * registry_world.h - the first node of a job of three, as far as calls about regions and units of the heap need it: `job`, with memory
- * of its own and a host that has nothing to do. For unit tests and fuzzers.
+ * registry_world.h - the first node of a job of three, as far as calls about regions and units of
+ * the heap need it: `job`, with memory of its own and a host that has nothing to do. For unit tests
+ * and fuzzers.
  */
 #ifndef TESTS_REGISTRY_WORLD_H
 #define TESTS_REGISTRY_WORLD_H
@@ -37,7 +38,9 @@ static inline int world_purge(uint64_t off, uint64_t bytes)
 
 static inline void world_make(void)
 {
-	static const struct host_ops host = { .regions = WORLD_REGIONS, .quiet = world_quiet, .purge = world_purge };
+	static const struct host_ops host = { .regions = WORLD_REGIONS,
+					      .quiet = world_quiet,
+					      .purge = world_purge };
 	static uint16_t node_of[WORLD_RANKS] = { 0, 0, 1, 2, 2 }, width[WORLD_NODES] = { 2, 1, 2 };
 	static uint16_t first[WORLD_NODES] = { 0, 2, 3 }, pair[WORLD_NODES] = { 0, 2, 3 };
 
@@ -60,8 +63,8 @@ static inline void world_make(void)
 	job.mem.priorities = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.priorities));
 	job.mem.regions = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.regions));
 	job.mem.units = calloc(1, units_size(WORLD_HEAP));
-	if (!job.me || !job.mem.va_units || !job.mem.members || !job.mem.mapped || !job.mem.priorities ||
-	    !job.mem.regions || !job.mem.units)
+	if (!job.me || !job.mem.va_units || !job.mem.members || !job.mem.mapped ||
+	    !job.mem.priorities || !job.mem.regions || !job.mem.units)
 		abort();
 	region_add_heap(&job.me->registry, WORLD_HEAP, 0);
 }

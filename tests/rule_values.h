@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rule_values.h - a table of rules/make.h to walk (rule_types.h makes it): for documentation, and for values at the edges of each
- * rule and just outside.
+ * rule_values.h - a table of rules/make.h to walk (rule_types.h makes it): for documentation, and
+ * for values at the edges of each rule and just outside.
  */
 #ifndef TESTS_RULE_VALUES_H
 #define TESTS_RULE_VALUES_H
@@ -28,8 +28,12 @@ struct rule_table {
 	unsigned int any, rules; /* the rule ANY; how many there are */
 };
 
-/* False: the field has no room for the value. Of a string it is the length. (Not inline: gcc would take each field for each struct.) */
-static __attribute__((noinline, unused)) bool rule_set(const struct rule_field *f, void *at, uint64_t v)
+/*
+ * False: the field has no room for the value. Of a string it is the length. (Not inline: gcc would
+ * take each field for each struct.)
+ */
+static __attribute__((noinline, unused)) bool rule_set(const struct rule_field *f, void *at,
+						       uint64_t v)
 {
 	char *p = (char *)at + f->offset;
 
@@ -50,7 +54,8 @@ static inline uint64_t rule_get(const struct rule_field *f, const void *at)
 }
 
 /* VALUES_MAX at most. */
-static inline unsigned int rule_values(const struct rule_table *t, const void *limits, unsigned int rule, uint64_t *out)
+static inline unsigned int rule_values(const struct rule_table *t, const void *limits,
+				       unsigned int rule, uint64_t *out)
 {
 	uint64_t lo, hi;
 
@@ -59,7 +64,8 @@ static inline unsigned int rule_values(const struct rule_table *t, const void *l
 }
 
 /* A struct that every rule allows; each field at the lower end of its range, or at the upper. */
-static inline void rule_good(const struct rule_table *t, const void *limits, unsigned int shape, void *at, bool upper)
+static inline void rule_good(const struct rule_table *t, const void *limits, unsigned int shape,
+			     void *at, bool upper)
 {
 	const struct rule_type *y = &t->types[shape];
 	uint64_t lo, hi;
@@ -74,7 +80,8 @@ static inline void rule_good(const struct rule_table *t, const void *limits, uns
 }
 
 /* Does each field keep its rule? As the table says, not as its code does. */
-static inline bool rule_all_hold(const struct rule_table *t, const void *limits, unsigned int shape, const void *at)
+static inline bool rule_all_hold(const struct rule_table *t, const void *limits, unsigned int shape,
+				 const void *at)
 {
 	const struct rule_type *y = &t->types[shape];
 	uint64_t lo, hi, v;
@@ -89,9 +96,12 @@ static inline bool rule_all_hold(const struct rule_table *t, const void *limits,
 	return true;
 }
 
-/* The bytes of a fuzzer choose: fields, and of each one of its values. Returns how many bytes it has used. */
-static inline size_t rule_choose(const struct rule_table *t, const void *limits, unsigned int shape, void *at,
-				 const uint8_t *data, size_t size)
+/*
+ * The bytes of a fuzzer choose: fields, and of each one of its values. Returns how many bytes it
+ * has used.
+ */
+static inline size_t rule_choose(const struct rule_table *t, const void *limits, unsigned int shape,
+				 void *at, const uint8_t *data, size_t size)
 {
 	const struct rule_type *y = &t->types[shape];
 	uint64_t values[VALUES_MAX];

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Tables of faults to seed into copies of sources (tests/model/mutations, tests/orders/mutations). An entry: "@ name file ...",
-# lines of the old text each after "-", of the new one after "+"; a line "&" begins another replacement. A blank line ends it.
+# Tables of faults to seed into copies of sources (tests/model/mutations, tests/orders/mutations).
+# An entry: "@ name file ...", lines of the old text each after "-", of the new one after "+"; a
+# line "&" begins another replacement. A blank line ends it.
 
-# seeds_read TABLE FUNCTION: FUNCTION is called with each entry's name, its file, the rest of its first line, and its pairs of old
-# and new text.
+# seeds_read TABLE FUNCTION: FUNCTION is called with each entry's name, its file, the rest of its
+# first line, and its pairs of old and new text.
 seeds_read() {
 	local table=$1 function=$2 line name='' file='' rest='' old='' new='' pairs=()
 	while IFS= read -r line || [[ -n $line ]]; do
@@ -21,7 +22,8 @@ seeds_read() {
 	done < <(cat "$table"; echo)
 }
 
-# seeds_apply SOURCE TARGET OLD NEW...: copy a source with each OLD replaced by its NEW. Fails if a text is not there exactly once.
+# seeds_apply SOURCE TARGET OLD NEW...: copy a source with each OLD replaced by its NEW. Fails if a
+# text is not there exactly once.
 seeds_apply() {
 	local source=$1 target=$2 text rest
 	shift 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs_values.h - the tables of net/verbs/rules.h and core/word.h to walk: for documentation, and for values at the edges of each
- * rule and just outside. For unit tests and fuzzers.
+ * verbs_values.h - the tables of net/verbs/rules.h and core/word.h to walk: for documentation, and
+ * for values at the edges of each rule and just outside. For unit tests and fuzzers.
  */
 #ifndef TESTS_VERBS_VALUES_H
 #define TESTS_VERBS_VALUES_H
@@ -18,7 +18,7 @@
 #define RULES_CONST(x) VERBS_##x
 #include "rule_types.h"
 
-/* ---- immediate words ------------------------------------------------------------------------------ */
+/* ---- immediate words ------------------------------------------------------------------------- */
 
 enum word_kind {
 #define WORD_NAME(name) WORD_KIND_##name,
@@ -33,7 +33,8 @@ struct word_field {
 };
 
 #define WORD_ENTRY(field, first, bits, lo, hi, text) { #field, text, first, bits },
-#define WORD_FIELDS(name) static const struct word_field word_fields_##name[] = { WORD_##name(WORD_ENTRY) };
+#define WORD_FIELDS(name) \
+	static const struct word_field word_fields_##name[] = { WORD_##name(WORD_ENTRY) };
 WORDS(WORD_FIELDS)
 
 static const struct word_type {
@@ -41,14 +42,15 @@ static const struct word_type {
 	const struct word_field *fields;
 	unsigned int n;
 } word_types[] = {
-#define WORD_TYPE(name) { #name, word_fields_##name, sizeof(word_fields_##name) / sizeof(struct word_field) },
+#define WORD_TYPE(name) \
+	{ #name, word_fields_##name, sizeof(word_fields_##name) / sizeof(struct word_field) },
 	WORDS(WORD_TYPE)
 #undef WORD_TYPE
 };
 
 /* Of a field: the lowest and highest value; below 0: none. */
-static inline void word_range(const struct word_limits *x, enum word_kind kind, unsigned int field, int64_t *lo,
-			      int64_t *hi)
+static inline void word_range(const struct word_limits *x, enum word_kind kind, unsigned int field,
+			      int64_t *lo, int64_t *hi)
 {
 #define WORD_RANGE(field, first, bits, lo, hi, text) { (lo), (hi) },
 #define WORD_RANGES(name)                                                \

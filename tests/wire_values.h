@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wire_values.h - values for the fields of messages, made from the table of core/wire.h: what each rule allows at its edges,
- * and what lies just outside. For unit tests and fuzzers.
+ * wire_values.h - values for the fields of messages, made from the table of core/wire.h: what each
+ * rule allows at its edges, and what lies just outside. For unit tests and fuzzers.
  */
 #ifndef TESTS_WIRE_VALUES_H
 #define TESTS_WIRE_VALUES_H
@@ -36,13 +36,17 @@ static inline int64_t wire_get(const struct msg *m, enum wire_field f)
 	return 0;
 }
 
-/* The edges of a field's range and what is next to them, the powers of two, and what cuts to something allowed. */
-static inline unsigned int wire_values(const struct msg *m, enum wire_field f, const struct wire_limits *lim,
-				       int64_t *out)
+/*
+ * The edges of a field's range and what is next to them, the powers of two, and what cuts to
+ * something allowed.
+ */
+static inline unsigned int wire_values(const struct msg *m, enum wire_field f,
+				       const struct wire_limits *lim, int64_t *out)
 {
-	static const int64_t odd[] = { 0,      1,      2,       3,         4,         8,          15,        16,
-				       31,     127,    128,     255,       256,       257,        1024,      0x7fff,
-				       0x8000, 0xffff, 0x10000, 0x1000001, INT32_MAX, UINT32_MAX, INT64_MAX, -1 };
+	static const int64_t odd[] = { 0,       1,         2,         3,          4,         8,
+				       15,      16,        31,        127,        128,       255,
+				       256,     257,       1024,      0x7fff,     0x8000,    0xffff,
+				       0x10000, 0x1000001, INT32_MAX, UINT32_MAX, INT64_MAX, -1 };
 	int64_t lo, hi;
 	unsigned int n = 0, i;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * bank.c - a plain POSIX threads program: transfers between accounts, each with a mutex of its own in a static array. Auditors hold a
- * reader-writer lock for writing while they add all accounts up.
+ * bank.c - a plain POSIX threads program: transfers between accounts, each with a mutex of its own
+ * in a static array. Auditors hold a reader-writer lock for writing while they add all accounts up.
  */
 #define _GNU_SOURCE 1 /* the initialiser of a recursive mutex */
 #include <pthread.h>

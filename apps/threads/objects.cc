@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// objects.cc - a plain C++ program with std::thread: containers, a static constructor that allocates, futures, exceptions in threads.
+// objects.cc - a plain C++ program with std::thread: containers, a static constructor that
+// allocates, futures, exceptions in threads.
 #include <condition_variable>
 #include <cstdio>
 #include <future>

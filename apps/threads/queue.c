@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * queue.c - a plain POSIX threads program: producers and consumers around a bounded queue of pointers. What one thread allocates,
- * another frees. Each consumer keeps a sum in thread-specific data, which the key's destructor adds to the total.
+ * queue.c - a plain POSIX threads program: producers and consumers around a bounded queue of
+ * pointers. What one thread allocates, another frees. Each consumer keeps a sum in thread-specific
+ * data, which the key's destructor adds to the total.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * steal.c - a plain POSIX threads program: a pool that steals work. Tasks sort parts of an array; each thread has a stack of tasks
- * with a lock, and takes from the others' when its own is empty. Detached helpers count the tasks meanwhile.
+ * steal.c - a plain POSIX threads program: a pool that steals work. Tasks sort parts of an array;
+ * each thread has a stack of tasks with a lock, and takes from the others' when its own is empty.
+ * Detached helpers count the tasks meanwhile.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wavefront.c - a plain POSIX threads program: the longest common subsequence of two strings. Each thread has a band of rows and waits
- * by semaphores for the band above, column block by column block; then a few steps of relaxation between barriers.
+ * wavefront.c - a plain POSIX threads program: the longest common subsequence of two strings. Each
+ * thread has a band of rows and waits by semaphores for the band above, column block by column
+ * block; then a few steps of relaxation between barriers.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -34,8 +35,9 @@ static void row(int i, int from)
 		if (a[i] == b[j])
 			length[i + 1][j + 1] = (short)(length[i][j] + 1);
 		else
-			length[i + 1][j + 1] =
-				length[i][j + 1] > length[i + 1][j] ? length[i][j + 1] : length[i + 1][j];
+			length[i + 1][j + 1] = length[i][j + 1] > length[i + 1][j]
+				? length[i][j + 1]
+				: length[i + 1][j];
 }
 
 static void *band(void *arg)
@@ -54,7 +56,8 @@ static void *band(void *arg)
 		const double *was = field[step % 2];
 
 		for (i = first; i < last; i++)
-			field[(step + 1) % 2][i] = (was[(i + N - 1) % N] + was[i] + was[(i + 1) % N]) / 3;
+			field[(step + 1) % 2][i] =
+				(was[(i + N - 1) % N] + was[i] + was[(i + 1) % N]) / 3;
 		if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
 			serials++;
 		pthread_barrier_wait(&barrier);
@@ -87,6 +90,7 @@ int main(void)
 		sum += field[STEPS % 2][i] * i;
 	for (left = 0; !sem_trywait(&ready[THREADS]); left++)
 		;
-	printf("wavefront: length %d, sum %.9f, %d serial, %d left\n", length[N][N], sum, serials, left);
+	printf("wavefront: length %d, sum %.9f, %d serial, %d left\n", length[N][N], sum, serials,
+	       left);
 	return 0;
 }

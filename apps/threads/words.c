@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * words.c - a plain POSIX threads program: reads text from its standard input into memory, and threads count words in a tree with a
- * lock in each node, by pointers. With an argument, any thread ends the program by exit() with that status.
+ * words.c - a plain POSIX threads program: reads text from its standard input into memory, and
+ * threads count words in a tree with a lock in each node, by pointers. With an argument, any thread
+ * ends the program by exit() with that status.
  */
 #include <ctype.h>
 #include <pthread.h>
@@ -100,7 +101,8 @@ static unsigned long sum(const struct node *n, long *words, long *different)
 	++*different;
 	for (p = n->word; *p; p++)
 		h = h * 33 + (unsigned char)*p;
-	return h * (unsigned long)n->count + sum(n->less, words, different) + sum(n->more, words, different);
+	return h * (unsigned long)n->count + sum(n->less, words, different) +
+		sum(n->more, words, different);
 }
 
 int main(int argc, char **argv)

@@ -2,11 +2,13 @@
 /*
  * account.c - accounting: what contexts use, and which user is charged.
  *
- * Frames are locked memory of the user whose process created the window, whichever process of the node uses them. The same user is
- * charged for all other memory that the module allocates for the context, also on behalf of its peers: tables, the state of the
- * protocol, keys, messages that wait. The first FREE_PAGES of it are free; a job of usual size needs no more. The limit on the
- * contexts of a user bounds the free memory: all users of a namespace count as its owner. An open file counts as a context. Once it has created a window the context counts
- * instead, because it may outlive the file. What processes and workers allocate is also charged to the memory cgroup of the
+ * Frames are locked memory of the user whose process created the window, whichever process of the
+ * node uses them. The same user is charged for all other memory that the module allocates for the
+ * context, also on behalf of its peers: tables, the state of the protocol, keys, messages that
+ * wait. The first FREE_PAGES of it are free; a job of usual size needs no more. The limit on the
+ * contexts of a user bounds the free memory: all users of a namespace count as its owner. An open
+ * file counts as a context. Once it has created a window the context counts instead, because it may
+ * outlive the file. What processes and workers allocate is also charged to the memory cgroup of the
  * process that created the window.
  */
 #include <linux/capability.h>
@@ -27,8 +29,9 @@ static unsigned int max_contexts = 128, max_pollers = 64;
 module_param(max_contexts, uint, 0600);
 MODULE_PARM_DESC(max_contexts, "open files of a user without CAP_SYS_RESOURCE");
 module_param(max_pollers, uint, 0600);
-MODULE_PARM_DESC(max_pollers,
-		 "threads that poll for a user without CAP_SYS_RESOURCE; a rank has one for each of four queues");
+MODULE_PARM_DESC(
+	max_pollers,
+	"threads that poll for a user without CAP_SYS_RESOURCE; a rank has one for each of four queues");
 
 struct account {
 	struct list_head list;
@@ -50,8 +53,9 @@ static bool lock_pages(struct ctx *c, long n)
 		if (c->limit != ULONG_MAX && (unsigned long)now + n > c->limit) {
 			WRITE_ONCE(c->over, true);
 			atomic_inc(&c->refused);
-			pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
-					    from_kuid_munged(&init_user_ns, c->uid), c->limit);
+			pr_info_ratelimited(
+				"dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
+				from_kuid_munged(&init_user_ns, c->uid), c->limit);
 			return false;
 		}
 	} while (atomic_long_cmpxchg(&c->user->locked_vm, now, now + n) != now);
@@ -106,13 +110,14 @@ void account_uncharge(struct ctx *c, long pages)
 }
 
 /*
- * Small objects, allocated in softirq. The pages charged (bytes_charged) cover the bytes in use, so most objects need no lock.
- * The number of pages falls only if it is too high by more than one, or if no object is left: objects that come and go at a page
- * boundary do not change it.
+ * Small objects, allocated in softirq. The pages charged (bytes_charged) cover the bytes in use, so
+ * most objects need no lock. The number of pages falls only if it is too high by more than one, or
+ * if no object is left: objects that come and go at a page boundary do not change it.
  */
 bool account_charge_bytes(struct ctx *c, size_t n)
 {
-	const long bytes = atomic_long_add_return(n, &c->bytes); /* a full barrier; its partner is in lower() */
+	/* a full barrier; its partner is in lower() */
+	const long bytes = atomic_long_add_return(n, &c->bytes);
 	unsigned long flags;
 	bool may = true;
 	long more;
@@ -140,8 +145,8 @@ bool account_charge_bytes(struct ctx *c, size_t n)
  *   smp_mb()                        (full barrier)
  *   looks at bytes                  looks at bytes_charged
  *
- * At least one of them sees what the other wrote. If it is lower(), it takes the pages back before they are uncharged; the other
- * waits for charge_lock.
+ * At least one of them sees what the other wrote. If it is lower(), it takes the pages back before
+ * they are uncharged; the other waits for charge_lock.
  */
 static void lower(struct ctx *c)
 {
@@ -217,8 +222,9 @@ static int account_take(struct account *a, unsigned int contexts, unsigned int p
 {
 	if ((a->contexts + contexts > max_contexts || a->pollers + pollers > max_pollers) &&
 	    !capable(CAP_SYS_RESOURCE)) {
-		pr_info_ratelimited("dsm: user %u has %u contexts and %u pollers (max_contexts, max_pollers)\n",
-				    from_kuid_munged(&init_user_ns, a->uid), a->contexts, a->pollers);
+		pr_info_ratelimited(
+			"dsm: user %u has %u contexts and %u pollers (max_contexts, max_pollers)\n",
+			from_kuid_munged(&init_user_ns, a->uid), a->contexts, a->pollers);
 		return -EUSERS;
 	}
 	a->contexts += contexts;
@@ -249,8 +255,9 @@ static void account_put(kuid_t uid, unsigned int contexts, unsigned int pollers)
 }
 
 /*
- * The user whose contexts and pollers are counted. A user can have many in a user namespace of its own (subuid(5)): they count for the
- * owner of the namespace. Namespaces that root has made are containers of an administrator, who has chosen their users.
+ * The user whose contexts and pollers are counted. A user can have many in a user namespace of its
+ * own (subuid(5)): they count for the owner of the namespace. Namespaces that root has made are
+ * containers of an administrator, who has chosen their users.
  */
 static kuid_t payer_of_current(void)
 {
@@ -258,7 +265,8 @@ static kuid_t payer_of_current(void)
 
 	while (ns->parent && ns->parent != &init_user_ns)
 		ns = ns->parent;
-	return ns != &init_user_ns && !uid_eq(ns->owner, GLOBAL_ROOT_UID) ? ns->owner : current_euid();
+	return ns != &init_user_ns && !uid_eq(ns->owner, GLOBAL_ROOT_UID) ? ns->owner
+									  : current_euid();
 }
 
 int account_open_view(struct view *v)
@@ -327,7 +335,8 @@ int account_take_pollers(struct ctx *c, unsigned int n)
 
 void account_close_ctx(struct ctx *c)
 {
-	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) || c->bytes_charged);
+	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) ||
+		     c->bytes_charged);
 	account_uncharge(c, c->charged); /* the context's tables */
 	account_put(c->payer, c->counted, c->pollers);
 	free_uid(c->user);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* check.c - dsm_uapi_rules.h as code: a function for each variant of an argument, with a test for each row, and for other fields. */
+/*
+ * check.c - dsm_uapi_rules.h as code: a function for each variant of an argument, with a test for
+ * each row, and for other fields.
+ */
 #include <linux/kernel.h>
 #include <linux/nospec.h>
 #include <linux/string.h>
@@ -9,9 +12,12 @@
 
 /* The interface's numbers are the core's. */
 static_assert(DSM_SYNC_CREATE == SOP_CREATE && DSM_SYNC_CAS == SOP_CAS);
-static_assert(DSM_SYNC_WAITS == (DSM_BIT(SOP_RDLOCK) | DSM_BIT(SOP_WRLOCK) | DSM_BIT(SOP_WAIT) | DSM_BIT(SOP_ENQUEUE)));
+static_assert(DSM_SYNC_WAITS ==
+	      (DSM_BIT(SOP_RDLOCK) | DSM_BIT(SOP_WRLOCK) | DSM_BIT(SOP_WAIT) |
+	       DSM_BIT(SOP_ENQUEUE)));
 static_assert(DSM_SYNC_ONCE ==
-	      (DSM_BIT(SYNC_OPS) - 1 - DSM_BIT(SOP_CREATE) - DSM_SYNC_WAITS - DSM_BIT(SOP_CANCEL) - DSM_BIT(SOP_CAS)));
+	      (DSM_BIT(SYNC_OPS) - 1 - DSM_BIT(SOP_CREATE) - DSM_SYNC_WAITS - DSM_BIT(SOP_CANCEL) -
+	       DSM_BIT(SOP_CAS)));
 static_assert(DSM_OBJECT_INDEX == SYNC_INDEX_MAX);
 static_assert(DSM_SYNC_KIND_SEM == SYNC_SEM && DSM_SYNC_KIND_MAX == SYNC_ATOMIC);
 
@@ -39,14 +45,14 @@ static bool is_group(u64 mask, const struct limits *x)
 }
 
 /* Clamps the field in place (array_index_nospec()): later code uses it as an index. */
-#define INDEXED(field, limit)                                                                                         \
-	({                                                                                                            \
-		const u64 limit_ = (limit);                                                                           \
-		const bool ok_ = (u64)(field) < limit_;                                                               \
-		if (ok_)                                                                                              \
-			(field) =                                                                                     \
-				(__typeof__(field))array_index_nospec((unsigned long)(field), (unsigned long)limit_); \
-		ok_;                                                                                                  \
+#define INDEXED(field, limit)                                                                   \
+	({                                                                                      \
+		const u64 limit_ = (limit);                                                     \
+		const bool ok_ = (u64)(field) < limit_;                                         \
+		if (ok_)                                                                        \
+			(field) = (__typeof__(field))array_index_nospec((unsigned long)(field), \
+									(unsigned long)limit_); \
+		ok_;                                                                            \
 	})
 
 /* x: the limits, p: the struct. dsm_uapi_rules.h describes the kinds. */
@@ -118,7 +124,8 @@ bool check_address(const struct limits *limits, bool roce, struct dsm_address *a
 		for (class = 0; class < CLASS_MAX && ok; class ++) {
 			struct dsm_address_qp *qp = address_qp(address, (u16)rank, class);
 
-			ok = rank == limits->me ? is_ADDRESS_QP(limits, qp) : is_OTHER_QP(limits, qp);
+			ok = rank == limits->me ? is_ADDRESS_QP(limits, qp)
+						: is_OTHER_QP(limits, qp);
 		}
 	return ok;
 }

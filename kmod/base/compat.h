@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * compat.h - what differs between versions of Linux. No other file tests the version. tests/kmod/compat compiles each branch
- * against declarations of the version's interface.
+ * compat.h - what differs between versions of Linux. No other file tests the version.
+ * tests/kmod/compat compiles each branch against declarations of the version's interface.
  */
 #ifndef KMOD_COMPAT_H
 #define KMOD_COMPAT_H
@@ -13,8 +13,8 @@
 #include <asm/cpufeature.h>
 
 /*
- * pte.c relies on the insides of the memory manager (docs/kernel.md, "What pte.c relies on"), which were compared with the sources
- * of 6.1.192 and 6.12.117.
+ * pte.c relies on the insides of the memory manager (docs/kernel.md, "What pte.c relies on"), which
+ * were compared with the sources of 6.1.192 and 6.12.117.
  */
 #if (LINUX_VERSION_CODE >> 8) == (KERNEL_VERSION(6, 1, 0) >> 8) || \
 	(LINUX_VERSION_CODE >> 8) == (KERNEL_VERSION(6, 12, 0) >> 8)
@@ -26,7 +26,10 @@
 #error "dsm.ko is made for Linux 6.1 and 6.12. It may let processes use pages after they were closed on other versions. To build it nevertheless, add DSM_UNKNOWN_KERNEL=y to the make line"
 #endif
 
-/* fit.c: can the module run on this kernel and machine? At load. Logs the reason and returns -EOPNOTSUPP if it cannot. */
+/*
+ * fit.c: can the module run on this kernel and machine? At load. Logs the reason and returns
+ * -EOPNOTSUPP if it cannot.
+ */
 int fit_check(void);
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
@@ -34,7 +37,8 @@ int fit_check(void);
 #endif
 
 /* Prepare a timer whose function runs in softirq; it is not started. */
-static inline void compat_timer_setup(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *))
+static inline void compat_timer_setup(struct hrtimer *timer,
+				      enum hrtimer_restart (*function)(struct hrtimer *))
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
 	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
@@ -74,8 +78,8 @@ static inline void compat_fault_unlock(struct vm_fault *vmf)
 }
 
 /*
- * May a driver's completion handler that runs in softirq poll its queue? From Linux 6.4 on, rxe calls the handler with the queue's
- * lock held.
+ * May a driver's completion handler that runs in softirq poll its queue? From Linux 6.4 on, rxe
+ * calls the handler with the queue's lock held.
  */
 static inline bool compat_may_poll_in_handler(void)
 {
@@ -83,9 +87,9 @@ static inline bool compat_may_poll_in_handler(void)
 }
 
 /*
- * Does the kernel flush translations without interrupts (AMD INVLPGB, Intel RAR)? Processes then get global address space
- * identifiers, and a processor that comes back to a process does not compare tlb_gen. Not by version: distributions may have the
- * code in older kernels.
+ * Does the kernel flush translations without interrupts (AMD INVLPGB, Intel RAR)? Processes then
+ * get global address space identifiers, and a processor that comes back to a process does not
+ * compare tlb_gen. Not by version: distributions may have the code in older kernels.
  */
 static inline bool compat_broadcasts_flushes(void)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ctx.c - contexts: the memory of a node. Frames are allocated on demand and freed with the window; a context records what
- * threads may do with each.
+ * ctx.c - contexts: the memory of a node. Frames are allocated on demand and freed with the window;
+ * a context records what threads may do with each.
  *
- * References are held by each view, by ranks of this kernel that send to the context's rank, and by each operation in progress
- * inside that rank. The last reference may be put in softirq, so a worker frees the context.
+ * References are held by each view, by ranks of this kernel that send to the context's rank, and by
+ * each operation in progress inside that rank. The last reference may be put in softirq, so a
+ * worker frees the context.
  */
 #include <linux/cpuset.h>
 #include <linux/highmem.h>
@@ -22,7 +23,8 @@
 #include "test.h"
 #include "work.h"
 
-TEST_PARAM(bool, test_lose_hardwall, false, "frames come from nodes outside the cpuset, if those inside are full");
+TEST_PARAM(bool, test_lose_hardwall, false,
+	   "frames come from nodes outside the cpuset, if those inside are full");
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -38,8 +40,9 @@ static void free_chunk(struct chunk *k)
 }
 
 /*
- * Frames come from the memory nodes that the process may use (cpuset), as its policy says. The frames of a rank are by default near
- * its device. A worker has no policy: it takes memory where the process that created the context was allowed to.
+ * Frames come from the memory nodes that the process may use (cpuset), as its policy says. The
+ * frames of a rank are by default near its device. A worker has no policy: it takes memory where
+ * the process that created the context was allowed to.
  */
 static struct page *frames_alloc(const struct ctx *c, gfp_t gfp, unsigned int order)
 {
@@ -54,7 +57,10 @@ static struct page *frames_alloc(const struct ctx *c, gfp_t gfp, unsigned int or
 	return alloc_pages_node(near, gfp, order);
 }
 
-/* The lock: the kernel changes the nodes of a task and of its policy word by word when its cpuset changes. */
+/*
+ * The lock: the kernel changes the nodes of a task and of its policy word by word when its cpuset
+ * changes.
+ */
 static void note_nodes(struct ctx *c)
 {
 	task_lock(current);
@@ -71,7 +77,8 @@ static void note_nodes(struct ctx *c)
 /* Frames are zeroed, so that the next user of the memory cannot read the last one's data. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
-	const gfp_t gfp = GFP_CTX | __GFP_ZERO | (test_value(test_lose_hardwall) ? 0 : __GFP_HARDWALL);
+	const gfp_t gfp =
+		GFP_CTX | __GFP_ZERO | (test_value(test_lose_hardwall) ? 0 : __GFP_HARDWALL);
 	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_CTX);
 	struct page *all = NULL;
 	unsigned int i;
@@ -117,9 +124,12 @@ int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
 pte_t frame_pte(const struct view *v, const struct chunk *k, u32 page, u8 prot)
 {
 	struct page *frame = k->frames[page % CHUNK_PAGES];
-	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? v->writable : v->readable));
+	pte_t pte = pte_mkspecial(
+		pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? v->writable : v->readable));
 
-	/* Set accessed and dirty from the start, so that the processor never writes to the entry. */
+	/*
+	 * Set accessed and dirty from the start, so that the processor never writes to the entry.
+	 */
 	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;
 }
 
@@ -168,7 +178,9 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 	DECLARE_COMPLETION_ONSTACK(done);
 
 	/* allocated, not on the stack: it contains a work item */
-	*b = (struct batch){ .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
+	*b = (struct batch){
+		.ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done
+	};
 	batch_init(b, b + 1);
 	batch_start(b);
 	wait_for_completion(&done);
@@ -176,8 +188,8 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 }
 
 /*
- * From here on nobody makes an entry for these frames: follow() in pte.c finds no chunk. Remove the existing entries, then the
- * translations made from them.
+ * From here on nobody makes an entry for these frames: follow() in pte.c finds no chunk. Remove the
+ * existing entries, then the translations made from them.
  */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
@@ -224,18 +236,23 @@ static int make_chunks(struct ctx *c, u64 size)
 	return c->chunks ? 0 : -ENOMEM; /* the caller frees the account, and with it the charge */
 }
 
-/* Workers of a context wait for the same locks, so a few suffice. Two changes of one page can meet in two workers (crossing). */
+/*
+ * Workers of a context wait for the same locks, so a few suffice. Two changes of one page can meet
+ * in two workers (crossing).
+ */
 #define ENTRIES_WORKERS 4
 /* The queue has a rescuer thread: charge its stack, and about as much again. */
 #define ENTRIES_CHARGE account_pages(2 * THREAD_SIZE)
 /* The context itself; SRCU has a part for each processor that the kernel has room for. */
-#define CTX_CHARGE account_pages(sizeof(struct ctx) + num_possible_cpus() * sizeof(struct srcu_data))
+#define CTX_CHARGE \
+	account_pages(sizeof(struct ctx) + num_possible_cpus() * sizeof(struct srcu_data))
 
 static int make_queue(struct ctx *c)
 {
 	if (!account_charge(c, ENTRIES_CHARGE + CTX_CHARGE))
 		return -EDQUOT;
-	c->entries_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, ENTRIES_WORKERS);
+	c->entries_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM,
+					ENTRIES_WORKERS);
 	return c->entries_wq ? 0 : -ENOMEM;
 }
 
@@ -286,7 +303,8 @@ bool ctx_dies_with_caller(struct ctx *c)
 	bool is;
 
 	spin_lock(&c->views_lock);
-	is = c->nviews == 1 && list_first_entry(&c->views, struct view, list)->owner == task_tgid(current);
+	is = c->nviews == 1 &&
+		list_first_entry(&c->views, struct view, list)->owner == task_tgid(current);
 	spin_unlock(&c->views_lock);
 	return is;
 }

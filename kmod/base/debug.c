@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: one file per counter. Counters are per processor, and summed when read. `views` (open files),
- * `contexts`, `joined`, `frames` (also those that are kept for ever), `charged` (pages of other memory) and `sends_waiting` are gauges. Other parts of dsm.ko add
- * their own files (debug_file()).
+ * debug.c - debugfs, below dsm/: one file per counter. Counters are per processor, and summed when
+ * read. `views` (open files), `contexts`, `joined`, `frames` (also those that are kept for ever),
+ * `charged` (pages of other memory) and `sends_waiting` are gauges. Other parts of dsm.ko add their
+ * own files (debug_file()).
  */
 #include <linux/debugfs.h>
 
@@ -62,7 +63,8 @@ void debug_create(void)
 
 	folder = debugfs_create_dir("dsm", NULL);
 	for (i = 0; i < COUNTERS; i++)
-		debugfs_create_file_unsafe(names[i], i == MOST_RUN ? 0644 : 0444, folder, (void *)i, &counter_fops);
+		debugfs_create_file_unsafe(names[i], i == MOST_RUN ? 0644 : 0444, folder, (void *)i,
+					   &counter_fops);
 }
 
 void debug_file(const char *name, const struct file_operations *fops)

@@ -69,7 +69,8 @@ static inline void debug_most(enum counter c, u64 n)
 }
 
 void debug_create(void);
-void debug_file(const char *name, const struct file_operations *fops); /* for root; after create, before remove */
+/* for root; after create, before remove */
+void debug_file(const char *name, const struct file_operations *fops);
 void debug_remove(void);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fit.c - can the module run on this kernel and machine? pte.c changes page table entries and flushes translations by itself. It is
- * right only where the memory manager does both as docs/kernel.md says ("What pte.c relies on"). What a compiler can see is checked
- * here when the module is built, the rest when it is loaded.
+ * fit.c - can the module run on this kernel and machine? pte.c changes page table entries and
+ * flushes translations by itself. It is right only where the memory manager does both as
+ * docs/kernel.md says ("What pte.c relies on"). What a compiler can see is checked here when the
+ * module is built, the rest when it is loaded.
  */
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
@@ -19,7 +20,8 @@
 #ifndef CONFIG_X86_64
 #error "dsm.ko runs on x86-64 only: pte.c relies on its page tables and tlb_gen"
 #endif
-#if !defined(CONFIG_HAVE_FAST_GUP) && !defined(CONFIG_HAVE_GUP_FAST) /* the name before and since Linux 6.10 */
+/* the name before and since Linux 6.10 */
+#if !defined(CONFIG_HAVE_FAST_GUP) && !defined(CONFIG_HAVE_GUP_FAST)
 #error "dsm.ko needs a kernel that walks page tables with interrupts off (HAVE_GUP_FAST)"
 #endif
 #ifndef CONFIG_MMU_NOTIFIER
@@ -30,8 +32,9 @@
 #endif
 
 enum { TEST_UNFIT_RT = 1, TEST_UNFIT_BROADCAST, TEST_UNFIT_XEN, TEST_UNFIT_UNKNOWN };
-TEST_PARAM(uint, test_unfit, 0,
-	   "1: as with PREEMPT_RT; 2: with INVLPGB; 3: under Xen; 4: on a kernel of unknown version");
+TEST_PARAM(
+	uint, test_unfit, 0,
+	"1: as with PREEMPT_RT; 2: with INVLPGB; 3: under Xen; 4: on a kernel of unknown version");
 
 #define FIELD_IS(type, field, wanted) __same_type(((type *)NULL)->field, wanted)
 
@@ -39,12 +42,16 @@ static void fit_check_types(void)
 {
 	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, context.tlb_gen, atomic64_t));
 	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, context.ctx_id, u64));
-	BUILD_BUG_ON(!__same_type(pte_lockptr((struct mm_struct *)NULL, (pmd_t *)NULL), spinlock_t *));
+	BUILD_BUG_ON(
+		!__same_type(pte_lockptr((struct mm_struct *)NULL, (pmd_t *)NULL), spinlock_t *));
 	BUILD_BUG_ON(!__same_type(mm_cpumask((struct mm_struct *)NULL), struct cpumask *));
-	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, tlb_flush_pending, atomic_t)); /* mm_tlb_flush_nested() reads it */
+	/* mm_tlb_flush_nested() reads it */
+	BUILD_BUG_ON(!FIELD_IS(struct mm_struct, tlb_flush_pending, atomic_t));
 	BUILD_BUG_ON(!__same_type(mm_tlb_flush_nested((struct mm_struct *)NULL), bool));
-	BUILD_BUG_ON(sizeof(pte_t) != sizeof(u64));                                /* one store changes an entry */
-	BUILD_BUG_ON(PTRS_PER_PTE * PAGE_SIZE != PMD_SIZE || PTRS_PER_PTE != 512); /* one page table: a chunk (ctx.h) */
+	/* one store changes an entry */
+	BUILD_BUG_ON(sizeof(pte_t) != sizeof(u64));
+	/* one page table: a chunk (ctx.h) */
+	BUILD_BUG_ON(PTRS_PER_PTE * PAGE_SIZE != PMD_SIZE || PTRS_PER_PTE != 512);
 }
 
 int fit_check(void)

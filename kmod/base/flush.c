@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * flush.c - translations: processors that may have stale ones of a batch are asked to forget them, and acknowledge. Nobody waits: the
- * last to acknowledge has a tasklet on its processor go on with the batch.
+ * flush.c - translations: processors that may have stale ones of a batch are asked to forget them,
+ * and acknowledge. Nobody waits: the last to acknowledge has a tasklet on its processor go on with
+ * the batch.
  *
  * flush_ask() runs with interrupts off, acknowledgements in the interrupt of another processor.
  */
@@ -18,29 +19,34 @@
 #include "work.h"
 
 TEST_PARAM(bool, test_no_remote_flush, false, "leave stale translations on other processors");
-TEST_PARAM(int, test_hold_cpu, -1, "this processor ends no batches; what it has to end waits until it goes");
+TEST_PARAM(int, test_hold_cpu, -1,
+	   "this processor ends no batches; what it has to end waits until it goes");
 
 /*
- * A processor, as one that others ask to flush, and as one that asks. One that asks, with its batches in `asking`:
+ * A processor, as one that others ask to flush, and as one that asks. One that asks, with its
+ * batches in `asking`:
  *
  *   asks                                       is asked
  *   batch->cpus has the bit of the other       (interrupt)
  *   asking has the batch                       called = 0, full barrier
  *   sets its bit in the other's `askers`       takes the bits in `askers`
- *   called = 1, full barrier (xchg)            flushes for each batch of these processors whose cpus has its bit, then clears the
+ *   called = 1, full barrier (xchg)            flushes for each batch of these processors whose
+ *                                              cpus has its bit, then clears the
  *   if it was 0: sends the interrupt           bit. The last bit ends the batch
  *
- * If `called` was 1, its interrupt is still to come: either full barrier makes it see the bit. So a processor needs one request,
- * however many batches ask it, and a batch needs a bit per processor.
+ * If `called` was 1, its interrupt is still to come: either full barrier makes it see the bit. So a
+ * processor needs one request, however many batches ask it, and a batch needs a bit per processor.
  */
 struct flusher {
 	call_single_data_t csd;
 	int cpu;
 	int called;
-	spinlock_t acknowledging; /* held while its requests are answered: by it, or by another while it is offline */
-	spinlock_t lock;          /* of `asking`; nests inside the other; interrupts are off */
+	/* held while its requests are answered: by it, or by another while it is offline */
+	spinlock_t acknowledging;
+	spinlock_t lock; /* of `asking`; nests inside the other; interrupts are off */
 	struct list_head asking;
-	struct llist_head ended; /* batches whose last acknowledgement came here: `task` goes on with them */
+	/* batches whose last acknowledgement came here: `task` goes on with them */
+	struct llist_head ended;
 	struct tasklet_struct task;
 	unsigned long askers[]; /* bitmap of processors */
 };
@@ -70,7 +76,10 @@ void flush_unlist(struct batch *b)
 	b->asker = NULL;
 }
 
-/* A batch of the asker that waits for this processor. It stays until that has acknowledged. NULL: none. */
+/*
+ * A batch of the asker that waits for this processor. It stays until that has acknowledged. NULL:
+ * none.
+ */
 static struct batch *asked_next(struct flusher *asker, int cpu)
 {
 	struct batch *b, *found = NULL;
@@ -86,7 +95,10 @@ static struct batch *asked_next(struct flusher *asker, int cpu)
 	return found;
 }
 
-/* The processor acknowledges all that it was asked for. It is this one, or is offline: then it flushes everything when it comes back. */
+/*
+ * The processor acknowledges all that it was asked for. It is this one, or is offline: then it
+ * flushes everything when it comes back.
+ */
 static void acknowledge(struct flusher *f, bool here)
 {
 	struct flusher *asker, *me = this_cpu_ptr(flushers);
@@ -174,8 +186,8 @@ void flush_ask(struct batch *b)
 }
 
 /*
- * Batches may free themselves. The list is the tasklet's, not that of this processor: when a processor goes, the kernel runs
- * its tasklets elsewhere.
+ * Batches may free themselves. The list is the tasklet's, not that of this processor: when a
+ * processor goes, the kernel runs its tasklets elsewhere.
  */
 static void end_all(struct tasklet_struct *t)
 {

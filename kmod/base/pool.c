@@ -2,8 +2,8 @@
 /*
  * pool.c - see pool.h
  *
- * A processor's stash is its own: it is looked at and changed with bottom halves off, on that processor. `missing` says how
- * many objects all its stashes lack.
+ * A processor's stash is its own: it is looked at and changed with bottom halves off, on that
+ * processor. `missing` says how many objects all its stashes lack.
  */
 #include <linux/cpu.h>
 
@@ -12,8 +12,9 @@
 #include "test.h"
 
 TEST_PARAM(uint, test_fail_alloc, 0, "so many allocations of softirq, one of them fails");
-TEST_PARAM(uint, test_fail_sleeping, 0,
-	   "so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
+TEST_PARAM(
+	uint, test_fail_sleeping, 0,
+	"so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
 
 struct stash {
 	unsigned int n;
@@ -28,8 +29,8 @@ static DEFINE_PER_CPU(unsigned int, missing);
 bool pool_test_refuses(gfp_t gfp)
 {
 	static atomic_t turn;
-	const unsigned int every =
-		gfpflags_allow_blocking(gfp) ? test_value(test_fail_sleeping) : test_value(test_fail_alloc);
+	const unsigned int every = gfpflags_allow_blocking(gfp) ? test_value(test_fail_sleeping)
+								: test_value(test_fail_alloc);
 
 	return every && atomic_inc_return(&turn) % every == 0;
 }
@@ -48,7 +49,9 @@ static bool pool_keep(struct pool *p, void *element)
 
 static void *from_slab(struct pool *p)
 {
-	return pool_test_refuses(GFP_ATOMIC) ? NULL : kmem_cache_alloc(p->cache, GFP_ATOMIC | __GFP_NOWARN);
+	return pool_test_refuses(GFP_ATOMIC)
+		? NULL
+		: kmem_cache_alloc(p->cache, GFP_ATOMIC | __GFP_NOWARN);
 }
 
 bool pools_full(void)
@@ -91,7 +94,10 @@ void pool_put(struct pool *p, void *element)
 	local_bh_enable();
 }
 
-/* Fill the stash of this processor. If the thread migrates meanwhile, the object goes to the other stash, or back to the slab. */
+/*
+ * Fill the stash of this processor. If the thread migrates meanwhile, the object goes to the other
+ * stash, or back to the slab.
+ */
 static void pool_fill(struct pool *p)
 {
 	unsigned int lacks = p->keep - READ_ONCE(raw_cpu_ptr(p->stashes)->n);
@@ -127,7 +133,10 @@ static int fill_first(struct pool *p, struct stash *s)
 	return 0;
 }
 
-/* Those of the processors that are online. The others fill their own when they first need it: until then, objects are missing. */
+/*
+ * Those of the processors that are online. The others fill their own when they first need it: until
+ * then, objects are missing.
+ */
 static int fill_all(struct pool *p)
 {
 	int cpu, err = 0;

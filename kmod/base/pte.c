@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * pte.c - the protection primitive: any list of pages to any list of protections in one go, in softirq or process context.
+ * pte.c - the protection primitive: any list of pages to any list of protections in one go, in
+ * softirq or process context.
  *
- * A batch has three phases. The entries are changed by a walk without locks, as fast GUP does it, and the page table lock is only
- * tried. Interrupts are off, so page tables stay until we are through: the notifier of map.c waits for a grace period of RCU before
- * they are freed. A batch that closes does so in every view of its context, one after the other; one that opens only in the view
- * whose thread has asked. Then every processor that may have loaded a stale translation of any of them is asked to forget it, once;
- * nobody waits. The last to acknowledge ends the batch (a tasklet on its processor), or, where an entry could not be changed (the
- * lock was taken), hands it to a worker, which may sleep.
+ * A batch has three phases. The entries are changed by a walk without locks, as fast GUP does it,
+ * and the page table lock is only tried. Interrupts are off, so page tables stay until we are
+ * through: the notifier of map.c waits for a grace period of RCU before they are freed. A batch
+ * that closes does so in every view of its context, one after the other; one that opens only in the
+ * view whose thread has asked. Then every processor that may have loaded a stale translation of any
+ * of them is asked to forget it, once; nobody waits. The last to acknowledge ends the batch (a
+ * tasklet on its processor), or, where an entry could not be changed (the lock was taken), hands it
+ * to a worker, which may sleep.
  *
- * A processor that begins to run a process meanwhile needs no asking: it sets its bit in mm_cpumask() before it reads
- * tlb_gen and loads the page tables, and we advance tlb_gen after the entries and before we read the mask. All views have the
- * window at the same address: a processor that is asked may have gone from one of the processes to another, and forgets the page
- * of the one; of the other it reads tlb_gen when it comes back.
+ * A processor that begins to run a process meanwhile needs no asking: it sets its bit in
+ * mm_cpumask() before it reads tlb_gen and loads the page tables, and we advance tlb_gen after the
+ * entries and before we read the mask. All views have the window at the same address: a processor
+ * that is asked may have gone from one of the processes to another, and forgets the page of the
+ * one; of the other it reads tlb_gen when it comes back.
  *
- * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens, leaves the entry to the batch that
- * lowered chunk->prot, which visits the entry after that. Two batches may close the same page:
+ * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens,
+ * leaves the entry to the batch that lowered chunk->prot, which visits the entry after that. Two
+ * batches may close the same page:
  *
  *   one                                      another
  *   prot (none), clears the entry, counts
  *   itself in ctx->unflushed, drops the lock
- *   asks other processors                    prot (none), finds the entry clear: but a processor may have yet to forget it
- *                                            unflushed is not 0, so it flushes, too, before it goes on
+ *   asks other processors                    prot (none), finds the entry clear: but a processor
+ *                                            may have yet to forget it unflushed is not 0, so it
+ *                                            flushes, too, before it goes on
  *   the last has acknowledged: no longer counts
  */
 #include <linux/mm.h>
@@ -39,15 +45,19 @@
 #include "test.h"
 #include "trace.h"
 
-TEST_PARAM(bool, test_fail_trylock, false, "no page table lock is ever free, so that workers change all entries");
+TEST_PARAM(bool, test_fail_trylock, false,
+	   "no page table lock is ever free, so that workers change all entries");
 TEST_PARAM(bool, test_lose_flush, false, "where two changes of a page cross, neither flushes");
-TEST_PARAM(uint, test_slow_entry, 0, "microseconds, by chance, before a fault or a worker changes table entries");
-TEST_PARAM(uint, test_pause_fault, 0,
-	   "1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
+TEST_PARAM(uint, test_slow_entry, 0,
+	   "microseconds, by chance, before a fault or a worker changes table entries");
+TEST_PARAM(
+	uint, test_pause_fault, 0,
+	"1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
 TEST_PARAM(uint, test_pause_lower, 0, "so does the next worker before it lowers table entries");
 TEST_PARAM(uint, test_pause_flush, 0, "so does the next worker between that and the flush");
-TEST_PARAM(uint, test_pause_store, 0,
-	   "so does the next batch when it has walked the page tables, as if its stores were delayed until then");
+TEST_PARAM(
+	uint, test_pause_store, 0,
+	"so does the next batch when it has walked the page tables, as if its stores were delayed until then");
 TEST_PARAM(bool, test_lose_fence, false, "no barrier between the stores of a batch and its walk");
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -60,10 +70,14 @@ static u8 allowed_by(pte_t pte)
 /* Does a translation of the old entry allow what the new one does not? */
 static bool takes_away(pte_t old, pte_t new)
 {
-	return allowed_by(new) < allowed_by(old) || (pte_present(old) && pte_pfn(old) != pte_pfn(new));
+	return allowed_by(new) < allowed_by(old) ||
+		(pte_present(old) && pte_pfn(old) != pte_pfn(new));
 }
 
-/* Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table lock. True: to less. */
+/*
+ * Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table
+ * lock. True: to less.
+ */
 static bool view_follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 {
 	const struct chunk *k = chunk_with(v->ctx, page, 1);
@@ -88,7 +102,10 @@ static void mark(struct batch *b, u32 page)
 	b->marks |= BIT(place);
 }
 
-/* The same for a batch that may lower it: true when old translations may be about, its own or another's. */
+/*
+ * The same for a batch that may lower it: true when old translations may be about, its own or
+ * another's.
+ */
 static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *pte)
 {
 	u32 place = page / CHUNK_PAGES % UNFLUSHED;
@@ -97,7 +114,8 @@ static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *
 		mark(b, page);
 		return true;
 	}
-	return !pte_write(ptep_get(pte)) && atomic_read(&b->ctx->unflushed[place]) > !!(b->marks & BIT(place)) &&
+	return !pte_write(ptep_get(pte)) &&
+		atomic_read(&b->ctx->unflushed[place]) > !!(b->marks & BIT(place)) &&
 		!test_value(test_lose_flush);
 }
 
@@ -111,7 +129,8 @@ static int open_one(pte_t *pte, unsigned long addr, void *view)
 {
 	const struct view *v = view;
 
-	smp_mb__after_spinlock(); /* between the page table, which may be new, and prot; pairs with want_first() */
+	/* between the page table, which may be new, and prot; pairs with want_first() */
+	smp_mb__after_spinlock();
 	view_follow(v, page_at(v, addr), pte, test_value(test_lose_flush));
 	return 0;
 }
@@ -129,10 +148,14 @@ int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
 	test_pause(test_pause_fault);
-	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
+	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE,
+				   open_one, v);
 }
 
-/* The page table of an address of the mapping, or NULL. Interrupts are off, or the caller holds mmap_lock. */
+/*
+ * The page table of an address of the mapping, or NULL. Interrupts are off, or the caller holds
+ * mmap_lock.
+ */
 static pmd_t *pte_table(struct mm_struct *mm, unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
@@ -168,8 +191,8 @@ static void note_stale(struct batch *b, unsigned long addr)
 	b->nflush++;
 }
 
-static void change_item(struct batch *b, const struct view *v, const struct batch_item *it, const pmd_t *pmd,
-			bool lower)
+static void change_item(struct batch *b, const struct view *v, const struct batch_item *it,
+			const pmd_t *pmd, bool lower)
 {
 	u32 page;
 
@@ -190,7 +213,10 @@ static void defer_item(struct batch *b, struct batch_item *it)
 	it->deferred = 1;
 }
 
-/* Neighbours of one page table are changed under one taking of its lock. Returns how many items were dealt with. */
+/*
+ * Neighbours of one page table are changed under one taking of its lock. Returns how many items
+ * were dealt with.
+ */
 static unsigned int change_run(struct batch *b, const struct view *v, unsigned int from, bool lower)
 {
 	u32 chunk = b->items[from].page / CHUNK_PAGES;
@@ -218,7 +244,10 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 			change_item(b, v, it, &seen, lower);
 		else if (lower && (pmd || tables == TABLES_BUSY) && it->prot != DSM_PROT_WRITE)
 			defer_item(b, it);
-		/* Else nothing is mapped, or only more is allowed than was: a fault will make the entry. */
+		/*
+		 * Else nothing is mapped, or only more is allowed than was: a fault will make the
+		 * entry.
+		 */
 	}
 	if (lock)
 		spin_unlock(lock);
@@ -228,8 +257,9 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /*
- * An item, with the page table lock. The caller holds mmap_lock, and the mapping exists, so its page tables stay. Entries that are
- * empty are looked at, too (apply_to_existing_page_range() leaves them out): another batch may have emptied them, and not flushed yet.
+ * An item, with the page table lock. The caller holds mmap_lock, and the mapping exists, so its
+ * page tables stay. Entries that are empty are looked at, too (apply_to_existing_page_range()
+ * leaves them out): another batch may have emptied them, and not flushed yet.
  */
 static void batch_close_slowly(struct batch *b, const struct view *v, const struct batch_item *it)
 {
@@ -246,14 +276,19 @@ static void batch_close_slowly(struct batch *b, const struct view *v, const stru
 	spin_unlock(lock);
 }
 
-/* The entries of the view have been lowered, or another batch has lowered them and is not through. */
+/*
+ * The entries of the view have been lowered, or another batch has lowered them and is not through.
+ */
 static void lowered(struct batch *b, struct view *v)
 {
 	flush_gather(b, v->mm);
 	b->tell |= secondary_any(v);
 }
 
-/* Of all items: the zap empties entries that this batch has not lowered, so they count as not flushed until it has ended. */
+/*
+ * Of all items: the zap empties entries that this batch has not lowered, so they count as not
+ * flushed until it has ended.
+ */
 static void tell_secondary(struct batch *b, struct view *v)
 {
 	unsigned int i;
@@ -272,7 +307,8 @@ static bool change_slowly(struct batch *b, struct view *v)
 	bool stands;
 
 	if (!mmget_not_zero(v->mm))
-		return !secondary_any(v); /* no thread runs in it any more; a device may, until the mapping is closed */
+		/* no thread runs in it any more; a device may, until the mapping is closed */
+		return !secondary_any(v);
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
@@ -325,7 +361,10 @@ void batch_end(struct batch *b)
 	b->done(b);
 }
 
-/* What depends on the number of processors stands behind the batch, in one piece of memory with it: its bitmap of processors. */
+/*
+ * What depends on the number of processors stands behind the batch, in one piece of memory with it:
+ * its bitmap of processors.
+ */
 size_t batch_room(void)
 {
 	return cpumask_size() + sizeof(long);
@@ -347,11 +386,15 @@ static void batch_want(struct batch *b)
 		struct chunk *k = chunk_with(b->ctx, b->items[i].page, b->items[i].pages);
 
 		if (k)
-			memset(&k->prot[b->items[i].page % CHUNK_PAGES], b->items[i].prot, b->items[i].pages);
+			memset(&k->prot[b->items[i].page % CHUNK_PAGES], b->items[i].prot,
+			       b->items[i].pages);
 	}
 }
 
-/* As in a store buffer, protections become visible only when the walk is over, if nothing empties the buffer before. */
+/*
+ * As in a store buffer, protections become visible only when the walk is over, if nothing empties
+ * the buffer before.
+ */
 static bool store_is_late(void)
 {
 	const unsigned int pause = test_value(test_pause_store);
@@ -366,9 +409,9 @@ static void prot_fence(void)
 }
 
 /*
- * Write the protections, and make them visible before the walk. A page table that the walk does not find may exist a moment later, and
- * the fault that makes it must read the new protections (map.c). So must a view that the walk does not find.
- * True, for test_pause_store: they are not visible yet.
+ * Write the protections, and make them visible before the walk. A page table that the walk does not
+ * find may exist a moment later, and the fault that makes it must read the new protections (map.c).
+ * So must a view that the walk does not find. True, for test_pause_store: they are not visible yet.
  */
 static bool want_first(struct batch *b)
 {
@@ -436,9 +479,12 @@ void batch_start(struct batch *b)
 		flush_ask(b);
 	local_irq_restore(flags);
 	if (b->count)
-		trace_dsm_protect(b->items[0].page, b->count, b->items[0].prot, b->nflush, b->deferred, b->flushed);
+		trace_dsm_protect(b->items[0].page, b->count, b->items[0].prot, b->nflush,
+				  b->deferred, b->flushed);
 	debug_count(COUNT_DEFERRED, b->deferred);
-	/* None but this processor, or all the others before it: the end is here, without a detour. */
+	/*
+	 * None but this processor, or all the others before it: the end is here, without a detour.
+	 */
 	if (atomic_dec_and_test(&b->acks)) {
 		flush_unlist(b);
 		batch_end(b);
@@ -453,8 +499,9 @@ static void want_page(struct ctx *c, u32 page, u8 prot)
 }
 
 /*
- * The entry of the only view, as a batch changes and flushes it. False: a translation may be left, so a batch must follow.
- * If the entry has been lowered, *unflushed is incremented until that batch is over: it tells the batch, and others, to flush.
+ * The entry of the only view, as a batch changes and flushes it. False: a translation may be left,
+ * so a batch must follow. If the entry has been lowered, *unflushed is incremented until that batch
+ * is over: it tells the batch, and others, to flush.
  */
 static bool entry_here(struct view *v, u32 page, u8 prot, atomic_t *unflushed, bool *lowered)
 {
@@ -469,7 +516,8 @@ static bool entry_here(struct view *v, u32 page, u8 prot, atomic_t *unflushed, b
 	seen = READ_ONCE(*pmd);
 	lock = pte_lockptr(v->mm, &seen);
 	if (test_value(test_fail_trylock) || !spin_trylock(lock))
-		return prot == DSM_PROT_WRITE; /* only more is allowed than was: a fault will make the entry */
+		/* only more is allowed than was: a fault will make the entry */
+		return prot == DSM_PROT_WRITE;
 	pte = pte_offset_kernel(&seen, addr);
 	*lowered = view_follow(v, page, pte, true);
 	if (*lowered)
@@ -484,8 +532,8 @@ static bool entry_here(struct view *v, u32 page, u8 prot, atomic_t *unflushed, b
 }
 
 /*
- * A batch of one page that is over before interrupts are on again. It needs no counter while it flushes: others that close the page
- * need the page table lock, which it holds.
+ * A batch of one page that is over before interrupts are on again. It needs no counter while it
+ * flushes: others that close the page need the page table lock, which it holds.
  */
 void page_protect(struct view *v, u32 page, u8 prot)
 {

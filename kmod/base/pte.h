@@ -24,13 +24,18 @@ struct batch {
 	unsigned int nflush;   /* pages with stale translations; more than FLUSH_PAGES: all */
 	unsigned int others;   /* entries of `flush` noted by earlier views */
 	bool stale;            /* entries of the current view were lowered */
-	bool tell;             /* secondary MMUs may have translations made from lowered entries (secondary.h) */
-	u32 marks;             /* bitmap: counters of ctx->unflushed that include this batch */
-	/* batch_open(): change only the view of this mm, which is never dereferenced; others fault. NULL: all views */
+	/* secondary MMUs may have translations made from lowered entries (secondary.h) */
+	bool tell;
+	u32 marks; /* bitmap: counters of ctx->unflushed that include this batch */
+	/*
+	 * batch_open(): change only the view of this mm, which is never dereferenced; others fault.
+	 * NULL: all views
+	 */
 	const struct mm_struct *only;
 	unsigned long flush[32];
-	atomic_t acks;         /* processors that have not flushed yet, + 1 for batch_start() */
-	struct cpumask *cpus;  /* processors that may have stale translations of any view, and have not flushed */
+	atomic_t acks; /* processors that have not flushed yet, + 1 for batch_start() */
+	/* processors that may have stale translations of any view, and have not flushed */
+	struct cpumask *cpus;
 	struct flusher *asker; /* in whose list this is; NULL: none */
 	struct list_head flight;
 	struct llist_node ended;
@@ -42,12 +47,15 @@ struct batch {
 
 size_t batch_room(void); /* bytes to allocate behind a struct batch */
 void batch_init(struct batch *b, void *room);
-void batch_open(struct batch *b);  /* raise protections, where possible without waiting; then the batch is over */
-void batch_end(struct batch *b);   /* for flush.c: all processors have flushed */
-void batch_start(struct batch *b); /* done() is called once, maybe before this returns; softirq or process */
+/* raise protections, where possible without waiting; then the batch is over */
+void batch_open(struct batch *b);
+void batch_end(struct batch *b); /* for flush.c: all processors have flushed */
+/* done() is called once, maybe before this returns; softirq or process */
+void batch_start(struct batch *b);
 /*
- * Set the protection of a page, which has a frame that stays. The caller runs in the process of the view. When this returns, all
- * entries have changed, and all translations are flushed. Sleeps, unless no other processor and no other process is concerned.
+ * Set the protection of a page, which has a frame that stays. The caller runs in the process of the
+ * view. When this returns, all entries have changed, and all translations are flushed. Sleeps,
+ * unless no other processor and no other process is concerned.
  */
 void page_protect(struct view *v, u32 page, u8 prot);
 int pte_apply(struct view *v, u32 page); /* set a page's entry; process context, in a fault */

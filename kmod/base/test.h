@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * test.h - parameters that provoke rare events, for tests/kmod. Part of the module only if it is built with DSM_TEST=y
- * (scripts/build-kmod --test). In other builds each parameter is a constant, and the code that it controls is compiled away.
+ * test.h - parameters that provoke rare events, for tests/kmod. Part of the module only if it is
+ * built with DSM_TEST=y (scripts/build-kmod --test). In other builds each parameter is a constant,
+ * and the code that it controls is compiled away.
  */
 #ifndef KMOD_TEST_H
 #define KMOD_TEST_H
@@ -10,8 +11,9 @@
 #include <linux/jiffies.h>
 #include <linux/moduleparam.h>
 
-enum { TEST_PAUSE_NEXT = 1, TEST_PAUSED = 2 }; /* values of parameters for test_pause() and test_pause_atomic() */
-#define TEST_PAUSE_MS 20000u                   /* a longer pause means that the test has died */
+/* values of parameters for test_pause() and test_pause_atomic() */
+enum { TEST_PAUSE_NEXT = 1, TEST_PAUSED = 2 };
+#define TEST_PAUSE_MS 20000u /* a longer pause means that the test has died */
 #define TEST_PAUSE_ATOMIC_MS 2000u
 
 #ifdef DSM_TEST
@@ -24,10 +26,14 @@ enum { TEST_PAUSE_NEXT = 1, TEST_PAUSED = 2 }; /* values of parameters for test_
 
 static inline bool test_pause_begins(unsigned int *here)
 {
-	return READ_ONCE(*here) == TEST_PAUSE_NEXT && cmpxchg(here, TEST_PAUSE_NEXT, TEST_PAUSED) == TEST_PAUSE_NEXT;
+	return READ_ONCE(*here) == TEST_PAUSE_NEXT &&
+		cmpxchg(here, TEST_PAUSE_NEXT, TEST_PAUSED) == TEST_PAUSE_NEXT;
 }
 
-/* If the parameter is TEST_PAUSE_NEXT, set it to TEST_PAUSED and wait until it is something else. Sleeps. */
+/*
+ * If the parameter is TEST_PAUSE_NEXT, set it to TEST_PAUSED and wait until it is something else.
+ * Sleeps.
+ */
 #define test_pause(name) test_pause_sleep(&(name))
 static inline void test_pause_sleep(unsigned int *here)
 {
@@ -49,7 +55,8 @@ static inline void test_pause_spin(unsigned int *here)
 			mdelay(1);
 }
 
-#define test_delay_atomic(name) mdelay(READ_ONCE(name)) /* wait so many milliseconds without sleeping */
+/* wait so many milliseconds without sleeping */
+#define test_delay_atomic(name) mdelay(READ_ONCE(name))
 
 /* Take one from a parameter that is not 0. False: it is 0. */
 #define test_spend(name) test_spend_one(&(name))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* clang-format off */
 /*
- * trace.h - tracepoints in events/dsm/ of tracefs, for faults, messages, changes of protections and wake-ups. A disabled
- * tracepoint costs one branch.
+ * trace.h - tracepoints in events/dsm/ of tracefs, for faults, messages, changes of protections and
+ * wake-ups. A disabled tracepoint costs one branch.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dsm

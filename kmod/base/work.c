@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* work.c - the module's workqueues: see work.h. Each context has one more, for its page table entries (ctx.c). */
+/*
+ * work.c - the module's workqueues: see work.h. Each context has one more, for its page table
+ * entries (ctx.c).
+ */
 #include "work.h"
 #include "debug.h"
 #include "test.h"
@@ -13,7 +16,8 @@ bool softirq_run_over(void)
 {
 	const unsigned int less = test_value(test_softirq_budget);
 
-	return in_serving_softirq() && __this_cpu_read(softirq_run.spent) >= (less ? less : SOFTIRQ_BUDGET);
+	return in_serving_softirq() &&
+		__this_cpu_read(softirq_run.spent) >= (less ? less : SOFTIRQ_BUDGET);
 }
 
 void softirq_run_spend(void)
@@ -25,7 +29,8 @@ void softirq_run_spend(void)
 int workqueue_start(void)
 {
 	dsm_wq = alloc_workqueue("dsm", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	dsm_waiting_wq = alloc_workqueue("dsm-waiting", WQ_HIGHPRI | WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	dsm_waiting_wq =
+		alloc_workqueue("dsm-waiting", WQ_HIGHPRI | WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	if (dsm_wq && dsm_waiting_wq)
 		return 0;
 	workqueue_stop();

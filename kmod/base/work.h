@@ -2,11 +2,11 @@
 /*
  * work.h - the workqueues of the module.
  *
- * If no worker can be created, the rescuer of a workqueue runs everything that is queued in it, one item after the other. An item
- * must therefore not be queued behind another item that waits for it:
+ * If no worker can be created, the rescuer of a workqueue runs everything that is queued in it, one
+ * item after the other. An item must therefore not be queued behind another item that waits for it:
  *   dsm_wq            its items wait for memory at most: completions, messages
- *   ctx->entries_wq   its items wait for mmap_lock. Each context has its own, because its processes may keep that lock for as
- *                     long as they like
+ *   ctx->entries_wq   its items wait for mmap_lock. Each context has its own, because its processes
+ *                     may keep that lock for as long as they like
  *   dsm_waiting_wq    its items wait for both, through keys, frames_sem and SRCU; it has no rescuer
  */
 #ifndef KMOD_WORK_H
@@ -19,9 +19,10 @@
 extern struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
 
 /*
- * How many messages this processor has handled in the current run of softirq: between two of its tasklets, or in one tick for code
- * that is no tasklet. After SOFTIRQ_BUDGET, the rest goes to a worker, or to the next run, so that the processor can do other work
- * in between. Bottom halves are off.
+ * How many messages this processor has handled in the current run of softirq: between two of its
+ * tasklets, or in one tick for code that is no tasklet. After SOFTIRQ_BUDGET, the rest goes to a
+ * worker, or to the next run, so that the processor can do other work in between. Bottom halves are
+ * off.
  */
 #define SOFTIRQ_BUDGET 512u
 struct softirq_run {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * caps.c - can a rank use a device? JOIN refuses a device that cannot do what conn.c and key.c do, and the log names what it lacks: later,
- * it would fail in the middle of a fault, or lose blocks.
+ * caps.c - can a rank use a device? JOIN refuses a device that cannot do what conn.c and key.c do,
+ * and the log names what it lacks: later, it would fail in the middle of a fault, or lose blocks.
  */
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
@@ -15,13 +15,21 @@
 
 static unsigned int service_level;
 module_param(service_level, uint, 0600);
-MODULE_PARM_DESC(service_level, "InfiniBand service level, or RoCE priority, of all connections (0 to 15)");
+MODULE_PARM_DESC(service_level,
+		 "InfiniBand service level, or RoCE priority, of all connections (0 to 15)");
 
-enum { TEST_LACKS_FRWR = 1, TEST_LACKS_PAGES, TEST_LACKS_SYNC, TEST_LACKS_PARTITION, TEST_LACKS_IMM };
+enum {
+	TEST_LACKS_FRWR = 1,
+	TEST_LACKS_PAGES,
+	TEST_LACKS_SYNC,
+	TEST_LACKS_PARTITION,
+	TEST_LACKS_IMM
+};
 TEST_PARAM(
 	uint, test_lacks, 0,
 	"as with a device without: 1 fast registration; 2 512 pages per key; 3 direct writes to memory; 4 a partition; 5 writes with immediate data");
-TEST_PARAM(uint, test_dma_bits, 0, "as with a device that is not software, and has addresses of so many bits");
+TEST_PARAM(uint, test_dma_bits, 0,
+	   "as with a device that is not software, and has addresses of so many bits");
 
 #define PKEY_DEFAULT 0xffffu
 #define PKEY_FULL 0x8000u
@@ -32,10 +40,11 @@ u8 caps_service_level(void)
 }
 
 /*
- * Are writes of the device to memory staged in other memory (swiotlb)? The module reads a block as soon as the device has reported it,
- * and copies nothing. Behind an IOMMU a device reaches all memory, and only parts of pages are staged, for untrusted devices;
- * dma_need_sync() says nothing there. Without one, frames above the last address of the device are staged, wherever the page that is
- * tried lies.
+ * Are writes of the device to memory staged in other memory (swiotlb)? The module reads a block as
+ * soon as the device has reported it, and copies nothing. Behind an IOMMU a device reaches all
+ * memory, and only parts of pages are staged, for untrusted devices; dma_need_sync() says nothing
+ * there. Without one, frames above the last address of the device are staged, wherever the page
+ * that is tried lies.
  */
 static int caps_probe_dma(struct device *dev, bool *staged)
 {
@@ -68,7 +77,8 @@ static int caps_probe_dma(struct device *dev, bool *staged)
 /* A device without a driver, for tests: rxe, which writes by the processor, has no addresses. */
 static int caps_probe_test(unsigned int bits, bool *staged)
 {
-	struct platform_device *dev = platform_device_register_simple("dsm_dma", PLATFORM_DEVID_NONE, NULL, 0);
+	struct platform_device *dev =
+		platform_device_register_simple("dsm_dma", PLATFORM_DEVID_NONE, NULL, 0);
 	int err = PTR_ERR_OR_ZERO(dev);
 
 	if (err)
@@ -107,7 +117,10 @@ static const char *caps_lacking(struct ib_device *dev, u32 port, bool staged)
 	return NULL;
 }
 
-/* The default partition if the port is a full member of it, else the first of which it is. Limited members cannot talk to each other. */
+/*
+ * The default partition if the port is a full member of it, else the first of which it is. Limited
+ * members cannot talk to each other.
+ */
 static int caps_choose_pkey(struct ib_device *dev, u32 port, u16 *index)
 {
 	struct ib_port_attr attr;
@@ -141,12 +154,14 @@ int caps_check(struct ib_device *dev, u32 port, u16 *pkey)
 		return err;
 	lacking = caps_lacking(dev, port, staged);
 	if (lacking) {
-		pr_info_ratelimited("dsm: %s cannot be used: it lacks %s\n", dev_name(&dev->dev), lacking);
+		pr_info_ratelimited("dsm: %s cannot be used: it lacks %s\n", dev_name(&dev->dev),
+				    lacking);
 		return -EOPNOTSUPP;
 	}
 	err = caps_choose_pkey(dev, port, pkey);
 	if (err == -EACCES)
-		pr_info_ratelimited("dsm: %s cannot be used: port %u is a full member of no partition (pkeys)\n",
-				    dev_name(&dev->dev), port);
+		pr_info_ratelimited(
+			"dsm: %s cannot be used: port %u is a full member of no partition (pkeys)\n",
+			dev_name(&dev->dev), port);
 	return err;
 }

@@ -6,8 +6,9 @@
 #include <rdma/ib_verbs.h>
 
 /*
- * Check what connections and keys need of a device and its port, and choose the partition: *pkey is its index. Sleeps. -EOPNOTSUPP:
- * the device cannot do it, and the log says what; -EACCES: it is a full member of no partition; -ENOMEM.
+ * Check what connections and keys need of a device and its port, and choose the partition: *pkey is
+ * its index. Sleeps. -EOPNOTSUPP: the device cannot do it, and the log says what; -EACCES: it is a
+ * full member of no partition; -ENOMEM.
  */
 int caps_check(struct ib_device *dev, u32 port, u16 *pkey);
 

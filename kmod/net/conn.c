@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * conn.c - RDMA connections of a rank: its device, and one queue pair per peer and protocol class; opening, connecting, closing.
+ * conn.c - RDMA connections of a rank: its device, and one queue pair per peer and protocol class;
+ * opening, connecting, closing.
  */
 #include <linux/moduleparam.h>
 #include <linux/nsproxy.h>
@@ -25,15 +26,19 @@
 
 static int late_us = -1;
 module_param(late_us, int, 0600);
-MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
+MODULE_PARM_DESC(
+	late_us,
+	"microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
 static unsigned int qp_timeout = 18; /* about 1 s: emulated machines are slow */
 module_param(qp_timeout, uint, 0600);
-MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
+MODULE_PARM_DESC(qp_timeout,
+		 "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
 TEST_PARAM(bool, test_no_inline, false, "send messages as on a device that cannot send inline");
 TEST_PARAM(uint, test_send_room, 0, "places in the send queues of ranks that join, 18 at least");
 TEST_PARAM(uint, test_cqe, 0, "entries of completion queues, whatever the job needs");
 TEST_PARAM(uint, test_max_cqe, 0, "entries of completion queues that the device is said to allow");
-TEST_PARAM(bool, test_late_event, false, "a connection that is closed hears once more that a queue pair is broken");
+TEST_PARAM(bool, test_late_event, false,
+	   "a connection that is closed hears once more that a queue pair is broken");
 
 #define LATE_US 100
 #define LATE_US_MAX 10000u
@@ -44,15 +49,16 @@ TEST_PARAM(bool, test_late_event, false, "a connection that is closed hears once
 static int gid_worth(const struct ib_gid_attr *a)
 {
 	if (a->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP)
-		return ipv6_addr_v4mapped((const struct in6_addr *)&a->gid)                         ? 4
-			: !(ipv6_addr_type((const struct in6_addr *)&a->gid) & IPV6_ADDR_LINKLOCAL) ? 3
-												    : 2;
+		return ipv6_addr_v4mapped((const struct in6_addr *)&a->gid) ? 4
+			: !(ipv6_addr_type((const struct in6_addr *)&a->gid) & IPV6_ADDR_LINKLOCAL)
+			? 3
+			: 2;
 	return 1;
 }
 
 /*
- * All network namespaces may share a device (the RDMA subsystem's default), but not its addresses: each belongs to a network
- * device, which is in one namespace. InfiniBand addresses belong to none.
+ * All network namespaces may share a device (the RDMA subsystem's default), but not its addresses:
+ * each belongs to a network device, which is in one namespace. InfiniBand addresses belong to none.
  */
 static bool gid_is_ours(const struct conn *c, const struct ib_gid_attr *a)
 {
@@ -92,7 +98,10 @@ static int conn_gid_choose(struct conn *c, int wanted, int entries)
 	return PTR_ERR_OR_ZERO(c->gid);
 }
 
-/* The driver calls this in any context. It reports errors of a queue pair that no completion reports. */
+/*
+ * The driver calls this in any context. It reports errors of a queue pair that no completion
+ * reports.
+ */
 static void qp_event(struct ib_event *event, void *arg)
 {
 	struct lane *l = arg;
@@ -103,7 +112,8 @@ static void qp_event(struct ib_event *event, void *arg)
 }
 
 /*
- * Messages are sent inline if the device supports that, otherwise from buffers. Drivers report missing support in different ways.
+ * Messages are sent inline if the device supports that, otherwise from buffers. Drivers report
+ * missing support in different ways.
  */
 static int make_qp(struct conn *c, struct lane *l)
 {
@@ -151,7 +161,8 @@ static int make_lane(struct conn *c, struct lane *l)
 				   .port_num = c->port,
 				   .pkey_index = c->pkey,
 				   /* Peers write blocks over this class only. */
-				   .qp_access_flags = l->class == CLASS_DATA ? IB_ACCESS_REMOTE_WRITE : 0 };
+				   .qp_access_flags =
+					   l->class == CLASS_DATA ? IB_ACCESS_REMOTE_WRITE : 0 };
 	const unsigned int room = test_value(test_send_room);
 	int err;
 
@@ -159,7 +170,9 @@ static int make_lane(struct conn *c, struct lane *l)
 	l->credit = CREDITS;
 	err = make_qp(c, l);
 	if (!err)
-		err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+		err = ib_modify_qp(l->qp, &attr,
+				   IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
+					   IB_QP_ACCESS_FLAGS);
 	return err ? err : recv_start(l);
 }
 
@@ -181,7 +194,8 @@ static int make_lanes(struct conn *c)
 		if (p == c->cfg.me)
 			continue;
 		if (!pool_test_refuses(GFP_KERNEL))
-			k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
+			k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) *
+						  sizeof(*k->of),
 					  GFP_CTX | __GFP_ZERO);
 		if (!k->of)
 			err = -ENOMEM;
@@ -207,7 +221,8 @@ static void write_address(struct conn *c, struct dsm_address *a, u32 *size)
 	memcpy(a->gid, &c->gid->gid, sizeof(a->gid));
 	for (p = 0; p < a->size; p++)
 		for (class = 0; class < CLASS_MAX; class ++)
-			address_qp(a, p, class)->qpn = p == a->rank ? 0 : lane_of(c, p, class)->qp->qp_num;
+			address_qp(a, p, class)->qpn =
+				p == a->rank ? 0 : lane_of(c, p, class)->qp->qp_num;
 	*size = (u32)address_bytes(a->size);
 }
 
@@ -225,7 +240,10 @@ static int conn_port_open(struct conn *c, int gid)
 	return conn_gid_choose(c, gid, attr.gid_tbl_len);
 }
 
-/* On a software device the thread that posts a message also sends its packet, so delaying messages to send fewer packets pays. */
+/*
+ * On a software device the thread that posts a message also sends its packet, so delaying messages
+ * to send fewer packets pays.
+ */
 static u32 choose_late_us(const struct ib_device *dev)
 {
 	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE;
@@ -237,31 +255,40 @@ static u32 choose_late_us(const struct ib_device *dev)
 
 size_t conn_peer_bytes(size_t chunks)
 {
-	const size_t messages = (PACK + CLASS_MAX - 1) * (DEPTH + CREDITS), requests = CLASS_MAX * (DEPTH + CREDITS);
+	const size_t messages = (PACK + CLASS_MAX - 1) * (DEPTH + CREDITS),
+		     requests = CLASS_MAX * (DEPTH + CREDITS);
 
-	return chunks * sizeof(struct peer_key) + CLASS_MAX * sizeof(struct lane) + sizeof(struct egress) +
-		2ul * requests * DRIVER_BYTES + messages * sizeof(struct msg);
+	return chunks * sizeof(struct peer_key) + CLASS_MAX * sizeof(struct lane) +
+		sizeof(struct egress) + 2ul * requests * DRIVER_BYTES +
+		messages * sizeof(struct msg);
 }
 
-/* All posted requests may complete at once: if queue pairs fail, unsignalled requests complete, too. */
+/*
+ * All posted requests may complete at once: if queue pairs fail, unsignalled requests complete,
+ * too.
+ */
 static unsigned int entries_for(const struct conn *c, unsigned int depth)
 {
 	return c->cfg.size * (depth + CREDITS + SENDS_MORE);
 }
 
-/* The depth is as large as the device's queues allow. A completion queue must not overrun: that would end the rank. */
+/*
+ * The depth is as large as the device's queues allow. A completion queue must not overrun: that
+ * would end the rank.
+ */
 static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
-	const int most = test_value(test_max_cqe) ? min_t(int, test_value(test_max_cqe), a->max_cqe) : a->max_cqe;
+	const int most = test_value(test_max_cqe) ? min_t(int, test_value(test_max_cqe), a->max_cqe)
+						  : a->max_cqe;
 	const int each = most / c->cfg.size - (int)(CREDITS + SENDS_MORE);
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
 	if (depth < (int)DEPTH_LEAST) {
 		pr_info_ratelimited(
 			"dsm: rank %u: %s has completion queues of %d entries and queue pairs of %d; a job of %u ranks needs %u and %u\n",
-			c->cfg.me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->cfg.size, entries_for(c, DEPTH_LEAST),
-			DEPTH_LEAST + SENDS_MORE);
+			c->cfg.me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->cfg.size,
+			entries_for(c, DEPTH_LEAST), DEPTH_LEAST + SENDS_MORE);
 		return -E2BIG;
 	}
 	c->depth = depth;
@@ -273,7 +300,8 @@ void conn_failed(struct conn *c, const char *queue)
 {
 	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
 		return;
-	pr_warn_ratelimited("dsm: rank %u: a %s of %s has failed\n", c->cfg.me, queue, dev_name(&c->dev->dev));
+	pr_warn_ratelimited("dsm: rank %u: a %s of %s has failed\n", c->cfg.me, queue,
+			    dev_name(&c->dev->dev));
 	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EOVERFLOW);
 }
 
@@ -283,8 +311,8 @@ static void cq_lost(void *arg)
 }
 
 /*
- * Give up peers with a broken lane. Such a peer can write into no frame any more, and notices when it sends. Free the messages
- * that wait for it, which are charged to the user.
+ * Give up peers with a broken lane. Such a peer can write into no frame any more, and notices when
+ * it sends. Free the messages that wait for it, which are charged to the user.
  */
 static void conn_drop_work(struct work_struct *work)
 {
@@ -313,13 +341,15 @@ void conn_drop(struct conn *c, u16 peer)
 	queue_work(dsm_wq, &c->drop);
 }
 
-struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size)
+struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address,
+		       u32 *size)
 {
 	struct conn *c = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*c), GFP_CTX);
 	unsigned int class, entries;
 	int err = -ENOMEM;
 
-	BUILD_BUG_ON(sizeof(struct dsm_address) + DSM_RANKS_MAX * CLASS_MAX * sizeof(struct dsm_address_qp) >
+	BUILD_BUG_ON(sizeof(struct dsm_address) +
+			     DSM_RANKS_MAX * CLASS_MAX * sizeof(struct dsm_address_qp) >
 		     DSM_ADDRESS_MAX);
 	if (!c)
 		return ERR_PTR(-ENOMEM);
@@ -357,8 +387,8 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 		goto fail;
 	entries = test_value(test_cqe) ? test_value(test_cqe) : entries_for(c, c->depth);
 	for (class = 0; class < CLASS_MAX; class ++) {
-		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], j->cpus[class], lane_completed,
-					  cq_lost, c);
+		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class],
+					  j->cpus[class], lane_completed, cq_lost, c);
 		if (IS_ERR(c->cqs[class])) {
 			err = PTR_ERR(c->cqs[class]);
 			c->cqs[class] = NULL;
@@ -380,10 +410,14 @@ fail:
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
-/* Resolve the peer's link address, as creating an address handle does. ib_modify_qp() resolves it only for user processes. */
+/*
+ * Resolve the peer's link address, as creating an address handle does. ib_modify_qp() resolves it
+ * only for user processes.
+ */
 static int conn_resolve(struct conn *c, struct rdma_ah_attr *attr)
 {
-	struct ib_ah *ah = pool_test_refuses(GFP_KERNEL) ? ERR_PTR(-ENOMEM) : rdma_create_user_ah(c->pd, attr, NULL);
+	struct ib_ah *ah = pool_test_refuses(GFP_KERNEL) ? ERR_PTR(-ENOMEM)
+							 : rdma_create_user_ah(c->pd, attr, NULL);
 
 	if (IS_ERR(ah))
 		return PTR_ERR(ah);
@@ -434,14 +468,15 @@ static int to_send(struct lane *l)
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
 		.timeout = (u8)clamp(qp_timeout, 1u, 31u),
-		.retry_cnt = 6, /* rxe takes 7 for "without limit", and would never notice a dead peer */
+		/* rxe takes 7 for "without limit", and would never notice a dead peer */
+		.retry_cnt = 6,
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 		.sq_psn = (u32)lane_secret(l, SECRET_PSN, false) & PSN_MASK,
 	};
 	return ib_modify_qp(l->qp, &attr,
-			    IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
-				    IB_QP_MAX_QP_RD_ATOMIC);
+			    IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
+				    IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
 }
 
 int conn_connect(struct conn *c, u16 peer, void *address, u32 size)
@@ -506,10 +541,12 @@ void conn_close(struct conn *c)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
 	if (test_value(test_late_event))
-		conn_drop(c, !c->cfg.me); /* as a late lane_broken() that has not seen conn_stop() */
+		/* as a late lane_broken() that has not seen conn_stop() */
+		conn_drop(c, !c->cfg.me);
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
-	cancel_work_sync(&c->drop); /* queue pairs are destroyed, so qp_event() cannot queue it again */
+	/* queue pairs are destroyed, so qp_event() cannot queue it again */
+	cancel_work_sync(&c->drop);
 	recv_close(c);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
@@ -540,9 +577,11 @@ void conn_show(struct seq_file *f, struct conn *c)
 		struct lane *l = &c->lanes[i];
 
 		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || l->nwaiting))
-			seq_printf(f, "  lane to %u, class %u: %u sent and not completed, credit for %u%s%s\n", l->peer,
-				   l->class, c->depth - l->room, l->credit, l->nwaiting ? ", others wait" : "",
-				   l->broken ? ", broken" : "");
+			seq_printf(
+				f,
+				"  lane to %u, class %u: %u sent and not completed, credit for %u%s%s\n",
+				l->peer, l->class, c->depth - l->room, l->credit,
+				l->nwaiting ? ", others wait" : "", l->broken ? ", broken" : "");
 	}
 	egress_list(f, c);
 	for (p = 0; p < c->cfg.size; p++)

@@ -2,16 +2,18 @@
 /*
  * cq.c - completion queues, their handlers, and the devices they are of.
  *
- * Softirq mode. The driver's completion handler (a tasklet with rxe, an interrupt with hardware) only schedules the queue's
- * tasklet. With hardware that is the processor that the interrupt of the queue's vector goes to (/proc/irq). Drivers of
- * software devices ignore vectors; there the tasklet is steered to the processor that JOIN names: of the CPUs of the class's
- * group, the one that scripts/irq-affinity would direct the interrupt to. Before Linux 6.4 a handler that
- * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
- * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
+ * Softirq mode. The driver's completion handler (a tasklet with rxe, an interrupt with hardware)
+ * only schedules the queue's tasklet. With hardware that is the processor that the interrupt of the
+ * queue's vector goes to (/proc/irq). Drivers of software devices ignore vectors; there the tasklet
+ * is steered to the processor that JOIN names: of the CPUs of the class's group, the one that
+ * scripts/irq-affinity would direct the interrupt to. Before Linux 6.4 a handler that already runs
+ * in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock
+ * held. The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and
+ * comes back if there are more.
  *
- * Polling mode. A thread for each queue polls for completions as long as the last is not older than IDLE_NS; then it asks the
- * driver to call, and sleeps. A dozen threads that never sleep keep soft RDMA's own workers (rxe, Linux 6.9 and later) from
- * the processors that they all wait for.
+ * Polling mode. A thread for each queue polls for completions as long as the last is not older than
+ * IDLE_NS; then it asks the driver to call, and sleeps. A dozen threads that never sleep keep soft
+ * RDMA's own workers (rxe, Linux 6.9 and later) from the processors that they all wait for.
  */
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
@@ -101,10 +103,14 @@ static bool cq_handle(struct cq *q)
 	do {
 		clear_bit(1, &q->busy);
 		smp_mb__after_atomic();
-		more = cq_take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
+		more = cq_take(q, BUDGET) ||
+			ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 		clear_bit_unlock(0, &q->busy);
 		smp_mb__after_atomic();
-		/* Another handler may have returned since the last poll because this one was busy: poll again. */
+		/*
+		 * Another handler may have returned since the last poll because this one was busy:
+		 * poll again.
+		 */
 	} while (!more && test_bit(1, &q->busy) && !test_and_set_bit_lock(0, &q->busy));
 	return more;
 }
@@ -131,7 +137,10 @@ static void work(struct work_struct *w)
 	} while (more);
 }
 
-/* The driver reports completions between the last poll and the request for a callback (IB_CQ_REPORT_MISSED_EVENTS). */
+/*
+ * The driver reports completions between the last poll and the request for a callback
+ * (IB_CQ_REPORT_MISSED_EVENTS).
+ */
 static void sleep_until_called(struct cq *q)
 {
 	WRITE_ONCE(q->called, false);
@@ -191,8 +200,8 @@ static void completions(struct ib_cq *cq, void *arg)
 		queue_work(dsm_wq, &q->work);
 		return;
 	}
-	if (compat_may_poll_in_handler() && in_serving_softirq() && !in_hardirq() && !irqs_disabled() &&
-	    (q->cpu < 0 || q->cpu == smp_processor_id())) {
+	if (compat_may_poll_in_handler() && in_serving_softirq() && !in_hardirq() &&
+	    !irqs_disabled() && (q->cpu < 0 || q->cpu == smp_processor_id())) {
 		softirq_run_join();
 		if (!softirq_run_over() && !cq_handle(q))
 			return;
@@ -228,20 +237,21 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 }
 
 /*
- * The processor to steer the tasklet of a vector to. -1: the driver honours vectors, nobody asked for steering, or there is no
- * tasklet.
+ * The processor to steer the tasklet of a vector to. -1: the driver honours vectors, nobody asked
+ * for steering, or there is no tasklet.
  */
 static int cpu_of(struct ib_device *dev, u32 mode, int vector, int cpu)
 {
-	const bool ignores = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
+	const bool ignores =
+		dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
 
 	if (mode != DSM_MODE_SOFTIRQ || vector < 0 || !ignores || cpu == DSM_CPU_ANY)
 		return -1;
 	return cpu >= 0 ? cpu : (int)cpumask_local_spread((unsigned int)vector, ibdev_to_node(dev));
 }
 
-struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, int cpu, cq_fn fn,
-		     cq_lost_fn lost, void *arg)
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, int cpu,
+		     cq_fn fn, cq_lost_fn lost, void *arg)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries };
 	struct cq *q = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*q), GFP_CTX);
@@ -300,7 +310,8 @@ void cq_stop(struct cq *q)
 	WRITE_ONCE(q->stopped, true);
 	synchronize_rcu(); /* handlers that saw it running; all run with bottom halves off */
 	if (q->cpu >= 0)
-		smp_call_function_single(q->cpu, nothing, NULL, 1); /* after the calls that they queued */
+		/* after the calls that they queued */
+		smp_call_function_single(q->cpu, nothing, NULL, 1);
 	cancel_work_sync(&q->work);
 	tasklet_kill(&q->task);
 }
@@ -356,14 +367,18 @@ static void client_remove(struct ib_device *dev, void *data)
 
 static struct ib_client client = { .name = "dsm", .add = client_add, .remove = client_remove };
 
-/* Where the caller names no device, JOIN need not meet one that it refuses (caps.c) while another would do. */
+/*
+ * Where the caller names no device, JOIN need not meet one that it refuses (caps.c) while another
+ * would do.
+ */
 static u32 active_port(struct ib_device *dev, bool named)
 {
 	struct ib_port_attr attr;
 	u32 p;
 
 	rdma_for_each_port(dev, p)
-		if ((named || rdma_ib_or_roce(dev, p)) && !ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
+		if ((named || rdma_ib_or_roce(dev, p)) && !ib_query_port(dev, p, &attr) &&
+		    attr.state == IB_PORT_ACTIVE)
 			return p;
 	return 0;
 }

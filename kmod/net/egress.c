@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * egress.c - messages and blocks that wait to be sent to a peer. The scheduler of librshare (libdsm/share) chooses the next one;
- * it is pure code.
+ * egress.c - messages and blocks that wait to be sent to a peer. The scheduler of librshare
+ * (libdsm/share) chooses the next one; it is pure code.
  *
- * The lanes to a peer share one scheduler. Coherence and synchronisation are strict: while a message of theirs waits, for a place
- * in its send queue or for credit, no block is sent. Blocks take turns by the priority of their region, and are cut into chunks.
- * A window bounds the bytes of blocks that are posted and have not completed: nothing can overtake posted work, neither in the
+ * The lanes to a peer share one scheduler. Coherence and synchronisation are strict: while a
+ * message of theirs waits, for a place in its send queue or for credit, no block is sent. Blocks
+ * take turns by the priority of their region, and are cut into chunks. A window bounds the bytes of
+ * blocks that are posted and have not completed: nothing can overtake posted work, neither in the
  * device's queue nor on the link. Messages are short, and do not count in the window.
  *
- * If nothing waits, a message or block is sent at once, without the scheduler (egress_is_free()); that costs one comparison with
- * the window.
+ * If nothing waits, a message or block is sent at once, without the scheduler (egress_is_free());
+ * that costs one comparison with the window.
  *
  * A flow has one operation in the scheduler: the first of its waiting messages or blocks.
  */
@@ -23,16 +24,19 @@
 
 static unsigned int window = 128 << 10;
 module_param_named(send_window, window, uint, 0600);
-MODULE_PARM_DESC(send_window,
-		 "bytes of blocks on their way to a peer, of ranks that join; 0: any number (default: 128 KiB)");
+MODULE_PARM_DESC(
+	send_window,
+	"bytes of blocks on their way to a peer, of ranks that join; 0: any number (default: 128 KiB)");
 
 static unsigned int chunk = 16 << 10;
 module_param_named(send_chunk, chunk, uint, 0600);
-MODULE_PARM_DESC(send_chunk, "bytes of a block that go in one piece, of ranks that join; 0: all (default: 16 KiB)");
+MODULE_PARM_DESC(
+	send_chunk,
+	"bytes of a block that go in one piece, of ranks that join; 0: all (default: 16 KiB)");
 
 /*
- * The priorities of librshare (libdsm/net/shared): messages and blocks that a thread waits for come first. Urgent blocks count in
- * the window of blocks.
+ * The priorities of librshare (libdsm/net/shared): messages and blocks that a thread waits for come
+ * first. Urgent blocks count in the window of blocks.
  */
 static const struct {
 	u8 class, priority, weight;
@@ -50,7 +54,8 @@ static struct pool waitings; /* messages that wait for a place in the queue, a t
 
 /* ---- waiting messages ------------------------------------------------------------------------ */
 
-struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how)
+struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block,
+			    const char *how)
 {
 	struct conn *c = l->conn;
 	struct waiting *w = NULL;
@@ -106,7 +111,10 @@ static struct flow *flow_of(struct lane *l, const struct msg *m, bool block)
 	case CLASS_COHERENCE: return &flows[FLOW_COHERENCE];
 	case CLASS_SYNC: return &flows[FLOW_SYNC];
 	case CLASS_BULK: return &flows[FLOW_BULK];
-	default: return &flows[FLOW_DATA + (block ? cfg->ops->priority(cfg->arg, m->object) : DSM_REGION_NORMAL)];
+	default:
+		return &flows[FLOW_DATA +
+			      (block ? cfg->ops->priority(cfg->arg, m->object)
+				     : DSM_REGION_NORMAL)];
 	}
 }
 
@@ -154,7 +162,8 @@ static void send_next(struct egress *e, struct flow *f)
 	struct rs_chunk c;
 
 	rs_sched_take(&e->sched, &f->turns, &c);
-	rs_sched_placed(&e->sched, &f->turns); /* no limit here: lane->room counts places in the queue */
+	/* no limit here: lane->room counts places in the queue */
+	rs_sched_placed(&e->sched, &f->turns);
 	if (w->block) {
 		debug_count(COUNT_CHUNKS, 1);
 		egress_note(e);
@@ -209,7 +218,9 @@ static enum counter reason(const struct lane *l)
 		return COUNT_QUEUED;
 	if (l->credit <= 1)
 		return COUNT_NO_CREDIT;
-	return l->strict ? COUNT_QUEUED : l->egress->nstrict ? COUNT_STRICT_FIRST : COUNT_WINDOW_FULL;
+	return l->strict             ? COUNT_QUEUED
+		: l->egress->nstrict ? COUNT_STRICT_FIRST
+				     : COUNT_WINDOW_FULL;
 }
 
 void egress_wait(struct lane *l, const struct msg *m, bool block)
@@ -260,13 +271,16 @@ unsigned int egress_forget(struct lane *l)
 /* ---- peers ---------------------------------------------------------------------------------- */
 
 /*
- * A block is cut at page boundaries. The window has room for two chunks: if the next chunk does not fit, more than half of the
- * window is in flight. Then a signalled request is in flight (lane->signal_bytes), and its completion makes room.
+ * A block is cut at page boundaries. The window has room for two chunks: if the next chunk does not
+ * fit, more than half of the window is in flight. Then a signalled request is in flight
+ * (lane->signal_bytes), and its completion makes room.
  */
 void egress_start(struct conn *c, u16 peer)
 {
-	const u32 most = CHUNK_PAGES << PAGE_SHIFT, wanted = READ_ONCE(chunk), bytes = READ_ONCE(window);
-	const u32 piece = wanted ? clamp_t(u32, round_down(wanted, PAGE_SIZE), PAGE_SIZE, most) : most;
+	const u32 most = CHUNK_PAGES << PAGE_SHIFT, wanted = READ_ONCE(chunk),
+		  bytes = READ_ONCE(window);
+	const u32 piece =
+		wanted ? clamp_t(u32, round_down(wanted, PAGE_SIZE), PAGE_SIZE, most) : most;
 	const u32 max_bytes[RS_LANES] = { U32_MAX, bytes ? max(bytes, 2 * piece) : U32_MAX };
 	const u32 max_chunks[RS_LANES] = { U32_MAX, U32_MAX };
 	struct egress *e = &c->egress[peer];
@@ -307,9 +321,10 @@ void egress_show(struct seq_file *f, struct conn *c)
 		window_bytes = e->sched.lane[RS_WEIGHTED].max_bytes;
 		spin_unlock_bh(&e->lock);
 	}
-	seq_printf(f,
-		   "  blocks on their way: %llu bytes, to a peer at most %u of %llu, chunks of %llu; %llu sends wait\n",
-		   bytes, most, window_bytes, chunk_bytes, waiting);
+	seq_printf(
+		f,
+		"  blocks on their way: %llu bytes, to a peer at most %u of %llu, chunks of %llu; %llu sends wait\n",
+		bytes, most, window_bytes, chunk_bytes, waiting);
 }
 
 void egress_list(struct seq_file *f, struct conn *c)
@@ -330,8 +345,8 @@ void egress_list(struct seq_file *f, struct conn *c)
 
 int egress_init(void)
 {
-	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting), __alignof__(struct waiting),
-			   KEEP_MESSAGES);
+	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting),
+			   __alignof__(struct waiting), KEEP_MESSAGES);
 }
 
 void egress_exit(void)

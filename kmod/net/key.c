@@ -2,9 +2,9 @@
 /*
  * key.c - keys for RDMA writes: of peers into this rank's frames, and of this rank into theirs.
  *
- * A write into a peer's frames needs the key of their 2 MiB. MSG_KEY_WANTED asks for it, MSG_KEY answers, and the block waits
- * meanwhile, once per 2 MiB and pair of ranks. A key covers only those frames, permits only writing, and is invalidated before
- * the frames are freed.
+ * A write into a peer's frames needs the key of their 2 MiB. MSG_KEY_WANTED asks for it, MSG_KEY
+ * answers, and the block waits meanwhile, once per 2 MiB and pair of ranks. A key covers only those
+ * frames, permits only writing, and is invalidated before the frames are freed.
  */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
@@ -27,7 +27,11 @@ struct chunk_key {
 	struct sg_table sg;
 	struct completion done;
 	int status;
-	u64 at; /* address of the first page, for peers and for this rank's requests: its offset in the window */
+	/*
+	 * address of the first page, for peers and for this rank's requests: its offset in the
+	 * window
+	 */
+	u64 at;
 	struct ctx *ctx;
 	long charged;
 };
@@ -37,16 +41,19 @@ struct chunk_key {
 void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct peer_keys *k = &c->keys[peer];
-	struct msg ask = {
-		.version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->cfg.me, .dst = peer, .object = m->object
-	};
+	struct msg ask = { .version = WIRE_VERSION,
+			   .type = MSG_KEY_WANTED,
+			   .src = c->cfg.me,
+			   .dst = peer,
+			   .object = m->object };
 	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
 	struct lane *l = lane_of(c, peer, CLASS_DATA);
 	bool now, asked = false;
 	struct waiting *w;
 
 	spin_lock(&k->lock);
-	now = key->rkey || READ_ONCE(l->broken); /* nothing may wait for a peer that was given up: drop() in conn.c */
+	/* nothing may wait for a peer that was given up: drop() in conn.c */
+	now = key->rkey || READ_ONCE(l->broken);
 	if (!now) {
 		asked = key->asked;
 		key->asked = true;
@@ -77,14 +84,19 @@ void key_forget_blocks(struct conn *c, u16 peer)
 	debug_count(COUNT_UNSENT, waiting_put_all(c, &all));
 }
 
-/* -EBADMSG: a rank makes the key before it requests a block, and asks for a key only if it has a block to send. */
+/*
+ * -EBADMSG: a rank makes the key before it requests a block, and asks for a key only if it has a
+ * block to send.
+ */
 static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct chunk *k = chunk_of(c->cfg.ctx, block_page(m->object));
 	struct chunk_key *key = k ? smp_load_acquire(&k->key) : NULL;
-	struct msg reply = {
-		.version = WIRE_VERSION, .type = MSG_KEY, .src = c->cfg.me, .dst = peer, .object = m->object
-	};
+	struct msg reply = { .version = WIRE_VERSION,
+			     .type = MSG_KEY,
+			     .src = c->cfg.me,
+			     .dst = peer,
+			     .object = m->object };
 
 	if (!key)
 		return -EBADMSG;
@@ -132,8 +144,8 @@ static int key_echo(struct conn *c, u16 peer, const struct msg *m)
 
 	if (!c->cfg.ops->is_block(c->cfg.arg, m->object))
 		return -EBADMSG;
-	if (key_of_ours(chunk_with(c->cfg.ctx, block_page(m->object), block_pages(m->object)), block_page(m->object),
-			&sge)) {
+	if (key_of_ours(chunk_with(c->cfg.ctx, block_page(m->object), block_pages(m->object)),
+			block_page(m->object), &sge)) {
 		key_send_block(c, peer, &reply);
 	} else {
 		reply.type = MSG_REPLY;
@@ -163,7 +175,10 @@ bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
 	return true;
 }
 
-/* A connected lane to register keys with. NULL: no rank on another host is connected, so nobody needs a key. */
+/*
+ * A connected lane to register keys with. NULL: no rank on another host is connected, so nobody
+ * needs a key.
+ */
 static struct lane *any_lane(struct conn *c)
 {
 	u16 p;
@@ -216,12 +231,14 @@ void key_made(struct conn *c, const struct ib_wc *wc)
 #define KEY_PATIENCE (30 * HZ)
 
 /*
- * The request belongs to the queue until it completes, even if the waiting thread is gone. While the queue pair works, that may
- * take seconds: earlier messages to a dead peer are ahead of it.
+ * The request belongs to the queue until it completes, even if the waiting thread is gone. While
+ * the queue pair works, that may take seconds: earlier messages to a dead peer are ahead of it.
  */
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
-	/* A killed debugger, child of vfork(2), or one of several processes does not end the rank. */
+	/*
+	 * A killed debugger, child of vfork(2), or one of several processes does not end the rank.
+	 */
 	const bool ours = ctx_dies_with_caller(c->cfg.ctx);
 	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE)
 			 : (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
@@ -238,15 +255,18 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 }
 
 /*
- * Peers write at the addresses that the device is given here, and read them in MSG_KEY. ib_map_mr_sg() takes those of the frames,
- * which are addresses of the kernel or of the bus. Peers get the place in the window instead, which they know anyway.
+ * Peers write at the addresses that the device is given here, and read them in MSG_KEY.
+ * ib_map_mr_sg() takes those of the frames, which are addresses of the kernel or of the bus. Peers
+ * get the place in the window instead, which they know anyway.
  *
  * -EAGAIN: the queue is full.
  */
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
-		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, 1, 0) },
+		.wr = { .opcode = IB_WR_REG_MR,
+			.send_flags = IB_SEND_SIGNALED,
+			.wr_id = wr_id(WR_KEY, 1, 0) },
 		.mr = key->mr,
 		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
 	};
@@ -274,13 +294,19 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return err;
 }
 
-/* ib_dereg_mr() invalidates the key; if it fails, peers may still use that. A queue pair that is destroyed may be what it needs. */
+/*
+ * ib_dereg_mr() invalidates the key; if it fails, peers may still use that. A queue pair that is
+ * destroyed may be what it needs.
+ */
 static int end_key(struct chunk_key *key)
 {
 	return test_spend(test_fail_dereg) ? -EBUSY : ib_dereg_mr(key->mr);
 }
 
-/* A key of this rank outlives its use, so peers could write to frames after they are freed: nobody may reach them from here on. */
+/*
+ * A key of this rank outlives its use, so peers could write to frames after they are freed: nobody
+ * may reach them from here on.
+ */
 static void key_outlives(struct conn *c, int err)
 {
 	if (READ_ONCE(c->closing))
@@ -306,7 +332,8 @@ bool key_ready(struct conn *c, const struct chunk *k)
 
 static int key_make_one(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
 {
-	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
+	struct chunk_key *key =
+		pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
 	int err = -EDQUOT, ended;
 
 	if (!key)
@@ -321,8 +348,12 @@ static int key_make_one(struct conn *c, struct lane *l, struct chunk *k, u32 uni
 	err = map_frames(c, k, key);
 	if (err)
 		goto free;
-	/* rxe before Linux 6.3 reads the entry after the last of a full table, and ignores its value. */
-	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG, k->n + (c->dev->ops.driver_id == RDMA_DRIVER_RXE));
+	/*
+	 * rxe before Linux 6.3 reads the entry after the last of a full table, and ignores its
+	 * value.
+	 */
+	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG,
+			      k->n + (c->dev->ops.driver_id == RDMA_DRIVER_RXE));
 	err = PTR_ERR_OR_ZERO(key->mr);
 	if (err)
 		goto unmap;
@@ -347,7 +378,10 @@ free_only:
 	return err;
 }
 
-/* A broken lane is no reason to fail: other lanes may be up, or no rank on another host may be left. */
+/*
+ * A broken lane is no reason to fail: other lanes may be up, or no rank on another host may be
+ * left.
+ */
 int key_make(struct conn *c, struct chunk *k, u32 unit)
 {
 	struct lane *l;

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lane.c - messages and blocks over the queue pairs of a rank: one lane per peer and protocol class.
+ * lane.c - messages and blocks over the queue pairs of a rank: one lane per peer and protocol
+ * class.
  *
- * Sending. A message is a send of 32 bytes, inline if the device supports that. A block is one RDMA write with immediate data
- * (conn_ops->imm()) straight into the requester's frame, or several writes, the last one with immediate data. If the message does
- * not fit into that, the block is a write without it, and the message follows. Nobody waits for completions. Every SIGNAL_EVERYth
- * work request is signalled, and each with which blocks reach half a window of bytes. Its completion returns the places in the
- * queue, and the bytes of the window, that it covers. What cannot be sent at once waits (egress.c).
+ * Sending. A message is a send of 32 bytes, inline if the device supports that. A block is one RDMA
+ * write with immediate data (conn_ops->imm()) straight into the requester's frame, or several
+ * writes, the last one with immediate data. If the message does not fit into that, the block is a
+ * write without it, and the message follows. Nobody waits for completions. Every SIGNAL_EVERYth
+ * work request is signalled, and each with which blocks reach half a window of bytes. Its
+ * completion returns the places in the queue, and the bytes of the window, that it covers. What
+ * cannot be sent at once waits (egress.c).
  *
- * On a software device, the processor that posts a message also sends its packet and receives the acknowledgement of another.
- * There MSG_DONE is deferred for late_us, and leaves with the next message to its peer in one packet: a send has up to PACK
- * messages. Nobody waits for MSG_DONE unless another rank wants the block just then.
+ * On a software device, the processor that posts a message also sends its packet and receives the
+ * acknowledgement of another. There MSG_DONE is deferred for late_us, and leaves with the next
+ * message to its peer in one packet: a send has up to PACK messages. Nobody waits for MSG_DONE
+ * unless another rank wants the block just then.
  *
- * Receiving. A buffer (recv.c) is posted again as soon as its message is copied out. A peer must not send more than there are
- * buffers for, or it would use those of other peers. It may send CREDITS messages, and one more for each credit that this side
- * returns, in a send without data whose immediate value is their number. Half of the credits are returned at a time. A peer that
- * sends without credit is cut off. The last credit is reserved for returning the peer's credits, so the two sides never wait for
- * each other: a side that has spent it has returned half of the other's credits, and the other can return as many.
+ * Receiving. A buffer (recv.c) is posted again as soon as its message is copied out. A peer must
+ * not send more than there are buffers for, or it would use those of other peers. It may send
+ * CREDITS messages, and one more for each credit that this side returns, in a send without data
+ * whose immediate value is their number. Half of the credits are returned at a time. A peer that
+ * sends without credit is cut off. The last credit is reserved for returning the peer's credits, so
+ * the two sides never wait for each other: a side that has spent it has returned half of the
+ * other's credits, and the other can return as many.
  */
 #include <linux/slab.h>
 
@@ -33,8 +39,9 @@ void lane_broken(struct lane *l, const char *how, int status)
 {
 	if (READ_ONCE(l->conn->closing) || xchg(&l->broken, true))
 		return;
-	pr_info_ratelimited("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->cfg.me, l->peer,
-			    how, status < 0 ? "errno" : ib_wc_status_msg(status));
+	pr_info_ratelimited("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n",
+			    l->conn->cfg.me, l->peer, how,
+			    status < 0 ? "errno" : ib_wc_status_msg(status));
 	l->conn->cfg.ops->lost(l->conn->cfg.arg, l->peer, -EPIPE);
 	conn_drop(l->conn, l->peer);
 }
@@ -55,17 +62,18 @@ void lane_end(struct lane *l)
 }
 
 /*
- * The secrets of a connection. They hash the two ranks, the class, the direction and both queue pairs with the key of the job, so
- * only a rank that has the key can compute them. SECRET_PSN is the number of the first packet; the device accepts no other.
- * SECRET_HELLO is the proof that each side sends first. The key itself is never sent.
+ * The secrets of a connection. They hash the two ranks, the class, the direction and both queue
+ * pairs with the key of the job, so only a rank that has the key can compute them. SECRET_PSN is
+ * the number of the first packet; the device accepts no other. SECRET_HELLO is the proof that each
+ * side sends first. The key itself is never sent.
  */
 u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 {
 	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->cfg.me, peer = l->peer;
 	const u64 way = theirs ? peer << 16 | me : me << 16 | peer;
 
-	return siphash_2u64(way << 32 | (u32)l->class << 8 | what, theirs ? other << 32 | mine : mine << 32 | other,
-			    l->conn->cfg.key);
+	return siphash_2u64(way << 32 | (u32)l->class << 8 | what,
+			    theirs ? other << 32 | mine : mine << 32 | other, l->conn->cfg.key);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -110,10 +118,15 @@ static void lane_post(struct lane *l, struct ib_send_wr *wr, u32 bytes)
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 {
 	struct ib_sge sge = { .addr = (uintptr_t)m, .length = n * sizeof(*m) };
-	struct ib_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE };
+	struct ib_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE
+	};
 
 	if (l->out) {
-		/* There are as many buffers as places in the queue. A place is free, so this buffer is, too. */
+		/*
+		 * There are as many buffers as places in the queue. A place is free, so this buffer
+		 * is, too.
+		 */
 		unsigned int i = l->posted++ % l->conn->depth * l->pack;
 
 		memcpy(&l->out[i], m, sge.length);
@@ -141,7 +154,10 @@ void lane_post_message(struct lane *l, const struct msg *m)
 	post_messages(l, all, n + 1);
 }
 
-/* No message took the deferred ones along in time. Sending one does not stop the timer, because restarting it is expensive. */
+/*
+ * No message took the deferred ones along in time. Sending one does not stop the timer, because
+ * restarting it is expensive.
+ */
 static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 {
 	struct lane *l = container_of(timer, struct lane, defer_timer);
@@ -156,7 +172,9 @@ static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 	}
 	again = l->armed = l->ndeferred && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
 	if (again)
-		hrtimer_forward_now(timer, left > 0 ? left : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
+		hrtimer_forward_now(timer,
+				    left > 0 ? left
+					     : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
 	spin_unlock(&l->egress->lock);
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
@@ -172,7 +190,8 @@ static bool defer(struct lane *l, const struct msg *m)
 		l->deferred_until = ktime_add_us(ktime_get(), us);
 	l->deferred[l->ndeferred++] = *m;
 	if (!l->armed)
-		hrtimer_start(&l->defer_timer, ns_to_ktime((u64)us * NSEC_PER_USEC), HRTIMER_MODE_REL_SOFT);
+		hrtimer_start(&l->defer_timer, ns_to_ktime((u64)us * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
 	l->armed = true;
 	return true;
 }
@@ -284,13 +303,19 @@ void lane_send_to(struct conn *c, u16 peer, const struct msg *m)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* True if enough credits are due for the peer to be told. Without the lane's lock, they may have been returned by now. */
+/*
+ * True if enough credits are due for the peer to be told. Without the lane's lock, they may have
+ * been returned by now.
+ */
 static bool owes(const struct lane *l)
 {
 	return READ_ONCE(l->taken) - READ_ONCE(l->returned) >= CREDITS / 2;
 }
 
-/* The caller holds the lane's lock. If it is not possible now, a later completion or credit repeats it. */
+/*
+ * The caller holds the lane's lock. If it is not possible now, a later completion or credit repeats
+ * it.
+ */
 static void return_credits(struct lane *l)
 {
 	struct ib_send_wr wr = { .opcode = IB_WR_SEND_WITH_IMM };
@@ -344,7 +369,10 @@ static bool prove(struct lane *l, const struct msg *m)
 	return l->proved;
 }
 
-/* Handle the messages of a packet; n is 0 if a block has landed, which imm describes. False: no correct peer sends that. */
+/*
+ * Handle the messages of a packet; n is 0 if a block has landed, which imm describes. False: no
+ * correct peer sends that.
+ */
 static bool lane_take_msg(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 {
 	const struct conn_config *cfg = &l->conn->cfg;
@@ -384,7 +412,10 @@ static void lane_received(struct lane *l, const struct ib_wc *wc, u32 index)
 
 	if (n)
 		recv_copy(l, index, m, min(n, l->pack));
-	/* A shared buffer is posted again even if the receive failed; the buffers of a failed queue pair are not. */
+	/*
+	 * A shared buffer is posted again even if the receive failed; the buffers of a failed queue
+	 * pair are not.
+	 */
 	if ((ok || recv_shared(l)) && recv_post(l, index) && ok)
 		lane_broken(l, "receive", -ENOMEM);
 	if (!ok) {
@@ -417,7 +448,8 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	case WR_RECEIVE: lane_received(l, wc, number); return;
 	case WR_KEY: key_made(c, wc); break;
 	case WR_SEND:
-	default: break; /* an unsignalled request completes only on failure; later ones need not be handled */
+	/* an unsignalled request completes only on failure; later ones need not be handled */
+	default: break;
 	}
 	if (wc->status != IB_WC_SUCCESS) {
 		lane_broken(l, "send", wc->status);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * recv.c - receive buffers. All peers share those of a class (an SRQ). If the device has no SRQ, each lane has its own.
+ * recv.c - receive buffers. All peers share those of a class (an SRQ). If the device has no SRQ,
+ * each lane has its own.
  *
- * A lane's peer may use CREDITS receives before it is given more (lane.c), so a class has that many buffers per peer, for up to
- * PIECES_MAX peers. Then all peers together find a buffer for each message that they may send. No single peer can take the
- * buffers of others: a peer that sends without credit is cut off. In a larger job, many peers at once may empty the queue. Then
- * the device makes the senders wait and repeat (RNR), without limit; a buffer is posted again as soon as its message is copied
- * out.
+ * A lane's peer may use CREDITS receives before it is given more (lane.c), so a class has that many
+ * buffers per peer, for up to PIECES_MAX peers. Then all peers together find a buffer for each
+ * message that they may send. No single peer can take the buffers of others: a peer that sends
+ * without credit is cut off. In a larger job, many peers at once may empty the queue. Then the
+ * device makes the senders wait and repeat (RNR), without limit; a buffer is posted again as soon
+ * as its message is copied out.
  *
- * Completion handlers post the buffers, with bottom halves off, one handler at a time per class. Every other function sleeps.
+ * Completion handlers post the buffers, with bottom halves off, one handler at a time per class.
+ * Every other function sleeps.
  */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -25,7 +28,8 @@ TEST_PARAM(bool, test_no_srq, false, "receive as on a device without shared rece
 
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
 {
-	struct msg *buffers = pool_test_refuses(GFP_KERNEL) ? NULL : kcalloc(n, sizeof(*buffers), GFP_CTX);
+	struct msg *buffers =
+		pool_test_refuses(GFP_KERNEL) ? NULL : kcalloc(n, sizeof(*buffers), GFP_CTX);
 
 	if (!buffers)
 		return NULL;
@@ -36,7 +40,8 @@ struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction
 	return NULL;
 }
 
-void buffers_free(struct conn *c, struct msg *buffers, unsigned int n, enum dma_data_direction way, u64 dma)
+void buffers_free(struct conn *c, struct msg *buffers, unsigned int n, enum dma_data_direction way,
+		  u64 dma)
 {
 	if (!buffers)
 		return;
@@ -63,8 +68,8 @@ static void make_srq(struct conn *c, struct receives *q)
 	};
 	struct ib_srq *srq;
 
-	if (c->dev->attrs.max_srq < (int)CLASS_MAX || c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr ||
-	    test_value(test_no_srq))
+	if (c->dev->attrs.max_srq < (int)CLASS_MAX ||
+	    c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr || test_value(test_no_srq))
 		return;
 	srq = ib_create_srq(c->pd, &attr);
 	if (IS_ERR(srq))
@@ -81,7 +86,9 @@ static int recv_post_one(struct conn *c, struct receives *q, struct ib_qp *qp, u
 		.length = size,
 		.lkey = c->pd->local_dma_lkey,
 	};
-	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, 0, index), .sg_list = &sge, .num_sge = 1 };
+	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, 0, index),
+				 .sg_list = &sge,
+				 .num_sge = 1 };
 
 	ib_dma_sync_single_for_device(c->dev, sge.addr, sge.length, DMA_FROM_DEVICE);
 	return q->srq ? ib_post_srq_recv(q->srq, &wr, NULL) : ib_post_recv(qp, &wr, NULL);
@@ -132,7 +139,8 @@ void recv_close(struct conn *c)
 		if (q->srq)
 			ib_destroy_srq(q->srq);
 		for (i = 0; q->pieces && i < q->npieces; i++)
-			buffers_free(c, q->pieces[i].buffers, CREDITS * q->pack, DMA_FROM_DEVICE, q->pieces[i].dma);
+			buffers_free(c, q->pieces[i].buffers, CREDITS * q->pack, DMA_FROM_DEVICE,
+				     q->pieces[i].dma);
 		kfree(q->pieces);
 	}
 }
@@ -176,7 +184,8 @@ void recv_show(struct seq_file *f, const struct conn *c)
 	unsigned int class;
 
 	for (class = 0; class < CLASS_MAX; class ++)
-		bytes += c->receives[class].npieces * CREDITS * c->receives[class].pack * sizeof(struct msg);
-	seq_printf(f, "  receive buffers: %zu bytes, %zu per peer, %s\n", bytes, peers ? bytes / peers : 0,
-		   c->receives[0].srq ? "shared" : "of each connection");
+		bytes += c->receives[class].npieces * CREDITS * c->receives[class].pack *
+			sizeof(struct msg);
+	seq_printf(f, "  receive buffers: %zu bytes, %zu per peer, %s\n", bytes,
+		   peers ? bytes / peers : 0, c->receives[0].srq ? "shared" : "of each connection");
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * vectors.c - divides the completion vectors of each device among the classes, and counts the CQs of each vector.
+ * vectors.c - divides the completion vectors of each device among the classes, and counts the CQs
+ * of each vector.
  *
- * A device has its table between add() and remove(). The RDMA core adds clients in the order of their registration, and removes
- * them in reverse order, so other clients find the table. A CQ of dsm.ko may outlive its table: a rank may join while its device
- * is removed. The mutex guards the list and all counts; no other lock is taken inside it.
+ * A device has its table between add() and remove(). The RDMA core adds clients in the order of
+ * their registration, and removes them in reverse order, so other clients find the table. A CQ of
+ * dsm.ko may outlive its table: a rank may join while its device is removed. The mutex guards the
+ * list and all counts; no other lock is taken inside it.
  */
 #include "vectors.h"
 
@@ -84,7 +86,9 @@ static void vectors_remove(struct ib_device *dev, void *data)
 	kfree(v);
 }
 
-static struct ib_client client = { .name = "dsm_vectors", .add = vectors_add, .remove = vectors_remove };
+static struct ib_client client = { .name = "dsm_vectors",
+				   .add = vectors_add,
+				   .remove = vectors_remove };
 
 static void vectors_count_up(struct vectors *v, unsigned int vector)
 {

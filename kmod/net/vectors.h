@@ -11,7 +11,10 @@ struct seq_file;
 /* Names of the protocol's classes, which are those of cqgroup.h. */
 extern const char *const class_names[CLASS_MAX];
 
-/* Count a CQ whose vector the caller has chosen. The caller calls cqgroup_put_vector() after it has freed the CQ. */
+/*
+ * Count a CQ whose vector the caller has chosen. The caller calls cqgroup_put_vector() after it has
+ * freed the CQ.
+ */
 void vectors_count(struct ib_device *dev, int vector);
 int vectors_show(struct seq_file *f, void *unused);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* call.c - ioctl(2) calls on ranges of blocks: fetch, give back, pin, place, leave. Other calls are in sync.c. */
+/*
+ * call.c - ioctl(2) calls on ranges of blocks: fetch, give back, pin, place, leave. Other calls are
+ * in sync.c.
+ */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -78,13 +81,15 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 }
 
 /*
- * Get the block that `ask` names and wait for it. The block must be prepared. ns limits the wait for the block, and excludes a
- * wait for a slot; 0: no limit. A signal ends the wait unless it is killable: the request continues without the thread, which
- * joins it when it repeats the call.
- * If `pinned` is not NULL, pin the block before run_queued() tells the home that the block was used. Otherwise a home in this
- * kernel would take the block away at once for the next rank, and ranks that pin it would take it from each other forever.
+ * Get the block that `ask` names and wait for it. The block must be prepared. ns limits the wait
+ * for the block, and excludes a wait for a slot; 0: no limit. A signal ends the wait unless it is
+ * killable: the request continues without the thread, which joins it when it repeats the call.
+ * If `pinned` is not NULL, pin the block before run_queued() tells the home that the block was
+ * used. Otherwise a home in this kernel would take the block away at once for the next rank, and
+ * ranks that pin it would take it from each other forever.
  */
-static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
+static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable,
+			    bool *pinned)
 {
 	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK, killable), err = 0;
 	struct core_waiter t = { .wait = -1 };
@@ -121,18 +126,21 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 	return err;
 }
 
-static int range_acquire(struct rank *r, const struct region *g, u32 page, bool write, bool killable, bool *pinned)
+static int range_acquire(struct rank *r, const struct region *g, u32 page, bool write,
+			 bool killable, bool *pinned)
 {
 	int err = fault_prepare(r, page, fault_frames(r, page));
 
-	return err ? err : acquire_prepared(r, fault_request(r, g, page, 0), write, 0, killable, pinned);
+	return err ? err
+		   : acquire_prepared(r, fault_request(r, g, page, 0), write, 0, killable, pinned);
 }
 
 #define ACCESS_PATIENCE NSEC_PER_SEC
 
 /*
- * Access for a debugger, in its context, with the process's mmap_lock held. So it must not wait for anything that takes mmap_lock
- * for writing, nor without limit. The block is pinned while the debugger examines it.
+ * Access for a debugger, in its context, with the process's mmap_lock held. So it must not wait for
+ * anything that takes mmap_lock for writing, nor without limit. The block is pinned while the
+ * debugger examines it.
  */
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
@@ -143,7 +151,8 @@ int call_access(struct rank *r, u32 page, bool write, u32 *object)
 
 	if (!rank_enter(r))
 		return -EIO;
-	err = fault_request_at(r, page, &ask) ? fault_prepare_now(r, block_page(ask.object)) : -EFAULT;
+	err = fault_request_at(r, page, &ask) ? fault_prepare_now(r, block_page(ask.object))
+					      : -EFAULT;
 	while (!err && !pinned && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
 		const s64 left = end - ktime_get_ns();
 
@@ -165,10 +174,10 @@ void call_access_end(struct rank *r, u32 object, bool write)
 #define TURN_PATIENCE (10 * NSEC_PER_MSEC)
 
 /*
- * As gives_way() of the library: overlapping pins of several threads would keep a block forever. While another rank waits for the
- * block, a thread without pins waits until the existing pins end. The wait is bounded, because those pins may end only after the
- * caller's own. The process knows which threads have pins (DSM_PIN_TURNS); a thread that has pinned a part of this range has
- * some.
+ * As gives_way() of the library: overlapping pins of several threads would keep a block forever.
+ * While another rank waits for the block, a thread without pins waits until the existing pins end.
+ * The wait is bounded, because those pins may end only after the caller's own. The process knows
+ * which threads have pins (DSM_PIN_TURNS); a thread that has pinned a part of this range has some.
  */
 static int give_turn(struct rank *r, struct range_call *c)
 {
@@ -205,7 +214,8 @@ static int pin(struct rank *r, const struct region *g, struct range_call *c)
 	return err;
 }
 
-static int range_release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
+static int range_release(struct rank *r, const struct region *g, u32 page, bool evict,
+			 bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
 	struct copy p = copy_read(r, page);
@@ -237,12 +247,16 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 	unsigned int s;
 
 	for (s = SYNC_SLOTS; s < SLOTS; s++)
-		if (test_bit(s, r->slot_used) && block_page(READ_ONCE(r->slots[s].object)) - page < pages)
+		if (test_bit(s, r->slot_used) &&
+		    block_page(READ_ONCE(r->slots[s].object)) - page < pages)
 			return true;
 	return false;
 }
 
-/* Drop a read copy, or give the newest copy to its home and wait until it has left. -EBUSY: the block is pinned. */
+/*
+ * Drop a read copy, or give the newest copy to its home and wait until it has left. -EBUSY: the
+ * block is pinned.
+ */
 static int range_leave(struct rank *r, const struct region *g, u32 page, bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
@@ -273,7 +287,9 @@ static int range_leave(struct rank *r, const struct region *g, u32 page, bool ki
 
 /* ---- questions about a block: the rank that is asked answers at once, unless it has left ---- */
 
-/* A peer must not set a status that has a meaning only inside the kernel (-ERESTARTSYS and beyond). */
+/*
+ * A peer must not set a status that has a meaning only inside the kernel (-ERESTARTSYS and beyond).
+ */
 static int status_of(const struct slot *s)
 {
 	return s->status <= -ERESTARTSYS ? -EIO : s->status;
@@ -287,7 +303,10 @@ static void question_end(struct rank *r, struct range_call *c)
 	c->slot = -1;
 }
 
-/* 0: the answer is in the slot until question_end(). A call that is repeated waits for the question it has already asked. */
+/*
+ * 0: the answer is in the slot until question_end(). A call that is repeated waits for the question
+ * it has already asked.
+ */
 static int question_wait(struct rank *r, struct range_call *c)
 {
 	int err = slot_wait(r, c->slot, c->seq, 1, 0, c->killable);
@@ -297,7 +316,8 @@ static int question_wait(struct rank *r, struct range_call *c)
 	return err;
 }
 
-static int question_begin(struct rank *r, const struct region *g, struct range_call *c, struct msg *m)
+static int question_begin(struct rank *r, const struct region *g, struct range_call *c,
+			  struct msg *m)
 {
 	const int slot = slot_get(r, SLOT_BRIEF, c->killable);
 
@@ -312,8 +332,8 @@ static int question_begin(struct rank *r, const struct region *g, struct range_c
 }
 
 /* Ask rank dst about the block; the answer is in *status and *value. */
-static int range_ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type, u16 dst, int *status,
-			u64 *value)
+static int range_ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type,
+			u16 dst, int *status, u64 *value)
 {
 	struct msg m;
 	int err = 0;
@@ -408,9 +428,12 @@ static int one_block(struct rank *r, const struct region *g, struct range_call *
 	const u32 write = c->in.write, page = c->page;
 
 	switch ((enum dsm_range_op)c->in.op) {
-	case DSM_RANGE_PREFETCH: return range_may(r, page, write) ? 0 : fetch_ahead(r, g, page, write);
+	case DSM_RANGE_PREFETCH:
+		return range_may(r, page, write) ? 0 : fetch_ahead(r, g, page, write);
 	case DSM_RANGE_ACQUIRE:
-		return range_may(r, page, write) ? 0 : range_acquire(r, g, page, write, c->killable, NULL);
+		return range_may(r, page, write)
+			? 0
+			: range_acquire(r, g, page, write, c->killable, NULL);
 	case DSM_RANGE_RELEASE: return range_release(r, g, page, false, c->killable);
 	case DSM_RANGE_EVICT: return range_release(r, g, page, true, c->killable);
 	case DSM_RANGE_PIN: return pin(r, g, c);
@@ -444,7 +467,8 @@ static int range_whole_units(struct rank *r, const struct dsm_ioc_range *p)
 /* Skip blocks that this rank has never had: large parts of a region may be untouched. */
 static bool nothing_to_give(struct rank *r, const struct range_call *c)
 {
-	return (c->in.op == DSM_RANGE_RELEASE || c->in.op == DSM_RANGE_EVICT || c->in.op == DSM_RANGE_LEAVE) &&
+	return (c->in.op == DSM_RANGE_RELEASE || c->in.op == DSM_RANGE_EVICT ||
+		c->in.op == DSM_RANGE_LEAVE) &&
 		nobody_here(r, c->page);
 }
 
@@ -458,10 +482,11 @@ void call_range_undo(struct rank *r, struct range_call *c)
 }
 
 /*
- * Copy the region of the range, if the range consists of whole blocks of one region. The region and its owners may be freed while
- * the call waits, so copy also the owner for c->page.
+ * Copy the region of the range, if the range consists of whole blocks of one region. The region and
+ * its owners may be freed while the call waits, so copy also the owner for c->page.
  */
-static bool range_region(struct rank *r, const struct range_call *c, struct region *copy, struct dsm_owner *home)
+static bool range_region(struct rank *r, const struct range_call *c, struct region *copy,
+			 struct dsm_owner *home)
 {
 	const struct dsm_ioc_range *p = &c->in;
 	struct region *g;
@@ -501,7 +526,8 @@ static int walk(struct rank *r, struct range_call *c)
 		c->page += c->step;
 		c->stage = PLACE_MANAGER;
 		cond_resched();
-		if (c->page < end && (c->killable ? fatal_signal_pending(current) : signal_pending(current)))
+		if (c->page < end &&
+		    (c->killable ? fatal_signal_pending(current) : signal_pending(current)))
 			return signal_err();
 	}
 	while (!err && c->in.op == DSM_RANGE_LEAVE && any_prefetch(r, c->in.page, c->in.pages))
@@ -533,8 +559,9 @@ static long range_run_call(struct rank *r, const struct dsm_ioc_range *in, void 
 }
 
 /*
- * rank_stop() wakes the threads inside, and waits for them before it closes the connections. So they do not touch user memory: that may
- * be memory of another rank, which comes only when its holder likes.
+ * rank_stop() wakes the threads inside, and waits for them before it closes the connections. So
+ * they do not touch user memory: that may be memory of another rank, which comes only when its
+ * holder likes.
  */
 long call_sync(struct view *v, void *in, void __user *arg)
 {

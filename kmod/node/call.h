@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* call.h - calls for ranges of blocks (sync.h has those for synchronisation), and access to a block by the kernel. */
+/* call.h - calls for ranges of blocks (sync.h has those for synchronisation), and access to a block
+ * by the kernel. */
 #ifndef KMOD_CALL_H
 #define KMOD_CALL_H
 
@@ -8,7 +9,8 @@
 struct rank;
 struct view;
 
-/* The rank that a placement asks next: the block's manager, the new home, or the home that the new home names (call.c). */
+/* The rank that a placement asks next: the block's manager, the new home, or the home that the new
+ * home names (call.c). */
 enum place_stage { PLACE_MANAGER = 0, PLACE_SETTLE, PLACE_CLAIM };
 
 /* A call for a range in progress. Every page before `page` is done; a block has `step` pages. */
@@ -27,8 +29,8 @@ long call_sync(struct view *v, void *in, void __user *arg);
 long call_range(struct view *v, void *in, void __user *arg);
 /* The call ends early: release its pins, and abandon its pending request. */
 void call_range_undo(struct rank *r, struct range_call *c);
-/* Fetch and pin the block around a page until call_access_end(). Sleeps; mmap_lock may be held. -EIO: the rank is stopped;
- * -EFAULT: outside regions; -ETIMEDOUT; other -errno. */
+/* Fetch and pin the block around a page until call_access_end(). Sleeps; mmap_lock may be held.
+ * -EIO: the rank is stopped; -EFAULT: outside regions; -ETIMEDOUT; other -errno. */
 int call_access(struct rank *r, u32 page, bool write, u32 *object);
 void call_access_end(struct rank *r, u32 object, bool write);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fault.c - page faults. A block needs frames, state and keys before it can arrive; then the fault requests it, and waits.
+ * fault.c - page faults. A block needs frames, state and keys before it can arrive; then the fault
+ * requests it, and waits.
  *
- * A fault polls for its answer for a while with mmap_lock held, unless another thread waits for that lock, then drops the lock and
- * sleeps. It also sleeps if no slot is
- * free. A signal ends the sleep; in a fault of the kernel, only a fatal one. Every function sleeps unless its comment says
- * otherwise.
+ * A fault polls for its answer for a while with mmap_lock held, unless another thread waits for
+ * that lock, then drops the lock and sleeps. It also sleeps if no slot is
+ * free. A signal ends the sleep; in a fault of the kernel, only a fatal one. Every function sleeps
+ * unless its comment says otherwise.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -56,7 +57,8 @@ bool fault_request_at(struct rank *r, u32 page, struct msg *ask)
 	if (g && page - g->page >= g->usable)
 		g = NULL;
 	if (g)
-		*ask = fault_request(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)), 0);
+		*ask = fault_request(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)),
+				     0);
 	rcu_read_unlock();
 	return g;
 }
@@ -102,9 +104,9 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
 }
 
 /*
- * The caller holds frames_sem. Frames may be older than the region: those of its home, made for blocks that came back, or those
- * of another region, which the process removed without FORGET. Peers may know their key, so they stay. If there are too few, the
- * process has made an error.
+ * The caller holds frames_sem. Frames may be older than the region: those of its home, made for
+ * blocks that came back, or those of another region, which the process removed without FORGET.
+ * Peers may know their key, so they stay. If there are too few, the process has made an error.
  */
 static int fault_prepare_page(struct rank *r, u32 page, u32 frames)
 {
@@ -195,15 +197,19 @@ int fault_prepare_now(struct rank *r, u32 page)
 }
 
 /*
- * Only an access from user space may be interrupted: on return the thread runs its signal handlers and repeats the access. The
- * kernel would repeat the access at once, with the signal still pending.
+ * Only an access from user space may be interrupted: on return the thread runs its signal handlers
+ * and repeats the access. The kernel would repeat the access at once, with the signal still
+ * pending.
  */
 static bool may_interrupt(const struct vm_fault *vmf)
 {
 	return vmf->flags & FAULT_FLAG_USER && vmf->flags & FAULT_FLAG_INTERRUPTIBLE;
 }
 
-/* The fault may wait long, so it drops mmap_lock for others if it may. *dropped: mmap_lock is no longer held. */
+/*
+ * The fault may wait long, so it drops mmap_lock for others if it may. *dropped: mmap_lock is no
+ * longer held.
+ */
 static void drop_if_allowed(struct vm_fault *vmf, bool *dropped)
 {
 	if (!*dropped && may_drop(vmf)) {
@@ -217,8 +223,12 @@ static bool killable(const struct vm_fault *vmf, bool dropped)
 	return !dropped || !may_interrupt(vmf);
 }
 
-/* Wait for an answer. After a signal the request continues like a prefetch, without the thread; the repeated access joins it. */
-static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
+/*
+ * Wait for an answer. After a signal the request continues like a prefetch, without the thread; the
+ * repeated access joins it.
+ */
+static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq,
+			 bool *dropped)
 {
 	if (slot_spin(r, slot, seq, 1, *dropped ? NULL : vmf->vma->vm_mm))
 		return 0;
@@ -226,7 +236,10 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 	return slot_sleep(r, slot, seq, 1, 0, killable(vmf, *dropped));
 }
 
-/* Waiting threads may use all slots while other ranks have pinned those blocks: then sleep until a slot is free. */
+/*
+ * Waiting threads may use all slots while other ranks have pinned those blocks: then sleep until a
+ * slot is free.
+ */
 static int slot_in_fault(struct rank *r, struct vm_fault *vmf, bool *dropped)
 {
 	int slot = slot_now(r);
@@ -304,10 +317,14 @@ static void fault_read_ahead(struct rank *r, u32 page)
 	rcu_read_unlock();
 }
 
-/* The number of blocks from `page` on, at most `most`, that have the same home and lie in the same 2 MiB. */
+/*
+ * The number of blocks from `page` on, at most `most`, that have the same home and lie in the same
+ * 2 MiB.
+ */
 static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most)
 {
-	const u32 step = 1u << g->order, end = min(g->page + g->pages, round_up(page + 1, CHUNK_PAGES));
+	const u32 step = 1u << g->order,
+		  end = min(g->page + g->pages, round_up(page + 1, CHUNK_PAGES));
 	const u16 home = region_home(r, g, page);
 	u32 n = 1;
 
@@ -317,8 +334,8 @@ static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most
 }
 
 /*
- * A block that no rank has touched, at its home, needs no message; entering the kernel is most of the cost. So a thread that
- * touches blocks in order opens more and more of them in one fault.
+ * A block that no rank has touched, at its home, needs no message; entering the kernel is most of
+ * the cost. So a thread that touches blocks in order opens more and more of them in one fault.
  */
 static bool fault_first(struct rank *r, const struct msg *ask, bool write)
 {
@@ -330,7 +347,10 @@ static bool fault_first(struct rank *r, const struct msg *ask, bool write)
 		return false;
 	rcu_read_lock();
 	g = region_at(r, page);
-	/* Check that the block size is the same: a process may break the rules and replace a region during a fault. */
+	/*
+	 * Check that the block size is the same: a process may break the rules and replace a region
+	 * during a fault.
+	 */
 	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object) {
 		window = window_behind(r, page, 1u << g->order);
 		most = neighbours(r, g, page, 1 + window);
@@ -338,14 +358,16 @@ static bool fault_first(struct rank *r, const struct msg *ask, bool write)
 	rcu_read_unlock();
 	n = host_first(r, ask, write, most);
 	if (n && n <= window)
-		window_ends(r, page + (1 + window) * block_pages(ask->object), page + n * block_pages(ask->object));
+		window_ends(r, page + (1 + window) * block_pages(ask->object),
+			    page + n * block_pages(ask->object));
 	return n;
 }
 
 #define NO_SLOT 0xffffu
 
 /* Try once to get a block. 0: try again; 1: open; -errno. */
-static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
+static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write,
+		    bool *dropped)
 {
 	struct core_waiter t = { .wait = -1 };
 	bool open;
@@ -380,7 +402,8 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 static vm_fault_t fault_result(int err, bool dropped)
 {
 	/*
-	 * RETRY repeats the access, which faults again if necessary. pfn_mkwrite() needs NOPAGE: its caller does not know RETRY.
+	 * RETRY repeats the access, which faults again if necessary. pfn_mkwrite() needs NOPAGE:
+	 * its caller does not know RETRY.
 	 */
 	if (dropped)
 		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
@@ -404,12 +427,16 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (READ_ONCE(r->dead) || fatal_signal_pending(current))
 		return VM_FAULT_SIGBUS;
 	/*
-	 * The block was here when this fault dropped mmap_lock, and was taken away before the fault had the lock again. Do not
-	 * sleep with the lock held: return, so that the access faults anew, and that fault may drop the lock.
+	 * The block was here when this fault dropped mmap_lock, and was taken away before the fault
+	 * had the lock again. Do not sleep with the lock held: return, so that the access faults
+	 * anew, and that fault may drop the lock.
 	 */
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY && vmf->flags & FAULT_FLAG_TRIED)
 		return VM_FAULT_NOPAGE;
-	/* A library removes a region only when no thread uses it. A process that breaks this rule harms only itself. */
+	/*
+	 * A library removes a region only when no thread uses it. A process that breaks this rule
+	 * harms only itself.
+	 */
 	if (!fault_request_at(r, page, &ask))
 		return VM_FAULT_SIGBUS;
 	page = block_page(ask.object);
@@ -418,7 +445,8 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		if (!may_drop(vmf))
 			return VM_FAULT_NOPAGE;
 		compat_fault_unlock(vmf);
-		if (!down_read_killable(&c->frames_sem)) /* a killed thread does not repeat the access */
+		/* a killed thread does not repeat the access */
+		if (!down_read_killable(&c->frames_sem))
 			up_read(&c->frames_sem);
 		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
 	}

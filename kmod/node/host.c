@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * host.c - the rank as a host of the core (core/host.h): what its actions do here, and the requests of this rank's threads.
- * libdsm/miss/run.c does the same in a process. Changes of access are in txn.c.
+ * host.c - the rank as a host of the core (core/host.h): what its actions do here, and the requests
+ * of this rank's threads. libdsm/miss/run.c does the same in a process. Changes of access are in
+ * txn.c.
  */
 #include <linux/delay.h>
 #include <linux/slab.h>
@@ -23,7 +24,8 @@
 #include "timer.h"
 #include "txn.h"
 
-TEST_PARAM(uint, test_slow_free, 0, "milliseconds between the end of a key and that of its frames, at most");
+TEST_PARAM(uint, test_slow_free, 0,
+	   "milliseconds between the end of a key and that of its frames, at most");
 TEST_PARAM(
 	uint, test_pause_grant, 0,
 	"1: pause the next block that arrives before its thread is woken, and set this to 2, until it is 0; at most 2 s");
@@ -31,8 +33,9 @@ TEST_PARAM(
 void host_bad(struct rank *r, const struct msg *m)
 {
 	debug_count(COUNT_BAD, 1);
-	pr_info_ratelimited("dsm: rank %u: rank %u sent %s for object %#x, which no correct rank could\n", r->me,
-			    m->src, wire_name(m->type), m->object);
+	pr_info_ratelimited(
+		"dsm: rank %u: rank %u sent %s for object %#x, which no correct rank could\n",
+		r->me, m->src, wire_name(m->type), m->object);
 	host_blame(r, m->src);
 }
 
@@ -94,8 +97,12 @@ static void host_freed(struct core_host *h, u32 index, struct hold *hold)
 	clear_bit(index, host_rank(h)->hold_used);
 }
 
-/* -EAGAIN: step_place() had no memory in this context, and nothing has changed: a worker handles the message from its start. */
-static void host_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+/*
+ * -EAGAIN: step_place() had no memory in this context, and nothing has changed: a worker handles
+ * the message from its start.
+ */
+static void host_stepped(struct core_host *h, const struct msg *m, int err,
+			 const struct actions *acts)
 {
 	struct rank *r = host_rank(h);
 
@@ -116,8 +123,8 @@ static void host_damaged(struct core_host *h, const struct msg *about, enum page
 	struct rank *r = host_rank(h);
 
 	debug_count(COUNT_BAD, 1);
-	pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, about->object,
-			    page_event_name(ev));
+	pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me,
+			    about->object, page_event_name(ev));
 	rank_peer_lost(r, r->me, -EBADMSG);
 }
 
@@ -136,14 +143,17 @@ static bool host_lower(struct core_host *h, const struct core_leave *l)
 	return txn_lower(host_rank(h), l);
 }
 
-static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		      const void *data)
+static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at,
+		      const struct msg *m, const void *data)
 {
 	txn_open(host_rank(h), &acts->v[at], m, 1);
 	return true;
 }
 
-/* A lock that arrives for a killed thread ends with its rank. Its message, or MSG_NONE (core_hold_event()), names no block. */
+/*
+ * A lock that arrives for a killed thread ends with its rank. Its message, or MSG_NONE
+ * (core_hold_event()), names no block.
+ */
 static bool host_wake(struct core_host *h, const struct action *a, const struct msg *m)
 {
 	struct rank *r = host_rank(h);
@@ -198,7 +208,8 @@ const struct core_ops host_core_ops = {
 	.leaves = NULL, /* the frame of a dropped copy keeps its contents (protocol.md) */
 	.drop = host_drop,
 	.freed = host_freed,
-	.land = NULL, /* the device, or the sender in this kernel, has written the block to its frame */
+	/* the device, or the sender in this kernel, has written the block to its frame */
+	.land = NULL,
 	.stepped = host_stepped,
 	.damaged = host_damaged,
 	.send = host_send,
@@ -214,7 +225,7 @@ const struct core_ops host_core_ops = {
 	.blame = host_blame_node,
 };
 
-/* ---- events of threads ------------------------------------------------------------------------ */
+/* ---- events of threads ----------------------------------------------------------------------- */
 
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, struct core_waiter *t)
 {
@@ -243,7 +254,10 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 		    !step_first(r, &m, write, &next))
 			break;
 	}
-	/* The steps of all blocks are alike: their state machines start from nothing, with the same event. */
+	/*
+	 * The steps of all blocks are alike: their state machines start from nothing, with the same
+	 * event.
+	 */
 	txn_open(r, &open, ask, n);
 	for (i = 0, m.object = ask->object; i < n; i++, m.object += block_pages(m.object) << 1) {
 		step_first_used(r, &m, &acts);
@@ -256,13 +270,15 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about)
 {
-	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || core_hold_event(&r->core, hold, ev, about) < 0)
+	if (hold >= HOLDS || !test_bit(hold, r->hold_used) ||
+	    core_hold_event(&r->core, hold, ev, about) < 0)
 		return -EPERM;
 	run_queued();
 	return 0;
 }
 
-int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen)
+int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group,
+		struct bar_part *part, u32 *gen)
 {
 	const int err = core_arrive(&r->core, m, group, part, gen);
 
@@ -315,7 +331,8 @@ int host_unpin(struct rank *r, u32 object, bool write)
 
 static bool quiet(const struct copy *p, const struct dir *d)
 {
-	return dir_quiet(d) && !p->held && (p->state == PG_INVALID || p->state == PG_READ || p->state == PG_WRITE);
+	return dir_quiet(d) && !p->held &&
+		(p->state == PG_INVALID || p->state == PG_READ || p->state == PG_WRITE);
 }
 
 static bool quiet_unit(const struct state *st)
@@ -399,8 +416,9 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 /* ---- a block that has come by RDMA ---------------------------------------------------------- */
 
 /*
- * The immediate data of a block (core/word.h) has all that a MSG_DATA has and the request has not. It has room for the first
- * slots only; for other slots, a MSG_DATA follows the block. The immediate data of an echo has the slot that asked.
+ * The immediate data of a block (core/word.h) has all that a MSG_DATA has and the request has not.
+ * It has room for the first slots only; for other slots, a MSG_DATA follows the block. The
+ * immediate data of an echo has the slot that asked.
  */
 #define SLOT_LOW 256u
 
@@ -419,7 +437,8 @@ static u32 imm_of(const struct msg *m)
 
 	if (m->type == MSG_ECHO)
 		return word_put_KERNEL_ECHO(echo);
-	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags || m->value)
+	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags ||
+	    m->value)
 		return 0;
 	w.write = m->op == GRANT_WRITE;
 	w.home = m->home;
@@ -464,7 +483,7 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 		run_message(r, &m);
 }
 
-/* ---- what connections call (conn.h) ----------------------------------------------------------- */
+/* ---- what connections call (conn.h) ---------------------------------------------------------- */
 
 bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m)
 {
@@ -473,7 +492,8 @@ bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg
 		return false;
 	switch (m->type) {
 	case MSG_HELLO: /* only a peer's first message may be HELLO */ return false;
-	case MSG_DATA: /* only after a block whose immediate data has no room for the slot: imm_of() */
+	case MSG_DATA:
+		/* only after a block whose immediate data has no room for the slot: imm_of() */
 		if (imm_of(m))
 			return false;
 		run_message(r, m);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * inject.c - messages made by a test, not by a peer (inject.h). From host_message() on, a message takes the path of one that has
- * arrived over a queue pair, with bottom halves off.
+ * inject.c - messages made by a test, not by a peer (inject.h). From host_message() on, a message
+ * takes the path of one that has arrived over a queue pair, with bottom halves off.
  */
 #include <linux/capability.h>
 #include <linux/percpu.h>
@@ -191,7 +191,8 @@ long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg)
 		return -ENOTCONN;
 	if (copy_from_user(&call, arg, sizeof(call)))
 		return -EFAULT;
-	if (!call.count || call.count > INJECT_MAX || call.room > INJECT_MAX || call.flags & ~INJECT_FORGIVE)
+	if (!call.count || call.count > INJECT_MAX || call.room > INJECT_MAX ||
+	    call.flags & ~INJECT_FORGIVE)
 		return -EINVAL;
 	err = inject(r, &call);
 	return err || !copy_to_user(arg, &call, sizeof(call)) ? err : -EFAULT;

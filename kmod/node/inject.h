@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
 /*
- * inject.h - injection of messages, for tests/kmod/flood.c. Part of the module only if it is built with scripts/build-kmod
- * --inject: an administrator passes messages to a rank as if peers on other hosts had sent them, and reads what the rank sends to
- * peers to which it is not connected.
+ * inject.h - injection of messages, for tests/kmod/flood.c. Part of the module only if it is built
+ * with scripts/build-kmod --inject: an administrator passes messages to a rank as if peers on other
+ * hosts had sent them, and reads what the rank sends to peers to which it is not connected.
  */
 #ifndef KMOD_INJECT_H
 #define KMOD_INJECT_H
@@ -14,10 +14,11 @@
 
 enum inject_outcome {
 	INJECT_LOST = 0, /* the peer is lost: its messages are dropped */
-	INJECT_REFUSED,  /* invalid: a field is out of range, or this is the connection of another peer */
-	INJECT_WRONG,    /* invalid in this state: the only change is that the peer is lost */
-	INJECT_STRAY,    /* not requested: ignored */
-	INJECT_LATER,    /* deferred to a worker */
+	/* invalid: a field is out of range, or this is the connection of another peer */
+	INJECT_REFUSED,
+	INJECT_WRONG, /* invalid in this state: the only change is that the peer is lost */
+	INJECT_STRAY, /* not requested: ignored */
+	INJECT_LATER, /* deferred to a worker */
 	INJECT_TAKEN,
 	INJECT_OUTCOMES
 };
@@ -35,8 +36,11 @@ DSM_LAYOUT(inject_message, 40);
 
 struct inject_call {
 	__u64 messages; /* in: address of struct inject_message[count] */
-	__u64 sent; /* in: address of struct msg[room]: messages sent to peers that are not connected. If the rank sends more than
-			   INJECT_MAX between two calls, the oldest are lost */
+	/*
+	 * in: address of struct msg[room]: messages sent to peers that are not connected. If the
+	 * rank sends more than INJECT_MAX between two calls, the oldest are lost
+	 */
+	__u64 sent;
 	__u32 count; /* in: up to INJECT_MAX */
 	__u32 room;  /* in: up to INJECT_MAX */
 	__u32 nsent; /* out */
@@ -51,9 +55,11 @@ struct rank;
 struct view;
 
 #ifdef DSM_INJECT
-long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg); /* -ENOTTY: not DSM_IOC_INJECT; -EPERM */
+/* -ENOTTY: not DSM_IOC_INJECT; -EPERM */
+long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg);
 /* Bottom halves are off. */
-void inject_sent(struct rank *r, const struct msg *m); /* record m, sent to a peer on another host */
+/* record m, sent to a peer on another host */
+void inject_sent(struct rank *r, const struct msg *m);
 void inject_stepped(struct rank *r, const struct msg *m, int err);
 void inject_end(struct rank *r); /* the rank is stopped: free the buffer */
 #else

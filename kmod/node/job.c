@@ -9,10 +9,12 @@
 #include "../net/conn.h"
 #include "rank.h"
 
-TEST_PARAM(uint, test_pause_connect, 0, "1: pause the next CONNECT while it holds the lock of its context");
+TEST_PARAM(uint, test_pause_connect, 0,
+	   "1: pause the next CONNECT while it holds the lock of its context");
 
-TEST_PARAM(uint, test_keys_left, 0,
-	   "copies of keys that were found where none may be left: on the stack of KEY, in freed ranks");
+TEST_PARAM(
+	uint, test_keys_left, 0,
+	"copies of keys that were found where none may be left: on the stack of KEY, in freed ranks");
 
 #ifdef DSM_TEST
 static siphash_key_t last_key; /* of KEY */
@@ -23,7 +25,9 @@ void job_check_wiped(const void *at, size_t size)
 		WRITE_ONCE(test_keys_left, test_keys_left + 1);
 }
 
-/* All of the stack, below and above this function. KASAN would report the frames that have ended. */
+/*
+ * All of the stack, below and above this function. KASAN would report the frames that have ended.
+ */
 void __no_sanitize_address job_check_stack(void)
 {
 	const u64 *at = task_stack_page(current), *end = at + THREAD_SIZE / sizeof(*at) - 1;
@@ -34,13 +38,20 @@ void __no_sanitize_address job_check_stack(void)
 }
 #endif
 
-/* Compares in constant time. crypto_memneq() is in a separate module on some kernels, and insmod does not load it. */
+/*
+ * Compares in constant time. crypto_memneq() is in a separate module on some kernels, and insmod
+ * does not load it.
+ */
 static bool same_job(const struct rank *r, const struct rank *other)
 {
-	return other->keyed && !((other->key.key[0] ^ r->key.key[0]) | (other->key.key[1] ^ r->key.key[1]));
+	return other->keyed &&
+		!((other->key.key[0] ^ r->key.key[0]) | (other->key.key[1] ^ r->key.key[1]));
 }
 
-/* Set the key once, before the rank connects. No other rank of this kernel may have the same number and key. */
+/*
+ * Set the key once, before the rank connects. No other rank of this kernel may have the same number
+ * and key.
+ */
 static int set_key(struct rank *r, const siphash_key_t *key)
 {
 	struct rank *other;
@@ -80,8 +91,9 @@ long job_key(struct view *v, void *in, void __user *arg)
 }
 
 /*
- * Connect to a rank of the same job, which has the same key. Keys may leak, so the rank must also belong to the same user. Only
- * an administrator, in the user namespace of the device, may join another user's job.
+ * Connect to a rank of the same job, which has the same key. Keys may leak, so the rank must also
+ * belong to the same user. Only an administrator, in the user namespace of the device, may join
+ * another user's job.
  */
 static int connect_here(struct rank *r, u16 peer)
 {
@@ -91,7 +103,8 @@ static int connect_here(struct rank *r, u16 peer)
 
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(other, &ranks, list) {
-		if (!same_job(r, other) || other->me != peer || other->size != r->size || other->dead)
+		if (!same_job(r, other) || other->me != peer || other->size != r->size ||
+		    other->dead)
 			continue;
 		if (!uid_eq(other->ctx->uid, r->ctx->uid) && !admin) {
 			err = -EACCES;
@@ -114,7 +127,10 @@ long job_connect(struct view *v, void *in, void __user *arg)
 	void *address = NULL;
 	long err;
 
-	/* Outside all locks, and outside rank_enter(): memory of the process may come as late as it, or another rank, likes. */
+	/*
+	 * Outside all locks, and outside rank_enter(): memory of the process may come as late as
+	 * it, or another rank, likes.
+	 */
 	if (!(to->flags & DSM_CONNECT_HERE))
 		address = memdup_user(u64_to_user_ptr(to->address), to->address_size);
 	if (IS_ERR(address))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* job.h - set the key of a job, and connect a rank to its peers: calls of the device, as in rank.h. */
+/*
+ * job.h - set the key of a job, and connect a rank to its peers: calls of the device, as in rank.h.
+ */
 #ifndef KMOD_JOB_H
 #define KMOD_JOB_H
 
@@ -8,7 +10,10 @@
 long job_key(struct view *v, void *in, void __user *arg);
 long job_connect(struct view *v, void *in, void __user *arg);
 
-/* For tests: count copies of the last key on the stack of this thread, or a key in memory that is about to be freed. */
+/*
+ * For tests: count copies of the last key on the stack of this thread, or a key in memory that is
+ * about to be freed.
+ */
 #ifdef DSM_TEST
 void job_check_stack(void);
 void job_check_wiped(const void *at, size_t size);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* main.c - /dev/dsm: the misc device, its files, and the ioctl(2) dispatcher, which copies and checks arguments. */
+/*
+ * main.c - /dev/dsm: the misc device, its files, and the ioctl(2) dispatcher, which copies and
+ * checks arguments.
+ */
 #include <linux/compat.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -30,12 +33,14 @@
 #include "../net/vectors.h"
 #include "../base/work.h"
 
-MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
+MODULE_DESCRIPTION(
+	"Kernel helper of libdsm: page protection and coherence for distributed shared memory");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
-TEST_PARAM(uint, test_linger, 0,
-	   "milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
+TEST_PARAM(
+	uint, test_linger, 0,
+	"milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
 
 #ifdef DSM_TEST
 void dsm_test_stay(void)
@@ -63,8 +68,8 @@ static long dev_do_info(struct view *v, void *in, void __user *arg)
 	const unsigned long limit = c ? c->limit : v->limit;
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES | DSM_FEATURE_ATTACH |
-			DSM_FEATURE_PROTECT_PAGE,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES |
+			DSM_FEATURE_ATTACH | DSM_FEATURE_PROTECT_PAGE,
 		.frames = c ? atomic_long_read(&c->frames) : 0,
 		.frames_limit = limit == ULONG_MAX ? ~0ull : limit,
 	};
@@ -107,12 +112,14 @@ static struct limits limits_of(struct view *v)
 	struct ctx *c = view_ctx(v);
 	struct rank *r = rank_of(v);
 
-	return (struct limits){ .pages = c ? c->pages : 0, .ranks = r ? r->size : 0, .me = r ? r->me : 0 };
+	return (struct limits){ .pages = c ? c->pages : 0,
+				.ranks = r ? r->size : 0,
+				.me = r ? r->me : 0 };
 }
 
 /*
- * A PROTECT in progress: the batch, the completion that its caller waits for, and room for items. The view keeps one for the next
- * call.
+ * A PROTECT in progress: the batch, the completion that its caller waits for, and room for items.
+ * The view keeps one for the next call.
  */
 struct protect_call {
 	struct batch b;
@@ -176,7 +183,9 @@ static void protect_put(struct view *v, struct protect_call *w)
 	protect_free(v->ctx, xchg(&v->spare, w));
 }
 
-/* The caller holds frames_sem. The items are as the process wrote them, and are rewritten in place. */
+/*
+ * The caller holds frames_sem. The items are as the process wrote them, and are rewritten in place.
+ */
 static int make_batch(struct view *v, struct batch *b, u32 count)
 {
 	const struct limits limits = limits_of(v);
@@ -193,20 +202,24 @@ static int make_batch(struct view *v, struct batch *b, u32 count)
 			return -EINVAL;
 		if (item.prot == DSM_PROT_NONE && !chunk_of(c, item.page))
 			continue; /* the page has never had a frame */
-		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES, CHUNK_PAGES);
+		err = item.prot == DSM_PROT_NONE
+			? 0
+			: ctx_frames(c, item.page, CHUNK_PAGES, CHUNK_PAGES);
 		if (err)
 			return err == -EDQUOT ? -ENOMEM : err;
-		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
+		b->items[b->count++] =
+			(struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
 	}
 	return 0;
 }
 
 /*
- * Copying may take as long as the process likes, and a JOIN may come meanwhile. Then the frames belong to the rank, which frees
- * them while it runs:
+ * Copying may take as long as the process likes, and a JOIN may come meanwhile. Then the frames
+ * belong to the rank, which frees them while it runs:
  *   PROTECT                          JOIN
  *   copies its items
- *                                    frames_sem for writing: there are no frames, publishes the rank
+ *                                    frames_sem for writing: there are no frames, publishes the
+ *                                    rank
  *   frames_sem: there is a rank
  * In the other order JOIN finds the frames, and is refused. They stay until the context goes.
  */
@@ -250,7 +263,10 @@ static long do_protect(struct view *v, void *in, void __user *arg)
 	} else {
 		batch_start(&w->b);
 	}
-	/* The batch ends soon without any other thread's help: it waits for IPIs to other processors, and for a worker. */
+	/*
+	 * The batch ends soon without any other thread's help: it waits for IPIs to other
+	 * processors, and for a worker.
+	 */
 	wait_for_completion(&w->done);
 	if (p->flags & DSM_PROTECT_SOFTIRQ)
 		tasklet_kill(&w->start);
@@ -277,8 +293,9 @@ static int take_frame(struct view *v, u32 page)
 }
 
 /*
- * The call whose argument is no pointer, but a struct dsm_prot_item. It does not go through calls[], which would cost a third of it again.
- * Frames that are found before there is a rank stay: JOIN refuses a context that has any, and a rank makes its own when it is published.
+ * The call whose argument is no pointer, but a struct dsm_prot_item. It does not go through
+ * calls[], which would cost a third of it again. Frames that are found before there is a rank stay:
+ * JOIN refuses a context that has any, and a rank makes its own when it is published.
  */
 static long protect_page(struct view *v, u64 arg)
 {
@@ -362,7 +379,10 @@ static const struct {
 };
 /* clang-format on */
 
-/* The memory that a call allocates is charged to the memory cgroup of the context, whichever process of the node makes the call. */
+/*
+ * The memory that a call allocates is charged to the memory cgroup of the context, whichever
+ * process of the node makes the call.
+ */
 static long call_run(struct view *v, unsigned int nr, union argument *in, void __user *user)
 {
 	struct ctx *c = view_ctx(v);
@@ -409,14 +429,16 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct view *v = file->private_data;
 
-	return cmd == DSM_IOC_PROTECT_PAGE ? protect_page(v, arg) : ioctl_by_pointer(v, cmd, (void __user *)arg);
+	return cmd == DSM_IOC_PROTECT_PAGE ? protect_page(v, arg)
+					   : ioctl_by_pointer(v, cmd, (void __user *)arg);
 }
 
 #ifdef CONFIG_COMPAT
 /* An argument of 32 bits has no room for a struct. */
 static long dsm_compat_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
-	return cmd == DSM_IOC_PROTECT_PAGE ? -ENOTTY : dsm_ioctl(file, cmd, (unsigned long)compat_ptr(arg));
+	return cmd == DSM_IOC_PROTECT_PAGE ? -ENOTTY
+					   : dsm_ioctl(file, cmd, (unsigned long)compat_ptr(arg));
 }
 #endif
 
@@ -451,7 +473,10 @@ static struct miscdevice dsm_device = {
 	.mode = 0660,
 };
 
-/* debugfs files: what the ranks of this kernel wait for; the completions of their queues, by context; the CQs of each vector. */
+/*
+ * debugfs files: what the ranks of this kernel wait for; the completions of their queues, by
+ * context; the CQs of each vector.
+ */
 DEFINE_SHOW_ATTRIBUTE(ranks);
 DEFINE_SHOW_ATTRIBUTE(queues);
 DEFINE_SHOW_ATTRIBUTE(vectors);
@@ -492,9 +517,10 @@ stop_work:
 }
 
 /*
- * No file is open, so the last contexts are being freed in dsm_waiting_wq. The last thread inside a rank (rank_exit()) may still
- * run code of the module if it is a worker of these queues. Calls and faults hold a file; rank_stop() has waited for softirqs and
- * closed the connections. The removal of a device may have a reference to a context, which it puts before conn_exit() returns.
+ * No file is open, so the last contexts are being freed in dsm_waiting_wq. The last thread inside a
+ * rank (rank_exit()) may still run code of the module if it is a worker of these queues. Calls and
+ * faults hold a file; rank_stop() has waited for softirqs and closed the connections. The removal
+ * of a device may have a reference to a context, which it puts before conn_exit() returns.
  */
 static void __exit dsm_exit(void)
 {

@@ -2,39 +2,45 @@
 /*
  * map.c - views: the window of a process, its mapping, and the faults on it.
  *
- * The mapping is one of page frame numbers: no reverse map, no accounting by the memory manager, and nobody but this module
- * changes its table entries. They follow chunk->prot: whoever changes that makes the entry follow under the page table lock
- * (pte_apply(), batch_start()), always from the newest value, so that the last to come gets it right:
+ * The mapping is one of page frame numbers: no reverse map, no accounting by the memory manager,
+ * and nobody but this module changes its table entries. They follow chunk->prot: whoever changes
+ * that makes the entry follow under the page table lock (pte_apply(), batch_start()), always from
+ * the newest value, so that the last to come gets it right:
  *
  *   fault reads prot (read)          message sets prot (none), clears the entry
  *   takes the page table lock, reads prot again under it (none), and leaves the entry clear
  *
- * If there is no page table yet, nobody takes its lock on both sides. Then two barriers in pte.c order them, of which each side has
- * one between its store and its load (store buffering):
+ * If there is no page table yet, nobody takes its lock on both sides. Then two barriers in pte.c
+ * order them, of which each side has one between its store and its load (store buffering):
  *
  *   fault                                message
  *   makes the page table                 sets prot (none), also txn_drop_now()
  *   takes its lock
  *   smp_mb__after_spinlock(), open_one() smp_mb(), want_first()
- *   reads prot                           looks for the page table, also of a view or mapping that is new
+ *   reads prot                           looks for the page table, also of a view or mapping that
+ *                                        is new
  *
- * One of them sees what the other has stored: the message finds the page table, or the fault leaves the entry clear. Without both
- * barriers, neither may: prot is still in a store buffer when the message finds no table, and the fault makes a writable entry
- * that nobody clears. tests/unit/test_store_buffer.c shows this order of events.
+ * One of them sees what the other has stored: the message finds the page table, or the fault leaves
+ * the entry clear. Without both barriers, neither may: prot is still in a store buffer when the
+ * message finds no table, and the fault makes a writable entry that nobody clears.
+ * tests/unit/test_store_buffer.c shows this order of events.
  *
- * It is the mapping of one process at one address. It cannot be split, grown, copied by fork(2) (VM_DONTCOPY, which VM_IO
- * keeps madvise(2) from clearing) or moved; but that a move is refused is seen only after the tables have been moved and
- * before they are moved back:
+ * It is the mapping of one process at one address. It cannot be split, grown, copied by fork(2)
+ * (VM_DONTCOPY, which VM_IO keeps madvise(2) from clearing) or moved; but that a move is refused is
+ * seen only after the tables have been moved and before they are moved back:
  *
  *   mremap(2), mmap_lock for writing       message
  *   notifier: BUSY, no editor is inside
  *   entries go elsewhere, and live there
- *                                          closes a page: prot (none), BUSY, so a worker is to do it
+ *                                          closes a page: prot (none), BUSY, so a worker is to do
+ *                                          it
  *   dsm_mremap() refuses, entries return   worker waits for mmap_lock
  *   drops mmap_lock
- *                                          worker: the mapping stands, OURS; clears the entry, flushes, goes on
+ *                                          worker: the mapping stands, OURS; clears the entry,
+ *                                          flushes, goes on
  *
- * munmap(2) drops mmap_lock to a reader's before it unmaps. The worker finds no mapping then, and waits until it is closed.
+ * munmap(2) drops mmap_lock to a reader's before it unmaps. The worker finds no mapping then, and
+ * waits until it is closed.
  */
 #include <linux/file.h>
 #include <linux/highmem.h>
@@ -59,7 +65,10 @@
 
 /* ---- page tables ---------------------------------------------------------------------------- */
 
-/* After this nobody changes an entry: code that has seen TABLES_OURS runs with interrupts off, or holds mmap_lock. */
+/*
+ * After this nobody changes an entry: code that has seen TABLES_OURS runs with interrupts off, or
+ * holds mmap_lock.
+ */
 static void tables_busy(struct view *v)
 {
 	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_BUSY) == TABLES_OURS)
@@ -73,7 +82,10 @@ static void tables_gone(struct view *v)
 	wake_up_all(&v->settled);
 }
 
-/* The mapping exists, and the caller holds a lock that excludes its removal: nobody else changes its tables. */
+/*
+ * The mapping exists, and the caller holds a lock that excludes its removal: nobody else changes
+ * its tables.
+ */
 static void tables_back(struct view *v)
 {
 	if (READ_ONCE(v->tables) == TABLES_BUSY)
@@ -84,7 +96,8 @@ static int view_changes(struct view *v, const struct mmu_notifier_range *range)
 {
 	unsigned long base = READ_ONCE(v->base);
 
-	if (!base || range->end <= base || range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
+	if (!base || range->end <= base ||
+	    range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
 		return 0;
 	if (range->event == MMU_NOTIFY_CLEAR) /* secondary_tell() */
 		debug_count(COUNT_ZAPPED, 1);
@@ -97,8 +110,9 @@ static int view_changes(struct view *v, const struct mmu_notifier_range *range)
 }
 
 /*
- * No thread runs in the address space any more. The view may be detached; it keeps the context allocated. Other notifiers may be
- * called after this one, and devices use the page tables until then: all have been called when the mapping is closed.
+ * No thread runs in the address space any more. The view may be detached; it keeps the context
+ * allocated. Other notifiers may be called after this one, and devices use the page tables until
+ * then: all have been called when the mapping is closed.
  */
 static void view_ends(struct view *v)
 {
@@ -161,7 +175,9 @@ static const struct mmu_notifier_ops notifier_ops = {
 	.free_notifier = watch_free,
 };
 
-/* The caller holds view->lock. mmap(2) cannot do this: registering takes the process's mmap_lock. */
+/*
+ * The caller holds view->lock. mmap(2) cannot do this: registering takes the process's mmap_lock.
+ */
 static int watch_begin(struct view *v)
 {
 	struct mmu_notifier *n;
@@ -176,7 +192,11 @@ static int watch_begin(struct view *v)
 		w = watch_with(n);
 		if (!w->head)
 			w->head =
-				n->hlist.pprev; /* new ones are at the head, and none is added while mmap_lock is held */
+				/*
+				 * new ones are at the head, and none is added while mmap_lock is
+				 * held
+				 */
+				n->hlist.pprev;
 		spin_lock(&w->lock);
 		list_add_rcu(&v->watched, &w->views);
 		spin_unlock(&w->lock);
@@ -209,9 +229,9 @@ static bool is_window(const struct view *v, const struct vm_area_struct *vma)
 }
 
 /*
- * While a fault has dropped mmap_lock, the mapping may be removed and all files of the device closed. So a fault holds the file,
- * and with it the view and the module. If it puts the last reference, the kernel closes the file when the thread returns to user
- * space, outside the module.
+ * While a fault has dropped mmap_lock, the mapping may be removed and all files of the device
+ * closed. So a fault holds the file, and with it the view and the module. If it puts the last
+ * reference, the kernel closes the file when the thread returns to user space, outside the module.
  */
 static vm_fault_t view_resolve(struct vm_fault *vmf, bool write)
 {
@@ -231,8 +251,12 @@ static vm_fault_t view_resolve(struct vm_fault *vmf, bool write)
 		result = VM_FAULT_SIGBUS;
 	} else if (!ctx_allows(c, page, write)) {
 		result = c->rank ? fault_handle(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
-		/* A thread repeats its access, and faults again if there is no entry yet. KVM looks at the entry once. */
-		if (result == VM_FAULT_NOPAGE && !(vmf->flags & FAULT_FLAG_USER) && pte_apply(v, page))
+		/*
+		 * A thread repeats its access, and faults again if there is no entry yet. KVM looks
+		 * at the entry once.
+		 */
+		if (result == VM_FAULT_NOPAGE && !(vmf->flags & FAULT_FLAG_USER) &&
+		    pte_apply(v, page))
 			result = VM_FAULT_OOM;
 	} else {
 		err = pte_apply(v, page);
@@ -299,7 +323,8 @@ static int dsm_mremap(struct vm_area_struct *vma)
 	return -EINVAL;
 }
 
-static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end, unsigned long flags)
+static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end,
+			unsigned long flags)
 {
 	return -EACCES;
 }
@@ -335,7 +360,8 @@ static bool take_tables(struct view *v)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-#define VIEW_CHARGE account_pages(sizeof(struct view) + sizeof(struct watch)) /* charged once the view has a context */
+/* charged once the view has a context */
+#define VIEW_CHARGE account_pages(sizeof(struct view) + sizeof(struct watch))
 
 struct view *view_create(void)
 {
@@ -470,7 +496,10 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	if (vma->vm_pgoff || vma_pages(vma) != c->pages || !(vma->vm_flags & VM_SHARED) ||
 	    !(vma->vm_flags & VM_WRITE) || vma->vm_start % (CHUNK_PAGES * PAGE_SIZE))
 		return -EINVAL;
-	/* All processes map the window at one address, so a flush needs no process: the address suffices on every processor. */
+	/*
+	 * All processes map the window at one address, so a flush needs no process: the address
+	 * suffices on every processor.
+	 */
 	other = cmpxchg(&c->base, 0, vma->vm_start);
 	if (other && other != vma->vm_start)
 		return -EINVAL;
@@ -480,8 +509,8 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	vma->vm_ops = &dsm_vm_ops;
 	vma->vm_private_data = v;
 	/*
-	 * With the encryption bit of AMD SME and SEV, which the kernel's constants lack. vma->vm_page_prot is not writable in a mapping
-	 * with pfn_mkwrite().
+	 * With the encryption bit of AMD SME and SEV, which the kernel's constants lack.
+	 * vma->vm_page_prot is not writable in a mapping with pfn_mkwrite().
 	 */
 	v->readable = vm_get_page_prot(VM_SHARED | VM_READ);
 	v->writable = vm_get_page_prot(VM_SHARED | VM_READ | VM_WRITE);

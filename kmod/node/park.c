@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * park.c - calls whose threads run a signal handler. The kernel makes the thread repeat the system call when its handler has
- * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
+ * park.c - calls whose threads run a signal handler. The kernel makes the thread repeat the system
+ * call when its handler has returned (-ERESTARTNOINTR); meanwhile the request is under way, and
+ * what its thread waits for is kept here, by thread.
  *
- * A thread that can be cancelled while it waits (DSM_SYNC_POINT) parks its call before it sleeps, and once more when the C
- * library's signal for cancellation comes. It makes the call again itself, or takes it back: then it waits here for the
- * outcome.
+ * A thread that can be cancelled while it waits (DSM_SYNC_POINT) parks its call before it sleeps,
+ * and once more when the C library's signal for cancellation comes. It makes the call again itself,
+ * or takes it back: then it waits here for the outcome.
  *
- * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
- * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
- * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker checks for it.
+ * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request
+ * is then given up: what comes of it, a lock or a turn, is given back by a worker; the pins of a
+ * range that it has not pinned to the end go at once. The end of a process calls park_leave().
+ * Modules are not told of the end of a single thread: while calls are parked, a worker checks for
+ * it.
  *
- * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned.
- * Other requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has unlocked its
- * mutex. They stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the
- * thread's signal stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call
- * gives the request up. A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.
+ * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew
+ * when the handler has returned. Other requests must not be made twice: an arrival at a barrier, an
+ * addition, a wait for a condition, which has unlocked its mutex. They stay parked if the new call
+ * may be the handler's: its stack pointer is below that of the parked call, or on the thread's
+ * signal stack. If the thread has left such a request and makes its next call from deeper on its
+ * stack, a later call gives the request up. A thread that has PARKED_MAX calls parked parks no
+ * more: the next signal waits until its call ends.
  *
- * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
- * queue queues the work once (`queued`), under the queue's lock; the worker takes the entry out, under that lock, before it does
- * anything.
+ * A call that is given up counts as inside its rank until its last answer has come, or the rank
+ * dies. Its entry in the slot's queue queues the work once (`queued`), under the queue's lock; the
+ * worker takes the entry out, under that lock, before it does anything.
  */
 #include <linux/pid.h>
 #include <linux/ptrace.h>
@@ -41,7 +46,8 @@
 #include "../base/test.h"
 #include "../base/work.h"
 
-TEST_PARAM(uint, test_slow_await, 0, "milliseconds until a call that is given up checks for its answer");
+TEST_PARAM(uint, test_slow_await, 0,
+	   "milliseconds until a call that is given up checks for its answer");
 
 struct parked {
 	struct list_head list;
@@ -75,7 +81,8 @@ static void parked_forget(struct parked *p)
 
 static bool parked_has_come(const struct parked *p)
 {
-	return slot_answered_by(slot_at(p->r, p->call.slot), p->call.seq, p->awaited) || READ_ONCE(p->r->dead);
+	return slot_answered_by(slot_at(p->r, p->call.slot), p->call.seq, p->awaited) ||
+		READ_ONCE(p->r->dead);
 }
 
 static void queue_once(struct parked *p)
@@ -92,15 +99,16 @@ static int parked_wakes(wait_queue_entry_t *entry, unsigned int mode, int flags,
 }
 
 /*
- * The answer may come between the entry and the check. The call is the worker's from when its work is queued; under the queue's lock
- * it can queue the work, but not go on:
+ * The answer may come between the entry and the check. The call is the worker's from when its work
+ * is queued; under the queue's lock it can queue the work, but not go on:
  *
  *   parked_await()                      answer                       worker
  *   takes wait.lock, adds entry
  *                                waits for wait.lock
  *   checks, drops wait.lock
  *                                takes it: queues the work
- *                                                             takes wait.lock, removes the entry, forgets the call
+ *                                                             takes wait.lock, removes the entry,
+ *                                                             forgets the call
  */
 static void parked_await(struct parked *p, u32 n)
 {
@@ -162,7 +170,8 @@ static void parked_come(struct work_struct *work)
 	remove_wait_queue(&s->wait, &p->entry);
 	if (READ_ONCE(r->dead)) {
 		slot_put(r, c->slot);
-	} else if (c->stage == STAGE_ANSWER && c->in.call == DSM_CALL_SYNC && sync_lines_up(c) && !s->status) {
+	} else if (c->stage == STAGE_ANSWER && c->in.call == DSM_CALL_SYNC && sync_lines_up(c) &&
+		   !s->status) {
 		sync_take_back(r, c);
 		parked_await(p, 2);
 		return;
@@ -190,7 +199,10 @@ static void parked_give_up(struct parked *p)
 		parked_forget(p);
 		return;
 	}
-	/* An arrival at a barrier cannot be undone; a thread that left a local line has no request at any home. */
+	/*
+	 * An arrival at a barrier cannot be undone; a thread that left a local line has no request
+	 * at any home.
+	 */
 	if (c->stage == STAGE_BARRIER || sync_leave_line(p->r, c)) {
 		parked_forget(p);
 		return;
@@ -324,7 +336,8 @@ static bool can_be_repeated(const struct parked *p)
 	const struct dsm_ioc_call *in = &p->call.in;
 
 	return p->is_range || in->call == DSM_CALL_LOCK ||
-		(in->call == DSM_CALL_SYNC && (in->op == SOP_RDLOCK || in->op == SOP_WRLOCK || in->op == SOP_WAIT));
+		(in->call == DSM_CALL_SYNC &&
+		 (in->op == SOP_RDLOCK || in->op == SOP_WRLOCK || in->op == SOP_WAIT));
 }
 
 /* May this thread's current call come from a handler that interrupted the parked call? */
@@ -341,7 +354,8 @@ static bool is_point(const struct parked *p)
 	return !p->is_range && sync_is_point(&p->call.in);
 }
 
-static bool parked_is_same(const struct parked *p, bool is_range, const void *in, const void __user *arg)
+static bool parked_is_same(const struct parked *p, bool is_range, const void *in,
+			   const void __user *arg)
 {
 	return p->is_range == is_range && p->arg == arg &&
 		(p->sp == user_stack_pointer(current_pt_regs()) || is_point(p)) &&
@@ -349,8 +363,12 @@ static bool parked_is_same(const struct parked *p, bool is_range, const void *in
 			  : !memcmp(&p->call.in, in, sizeof(p->call.in)));
 }
 
-/* Return the parked call that this thread repeats, if any. Give up its other parked calls, which it has left. */
-static struct parked *take_mine(struct rank *r, bool is_range, const void *in, const void __user *arg)
+/*
+ * Return the parked call that this thread repeats, if any. Give up its other parked calls, which it
+ * has left.
+ */
+static struct parked *take_mine(struct rank *r, bool is_range, const void *in,
+				const void __user *arg)
 {
 	struct parked *p, *next, *mine = NULL;
 	LIST_HEAD(left);
@@ -384,7 +402,8 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 	return true;
 }
 
-bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c)
+bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg,
+		     struct range_call *c)
 {
 	struct parked *p = take_mine(r, true, in, arg);
 

@@ -90,7 +90,8 @@ long rank_hot(struct view *v, void *in, void __user *arg)
 	BUILD_BUG_ON(DSM_UNIT_PAGES != CHUNK_PAGES);
 	if (!transfers)
 		return -ENOMEM;
-	for (unit = h->page / CHUNK_PAGES; unit < end && !copy_transfers(r, unit, transfers); unit++) {
+	for (unit = h->page / CHUNK_PAGES; unit < end && !copy_transfers(r, unit, transfers);
+	     unit++) {
 		cond_resched();
 		if (fatal_signal_pending(current)) {
 			err = -EINTR;
@@ -101,7 +102,8 @@ long rank_hot(struct view *v, void *in, void __user *arg)
 		goto free;
 	h->page = unit * CHUNK_PAGES;
 	err = 0;
-	if (copy_to_user(u64_to_user_ptr(h->transfers), transfers, CHUNK_PAGES * sizeof(*transfers)) ||
+	if (copy_to_user(u64_to_user_ptr(h->transfers), transfers,
+			 CHUNK_PAGES * sizeof(*transfers)) ||
 	    copy_to_user(arg, h, sizeof(*h)))
 		err = -EFAULT;
 free:
@@ -124,10 +126,12 @@ static void show_block(struct seq_file *f, struct rank *r, u32 object)
 		const struct copy *p = &st->copies[page % CHUNK_PAGES];
 		const struct dir *d = &st->dirs[page % CHUNK_PAGES];
 
-		seq_printf(f,
-			   ", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
-			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_node, p->pins_read,
-			   p->pins_write, dir_state_name(d->state), dir_phase_name(d->phase), d->owner, d->served);
+		seq_printf(
+			f,
+			", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
+			page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_node,
+			p->pins_read, p->pins_write, dir_state_name(d->state),
+			dir_phase_name(d->phase), d->owner, d->served);
 	}
 	rcu_read_unlock();
 }
@@ -264,9 +268,10 @@ static void show_queues(struct seq_file *f, const struct rank *r)
 		"rank %u of %u, job %x, %s, %s\n  class      vector  processor     events    softirq  ksoftirqd    process       sent   received\n",
 		r->me, r->size, r->job, q.device, modes[q.mode]);
 	for (i = 0; i < CLASS_MAX; i++)
-		seq_printf(f, "  %-9s %7d %10d %10llu %10llu %10llu %10llu %10llu %10llu\n", class_names[i],
-			   q.of[i].vector, q.of[i].cpu, q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd,
-			   q.of[i].process, q.of[i].sent, q.of[i].received);
+		seq_printf(f, "  %-9s %7d %10d %10llu %10llu %10llu %10llu %10llu %10llu\n",
+			   class_names[i], q.of[i].vector, q.of[i].cpu, q.of[i].events,
+			   q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent,
+			   q.of[i].received);
 	recv_show(f, r->conn);
 	egress_show(f, r->conn);
 }
@@ -304,11 +309,15 @@ static void free_tables(struct rank *r)
 	debug_count(GAUGE_RANKS, -1);
 }
 
-/* Pages of memory that a rank of this job has from the start; the share of the drivers' queues is estimated. */
+/*
+ * Pages of memory that a rank of this job has from the start; the share of the drivers' queues is
+ * estimated.
+ */
 static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 {
 	const size_t chunks = c->pages / CHUNK_PAGES;
-	size_t bytes = sizeof(struct rank) + chunks * 2 * sizeof(u16) + table_bytes(j->size, chunks);
+	size_t bytes =
+		sizeof(struct rank) + chunks * 2 * sizeof(u16) + table_bytes(j->size, chunks);
 
 	if (strcmp(j->device, "none"))
 		bytes += (j->size - 1u) * conn_peer_bytes(chunks);
@@ -336,7 +345,8 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 		.me = r->me,
 		.nnodes = r->size,
 		.follow = DIR_FOLLOW,
-		.pushes = 0, /* only the library's threads push, at barriers, between nodes of the library */
+		/* only the library's threads push, at barriers, between nodes of the library */
+		.pushes = 0,
 		.passes = LOCK_PASSES,
 		.fast = false, /* no thread takes a lock by the record's word */
 		.hold_us = j->hold_us,
@@ -397,8 +407,8 @@ static struct conn *rank_conn_open(struct rank *r, struct dsm_ioc_join *j, void 
 		.key = &r->key,
 		.limits = &r->limits,
 		/*
-		 * Two messages for each request of a peer or of this rank, and other ranks' requests, which are forwarded to the
-		 * peer.
+		 * Two messages for each request of a peer or of this rank, and other ranks'
+		 * requests, which are forwarded to the peer.
 		 */
 		.waiting_max = (r->size + 2u) * BLOCK_SLOTS + 2u * ALL_SLOTS,
 		.ops = &host_conn_ops,
@@ -471,14 +481,17 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	list_add(&r->list, &ranks);
 	mutex_unlock(&ranks_lock);
 	mutex_unlock(&c->lock);
-	/* If the device was removed before the rank was on the list, the removal missed this rank. */
+	/*
+	 * If the device was removed before the rank was on the list, the removal missed this rank.
+	 */
 	if (r->device && !device_is_here(r->device))
 		lose_device(r);
 	/*
-	 * Only now, when the removal of the device finds the rank and no lock is held: memory of the process may come as late as it, or
-	 * another rank, likes.
+	 * Only now, when the removal of the device finds the rank and no lock is held: memory of
+	 * the process may come as late as it, or another rank, likes.
 	 */
-	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
+	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) ||
+	    copy_to_user(arg, j, sizeof(*j)))
 		err = -EFAULT;
 	kfree(address);
 	return err;
@@ -497,7 +510,8 @@ unlock:
 
 void rank_exit(struct rank *r)
 {
-	rcu_read_lock(); /* the rank may be freed once it is empty; rank_stop() waits for this section */
+	/* the rank may be freed once it is empty; rank_stop() waits for this section */
+	rcu_read_lock();
 	if (atomic_dec_and_test(&r->inside))
 		wake_up_all(&r->empty);
 	rcu_read_unlock();
@@ -518,13 +532,14 @@ void rank_stop(struct rank *r)
 	mutex_lock(&r->stop_lock);
 	if (!r->stopped) {
 		WRITE_ONCE(r->dead, true);
-		synchronize_rcu(); /* softirqs that saw the rank alive, and may have begun something */
+		/* softirqs that saw the rank alive, and may have begun something */
+		synchronize_rcu();
 		run_forget(r);
 		wake_everybody(r);
 		rank_exit(r);
 		/*
-		 * Operations end in milliseconds, unless they wait for a dead peer: queue pairs repeat their requests for
-		 * seconds.
+		 * Operations end in milliseconds, unless they wait for a dead peer: queue pairs
+		 * repeat their requests for seconds.
 		 */
 		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
 			conn_stop(r->conn);
@@ -540,8 +555,9 @@ void rank_stop(struct rank *r)
 }
 
 /*
- * Let the threads inside all ranks of the device go, and take a reference to each rank that is new to this. A thread of one rank may wait
- * for another. Returns the next rank, or NULL. A rank on the list has a view, and so a reference.
+ * Let the threads inside all ranks of the device go, and take a reference to each rank that is new
+ * to this. A thread of one rank may wait for another. Returns the next rank, or NULL. A rank on the
+ * list has a view, and so a reference.
  */
 static struct rank *next_to_lose(const struct ib_device *dev)
 {

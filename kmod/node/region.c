@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* region.c - regions of a rank: their ranges, the homes of their blocks, and the views that have added them. */
+/*
+ * region.c - regions of a rank: their ranges, the homes of their blocks, and the views that have
+ * added them.
+ */
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -11,7 +14,8 @@
 
 static unsigned int foreign_mib = 256;
 module_param(foreign_mib, uint, 0600);
-MODULE_PARM_DESC(foreign_mib, "MiB of frames for blocks of regions that a rank has not added, at least (256)");
+MODULE_PARM_DESC(foreign_mib,
+		 "MiB of frames for blocks of regions that a rank has not added, at least (256)");
 
 struct region *region_at(const struct rank *r, u32 page)
 {
@@ -21,7 +25,8 @@ struct region *region_at(const struct rank *r, u32 page)
 	return g && page - g->page < g->pages ? g : NULL;
 }
 
-#define MANAGER_RUN 16 /* as in the library: neighbouring blocks of a first-touch region share a manager */
+/* as in the library: neighbouring blocks of a first-touch region share a manager */
+#define MANAGER_RUN 16
 
 u16 region_home(const struct rank *r, const struct region *g, u32 page)
 {
@@ -32,7 +37,8 @@ u16 region_home(const struct rank *r, const struct region *g, u32 page)
 	case DSM_REGION_PARTS:
 		index = (page - g->page) / g->arg % (g->parts ?: r->size);
 		return g->owners ? g->owners[index].rank : (u16)index;
-	case DSM_REGION_CYCLIC: return (u16)((g->arg ? (page - g->page) / g->arg : index) % r->size);
+	case DSM_REGION_CYCLIC:
+		return (u16)((g->arg ? (page - g->page) / g->arg : index) % r->size);
 	default: return (u16)(index / MANAGER_RUN % r->size);
 	}
 }
@@ -53,16 +59,21 @@ static void region_units(struct rank *r, const struct region *g, u16 value)
 /* ---- blocks of regions that the rank has not added ------------------------------------------ */
 
 /*
- * A rank is the home of blocks of regions that it never adds: other ranks have created them, and give the blocks back when they leave.
- * No message of the protocol says which these are. So the frames for them are bounded: by as many as the rank has in regions of its
- * own, or foreign_mib. Above that, the peer that has taken most of it is given up.
+ * A rank is the home of blocks of regions that it never adds: other ranks have created them, and
+ * give the blocks back when they leave. No message of the protocol says which these are. So the
+ * frames for them are bounded: by as many as the rank has in regions of its own, or foreign_mib.
+ * Above that, the peer that has taken most of it is given up.
  */
 static u32 foreign_most(const struct rank *r)
 {
-	return max(READ_ONCE(foreign_mib) / (CHUNK_PAGES >> (20 - PAGE_SHIFT)), READ_ONCE(r->added_most));
+	return max(READ_ONCE(foreign_mib) / (CHUNK_PAGES >> (20 - PAGE_SHIFT)),
+		   READ_ONCE(r->added_most));
 }
 
-/* The caller holds foreign_lock. SET_NOBODY: there is room for another unit. Else the peer with most of them, at best not `peer`. */
+/*
+ * The caller holds foreign_lock. SET_NOBODY: there is room for another unit. Else the peer with
+ * most of them, at best not `peer`.
+ */
 static u16 foreign_excess(const struct rank *r, u16 peer)
 {
 	u32 total = 0;
@@ -93,11 +104,14 @@ bool region_foreign_take(struct rank *r, u32 page, u16 peer)
 	bool refused = false;
 
 	spin_lock(&r->foreign_lock);
-	/* region_units() sets the first before it takes the lock. Frames that exist cost nothing. */
+	/*
+	 * region_units() sets the first before it takes the lock. Frames that exist cost nothing.
+	 */
 	if (!READ_ONCE(r->units[unit]) && !r->foreign[unit] && !READ_ONCE(r->ctx->chunks[unit])) {
 		excess = foreign_excess(r, peer);
 		if (excess != SET_NOBODY)
-			set_bit(excess, r->gone); /* here: other workers have messages of the peer */
+			/* here: other workers have messages of the peer */
+			set_bit(excess, r->gone);
 		refused = test_bit(peer, r->gone);
 		if (!refused) {
 			r->foreign[unit] = peer + 1;
@@ -122,10 +136,12 @@ void region_foreign_end(struct rank *r, u32 unit)
 	spin_unlock(&r->foreign_lock);
 }
 
-static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const struct dsm_owner *owners)
+static bool same_region(const struct region *g, const struct dsm_ioc_region *in,
+			const struct dsm_owner *owners)
 {
-	return g->page == in->page && g->usable == in->pages && g->order == in->order && g->home == in->home &&
-		g->arg == in->arg && g->parts == in->parts && g->priority == in->priority &&
+	return g->page == in->page && g->usable == in->pages && g->order == in->order &&
+		g->home == in->home && g->arg == in->arg && g->parts == in->parts &&
+		g->priority == in->priority &&
 		(!in->parts || !memcmp(g->owners, owners, in->parts * sizeof(*owners)));
 }
 
@@ -163,8 +179,8 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	g->owners = owners;
 	smp_store_release(&r->regions[in->id], g);
 	/*
-	 * Peers may have sent blocks here before, so frames may exist. Frames made later are made under frames_sem, and see the
-	 * region.
+	 * Peers may have sent blocks here before, so frames may exist. Frames made later are made
+	 * under frames_sem, and see the region.
 	 */
 	down_write(&r->ctx->frames_sem);
 	region_units(r, g, in->id + 1);
@@ -255,7 +271,8 @@ static int view_add(struct view *v, const struct dsm_ioc_region *in)
 }
 
 /*
- * A process has removed a region: clear its entries. Other processes keep theirs, and the blocks. The caller holds region_lock.
+ * A process has removed a region: clear its entries. Other processes keep theirs, and the blocks.
+ * The caller holds region_lock.
  */
 static void hide(struct rank *r, u32 page, u32 pages)
 {

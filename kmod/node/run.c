@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * run.c - delivers messages: to peers by conn.c, to ranks of this kernel by a queue per processor, which avoids recursion. A
- * worker does what softirq cannot finish.
+ * run.c - delivers messages: to peers by conn.c, to ranks of this kernel by a queue per processor,
+ * which avoids recursion. A worker does what softirq cannot finish.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/slab.h>
@@ -25,10 +25,12 @@
 #include "../base/trace.h"
 #include "../base/work.h"
 
-TEST_PARAM(uint, test_runq, 0, "places in a processor's queue of messages for ranks of this kernel");
+TEST_PARAM(uint, test_runq, 0,
+	   "places in a processor's queue of messages for ranks of this kernel");
 
 /*
- * Each request of the rank and of its peers may cause several messages. They come only once those that they follow are handled.
+ * Each request of the rank and of its peers may cause several messages. They come only once those
+ * that they follow are handled.
  */
 #define LATER_MAX(r) ((int)(4 * BLOCK_SLOTS * (r)->size))
 
@@ -41,9 +43,10 @@ struct later {
 };
 
 /*
- * A processor's queue of messages for ranks of this kernel, from each other and from other hosts. A prefetch of 128 blocks causes
- * about 500. The thread that runs the queue (running) takes up to BUDGET messages, all threads of a run of softirq
- * together no more (work.h), and leaves the rest to a worker. If memory is short, it leaves all. So no peer can keep a processor in softirq.
+ * A processor's queue of messages for ranks of this kernel, from each other and from other hosts. A
+ * prefetch of 128 blocks causes about 500. The thread that runs the queue (running) takes up to
+ * BUDGET messages, all threads of a run of softirq together no more (work.h), and leaves the rest
+ * to a worker. If memory is short, it leaves all. So no peer can keep a processor in softirq.
  *
  * A message holds no reference to its rank: rank_stop() calls run_forget() to remove its messages.
  */
@@ -61,7 +64,8 @@ struct runq {
 };
 
 static struct runq **runqs; /* of each processor that has been online */
-static int runqs_state;     /* of CPU hotplug, in which a processor gets its queue; 0: not registered */
+/* of CPU hotplug, in which a processor gets its queue; 0: not registered */
+static int runqs_state;
 static struct pool laters;
 
 static void push(struct rank *to, const struct msg *m)
@@ -118,9 +122,11 @@ void run_send(struct rank *r, const struct msg *m)
 }
 
 /*
- * One message of each kind waits per block: the worker handles it for all that arrive before it begins. So a peer that repeats
- * itself takes no more memory. If the block has moved to another rank meanwhile, that rank's message is lost: giving a block back
- * is a hint, and a rank that leaves the block repeats it. NULL: the range has been forgotten. The caller holds the RCU read lock.
+ * One message of each kind waits per block: the worker handles it for all that arrive before it
+ * begins. So a peer that repeats itself takes no more memory. If the block has moved to another
+ * rank meanwhile, that rank's message is lost: giving a block back is a hint, and a rank that
+ * leaves the block repeats it. NULL: the range has been forgotten. The caller holds the RCU read
+ * lock.
  */
 static unsigned long *fetches_of(struct rank *r, const struct msg *m)
 {
@@ -143,8 +149,8 @@ static bool fetch_waits(struct rank *r, const struct msg *m)
 }
 
 /*
- * From here on another message may wait. All allocations have been made before: until then this worker may sleep, and so might a
- * worker for each later message.
+ * From here on another message may wait. All allocations have been made before: until then this
+ * worker may sleep, and so might a worker for each later message.
  */
 static void fetch_begins(struct rank *r, const struct msg *m)
 {
@@ -155,10 +161,16 @@ static void fetch_begins(struct rank *r, const struct msg *m)
 	if (waits)
 		clear_bit(block_page(m->object) % CHUNK_PAGES, waits);
 	rcu_read_unlock();
-	smp_mb(); /* pairs with test_and_set_bit(): the worker sees what preceded a message that did not wait */
+	/*
+	 * pairs with test_and_set_bit(): the worker sees what preceded a message that did not wait
+	 */
+	smp_mb();
 }
 
-/* The owner of a block whose home is this rank, maybe outdated; -1: none, or this rank is not the home. */
+/*
+ * The owner of a block whose home is this rank, maybe outdated; -1: none, or this rank is not the
+ * home.
+ */
 static int owner_of(struct rank *r, u32 page)
 {
 	struct state *st;
@@ -177,7 +189,8 @@ static int owner_of(struct rank *r, u32 page)
 }
 
 /*
- * Prepare for a block that is placed at this rank. False: this rank may have left the region; the rank that places it asks again.
+ * Prepare for a block that is placed at this rank. False: this rank may have left the region; the
+ * rank that places it asks again.
  */
 static bool over_ready(struct rank *r, const struct msg *m)
 {
@@ -187,8 +200,9 @@ static bool over_ready(struct rank *r, const struct msg *m)
 }
 
 /*
- * Prepare for a block that comes back to this rank, its home. This rank may have left the region, or never added it; then the
- * message gives the number of frames (aux). 1: ready; 0: refused; -EAGAIN: out of memory.
+ * Prepare for a block that comes back to this rank, its home. This rank may have left the region,
+ * or never added it; then the message gives the number of frames (aux). 1: ready; 0: refused;
+ * -EAGAIN: out of memory.
  */
 static int back_ready(struct rank *r, const struct msg *m)
 {
@@ -210,7 +224,8 @@ static int back_ready(struct rank *r, const struct msg *m)
 	if (err == -ENOMEM)
 		return -EAGAIN;
 	if (err) {
-		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n", r->me, err);
+		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n",
+				    r->me, err);
 		rank_peer_lost(r, r->me, err);
 	}
 	return !err;
@@ -229,8 +244,9 @@ static bool fetch(struct rank *r, const struct msg *m)
 	if (!ready)
 		return true;
 	/*
-	 * If this rank did not know the region, the message names this rank as the manager. The region may have been added since,
-	 * and its home may now move: then the next home is found only by way of the manager.
+	 * If this rank did not know the region, the message names this rank as the manager. The
+	 * region may have been added since, and its home may now move: then the next home is found
+	 * only by way of the manager.
 	 */
 	if (back)
 		fault_request_at(r, block_page(m->object), &ask);
@@ -265,8 +281,9 @@ static void try_again(struct later *l)
 {
 	debug_count(COUNT_AGAIN, 1);
 	if (!l->again)
-		pr_warn_ratelimited("dsm: rank %u: no memory for %s of rank %u, which is tried again\n", l->rank->me,
-				    wire_name(l->m.type), l->m.src);
+		pr_warn_ratelimited(
+			"dsm: rank %u: no memory for %s of rank %u, which is tried again\n",
+			l->rank->me, wire_name(l->m.type), l->m.src);
 	l->again = true;
 	queue_delayed_work(dsm_waiting_wq, &l->work, AGAIN_AFTER);
 }
@@ -403,7 +420,10 @@ static bool run_some(struct runq *q)
 	return true;
 }
 
-/* If the queue is already running, further up the stack or on another processor (rest()), that thread handles the messages. */
+/*
+ * If the queue is already running, further up the stack or on another processor (rest()), that
+ * thread handles the messages.
+ */
 void run_queued(void)
 {
 	struct runq *q = runqs[smp_processor_id()];
@@ -470,7 +490,8 @@ static int runq_make(unsigned int cpu)
 
 int run_start(void)
 {
-	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later), KEEP_MESSAGES);
+	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later),
+			      KEEP_MESSAGES);
 
 	if (err)
 		return err;

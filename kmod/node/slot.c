@@ -2,8 +2,9 @@
 /*
  * slot.c - request slots: how a thread waits for a slot, and for the answer in it.
  *
- * A signal ends the wait of a call, which is repeated after the handler (park.c). Only a fatal signal ends a killable wait. If
- * the thread no longer waits, the answer frees the slot. Every function sleeps unless its comment says otherwise.
+ * A signal ends the wait of a call, which is repeated after the handler (park.c). Only a fatal
+ * signal ends a killable wait. If the thread no longer waits, the answer frees the slot. Every
+ * function sleeps unless its comment says otherwise.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -29,13 +30,18 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 	return (int)i;
 }
 
-/* A wait for a pinned block may be as long as one for a lock, so a block request may also use some of the slots for calls. */
+/*
+ * A wait for a pinned block may be as long as one for a lock, so a block request may also use some
+ * of the slots for calls.
+ */
 static int take_block(struct rank *r)
 {
 	const u32 end = test_value(test_block_slots);
 	int slot = take(r, 0, SYNC_SLOTS);
 
-	return slot >= 0 ? slot : take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
+	return slot >= 0
+		? slot
+		: take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
 }
 
 /* Take first from the slots that a block may not use. */
@@ -86,8 +92,8 @@ int signal_err(void)
 }
 
 /*
- * Brief slots are freed without another thread's help. A lasting slot may be in use until a thread posts, unlocks or signals, so
- * a call that finds none free fails. A miss cannot fail, and waits.
+ * Brief slots are freed without another thread's help. A lasting slot may be in use until a thread
+ * posts, unlocks or signals, so a call that finds none free fails. A miss cannot fail, and waits.
  */
 int slot_get(struct rank *r, enum slot_kind kind, bool killable)
 {
@@ -99,7 +105,8 @@ int slot_get(struct rank *r, enum slot_kind kind, bool killable)
 	if (slot < 0 && kind == SLOT_LASTING)
 		return -EAGAIN;
 	if (slot < 0 &&
-	    ___wait_event(*queue, (slot = take_any(r, kind)) >= 0 || READ_ONCE(r->dead), state, 0, 0, schedule()))
+	    ___wait_event(*queue, (slot = take_any(r, kind)) >= 0 || READ_ONCE(r->dead), state, 0,
+			  0, schedule()))
 		return signal_err();
 	return slot < 0 ? -EIO : begin_in(r, slot, kind);
 }
@@ -126,7 +133,8 @@ int slot_try(struct rank *r, u32 object, bool back)
 
 void slot_put(struct rank *r, unsigned int slot)
 {
-	wait_queue_head_t *queue = slot >= SLOTS && slot < BRIEF_END ? &r->brief_free : &r->slot_free;
+	wait_queue_head_t *queue =
+		slot >= SLOTS && slot < BRIEF_END ? &r->brief_free : &r->slot_free;
 
 	clear_bit_unlock(slot, r->slot_used);
 	smp_mb__after_atomic(); /* pairs with the queueing of the waiter in slot_get() */
@@ -168,8 +176,8 @@ void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, boo
 }
 
 /*
- * Either the waiting thread or the caller confirms a grant, never both and never neither. So `nobody` is read and the answer is
- * counted under one hold of the lock that slot_abandon() takes.
+ * Either the waiting thread or the caller confirms a grant, never both and never neither. So
+ * `nobody` is read and the answer is counted under one hold of the lock that slot_abandon() takes.
  */
 bool slot_granted(struct rank *r, unsigned int slot, s16 status, u64 value)
 {
@@ -232,7 +240,8 @@ bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n, struct mm_stru
 		if (slot_answered_by(s, seq, n))
 			return true;
 		cpu_relax();
-	} while (!need_resched() && ktime_get_ns() < until && !(locked && mmap_lock_is_contended(locked)));
+	} while (!need_resched() && ktime_get_ns() < until &&
+		 !(locked && mmap_lock_is_contended(locked)));
 	return slot_answered_by(s, seq, n);
 }
 
@@ -242,7 +251,8 @@ static long ticks_until(u64 end)
 	const u64 now = ktime_get_ns();
 
 	return !end ? MAX_SCHEDULE_TIMEOUT
-		    : (long)min_t(u64, nsecs_to_jiffies64(end > now ? end - now : 0) + 1, MAX_SCHEDULE_TIMEOUT - 1);
+		    : (long)min_t(u64, nsecs_to_jiffies64(end > now ? end - now : 0) + 1,
+				  MAX_SCHEDULE_TIMEOUT - 1);
 }
 
 int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
@@ -254,8 +264,10 @@ int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool k
 
 	might_sleep();
 	do { /* late ticks make a timeout in jiffies expire early */
-		left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)),
-				     state, 0, ticks_until(end), __ret = schedule_timeout(__ret));
+		left = ___wait_event(
+			s->wait,
+			___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)),
+			state, 0, ticks_until(end), __ret = schedule_timeout(__ret));
 	} while (left == 0 && ktime_get_ns() < end);
 	if (slot_answered_by(s, seq, n))
 		return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * step.c - where the state machines of a rank are: core/host.c asks for the object of each message, and steps it under its stripe.
- * What the home of a block does at the first touch is here as well.
+ * step.c - where the state machines of a rank are: core/host.c asks for the object of each message,
+ * and steps it under its stripe. What the home of a block does at the first touch is here as well.
  */
 #include "step.h"
 #include "host.h"
@@ -14,10 +14,12 @@ bool step_block_ok(const struct rank *r, u32 object)
 	u32 pages = block_pages(object), page = block_page(object);
 	const struct region *g;
 
-	if (!object || pages > CHUNK_PAGES || page % pages || page >= r->ctx->pages || pages > r->ctx->pages - page)
+	if (!object || pages > CHUNK_PAGES || page % pages || page >= r->ctx->pages ||
+	    pages > r->ctx->pages - page)
 		return false;
 	g = region_at(r, page);
-	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never added it */
+	/* the home of a block may have left its region, or never added it */
+	return !g || pages == 1u << g->order;
 }
 
 /* The manager, if the dispatcher checks the sender against it. */
@@ -32,12 +34,13 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 }
 
 /*
- * Does the message begin an operation? Only then allocate 22 KiB of state for the 2 MiB. Any other message is for a block that
- * has state, or is refused.
+ * Does the message begin an operation? Only then allocate 22 KiB of state for the 2 MiB. Any other
+ * message is for a block that has state, or is refused.
  */
 static bool begins(const struct msg *m)
 {
-	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE || m->type == MSG_SETTLE;
+	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE ||
+		m->type == MSG_SETTLE;
 }
 
 static int place_block(struct rank *r, u32 object, const struct msg *m, struct core_place *p)
@@ -48,7 +51,8 @@ static int place_block(struct rank *r, u32 object, const struct msg *m, struct c
 	/* Events of this rank name blocks that it has asked for. */
 	if (m->type && !step_block_ok(r, object))
 		return -EBADMSG;
-	st = begins(m) ? table_state(r, page, GFP_ATOMIC) : READ_ONCE(r->states[page / CHUNK_PAGES]);
+	st = begins(m) ? table_state(r, page, GFP_ATOMIC)
+		       : READ_ONCE(r->states[page / CHUNK_PAGES]);
 	if (!st && begins(m))
 		return -EAGAIN;
 	p->d.manager = manager_of(r, m);
@@ -62,7 +66,9 @@ static int place_block(struct rank *r, u32 object, const struct msg *m, struct c
 
 static struct page_ctx page_ctx(const struct rank *r)
 {
-	return (struct page_ctx){ .me = r->me, .nnodes = r->size, .now = now_us(), .hold_us = r->core.hold_us };
+	return (struct page_ctx){
+		.me = r->me, .nnodes = r->size, .now = now_us(), .hold_us = r->core.hold_us
+	};
 }
 
 static struct dir_ctx dir_ctx(struct rank *r)
@@ -159,7 +165,8 @@ bool step_prepare(struct rank *r, const struct msg *m)
 	switch (dispatch_target(m, &number)) {
 	case TARGET_BLOCK:
 		return table_ready(r, m, GFP_CTX) &&
-			(!step_block_ok(r, m->object) || !begins(m) || table_state(r, block_page(m->object), GFP_CTX));
+			(!step_block_ok(r, m->object) || !begins(m) ||
+			 table_state(r, block_page(m->object), GFP_CTX));
 	case TARGET_CREATE:
 		/* If another object takes this place, OBJECT_CHUNK - 1 more places follow. */
 		number = READ_ONCE(r->object_list.fresh) + 1;
@@ -189,7 +196,8 @@ static u64 combine(u8 op, u64 a, u64 b)
 {
 	bool is_signed = !(op >> 4);
 
-	switch (op & 15) { /* the values of enum dsm_op (dsm.h); the library combines floating point */
+	switch (op & 15) {
+		/* the values of enum dsm_op (dsm.h); the library combines floating point */
 	case 0: return a + b;
 	case 1: return is_signed ? (u64)min((s64)a, (s64)b) : min(a, b);
 	case 2: return is_signed ? (u64)max((s64)a, (s64)b) : max(a, b);
@@ -201,7 +209,8 @@ static u64 combine(u8 op, u64 a, u64 b)
 	return 0;
 }
 
-int step_place(struct core_host *h, enum target target, u32 number, const struct msg *m, struct core_place *p)
+int step_place(struct core_host *h, enum target target, u32 number, const struct msg *m,
+	       struct core_place *p)
 {
 	struct rank *r = host_rank(h);
 	struct slot *s;

@@ -41,8 +41,8 @@ static u64 left_of(const struct call *c)
 }
 
 /*
- * Wait for answer n of a request. If the thread is killed, the answers free the slot. The wait for "in line" is no cancellation
- * point, because that answer depends on no other thread.
+ * Wait for answer n of a request. If the thread is killed, the answers free the slot. The wait for
+ * "in line" is no cancellation point, because that answer depends on no other thread.
  */
 static int sync_call_answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
@@ -58,9 +58,9 @@ static int sync_call_answer(struct rank *r, struct call *c, u32 n, u64 ns)
 }
 
 /*
- * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the answers of SOP_CANCEL, only
- * -ETIMEDOUT means that the turn will not come. The object is destroyed only when no request is in line, so a refusal means that
- * SOP_CANCEL and the turn have crossed.
+ * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the
+ * answers of SOP_CANCEL, only -ETIMEDOUT means that the turn will not come. The object is destroyed
+ * only when no request is in line, so a refusal means that SOP_CANCEL and the turn have crossed.
  */
 static int sync_take_turn(struct rank *r, struct call *c)
 {
@@ -166,13 +166,15 @@ static int wait_sync(struct rank *r, struct call *c)
 /*
  * ---- locks that stay with this rank ----------------------------------------------------------
  *
- * The last holder's record keeps a lock that no other rank requests (core/lock.h). A hash table maps locks to records. It is only
- * a hint: the record is checked under its stripe, and may have another lock by then.
+ * The last holder's record keeps a lock that no other rank requests (core/lock.h). A hash table
+ * maps locks to records. It is only a hint: the record is checked under its stripe, and may have
+ * another lock by then.
  */
 
 static u16 *sync_cached_place(struct rank *r, const struct msg *m)
 {
-	return &r->cached_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst, ilog2(CACHED_PLACES))];
+	return &r->cached_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst,
+				     ilog2(CACHED_PLACES))];
 }
 
 static bool sync_is_cached(struct rank *r, u32 hold)
@@ -213,7 +215,10 @@ static void give_some_cached(struct rank *r)
 	local_bh_enable();
 }
 
-/* Queue for a lock, behind a thread of this rank or at its home. Returns the hold record that will have it, or -errno. */
+/*
+ * Queue for a lock, behind a thread of this rank or at its home. Returns the hold record that will
+ * have it, or -errno.
+ */
 static int sync_get_in_line(struct rank *r, struct msg *m)
 {
 	const u16 at = READ_ONCE(*sync_cached_place(r, m));
@@ -286,9 +291,10 @@ bool sync_leave_line(struct rank *r, struct call *c)
 }
 
 /*
- * The limit has passed. A thread behind another thread of its rank leaves that line. A request in the line of ranks cannot leave:
- * it is given up (park.c), and a worker unlocks the lock when it arrives. Until then, threads of the rank queue behind the
- * request, so a rank has at most one such request per record. False: no memory for that now.
+ * The limit has passed. A thread behind another thread of its rank leaves that line. A request in
+ * the line of ranks cannot leave: it is given up (park.c), and a worker unlocks the lock when it
+ * arrives. Until then, threads of the rank queue behind the request, so a rank has at most one such
+ * request per record. False: no memory for that now.
  */
 static bool quit_lock(struct rank *r, struct call *c)
 {
@@ -340,7 +346,8 @@ static int begin_barrier(struct rank *r, struct call *c)
 		return -ENOMEM;
 	b = bar_at(r, p->object);
 	if (!p->threads) {
-		c->out.status = b && READ_ONCE(b->threads) && READ_ONCE(b->life) == p->gen ? -EBUSY : 0;
+		c->out.status =
+			b && READ_ONCE(b->threads) && READ_ONCE(b->life) == p->gen ? -EBUSY : 0;
 		return 0;
 	}
 	c->stage = STAGE_BARRIER;
@@ -362,9 +369,11 @@ static int wait_barrier(struct rank *r, struct call *c)
 	while (smp_load_acquire(&b->gen) == c->seq && !need_resched() && ktime_get_ns() < until)
 		cpu_relax();
 	if (c->killable)
-		err = wait_event_killable(r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
+		err = wait_event_killable(
+			r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
 	else
-		err = wait_event_interruptible(r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
+		err = wait_event_interruptible(
+			r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
 	if (err)
 		return signal_err();
 	if (smp_load_acquire(&b->gen) == c->seq)
@@ -409,13 +418,15 @@ static long sync_call_end(struct rank *r, struct call *c, struct sync_answer *an
 	return err;
 }
 
-#define AGAIN_NS NSEC_PER_MSEC /* time for a request to reach its home before SOP_CANCEL is repeated */
+/* time for a request to reach its home before SOP_CANCEL is repeated */
+#define AGAIN_NS NSEC_PER_MSEC
 
 /*
- * Take back a request before "in line" has come, as sync_take_back() of the library does (libdsm/sync/cancel.c). SOP_CANCEL may
- * overtake the request. So it is repeated until the answer is -ETIMEDOUT, or the request's own answer has come. If the object was
- * destroyed meanwhile, the refusal of SOP_CANCEL may overtake that answer. Altogether there is one answer more than SOP_CANCEL
- * was sent.
+ * Take back a request before "in line" has come, as sync_take_back() of the library does
+ * (libdsm/sync/cancel.c). SOP_CANCEL may overtake the request. So it is repeated until the answer
+ * is -ETIMEDOUT, or the request's own answer has come. If the object was destroyed meanwhile, the
+ * refusal of SOP_CANCEL may overtake that answer. Altogether there is one answer more than
+ * SOP_CANCEL was sent.
  */
 static int take_back_early(struct rank *r, struct call *c)
 {
@@ -472,8 +483,12 @@ static long cancel_call(struct rank *r, const struct dsm_ioc_call *in, struct sy
 	return sync_call_end(r, &c, answer, err);
 }
 
-/* If a signal arrives, its handler runs in user space; then the thread repeats this call, which continues. */
-long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct sync_answer *answer)
+/*
+ * If a signal arrives, its handler runs in user space; then the thread repeats this call, which
+ * continues.
+ */
+long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg,
+	       struct sync_answer *answer)
 {
 	struct call c;
 	long err = 1;

@@ -27,13 +27,19 @@ struct call {
 	u16 hold;
 	u8 stage;      /* enum call_stage */
 	bool killable; /* it cannot be parked: only a fatal signal ends the wait */
-	bool brief;    /* a cancellation point: instead of its first sleep, the thread returns to user space */
+	/* a cancellation point: instead of its first sleep, the thread returns to user space */
+	bool brief;
 };
 
-void sync_send(struct rank *r, const struct msg *m); /* send a message of this rank; process context, sleeps */
+/* send a message of this rank; process context, sleeps */
+void sync_send(struct rank *r, const struct msg *m);
 void sync_take_back(struct rank *r, struct call *c); /* it is queued: send SOP_CANCEL; sleeps */
-bool sync_is_point(const struct dsm_ioc_call *in);   /* can its thread be cancelled while it waits? */
-/* Stop waiting for a lock behind another thread of this rank, and free the slot. False: it does not wait there. */
+/* can its thread be cancelled while it waits? */
+bool sync_is_point(const struct dsm_ioc_call *in);
+/*
+ * Stop waiting for a lock behind another thread of this rank, and free the slot. False: it does not
+ * wait there.
+ */
 bool sync_leave_line(struct rank *r, struct call *c);
 bool sync_lines_up(const struct call *c); /* does its first answer only say that it is queued? */
 /* The answer of a call, which the caller copies to user space if the result is 0. */
@@ -42,6 +48,7 @@ struct sync_answer {
 	struct dsm_ioc_call out;
 };
 /* Make the call, which has its argument at arg. It copies nothing to or from user space. */
-long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct sync_answer *answer);
+long sync_call(struct rank *r, const struct dsm_ioc_call *in, void __user *arg,
+	       struct sync_answer *answer);
 
 #endif

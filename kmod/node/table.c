@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * table.c - tables of a rank that grow by chunks: states of blocks, slots beyond the first SLOTS, hold records, synchronisation
- * objects, barriers, and the places in line of requests for blocks and for synchronisation objects.
+ * table.c - tables of a rank that grow by chunks: states of blocks, slots beyond the first SLOTS,
+ * hold records, synchronisation objects, barriers, and the places in line of requests for blocks
+ * and for synchronisation objects.
  *
- * A chunk is allocated when it is first needed: in process context, or for a message in softirq without waiting. If memory is
- * short there, a worker allocates it. The chunk is published by compare and exchange, it is charged, and it exists until the rank
- * is freed; the states of a region are freed with the region (host_forget()). A peer can make a rank allocate places in line for
- * each of its slots, the barriers that it can name, and, if the rank manages blocks, places for the block slots of all ranks;
- * nothing else.
+ * A chunk is allocated when it is first needed: in process context, or for a message in softirq
+ * without waiting. If memory is short there, a worker allocates it. The chunk is published by
+ * compare and exchange, it is charged, and it exists until the rank is freed; the states of a
+ * region are freed with the region (host_forget()). A peer can make a rank allocate places in line
+ * for each of its slots, the barriers that it can name, and, if the rank manages blocks, places for
+ * the block slots of all ranks; nothing else.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -27,8 +29,10 @@ static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)
 		return have;
 	if (pool_test_refuses(gfp) || !account_charge(r->ctx, account_pages(size)))
 		return smp_load_acquire(at);
-	made = gfpflags_allow_blocking(gfp) ? kvzalloc(size, gfp) : kzalloc(size, gfp | __GFP_NOWARN);
-	have = made ? cmpxchg(at, NULL, made) : NULL; /* a full barrier: zeros are seen before the pointer is */
+	made = gfpflags_allow_blocking(gfp) ? kvzalloc(size, gfp)
+					    : kzalloc(size, gfp | __GFP_NOWARN);
+	/* a full barrier: zeros are seen before the pointer is */
+	have = made ? cmpxchg(at, NULL, made) : NULL;
 	if (made && !have)
 		return made;
 	kvfree(made);
@@ -114,7 +118,8 @@ struct state *table_state(struct rank *r, u32 page, gfp_t gfp)
 		return old;
 	if (pool_test_refuses(gfp) || !account_charge(r->ctx, STATE_CHARGE))
 		return NULL;
-	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
+	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp)
+					   : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
 	old = new ? cmpxchg(at, NULL, new) : NULL;
 	if (new && !old)
 		return new;
@@ -142,8 +147,9 @@ bool table_objects(struct rank *r, u32 index, gfp_t gfp)
 		return true;
 	if (pool_test_refuses(gfp) || !account_charge(r->ctx, OBJECTS_CHARGE))
 		return false;
-	new = gfpflags_allow_blocking(gfp) ? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
-					   : kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
+	new = gfpflags_allow_blocking(gfp)
+		? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
+		: kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
 	if (new && !cmpxchg(at, NULL, new))
 		return true;
 	kvfree(new);
@@ -204,11 +210,14 @@ int table_make(struct rank *r)
 	r->slot_chunks[0] = r->slots;
 	r->states = kvcalloc(r->ctx->pages / CHUNK_PAGES, sizeof(*r->states), GFP_CTX);
 	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_CTX);
-	r->nodes = kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_CTX);
-	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_CTX);
+	r->nodes =
+		kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_CTX);
+	r->lines =
+		kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_CTX);
 	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_CTX);
 	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_CTX);
-	return r->states && r->objects && r->nodes && r->lines && r->bars && r->regions ? 0 : -ENOMEM;
+	return r->states && r->objects && r->nodes && r->lines && r->bars && r->regions ? 0
+											: -ENOMEM;
 }
 
 size_t table_bytes(unsigned int size, size_t chunks)

@@ -25,7 +25,9 @@ static void over(struct replay_timer *t)
 	struct rank *r = t->rank;
 	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
 
-	/* The range may have been forgotten meanwhile, and be part of a region with other blocks. */
+	/*
+	 * The range may have been forgotten meanwhile, and be part of a region with other blocks.
+	 */
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
 		host_page(r, PE_REPLAY, &m, NULL);
 	run_queued();
@@ -71,7 +73,8 @@ void timer_replay(struct rank *r, u32 object, u32 at)
 	t->rank = r;
 	t->object = object;
 	compat_timer_setup(&t->timer, replay_due);
-	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
+	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0),
+		      HRTIMER_MODE_REL_SOFT);
 	return;
 
 uncharge:
@@ -83,8 +86,8 @@ fail:
 
 int timer_start(void)
 {
-	return pool_create(&timers, "dsm_timer", sizeof(struct replay_timer), __alignof__(struct replay_timer),
-			   KEEP_FEW);
+	return pool_create(&timers, "dsm_timer", sizeof(struct replay_timer),
+			   __alignof__(struct replay_timer), KEEP_FEW);
 }
 
 void timer_stop(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * txn.c - changes of access. Access ends only when other processors have acknowledged that, and nobody waits for them. The message
- * that tells another rank, with the block or without, is a transaction (struct txn), which the last acknowledgement continues.
+ * txn.c - changes of access. Access ends only when other processors have acknowledged that, and
+ * nobody waits for them. The message that tells another rank, with the block or without, is a
+ * transaction (struct txn), which the last acknowledgement continues.
  */
 #include <linux/highmem.h>
 #include <linux/slab.h>
@@ -26,7 +27,8 @@ struct txn {
 	struct batch_item item;
 	struct rank *rank;
 	struct work_struct work; /* memory was short when access had ended */
-	struct msg m;            /* core_lowered() sends it when access has ended; MSG_NONE: nothing */
+	/* core_lowered() sends it when access has ended; MSG_NONE: nothing */
+	struct msg m;
 };
 
 static struct pool txns;
@@ -60,7 +62,8 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	count(s->bytes_out, (u64)block_pages(m->object) << PAGE_SHIFT);
 	if (to) {
 		/*
-		 * The requester has made frames before it asked, unless its process has forgotten the range, against the rules.
+		 * The requester has made frames before it asked, unless its process has forgotten
+		 * the range, against the rules.
 		 */
 		if (copy_block(r, to, m->object)) {
 			run_route(r, m);
@@ -148,7 +151,9 @@ static struct txn *txn_get(struct rank *r, u32 object, u8 prot)
 	t->b.count = 1;
 	t->b.done = txn_done;
 	t->b.follow = false;
-	t->item = (struct batch_item){ .page = block_page(object), .pages = (u16)block_pages(object), .prot = prot };
+	t->item = (struct batch_item){ .page = block_page(object),
+				       .pages = (u16)block_pages(object),
+				       .prot = prot };
 	t->m.type = MSG_NONE;
 	return t;
 
@@ -161,19 +166,23 @@ fail:
 	return NULL;
 }
 
-static const u8 uapi_prot[] = { [PROT_CLOSED] = DSM_PROT_NONE, [PROT_RO] = DSM_PROT_READ, [PROT_RW] = DSM_PROT_WRITE };
+static const u8 uapi_prot[] = {
+	[PROT_CLOSED] = DSM_PROT_NONE, [PROT_RO] = DSM_PROT_READ, [PROT_RW] = DSM_PROT_WRITE
+};
 
 /*
- * The rank drops a copy unasked. Write the protection while the stripe is held: the answer to a new request may come before the
- * table entry is changed. txn_follow_drop() is next on this processor, and its batch begins with the barrier between this store and
- * the walk of the page tables (want_first() in pte.c).
+ * The rank drops a copy unasked. Write the protection while the stripe is held: the answer to a new
+ * request may come before the table entry is changed. txn_follow_drop() is next on this processor,
+ * and its batch begins with the barrier between this store and the walk of the page tables
+ * (want_first() in pte.c).
  */
 void txn_drop_now(struct rank *r, u32 object)
 {
 	struct chunk *k = chunk_with(r->ctx, block_page(object), block_pages(object));
 
 	if (k)
-		memset(&k->prot[block_page(object) % CHUNK_PAGES], DSM_PROT_NONE, block_pages(object));
+		memset(&k->prot[block_page(object) % CHUNK_PAGES], DSM_PROT_NONE,
+		       block_pages(object));
 }
 
 void txn_follow_drop(struct rank *r, u32 object)
@@ -205,7 +214,10 @@ bool txn_lower(struct rank *r, const struct core_leave *l)
 	return false;
 }
 
-/* The address space of the thread that waits for a block. NULL: unknown, or the request is of no process. */
+/*
+ * The address space of the thread that waits for a block. NULL: unknown, or the request is of no
+ * process.
+ */
 static const struct mm_struct *asker(struct rank *r, const struct msg *m)
 {
 	const struct slot *s = m->req_node == r->me ? slot_at(r, m->req_slot) : NULL;
@@ -213,7 +225,10 @@ static const struct mm_struct *asker(struct rank *r, const struct msg *m)
 	return s ? READ_ONCE(s->mm) : NULL;
 }
 
-/* Access grows, so no translation is stale. A fault later changes each entry that cannot be changed now. */
+/*
+ * Access grows, so no translation is stale. A fault later changes each entry that cannot be changed
+ * now.
+ */
 void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks)
 {
 	struct batch_item it = { .page = block_page(m->object),

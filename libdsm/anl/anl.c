@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * anl.c - the functions behind the ANL macros of c.m4.dsm, over POSIX threads. In a program that dsm-cc links, libdsm-pthread.so takes the
- * calls and runs the threads on the ranks of a job; linked without libdsm, the program is an ordinary one.
+ * anl.c - the functions behind the ANL macros of c.m4.dsm, over POSIX threads. In a program that
+ * dsm-cc links, libdsm-pthread.so takes the calls and runs the threads on the ranks of a job;
+ * linked without libdsm, the program is an ordinary one.
  *
- * It is a static library, because the variables of the executable are shared between the ranks and those of shared libraries are
- * not.
+ * It is a static library, because the variables of the executable are shared between the ranks and
+ * those of shared libraries are not.
  */
 #include <dsm.h>
 #include <dsm_anl.h>
@@ -29,7 +30,10 @@
 #define PAGE 4096ul
 #define STACK (8ul << 20) /* as the main thread has by default; memory is used when it is touched */
 
-/* Barriers of POSIX have a fixed number of threads, so a barrier of ANL has one of POSIX for each number that it is used with. */
+/*
+ * Barriers of POSIX have a fixed number of threads, so a barrier of ANL has one of POSIX for each
+ * number that it is used with.
+ */
 struct meeting {
 	struct meeting *next;
 	long n;
@@ -81,7 +85,7 @@ unsigned long dsm_anl_clock(void)
 	return (unsigned long)t.tv_sec * 1000000 + (unsigned long)t.tv_nsec / 1000;
 }
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 void dsm_anl_start(void)
 {
@@ -178,7 +182,7 @@ long dsm_anl_self(void)
 	return self;
 }
 
-/* ---- locks, conditions, pauses --------------------------------------------------------------------- */
+/* ---- locks, conditions, pauses --------------------------------------------------------------- */
 
 void dsm_anl_lock_init(volatile struct dsm_anl_lock *l, long n)
 {
@@ -246,7 +250,7 @@ void dsm_anl_pause_wait(volatile struct dsm_anl_pause *p)
 	dsm_anl_wait_end(W_PAUSE, &start);
 }
 
-/* ---- barriers -------------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
 static struct meeting *find_meeting(const struct barrier *b, long n)
 {
@@ -267,7 +271,8 @@ static struct meeting *meeting_of(struct barrier *b, long n)
 	m = find_meeting(b, n);
 	if (!m) {
 		m = calloc(1, sizeof(*m));
-		anl_must("BARRIER", m ? pthread_barrier_init(&m->barrier, NULL, (unsigned int)n) : ENOMEM);
+		anl_must("BARRIER",
+			 m ? pthread_barrier_init(&m->barrier, NULL, (unsigned int)n) : ENOMEM);
 		m->n = n;
 		m->next = b->first;
 		__atomic_store_n(&b->first, m, __ATOMIC_RELEASE);
@@ -299,7 +304,7 @@ void dsm_anl_barrier(volatile struct dsm_anl_barrier *barrier, long n)
 	dsm_anl_wait_end(W_BARRIER, &start);
 }
 
-/* ---- loops ----------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 void dsm_anl_counter_init(volatile struct dsm_anl_counter *counter)
 {
@@ -311,8 +316,8 @@ void dsm_anl_counter_init(volatile struct dsm_anl_counter *counter)
 }
 
 /*
- * Returns the next subscript, up to max. Then it returns -1, but only when all threads have got here, so that no thread begins
- * the next loop too early.
+ * Returns the next subscript, up to max. Then it returns -1, but only when all threads have got
+ * here, so that no thread begins the next loop too early.
  */
 long dsm_anl_counter_next(volatile struct dsm_anl_counter *counter, long max, long threads)
 {
@@ -338,7 +343,7 @@ long dsm_anl_counter_next(volatile struct dsm_anl_counter *counter, long max, lo
 	return got;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 struct placing {
 	void *at;
@@ -347,8 +352,9 @@ struct placing {
 };
 
 /*
- * The home is the rank on which the thread of this number is created. This is a hint: what cannot move stays. So it does not use
- * dsm_malloc_on(), which would fail then, and whose memory free() does not accept.
+ * The home is the rank on which the thread of this number is created. This is a hint: what cannot
+ * move stays. So it does not use dsm_malloc_on(), which would fail then, and whose memory free()
+ * does not accept.
  */
 static void anl_place(void *arg)
 {
@@ -366,7 +372,9 @@ void *dsm_anl_malloc(unsigned long size, long home)
 {
 	const unsigned long whole = (size + PAGE - 1) & ~(PAGE - 1);
 	/* Objects of several threads share no page, unless they are small. */
-	void *p = size < PAGE ? malloc(size ? size : 1) : whole < size ? NULL : aligned_alloc(PAGE, whole);
+	void *p = size < PAGE  ? malloc(size ? size : 1)
+		: whole < size ? NULL
+			       : aligned_alloc(PAGE, whole);
 
 	if (!p) {
 		fprintf(stderr, "libdsm-anl: no memory for %lu bytes%s\n", size,

@@ -23,21 +23,26 @@ struct counts {
 };
 
 /*
- * `part` is odd within the parallel part. The struct has a page of its own: all threads read part and timed, and writes to the program's
- * variables would take a shared page from them.
+ * `part` is odd within the parallel part. The struct has a page of its own: all threads read part
+ * and timed, and writes to the program's variables would take a shared page from them.
  */
 static struct {
 	pthread_mutex_t lock; /* guards sum */
 	struct counts sum;
-	bool timed;         /* constant once threads run */
-	uint32_t part;      /* written by the thread that begins or ends a part, read without a lock */
-	bool roi;           /* the program marks the part to be timed; this and all that follows: of such threads */
+	bool timed; /* constant once threads run */
+	/* written by the thread that begins or ends a part, read without a lock */
+	uint32_t part;
+	/* the program marks the part to be timed; this and all that follows: of such threads */
+	bool roi;
 	uint64_t since, ns; /* since 0: not in the parallel part */
 	long threads;
-	struct dsm_stats faults, before; /* the job's counters in parallel parts, and at the start of this one */
+	/* the job's counters in parallel parts, and at the start of this one */
+	struct dsm_stats faults, before;
 } __attribute__((aligned(PAGE))) all = { .threads = 1 };
 
-/* The calling thread: its counts in this part, and what its clocks said when it came into the part. */
+/*
+ * The calling thread: its counts in this part, and what its clocks said when it came into the part.
+ */
 static __thread struct {
 	uint32_t part;
 	struct dsm_anl_times start, waiting; /* waiting: within waits */
@@ -70,7 +75,9 @@ static void read_clocks(struct dsm_anl_times *t)
 	getrusage(RUSAGE_THREAD, &use);
 	kernel = ns_of(use.ru_stime);
 	user = ns_of(use.ru_utime);
-	t->kernel = kernel + user ? (uint64_t)((double)sum * (double)kernel / (double)(kernel + user)) : 0;
+	t->kernel = kernel + user
+		? (uint64_t)((double)sum * (double)kernel / (double)(kernel + user))
+		: 0;
 	t->user = sum - t->kernel;
 }
 
@@ -145,7 +152,7 @@ void dsm_anl_thread_end(void)
 		add_times();
 }
 
-/* ---- the report ------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static void print_faults(FILE *f)
 {
@@ -168,18 +175,22 @@ static void anl_report(void)
 	fprintf(f, "us %lu\nthreads %ld\n", (unsigned long)(all.ns / 1000), all.threads);
 	pthread_mutex_lock(&all.lock);
 	for (i = 0; i < WAITS && all.timed; i++)
-		fprintf(f, "%ss %lu\n%s_us %lu\n", names[i], (unsigned long)all.sum.waits[i], names[i],
-			(unsigned long)(all.sum.waited_ns[i] / 1000));
+		fprintf(f, "%ss %lu\n%s_us %lu\n", names[i], (unsigned long)all.sum.waits[i],
+			names[i], (unsigned long)(all.sum.waited_ns[i] / 1000));
 	if (all.timed)
-		fprintf(f, "thread_us %lu\nuser_us %lu\nkernel_us %lu\n", (unsigned long)(all.sum.there.wall / 1000),
-			(unsigned long)(all.sum.there.user / 1000), (unsigned long)(all.sum.there.kernel / 1000));
+		fprintf(f, "thread_us %lu\nuser_us %lu\nkernel_us %lu\n",
+			(unsigned long)(all.sum.there.wall / 1000),
+			(unsigned long)(all.sum.there.user / 1000),
+			(unsigned long)(all.sum.there.kernel / 1000));
 	pthread_mutex_unlock(&all.lock);
 	if (all.timed)
 		print_faults(f);
 	fclose(f);
 }
 
-/* The job's counters. This takes a round trip to each rank, so it stays outside of what is timed. */
+/*
+ * The job's counters. This takes a round trip to each rank, so it stays outside of what is timed.
+ */
 static bool get_faults(struct dsm_stats *s)
 {
 	return all.timed && dsm_stats_get && !dsm_stats_get(-1, NULL, s);
@@ -212,7 +223,8 @@ static void stop_clock(void)
 	if (!get_faults(&end))
 		return;
 	for (i = 0; i < DSM_LAT_MAX; i++)
-		all.faults.latency_sum_ns[i] += end.latency_sum_ns[i] - all.before.latency_sum_ns[i];
+		all.faults.latency_sum_ns[i] +=
+			end.latency_sum_ns[i] - all.before.latency_sum_ns[i];
 }
 
 /* What was timed so far lies outside of what the program marks. */

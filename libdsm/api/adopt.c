@@ -2,9 +2,10 @@
 /*
  * adopt.c - existing memory of the program becomes a region, and the program's own memory again.
  *
- * The region has a place in the window like any other, by which its bytes are named, but nobody touches it there: the table of
- * ranges (fault/range.h) says that the bytes are at the program's address. All ranks map the range before the first of them uses
- * it, so no rank's mapping misses a change of protection.
+ * The region has a place in the window like any other, by which its bytes are named, but nobody
+ * touches it there: the table of ranges (fault/range.h) says that the bytes are at the program's
+ * address. All ranks map the range before the first of them uses it, so no rank's mapping misses a
+ * change of protection.
  *
  *   all:   agree on the arguments
  *   one:   a place in the window
@@ -13,8 +14,8 @@
  *   all:   attach
  *   one:   stores the saved contents
  *
- * Between the steps all ranks wait for each other. The code touches no variables of the program: they may be in the memory that
- * is adopted.
+ * Between the steps all ranks wait for each other. The code touches no variables of the program:
+ * they may be in the memory that is adopted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -40,7 +41,8 @@ struct terms {
 	struct region_record rec; /* the maker's answer */
 };
 
-static struct dsm_region *adopted[RANGES_MAX]; /* in the order of the calls, which is the same on all ranks */
+/* in the order of the calls, which is the same on all ranks */
+static struct dsm_region *adopted[RANGES_MAX];
 static unsigned int adoptions;
 
 static bool adopt_is_zero(const char *page)
@@ -66,7 +68,8 @@ static void copy_pages(char *to, const char *from, size_t len)
 
 static char *save(const struct terms *t)
 {
-	char *saved = mmap(NULL, t->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *saved = mmap(NULL, t->len, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (saved == MAP_FAILED)
 		return NULL;
@@ -78,7 +81,8 @@ static int put_back(const struct terms *t, const char *saved)
 {
 	void *at = (void *)(uintptr_t)t->at;
 
-	if (mmap(at, t->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (mmap(at, t->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
 		return -errno;
 	copy_pages(at, saved, t->len);
 	return 0;
@@ -130,7 +134,8 @@ static int adopt_reserve(struct terms *t)
 						.home = (enum dsm_home)t->home,
 						.home_rank = t->home_rank,
 						.priority = (enum dsm_priority)t->priority,
-						.consistency = (enum dsm_consistency)t->consistency };
+						.consistency =
+							(enum dsm_consistency)t->consistency };
 	int failed;
 
 	snprintf(name, sizeof(name), "(adopted %#" PRIx64 ")", t->at);
@@ -159,7 +164,8 @@ static void unmap(const struct terms *t, const char *saved)
 	range_remove(t->rec.off);
 	err = put_back(t, saved);
 	if (err)
-		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at, dsm_strerror(err));
+		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at,
+			 dsm_strerror(err));
 }
 
 static int adopt_take(struct terms *t, struct dsm_region **out)
@@ -187,7 +193,8 @@ out:
 	return err;
 }
 
-DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_options *opt, dsm_region_t **out)
+DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_options *opt,
+			     dsm_region_t **out)
 {
 	static const struct dsm_region_options none;
 	struct dsm_region *made = NULL;
@@ -220,8 +227,9 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 }
 
 /*
- * Every rank reads all contents. When all have, each maps private memory there and stores them. Ranks read by ordinary loads: a
- * block may move to another reader meanwhile, and comes back with the same contents.
+ * Every rank reads all contents. When all have, each maps private memory there and stores them.
+ * Ranks read by ordinary loads: a block may move to another reader meanwhile, and comes back with
+ * the same contents.
  */
 static void forget_adopted(const struct dsm_region *r)
 {
@@ -289,6 +297,7 @@ void adopt_end(void)
 		if (err && adoptions && adopted[adoptions - 1] == r)
 			adoptions--;
 		if (err)
-			log_line("\"%s\" does not become private memory again: %s", r->name, dsm_strerror(err));
+			log_line("\"%s\" does not become private memory again: %s", r->name,
+				 dsm_strerror(err));
 	}
 }

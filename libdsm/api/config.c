@@ -108,8 +108,8 @@ static void range_text(const struct row *r, char *buf, size_t room)
 	if (r->kind == CHOICE || r->kind == TEXT) {
 		snprintf(buf, room, "%s%s", r->kind == CHOICE ? "one of: " : "", r->choices);
 		if (r->max)
-			snprintf(buf + strlen(buf), room - strlen(buf), ", %lu to %lu", (unsigned long)r->min,
-				 (unsigned long)r->max);
+			snprintf(buf + strlen(buf), room - strlen(buf), ", %lu to %lu",
+				 (unsigned long)r->min, (unsigned long)r->max);
 		return;
 	}
 	if (r->kind == SIZE || r->kind == HOMES) {
@@ -119,8 +119,9 @@ static void range_text(const struct row *r, char *buf, size_t room)
 		snprintf(a, sizeof(a), "%lu", (unsigned long)r->min);
 		snprintf(b, sizeof(b), "%lu", (unsigned long)r->max);
 	}
-	snprintf(buf, room, "%s%s%s%s to %s%s", r->kind == HOMES ? "one of: " : "", r->kind == HOMES ? r->choices : "",
-		 r->kind == HOMES ? ", " : "", a, b, r->power ? ", a power of two" : "");
+	snprintf(buf, room, "%s%s%s%s to %s%s", r->kind == HOMES ? "one of: " : "",
+		 r->kind == HOMES ? r->choices : "", r->kind == HOMES ? ", " : "", a, b,
+		 r->power ? ", a power of two" : "");
 }
 
 static int setting_complain(const struct row *r, const char *value)
@@ -173,7 +174,8 @@ static bool may_be(const struct row *r, const char *value)
 {
 	uint64_t n;
 
-	return is_choice(r->choices, value) || (r->max && setting_parse(r, value, &n) && n >= r->min && n <= r->max);
+	return is_choice(r->choices, value) ||
+		(r->max && setting_parse(r, value, &n) && n >= r->min && n <= r->max);
 }
 
 static bool in_range(const struct row *r, uint64_t v)
@@ -184,15 +186,20 @@ static bool in_range(const struct row *r, uint64_t v)
 /* first, blocked, cyclic or cyclic:SIZE. False: none of them. */
 static bool homes_parse(const char *value, enum homes *homes, size_t *run)
 {
-	static const struct row size = { .kind = SIZE, .min = HOME_RUN_LEAST, .max = HOME_RUN_MOST, .power = true };
+	static const struct row size = {
+		.kind = SIZE, .min = HOME_RUN_LEAST, .max = HOME_RUN_MOST, .power = true
+	};
 	uint64_t n = HOME_RUN;
 
-	*homes = !strcmp(value, "first") ? HOMES_FIRST : !strcmp(value, "blocked") ? HOMES_BLOCKED : HOMES_CYCLIC;
+	*homes = !strcmp(value, "first")    ? HOMES_FIRST
+		: !strcmp(value, "blocked") ? HOMES_BLOCKED
+					    : HOMES_CYCLIC;
 	*run = 0;
 	if (*homes != HOMES_CYCLIC)
 		return true;
 	if (strcmp(value, "cyclic") &&
-	    (strncmp(value, "cyclic:", 7) || !setting_parse(&size, value + 7, &n) || !in_range(&size, n)))
+	    (strncmp(value, "cyclic:", 7) || !setting_parse(&size, value + 7, &n) ||
+	     !in_range(&size, n)))
 		return false;
 	*run = (size_t)n;
 	return true;
@@ -216,7 +223,8 @@ static char **next_unknown(char **e)
 
 		if (strncmp(*e, "DSM_", 4))
 			continue;
-		for (i = 0; i < ROWS && (strlen(rows[i].name) != n || strncmp(rows[i].name, *e, n)); i++)
+		for (i = 0; i < ROWS && (strlen(rows[i].name) != n || strncmp(rows[i].name, *e, n));
+		     i++)
 			;
 		if (i == ROWS)
 			return e;
@@ -252,7 +260,8 @@ static unsigned int distance(const char *a, size_t na, const char *b)
 /* A setting with so similar a name that it may be meant; NULL: there is none. */
 static const char *nearest(const char *name, size_t n)
 {
-	unsigned int best = n < 10 ? 3 : 4, d; /* below half of the letters that distinguish DSM_HEAP */
+	/* below half of the letters that distinguish DSM_HEAP */
+	unsigned int best = n < 10 ? 3 : 4, d;
 	const char *found = NULL;
 	size_t i;
 
@@ -271,8 +280,8 @@ static void log_unknown(const char *variable, const char *what)
 	const size_t n = strcspn(variable, "=");
 	const char *meant = nearest(variable, n);
 
-	log_line("%.*s is not a setting%s%s%s (%s)", (int)n, variable, meant ? "; did you mean " : "",
-		 meant ? meant : "", meant ? "?" : "", what);
+	log_line("%.*s is not a setting%s%s%s (%s)", (int)n, variable,
+		 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "", what);
 }
 
 static int check_names(void)
@@ -302,8 +311,9 @@ static int setting_value(const struct row *r, uint64_t *number, const char **wor
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto",   "off",    "on",  "host",       "softirq",
-						      "spread", "report", "job", "sequential", "check" };
+		static const char *const firsts[] = { "auto",       "off",    "on",     "host",
+						      "softirq",    "spread", "report", "job",
+						      "sequential", "check" };
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&
@@ -325,7 +335,8 @@ static int setting_value(const struct row *r, uint64_t *number, const char **wor
 	return 0;
 }
 
-static void setting_store(const struct row *r, struct dsm_config *cfg, uint64_t number, const char *word)
+static void setting_store(const struct row *r, struct dsm_config *cfg, uint64_t number,
+			  const char *word)
 {
 	char *at = (char *)cfg + r->field;
 
@@ -335,7 +346,9 @@ static void setting_store(const struct row *r, struct dsm_config *cfg, uint64_t 
 	case TEXT: memcpy(at, &word, sizeof(word)); break;
 	case SIZE: memcpy(at, &(size_t){ (size_t)number }, sizeof(size_t)); break;
 	case NUMBER:
-	case SWITCH: memcpy(at, &(unsigned int){ (unsigned int)number }, sizeof(unsigned int)); break;
+	case SWITCH:
+		memcpy(at, &(unsigned int){ (unsigned int)number }, sizeof(unsigned int));
+		break;
 	}
 }
 
@@ -459,19 +472,22 @@ void config_help(void)
 {
 	size_t i;
 
-	printf("libdsm %s: settings (environment variables; the program may set them too)\n\n", dsm_version());
+	printf("libdsm %s: settings (environment variables; the program may set them too)\n\n",
+	       dsm_version());
 	for (i = 0; i < ROWS; i++) {
 		char range[160], def[64];
 
 		range_text(&rows[i], range, sizeof(range));
 		if (rows[i].kind == CHOICE || rows[i].kind == HOMES)
-			snprintf(def, sizeof(def), "%.*s", (int)strcspn(rows[i].choices, " "), rows[i].choices);
+			snprintf(def, sizeof(def), "%.*s", (int)strcspn(rows[i].choices, " "),
+				 rows[i].choices);
 		else if (rows[i].kind == TEXT)
 			snprintf(def, sizeof(def), "none");
 		else if (rows[i].kind == SIZE)
 			print_size(def, sizeof(def), rows[i].def);
 		else
 			snprintf(def, sizeof(def), "%lu", (unsigned long)rows[i].def);
-		printf("  %-14s %s\n  %-14s   default %s; %s\n", rows[i].name, rows[i].help, "", def, range);
+		printf("  %-14s %s\n  %-14s   default %s; %s\n", rows[i].name, rows[i].help, "",
+		       def, range);
 	}
 }

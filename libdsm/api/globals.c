@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * globals.c - dsm_adopt_globals(): finds the part of the executable's memory that holds the program's variables, and only those.
+ * globals.c - dsm_adopt_globals(): finds the part of the executable's memory that holds the
+ * program's variables, and only those.
  *
- * The writable segment of an executable begins with what the loader fills in and then protects (RELRO): the GOT, vtables,
- * constant pointers. The rest, .data and .bss, is the program's, on two conditions. With lazy binding the loader also writes to
- * .got.plt there, so functions must be bound at the start. And an executable compiled without -fPIC has copies of variables of
- * shared libraries in .bss (copy relocations). The standard streams are pointers into the C library, which is at the same address on all
- * ranks; `environ` differs between ranks and must not be shared, unless libdsm-pthread.so keeps it equal.
+ * The writable segment of an executable begins with what the loader fills in and then protects
+ * (RELRO): the GOT, vtables, constant pointers. The rest, .data and .bss, is the program's, on two
+ * conditions. With lazy binding the loader also writes to .got.plt there, so functions must be
+ * bound at the start. And an executable compiled without -fPIC has copies of variables of shared
+ * libraries in .bss (copy relocations). The standard streams are pointers into the C library, which
+ * is at the same address on all ranks; `environ` differs between ranks and must not be shared,
+ * unless libdsm-pthread.so keeps it equal.
  */
 #include <elf.h>
 #include <errno.h>
@@ -29,10 +32,14 @@
 #define SPACE_MOST (1ul << 46) /* of a file's addresses */
 #define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
 
-/* The executable, as loaded; or of a process that is still to come, its file as the loader would map it. */
+/*
+ * The executable, as loaded; or of a process that is still to come, its file as the loader would
+ * map it.
+ */
 struct program {
 	uintptr_t base;
-	bool is_file;               /* no loader has made addresses of the numbers in its dynamic segment */
+	/* no loader has made addresses of the numbers in its dynamic segment */
+	bool is_file;
 	uintptr_t relro, data, end; /* end of RELRO; end of the writable segment */
 	bool now;                   /* functions are bound at the start */
 	const Elf64_Rela *rela;
@@ -117,7 +124,8 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	p->base = info->dlpi_addr;
-	p->id = globals_hash(0xcbf29ce484222325ull, info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
+	p->id = globals_hash(0xcbf29ce484222325ull, info->dlpi_phdr,
+			     info->dlpi_phnum * sizeof(*info->dlpi_phdr));
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const Elf64_Phdr *h = &info->dlpi_phdr[i];
 		const uintptr_t at = p->base + h->p_vaddr;
@@ -146,7 +154,10 @@ static bool globals_is_listed(const char *const *list, const char *word)
 	return *list;
 }
 
-/* The number of a facet of locales (std::numpunct<char>::id): libdsm-pthread.so has the C++ library give these on each rank, before. */
+/*
+ * The number of a facet of locales (std::numpunct<char>::id): libdsm-pthread.so has the C++ library
+ * give these on each rank, before.
+ */
 static bool globals_is_facet(const char *name)
 {
 	const size_t n = strlen(name);
@@ -155,20 +166,23 @@ static bool globals_is_facet(const char *name)
 }
 
 /*
- * May this variable of a library be shared? Some are constant, or have the same value on all ranks. Streams point into libraries,
- * which are at the same address everywhere; Of settings that the program makes, all ranks should see
- * the same. What libdsm-pthread.so keeps equal is shared with it only (keeps).
+ * May this variable of a library be shared? Some are constant, or have the same value on all ranks.
+ * Streams point into libraries, which are at the same address everywhere; Of settings that the
+ * program makes, all ranks should see the same. What libdsm-pthread.so keeps equal is shared with
+ * it only (keeps).
  */
 static bool harmless(const char *name, bool keeps)
 {
 	static const char *const good[] = {
-		"stdin", "stdout", "stderr", "optarg", "optind", "opterr", "optopt", "signgam", "__signgam",
+		"stdin", "stdout", "stderr", "optarg", "optind", "opterr", "optopt", "signgam",
+		"__signgam",
 		/* false since libdsm has made threads */
 		"__libc_single_threaded",
 		/* set by the program */
-		"obstack_alloc_failed_handler", "obstack_exit_failure", "error_print_progname", "error_message_count",
-		"error_one_per_line", "re_syntax_options", "argp_err_exit_status", "argp_program_version",
-		"argp_program_version_hook", "argp_program_bug_address", "_nl_msg_cat_cntr",
+		"obstack_alloc_failed_handler", "obstack_exit_failure", "error_print_progname",
+		"error_message_count", "error_one_per_line", "re_syntax_options",
+		"argp_err_exit_status", "argp_program_version", "argp_program_version_hook",
+		"argp_program_bug_address", "_nl_msg_cat_cntr",
 		/* constants */
 		"in6addr_any", "in6addr_loopback", "sys_siglist", "_sys_siglist", "sys_sigabbrev",
 		/* numbers of the time zone */
@@ -185,9 +199,11 @@ static bool harmless(const char *name, bool keeps)
 					    "__tzname",
 					    NULL };
 
-	if (globals_is_listed(good, name) || (keeps && (globals_is_listed(kept, name) || globals_is_facet(name))))
+	if (globals_is_listed(good, name) ||
+	    (keeps && (globals_is_listed(kept, name) || globals_is_facet(name))))
 		return true;
-	return !strncmp(name, "_ZSt", 4); /* std::cout and its like, for the same reason as streams */
+	/* std::cout and its like, for the same reason as streams */
+	return !strncmp(name, "_ZSt", 4);
 }
 
 static int copies(const struct program *p)
@@ -199,11 +215,12 @@ static int copies(const struct program *p)
 	for (i = 0; i < p->relas; i++) {
 		const char *name = p->names + p->symbols[ELF64_R_SYM(p->rela[i].r_info)].st_name;
 
-		if (ELF64_R_TYPE(p->rela[i].r_info) != R_X86_64_COPY || p->base + p->rela[i].r_offset < p->relro ||
-		    harmless(name, keeps))
+		if (ELF64_R_TYPE(p->rela[i].r_info) != R_X86_64_COPY ||
+		    p->base + p->rela[i].r_offset < p->relro || harmless(name, keeps))
 			continue;
 		if (n < sizeof(list))
-			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", name);
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
+					      name);
 	}
 	if (!n)
 		return 0;
@@ -226,7 +243,8 @@ static int check_link(const struct program *p)
 	if (!p->symbols || !p->names)
 		return globals_refuse("it is linked statically (dsm-cc links it with libdsm.so)");
 	if ((uintptr_t)&job >= p->data && (uintptr_t)&job < p->end)
-		return globals_refuse("it contains libdsm itself (link with libdsm.so, not libdsm.a)");
+		return globals_refuse(
+			"it contains libdsm itself (link with libdsm.so, not libdsm.a)");
 	if (!p->relro)
 		return globals_refuse("it has no RELRO segment (link with -Wl,-z,relro)");
 	if (p->relro % PAGE_BYTES)
@@ -241,16 +259,19 @@ static int check_link(const struct program *p)
 static int check_program(const struct program *p)
 {
 	if (job.size > 1 && under_valgrind())
-		return globals_refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
+		return globals_refuse(
+			"valgrind runs it, with a malloc() of its own for each rank (start one rank)");
 	if (!job.fault->adopt)
-		return globals_refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
+		return globals_refuse(
+			"the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
 	return check_link(p);
 }
 
 /* Do all ranks run the same program, with the C library and this one at the same addresses? */
 static int globals_are_alike(const struct program *p)
 {
-	const uint64_t mine[] = { p->id, p->base, (uintptr_t)&stdout, (uintptr_t)stdout, (uintptr_t)&job };
+	const uint64_t mine[] = { p->id, p->base, (uintptr_t)&stdout, (uintptr_t)stdout,
+				  (uintptr_t)&job };
 	uint64_t first[5];
 	int32_t differs;
 	int err;
@@ -260,11 +281,13 @@ static int globals_are_alike(const struct program *p)
 	if (err)
 		return err;
 	if (first[0] != mine[0])
-		log_line("this rank runs another executable than rank 0 (%s): all ranks need the same file",
-			 program_invocation_name);
+		log_line(
+			"this rank runs another executable than rank 0 (%s): all ranks need the same file",
+			program_invocation_name);
 	else if (memcmp(first, mine, sizeof(mine)))
-		log_line("the program or a library is at another address than on rank 0: start it with dsmrun, or with "
-			 "`setarch -R`, and with the same libraries");
+		log_line(
+			"the program or a library is at another address than on rank 0: start it with dsmrun, or with "
+			"`setarch -R`, and with the same libraries");
 	differs = memcmp(first, mine, sizeof(mine)) ? 1 : 0;
 	err = dsm_reduce(&differs, DSM_INT32, DSM_MAX);
 	return err ? err : differs ? -EPROTO : 0;
@@ -273,8 +296,9 @@ static int globals_are_alike(const struct program *p)
 DSM_API int dsm_adopt_globals(dsm_region_t **out)
 {
 	const struct dsm_region_options opt = { .block_size = PAGE_BYTES,
-						.consistency = heap_upper() ? DSM_CONSISTENCY_RELEASE
-									    : DSM_CONSISTENCY_SEQUENTIAL };
+						.consistency = heap_upper()
+							? DSM_CONSISTENCY_RELEASE
+							: DSM_CONSISTENCY_SEQUENTIAL };
 	struct program p = { 0 };
 	int32_t err = job_ready(), all;
 
@@ -294,7 +318,7 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 	return dsm_region_adopt((void *)p.relro, PAGE_UP(p.end) - p.relro, &opt, out);
 }
 
-/* ---- before the job --------------------------------------------------------------------------------- */
+/* ---- before the job -------------------------------------------------------------------------- */
 
 /* A file of the size, as it is on disk. */
 struct image {
@@ -310,21 +334,21 @@ static const Elf64_Phdr *image_headers(const struct image *m, unsigned int *n)
 	const Elf64_Phdr *h;
 	unsigned int i;
 
-	if (m->size < sizeof(*e) || memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e->e_phentsize != sizeof(*h) || e->e_phoff % 8 || e->e_phoff > m->size ||
-	    e->e_phnum > (m->size - e->e_phoff) / sizeof(*h))
+	if (m->size < sizeof(*e) || memcmp(e->e_ident, ELFMAG, SELFMAG) ||
+	    e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_phentsize != sizeof(*h) || e->e_phoff % 8 ||
+	    e->e_phoff > m->size || e->e_phnum > (m->size - e->e_phoff) / sizeof(*h))
 		return NULL;
 	h = (const Elf64_Phdr *)(m->at + e->e_phoff);
 	for (i = 0; i < e->e_phnum; i++)
-		if (h[i].p_offset > m->size || h[i].p_filesz > m->size - h[i].p_offset || h[i].p_memsz > SPACE_MOST ||
-		    h[i].p_vaddr > SPACE_MOST)
+		if (h[i].p_offset > m->size || h[i].p_filesz > m->size - h[i].p_offset ||
+		    h[i].p_memsz > SPACE_MOST || h[i].p_vaddr > SPACE_MOST)
 			return NULL;
 	*n = e->e_phnum;
 	return h;
 }
 
-/* Map the segments as the loader does, to be read only: what is not in the file cannot be read. Returns what is added to addresses of
- * the file; -1: it does not work. */
+/* Map the segments as the loader does, to be read only: what is not in the file cannot be read.
+ * Returns what is added to addresses of the file; -1: it does not work. */
 static uintptr_t image_load(const struct image *m, const Elf64_Phdr *h, unsigned int n)
 {
 	uintptr_t end = 0;
@@ -334,7 +358,8 @@ static uintptr_t image_load(const struct image *m, const Elf64_Phdr *h, unsigned
 	for (i = 0; i < n; i++)
 		if (h[i].p_type == PT_LOAD && h[i].p_vaddr + h[i].p_memsz > end)
 			end = h[i].p_vaddr + h[i].p_memsz;
-	at = mmap(NULL, PAGE_UP(end) + PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = mmap(NULL, PAGE_UP(end) + PAGE_BYTES, PROT_NONE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return (uintptr_t)-1;
 	for (i = 0; i < n; i++) {
@@ -343,8 +368,8 @@ static uintptr_t image_load(const struct image *m, const Elf64_Phdr *h, unsigned
 		if (h[i].p_type != PT_LOAD || !h[i].p_filesz)
 			continue;
 		if (h[i].p_offset % PAGE_BYTES != in ||
-		    mmap(at + h[i].p_vaddr - in, h[i].p_filesz + in, PROT_READ, MAP_PRIVATE | MAP_FIXED, m->fd,
-			 (off_t)(h[i].p_offset - in)) == MAP_FAILED)
+		    mmap(at + h[i].p_vaddr - in, h[i].p_filesz + in, PROT_READ,
+			 MAP_PRIVATE | MAP_FIXED, m->fd, (off_t)(h[i].p_offset - in)) == MAP_FAILED)
 			return (uintptr_t)-1;
 	}
 	return (uintptr_t)at;

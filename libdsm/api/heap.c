@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - the public functions of the shared heap: allocate in units that this rank has or takes, and free any rank's
- * allocation.
+ * heap.c - the public functions of the shared heap: allocate in units that this rank has or takes,
+ * and free any rank's allocation.
  *
- * If no unit is free, the ranks are asked in turn to give back those that are empty, until there is room.
+ * If no unit is free, the ranks are asked in turn to give back those that are empty, until there is
+ * room.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,10 +24,12 @@
 #define HEAP_PAGE ((size_t)4096) /* a block of the heap */
 #define OTHERS_US 100            /* pause, in which another rank may finish reclaiming */
 #define FULL_US 20u              /* the first pause, and */
-#define FULL_MOST_US 10000u      /* the longest one, while an owner has no room for frees of others */
+/* the longest one, while an owner has no room for frees of others */
+#define FULL_MOST_US 10000u
 
 static pthread_mutex_t reclaim_lock =
-	PTHREAD_MUTEX_INITIALIZER; /* held for round trips; nothing called under it takes it again */
+	/* held for round trips; nothing called under it takes it again */
+	PTHREAD_MUTEX_INITIALIZER;
 
 int heap_begin(void)
 {
@@ -36,8 +39,8 @@ int heap_begin(void)
 		return 0;
 	if (sites)
 		heap_skip(job.set.stats_skip);
-	return heap_start(rank_info(job.rank)->heap, job.mem.live, job.base, job.heap, job.heap - heap_upper(),
-			  &owner_source, sites);
+	return heap_start(rank_info(job.rank)->heap, job.mem.live, job.base, job.heap,
+			  job.heap - heap_upper(), &owner_source, sites);
 }
 
 void heap_settle(void)
@@ -52,13 +55,15 @@ static void log_full(size_t size)
 	static uint32_t said;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		log_line("the heap has no room for %zu bytes in a row: DSM_HEAP is %zu MiB (said once)", size,
-			 job.heap >> 20);
+		log_line(
+			"the heap has no room for %zu bytes in a row: DSM_HEAP is %zu MiB (said once)",
+			size, job.heap >> 20);
 	errno = ENOMEM;
 }
 
 /* This rank is out of memory: reclaim what other ranks can give back. */
-static void *reclaim(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
+static void *reclaim(bool upper, size_t size, size_t align, bool zero, const char *name,
+		     const void *site)
 {
 	void *p = NULL;
 	int i;
@@ -69,7 +74,8 @@ static void *reclaim(bool upper, size_t size, size_t align, bool zero, const cha
 		p = heap_alloc(upper, size, align, zero, name, site);
 	}
 	if (!p) {
-		p = heap_alloc(upper, size, align, zero, name, site); /* another thread has reclaimed meanwhile */
+		/* another thread has reclaimed meanwhile */
+		p = heap_alloc(upper, size, align, zero, name, site);
 		HOOK(heap_asks);
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
@@ -80,7 +86,8 @@ static void *reclaim(bool upper, size_t size, size_t align, bool zero, const cha
 	return p;
 }
 
-static void *heap_allocate(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
+static void *heap_allocate(bool upper, size_t size, size_t align, bool zero, const char *name,
+			   const void *site)
 {
 	void *p;
 
@@ -113,15 +120,17 @@ static int first_rank(int node)
 }
 
 /*
- * DSM_HOME=blocked: each node is the home of an equal part of a large allocation. In memory that has not been used yet this
- * sends no message if it is in this rank's stripes. A block that cannot be placed now stays where it is; that is only slower.
+ * DSM_HOME=blocked: each node is the home of an equal part of a large allocation. In memory that
+ * has not been used yet this sends no message if it is in this rank's stripes. A block that cannot
+ * be placed now stays where it is; that is only slower.
  */
 static void *heap_spread(void *p, size_t size)
 {
 	size_t part, at;
 	int node = 0;
 
-	if (job.set.homes != HOMES_BLOCKED || !p || one_node()) /* NULL also where there is no job */
+	/* NULL also where there is no job */
+	if (job.set.homes != HOMES_BLOCKED || !p || one_node())
 		return p;
 	part = (size / job.nodes + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
 	if (part < PART_LEAST)
@@ -133,7 +142,8 @@ static void *heap_spread(void *p, size_t size)
 
 DSM_API void *dsm_malloc(size_t size)
 {
-	return heap_spread(heap_allocate(false, size, 0, false, NULL, __builtin_return_address(0)), size);
+	return heap_spread(heap_allocate(false, size, 0, false, NULL, __builtin_return_address(0)),
+			   size);
 }
 
 DSM_API void *dsm_calloc(size_t n, size_t size)
@@ -144,7 +154,8 @@ DSM_API void *dsm_calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return heap_spread(heap_allocate(false, bytes, 0, true, NULL, __builtin_return_address(0)), bytes);
+	return heap_spread(heap_allocate(false, bytes, 0, true, NULL, __builtin_return_address(0)),
+			   bytes);
 }
 
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
@@ -153,12 +164,16 @@ DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	return heap_spread(heap_allocate(false, size, alignment, false, NULL, __builtin_return_address(0)), size);
+	return heap_spread(
+		heap_allocate(false, size, alignment, false, NULL, __builtin_return_address(0)),
+		size);
 }
 
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 {
-	return heap_spread(heap_allocate(false, size, alignment, false, name, __builtin_return_address(0)), size);
+	return heap_spread(
+		heap_allocate(false, size, alignment, false, name, __builtin_return_address(0)),
+		size);
 }
 
 DSM_API void *dsm_malloc_program(size_t alignment, size_t size, int zero)
@@ -173,7 +188,8 @@ DSM_API void *dsm_malloc_program(size_t alignment, size_t size, int zero)
 DSM_API void *dsm_malloc_on(int node, size_t size)
 {
 	/* At least one page, rounded up to whole pages; too large sizes remain so. */
-	const size_t bytes = size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
+	const size_t bytes =
+		size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
 	int rank = job_ready() ? 0 : first_rank(node), err;
 	void *p;
 
@@ -190,7 +206,10 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 	return NULL;
 }
 
-/* An existing allocation keeps its owner, so the owner is looked up again only if this node's table was out of date. */
+/*
+ * An existing allocation keeps its owner, so the owner is looked up again only if this node's table
+ * was out of date.
+ */
 DSM_API int dsm_free(void *p)
 {
 	const uint64_t arg = (uint64_t)(uintptr_t)p;
@@ -214,7 +233,8 @@ DSM_API int dsm_free(void *p)
 		if (off >= job.heap - heap_upper() && !is_here((uint16_t)owner))
 			owner_let_memory();
 		/* -EAGAIN: the owner has not handled earlier frees yet. */
-		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) == -EAGAIN) {
+		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) ==
+		       -EAGAIN) {
 			sys_sleep_us(us);
 			us = 2 * us < FULL_MOST_US ? 2 * us : FULL_MOST_US;
 		}

@@ -80,7 +80,10 @@ DSM_API int dsm_release(const void *addr, size_t size)
 	return err;
 }
 
-/* Copies of release blocks are dropped whenever a thread of the node synchronises, and their homes do not move. */
+/*
+ * Copies of release blocks are dropped whenever a thread of the node synchronises, and their homes
+ * do not move.
+ */
 static bool hint_is_refused(const struct dsm_region *r, const char *what)
 {
 	if (one_node() || r->consistency == DSM_CONSISTENCY_SEQUENTIAL)
@@ -182,9 +185,10 @@ void pins_forget(void)
 	}
 }
 
-#define PLACE_NS 2000000000ull /* placing gives up after so long if ranks do not release the block */
-#define PAUSE_US 20u           /* the first pause, and */
-#define PAUSE_MAX_US 1000u     /* the longest one, before a block is asked about again */
+/* placing gives up after so long if ranks do not release the block */
+#define PLACE_NS 2000000000ull
+#define PAUSE_US 20u       /* the first pause, and */
+#define PAUSE_MAX_US 1000u /* the longest one, before a block is asked about again */
 
 /* Place a block, until a time limit: it comes as soon as its users release it. */
 static int hint_place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)

@@ -8,8 +8,8 @@
 
 struct dsm_region;
 
-/* Find the whole blocks around [addr, addr + size) in one attached region. Any thread. -EFAULT: not in one region. Errors of
- * job_ready(). */
+/* Find the whole blocks around [addr, addr + size) in one attached region. Any thread. -EFAULT: not
+ * in one region. Errors of job_ready(). */
 int hints_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len);
 /* True if any part of the range is pinned. Any thread; does not block. */
 bool pins_any(size_t off, size_t len);

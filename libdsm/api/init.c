@@ -30,7 +30,10 @@ static void in_child(void)
 	rendezvous_forked();
 }
 
-/* Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report it at once. */
+/*
+ * Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report
+ * it at once.
+ */
 static void at_exit(void)
 {
 	if (job.forked || job.size == 1)
@@ -41,12 +44,14 @@ static void at_exit(void)
 }
 
 /*
- * Before it starts a job, dsmrun has the library check what each rank would refuse: DSMRUN_RANKS is the number of ranks,
- * DSMRUN_PROGRAM a program with threads that becomes several ranks, and with DSMRUN_HERE=1 the ranks have this process's limits.
+ * Before it starts a job, dsmrun has the library check what each rank would refuse: DSMRUN_RANKS is
+ * the number of ranks, DSMRUN_PROGRAM a program with threads that becomes several ranks, and with
+ * DSMRUN_HERE=1 the ranks have this process's limits.
  */
 static int init_check(const struct settings *set)
 {
-	const char *ranks = getenv("DSMRUN_RANKS"), *program = getenv("DSMRUN_PROGRAM"), *here = getenv("DSMRUN_HERE");
+	const char *ranks = getenv("DSMRUN_RANKS"), *program = getenv("DSMRUN_PROGRAM"),
+		   *here = getenv("DSMRUN_HERE");
 	int err = ranks ? engine_check(set, atoi(ranks), here && !strcmp(here, "1")) : 0;
 
 	return err || !program ? err : globals_check_file(program);

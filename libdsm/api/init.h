@@ -5,8 +5,8 @@
 
 #include "job/job.h"
 
-/* config.c: the settings table, one row per variable, with its range and meaning. Read and check the program's configuration
- * (NULL: none) and the environment. -EINVAL, logged. */
+/* config.c: the settings table, one row per variable, with its range and meaning. Read and check
+ * the program's configuration (NULL: none) and the environment. -EINVAL, logged. */
 int config_read(const struct dsm_config *cfg, struct settings *out);
 void config_warn(void); /* log each DSM_ variable that is not a setting */
 void config_help(void); /* print the settings, for DSM_HELP=1 */
@@ -18,7 +18,8 @@ void heap_settle(void);
 
 /* spawn.c: allow thread creation on this rank. */
 void spawn_start(void);
-/* Wait until no joined thread is in the runtime, after all ranks have begun to end. Waits only for each thread's last call. */
+/* Wait until no joined thread is in the runtime, after all ranks have begun to end. Waits only for
+ * each thread's last call. */
 void spawn_settle(void);
 
 #endif

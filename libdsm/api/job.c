@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* job.c - the program's questions about its job: rank, size, nodes, version; and how it aborts the job. */
+/*
+ * job.c - the program's questions about its job: rank, size, nodes, version; and how it aborts the
+ * job.
+ */
 #include "job/job.h"
 
 #include <dsm.h>

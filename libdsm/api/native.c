@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * native.c - the POSIX threads of this process that run threads of the program: who looks for one finds it by its record, whose
- * contents are not looked at.
+ * native.c - the POSIX threads of this process that run threads of the program: who looks for one
+ * finds it by its record, whose contents are not looked at.
  *
- * The signal by which the C library interrupts a system call to cancel a thread is handled on the alternate stack, for the kernel
- * cannot wait for a block of a shared one.
+ * The signal by which the C library interrupts a system call to cancel a thread is handled on the
+ * alternate stack, for the kernel cannot wait for a block of a shared one.
  */
 #include "api/native.h"
 
@@ -88,7 +88,10 @@ void native_forget(struct live *l)
 	load_add(-1);
 }
 
-/* A handler of the program may send signals to threads, and so come here: it interrupts nobody who holds the lock. */
+/*
+ * A handler of the program may send signals to threads, and so come here: it interrupts nobody who
+ * holds the lock.
+ */
 int native_call(uint64_t record, int (*fn)(unsigned long thread, void *arg), void *arg)
 {
 	int err = -ESRCH;

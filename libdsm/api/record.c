@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * record.c - the record of a thread, which all ranks see, and its shared stack: made by the rank that creates the thread, freed by
- * the one that joins it, or by the thread's own where it is detached.
+ * record.c - the record of a thread, which all ranks see, and its shared stack: made by the rank
+ * that creates the thread, freed by the one that joins it, or by the thread's own where it is
+ * detached.
  */
 #include "api/record.h"
 
@@ -27,7 +28,8 @@ struct record *record_of(dsm_thread_t t)
 	struct record *r = (struct record *)(uintptr_t)t.id;
 	size_t at;
 
-	if (t.id % _Alignof(struct record) || !range_off((const void *)r, &at) || at + sizeof(*r) > job.heap)
+	if (t.id % _Alignof(struct record) || !range_off((const void *)r, &at) ||
+	    at + sizeof(*r) > job.heap)
 		return NULL;
 	return __atomic_load_n(&r->mark, __ATOMIC_ACQUIRE) == mark_of(r) ? r : NULL;
 }
@@ -47,8 +49,9 @@ void record_end(struct record *r)
 
 	if (__atomic_exchange_n(&r->state, RECORD_ENDED, __ATOMIC_SEQ_CST) == RECORD_DETACHED)
 		record_release(r);
+	/* r may be gone after the exchange only where it is detached */
 	else
-		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
+		dsm_sem_post(&done, 1);
 }
 
 static size_t record_whole_pages(size_t bytes)
@@ -60,7 +63,8 @@ static bool is_shared_memory(const char *at, size_t size)
 {
 	size_t first, last;
 
-	return at + size > at && range_off(at, &first) && range_off(at + size - 1, &last) && last - first == size - 1;
+	return at + size > at && range_off(at, &first) && range_off(at + size - 1, &last) &&
+		last - first == size - 1;
 }
 
 /* A stack of the program's, with the record elsewhere. */
@@ -85,7 +89,9 @@ static int use_stack(const struct dsm_thread_options *opt, struct record **out)
 static int make_stack(const struct dsm_thread_options *opt, struct record **out)
 {
 	const size_t wanted = opt->stack_size ? opt->stack_size : RECORD_STACK;
-	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0 : opt->guard_size ? opt->guard_size : PAGE_BYTES;
+	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0
+		: opt->guard_size                            ? opt->guard_size
+							     : PAGE_BYTES;
 	const size_t size = record_whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN),
 		     below = record_whole_pages(guard);
 	struct record *r;
@@ -119,7 +125,8 @@ static int make_private(struct record **out)
 	return 0;
 }
 
-int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out)
+int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg,
+		struct record **out)
 {
 	char name[RECORD_NAME] = "";
 	struct record *r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* record.h - threads as all ranks see them. Any thread of the program; all functions access shared memory, and may block for it. */
+/* record.h - threads as all ranks see them. Any thread of the program; all functions access shared
+ * memory, and may block for it. */
 #ifndef API_RECORD_H
 #define API_RECORD_H
 
@@ -13,30 +14,36 @@
 
 enum { RECORD_RUNS, RECORD_DETACHED, RECORD_ENDED };
 
-/* In shared memory: at the top of the stack, or separate if the stack is private or the program's. */
+/* In shared memory: at the top of the stack, or separate if the stack is private or the
+ * program's. */
 struct record {
 	void *(*fn)(void *);
 	void *arg, *result;
 	dsm_sem_t done;
 	uint32_t state; /* atomic */
 	int32_t rank;
-	void *memory;       /* freed at the end */
-	char *stack, *top;  /* the shared one, without guard; NULL: it is private */
-	size_t size, guard; /* of the stack, and below it; size includes a record at the top of the stack */
-	uint32_t masked;    /* it begins with signals blocked */
-	uint32_t called;    /* named by another rank: the kernel does not have the name; atomic */
-	uint64_t mark;      /* that this is a record (record_of()); 0 once it is released */
+	void *memory;      /* freed at the end */
+	char *stack, *top; /* the shared one, without guard; NULL: it is private */
+	/* of the stack, and below it; size includes a record at the top of the stack */
+	size_t size, guard;
+	uint32_t masked; /* it begins with signals blocked */
+	uint32_t called; /* named by another rank: the kernel does not have the name; atomic */
+	uint64_t mark;   /* that this is a record (record_of()); 0 once it is released */
 	char name[RECORD_NAME];
 };
 
-/* Create a record for fn(arg) with the caller's name, and the stack requested by opt (may be NULL). The caller sets rank and state.
- * -EINVAL: the stack is too small, or not in shared memory. -EAGAIN: no memory. Errors of dsm_sem_init(). */
-int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out);
-/* The record of a thread that has been created, and neither joined nor freed after its end; NULL: there is none. */
+/* Create a record for fn(arg) with the caller's name, and the stack requested by opt (may be NULL).
+ * The caller sets rank and state. -EINVAL: the stack is too small, or not in shared memory.
+ * -EAGAIN: no memory. Errors of dsm_sem_init(). */
+int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg,
+		struct record **out);
+/* The record of a thread that has been created, and neither joined nor freed after its end; NULL:
+ * there is none. */
 struct record *record_of(dsm_thread_t t);
 /* Free a record with its stack. No thread may use it. */
 void record_release(struct record *r);
-/* End the thread's record: the joining thread owns it from now on; a detached thread's record is freed. */
+/* End the thread's record: the joining thread owns it from now on; a detached thread's record is
+ * freed. */
 void record_end(struct record *r);
 
 #endif

@@ -20,7 +20,10 @@
 #include "util/log.h"
 #include "util/sys.h"
 
-/* Guards this process's region table. Held for round trips, but not while other ranks can delay an operation. */
+/*
+ * Guards this process's region table. Held for round trips, but not while other ranks can delay an
+ * operation.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
 static uint64_t serials;          /* attachments so far; under the lock */
@@ -73,7 +76,8 @@ static bool region_may_release(const char *name, size_t block)
 	if (one_node())
 		return true; /* plain shared memory */
 	if (job.host->kind == HOST_KERNEL)
-		return no_release(name, "is not supported by the kernel helper; use DSM_BACKEND=user");
+		return no_release(name,
+				  "is not supported by the kernel helper; use DSM_BACKEND=user");
 	if (strcmp(job.netops->name, "ucx"))
 		return no_release(name, "needs the transport ucx; use DSM_NET=ucx");
 	return true;
@@ -142,8 +146,8 @@ static void abandon(struct dsm_region *r)
 	job.host->detach(r);
 	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, 0) : 0;
 	if (err)
-		log_line("region \"%s\" is detached, but this process can still touch it: %s", r->name,
-			 dsm_strerror(err));
+		log_line("region \"%s\" is detached, but this process can still touch it: %s",
+			 r->name, dsm_strerror(err));
 	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++) {
 		__atomic_store_n(&job.units[unit], 0, __ATOMIC_RELEASE);
 		__atomic_fetch_sub(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
@@ -224,8 +228,9 @@ static int region_adopt(const struct region_record *rec, enum call_op back, stru
 		return 0;
 	}
 	if (err == -ENOMEM)
-		log_line("region \"%s\" cannot be mapped: too many mappings (vm.max_map_count), or memory is short",
-			 r->name);
+		log_line(
+			"region \"%s\" cannot be mapped: too many mappings (vm.max_map_count), or memory is short",
+			r->name);
 	count_users(rec->id, -1);
 	abandon(r);
 	if (!region_call(back, rec, &left))
@@ -234,8 +239,8 @@ static int region_adopt(const struct region_record *rec, enum call_op back, stru
 }
 
 /*
- * Another rank may hold a block of the contents for long, so drop the lock. Ranks that open the region wait; this rank has the
- * name.
+ * Another rank may hold a block of the contents for long, so drop the lock. Ranks that open the
+ * region wait; this rank has the name.
  */
 static int region_fill(struct region_record *rec, const struct dsm_region_options *opt)
 {
@@ -248,7 +253,8 @@ static int region_fill(struct region_record *rec, const struct dsm_region_option
 	return region_call(CALL_PUBLISH, rec, rec);
 }
 
-static int region_create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
+static int region_create(const struct region_record *want, const struct dsm_region_options *opt,
+			 dsm_region_t **out)
 {
 	struct region_record rec;
 	struct dsm_region *r;
@@ -280,15 +286,17 @@ static bool differ(const struct region_record *have, const struct region_record 
 }
 
 /* does: the operation of this rank. */
-static void region_report_other(const struct region_record *have, const struct region_record *want, const char *does)
+static void region_report_other(const struct region_record *have, const struct region_record *want,
+				const char *does)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
 	static const char *const consistencies[] = { "sequential", "release" };
 	static const char *const priorities[] = { "normal", "low", "high", "urgent" };
 
 	if (want->size != have->size)
-		log_line("region \"%s\": rank %d has made it with %zu bytes, and this rank %s it with %zu", have->name,
-			 have->creator, (size_t)have->size, does, (size_t)want->size);
+		log_line(
+			"region \"%s\": rank %d has made it with %zu bytes, and this rank %s it with %zu",
+			have->name, have->creator, (size_t)have->size, does, (size_t)want->size);
 	else if (want->block_size != have->block_size)
 		log_line(
 			"region \"%s\": rank %d has made it with blocks of %u bytes, and this rank %s it with blocks of %u",
@@ -299,16 +307,19 @@ static void region_report_other(const struct region_record *have, const struct r
 			have->name, have->creator, homes[have->home_policy], have->home_rank, does,
 			homes[want->home_policy], want->home_rank);
 	else if (want->priority != have->priority)
-		log_line("region \"%s\": rank %d has made it with %s priority, and this rank %s it with %s priority",
-			 have->name, have->creator, priorities[have->priority], does, priorities[want->priority]);
+		log_line(
+			"region \"%s\": rank %d has made it with %s priority, and this rank %s it with %s priority",
+			have->name, have->creator, priorities[have->priority], does,
+			priorities[want->priority]);
 	else if (want->consistency != have->consistency)
 		log_line(
 			"region \"%s\": rank %d has made it with %s consistency, and this rank %s it with %s consistency",
 			have->name, have->creator, consistencies[have->consistency], does,
 			consistencies[want->consistency]);
 	else
-		log_line("region \"%s\": rank %d has made it with other initial contents than this rank %s it with",
-			 have->name, have->creator, does);
+		log_line(
+			"region \"%s\": rank %d has made it with other initial contents than this rank %s it with",
+			have->name, have->creator, does);
 }
 
 /* -EINPROGRESS: its creator has not filled it yet. */
@@ -344,8 +355,8 @@ static int region_attach(const char *name, const struct region_record *want, dsm
 }
 
 /* Check what a program asks for, and make a record of it. */
-static int wanted(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out,
-		  struct region_record *want)
+static int wanted(const char *name, size_t size, const struct dsm_region_options *opt,
+		  dsm_region_t **out, struct region_record *want)
 {
 	int err = job_ready();
 
@@ -354,7 +365,8 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 	return out ? region_describe(name, size, opt, want) : -EINVAL;
 }
 
-#define FILL_MIN_US 100u   /* first pause between checks for the contents; each later one is twice as long, */
+/* first pause between checks for the contents; each later one is twice as long, */
+#define FILL_MIN_US 100u
 #define FILL_MAX_US 10000u /* up to this */
 
 /* Wait without the lock. job_await_loss(): the creator may be lost. */
@@ -365,7 +377,8 @@ static void await_contents(unsigned int *us)
 	*us = *us < FILL_MAX_US / 2 ? 2 * *us : FILL_MAX_US;
 }
 
-DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
+DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt,
+			      dsm_region_t **out)
 {
 	struct region_record want, have;
 	int err = wanted(name, size, opt, out, &want), before;
@@ -401,7 +414,8 @@ DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 	}
 }
 
-DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
+DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt,
+			    dsm_region_t **out)
 {
 	struct region_record want;
 	unsigned int us = FILL_MIN_US;
@@ -423,9 +437,9 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 }
 
 /*
- * The node keeps its blocks as long as one of its ranks is attached. Blocks that other ranks have pinned leave only when they are
- * unpinned. So the caller's lock is dropped meanwhile: calls about other regions continue, and no other thread can detach this
- * one.
+ * The node keeps its blocks as long as one of its ranks is attached. Blocks that other ranks have
+ * pinned leave only when they are unpinned. So the caller's lock is dropped meanwhile: calls about
+ * other regions continue, and no other thread can detach this one.
  */
 static int region_leave_job(struct dsm_region *r)
 {
@@ -472,7 +486,10 @@ DSM_API int dsm_region_detach(dsm_region_t *handle)
 	return err;
 }
 
-/* An id is reused as soon as it is free. If a rank leaves a region and joins it again, id and gen are the same as before. */
+/*
+ * An id is reused as soon as it is free. If a rank leaves a region and joins it again, id and gen
+ * are the same as before.
+ */
 dsm_region_t *region_handle(const struct dsm_region *r)
 {
 	_Static_assert(CTL_REGIONS <= 1 << ID_BITS && sizeof(uintptr_t) == 8,
@@ -482,13 +499,15 @@ dsm_region_t *region_handle(const struct dsm_region *r)
 
 struct dsm_region *region_of(const dsm_region_t *handle)
 {
-	const uint64_t id = (uintptr_t)handle & ((1u << ID_BITS) - 1), serial = (uintptr_t)handle >> ID_BITS;
+	const uint64_t id = (uintptr_t)handle & ((1u << ID_BITS) - 1),
+		       serial = (uintptr_t)handle >> ID_BITS;
 	struct dsm_region *r = job.regions && id && id < CTL_REGIONS ? &job.regions[id] : NULL;
 
 	return r && r->attached && r->serial == serial ? r : NULL;
 }
 
-int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec)
+int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt,
+		   struct region_record *rec)
 {
 	struct region_record want;
 	int err = region_describe(name, size, opt, &want);
@@ -582,7 +601,10 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	if (!out)
 		return -EINVAL;
 	memcpy(rec.name, r->name, sizeof(rec.name));
-	/* While this rank is attached, the name may be deleted, or belong to another region: then use what this rank knows. */
+	/*
+	 * While this rank is attached, the name may be deleted, or belong to another region: then
+	 * use what this rank knows.
+	 */
 	err = region_call(CALL_QUERY, &rec, &rec);
 	if (err && err != -ENOENT)
 		return err;

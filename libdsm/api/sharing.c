@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sharing.c - the memory that misses occur in, and how many of them are repeated (miss/sharing.h): rows for the report. */
+/*
+ * sharing.c - the memory that misses occur in, and how many of them are repeated (miss/sharing.h):
+ * rows for the report.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +15,10 @@
 #include "fault/range.h"
 #include "util/clock.h"
 
-#define ASKED 64       /* blocks in a call */
-#define ROWS 512       /* allocations of different lines, and variables, that are told apart */
-#define NAMING_MS 2000 /* then the rest of the blocks stays without a name: each may take a round trip */
+#define ASKED 64 /* blocks in a call */
+#define ROWS 512 /* allocations of different lines, and variables, that are told apart */
+/* then the rest of the blocks stays without a name: each may take a round trip */
+#define NAMING_MS 2000
 
 struct blocks {
 	struct sharing_sum *list;
@@ -45,7 +49,8 @@ static int ask_node(struct blocks *b, uint16_t node)
 	int got, err;
 
 	do {
-		got = call_rank(job.first[node], CALL_SHARING, range, sizeof(range), some, sizeof(some));
+		got = call_rank(job.first[node], CALL_SHARING, range, sizeof(range), some,
+				sizeof(some));
 		if (got < 0)
 			return got;
 		got /= (int)sizeof(some[0]);
@@ -60,14 +65,16 @@ static int ask_node(struct blocks *b, uint16_t node)
 
 static int by_offset(const void *a, const void *b)
 {
-	const uint64_t x = ((const struct sharing_sum *)a)->off, y = ((const struct sharing_sum *)b)->off;
+	const uint64_t x = ((const struct sharing_sum *)a)->off,
+		       y = ((const struct sharing_sum *)b)->off;
 
 	return x < y ? -1 : x > y;
 }
 
 static int by_misses(const void *a, const void *b)
 {
-	const uint64_t x = ((const struct sharing_row *)a)->misses, y = ((const struct sharing_row *)b)->misses;
+	const uint64_t x = ((const struct sharing_row *)a)->misses,
+		       y = ((const struct sharing_row *)b)->misses;
 
 	return x > y ? -1 : x < y;
 }
@@ -105,7 +112,10 @@ static bool together(const struct dsm_hot_block *a, const struct dsm_hot_block *
 	return !strcmp(a->site, b->site) && !strcmp(a->name, b->name);
 }
 
-/* The end of the blocks that an object touches. If the object is the whole heap (nothing is allocated there), of the one block. */
+/*
+ * The end of the blocks that an object touches. If the object is the whole heap (nothing is
+ * allocated there), of the one block.
+ */
 static size_t end_of(const struct dsm_hot_block *b, size_t off)
 {
 	const struct dsm_region *r = region_at(off);

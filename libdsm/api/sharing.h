@@ -12,8 +12,9 @@ struct sharing_row {
 	uint64_t misses, repeated;
 };
 
-/* Get at most n rows, those with the most misses first. What they leave out is added up in rest: its misses, and the number of
- * objects, which is a lower bound. Returns the number of rows, or -errno of call_rank(), -ENOMEM. Blocks for the other ranks. */
+/* Get at most n rows, those with the most misses first. What they leave out is added up in rest:
+ * its misses, and the number of objects, which is a lower bound. Returns the number of rows, or
+ * -errno of call_rank(), -ENOMEM. Blocks for the other ranks. */
 int sharing_rows(struct sharing_row *rows, int n, struct sharing_row *rest);
 
 #endif

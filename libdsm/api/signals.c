@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* signals.c - handlers that interrupt the runtime, signals that end the process, and faults that the caller handles. */
+/*
+ * signals.c - handlers that interrupt the runtime, signals that end the process, and faults that
+ * the caller handles.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +21,10 @@ DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 	return engine_busy() && !engine_keep_signal(sig, info, context);
 }
 
-/* Runs in a signal handler: uses only async-signal-safe functions, and snprintf() of numbers and strings. */
+/*
+ * Runs in a signal handler: uses only async-signal-safe functions, and snprintf() of numbers and
+ * strings.
+ */
 static void signals_describe(char *buf, size_t size, int sig, const siginfo_t *info)
 {
 	const char *name = sigabbrev_np(sig);
@@ -30,19 +36,24 @@ static void signals_describe(char *buf, size_t size, int sig, const siginfo_t *i
 		n = (size_t)snprintf(buf, size, "is ended by signal %d", sig);
 	if (info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS))
 		snprintf(buf + n, size - n, " at address %p", info->si_addr);
-	else if ((info->si_code == SI_USER || info->si_code == SI_QUEUE) && info->si_pid != getpid())
+	else if ((info->si_code == SI_USER || info->si_code == SI_QUEUE) &&
+		 info->si_pid != getpid())
 		snprintf(buf + n, size - n, " from process %d", info->si_pid);
 }
 
-/* A launcher passes some signals on to all its processes, so rank 0 gets them, too: its action is the job's. */
+/*
+ * A launcher passes some signals on to all its processes, so rank 0 gets them, too: its action is
+ * the job's.
+ */
 static bool is_for_rank_0(const siginfo_t *info)
 {
 	return info->si_code == SI_USER && info->si_pid == getppid() && dsm_rank() > 0;
 }
 
 /*
- * The signal is blocked until this handler returns; then its default action follows, with its siginfo_t, before the interrupted
- * code continues. So a core file has the registers and the address of the fault.
+ * The signal is blocked until this handler returns; then its default action follows, with its
+ * siginfo_t, before the interrupted code continues. So a core file has the registers and the
+ * address of the fault.
  */
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
@@ -63,12 +74,14 @@ static bool signals_is_reported(int sig)
 {
 	struct sigaction sa;
 
-	return !sigaction(sig, NULL, &sa) && (sa.sa_flags & SA_SIGINFO) && sa.sa_sigaction == on_fatal;
+	return !sigaction(sig, NULL, &sa) && (sa.sa_flags & SA_SIGINFO) &&
+		sa.sa_sigaction == on_fatal;
 }
 
 DSM_API int dsm_signal_report(int sig)
 {
-	struct sigaction sa = { .sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK }, old;
+	struct sigaction sa = { .sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK },
+			 old;
 
 	if (sigaction(sig, NULL, &old))
 		return -errno;

@@ -2,9 +2,10 @@
 /*
  * spawn.c - threads on other ranks.
  *
- * A thread is a record in the shared heap (record.c). The service thread of the chosen rank creates a POSIX thread for it, which is
- * listed there until it ends (native.c). With a shared stack, so that a pointer to a local variable is good on every rank, the
- * record lies at the top of that, and the function runs on it (stack.c); what the kernel and the C library keep for a thread (its
+ * A thread is a record in the shared heap (record.c). The service thread of the chosen rank creates
+ * a POSIX thread for it, which is listed there until it ends (native.c). With a shared stack, so
+ * that a pointer to a local variable is good on every rank, the record lies at the top of that, and
+ * the function runs on it (stack.c); what the kernel and the C library keep for a thread (its
  * descriptor, thread-local storage) stays private.
  */
 #include "api/init.h"
@@ -38,7 +39,8 @@
 
 static unsigned long timer_slack; /* of threads of the program, in ns */
 static uint32_t spawned;          /* by this rank; atomic */
-static uint32_t ending; /* threads here that others may take for ended, and that are still in the runtime; atomic */
+/* threads here that others may take for ended, and that are still in the runtime; atomic */
+static uint32_t ending;
 
 /* As the first thread of the process, whatever the service thread is. */
 static void be_scheduled(void)
@@ -67,7 +69,10 @@ static void spawn_let_signals(bool all)
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* A thread of the program. It was created with all signals blocked, and no handler of the program runs before it or after it. */
+/*
+ * A thread of the program. It was created with all signals blocked, and no handler of the program
+ * runs before it or after it.
+ */
 static void *body(void *arg)
 {
 	struct live *l = arg;
@@ -119,7 +124,8 @@ static int spawn_on_call(uint64_t arg)
 
 	if (!l)
 		return -EAGAIN;
-	l->work = work_reserve(); /* without it, the thread's first step of the protocol would end the process */
+	/* without it, the thread's first step of the protocol would end the process */
+	l->work = work_reserve();
 	if (!l->work) {
 		free(l);
 		return -EAGAIN;
@@ -133,7 +139,10 @@ static int spawn_on_call(uint64_t arg)
 	/* The service thread may run anywhere; what it starts is bound as the rank is. */
 	if (l->by_service && !sched_getaffinity(getpid(), sizeof(bound), &bound))
 		pthread_attr_setaffinity_np(&attr, sizeof(bound), &bound);
-	/* l->thread is there before anybody looks for it; the thread begins with all signals blocked. */
+	/*
+	 * l->thread is there before anybody looks for it; the thread begins with all signals
+	 * blocked.
+	 */
 	native_lock(&before);
 	err = pthread_create(&l->thread, &attr, body, l);
 	native_unlock(&before);
@@ -154,7 +163,10 @@ void spawn_start(void)
 	bad_access_guard = stack_overflow;
 }
 
-/* Ranks in turn, beginning behind this one; so many threads on each before the next one's turn; or that with the fewest threads. */
+/*
+ * Ranks in turn, beginning behind this one; so many threads on each before the next one's turn; or
+ * that with the fewest threads.
+ */
 static int choose_any(void)
 {
 	const uint32_t n = __atomic_fetch_add(&spawned, 1, __ATOMIC_RELAXED);
@@ -171,7 +183,10 @@ static int choose_any(void)
 	return (int)((job.rank + n + 1) % job.size);
 }
 
-/* The rank of this node with the fewest threads. Of several, another one each time: threads may end soon. */
+/*
+ * The rank of this node with the fewest threads. Of several, another one each time: threads may end
+ * soon.
+ */
 static int choose_of_node(uint16_t node)
 {
 	static uint32_t chosen;
@@ -194,7 +209,8 @@ static int spawn_choose(int where)
 	return -EINVAL;
 }
 
-DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg)
+DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt,
+		      void *(*fn)(void *), void *arg)
 {
 	struct record *r;
 	uint64_t at;
@@ -358,11 +374,14 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name)
 		return -ERANGE;
 	strcpy(copy, name);
 	memcpy(r->name, copy, sizeof(copy));
-	__atomic_store_n(&r->called, dsm_thread_native(t, spawn_set_name, copy) != 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->called, dsm_thread_native(t, spawn_set_name, copy) != 0,
+			 __ATOMIC_RELEASE);
 	return 0;
 }
 
-/* The kernel has the name, which prctl(2) may have changed, or is told now; else the record has it. */
+/*
+ * The kernel has the name, which prctl(2) may have changed, or is told now; else the record has it.
+ */
 static void spawn_name(struct record *r, char *out)
 {
 	const dsm_thread_t t = { (uintptr_t)r };
@@ -386,7 +405,8 @@ DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 		return err;
 	if (!r)
 		return no_thread(t);
-	*info = (struct dsm_thread_info){ .rank = r->rank, .detached = r->state == RECORD_DETACHED };
+	*info = (struct dsm_thread_info){ .rank = r->rank,
+					  .detached = r->state == RECORD_DETACHED };
 	info->stack = r->stack;
 	info->stack_size = r->size;
 	info->guard_size = r->guard;
@@ -394,7 +414,8 @@ DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 	return 0;
 }
 
-DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result)
+DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg,
+		    void **result)
 {
 	struct live l = { .thread = pthread_self() };
 	int err = job_ready();

@@ -2,12 +2,14 @@
 /*
  * stack.c - a thread's function on its stacks, from its start to its end.
  *
- * A miss of a block of a shared stack cannot be handled on that stack: part of the thread's private stack is its alternate one for
- * signals. And the runtime cannot run there: it may not miss a block while it holds a lock. dsm_call() goes to the private stack.
+ * A miss of a block of a shared stack cannot be handled on that stack: part of the thread's private
+ * stack is its alternate one for signals. And the runtime cannot run there: it may not miss a block
+ * while it holds a lock. dsm_call() goes to the private stack.
  *
- * Cancellation and exit are the C library's. Its unwinding ends in stack_run(), so the thread that is left can say that it has
- * ended; and at the foot of the private stack of dsm_call(), from where it goes on on the shared one. There it compares addresses:
- * frames of the private stack look to it as if they lay beyond all handlers of the shared one.
+ * Cancellation and exit are the C library's. Its unwinding ends in stack_run(), so the thread that
+ * is left can say that it has ended; and at the foot of the private stack of dsm_call(), from where
+ * it goes on on the shared one. There it compares addresses: frames of the private stack look to it
+ * as if they lay beyond all handlers of the shared one.
  */
 #include "api/stack.h"
 
@@ -36,8 +38,8 @@ static __thread struct {
 } self __attribute__((tls_model("initial-exec")));
 
 /*
- * fn(arg) on another stack. In assembler, for no compiler may keep values on the stack that it leaves; its frame is found by
- * the frame pointer from there, so debuggers and exceptions pass.
+ * fn(arg) on another stack. In assembler, for no compiler may keep values on the stack that it
+ * leaves; its frame is found by the frame pointer from there, so debuggers and exceptions pass.
  */
 void dsm_call_on(void *top, void (*fn)(void *), void *arg) __attribute__((visibility("hidden")));
 __asm__(".text\n\t"
@@ -61,8 +63,8 @@ __asm__(".text\n\t"
 	".size dsm_call_on, . - dsm_call_on");
 
 /*
- * fn(arg). True: the thread ends, by cancellation or exit, and the unwinding stops here. What pthread_cleanup_push() expands to;
- * but the handler would have to go on with the unwinding.
+ * fn(arg). True: the thread ends, by cancellation or exit, and the unwinding stops here. What
+ * pthread_cleanup_push() expands to; but the handler would have to go on with the unwinding.
  */
 static bool unwinds(void (*fn)(void *), void *arg, __pthread_unwind_buf_t *here)
 {
@@ -103,7 +105,10 @@ static void run_on_shared(void *arg)
 	dsm_call_on(r->top, stack_run_fn, r);
 }
 
-/* Where threads of this rank may not go, whatever the protocol allows. Other ranks may: they have no reason to. */
+/*
+ * Where threads of this rank may not go, whatever the protocol allows. Other ranks may: they have
+ * no reason to.
+ */
 static void close_guard(const struct record *r)
 {
 	static uint32_t said;
@@ -116,8 +121,9 @@ static void close_guard(const struct record *r)
 	if (!err)
 		self.guard = r->guard;
 	else if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		log_line("no guard page below the stack of a thread: %s; raise vm.max_map_count (said once)",
-			 dsm_strerror(err));
+		log_line(
+			"no guard page below the stack of a thread: %s; raise vm.max_map_count (said once)",
+			dsm_strerror(err));
 }
 
 static void open_guard(const struct record *r)
@@ -139,13 +145,18 @@ void stack_overflow(const char *addr)
 	if (self.guard && addr < low && addr >= low - self.guard)
 		log_line(
 			"stack overflow: thread %p (%s, %d) of this rank has used all %zu KiB of its stack, which begins at %p",
-			(void *)self.record, name, gettid(), (size_t)(self.high - low + 1023) >> 10, low);
+			(void *)self.record, name, gettid(), (size_t)(self.high - low + 1023) >> 10,
+			low);
 	else
-		log_line("thread %s (%d) touches %p, the guard page below the stack of another thread", name, gettid(),
-			 addr);
+		log_line(
+			"thread %s (%d) touches %p, the guard page below the stack of another thread",
+			name, gettid(), addr);
 }
 
-/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. */
+/*
+ * The thread's private stacks are further in than the frame where the unwinding stops. It is not
+ * cancelled any more after this.
+ */
 bool stack_run(struct record *r)
 {
 	__pthread_unwind_buf_t here;
@@ -185,7 +196,10 @@ DSM_API void dsm_call(void (*fn)(void *), void *arg)
 	struct called c = { fn, arg, false };
 	size_t off;
 
-	/* On the thread's stack, or on one that the program has made of shared memory (makecontext(3)). */
+	/*
+	 * On the thread's stack, or on one that the program has made of shared memory
+	 * (makecontext(3)).
+	 */
 	if (!self.own || one_node() ||
 	    ((here < self.low || here >= self.high) && !range_off((void *)(uintptr_t)here, &off))) {
 		fn(arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stack.h - runs thread functions on shared or private stacks. Each thread has a private stack of at least STACK_OWN bytes for the
- * runtime, and optionally a shared one for its function.
+ * stack.h - runs thread functions on shared or private stacks. Each thread has a private stack of
+ * at least STACK_OWN bytes for the runtime, and optionally a shared one for its function.
  */
 #ifndef API_STACK_H
 #define API_STACK_H
@@ -14,12 +14,15 @@
 
 struct record;
 
-/* Run the record's function in this thread, on the record's stack, until it returns, exits the thread or is cancelled. r->result
- * gets its result. True: it did not return, and the thread must end. */
+/* Run the record's function in this thread, on the record's stack, until it returns, exits the
+ * thread or is cancelled. r->result gets its result. True: it did not return, and the thread must
+ * end. */
 bool stack_run(struct record *r);
-/* Return the record that this thread runs; NULL: dsm_spawn() or dsm_run() did not create the thread. Never blocks. */
+/* Return the record that this thread runs; NULL: dsm_spawn() or dsm_run() did not create the
+ * thread. Never blocks. */
 struct record *stack_record(void);
-/* For bad_access_guard, in the fault handler: report a stack overflow after an access to a guard page at addr. Prints whose stack it is. */
+/* For bad_access_guard, in the fault handler: report a stack overflow after an access to a guard
+ * page at addr. Prints whose stack it is. */
 void stack_overflow(const char *addr);
 
 #endif

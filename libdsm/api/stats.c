@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks, and the memory that they contain. */
+/*
+ * stats.c - statistics for programs and for people: sums over ranks, the hottest blocks, and the
+ * memory that they contain.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +46,9 @@ static void stats_add(struct dsm_stats *sum, const struct dsm_stats *one)
 	for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 		to[i] += from[i];
 	for (i = 0; i < DSM_LAT_MAX; i++)
-		sum->latency_max_ns[i] = before.latency_max_ns[i] > one->latency_max_ns[i] ? before.latency_max_ns[i]
-											   : one->latency_max_ns[i];
+		sum->latency_max_ns[i] = before.latency_max_ns[i] > one->latency_max_ns[i]
+			? before.latency_max_ns[i]
+			: one->latency_max_ns[i];
 }
 
 DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats *out)
@@ -83,7 +87,9 @@ DSM_API int dsm_stats_reset(void)
 	return 0;
 }
 
-/* Name a block of adopted memory by the program's variables in it: the largest, and how many more. */
+/*
+ * Name a block of adopted memory by the program's variables in it: the largest, and how many more.
+ */
 static void name_variables(struct dsm_hot_block *b, void *at)
 {
 	const size_t room = sizeof(b->name) - sizeof(" and 4294967295 more");
@@ -139,7 +145,9 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 {
 	struct hot all[HOT_MAX], some[HOT_MAX];
-	struct top top = { .list = all, .size = sizeof(all[0]), .key = offsetof(struct hot, transfers) };
+	struct top top = { .list = all,
+			   .size = sizeof(all[0]),
+			   .key = offsetof(struct hot, transfers) };
 	int err = job_ready(), r, i;
 
 	if (err)
@@ -150,7 +158,8 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 		n = HOT_MAX;
 	top.n = (unsigned int)n;
 	for (r = 0; r < job.nodes; r++) {
-		int got = call_rank(job.first[r], CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
+		int got =
+			call_rank(job.first[r], CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
 
 		if (got < 0)
 			return got;
@@ -208,13 +217,17 @@ static uint64_t value(const struct dsm_stats *s, size_t at)
 	return v;
 }
 
-/* Add a vector: equal vectors of equally named devices on all ranks make one row. False: there is no room. */
+/*
+ * Add a vector: equal vectors of equally named devices on all ranks make one row. False: there is
+ * no room.
+ */
 static bool add_vector(struct stats_vectors *sum, const struct stats_vector *v)
 {
 	struct stats_vector *at = sum->rows;
 
 	for (; at < sum->rows + sum->n; at++)
-		if (at->vector == v->vector && !strcmp(at->class, v->class) && !strcmp(at->device, v->device)) {
+		if (at->vector == v->vector && !strcmp(at->class, v->class) &&
+		    !strcmp(at->device, v->device)) {
 			at->events += v->events;
 			at->completions += v->completions;
 			at->softirq += v->softirq;
@@ -251,8 +264,8 @@ static void print_vectors(FILE *f, bool json)
 
 	all_vectors(&all);
 	if (!json && all.n)
-		fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions",
-			"in softirq", "events");
+		fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "vectors of", "device", "vector",
+			"completions", "in softirq", "events");
 	for (i = 0; i < all.n; i++) {
 		const struct stats_vector *v = &all.rows[i];
 
@@ -260,8 +273,8 @@ static void print_vectors(FILE *f, bool json)
 			json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64
 			       ", \"softirq\": %" PRIu64 ", \"events\": %" PRIu64 "}"
 			     : "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
-			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->softirq,
-			v->events);
+			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions,
+			v->softirq, v->events);
 	}
 }
 
@@ -287,7 +300,8 @@ static void print_lanes(FILE *f, bool json)
 		}
 	}
 	if (!json && sum.n)
-		fprintf(f, "  %-14s %12s %12s %12s\n", "connections of", "open", "messages", "bytes");
+		fprintf(f, "  %-14s %12s %12s %12s\n", "connections of", "open", "messages",
+			"bytes");
 	for (i = 0; i < sum.n; i++) {
 		const struct stats_lane *l = &sum.rows[i];
 
@@ -339,8 +353,9 @@ static void print_sharing(FILE *f, const struct dsm_stats *s)
 	for (i = 0; i < n; i++) {
 		const struct dsm_hot_block *of = &rows[i].of;
 
-		fprintf(f, "  %12" PRIu64 " faults, %3u %% repeated: %s at %p, %zu bytes", rows[i].misses,
-			percent(rows[i].repeated, rows[i].misses), of->name, of->object, of->object_size);
+		fprintf(f, "  %12" PRIu64 " faults, %3u %% repeated: %s at %p, %zu bytes",
+			rows[i].misses, percent(rows[i].repeated, rows[i].misses), of->name,
+			of->object, of->object_size);
 		if (rows[i].objects > 1)
 			fprintf(f, " and %u more", rows[i].objects - 1);
 		fprintf(f, "%s%s\n", of->site[0] ? ", allocated at " : "", of->site);
@@ -352,39 +367,44 @@ static void print_sharing(FILE *f, const struct dsm_stats *s)
 		fprintf(f, "  not known: %s\n", dsm_strerror(n));
 }
 
-static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
+static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot,
+			int nhot)
 {
 	size_t i;
 	int k;
 
-	fprintf(f, "\nlibdsm statistics: %d ranks in %d node%s, faults by %s%s%s", job.size, job.nodes,
-		job.nodes == 1 ? "" : "s", job.fault->name, job.net ? ", messages by " : "",
-		job.net ? job.netops->name : "");
+	fprintf(f, "\nlibdsm statistics: %d ranks in %d node%s, faults by %s%s%s", job.size,
+		job.nodes, job.nodes == 1 ? "" : "s", job.fault->name,
+		job.net ? ", messages by " : "", job.net ? job.netops->name : "");
 	if (queue_pairs())
 		fprintf(f, ", %" PRIu64 " queue pairs in this node", queue_pairs());
 	fputc('\n', f);
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at),
 			i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
-	fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "waits", "count", "mean us", "p50 us <", "p99 us <", "max us");
+	fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "waits", "count", "mean us", "p50 us <",
+		"p99 us <", "max us");
 	for (i = 0; i < DSM_LAT_MAX; i++) {
 		uint64_t n = s->latency_count[i];
 
 		if (n)
-			fprintf(f, "  %-14s %12" PRIu64 " %12.1f %12.1f %12.1f %12.1f\n", latency_names[i], n,
-				(double)s->latency_sum_ns[i] / (double)n / 1e3,
+			fprintf(f, "  %-14s %12" PRIu64 " %12.1f %12.1f %12.1f %12.1f\n",
+				latency_names[i], n, (double)s->latency_sum_ns[i] / (double)n / 1e3,
 				(double)percentile(s->latency[i], n, 0.5) / 1e3,
-				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
+				(double)percentile(s->latency[i], n, 0.99) / 1e3,
+				(double)s->latency_max_ns[i] / 1e3);
 	}
 	print_vectors(f, false);
 	print_lanes(f, false);
 	usage_print(f, false);
 	print_sharing(f, s);
 	for (k = 0; k < nhot; k++)
-		fprintf(f, "%s  %p %6zu bytes, written alternately %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
-			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers,
-			hot[k].name, hot[k].object, hot[k].object_size, hot[k].site[0] ? ", allocated at " : "",
-			hot[k].site);
+		fprintf(f,
+			"%s  %p %6zu bytes, written alternately %" PRIu64
+			" times: %s at %p, %zu bytes%s%s\n",
+			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size,
+			hot[k].transfers, hot[k].name, hot[k].object, hot[k].object_size,
+			hot[k].site[0] ? ", allocated at " : "", hot[k].site);
 }
 
 static void print_text(FILE *f, const char *s)
@@ -408,25 +428,29 @@ static void print_sharing_json(FILE *f)
 	for (i = 0; i < n; i++) {
 		const struct dsm_hot_block *of = &rows[i].of;
 
-		fprintf(f, "%s{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"name\": ", i ? ", " : "",
-			rows[i].misses, rows[i].repeated);
+		fprintf(f, "%s{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"name\": ",
+			i ? ", " : "", rows[i].misses, rows[i].repeated);
 		print_text(f, of->name);
-		fprintf(f, ", \"objects\": %u, \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", rows[i].objects,
-			of->object, of->object_size);
+		fprintf(f,
+			", \"objects\": %u, \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ",
+			rows[i].objects, of->object, of->object_size);
 		print_text(f, of->site);
 		fprintf(f, "}");
 	}
-	fprintf(f, "], \"sharing_more\": [{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"objects\": %u}",
+	fprintf(f,
+		"], \"sharing_more\": [{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64
+		", \"objects\": %u}",
 		rest.misses, rest.repeated, rest.objects);
 }
 
-static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
+static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot,
+		       int nhot)
 {
 	size_t i;
 	int k;
 
-	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\", \"queue_pairs\": %" PRIu64, job.size,
-		job.fault->name, job.net ? job.netops->name : "none", queue_pairs());
+	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\", \"queue_pairs\": %" PRIu64,
+		job.size, job.fault->name, job.net ? job.netops->name : "none", queue_pairs());
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, ", \"%s\": %" PRIu64, counters[i].name, value(s, counters[i].at));
 	fprintf(f, ", \"latency_ns\": {");
@@ -448,8 +472,9 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 	fprintf(f, "], \"hot\": [");
 	for (k = 0; k < nhot; k++) {
 		fprintf(f,
-			"%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64 ", \"name\": ", k ? ", " : "",
-			hot[k].addr, hot[k].size, hot[k].transfers);
+			"%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64
+			", \"name\": ",
+			k ? ", " : "", hot[k].addr, hot[k].size, hot[k].transfers);
 		print_text(f, hot[k].name);
 		fprintf(f, ", \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", hot[k].object,
 			hot[k].object_size);

@@ -7,10 +7,11 @@
 
 #include "dsm.h"
 
-/* Print the statistics of the job to stderr, as set by DSM_STATS. Called at the end, on rank 0; blocks for the other ranks. */
+/* Print the statistics of the job to stderr, as set by DSM_STATS. Called at the end, on rank 0;
+ * blocks for the other ranks. */
 void stats_report(void);
-/* Find the owner of the memory of the block at an offset into the window. Blocks for the rank that allocated it. b is unchanged
- * outside regions. */
+/* Find the owner of the memory of the block at an offset into the window. Blocks for the rank that
+ * allocated it. b is unchanged outside regions. */
 void stats_name_block(struct dsm_hot_block *b, size_t off);
 
 #endif

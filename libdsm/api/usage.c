@@ -26,7 +26,10 @@ static const struct {
 };
 /* clang-format on */
 
-/* Add a rank to the sum of its node, or a node to that of the job. What is resident is no part of a sum. */
+/*
+ * Add a rank to the sum of its node, or a node to that of the job. What is resident is no part of a
+ * sum.
+ */
 static void usage_add(struct stats_memory *sum, const struct stats_memory *one)
 {
 	unsigned int i;
@@ -78,11 +81,11 @@ static void usage_print_node(FILE *f, uint16_t node, const struct stats_memory *
 {
 	unsigned int i;
 
-	fprintf(f, "%s{\"node\": %u, \"ranks\": %u, \"limit\": %" PRIu64 ", \"rough\": %s", node ? ", " : "", node,
-		job.width[node], m->limit, m->rough ? "true" : "false");
+	fprintf(f, "%s{\"node\": %u, \"ranks\": %u, \"limit\": %" PRIu64 ", \"rough\": %s",
+		node ? ", " : "", node, job.width[node], m->limit, m->rough ? "true" : "false");
 	for (i = 0; i < USAGE_KINDS; i++)
-		fprintf(f, ", \"%s\": {\"now\": %" PRIu64 ", \"most\": %" PRIu64 "}", kinds[i].key, m->now[i],
-			m->most[i]);
+		fprintf(f, ", \"%s\": {\"now\": %" PRIu64 ", \"most\": %" PRIu64 "}", kinds[i].key,
+			m->now[i], m->most[i]);
 	fputc('}', f);
 }
 
@@ -96,16 +99,19 @@ static void usage_print_table(FILE *f, const struct stats_memory *all, uint16_t 
 {
 	unsigned int i;
 
-	fprintf(f, "  %-14s %12s %12s %12s %12s\n", "memory, MiB", "now", "at most", "node:", "at most");
+	fprintf(f, "  %-14s %12s %12s %12s %12s\n", "memory, MiB", "now", "at most",
+		"node:", "at most");
 	for (i = 0; i < USAGE_KINDS; i++) {
 		if (i == USAGE_RESIDENT)
-			fprintf(f, "  %-14s %12.1f %12.1f %12u %12.1f of %.0f\n", "all", in_mib(usage_all(all->now)),
-				in_mib(usage_all(all->most)), node, in_mib(usage_all(largest->most)),
-				in_mib(largest->limit));
+			fprintf(f, "  %-14s %12.1f %12.1f %12u %12.1f of %.0f\n", "all",
+				in_mib(usage_all(all->now)), in_mib(usage_all(all->most)), node,
+				in_mib(usage_all(largest->most)), in_mib(largest->limit));
 		if (all->most[i])
-			fprintf(f, "  %-14s %12.1f %12.1f %12u %12.1f%s\n", kinds[i].name, in_mib(all->now[i]),
-				in_mib(all->most[i]), node, in_mib(largest->most[i]),
-				i == USAGE_PRIVATE && all->rough ? " (anonymous memory alone)" : "");
+			fprintf(f, "  %-14s %12.1f %12.1f %12u %12.1f%s\n", kinds[i].name,
+				in_mib(all->now[i]), in_mib(all->most[i]), node,
+				in_mib(largest->most[i]),
+				i == USAGE_PRIVATE && all->rough ? " (anonymous memory alone)"
+								 : "");
 	}
 }
 

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Blocks for the other ranks. json: the rows of an array, one for each node; else lines of the table, sums over all nodes. */
+/*
+ * Blocks for the other ranks. json: the rows of an array, one for each node; else lines of the
+ * table, sums over all nodes.
+ */
 void usage_print(FILE *f, bool json);
 
 #endif

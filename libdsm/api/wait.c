@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* wait.c - a layer above the library tells what a thread waits for, for reports of long waits and of deadlocks. */
+/*
+ * wait.c - a layer above the library tells what a thread waits for, for reports of long waits and
+ * of deadlocks.
+ */
 #include "job/job.h"
 #include "job/note.h"
 #include "util/futex.h"
 
 static struct wait_label label(enum dsm_wait what, const void *object, int holder)
 {
-	return (struct wait_label){ .what = (uint8_t)what, .object = (uintptr_t)object, .holder = (uint32_t)holder };
+	return (struct wait_label){ .what = (uint8_t)what,
+				    .object = (uintptr_t)object,
+				    .holder = (uint32_t)holder };
 }
 
 DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder)
@@ -15,8 +20,8 @@ DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder)
 }
 
 /*
- * Not job_ready(): that waits if the process is ending, which may need this thread, for instance to release locks of the
- * launcher's library.
+ * Not job_ready(): that waits if the process is ending, which may need this thread, for instance to
+ * release locks of the launcher's library.
  */
 DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 {

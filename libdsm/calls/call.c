@@ -2,16 +2,19 @@
 /*
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
- * A call is to a rank. Most calls need only the memory of its node: any rank there serves them, even the caller if it is on that
- * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_MEMORY, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's
- * process: its service thread serves them.
+ * A call is to a rank. Most calls need only the memory of its node: any rank there serves them,
+ * even the caller if it is on that node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_MEMORY,
+ * CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: its service thread
+ * serves them.
  *
- * A call for a service thread is queued for it in the control segment, by the caller, or by the thread that handles the message
- * of another node, and the callee answers it itself. A call has a slot of its node until it is answered, and the callee's node
- * has a place for each slot of each node. So there is always room, and nobody waits for another rank on behalf of a third. This
+ * A call for a service thread is queued for it in the control segment, by the caller, or by the
+ * thread that handles the message of another node, and the callee answers it itself. A call has a
+ * slot of its node until it is answered, and the callee's node has a place for each slot of each
+ * node. So there is always room, and nobody waits for another rank on behalf of a third. This
  * matters for service threads, which watch the transport and the other ranks.
  *
- * Calls from other nodes are checked against the tables of payload.h first; calls inside a node are not.
+ * Calls from other nodes are checked against the tables of payload.h first; calls inside a node are
+ * not.
  */
 #include "calls/call.h"
 
@@ -41,7 +44,8 @@
 #include "util/log.h"
 
 #define CALL_MAX WIRE_CALL_MAX
-#define SERVE_MAX 16 /* calls, before the service thread does its other work; creating a thread takes about 50 us */
+/* calls, before the service thread does its other work; creating a thread takes about 50 us */
+#define SERVE_MAX 16
 
 int (*call_spawn)(uint64_t arg);
 int (*call_cancel)(uint64_t arg);
@@ -63,14 +67,15 @@ static int call_find(uint64_t arg, void *out)
 /* Must the callee's own service thread serve the call? */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_MEMORY || op == CALL_TRIM ||
-		op == CALL_SPAWN || op == CALL_CANCEL || op == CALL_ASLEEP;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_MEMORY ||
+		op == CALL_TRIM || op == CALL_SPAWN || op == CALL_CANCEL || op == CALL_ASLEEP;
 }
 
 /* Serve a call that needs the callee's process. */
 static int serve_private(enum call_op op, uint64_t arg, void *out)
 {
-	_Static_assert(sizeof(struct stats_vectors) <= CALL_MAX && sizeof(struct trimmed) <= CALL_MAX,
+	_Static_assert(sizeof(struct stats_vectors) <= CALL_MAX &&
+			       sizeof(struct trimmed) <= CALL_MAX,
 		       "they fit in an answer");
 	if (op == CALL_FIND)
 		return call_find(arg, out);
@@ -92,8 +97,8 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 }
 
 /*
- * -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for more frees; its service thread
- * makes some.
+ * -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for
+ * more frees; its service thread makes some.
  */
 static int free_of(uint16_t rank, uint64_t addr)
 {
@@ -108,8 +113,8 @@ static int free_of(uint16_t rank, uint64_t addr)
 }
 
 /* Serve a call of a node. -EBADMSG: the node must not make it now. */
-static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out,
-			size_t *out_size)
+static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const void *in,
+			size_t in_size, void *out, size_t *out_size)
 {
 	uint64_t args[2] = { 0, 0 };
 
@@ -128,7 +133,8 @@ static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const voi
 		return n < 0 ? n : 0;
 	}
 	case CALL_STALLS:
-		*out_size = note_list(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
+		*out_size =
+			note_list(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
 			sizeof(struct stall_row);
 		return 0;
 	case CALL_LOAD: {
@@ -138,7 +144,8 @@ static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const voi
 		return 0;
 	}
 	case CALL_SHARING:
-		*out_size = sharing_serve(args[0], out, (unsigned int)(*out_size / sizeof(struct sharing_sum))) *
+		*out_size = sharing_serve(args[0], out,
+					  (unsigned int)(*out_size / sizeof(struct sharing_sum))) *
 			sizeof(struct sharing_sum);
 		return 0;
 	case CALL_FIND:
@@ -164,7 +171,8 @@ static struct answer *answer_of(uint16_t slot)
 	return &job.me->answers[slot - CTL_BLOCK_END];
 }
 
-static void send_call(uint16_t slot, uint16_t rank, enum call_op op, const void *in, size_t in_size, size_t out_size)
+static void send_call(uint16_t slot, uint16_t rank, enum call_op op, const void *in, size_t in_size,
+		      size_t out_size)
 {
 	const struct msg m = { .version = WIRE_VERSION,
 			       .type = MSG_CALL,
@@ -191,7 +199,8 @@ static void send_call(uint16_t slot, uint16_t rank, enum call_op op, const void 
 		lost_rank(job.pair[m.dst], "it cannot be reached");
 }
 
-static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
+static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size,
+			   void *out, size_t out_size)
 {
 	uint16_t slot = (uint16_t)slot_get(SLOT_BRIEF);
 	const struct answer *a = answer_of(slot);
@@ -213,7 +222,7 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	return err;
 }
 
-/* ---- for a service thread of this node ---------------------------------------------------------------- */
+/* ---- for a service thread of this node ------------------------------------------------------- */
 
 static uint32_t due_number(uint16_t node, uint16_t slot)
 {
@@ -221,8 +230,9 @@ static uint32_t due_number(uint16_t node, uint16_t slot)
 }
 
 /*
- * The line is a list, newest first. Its only consumer takes the whole list, so the head may change and return to its old value
- * while this runs: it still names the rest. The release pairs with the acquire in take_due().
+ * The line is a list, newest first. Its only consumer takes the whole list, so the head may change
+ * and return to its old value while this runs: it still names the rest. The release pairs with the
+ * acquire in take_due().
  */
 static void put_due(uint16_t rank, uint32_t number)
 {
@@ -231,7 +241,8 @@ static void put_due(uint16_t rank, uint32_t number)
 
 	do {
 		job.mem.calls[number].next = head;
-	} while (!__atomic_compare_exchange_n(&c->calls_in, &head, number + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&c->calls_in, &head, number + 1, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 	job_ring(rank);
 }
 
@@ -271,7 +282,8 @@ static int call_one_rank(uint16_t rank, enum call_op op, const void *in, void *o
 	return err;
 }
 
-int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
+int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out,
+	      size_t out_size)
 {
 	size_t got = out_size;
 	int err;
@@ -378,8 +390,8 @@ static struct payload_limits limits(uint16_t from)
 }
 
 /*
- * A CALL_PURGE of another node, while the first node is asked for permission: it is stored where the awaited answer's text would
- * be.
+ * A CALL_PURGE of another node, while the first node is asked for permission: it is stored where
+ * the awaited answer's text would be.
  */
 struct purge {
 	struct msg m;
@@ -463,7 +475,8 @@ int call_returned(const struct msg *m, const void *payload, size_t size)
 	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END)
 		return -EBADMSG;
 	a = answer_of(m->req_slot);
-	if (!is_answer(a, m, payload, size) || dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last) ||
+	if (!is_answer(a, m, payload, size) ||
+	    dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last) ||
 	    !__atomic_exchange_n(&a->room, 0, __ATOMIC_ACQUIRE))
 		return -EBADMSG;
 	if (slot_is_prefetch(m->req_slot)) {

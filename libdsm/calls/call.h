@@ -45,25 +45,29 @@ enum call_op {
 };
 
 /*
- * Call a rank; it or another rank of its node serves the call. Any thread of the program, inside or outside the runtime. Blocks
- * for a round trip, or until the service thread there serves the call. Returns 0, with out filled, or -errno of the callee. If
- * the answer has a variable number of rows, returns its size. -EMSGSIZE: in or out exceeds WIRE_CALL_MAX (a little less for in).
- * payload.h defines in and out of each call; a node that answers with anything else is dropped.
+ * Call a rank; it or another rank of its node serves the call. Any thread of the program, inside or
+ * outside the runtime. Blocks for a round trip, or until the service thread there serves the call.
+ * Returns 0, with out filled, or -errno of the callee. If the answer has a variable number of rows,
+ * returns its size. -EMSGSIZE: in or out exceeds WIRE_CALL_MAX (a little less for in). payload.h
+ * defines in and out of each call; a node that answers with anything else is dropped.
  */
-int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size);
+int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out,
+	      size_t out_size);
 
-/* Handle MSG_CALL and MSG_RETURN. Inside the runtime; neither waits. -EBADMSG: the message violates payload.h, is an unrequested
- * answer, or its sender may not make this call now. */
+/* Handle MSG_CALL and MSG_RETURN. Inside the runtime; neither waits. -EBADMSG: the message violates
+ * payload.h, is an unrequested answer, or its sender may not make this call now. */
 int call_arrived(const struct msg *m, const void *payload, size_t size);
 int call_returned(const struct msg *m, const void *payload, size_t size);
 
-/* The service thread calls these with the argument of CALL_SPAWN and CALL_CANCEL. Set before the job runs. */
+/* The service thread calls these with the argument of CALL_SPAWN and CALL_CANCEL. Set before the
+ * job runs. */
 extern int (*call_spawn)(uint64_t arg);
 extern int (*call_cancel)(uint64_t arg);
 
 /* Is there a queued call that only this process can serve? Any thread. */
 bool call_waits(void);
-/* Serve some of the calls that only this process can serve. For the service thread. True: there are more. Does not block. */
+/* Serve some of the calls that only this process can serve. For the service thread. True: there are
+ * more. Does not block. */
 bool call_serve(void);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * chunk.c - see chunk.h.
  *
- * Chunks are in a ring in node memory. The thread that completes a chunk (by adding the last part, or by handling the last
- * message) sends it on, so chunks follow each other down the tree without waiting for a thread at each node. The lock of a chunk
- * is a leaf; nothing that may fault is touched with it held.
+ * Chunks are in a ring in node memory. The thread that completes a chunk (by adding the last part,
+ * or by handling the last message) sends it on, so chunks follow each other down the tree without
+ * waiting for a thread at each node. The lock of a chunk is a leaf; nothing that may fault is
+ * touched with it held.
  */
 #include "calls/chunk.h"
 
@@ -64,13 +65,18 @@ static void send(const struct msg *like, uint16_t dst, bool down, const void *da
 /* A message that names a chunk. */
 static struct msg about_chunk(uint64_t number, uint16_t root, uint8_t code)
 {
-	return (struct msg){ .version = WIRE_VERSION, .type = MSG_CHUNK, .home = root, .aux = code, .value = number };
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = MSG_CHUNK,
+			     .home = root,
+			     .aux = code,
+			     .value = number };
 }
 
 /*
- * May a chunk with this number take the place now? Every node completes every number, and sends none before the last chunk in its
- * place has been sent. -ESTALE: it is complete already. Another node may have lied, and the sender only forwarded it. -EBADMSG:
- * the sender itself cannot have got to that number.
+ * May a chunk with this number take the place now? Every node completes every number, and sends
+ * none before the last chunk in its place has been sent. -ESTALE: it is complete already. Another
+ * node may have lied, and the sender only forwarded it. -EBADMSG: the sender itself cannot have got
+ * to that number.
  */
 static int check_number(const struct chunk *c, uint64_t number)
 {
@@ -105,7 +111,8 @@ static bool has_all(const struct tree *t, const struct chunk *c)
 }
 
 /* With the lock held, add a part of a rank of this node (child: FANOUT) or of a child. */
-static void chunk_combine(struct chunk *c, const struct msg *m, unsigned int child, const void *data, size_t size)
+static void chunk_combine(struct chunk *c, const struct msg *m, unsigned int child,
+			  const void *data, size_t size)
 {
 	if (c->begun != m->value + 1) {
 		c->begun = m->value + 1;
@@ -119,8 +126,12 @@ static void chunk_combine(struct chunk *c, const struct msg *m, unsigned int chi
 	c->came |= child < FANOUT ? 1u << child : 0;
 }
 
-/* -EBADMSG: the child's part was added before, or its number is impossible; -ESTALE: another node may be the cause. */
-static int chunk_add_child(const struct tree *t, const struct msg *m, unsigned int child, const void *data, size_t size)
+/*
+ * -EBADMSG: the child's part was added before, or its number is impossible; -ESTALE: another node
+ * may be the cause.
+ */
+static int chunk_add_child(const struct tree *t, const struct msg *m, unsigned int child,
+			   const void *data, size_t size)
 {
 	struct chunk *c = chunk_at(m->value);
 	const bool root = t->parent == SET_NOBODY;
@@ -129,7 +140,9 @@ static int chunk_add_child(const struct tree *t, const struct msg *m, unsigned i
 
 	word_lock(&c->lock);
 	if (child < FANOUT)
-		err = c->begun == m->value + 1 && (c->came >> child & 1) ? -EBADMSG : check_number(c, m->value);
+		err = c->begun == m->value + 1 && (c->came >> child & 1)
+			? -EBADMSG
+			: check_number(c, m->value);
 	if (!err) {
 		chunk_combine(c, m, child, data, size);
 		all = has_all(t, c);
@@ -145,7 +158,10 @@ static int chunk_add_child(const struct tree *t, const struct msg *m, unsigned i
 	return err;
 }
 
-/* A result from the parent. If ranks of this node have parts in it, those and the children's parts must come first. */
+/*
+ * A result from the parent. If ranks of this node have parts in it, those and the children's parts
+ * must come first.
+ */
 static int chunk_take(const struct tree *t, const struct msg *m, const void *data, size_t size)
 {
 	struct chunk *c = chunk_at(m->value);

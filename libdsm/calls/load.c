@@ -45,7 +45,8 @@ struct load load_here(uint64_t first)
 static int load_of(uint16_t node, uint64_t first, struct load *out)
 {
 	if (node != job.node)
-		return call_rank(job.first[node], CALL_LOAD, &first, sizeof(first), out, sizeof(*out));
+		return call_rank(job.first[node], CALL_LOAD, &first, sizeof(first), out,
+				 sizeof(*out));
 	*out = load_here(first);
 	return 0;
 }

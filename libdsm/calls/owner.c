@@ -2,10 +2,11 @@
 /*
  * owner.c - which rank has a unit of the heap.
  *
- * The first node's table is authoritative, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and similar calls.
- * Each node also has a table of its own, in which it enters what its ranks take and give back, so that frees find the owner in
- * memory. Entries for other nodes may be out of date: a rank refuses to free what is not its own, and the caller asks again.
- * While an allocation lives, its units stay with their owner.
+ * The first node's table is authoritative, under its lock, which is a leaf; other nodes ask by
+ * CALL_UNITS_TAKE and similar calls. Each node also has a table of its own, in which it enters what
+ * its ranks take and give back, so that frees find the owner in memory. Entries for other nodes may
+ * be out of date: a rank refuses to free what is not its own, and the caller asks again. While an
+ * allocation lives, its units stay with their owner.
  */
 #include "calls/owner.h"
 
@@ -25,7 +26,8 @@ static bool first_node(void)
 	return job.node == node_of(0);
 }
 
-static int owner_ask(enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *out, size_t size)
+static int owner_ask(enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *out,
+		     size_t size)
 {
 	const struct units_ask q = { .rank = rank, .at = at, .n = n };
 
@@ -50,7 +52,10 @@ void owner_let_memory(void)
 
 /* ---- of this rank ---------------------------------------------------------------------------- */
 
-/* Stores of another node to memory that is used again must not come after this node's: see give(), dsm_free(). */
+/*
+ * Stores of another node to memory that is used again must not come after this node's: see give(),
+ * dsm_free().
+ */
 static void memory_comes(void)
 {
 	engine_enter();
@@ -131,7 +136,8 @@ uint32_t owner_reclaim(uint16_t rank)
 	do {
 		err = call_rank(rank, CALL_TRIM, &first, sizeof(first), &t, sizeof(t));
 		for (i = 0; !err && i < t.head.n; i++)
-			if (t.runs[i].n && !owner_ask(CALL_UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
+			if (t.runs[i].n &&
+			    !owner_ask(CALL_UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
 				sum += t.runs[i].n;
 		first = 0;
 	} while (!err && t.head.n == PAYLOAD_RUNS);
@@ -159,10 +165,14 @@ int unit_owner(size_t off)
 		return owner ? (int)owner - 1 : -EINVAL;
 	if (owner_ask(CALL_UNITS_OWNER, job.rank, at, 1, &a, sizeof(a)) || !a.owner)
 		return -EINVAL;
-	/* For a rank of this node the table is right: the rank has just taken the unit, or is giving it back. */
+	/*
+	 * For a rank of this node the table is right: the rank has just taken the unit, or is
+	 * giving it back.
+	 */
 	if (is_here((uint16_t)(a.owner - 1)))
 		return -EINVAL;
-	__atomic_compare_exchange_n(entry, &nobody, (uint16_t)a.owner, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(entry, &nobody, (uint16_t)a.owner, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
 	return (int)a.owner - 1;
 }
 
@@ -171,12 +181,14 @@ void owner_forget(size_t off, uint16_t rank)
 	uint16_t *entry = &job.mem.units->owner[off / UNIT_BYTES], was = (uint16_t)(rank + 1);
 
 	if (!first_node() && !is_here(rank))
-		__atomic_compare_exchange_n(entry, &was, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(entry, &was, 0, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 }
 
 bool owner_is(size_t off, uint16_t rank)
 {
-	return off < job.heap && units_owner(job.mem.units, (uint32_t)(off / UNIT_BYTES)) == rank + 1u;
+	return off < job.heap &&
+		units_owner(job.mem.units, (uint32_t)(off / UNIT_BYTES)) == rank + 1u;
 }
 
 /* ---- at the first node ----------------------------------------------------------------------- */
@@ -205,7 +217,8 @@ static int taken(const struct units_ask *q, struct units_taken *out)
 /* A rank gives back its own units. During a reclaim, the reclaimer gives back units for all. */
 static bool may_give(const struct units *u, uint16_t from, uint16_t rank)
 {
-	return node_of(rank) == from || (u->reclaimer && node_of((uint16_t)(u->reclaimer - 1)) == from);
+	return node_of(rank) == from ||
+		(u->reclaimer && node_of((uint16_t)(u->reclaimer - 1)) == from);
 }
 
 static int owner_perform(uint16_t from, enum call_op op, const struct units_ask *q, void *out)
@@ -215,7 +228,9 @@ static int owner_perform(uint16_t from, enum call_op op, const struct units_ask 
 	switch (op) {
 	case CALL_UNITS_TAKE: return taken(q, out);
 	case CALL_UNITS_GIVE:
-		return may_give(u, from, q->rank) ? units_give(&job.heap_shape, u, q->at, q->n, q->rank) : -EBADMSG;
+		return may_give(u, from, q->rank)
+			? units_give(&job.heap_shape, u, q->at, q->n, q->rank)
+			: -EBADMSG;
 	case CALL_UNITS_OWNER:
 		*(struct units_owned *)out = (struct units_owned){ .owner = units_owner(u, q->at) };
 		return 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * payload.h - the payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK: their structs, and whether one is valid, by the tables of rules.h.
+ * payload.h - the payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK: their structs, and whether one is
+ * valid, by the tables of rules.h.
  *
- * Values have the sender's byte order: the ranks of a job run on machines of one kind. Pure functions; nothing here blocks.
+ * Values have the sender's byte order: the ranks of a job run on machines of one kind. Pure
+ * functions; nothing here blocks.
  */
 #ifndef CALLS_PAYLOAD_H
 #define CALLS_PAYLOAD_H
@@ -21,7 +23,7 @@
 #define PAYLOAD_STATS_VECTORS 44u
 #define PAYLOAD_STATS_LANES 8u
 
-/* ---- the structs of requests ------------------------------------------------------------------------- */
+/* ---- the structs of requests ----------------------------------------------------------------- */
 
 /* Precedes each request. */
 struct call_head {
@@ -73,7 +75,10 @@ struct units_ask {
 	uint32_t at, n;
 };
 
-/* ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors, stats_memory, sharing_sum, stall_row, dsm_stats ---- */
+/*
+ * ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors,
+ * stats_memory, sharing_sum, stall_row, dsm_stats ----
+ */
 
 struct units_taken {
 	uint32_t at, n, used; /* used: number of units that were used before */
@@ -125,18 +130,24 @@ struct payload_limits {
 };
 
 /*
- * Check the payload of MSG_CALL, or of a MSG_RETURN without an error. room: bytes that the caller has for the answer. 0 or
- * -EBADMSG.
+ * Check the payload of MSG_CALL, or of a MSG_RETURN without an error. room: bytes that the caller
+ * has for the answer. 0 or -EBADMSG.
  */
-int payload_request(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);
-int payload_answer(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);
+int payload_request(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size,
+		    uint32_t room);
+int payload_answer(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size,
+		   uint32_t room);
 /* The same for MSG_CHUNK: a part to combine by code (reduce.h), or a result. */
 int payload_chunk(bool part, uint8_t code, size_t size);
 
 /* Does the call return the size of its answer, because it may be less than the caller's room? */
 bool payload_counts(uint8_t op);
 
-/* The number of a shape (rules.h). Does each field of the struct keep its rule? rows: number of rows that follow. */
-bool payload_allows(const struct payload_limits *lim, unsigned int shape, const void *at, size_t rows);
+/*
+ * The number of a shape (rules.h). Does each field of the struct keep its rule? rows: number of
+ * rows that follow.
+ */
+bool payload_allows(const struct payload_limits *lim, unsigned int shape, const void *at,
+		    size_t rows);
 
 #endif

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * region.c - the registry of regions, in the control segment of rank 0's node and served by the ranks of that node.
+ * region.c - the registry of regions, in the control segment of rank 0's node and served by the
+ * ranks of that node.
  *
- * A record lives until its name is deleted and its last rank has detached. Then all ranks forget the range, and only after that
- * is the record freed, so that an address is never used again with old state.
+ * A record lives until its name is deleted and its last rank has detached. Then all ranks forget
+ * the range, and only after that is the record freed, so that an address is never used again with
+ * old state.
  */
 #include "calls/region.h"
 
@@ -72,8 +74,9 @@ static struct region_record *by_id(struct registry *g, uint32_t id, uint32_t gen
 
 static bool registry_alike(const struct region_record *a, const struct region_want *b)
 {
-	return a->size == b->size && a->block_size == b->block_size && a->home_policy == b->home_policy &&
-		a->home_rank == b->home_rank && a->contents == b->contents && a->priority == b->priority &&
+	return a->size == b->size && a->block_size == b->block_size &&
+		a->home_policy == b->home_policy && a->home_rank == b->home_rank &&
+		a->contents == b->contents && a->priority == b->priority &&
 		a->consistency == b->consistency;
 }
 
@@ -84,7 +87,8 @@ static uint16_t *members(const struct region_record *r, uint16_t node)
 }
 
 /* -EEXIST: taken, alike. -EINVAL: taken, with other options. */
-static int create(struct registry *g, uint16_t from, const struct region_want *want, struct region_record **out)
+static int create(struct registry *g, uint16_t from, const struct region_want *want,
+		  struct region_record **out)
 {
 	const uint64_t bytes = (want->size + REGION_UNIT - 1) & ~(REGION_UNIT - 1);
 	struct region_record *r = by_name(g, want->name);
@@ -123,7 +127,10 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 	return 0;
 }
 
-/* If no rank is attached and none can attach any more, one node removes the region: the one that asked last. */
+/*
+ * If no rank is attached and none can attach any more, one node removes the region: the one that
+ * asked last.
+ */
 static void bury(struct region_record *r, uint16_t from)
 {
 	if (!r->attached && !r->named)
@@ -156,7 +163,10 @@ static int registry_detach(struct region_record *r, uint16_t from)
 	return 0;
 }
 
-/* If contents are missing, no other rank can have attached; ranks that wait for the contents find no such name. */
+/*
+ * If contents are missing, no other rank can have attached; ranks that wait for the contents find
+ * no such name.
+ */
 static int withdraw(struct registry *g, struct region_record *r, uint16_t from)
 {
 	int err = node_of(r->creator) == from ? registry_detach(r, from) : -EBADMSG;
@@ -197,7 +207,8 @@ static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct
 		return -EBADMSG;
 	r->used = 0;
 	r->buries = 0;
-	va_alloc_give(&g->va, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
+	va_alloc_give(&g->va, units(), (uint32_t)(r->off / REGION_UNIT),
+		      (uint32_t)(r->bytes / REGION_UNIT));
 	pool_give(&g->ids, g->next_id, r->id);
 	return 0;
 }
@@ -261,7 +272,8 @@ int region_call(enum call_op op, const struct region_record *about, struct regio
 			    : call_rank(0, op, &at, sizeof(at), out, sizeof(*out));
 }
 
-static void add_part(struct registry *g, const char *named, uint64_t off, uint64_t bytes, uint16_t consistency)
+static void add_part(struct registry *g, const char *named, uint64_t off, uint64_t bytes,
+		     uint16_t consistency)
 {
 	const uint32_t id = g->ids.fresh++;
 	struct region_record *r = &g->regions[id];
@@ -286,7 +298,8 @@ void region_add_heap(struct registry *g, uint64_t bytes, uint64_t upper)
 	add_part(g, HEAP_NAME, 0, bytes - upper, DSM_CONSISTENCY_SEQUENTIAL);
 	if (upper)
 		add_part(g, HEAP_RELEASE_NAME, bytes - upper, upper, DSM_CONSISTENCY_RELEASE);
-	va_alloc_start(&g->va, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
+	va_alloc_start(&g->va, units(), (uint32_t)(bytes / REGION_UNIT),
+		       (uint32_t)(job.set.space / REGION_UNIT));
 }
 
 /* Is a rank of this node attached to any part of it? */
@@ -322,7 +335,10 @@ static void registry_enter(uint64_t off, uint64_t bytes, uint16_t entry)
 		__atomic_store_n(&job.mem.regions[unit], entry, __ATOMIC_RELEASE);
 }
 
-/* Until the range is purged, every rank that attaches would write the same value; others read it without a lock. */
+/*
+ * Until the range is purged, every rank that attaches would write the same value; others read it
+ * without a lock.
+ */
 void region_enter(const struct dsm_region *r)
 {
 	const uint16_t entry = (uint16_t)(r->id + 1);
@@ -369,12 +385,15 @@ void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority)
 unsigned int region_priority(void *arg, const struct msg *m)
 {
 	(void)arg;
-	return __atomic_load_n(&job.mem.priorities[block_off(m->object) / REGION_UNIT], __ATOMIC_RELAXED);
+	return __atomic_load_n(&job.mem.priorities[block_off(m->object) / REGION_UNIT],
+			       __ATOMIC_RELAXED);
 }
 
 static int call_all(enum call_op op, const struct region_record *r)
 {
-	const struct region_place at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen };
+	const struct region_place at = {
+		.off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen
+	};
 	uint16_t i;
 	int err = 0;
 
@@ -388,9 +407,9 @@ static int call_all(enum call_op op, const struct region_record *r)
 }
 
 /*
- * Ranks that left may still be named in messages: the newest copy may be on its way to the home, or MSG_DONE is. No rank starts
- * anything new. So once each node has been found without a request, only messages that end one are in flight; when each is quiet
- * after that, nothing is.
+ * Ranks that left may still be named in messages: the newest copy may be on its way to the home, or
+ * MSG_DONE is. No rank starts anything new. So once each node has been found without a request,
+ * only messages that end one are in flight; when each is quiet after that, nothing is.
  */
 int region_bury(const struct region_record *r)
 {

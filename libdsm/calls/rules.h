@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of what calls carry (payload.h), and one row for each call. payload.c applies them; tests, the
- * fuzzer and docs/protocol.md take their values from here.
+ * rules.h - one rule for each field of what calls carry (payload.h), and one row for each call.
+ * payload.c applies them; tests, the fuzzer and docs/protocol.md take their values from here.
  *
- * PAYLOAD_SHAPES lists the structs. PAYLOAD_<SHAPE> lists the fields of one with their rules: a byte without a rule does not
- * compile. PAYLOAD_CALLS has a row for each call: its receiver, its permitted sender, the shapes of the request and of the answer.
- * rules/make.h generates the checks. Pure.
+ * PAYLOAD_SHAPES lists the structs. PAYLOAD_<SHAPE> lists the fields of one with their rules: a
+ * byte without a rule does not compile. PAYLOAD_CALLS has a row for each call: its receiver, its
+ * permitted sender, the shapes of the request and of the answer. rules/make.h generates the checks.
+ * Pure.
  */
 #ifndef CALLS_RULES_H
 #define CALLS_RULES_H
@@ -49,7 +50,10 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 }
 
 /* clang-format off */
-/* rule, lowest, highest, in words; x: struct payload_field_limits. "before" is the value of the previous field. */
+/*
+ * rule, lowest, highest, in words; x: struct payload_field_limits. "before" is the value of the
+ * previous field.
+ */
 #define PAYLOAD_RULES(R) \
 	R(ANY, 0, UINT64_MAX, "any") \
 	R(ZERO, 0, 0, "0") \
@@ -182,9 +186,10 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 /* clang-format on */
 
 /*
- * For each call: the receiving rank (FIRST: rank 0), the sending node (FIRST: that of rank 0), the shapes of the request, the
- * answer and the rows that follow the answer, and the number of rows, or MANY: as many as the caller has room for. Further
- * restrictions on the sender depend on the state: calls/region.c, calls/owner.c.
+ * For each call: the receiving rank (FIRST: rank 0), the sending node (FIRST: that of rank 0), the
+ * shapes of the request, the answer and the rows that follow the answer, and the number of rows, or
+ * MANY: as many as the caller has room for. Further restrictions on the sender depend on the state:
+ * calls/region.c, calls/owner.c.
  */
 /* clang-format off */
 #define PAYLOAD_CALLS(C) \
@@ -251,7 +256,8 @@ static inline uint64_t payload_read(const void *at, size_t size, struct payload_
 	return seen->v;
 }
 
-static inline bool payload_also(unsigned int rule, uint64_t v, const struct payload_field_limits *x);
+static inline bool payload_also(unsigned int rule, uint64_t v,
+				const struct payload_field_limits *x);
 
 #define RULES_TABLE PAYLOAD_RULES
 #define RULES_SHAPES PAYLOAD_SHAPES
@@ -275,7 +281,8 @@ static inline bool payload_also(unsigned int rule, uint64_t v, const struct payl
 	case PAYLOAD_RULE_UNITS: return v % PAYLOAD_UNIT == 0;
 	case PAYLOAD_RULE_STALLED:
 		/* A block's name (miss/block.h): twice its first page, and a bit for its size. */
-		return stall->about.kind != ABOUT_BLOCK || (v & (v - 1)) >> 1 < x->lim->space / PAGE_BYTES;
+		return stall->about.kind != ABOUT_BLOCK ||
+			(v & (v - 1)) >> 1 < x->lim->space / PAGE_BYTES;
 	default: return true;
 	}
 }

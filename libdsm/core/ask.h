@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ask.h - the outstanding request of a slot: which node must answer it by MSG_REPLY or MSG_RETURN, for which object, and how
- * many times. For blocks and locks, the page's state and the hold record have this information instead.
+ * ask.h - the outstanding request of a slot: which node must answer it by MSG_REPLY or MSG_RETURN,
+ * for which object, and how many times. For blocks and locks, the page's state and the hold record
+ * have this information instead.
  *
- * Each slot has one word; zero means no request. The requester writes it before the request is sent. Answers may arrive on any
- * thread. Each updates the word by compare-and-swap, so that no answer counts twice.
+ * Each slot has one word; zero means no request. The requester writes it before the request is
+ * sent. Answers may arrive on any thread. Each updates the word by compare-and-swap, so that no
+ * answer counts twice.
  */
 #ifndef CORE_ASK_H
 #define CORE_ASK_H

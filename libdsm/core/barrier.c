@@ -15,14 +15,16 @@ static uint16_t nth_member(uint64_t mask, uint16_t n)
 int bar_tree(uint64_t mask, uint16_t nnodes, uint16_t me, struct bar_tree *t)
 {
 	uint16_t size = mask ? (uint16_t)set_count(mask, 64, 1, SET_NOBODY, SET_NOBODY) : nnodes;
-	uint16_t at = mask ? (uint16_t)set_count(mask, me < 64 ? me : 64, 1, SET_NOBODY, SET_NOBODY) : me;
+	uint16_t at =
+		mask ? (uint16_t)set_count(mask, me < 64 ? me : 64, 1, SET_NOBODY, SET_NOBODY) : me;
 	uint32_t c;
 
 	if (mask && (me >= 64 || !(mask >> me & 1)))
 		return -EINVAL;
 	t->parent = at ? nth_member(mask, (uint16_t)((at - 1) / BAR_FANOUT)) : SET_NOBODY;
 	t->nchildren = 0;
-	for (c = at * (uint32_t)BAR_FANOUT + 1; c <= at * (uint32_t)BAR_FANOUT + BAR_FANOUT && c < size; c++)
+	for (c = at * (uint32_t)BAR_FANOUT + 1;
+	     c <= at * (uint32_t)BAR_FANOUT + BAR_FANOUT && c < size; c++)
 		t->child[t->nchildren++] = nth_member(mask, (uint16_t)c);
 	return 0;
 }
@@ -31,7 +33,10 @@ static void join_value(struct bar *b, bar_combine combine, const struct bar_earl
 {
 	if (e->status)
 		b->status = e->status;
-	/* The first thread to arrive sets the number of threads of a rank; a different number fails the episode for all. */
+	/*
+	 * The first thread to arrive sets the number of threads of a rank; a different number fails
+	 * the episode for all.
+	 */
 	if (!b->any)
 		b->expect = e->threads;
 	if (b->expect != e->threads)
@@ -74,13 +79,15 @@ static void bar_clear(struct bar *b, struct actions *out)
 		b->from[i] = 0;
 	b->any = b->up = 0;
 	b->status = 0;
-	/* Stored last: waiters read it without the lock, and then the other fields, in bar_ended(). */
+	/*
+	 * Stored last: waiters read it without the lock, and then the other fields, in bar_ended().
+	 */
 	__atomic_store_n(&b->gen, b->gen + 1, __ATOMIC_RELEASE);
 	act_add(out, ACT_WAKE_ALL);
 }
 
-static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_t object, int16_t status,
-		   uint64_t result, struct actions *out)
+static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_t object,
+		   int16_t status, uint64_t result, struct actions *out)
 {
 	uint16_t i;
 
@@ -121,7 +128,8 @@ static int is_child(const struct bar_tree *t, uint16_t node)
 }
 
 /* Refuse an arrival: its group is not that of this node's threads, or its barrier was destroyed. */
-static void turn_away(uint16_t me, uint16_t node, uint32_t object, uint32_t life, struct actions *out)
+static void turn_away(uint16_t me, uint16_t node, uint32_t object, uint32_t life,
+		      struct actions *out)
 {
 	bar_send(me, MSG_DEPART, node, object, life, out)->count = -EINVAL;
 }
@@ -134,8 +142,9 @@ static void drop_early(struct bar *b, uint16_t at)
 }
 
 /*
- * Move the barrier to generation `life`; threads and children in older ones get an error. If only a child reports that this
- * node's generation is over, `life` is the next one: a child that lies must not use up all generations.
+ * Move the barrier to generation `life`; threads and children in older ones get an error. If only a
+ * child reports that this node's generation is over, `life` is the next one: a child that lies must
+ * not use up all generations.
  */
 static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, struct actions *out)
 {
@@ -151,7 +160,10 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 			i++;
 		}
 	}
-	/* In this order, for bar_ended(). A barrier with other generations has no thread that waits in generation 0. */
+	/*
+	 * In this order, for bar_ended(). A barrier with other generations has no thread that waits
+	 * in generation 0.
+	 */
 	__atomic_store_n(&b->before, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&b->undone, b->threads ? -EINVAL : b->ended, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->before, b->life, __ATOMIC_RELEASE);
@@ -161,8 +173,8 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 }
 
 /*
- * There is no room for the arrival m. One of the oldest generation is dropped for it, or m itself: it is not known yet which of
- * them is no child.
+ * There is no room for the arrival m. One of the oldest generation is dropped for it, or m itself:
+ * it is not known yet which of them is no child.
  */
 static bool bar_make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
@@ -189,7 +201,8 @@ static int bar_keep(uint16_t me, struct bar *b, const struct msg *m, struct acti
 		;
 	if (i < b->earlies && b->early[i].life == bar_life(m))
 		return -EBADMSG;
-	if (i < b->earlies && b->early[i].life > bar_life(m)) { /* it was overtaken by the newer one */
+	if (i < b->earlies && b->early[i].life > bar_life(m)) {
+		/* it was overtaken by the newer one */
 		turn_away(me, m->src, m->object, bar_life(m), out);
 		return 0;
 	}
@@ -201,11 +214,11 @@ static int bar_keep(uint16_t me, struct bar *b, const struct msg *m, struct acti
 }
 
 /*
- * The group is known now: count early arrivals of this generation, and refuse those of no child. Arrivals of newer generations
- * stay.
+ * The group is known now: count early arrivals of this generation, and refuse those of no child.
+ * Arrivals of newer generations stay.
  */
-static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, uint32_t object,
-		       struct actions *out)
+static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b,
+		       uint32_t object, struct actions *out)
 {
 	uint16_t i;
 
@@ -226,7 +239,10 @@ static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combin
 	}
 }
 
-/* After take_early(): if a child of this group is newer, all threads of this generation have handles of a destroyed barrier. */
+/*
+ * After take_early(): if a child of this group is newer, all threads of this generation have
+ * handles of a destroyed barrier.
+ */
 static bool bar_is_over(const struct bar_tree *t, const struct bar *b)
 {
 	uint16_t i;
@@ -238,11 +254,13 @@ static bool bar_is_over(const struct bar_tree *t, const struct bar *b)
 }
 
 /* If all threads of this node and all children have arrived, pass that up, or end the episode. */
-static void bar_complete(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
+static void bar_complete(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m,
+			 struct actions *out)
 {
 	struct msg *up;
 
-	if (!b->threads || b->arrived < (b->locals ? b->locals : 1) || b->children < t->nchildren || b->up)
+	if (!b->threads || b->arrived < (b->locals ? b->locals : 1) || b->children < t->nchildren ||
+	    b->up)
 		return;
 	if (t->parent == SET_NOBODY) {
 		depart(me, t, b, m->object, b->status, b->acc, out);
@@ -257,8 +275,8 @@ static void bar_complete(uint16_t me, const struct bar_tree *t, struct bar *b, c
 }
 
 /*
- * One more thread of a rank arrives. 1: the rank is complete; if its threads differ, the smaller number counts. 0: it is not;
- * -EBADMSG: one thread too many.
+ * One more thread of a rank arrives. 1: the rank is complete; if its threads differ, the smaller
+ * number counts. 0: it is not; -EBADMSG: one thread too many.
  */
 static int part_add(struct bar_part *p, uint32_t gen, uint32_t threads)
 {
@@ -286,8 +304,8 @@ int bar_admit(struct bar *b, const struct msg *m, const struct bar_group *group)
 	return 0;
 }
 
-static int bar_arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
-		      const struct msg *m, struct actions *out)
+static int bar_arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b,
+		      struct bar_part *part, const struct msg *m, struct actions *out)
 {
 	const struct bar_early own = early_of(m);
 	int complete_now;
@@ -314,8 +332,8 @@ static int bar_arrive(uint16_t me, const struct bar_tree *t, bar_combine combine
 	return 0;
 }
 
-static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, const struct msg *m,
-			 struct actions *out)
+static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b,
+			 const struct msg *m, struct actions *out)
 {
 	const struct bar_early e = early_of(m);
 	int err;
@@ -338,7 +356,8 @@ static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine comb
 	return 0;
 }
 
-static int departure(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
+static int departure(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m,
+		     struct actions *out)
 {
 	if (bar_life(m) < b->life)
 		return 0; /* to an arrival that this node has given up */
@@ -348,8 +367,8 @@ static int departure(uint16_t me, const struct bar_tree *t, struct bar *b, const
 	return 0;
 }
 
-int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
-	     const struct msg *m, struct actions *out)
+int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b,
+	     struct bar_part *part, const struct msg *m, struct actions *out)
 {
 	out->n = 0;
 	if (m->type == MSG_DEPART)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * bundle.h - messages of one type that travel together, as the payload of MSG_BUNDLE: requests of a run of blocks, their answers,
- * their ends. The receiver steps them one by one, in any order, between other messages if it likes: a bundle changes what
- * transports carry, and nothing else. So the state machines and the model do not know it.
+ * bundle.h - messages of one type that travel together, as the payload of MSG_BUNDLE: requests of a
+ * run of blocks, their answers, their ends. The receiver steps them one by one, in any order,
+ * between other messages if it likes: a bundle changes what transports carry, and nothing else. So
+ * the state machines and the model do not know it.
  *
- * The payload: the messages as they would travel alone; then, if they are MSG_DATA, the contents of their blocks in the same order.
+ * The payload: the messages as they would travel alone; then, if they are MSG_DATA, the contents of
+ * their blocks in the same order.
  */
 #ifndef CORE_BUNDLE_H
 #define CORE_BUNDLE_H
@@ -36,8 +38,9 @@ int bundle_begin(struct bundle *b, const struct msg *head, const void *payload, 
 		 const struct wire_limits *lim);
 
 /*
- * Take the next message. 1: *m, which wire_check() allows, and its contents (NULL: it has none) of *size bytes. 0: there is none.
- * -EBADMSG: it breaks a rule, is not what the head says, or the bytes of contents are too few, or, after the last one, too many.
+ * Take the next message. 1: *m, which wire_check() allows, and its contents (NULL: it has none) of
+ * *size bytes. 0: there is none. -EBADMSG: it breaks a rule, is not what the head says, or the
+ * bytes of contents are too few, or, after the last one, too many.
  */
 int bundle_next(struct bundle *b, struct msg *m, const void **contents, size_t *size);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* closing.c - see closing.h (docs/protocol.md, "Release blocks"). The caller holds the lock of the node's closes. */
+/*
+ * closing.c - see closing.h (docs/protocol.md, "Release blocks"). The caller holds the lock of the
+ * node's closes.
+ */
 #include "core/closing.h"
 #include "core/set.h"
 #include "core/sync.h"
@@ -39,8 +42,8 @@ static const uint8_t rules[CLOSING_PHASES][CLOSING_EVENTS] = {
 };
 /* clang-format on */
 
-static void closing_send(const struct closing_ctx *ctx, uint8_t type, uint16_t dst, uint16_t writer, uint64_t close,
-			 struct actions *out)
+static void closing_send(const struct closing_ctx *ctx, uint8_t type, uint16_t dst, uint16_t writer,
+			 uint64_t close, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -51,16 +54,18 @@ static void closing_send(const struct closing_ctx *ctx, uint8_t type, uint16_t d
 	a->msg.value = close;
 }
 
-/* ---- services -------------------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 /*
- * The line of services. Each has two places in it: NOTES from its beginning, until its NOTEs are acknowledged; ENDS once it has
- * merged everything, until it is first. So it ends after all NOTEs of blocks that others had taken copies away of before it
- * merged, and waits for no end of another service.
+ * The line of services. Each has two places in it: NOTES from its beginning, until its NOTEs are
+ * acknowledged; ENDS once it has merged everything, until it is first. So it ends after all NOTEs
+ * of blocks that others had taken copies away of before it merged, and waits for no end of another
+ * service.
  */
 enum { NOTES, ENDS };
 
-static void line_add(const struct closing_ctx *ctx, struct closing *n, uint16_t node, unsigned int place)
+static void line_add(const struct closing_ctx *ctx, struct closing *n, uint16_t node,
+		     unsigned int place)
 {
 	const uint16_t entry = (uint16_t)(node * 2u + place + 1);
 
@@ -72,7 +77,8 @@ static void line_add(const struct closing_ctx *ctx, struct closing *n, uint16_t 
 	n->last = entry;
 }
 
-static void service_begin(const struct closing_ctx *ctx, struct closing *n, uint16_t node, uint64_t close)
+static void service_begin(const struct closing_ctx *ctx, struct closing *n, uint16_t node,
+			  uint64_t close)
 {
 	struct closing_peer *p = &ctx->peers[node];
 
@@ -83,7 +89,8 @@ static void service_begin(const struct closing_ctx *ctx, struct closing *n, uint
 }
 
 /* Notices for this node are complete, of the service of `writer`. */
-static int service_note(const struct closing_ctx *ctx, uint16_t writer, uint16_t dst, struct actions *out)
+static int service_note(const struct closing_ctx *ctx, uint16_t writer, uint16_t dst,
+			struct actions *out)
 {
 	struct closing_peer *p = &ctx->peers[writer];
 	const uint16_t g = set_granule(ctx->nnodes);
@@ -136,7 +143,7 @@ static bool line_next(const struct closing_ctx *ctx, struct closing *n, struct a
 	return true;
 }
 
-/* ---- the node's own closes ------------------------------------------------------------------------ */
+/* ---- the node's own closes ------------------------------------------------------------------- */
 
 static void closing_begin(const struct closing_ctx *ctx, struct closing *n, struct actions *out)
 {
@@ -181,14 +188,14 @@ bool closing_gathered(const struct closing *n, uint64_t close)
 	return close < n->run || (close == n->run && n->phase != CLOSING_GATHER);
 }
 
-/* ---- messages that wait --------------------------------------------------------------------------- */
+/* ---- messages that wait ---------------------------------------------------------------------- */
 
 /*
- * May it leave? If all that is outstanding is at its destination: *what tells what the destination must have served first. That is
- * known of a NOTE only if each node has a bit of its own.
+ * May it leave? If all that is outstanding is at its destination: *what tells what the destination
+ * must have served first. That is known of a NOTE only if each node has a bit of its own.
  */
-static bool may_leave(const struct closing_ctx *ctx, const struct closing *n, const struct closing_held *h,
-		      uint8_t *what)
+static bool may_leave(const struct closing_ctx *ctx, const struct closing *n,
+		      const struct closing_held *h, uint8_t *what)
 {
 	const struct closing_peer *to = &ctx->peers[h->m.dst], *own = &ctx->peers[ctx->me];
 	const bool flush = to->sent;
@@ -201,8 +208,8 @@ static bool may_leave(const struct closing_ctx *ctx, const struct closing *n, co
 	*what = flush ? AFTER_FLUSH : 0;
 	if (!own->serving)
 		return true;
-	if (n->first != ctx->me * 2 + NOTES + 1 || own->next[NOTES] != ctx->me * 2 + ENDS + 1 || own->notes != 1 ||
-	    set_granule(ctx->nnodes) > 1 || !set_has(own->asked, h->m.dst, 1))
+	if (n->first != ctx->me * 2 + NOTES + 1 || own->next[NOTES] != ctx->me * 2 + ENDS + 1 ||
+	    own->notes != 1 || set_granule(ctx->nnodes) > 1 || !set_has(own->asked, h->m.dst, 1))
 		return false;
 	*what |= AFTER_NOTE;
 	return true;
@@ -212,10 +219,12 @@ static bool may_come(const struct closing_ctx *ctx, uint16_t src, uint64_t close
 {
 	const struct closing_peer *p = &ctx->peers[src];
 
-	return !(what & AFTER_FLUSH && p->flushed < close) && !(what & AFTER_NOTE && p->noted < close);
+	return !(what & AFTER_FLUSH && p->flushed < close) &&
+		!(what & AFTER_NOTE && p->noted < close);
 }
 
-static struct closing_held *held_take(const struct closing_ctx *ctx, struct closing *n, const struct msg *m)
+static struct closing_held *held_take(const struct closing_ctx *ctx, struct closing *n,
+				      const struct msg *m)
 {
 	uint32_t i;
 
@@ -250,7 +259,8 @@ static bool held_next(const struct closing_ctx *ctx, struct closing *n, struct a
 		if (!h->used)
 			continue;
 		left--;
-		if (!(h->in ? may_come(ctx, h->m.src, h->close, h->in) : may_leave(ctx, n, h, &what)))
+		if (!(h->in ? may_come(ctx, h->m.src, h->close, h->in)
+			    : may_leave(ctx, n, h, &what)))
 			continue;
 		a = act_add(out, h->in ? ACT_DELIVER : what ? ACT_AFTER : ACT_SEND);
 		a->prot = h->in ? 0 : what;
@@ -273,12 +283,17 @@ static void closing_drain(const struct closing_ctx *ctx, struct closing *n, stru
 	act_add(out, ACT_DRAIN);
 }
 
-/* The node has something to close if it has an open block; or if a service is under way: see closing.h. */
-static int closing_release(const struct closing_ctx *ctx, struct closing *n, const struct msg *m, struct actions *out)
+/*
+ * The node has something to close if it has an open block; or if a service is under way: see
+ * closing.h.
+ */
+static int closing_release(const struct closing_ctx *ctx, struct closing *n, const struct msg *m,
+			   struct actions *out)
 {
 	struct closing_held *h;
 
-	if (n->phase == CLOSING_IDLE && !n->first && !__atomic_load_n(&ctx->lists->opened, __ATOMIC_ACQUIRE)) {
+	if (n->phase == CLOSING_IDLE && !n->first &&
+	    !__atomic_load_n(&ctx->lists->opened, __ATOMIC_ACQUIRE)) {
 		act_add(out, ACT_SEND)->msg = *m;
 		return 0;
 	}
@@ -289,14 +304,14 @@ static int closing_release(const struct closing_ctx *ctx, struct closing *n, con
 	return 0;
 }
 
-int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct msg *after, const struct msg *inside,
-		  struct actions *out)
+int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct msg *after,
+		  const struct msg *inside, struct actions *out)
 {
 	struct closing_held *h;
 
 	out->n = 0;
-	if (after->src >= ctx->nnodes || after->src == ctx->me || inside->src != after->src || inside->dst != ctx->me ||
-	    !closing_releases(inside))
+	if (after->src >= ctx->nnodes || after->src == ctx->me || inside->src != after->src ||
+	    inside->dst != ctx->me || !closing_releases(inside))
 		return -EBADMSG;
 	if (may_come(ctx, after->src, after->value, after->op)) {
 		act_add(out, ACT_DELIVER)->msg = *inside;
@@ -350,7 +365,8 @@ static int closing_acked(const struct closing_ctx *ctx, struct closing *n, const
 	return 0;
 }
 
-static int closing_flush(const struct closing_ctx *ctx, struct closing *n, uint16_t dst, struct actions *out)
+static int closing_flush(const struct closing_ctx *ctx, struct closing *n, uint16_t dst,
+			 struct actions *out)
 {
 	if (dst >= ctx->nnodes || dst == ctx->me || ctx->peers[dst].sent)
 		return -EBADMSG;
@@ -371,8 +387,8 @@ static int closing_merged(const struct closing_ctx *ctx, struct closing *n, uint
 	return 0;
 }
 
-static int closing_apply(const struct closing_ctx *ctx, struct closing *n, enum rule rule, const struct msg *m,
-			 struct actions *out)
+static int closing_apply(const struct closing_ctx *ctx, struct closing *n, enum rule rule,
+			 const struct msg *m, struct actions *out)
 {
 	switch (rule) {
 	case R_RELEASE: return closing_release(ctx, n, m, out);
@@ -390,8 +406,8 @@ static int closing_apply(const struct closing_ctx *ctx, struct closing *n, enum 
 	}
 }
 
-int closing_step(const struct closing_ctx *ctx, struct closing *n, enum closing_event ev, const struct msg *m,
-		 struct actions *out)
+int closing_step(const struct closing_ctx *ctx, struct closing *n, enum closing_event ev,
+		 const struct msg *m, struct actions *out)
 {
 	enum rule rule;
 	int err;
@@ -427,5 +443,6 @@ const char *closing_event_name(unsigned int event)
 
 const char *closing_rule_name(unsigned int phase, unsigned int event)
 {
-	return phase < CLOSING_PHASES && event < CLOSING_EVENTS ? rule_names[rules[phase][event]] : "?";
+	return phase < CLOSING_PHASES && event < CLOSING_EVENTS ? rule_names[rules[phase][event]]
+								: "?";
 }

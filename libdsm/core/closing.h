@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * closing.h - the closes of a node: when the diffs of its release blocks are sent, and which messages wait for them
- * (docs/protocol.md, "Release blocks").
+ * closing.h - the closes of a node: when the diffs of its release blocks are sent, and which
+ * messages wait for them (docs/protocol.md, "Release blocks").
  *
- * A message that *releases* (closing_releases()) tells another node, directly or not, that stores were made. It leaves after a close
- * that began after the step that decided to send it. A close looks at all open blocks, once (*gathers*), sends one FLUSH to each
- * home of a block that has changed, and one NOTE to each node that is registered for a changed block of this home. It has ended
- * when all of these are acknowledged. Closes of a node run one after the other. Messages that come while one runs share the next.
+ * A message that *releases* (closing_releases()) tells another node, directly or not, that stores
+ * were made. It leaves after a close that began after the step that decided to send it. A close
+ * looks at all open blocks, once (*gathers*), sends one FLUSH to each home of a block that has
+ * changed, and one NOTE to each node that is registered for a changed block of this home. It has
+ * ended when all of these are acknowledged. Closes of a node run one after the other. Messages that
+ * come while one runs share the next.
  *
- * A home *serves* a FLUSH: it merges the diffs, notes the other registered nodes (NOTE), and acknowledges (FLUSHED) when all NOTEs
- * are acknowledged, and all services that began earlier have ended. The second condition is needed because a node is unregistered
- * when its NOTE is sent. Without it:
+ * A home *serves* a FLUSH: it merges the diffs, notes the other registered nodes (NOTE), and
+ * acknowledges (FLUSHED) when all NOTEs are acknowledged, and all services that began earlier have
+ * ended. The second condition is needed because a node is unregistered when its NOTE is sent.
+ * Without it:
  *
  *   home: merges a diff of A, NOTE to E                  E: has a copy, is no longer registered
  *         merges a diff of B for the same block: nobody is left to note; FLUSHED to B
  *   B:    passes a lock to E                             E: reads its old copy; the NOTE has not come yet
  *
- * The node's own close has its place among the services for the same reason, and a node with a service under way has something
- * to close, even if it has no open block: it may have written a block that has just become exclusive.
+ * The node's own close has its place among the services for the same reason, and a node with a
+ * service under way has something to close, even if it has no open block: it may have written a
+ * block that has just become exclusive.
  *
- * A message does not wait for acknowledgements of its own destination if nothing else is outstanding. It then leaves inside
- * MSG_AFTER, which names the close, and the receiver holds it back until it has served that close. So two nodes pay no round trip.
+ * A message does not wait for acknowledgements of its own destination if nothing else is
+ * outstanding. It then leaves inside MSG_AFTER, which names the close, and the receiver holds it
+ * back until it has served that close. So two nodes pay no round trip.
  *
- * Closes are numbered from 1. Nothing here waits for a thread: a node serves FLUSH and NOTE at once, in any state. Zeroed memory is the initial state.
+ * Closes are numbered from 1. Nothing here waits for a thread: a node serves FLUSH and NOTE at
+ * once, in any state. Zeroed memory is the initial state.
  */
 #ifndef CORE_CLOSING_H
 #define CORE_CLOSING_H
@@ -39,17 +45,19 @@ enum closing_phase {
 
 enum closing_event {
 	CE_RELEASE = 0, /* send m once everything is closed: at once, or later */
-	CE_CLOSE,       /* an acquire needs a close: it ends when closing.due has gathered; m is not used */
-	CE_SENT,        /* gathering: the diffs for m->dst are complete: FLUSH follows */
-	CE_TOLD,        /* gathering: the notices for m->dst are complete: NOTE follows */
-	CE_GATHERED,    /* all open blocks were looked at */
-	CE_FLUSHED,     /* MSG_FLUSHED */
-	CE_FLUSH,       /* MSG_FLUSH has come: before its first diff is merged */
-	CE_SPREAD,      /* the notices that the FLUSH of m->src causes at m->dst are complete: NOTE follows */
-	CE_MERGED,      /* all diffs of the FLUSH of m->src are merged */
-	CE_NOTE,        /* MSG_NOTE: after all its notices are in the list */
-	CE_NOTED,       /* MSG_NOTED */
-	CE_DRAIN,       /* ACT_DRAIN */
+	/* an acquire needs a close: it ends when closing.due has gathered; m is not used */
+	CE_CLOSE,
+	CE_SENT,     /* gathering: the diffs for m->dst are complete: FLUSH follows */
+	CE_TOLD,     /* gathering: the notices for m->dst are complete: NOTE follows */
+	CE_GATHERED, /* all open blocks were looked at */
+	CE_FLUSHED,  /* MSG_FLUSHED */
+	CE_FLUSH,    /* MSG_FLUSH has come: before its first diff is merged */
+	/* the notices that the FLUSH of m->src causes at m->dst are complete: NOTE follows */
+	CE_SPREAD,
+	CE_MERGED, /* all diffs of the FLUSH of m->src are merged */
+	CE_NOTE,   /* MSG_NOTE: after all its notices are in the list */
+	CE_NOTED,  /* MSG_NOTED */
+	CE_DRAIN,  /* ACT_DRAIN */
 	CLOSING_EVENTS
 };
 
@@ -98,23 +106,28 @@ struct closing_ctx {
 	uint16_t me, nnodes;
 	const struct rel_lists *lists;
 	struct closing_peer *peers; /* by node; that of this node: its own close */
-	struct closing_held *held;  /* nheld of them. Enough for every request that may be outstanding here */
-	uint32_t nheld;             /* at most UINT16_MAX */
+	/* nheld of them. Enough for every request that may be outstanding here */
+	struct closing_held *held;
+	uint32_t nheld; /* at most UINT16_MAX */
 };
 
 /*
- * Step the closes of a node. m: the message, or as the events say. Returns 0; -ENOSPC: no room for a message that must wait;
- * -EBADMSG: no correct node sends this now, or the host's event does not fit. On an error nothing has changed.
+ * Step the closes of a node. m: the message, or as the events say. Returns 0; -ENOSPC: no room for
+ * a message that must wait; -EBADMSG: no correct node sends this now, or the host's event does not
+ * fit. On an error nothing has changed.
  */
-int closing_step(const struct closing_ctx *ctx, struct closing *n, enum closing_event ev, const struct msg *m,
-		 struct actions *out);
+int closing_step(const struct closing_ctx *ctx, struct closing *n, enum closing_event ev,
+		 const struct msg *m, struct actions *out);
 
-/* MSG_AFTER has come, with `inside`: deliver that, or hold it back. Errors as above; -EBADMSG also if messages of this sender have
- * half of the places: the closes that it names do not come. */
-int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct msg *after, const struct msg *inside,
-		  struct actions *out);
+/* MSG_AFTER has come, with `inside`: deliver that, or hold it back. Errors as above; -EBADMSG also
+ * if messages of this sender have half of the places: the closes that it names do not come. */
+int closing_after(const struct closing_ctx *ctx, struct closing *n, const struct msg *after,
+		  const struct msg *inside, struct actions *out);
 
-/* Must the sender close before this message leaves? Must a thread that it wakes apply the notices that have come? */
+/*
+ * Must the sender close before this message leaves? Must a thread that it wakes apply the notices
+ * that have come?
+ */
 bool closing_releases(const struct msg *m);
 bool closing_acquires(const struct msg *m);
 

@@ -8,7 +8,8 @@
 static uint64_t bytes_set(uint64_t x)
 {
 	uint64_t high =
-		(((x & LOW_BITS) + LOW_BITS) | x) & ~LOW_BITS; /* the highest bit of each byte that is not zero */
+		/* the highest bit of each byte that is not zero */
+		(((x & LOW_BITS) + LOW_BITS) | x) & ~LOW_BITS;
 
 	return ((high >> 7) * 0x0102040810204080ULL) >> 56; /* moves bit 8i to bit 56 + i */
 }
@@ -67,14 +68,18 @@ int diff_check(const uint8_t *diff, size_t size)
 	return at == size ? 0 : -EBADMSG;
 }
 
-/* Store the bytes at `from`, which has no gaps, where mask has bits. Returns the end of what was read. */
+/*
+ * Store the bytes at `from`, which has no gaps, where mask has bits. Returns the end of what was
+ * read.
+ */
 static const uint8_t *line_store(uint8_t *line, uint64_t mask, const uint8_t *from)
 {
 	unsigned int first, n;
 
 	for (; mask; mask = diff_run_drop(mask, first, n)) {
 		n = diff_run(mask, &first);
-		memcpy(line + first, from, n); /* writes these n bytes only, in stores of any width */
+		/* writes these n bytes only, in stores of any width */
+		memcpy(line + first, from, n);
 		from += n;
 	}
 	return from;
@@ -87,7 +92,8 @@ void diff_apply(uint8_t *page, const uint8_t *diff)
 	memcpy(&lines, diff, 8);
 	for (diff += 8; lines; lines &= lines - 1) {
 		memcpy(&mask, diff, 8);
-		diff = line_store(page + DIFF_LINE * (unsigned int)__builtin_ctzll(lines), mask, diff + 8);
+		diff = line_store(page + DIFF_LINE * (unsigned int)__builtin_ctzll(lines), mask,
+				  diff + 8);
 	}
 }
 

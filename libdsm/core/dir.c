@@ -46,8 +46,8 @@ struct request {
 /* A node's number is below WIRE_MAX_NODES. */
 #define NODE(r) ((r) & (WIRE_MAX_NODES - 1u))
 
-static struct msg *dir_send(const struct dir_ctx *ctx, struct actions *out, uint8_t act, uint8_t type, uint16_t dst,
-			    uint32_t object, const struct request *r)
+static struct msg *dir_send(const struct dir_ctx *ctx, struct actions *out, uint8_t act,
+			    uint8_t type, uint16_t dst, uint32_t object, const struct request *r)
 {
 	struct action *a = act_add(out, act);
 
@@ -67,7 +67,10 @@ static bool places(const struct dir_ctx *ctx, const struct request *r)
 	return r->flags & MSGF_PLACE && r->node != ctx->me;
 }
 
-/* Whoever is first in line goes next; a request that has to be alone waits for the last of the reads that are under way. */
+/*
+ * Whoever is first in line goes next; a request that has to be alone waits for the last of the
+ * reads that are under way.
+ */
 static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, d->tail);
@@ -88,23 +91,27 @@ static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, st
 }
 
 /*
- * A read of a block that has copies changes nothing but the copyset, so many may be under way. The owner has a copy in place
- * and sends it to each; a home that reads becomes the owner, and until its copy is there nobody can be sent to it: alone.
+ * A read of a block that has copies changes nothing but the copyset, so many may be under way. The
+ * owner has a copy in place and sends it to each; a home that reads becomes the owner, and until
+ * its copy is there nobody can be sent to it: alone.
  */
-static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t object, const struct request *r)
+static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t object,
+		   const struct request *r)
 {
-	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->node != d->owner && r->node != ctx->me &&
-		d->readers < DIR_READERS &&
+	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->node != d->owner &&
+		r->node != ctx->me && d->readers < DIR_READERS &&
 		queue_mark(&ctx->queue, queue_number(&ctx->queue, r->node, r->slot), object);
 }
 
-static void dir_first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		      struct actions *out)
+static void dir_first(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		      const struct request *r, struct actions *out)
 {
 	struct msg *m;
 
 	d->served = d->owner = NODE(r->node);
-	/* Only where it was placed is a block nobody has touched asked for by way of its manager. */
+	/*
+	 * Only where it was placed is a block nobody has touched asked for by way of its manager.
+	 */
 	d->uses = d->state == DIR_PLACED || (r->flags & MSGF_FORWARDED) ? DIR_STAYS : 0;
 	if (d->state == DIR_UNTOUCHED && (r->flags & MSGF_FIRST_TOUCH) && r->node != ctx->me) {
 		d->state = DIR_MOVED;
@@ -123,8 +130,8 @@ static void dir_first(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 }
 
 /*
- * Is the last to read now the one to write, and the only other copy the previous writer's? That one is the owner still,
- * unless the home has read.
+ * Is the last to read now the one to write, and the only other copy the previous writer's? That one
+ * is the owner still, unless the home has read.
  */
 static bool migrates(const struct dir_ctx *ctx, const struct dir *d, const struct request *r)
 {
@@ -136,8 +143,9 @@ static bool migrates(const struct dir_ctx *ctx, const struct dir *d, const struc
 }
 
 /*
- * Homes follow use: a node that writes again and again, with nobody else writing and the home not even reading in between, is
- * made the home. What the home does with the block it asks for, as each write takes its copy away.
+ * Homes follow use: a node that writes again and again, with nobody else writing and the home not
+ * even reading in between, is made the home. What the home does with the block it asks for, as each
+ * write takes its copy away.
  */
 static bool dir_follow(const struct dir_ctx *ctx, struct dir *d, const struct request *r)
 {
@@ -152,7 +160,8 @@ static bool dir_follow(const struct dir_ctx *ctx, struct dir *d, const struct re
 }
 
 /* Is the requester, another node that is granted the block to write, to push it? */
-static bool pushes(const struct dir_ctx *ctx, const struct dir *d, const struct request *r, bool has)
+static bool pushes(const struct dir_ctx *ctx, const struct dir *d, const struct request *r,
+		   bool has)
 {
 	if (!ctx->pushes)
 		return false;
@@ -162,12 +171,13 @@ static bool pushes(const struct dir_ctx *ctx, const struct dir *d, const struct 
 	return false;
 }
 
-static void dir_take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		     struct actions *out)
+static void dir_take(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		     const struct request *r, struct actions *out)
 {
 	uint16_t g = set_granule(ctx->nnodes);
 	/* A coarse bit may be a neighbour's: only the owner is known to hold a copy then. */
-	bool has = d->owner == r->node || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->node, g));
+	bool has = d->owner == r->node ||
+		(g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->node, g));
 	uint16_t except = has ? SET_NOBODY : d->owner;
 	uint16_t n = set_count(d->copyset, ctx->nnodes, g, r->node, except);
 	bool follows = dir_follow(ctx, d, r), push;
@@ -195,11 +205,11 @@ static void dir_take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, 
 }
 
 /*
- * The owner hands the block to a reader. Should it be pinned there it stays, and the reader gets a copy (dir_kept()): until the
- * reader is done, the copyset remembers from whom the block comes.
+ * The owner hands the block to a reader. Should it be pinned there it stays, and the reader gets a
+ * copy (dir_kept()): until the reader is done, the copyset remembers from whom the block comes.
  */
-static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		    struct actions *out)
+static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		    const struct request *r, struct actions *out)
 {
 	dir_send(ctx, out, ACT_SEND, MSG_FWD_MIGRATE, d->owner, object, r);
 	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
@@ -217,14 +227,15 @@ static void read_back(const struct dir_ctx *ctx, struct dir *d)
 }
 
 /*
- * A reader of a block that migrates (Cox and Fowler, 1993) gets it for writing, which saves it the upgrade. Every
- * sixteenth gets a copy only; if then somebody else reads before that reader has written, the block migrates no more.
+ * A reader of a block that migrates (Cox and Fowler, 1993) gets it for writing, which saves it the
+ * upgrade. Every sixteenth gets a copy only; if then somebody else reads before that reader has
+ * written, the block migrates no more.
  *
- * A home that reads becomes the owner: the next readers get their copies from it, a message less each. That a block is given back
- * to it (MSGF_PUSH) is no use of it.
+ * A home that reads becomes the owner: the next readers get their copies from it, a message less
+ * each. That a block is given back to it (MSGF_PUSH) is no use of it.
  */
-static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		     struct actions *out)
+static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		     const struct request *r, struct actions *out)
 {
 	const bool push = r->flags & MSGF_PUSH;
 
@@ -250,8 +261,9 @@ static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, 
 }
 
 /*
- * A request that was forwarded here is not forwarded again: two that were made to forward to each other would do so for ever.
- * Where this is not the block's manager, whoever moved the block here has lied, not the manager.
+ * A request that was forwarded here is not forwarded again: two that were made to forward to each
+ * other would do so for ever. Where this is not the block's manager, whoever moved the block here
+ * has lied, not the manager.
  */
 static int misled(const struct dir_ctx *ctx, const struct dir *d, struct actions *out)
 {
@@ -264,20 +276,23 @@ static int misled(const struct dir_ctx *ctx, const struct dir *d, struct actions
 }
 
 /* The requester takes this node for the home: it forgets that, and asks the manager. */
-static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t object, const struct request *r,
-		      struct actions *out)
+static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t object,
+		      const struct request *r, struct actions *out)
 {
 	dir_send(ctx, out, ACT_SEND, MSG_MOVED, r->node, object, r)->value = manager;
 }
 
-/* No correct node asks for that; but the manager, which passes on what it is asked for, cannot know. */
+/*
+ * No correct node asks for that; but the manager, which passes on what it is asked for, cannot
+ * know.
+ */
 static int dir_refuse(const struct request *r)
 {
 	return r->flags & MSGF_FORWARDED ? -ESTALE : -EBADMSG;
 }
 
-static int dir_apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		     struct actions *out)
+static int dir_apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		     const struct request *r, struct actions *out)
 {
 	struct msg *m;
 
@@ -306,7 +321,10 @@ static int dir_apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, 
 		m->flags = (uint8_t)((r->flags & ~MSGF_FIRST_TOUCH) | MSGF_FORWARDED);
 		return 0;
 	case R_SEND_BACK:
-		/* The manager forwards nothing here any more, and who does not know better asks the manager. */
+		/*
+		 * The manager forwards nothing here any more, and who does not know better asks the
+		 * manager.
+		 */
 		if (!(r->flags & MSGF_KNOWN) || (r->flags & MSGF_FORWARDED))
 			return -EBADMSG;
 		send_back(ctx, d->owner, object, r, out);
@@ -317,8 +335,8 @@ static int dir_apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, 
 	return -EBADMSG;
 }
 
-static int dir_serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
-		     struct actions *out)
+static int dir_serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+		     const struct request *r, struct actions *out)
 {
 	int err = dir_apply(ctx, d, object, r, out);
 
@@ -333,9 +351,10 @@ static bool may_manage(const struct dir_ctx *ctx, uint16_t node)
 }
 
 /*
- * Only its manager is asked for a block that nobody has touched. Who asks another node has had the block of that one (KNOWN), so
- * somebody has touched it; or the manager has sent the request on (FORWARDED). Were a stray served here, the manager would be
- * blamed for making this node the home of a block that is in use.
+ * Only its manager is asked for a block that nobody has touched. Who asks another node has had the
+ * block of that one (KNOWN), so somebody has touched it; or the manager has sent the request on
+ * (FORWARDED). Were a stray served here, the manager would be blamed for making this node the home
+ * of a block that is in use.
  */
 static bool strays(const struct dir_ctx *ctx, const struct dir *d, const struct msg *m)
 {
@@ -344,9 +363,12 @@ static bool strays(const struct dir_ctx *ctx, const struct dir *d, const struct 
 	return m->flags & MSGF_KNOWN || !(m->flags & MSGF_FORWARDED || may_manage(ctx, ctx->me));
 }
 
-static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		   struct actions *out)
 {
-	struct request r = { .node = m->req_node, .slot = m->req_slot, .type = m->type, .flags = m->flags };
+	struct request r = {
+		.node = m->req_node, .slot = m->req_slot, .type = m->type, .flags = m->flags
+	};
 	uint32_t entry;
 
 	if (r.node >= ctx->nnodes || r.slot >= ctx->queue.nslots)
@@ -370,7 +392,8 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	return 0;
 }
 
-static int dir_turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		    struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, d->tail);
 	struct request r;
@@ -386,7 +409,10 @@ static int dir_turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *
 	if (!r.beside && d->readers)
 		return 0; /* the last of them has the next turn */
 	d->tail = queue_pop(&ctx->queue, d->tail) & 0x3fffff;
-	/* A read beside others, or forwarded: the next may follow at once. What no correct node would ask: too late to refuse, but not to forget. */
+	/*
+	 * A read beside others, or forwarded: the next may follow at once. What no correct node
+	 * would ask: too late to refuse, but not to forget.
+	 */
 	if (dir_serve(ctx, d, m->object, &r, out) || d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
 	return 0;
@@ -397,11 +423,12 @@ static int dir_turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *
  *
  *	home -- MOVE --> manager -- MOVE_ACK --> home -- ADOPT --> new home -- HOME_ACK --> manager
  *
- * The manager takes MOVE if all that it has forwarded has been served, and forwards nothing until HOME_ACK; so no request comes to
- * the new home too early, and none to the old one that the manager has sent there. Where the home is the manager, there is
- * ADOPT and HOME_ACK.
+ * The manager takes MOVE if all that it has forwarded has been served, and forwards nothing until
+ * HOME_ACK; so no request comes to the new home too early, and none to the old one that the manager
+ * has sent there. Where the home is the manager, there is ADOPT and HOME_ACK.
  */
-static void dir_adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager, struct actions *out)
+static void dir_adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager,
+		      struct actions *out)
 {
 	struct request r = { .node = d->owner };
 
@@ -410,7 +437,8 @@ static void dir_adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 	d->uses = 0;
 }
 
-static void dir_hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
+static void dir_hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
+			  struct actions *out)
 {
 	struct request r = { .node = d->owner };
 
@@ -424,23 +452,27 @@ static void dir_hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t obj
 		d->state = DIR_MOVED;
 		d->phase = DIR_HOMING;
 	} else {
-		dir_send(ctx, out, ACT_SEND, MSG_MOVE, ctx->manager, object, &r)->value = *ctx->forwarded;
+		dir_send(ctx, out, ACT_SEND, MSG_MOVE, ctx->manager, object, &r)->value =
+			*ctx->forwarded;
 		d->phase = DIR_MOVING;
 	}
 }
 
 /*
- * A block is placed at a node that is said to have the only copy: it becomes the home at once. That may have changed since; then
- * nothing happens. Whoever places the block asks the node again in any case.
+ * A block is placed at a node that is said to have the only copy: it becomes the home at once. That
+ * may have changed since; then nothing happens. Whoever places the block asks the node again in any
+ * case.
  */
-static int dir_claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		     struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
 	struct msg *reply = dir_send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
 
 	reply->home = 0;
 	reply->count = -EBUSY;
-	if (d->state != DIR_EXCLUSIVE || d->phase != DIR_IDLE || d->owner != m->value || m->value == ctx->me)
+	if (d->state != DIR_EXCLUSIVE || d->phase != DIR_IDLE || d->owner != m->value ||
+	    m->value == ctx->me)
 		return 0;
 	d->served = d->owner;
 	dir_hand_over(ctx, d, m->object, out);
@@ -457,13 +489,14 @@ bool dir_stay(struct dir *d)
 }
 
 /* A home asks whether it may hand over. */
-static int dir_move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		    struct actions *out)
 {
 	struct request r = { .node = m->src };
 	struct msg *ack;
 
-	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner || m->req_node >= ctx->nnodes ||
-	    m->req_node == m->src)
+	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner ||
+	    m->req_node >= ctx->nnodes || m->req_node == m->src)
 		return -EBADMSG;
 	ack = dir_send(ctx, out, ACT_SEND, MSG_MOVE_ACK, m->src, m->object, &r);
 	ack->home = 0;
@@ -477,7 +510,8 @@ static int dir_move(const struct dir_ctx *ctx, struct dir *d, const struct msg *
 	return 0;
 }
 
-static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		  struct actions *out)
 {
 	if (d->phase != DIR_MOVING || !may_manage(ctx, m->src))
 		return -EBADMSG;
@@ -490,8 +524,12 @@ static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
 	return 0;
 }
 
-/* This node has the only copy and becomes the home. Of an earlier time as the home, or as the manager, requests may queue. */
-static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+/*
+ * This node has the only copy and becomes the home. Of an earlier time as the home, or as the
+ * manager, requests may queue.
+ */
+static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		   struct actions *out)
 {
 	struct request r = { .node = ctx->me };
 	bool manages = m->value == ctx->me;
@@ -513,13 +551,18 @@ static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	return 0;
 }
 
-/* A block that migrates is pinned at the node that was to hand it over: it is read by several, so it migrates no more. */
-static int dir_kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+/*
+ * A block that migrates is pinned at the node that was to hand it over: it is read by several, so
+ * it migrates no more.
+ */
+static int dir_kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		    struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
 
-	if (d->phase != DIR_BUSY || d->state != DIR_EXCLUSIVE || !d->migratory || r.node != d->owner ||
-	    m->src == d->owner || m->src >= ctx->nnodes || !set_has(d->copyset, m->src, set_granule(ctx->nnodes)))
+	if (d->phase != DIR_BUSY || d->state != DIR_EXCLUSIVE || !d->migratory ||
+	    r.node != d->owner || m->src == d->owner || m->src >= ctx->nnodes ||
+	    !set_has(d->copyset, m->src, set_granule(ctx->nnodes)))
 		return -EBADMSG;
 	d->state = DIR_SHARED;
 	d->owner = NODE(m->src);
@@ -548,11 +591,13 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 	return 0;
 }
 
-static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		       struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot, .type = m->op };
 
-	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.node != ctx->me || !may_manage(ctx, m->src))
+	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.node != ctx->me ||
+	    !may_manage(ctx, m->src))
 		return -EBADMSG;
 	if (r.type != MSG_READ_REQ && r.type != MSG_WRITE_REQ)
 		return -EBADMSG;
@@ -560,12 +605,16 @@ static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct ms
 	return dir_serve(ctx, d, m->object, &r, out);
 }
 
-static int dir_place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+static int dir_place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
+		     struct actions *out)
 {
 	struct request r = { .node = m->req_node, .slot = m->req_slot };
 	struct msg *reply;
 
-	/* Of a region that this node has not attached it may be the manager: its peers may be quick. */
+	/*
+	 * Of a region that this node has not attached it may be the manager: its peers may be
+	 * quick.
+	 */
 	if (!may_manage(ctx, ctx->me))
 		return -EBADMSG;
 	reply = dir_send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
@@ -613,8 +662,10 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 	}
 }
 
-static const char *const state_names[DIR_STATES] = { "UNTOUCHED", "PLACED", "SHARED", "EXCLUSIVE", "MOVED", "LEFT" };
-static const char *const phase_names[DIR_PHASES] = { "IDLE", "BUSY", "HANDING", "MOVING", "HOMING", "TURN" };
+static const char *const state_names[DIR_STATES] = { "UNTOUCHED", "PLACED", "SHARED",
+						     "EXCLUSIVE", "MOVED",  "LEFT" };
+static const char *const phase_names[DIR_PHASES] = { "IDLE",   "BUSY",   "HANDING",
+						     "MOVING", "HOMING", "TURN" };
 
 const char *dir_state_name(unsigned int state)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * dir.h - the directory entry of a block at its home: its holders, the request being served, and the waiters.
+ * dir.h - the directory entry of a block at its home: its holders, the request being served, and
+ * the waiters.
  *
- * Reads of a block that has read copies are served concurrently. The home counts them, and marks the queue entry of each, until
- * the requester's MSG_DONE. Every other request is served alone. The entry is busy from the first message that the home sends
- * until MSG_DONE, and it becomes busy only after the last of those reads is done. Requests that cannot be served now queue in
- * FIFO order. So no message of an earlier request can be overtaken by one of a later conflicting request, whatever order the
- * channels keep. Zeroed memory is the initial state: untouched, contents zero.
+ * Reads of a block that has read copies are served concurrently. The home counts them, and marks
+ * the queue entry of each, until the requester's MSG_DONE. Every other request is served alone. The
+ * entry is busy from the first message that the home sends until MSG_DONE, and it becomes busy only
+ * after the last of those reads is done. Requests that cannot be served now queue in FIFO order. So
+ * no message of an earlier request can be overtaken by one of a later conflicting request, whatever
+ * order the channels keep. Zeroed memory is the initial state: untouched, contents zero.
  */
 #ifndef CORE_DIR_H
 #define CORE_DIR_H
@@ -22,35 +24,44 @@ enum dir_state {
 	DIR_SHARED,        /* copies at the nodes of the copyset; the owner sends the data */
 	DIR_EXCLUSIVE,     /* one copy, at the owner, which may write */
 	DIR_MOVED,         /* the home is `owner`; this node is only the manager */
-	DIR_LEFT,          /* this node was the home, and redirects requesters to the manager, `owner` */
+	/* this node was the home, and redirects requesters to the manager, `owner` */
+	DIR_LEFT,
 	DIR_STATES
 };
 
 enum dir_phase {
 	DIR_IDLE = 0, /* no request is active except `readers` reads of copies */
 	DIR_BUSY,     /* serving a request, until its MSG_DONE */
-	DIR_HANDING,  /* the same; then the requester becomes the home, because it writes repeatedly or by MSGF_PLACE */
-	DIR_MOVING,   /* this home is handing over, until the manager's MSG_MOVE_ACK */
-	DIR_HOMING,   /* a node is becoming the home, until its MSG_HOME_ACK */
-	DIR_TURN,     /* idle, but requests queue: ACT_RESUME is outstanding */
+	/*
+	 * the same; then the requester becomes the home, because it writes repeatedly or by
+	 * MSGF_PLACE
+	 */
+	DIR_HANDING,
+	DIR_MOVING, /* this home is handing over, until the manager's MSG_MOVE_ACK */
+	DIR_HOMING, /* a node is becoming the home, until its MSG_HOME_ACK */
+	DIR_TURN,   /* idle, but requests queue: ACT_RESUME is outstanding */
 	DIR_PHASES
 };
 
-#define DIR_FOLLOW 3u    /* a node becomes the home after so many consecutive writes, its first not counted */
+/* a node becomes the home after so many consecutive writes, its first not counted */
+#define DIR_FOLLOW 3u
 #define DIR_STAYS 3u     /* value of uses: dsm_place() chose the home */
 #define DIR_READERS 511u /* most concurrent reads of copies; further reads queue */
 
 struct dir {
 	uint64_t copyset; /* MOVED: number of requests forwarded to that home */
 	uint32_t owner : 10;
-	uint32_t served : 10;   /* requester of the current or last request; MOVED: the node that moved the block */
-	uint32_t readers : 9;   /* concurrent reads that are not done yet */
-	uint32_t uses : 2;      /* consecutive writes by one node without a use by the home; or DIR_STAYS */
+	/* requester of the current or last request; MOVED: the node that moved the block */
+	uint32_t served : 10;
+	uint32_t readers : 9; /* concurrent reads that are not done yet */
+	/* consecutive writes by one node without a use by the home; or DIR_STAYS */
+	uint32_t uses : 2;
 	uint32_t migratory : 1; /* readers write next: a read gets the block for writing */
 	uint32_t tail : 22;     /* waiting requests */
 	uint32_t phase : 3;
 	uint32_t state : 3;
-	uint32_t sample : 4; /* reads of a migratory block; each 16th gets a copy, to check that it still migrates */
+	/* reads of a migratory block; each 16th gets a copy, to check that it still migrates */
+	uint32_t sample : 4;
 };
 CORE_ASSERT_SIZE(struct dir, 16);
 _Static_assert(WIRE_MAX_NODES <= 1 << 10, "a node fits into owner and served");
@@ -63,8 +74,10 @@ struct dir_ctx {
 	uint8_t pushes;   /* PUSH_AFTER or less; 0: pushing is off, and `push` is not used */
 	struct push *push;
 	struct qpool queue;
-	uint16_t *
-		forwarded; /* forwarded requests of the manager that were served here since this node became the home */
+	/*
+	 * forwarded requests of the manager that were served here since this node became the home
+	 */
+	uint16_t *forwarded;
 };
 
 /* Step the entry with a message for the home. Returns 0, -EBADMSG or -ESTALE (core/dispatch.h). */
@@ -81,6 +94,7 @@ static inline bool dir_quiet(const struct dir *d)
 
 const char *dir_state_name(unsigned int state);
 const char *dir_phase_name(unsigned int phase);
-const char *dir_rule_name(unsigned int state, unsigned int type); /* the transition for a request of that type */
+/* the transition for a request of that type */
+const char *dir_rule_name(unsigned int state, unsigned int type);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * dispatch.c - see dispatch.h: the targets of messages, their permitted senders, creation and destruction of objects, refusals.
+ * dispatch.c - see dispatch.h: the targets of messages, their permitted senders, creation and
+ * destruction of objects, refusals.
  */
 #include "core/dispatch.h"
 
@@ -52,7 +53,8 @@ static const uint8_t page_events[MSG_TYPES] = {
 };
 /* clang-format on */
 
-static struct action *dispatch_reply(const struct msg *m, uint16_t node, int16_t status, struct actions *out)
+static struct action *dispatch_reply(const struct msg *m, uint16_t node, int16_t status,
+				     struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -66,31 +68,36 @@ static struct action *dispatch_reply(const struct msg *m, uint16_t node, int16_t
 }
 
 /*
- * The newest copy comes back. A sender that does not own the block is only answered: an honest node may have lost the block while
- * this message was in flight, and waits for the answer before it leaves the region.
+ * The newest copy comes back. A sender that does not own the block is only answered: an honest node
+ * may have lost the block while this message was in flight, and waits for the answer before it
+ * leaves the region.
  */
 static int dispatch_release(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
 	dispatch_reply(m, m->src, 0, out);
-	if ((d->dir->state != DIR_SHARED && d->dir->state != DIR_EXCLUSIVE) || d->dir->owner != m->src ||
-	    m->src == d->me)
+	if ((d->dir->state != DIR_SHARED && d->dir->state != DIR_EXCLUSIVE) ||
+	    d->dir->owner != m->src || m->src == d->me)
 		return 0;
 	a = act_add(out, ACT_FETCH);
 	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
 	a->msg = *m;
 	a->msg.flags = m->op == RELEASE_EVICT ? 0 : MSGF_PUSH;
-	/* The home may move before the request arrives: a node that knows no home may ask only the manager. */
+	/*
+	 * The home may move before the request arrives: a node that knows no home may ask only the
+	 * manager.
+	 */
 	a->msg.home = d->manager == SET_NOBODY ? d->me : d->manager;
 	return 0;
 }
 
 /*
- * This node should become the home of a block that has been touched. If it is not the home yet, it requests the block, and
- * becomes the home with it. If it has the only copy, it returns the home of that (+ 1), for MSG_CLAIM. In both cases the answer
- * is -EBUSY, and the rank that places the block asks again until this node is the home. In a region that this node does not know
- * it cannot ask: -ENXIO.
+ * This node should become the home of a block that has been touched. If it is not the home yet, it
+ * requests the block, and becomes the home with it. If it has the only copy, it returns the home of
+ * that (+ 1), for MSG_CLAIM. In both cases the answer is -EBUSY, and the rank that places the block
+ * asks again until this node is the home. In a region that this node does not know it cannot ask:
+ * -ENXIO.
  */
 static int dispatch_settle(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
@@ -114,9 +121,12 @@ static int dispatch_settle(const struct dispatch *d, const struct msg *m, struct
 	return 0;
 }
 
-static int page_message(const struct dispatch *d, enum page_event ev, const struct msg *m, struct actions *out)
+static int page_message(const struct dispatch *d, enum page_event ev, const struct msg *m,
+			struct actions *out)
 {
-	const struct page_ctx page = { .me = d->me, .nnodes = d->nnodes, .now = d->now, .hold_us = d->hold_us };
+	const struct page_ctx page = {
+		.me = d->me, .nnodes = d->nnodes, .now = d->now, .hold_us = d->hold_us
+	};
 	struct msg again;
 	int err;
 
@@ -132,15 +142,20 @@ static int page_message(const struct dispatch *d, enum page_event ev, const stru
 	return err && (ev == PE_DATA || ev == PE_INV_ACK) && m->src != d->me ? -ESTALE : err;
 }
 
-/* A node accepts only the home of its own copy as the one that makes it the home, and only if it may write the block. */
+/*
+ * A node accepts only the home of its own copy as the one that makes it the home, and only if it
+ * may write the block.
+ */
 static bool may_adopt(const struct dispatch *d, const struct msg *m)
 {
-	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src && m->src != d->me;
+	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src &&
+		m->src != d->me;
 }
 
 /*
- * A request of the home itself, forwarded by the manager, must be one that the home has made. Any other would occupy the place in
- * line of one of its slots, and the next real request in that slot would be refused.
+ * A request of the home itself, forwarded by the manager, must be one that the home has made. Any
+ * other would occupy the place in line of one of its slots, and the next real request in that slot
+ * would be refused.
  */
 static bool may_forward(const struct dispatch *d, const struct msg *m)
 {
@@ -167,7 +182,8 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 	if (m->type == MSG_SETTLE)
 		return dispatch_settle(d, m, out);
 	/* The new home serves its own request, which must be in progress. */
-	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
+	if (m->type == MSG_HOME &&
+	    (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
 		return -EBADMSG;
 	if (m->type == MSG_ADOPT && !may_adopt(d, m))
 		return -EBADMSG;
@@ -242,7 +258,9 @@ static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct a
 static int mutex_step(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	struct sync *s = d->object;
-	struct msg again = { .type = MSG_SYNC, .op = SOP_DESTROY, .dst = d->me, .object = m->object };
+	struct msg again = {
+		.type = MSG_SYNC, .op = SOP_DESTROY, .dst = d->me, .object = m->object
+	};
 	bool asked;
 	int err = lock_home_step(d->me, s, m, &asked, out);
 
@@ -268,7 +286,10 @@ static int dispatch_gone(const struct msg *m, struct actions *out)
 	a = dispatch_reply(m, m->src, -EINVAL, out);
 	if (m->type == MSG_SYNC)
 		return 0;
-	/* A release has crossed that of its successor, which has destroyed the mutex: the lock was handed on. */
+	/*
+	 * A release has crossed that of its successor, which has destroyed the mutex: the lock was
+	 * handed on.
+	 */
 	a->msg.type = MSG_FREED;
 	a->msg.aux = m->aux;
 	a->msg.count = m->type == MSG_UNLOCK ? 0 : -EINVAL;
@@ -286,7 +307,8 @@ static int object_step(const struct dispatch *d, const struct msg *m, struct act
 		return dispatch_gone(m, out);
 	named.req_node = m->src;
 	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
-		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out) : dispatch_destroy(d, m, out);
+		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out)
+						     : dispatch_destroy(d, m, out);
 	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
 		return sync_step(&ctx, d->object, &named, out);
 	return d->object->kind == SYNC_MUTEX ? mutex_step(d, &named, out) : dispatch_gone(m, out);
@@ -307,7 +329,8 @@ static int dispatch_hold(const struct dispatch *d, const struct msg *m, struct a
 
 	if (m->type == MSG_RECALL)
 		return hold_step(&ctx, m->aux, d->hold, HE_RECALL, m, out);
-	if (h->state == HOLD_FREE || m->object != h->object || (m->type != MSG_NEXT && m->req_slot != h->slot))
+	if (h->state == HOLD_FREE || m->object != h->object ||
+	    (m->type != MSG_NEXT && m->req_slot != h->slot))
 		err = -EBADMSG;
 	else if (m->type != MSG_LOCKED && m->src != h->home)
 		return -EBADMSG; /* only the home may send NEXT and FREED */
@@ -331,7 +354,8 @@ static int barrier_message(const struct dispatch *d, const struct msg *m, struct
 
 	if (err)
 		return err;
-	if (known && !t && !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nnodes, d->me, &place))
+	if (known && !t &&
+	    !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nnodes, d->me, &place))
 		t = &place;
 	return bar_step(d->me, t, d->combine, d->bar, d->part, m, out);
 }
@@ -371,7 +395,8 @@ int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions 
 	case TARGET_CLOSING:
 		if (!d->closing)
 			return -EBADMSG;
-		return closing_step(d->closes, d->closing, m->type == MSG_FLUSHED ? CE_FLUSHED : CE_NOTED, m, out);
+		return closing_step(d->closes, d->closing,
+				    m->type == MSG_FLUSHED ? CE_FLUSHED : CE_NOTED, m, out);
 	case TARGET_HOST:
 	case TARGET_NONE: break;
 	}

@@ -4,7 +4,10 @@
 
 /* ---- steps of messages ---------------------------------------------------------------------- */
 
-/* Does this node still wait for contents of that request? Read without the lock: a false yes costs a copy. */
+/*
+ * Does this node still wait for contents of that request? Read without the lock: a false yes costs
+ * a copy.
+ */
 static bool may_land(const struct core_host *h, const struct copy *p, const struct msg *m)
 {
 	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE),
@@ -25,10 +28,12 @@ static void note_leaves(struct core_host *h, uint32_t object, const struct actio
 
 static bool has_moved(const struct dir *d, uint16_t owner, uint8_t state)
 {
-	return d->owner != owner && d->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE);
+	return d->owner != owner && d->state == DIR_EXCLUSIVE &&
+		(state == DIR_SHARED || state == DIR_EXCLUSIVE);
 }
 
-static int step_locked(struct core_host *h, struct core_place *p, const struct msg *m, struct actions *out)
+static int step_locked(struct core_host *h, struct core_place *p, const struct msg *m,
+		       struct actions *out)
 {
 	const uint16_t owner = p->d.dir->owner;
 	const uint8_t state = p->d.dir->state;
@@ -44,7 +49,8 @@ static int step_locked(struct core_host *h, struct core_place *p, const struct m
 }
 
 /* A block without state here: whatever the step makes of a zeroed one is forgotten. */
-static int step_nothing(struct core_host *h, struct core_place *p, const struct msg *m, struct actions *out)
+static int step_nothing(struct core_host *h, struct core_place *p, const struct msg *m,
+			struct actions *out)
 {
 	struct copy page = { 0 };
 	struct dir dir = { 0 };
@@ -59,9 +65,11 @@ static int step_nothing(struct core_host *h, struct core_place *p, const struct 
 	return err;
 }
 
-static int step_block(struct core_host *h, uint32_t number, const struct msg *m, const void *data, struct actions *out)
+static int step_block(struct core_host *h, uint32_t number, const struct msg *m, const void *data,
+		      struct actions *out)
 {
-	struct core_place p CORE_UNINITIALIZED; /* clearing it takes as long as a step: only what blocks need is set */
+	/* clearing it takes as long as a step: only what blocks need is set */
+	struct core_place p CORE_UNINITIALIZED;
 	int err;
 
 	p.d.me = h->me;
@@ -78,7 +86,10 @@ static int step_block(struct core_host *h, uint32_t number, const struct msg *m,
 		return core_rel_message(h, &p, m, out);
 	if (!p.d.page)
 		return step_nothing(h, &p, m, out);
-	/* Before the step: after it, another thread may handle the last acknowledgement and open the block. */
+	/*
+	 * Before the step: after it, another thread may handle the last acknowledgement and open
+	 * the block.
+	 */
 	if (h->ops->land && m->type == MSG_DATA && m->count > 0 && may_land(h, p.d.page, m))
 		h->ops->land(h, m, data);
 	h->ops->lock(h, p.key);
@@ -114,7 +125,8 @@ static int step_hold(struct core_host *h, struct core_place *p, uint32_t index, 
 	return err;
 }
 
-static int step_under(struct core_host *h, struct core_place *p, uint32_t key, const struct msg *m, struct actions *out)
+static int step_under(struct core_host *h, struct core_place *p, uint32_t key, const struct msg *m,
+		      struct actions *out)
 {
 	int err;
 
@@ -216,8 +228,8 @@ static void wake(struct core_host *h, const struct action *a, const struct msg *
 	h->ops->unclaimed(h, a);
 }
 
-void core_carry_out(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		    const void *data)
+void core_carry_out(struct core_host *h, const struct actions *acts, unsigned int at,
+		    const struct msg *m, const void *data)
 {
 	const struct core_ops *ops = h->ops;
 
@@ -244,7 +256,10 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 			break;
 		case ACT_WAKE: wake(h, a, m); break;
 		case ACT_TIMER:
-			/* Without memory, at once: a block that is lost too early is requested again. */
+			/*
+			 * Without memory, at once: a block that is lost too early is requested
+			 * again.
+			 */
 			if (!ops->timer(h, m->object, a->at))
 				hand_back(h, PE_REPLAY, m->object);
 			break;
@@ -269,8 +284,8 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 /* ---- events of this node -------------------------------------------------------------------- */
 
 /* What must happen before the lock is dropped. */
-static int act_locked(struct core_host *h, enum page_event ev, const struct msg *about, const struct actions *acts,
-		      struct core_waiter *t)
+static int act_locked(struct core_host *h, enum page_event ev, const struct msg *about,
+		      const struct actions *acts, struct core_waiter *t)
 {
 	int result = CORE_ASKED;
 	unsigned int i;
@@ -279,7 +294,8 @@ static int act_locked(struct core_host *h, enum page_event ev, const struct msg 
 		const struct action *a = &acts->v[i];
 
 		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			result = h->ops->again(h, about->object, a->prot) ? CORE_FOLLOWED : CORE_OPEN;
+			result = h->ops->again(h, about->object, a->prot) ? CORE_FOLLOWED
+									  : CORE_OPEN;
 		} else if (a->type == ACT_WAIT && t) {
 			t->wait = a->slot;
 			t->seq = h->ops->answers(h, a->slot);
@@ -292,9 +308,12 @@ static int act_locked(struct core_host *h, enum page_event ev, const struct msg 
 	return result;
 }
 
-int core_page_event(struct core_host *h, enum page_event ev, const struct msg *about, struct core_waiter *t)
+int core_page_event(struct core_host *h, enum page_event ev, const struct msg *about,
+		    struct core_waiter *t)
 {
-	struct page_ctx ctx = { .me = h->me, .nnodes = h->nnodes, .now = h->ops->now(h), .hold_us = h->hold_us };
+	struct page_ctx ctx = {
+		.me = h->me, .nnodes = h->nnodes, .now = h->ops->now(h), .hold_us = h->hold_us
+	};
 	struct core_place p CORE_UNINITIALIZED;
 	struct actions acts CORE_UNINITIALIZED;
 	int result, err;
@@ -323,7 +342,8 @@ int core_page_event(struct core_host *h, enum page_event ev, const struct msg *a
 	return err ? err : result;
 }
 
-int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev, const struct msg *about)
+int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev,
+		    const struct msg *about)
 {
 	const struct msg none = { .dst = h->me };
 	const uint32_t key = core_key_hold(index);
@@ -335,7 +355,9 @@ int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev, con
 
 	if (err)
 		return err;
-	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue };
+	ctx = (struct hold_ctx){
+		.me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue
+	};
 	h->ops->lock(h, key);
 	before = p.d.hold->state;
 	err = hold_thread(&ctx, index, p.d.hold, ev, about, &acts);
@@ -371,15 +393,17 @@ bool core_hold_leave(struct core_host *h, uint32_t index, uint16_t slot)
 
 	if (find_other(h, TARGET_HOLD, index, &none, &p))
 		return false;
-	ctx = (struct hold_ctx){ .me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue };
+	ctx = (struct hold_ctx){
+		.me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue
+	};
 	h->ops->lock(h, key);
 	found = hold_leave(&ctx, p.d.hold, slot);
 	h->ops->unlock(h, key);
 	return found;
 }
 
-int core_arrive(struct core_host *h, const struct msg *m, const struct bar_group *group, struct bar_part *part,
-		uint32_t *gen)
+int core_arrive(struct core_host *h, const struct msg *m, const struct bar_group *group,
+		struct bar_part *part, uint32_t *gen)
 {
 	const uint32_t key = core_key_barrier(m->object);
 	struct core_place p CORE_UNINITIALIZED;

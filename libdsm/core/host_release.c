@@ -2,7 +2,7 @@
 /* host_release.c - see host_release.h. The comments of action.h say what each action means. */
 #include "core/host_release.h"
 
-/* ---- blocks ------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static const struct core_rel_ops *ops_of(const struct core_host *h)
 {
@@ -19,7 +19,10 @@ static int find_block(struct core_host *h, const struct msg *about, struct core_
 	return err ? err : p->d.rel ? 0 : -EBADMSG;
 }
 
-/* A block of a list that was taken. Without it, the rest of the list is lost, and with it stores or notices. */
+/*
+ * A block of a list that was taken. Without it, the rest of the list is lost, and with it stores or
+ * notices.
+ */
 static int find_listed(struct core_host *h, const struct msg *about, struct core_place *p)
 {
 	int err = find_block(h, about, p);
@@ -29,7 +32,9 @@ static int find_listed(struct core_host *h, const struct msg *about, struct core
 	return err;
 }
 
-/* For misses and closes, with the lock held: a close that has looked at the block has begun then. */
+/*
+ * For misses and closes, with the lock held: a close that has looked at the block has begun then.
+ */
 static void set_closes(struct core_place *p)
 {
 	p->rel.run = __atomic_load_n(&p->d.closing->run, __ATOMIC_ACQUIRE);
@@ -42,8 +47,8 @@ struct merging {
 };
 
 /* What must happen before the block's lock is dropped. A step that is refused has no actions. */
-static int rel_locked(struct core_host *h, uint32_t object, const struct actions *acts, struct core_waiter *t,
-		      const struct merging *d)
+static int rel_locked(struct core_host *h, uint32_t object, const struct actions *acts,
+		      struct core_waiter *t, const struct merging *d)
 {
 	int result = CORE_ASKED;
 	unsigned int i;
@@ -57,7 +62,8 @@ static int rel_locked(struct core_host *h, uint32_t object, const struct actions
 		case ACT_MERGE: ops_of(h)->merge(h, object, d->diff, d->size); break;
 		case ACT_OPEN:
 			if (a->from == OPEN_AGAIN)
-				result = h->ops->again(h, object, a->prot) ? CORE_FOLLOWED : CORE_OPEN;
+				result = h->ops->again(h, object, a->prot) ? CORE_FOLLOWED
+									   : CORE_OPEN;
 			break;
 		case ACT_CLOSE:
 			ops_of(h)->lower(h, object, PROT_CLOSED);
@@ -79,7 +85,8 @@ static int rel_locked(struct core_host *h, uint32_t object, const struct actions
 	return result;
 }
 
-static void carry_notices(struct core_host *h, uint32_t object, const struct actions *acts, uint16_t writer)
+static void carry_notices(struct core_host *h, uint32_t object, const struct actions *acts,
+			  uint16_t writer)
 {
 	unsigned int i;
 
@@ -88,7 +95,8 @@ static void carry_notices(struct core_host *h, uint32_t object, const struct act
 			ops_of(h)->notice(h, object, &acts->v[i], writer);
 }
 
-int core_rel_message(struct core_host *h, struct core_place *p, const struct msg *m, struct actions *out)
+int core_rel_message(struct core_host *h, struct core_place *p, const struct msg *m,
+		     struct actions *out)
 {
 	int err;
 
@@ -99,9 +107,12 @@ int core_rel_message(struct core_host *h, struct core_place *p, const struct msg
 	return err;
 }
 
-_Static_assert((unsigned int)REL_CLEAN >= (unsigned int)RELH_STATES, "no home has a copy that may be dropped");
+_Static_assert((unsigned int)REL_CLEAN >= (unsigned int)RELH_STATES,
+	       "no home has a copy that may be dropped");
 
-/* A copy may be dropped without a word: a home may count nodes without one. Homes wait for no copy. */
+/*
+ * A copy may be dropped without a word: a home may count nodes without one. Homes wait for no copy.
+ */
 static enum rel_event local_event(const struct rel *b, enum page_event ev, bool home)
 {
 	switch (ev) {
@@ -113,8 +124,8 @@ static enum rel_event local_event(const struct rel *b, enum page_event ev, bool 
 	}
 }
 
-int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev, const struct msg *about,
-		   struct core_waiter *t)
+int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev,
+		   const struct msg *about, struct core_waiter *t)
 {
 	struct actions acts CORE_UNINITIALIZED;
 	enum rel_event re;
@@ -136,7 +147,8 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
 	return err ? err : result;
 }
 
-int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff, size_t size)
+int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
+		     size_t size)
 {
 	const struct msg m = { .type = MSG_FLUSH, .object = object, .src = src, .dst = h->me };
 	const struct merging d = { diff, size };
@@ -168,7 +180,7 @@ int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
 	return 0;
 }
 
-/* ---- a close -------------------------------------------------------------------------------------- */
+/* ---- a close --------------------------------------------------------------------------------- */
 
 static int find_closing(struct core_host *h, struct core_place *p)
 {
@@ -180,8 +192,8 @@ static int find_closing(struct core_host *h, struct core_place *p)
 
 static const struct msg no_msg; /* of events that have none */
 
-static int step_closing(struct core_host *h, struct core_place *p, enum closing_event ev, const struct msg *m,
-			struct actions *out)
+static int step_closing(struct core_host *h, struct core_place *p, enum closing_event ev,
+			const struct msg *m, struct actions *out)
 {
 	int err;
 
@@ -270,8 +282,8 @@ int core_after(struct core_host *h, const struct msg *after, const struct msg *i
 }
 
 /*
- * One open block. What may no longer be written afterwards is lowered first: a store between the comparison and the lowering
- * would be in no diff.
+ * One open block. What may no longer be written afterwards is lowered first: a store between the
+ * comparison and the lowering would be in no diff.
  */
 static void gather_block(struct core_host *h, struct core_place *p, const struct msg *about)
 {
@@ -304,7 +316,9 @@ uint32_t core_gather_first(struct core_host *h)
 
 uint32_t core_gather_next(struct core_host *h, uint32_t entry)
 {
-	const struct msg about = { .object = ops_of(h)->object(h, entry - 1), .src = h->me, .dst = h->me };
+	const struct msg about = { .object = ops_of(h)->object(h, entry - 1),
+				   .src = h->me,
+				   .dst = h->me };
 	struct core_place p CORE_UNINITIALIZED;
 	uint32_t next;
 
@@ -323,7 +337,7 @@ void core_gather(struct core_host *h)
 		entry = core_gather_next(h, entry);
 }
 
-/* ---- an acquire ----------------------------------------------------------------------------------- */
+/* ---- an acquire ------------------------------------------------------------------------------ */
 
 uint32_t core_acquire_begin(struct core_host *h, int *err)
 {
@@ -341,7 +355,9 @@ uint32_t core_acquire_begin(struct core_host *h, int *err)
 
 uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int *err)
 {
-	const struct msg about = { .object = ops_of(h)->object(h, entry - 1), .src = h->me, .dst = h->me };
+	const struct msg about = { .object = ops_of(h)->object(h, entry - 1),
+				   .src = h->me,
+				   .dst = h->me };
 	struct core_place p CORE_UNINITIALIZED;
 	struct actions acts CORE_UNINITIALIZED;
 	uint32_t next;

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * host_release.h - what all hosts have in common for release blocks (core/release.h, core/closing.h), beside core/host.h.
+ * host_release.h - what all hosts have in common for release blocks (core/release.h,
+ * core/closing.h), beside core/host.h.
  *
- * Misses are those of host.h: core_page_event() steps the block, whatever its kind. READ_REQ and DATA are messages of host.h, too.
- * What comes in addition, and who calls it:
+ * Misses are those of host.h: core_page_event() steps the block, whatever its kind. READ_REQ and
+ * DATA are messages of host.h, too. What comes in addition, and who calls it:
  *
- *   a message that releases      core/host.c, for each message that it sends; core_release(), for what the host sends itself. One
- *                                with a payload cannot be held: its thread closes first
- *   a thread that was woken by   core_acquire(), before it returns to the program. If it has given up, before the lock that came
+ *   a message that releases      core/host.c, for each message that it sends; core_release(), for
+ *                                what the host sends itself. One with a payload cannot be held: its
+ *                                thread closes first
+ *   a thread that was woken by   core_acquire(), before it returns to the program. If it has given
+ *                                up, before the lock that came
  *   a message that acquires      for it is passed on
- *   core_rel_ops.gather()        core_gather(), then CE_SENT and CE_TOLD for each node with diffs or notices, then CE_GATHERED
- *   MSG_FLUSH                    CE_FLUSH, core_flush_block() for each diff, CE_SPREAD for each node with notices, CE_MERGED
+ *   core_rel_ops.gather()        core_gather(), then CE_SENT and CE_TOLD for each node with diffs
+ *                                or notices, then CE_GATHERED
+ *   MSG_FLUSH                    CE_FLUSH, core_flush_block() for each diff, CE_SPREAD for each
+ *                                node with notices, CE_MERGED
  *   MSG_NOTE                     core_note_block() for each notice, then CE_NOTE
  *   MSG_AFTER                    core_after()
  *   MSG_FLUSHED, MSG_NOTED       core_deliver()
  *
- * Payloads are the host's: it carries diffs and notices in as many pieces as it likes, and steps CE_FLUSH before the first one,
- * CE_MERGED or CE_NOTE after the last.
+ * Payloads are the host's: it carries diffs and notices in as many pieces as it likes, and steps
+ * CE_FLUSH before the first one, CE_MERGED or CE_NOTE after the last.
  */
 #ifndef CORE_HOST_RELEASE_H
 #define CORE_HOST_RELEASE_H
@@ -29,17 +34,19 @@ struct core_rel_ops {
 	void (*untwin)(struct core_host *h, uint32_t object);
 	void (*lower)(struct core_host *h, uint32_t object,
 		      uint8_t prot); /* each mapping of this node, at most to prot */
-	/* Compare the block with its twin, which is then made equal. True: they differed; the diff is kept for the FLUSH to the
-	 * home, if that is another node. */
+	/* Compare the block with its twin, which is then made equal. True: they differed; the diff
+	 * is kept for the FLUSH to the home, if that is another node. */
 	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home);
 	/* Store exactly the bytes of the diff, in the block, and in its twin if there is one. */
 	void (*merge)(struct core_host *h, uint32_t object, const void *diff, size_t size);
 
 	/* Without a lock. */
 	uint32_t (*object)(struct core_host *h,
-			   uint32_t index); /* the name of the block in this place of rel_ctx.blocks */
+			   /* the name of the block in this place of rel_ctx.blocks */
+			   uint32_t index);
 	/* ACT_NOTICE, because of the FLUSH of `writer`, or this node's own close. */
-	void (*notice)(struct core_host *h, uint32_t object, const struct action *a, uint16_t writer);
+	void (*notice)(struct core_host *h, uint32_t object, const struct action *a,
+		       uint16_t writer);
 	void (*gather)(struct core_host *h);
 	void (*after)(struct core_host *h, const struct action *a); /* ACT_AFTER */
 	void (*deliver)(struct core_host *h, const struct msg *m);  /* ACT_DELIVER */
@@ -51,19 +58,21 @@ struct core_rel_ops {
 void core_release(struct core_host *h, const struct msg *m);
 /* MSG_AFTER. 0, -EBADMSG; -ENOSPC after fail(). */
 int core_after(struct core_host *h, const struct msg *after, const struct msg *inside);
-/* Step the node's closes for an event of the host, and carry the actions out. Errors of closing_step(). */
+/* Step the node's closes for an event of the host, and carry the actions out. Errors of
+ * closing_step(). */
 int core_closing_event(struct core_host *h, enum closing_event ev, const struct msg *m);
 
-/* Look at all open blocks: the diffs and notices are with the host afterwards. core_gather_first() and _next() do the same one by
- * one; 0: there is no other. */
+/* Look at all open blocks: the diffs and notices are with the host afterwards. core_gather_first()
+ * and _next() do the same one by one; 0: there is no other. */
 void core_gather(struct core_host *h);
 uint32_t core_gather_first(struct core_host *h);
 uint32_t core_gather_next(struct core_host *h, uint32_t entry);
 
 /*
- * Apply the notices that have come. 0: done. -EAGAIN: call again, soon: another thread applies some of them; a copy has just come
- * for a thread that has not used it yet; or a close that drops blocks has not looked at all of them yet. In parts: _begin() returns
- * the first notice, or -EAGAIN in *err; _next() applies one and returns the next, 0: none; *stale: a close must drop the block.
+ * Apply the notices that have come. 0: done. -EAGAIN: call again, soon: another thread applies some
+ * of them; a copy has just come for a thread that has not used it yet; or a close that drops blocks
+ * has not looked at all of them yet. In parts: _begin() returns the first notice, or -EAGAIN in
+ * *err; _next() applies one and returns the next, 0: none; *stale: a close must drop the block.
  */
 int core_acquire(struct core_host *h);
 uint32_t core_acquire_begin(struct core_host *h, int *err);
@@ -71,14 +80,16 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 int core_acquire_end(struct core_host *h, bool stale, int err);
 
 /* At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. */
-int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff, size_t size);
+int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
+		     size_t size);
 /* A notice of `src`. 0, or -EBADMSG: not a release block of that home. */
 int core_note_block(struct core_host *h, uint32_t object, uint16_t src);
 
 /* For core/host.c. */
-int core_rel_message(struct core_host *h, struct core_place *p, const struct msg *m, struct actions *out);
-int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev, const struct msg *about,
-		   struct core_waiter *t);
+int core_rel_message(struct core_host *h, struct core_place *p, const struct msg *m,
+		     struct actions *out);
+int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev,
+		   const struct msg *about, struct core_waiter *t);
 bool core_releases(const struct core_host *h, const struct msg *m);
 /* The actions of the node's closes. */
 void core_carry_closing(struct core_host *h, struct actions *acts);

@@ -2,8 +2,8 @@
 /* lock.c - the two machines of a queue lock (docs/protocol.md, "Locks"). */
 #include "core/lock.h"
 
-static struct msg *lock_send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object,
-			     uint16_t node, uint16_t slot, uint32_t hold)
+static struct msg *lock_send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst,
+			     uint32_t object, uint16_t node, uint16_t slot, uint32_t hold)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -39,18 +39,23 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 	return true;
 }
 
-/* The lock was given back. If another node asked meanwhile, MSG_NEXT is on its way to the keeper, which passes the lock on. */
+/*
+ * The lock was given back. If another node asked meanwhile, MSG_NEXT is on its way to the keeper,
+ * which passes the lock on.
+ */
 static void lock_give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
 {
 	bool was_last = s->value == line_end(m->req_node, m->aux);
 
-	lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux)->value = !was_last;
+	lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux)
+		->value = !was_last;
 	if (was_last)
 		s->value = 0;
 }
 
 /* The keeper has answered: grant or refuse the request that the question was for. */
-static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
+static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *destroy,
+		    struct actions *out)
 {
 	if (!s->pumping || m->req_node != s->asked || m->aux != s->tail)
 		return -EBADMSG;
@@ -62,8 +67,8 @@ static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *dest
 	if (s->destroys)
 		return 0;
 	if (s->value) {
-		lock_send(me, out, MSG_FREED, s->who, m->object, s->who, s->slot, s->readers)->count =
-			m->count == -EINPROGRESS ? -EINPROGRESS : -EBUSY;
+		lock_send(me, out, MSG_FREED, s->who, m->object, s->who, s->slot, s->readers)
+			->count = m->count == -EINPROGRESS ? -EINPROGRESS : -EBUSY;
 	} else {
 		s->value = line_end(s->who, s->readers);
 		lock_send(me, out, MSG_LOCKED, s->who, m->object, s->who, s->slot, s->readers);
@@ -71,7 +76,8 @@ static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *dest
 	return 0;
 }
 
-int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
+int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destroy,
+		   struct actions *out)
 {
 	uint64_t last = s->value;
 	struct msg *r;
@@ -84,7 +90,8 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 			if (lock_home_recall(me, s, m, out))
 				return 0;
 			/* Another request already waits for the answer: repeat this one. */
-			r = lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
+			r = lock_send(me, out, MSG_FREED, m->req_node, m->object, m->req_node,
+				      m->req_slot, m->aux);
 			r->count = -EINPROGRESS;
 			return 0;
 		}
@@ -92,12 +99,13 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 	case MSG_LOCK:
 		s->value = line_end(m->req_node, m->aux);
 		if (!last) {
-			lock_send(me, out, MSG_LOCKED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
+			lock_send(me, out, MSG_LOCKED, m->req_node, m->object, m->req_node,
+				  m->req_slot, m->aux);
 			return 0;
 		}
 		last--;
-		r = lock_send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node, m->req_slot,
-			      (uint32_t)last);
+		r = lock_send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node,
+			      m->req_slot, (uint32_t)last);
 		r->value = m->aux;
 		return 0;
 	case MSG_UNLOCK: lock_give_back(me, s, m, out); return 0;
@@ -151,14 +159,15 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 };
 /* clang-format on */
 
-/* ---- the word: see lock.h ---------------------------------------------------------------------- */
+/* ---- the word: see lock.h -------------------------------------------------------------------- */
 
 /* Take over the state that threads have left in the word of a fast record. */
 static void hold_take_back(struct hold *h)
 {
 	if (!__atomic_load_n(&h->word, __ATOMIC_RELAXED))
 		return; /* only steps make it fast */
-	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_CACHED;
+	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD
+										   : HOLD_CACHED;
 }
 
 /* Make the record fast, unless a thread waits that a release must wake, or give the lock to. */
@@ -170,10 +179,11 @@ static void hold_make_fast(const struct hold_ctx *ctx, struct hold *h)
 		return;
 	if (h->turn == TURN_DUE || (h->line && h->turn == TURN_NONE))
 		return;
-	__atomic_store_n(&h->word, h->state == HOLD_HELD ? name | HOLD_TAKEN : name, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&h->word, h->state == HOLD_HELD ? name | HOLD_TAKEN : name,
+			 __ATOMIC_SEQ_CST);
 }
 
-/* ---- the record --------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static void note_next(struct hold *h, const struct msg *m)
 {
@@ -207,7 +217,8 @@ static bool first_in_line(const struct hold_ctx *ctx, struct hold *h)
 }
 
 /* Threads in line behind the record still want the lock: request it again for them. */
-static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
+static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h,
+		      struct actions *out)
 {
 	h->state = HOLD_FREE;
 	if (!first_in_line(ctx, h))
@@ -230,7 +241,9 @@ static int hold_join(const struct hold_ctx *ctx, struct hold *h, const struct ms
 	return 0;
 }
 
-/* Another node waits. The woken thread was woken before that node asked, so it gets the lock first. */
+/*
+ * Another node waits. The woken thread was woken before that node asked, so it gets the lock first.
+ */
 static void give_to_woken(struct hold *h)
 {
 	h->turn = TURN_GIVEN;
@@ -239,10 +252,11 @@ static void give_to_woken(struct hold *h)
 }
 
 /*
- * Pass the lock to the next thread here, unless another node has waited for long enough; then to that node. If there is neither,
- * keep it.
+ * Pass the lock to the next thread here, unless another node has waited for long enough; then to
+ * that node. If there is neither, keep it.
  */
-static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
+static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h,
+			struct actions *out)
 {
 	bool awaited = h->state == HOLD_HELD_NEXT;
 
@@ -268,7 +282,8 @@ static void hold_unlock(const struct hold_ctx *ctx, uint32_t index, struct hold 
 		h->state = HOLD_CACHED;
 		return;
 	}
-	lock_send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
+	lock_send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot,
+		  h->next_hold);
 	ask_again(ctx, index, h, out);
 }
 
@@ -277,7 +292,8 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	if (ev == HE_FREED && m->value)
 		ev = HE_CROSSED;
 	/* The home asked while the lock was here; the record may have another lock by now. */
-	if (ev == HE_RECALL && (m->object != h->object || m->req_node != h->gen || m->src != h->home))
+	if (ev == HE_RECALL &&
+	    (m->object != h->object || m->req_node != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
 	/* The lock is free but a thread is on its way to it, or its holder does not know yet. */
 	if (h->turn == TURN_WOKEN && h->state == HOLD_CACHED && (ev == HE_RECALL || ev == HE_GIVE))
@@ -303,8 +319,8 @@ static int hold_come(struct hold *h, const struct msg *m, struct actions *out)
 	return 0;
 }
 
-static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
-		 struct actions *out)
+static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev,
+		 const struct msg *m, struct actions *out)
 {
 	enum rule rule = rule_of(h, ev, m);
 	const uint16_t me = ctx->me;
@@ -339,7 +355,8 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 			return 0;
 		}
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;
-		lock_send(me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
+		lock_send(me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot,
+			  h->next_hold);
 		return 0;
 	case R_FREE: h->state = HOLD_FREE; return 0;
 	case R_REFUSED:
@@ -366,8 +383,8 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 	return -EBADMSG;
 }
 
-int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
-	      struct actions *out)
+int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev,
+	      const struct msg *m, struct actions *out)
 {
 	int err;
 
@@ -388,15 +405,19 @@ void hold_begin(struct hold *h, const struct msg *ask)
 				    .gen = ask->req_node,
 				    .slot = ask->req_slot };
 
-	/* All but the word, which is 0 now: a thread that found the record by an old hint swaps or reads it (hold_fast_take()). */
+	/*
+	 * All but the word, which is 0 now: a thread that found the record by an old hint swaps or
+	 * reads it (hold_fast_take()).
+	 */
 	memcpy(h, &fresh, offsetof(struct hold, word));
 }
 
-int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,
-		struct actions *out)
+int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev,
+		const struct msg *about, struct actions *out)
 {
 	out->n = 0;
-	if (about && (h->object != about->object || h->gen != about->req_node || h->home != about->dst))
+	if (about &&
+	    (h->object != about->object || h->gen != about->req_node || h->home != about->dst))
 		return -EBADMSG;
 	return hold_step(ctx, index, h, ev, about, out);
 }
@@ -405,12 +426,14 @@ bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot)
 {
 	bool found;
 
-	h->line = queue_remove(&ctx->queue, h->line, queue_number(&ctx->queue, ctx->me, slot), &found);
+	h->line = queue_remove(&ctx->queue, h->line, queue_number(&ctx->queue, ctx->me, slot),
+			       &found);
 	return found;
 }
 
 static const char *const state_names[HOLD_STATES] = {
-	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "CACHED", "LEAVING", "LEAVING_NEXT", "LEFT",
+	"FREE",   "WAITING", "WAIT_NEXT",    "HELD", "HELD_NEXT",
+	"CACHED", "LEAVING", "LEAVING_NEXT", "LEFT",
 };
 static const char *const event_names[HE_EVENTS] = {
 	"unlock",          "take",   "join", "give back", "LOCKED", "NEXT", "FREED", "FREED (busy)",

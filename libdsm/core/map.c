@@ -4,8 +4,10 @@
 
 #define RANKS ((1ULL << MAP_BITS) - 1)
 
-enum down { D_NONE, D_LOOSE, D_OTHERS }; /* D_OTHERS: but the asker's, which the filling itself opens no further */
-enum loose { L_SAME, L_NONE, L_ALL, L_WHO, L_MORE }; /* L_WHO: the asker's alone; L_MORE: the asker's, too */
+/* D_OTHERS: but the asker's, which the filling itself opens no further */
+enum down { D_NONE, D_LOOSE, D_OTHERS };
+/* L_WHO: the asker's alone; L_MORE: the asker's, too */
+enum loose { L_SAME, L_NONE, L_ALL, L_WHO, L_MORE };
 
 struct rule {
 	uint8_t down, to; /* first these mappings are lowered, to this */
@@ -63,7 +65,8 @@ static uint64_t loose_after(enum loose rule, uint64_t loose, uint16_t who)
  *                                      contents leave
  *     opens for no more than the state now
  */
-static void map_again(enum map_kind kind, struct map *m, enum prot asked, uint16_t who, struct map_todo *todo)
+static void map_again(enum map_kind kind, struct map *m, enum prot asked, uint16_t who,
+		      struct map_todo *todo)
 {
 	enum prot state = map_state(m), open = asked < state ? asked : state;
 
@@ -73,7 +76,8 @@ static void map_again(enum map_kind kind, struct map *m, enum prot asked, uint16
 	todo->open = (uint8_t)open;
 }
 
-void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who, struct map_todo *todo)
+void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who,
+	      struct map_todo *todo)
 {
 	uint64_t loose = map_loose(kind, m);
 	const struct rule *r;

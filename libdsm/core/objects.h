@@ -2,13 +2,15 @@
 /*
  * objects.h - the table of the synchronisation objects that live at a node, and their names.
  *
- * An object's name is its place (24 bits) and the generation of the place (24 bits). A message has 8 bits of the generation in
- * `object`, above the place, and 16 in req_node. Each object created in a place has the next generation. A place that has used
- * all generations is retired. So the name of a destroyed object never names another object.
+ * An object's name is its place (24 bits) and the generation of the place (24 bits). A message has
+ * 8 bits of the generation in `object`, above the place, and 16 in req_node. Each object created in
+ * a place has the next generation. A place that has used all generations is retired. So the name of
+ * a destroyed object never names another object.
  *
- * The free places are a LIFO list through the table itself (tail), and a mark: places above it were never used. Zeroed memory is
- * the initial state, and memory of unused places is never touched. The list is changed by compare-and-swap, without a lock. The
- * upper half of `free` counts the changes, against ABA:
+ * The free places are a LIFO list through the table itself (tail), and a mark: places above it were
+ * never used. Zeroed memory is the initial state, and memory of unused places is never touched. The
+ * list is changed by compare-and-swap, without a lock. The upper half of `free` counts the changes,
+ * against ABA:
  *
  *   A: reads free = 5, whose next is 7     B: takes 5, takes 7, gives 5 back
  *   A: would make 7 the head, which is in use; the count has changed, and A retries.
@@ -69,7 +71,10 @@ static inline struct sync *objects_at(const struct objects *o, uint32_t index)
 	return chunk ? &chunk[index % OBJECT_CHUNK] : NULL;
 }
 
-/* Allocate a place. 0: none is free; *missing is then 0, or the next place, whose memory must be allocated first. */
+/*
+ * Allocate a place. 0: none is free; *missing is then 0, or the next place, whose memory must be
+ * allocated first.
+ */
 static inline uint32_t objects_take(const struct objects *o, uint32_t *missing)
 {
 	uint64_t head = __atomic_load_n(&o->list->free, __ATOMIC_ACQUIRE);
@@ -78,10 +83,11 @@ static inline uint32_t objects_take(const struct objects *o, uint32_t *missing)
 	*missing = 0;
 	while ((uint32_t)head) {
 		uint32_t index = (uint32_t)head;
-		uint64_t after =
-			((head >> 32) + 1) << 32 | __atomic_load_n(&objects_at(o, index)->tail, __ATOMIC_RELAXED);
+		uint64_t after = ((head >> 32) + 1) << 32 |
+			__atomic_load_n(&objects_at(o, index)->tail, __ATOMIC_RELAXED);
 
-		if (__atomic_compare_exchange_n(&o->list->free, &head, after, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(&o->list->free, &head, after, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_ACQUIRE))
 			return index;
 	}
 	fresh = __atomic_load_n(&o->list->fresh, __ATOMIC_RELAXED);
@@ -90,8 +96,8 @@ static inline uint32_t objects_take(const struct objects *o, uint32_t *missing)
 			*missing = fresh + 1;
 			return 0;
 		}
-		if (__atomic_compare_exchange_n(&o->list->fresh, &fresh, fresh + 1, 0, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&o->list->fresh, &fresh, fresh + 1, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return fresh + 1;
 	}
 	return 0;
@@ -108,7 +114,8 @@ static inline void objects_give(const struct objects *o, uint32_t index)
 	do {
 		__atomic_store_n(&s->tail, (uint32_t)head, __ATOMIC_RELAXED);
 		after = ((head >> 32) + 1) << 32 | index;
-	} while (!__atomic_compare_exchange_n(&o->list->free, &head, after, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&o->list->free, &head, after, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 #endif

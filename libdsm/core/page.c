@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * page.c - the requester's and holder's side of the coherence protocol (docs/protocol.md, "The page").
+ * page.c - the requester's and holder's side of the coherence protocol (docs/protocol.md, "The
+ * page").
  *
  * The caller holds the block's lock at this node and carries the actions out after dropping it.
  */
@@ -32,7 +33,11 @@ enum rule {
 	R_DEMOTE,      /* send a copy, stop writing */
 	R_GIVE,        /* send the block, keep nothing */
 	R_GIVE_ASKING, /* the same while asking to write */
-	R_MIGRATE, /* the same for a reader, whom a copy would serve as well: of a pinned block it gets one by the home */
+	/*
+	 * the same for a reader, whom a copy would serve as well: of a pinned block it gets one by
+	 * the home
+	 */
+	R_MIGRATE,
 	R_RULES
 };
 
@@ -74,7 +79,10 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	[PG_COUNT] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV_ACK] = R_ACK },
-	/* The contents may still be arriving: other threads of this node wait like the one that asked. */
+	/*
+	 * The contents may still be arriving: other threads of this node wait like the one that
+	 * asked.
+	 */
 	[PG_GOT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
@@ -100,18 +108,26 @@ bool page_asks(const struct copy *p)
 }
 
 /*
- * Who may say this now? Answers name the slot that asked, and come of the home that is known; only that home takes a copy
- * away. Where a bit of the copyset is several nodes', those without a copy are asked to drop one, too, by a home that they
- * need not know; they acknowledge, and nothing changes.
+ * Who may say this now? Answers name the slot that asked, and come of the home that is known; only
+ * that home takes a copy away. Where a bit of the copyset is several nodes', those without a copy
+ * are asked to drop one, too, by a home that they need not know; they acknowledge, and nothing
+ * changes.
  */
-static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_event ev, const struct msg *m)
+static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_event ev,
+		    const struct msg *m)
 {
 	switch (ev) {
 	case PE_DATA:
-	case PE_GRANT: return m->req_node == ctx->me && m->req_slot == p->slot && (!p->home || p->home - 1 == m->home);
+	case PE_GRANT:
+		return m->req_node == ctx->me && m->req_slot == p->slot &&
+			(!p->home || p->home - 1 == m->home);
 	case PE_INV_ACK: return m->req_node == ctx->me && m->req_slot == p->slot;
-	case PE_MOVED: return m->req_node == ctx->me && m->req_slot == p->slot && p->home && p->home - 1 == m->src;
-	case PE_INV: return (p->home && p->home - 1 == m->src) || (set_granule(ctx->nnodes) > 1 && !page_readable(p));
+	case PE_MOVED:
+		return m->req_node == ctx->me && m->req_slot == p->slot && p->home &&
+			p->home - 1 == m->src;
+	case PE_INV:
+		return (p->home && p->home - 1 == m->src) ||
+			(set_granule(ctx->nnodes) > 1 && !page_readable(p));
 	case PE_FWD_READ:
 	case PE_FWD_WRITE:
 	case PE_FWD_MIGRATE: return p->home && p->home - 1 == m->src;
@@ -119,8 +135,8 @@ static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_
 	}
 }
 
-static struct action *page_send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst,
-				const struct msg *m)
+static struct action *page_send(const struct page_ctx *ctx, struct actions *out, uint8_t type,
+				uint16_t dst, const struct msg *m)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -133,21 +149,24 @@ static struct action *page_send(const struct page_ctx *ctx, struct actions *out,
 	return a;
 }
 
-static void page_ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_t flags, const struct msg *m,
-		     struct actions *out)
+static void page_ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_t flags,
+		     const struct msg *m, struct actions *out)
 {
-	struct action *a = page_send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
+	struct action *a =
+		page_send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
 
 	a->msg.req_node = ctx->me;
 	flags |= m->flags & (type == MSG_WRITE_REQ ? MSGF_PLACE : MSGF_PUSH);
-	a->msg.flags = (uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
+	a->msg.flags =
+		(uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
 	p->slot = m->req_slot;
 	p->acks = 0;
 	a = act_add(out, ACT_WAIT);
 	a->slot = p->slot;
 }
 
-static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg *m, struct actions *out)
+static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg *m,
+		    struct actions *out)
 {
 	struct action *a = page_send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
 
@@ -170,10 +189,11 @@ static void open_now(struct copy *p, uint8_t prot, uint8_t from, struct actions 
 }
 
 /*
- * The grant is here. Count the acknowledgements still to come, and open when there are none. A home that reads a block becomes
- * its owner, which sends copies to other nodes from then on.
+ * The grant is here. Count the acknowledgements still to come, and open when there are none. A home
+ * that reads a block becomes its owner, which sends copies to other nodes from then on.
  */
-static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t from, struct actions *out)
+static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t from,
+		    struct actions *out)
 {
 	p->home = (uint16_t)(m->home + 1);
 	if (m->op == GRANT_READ) {
@@ -189,7 +209,8 @@ static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg
 	}
 	if (from == OPEN_DATA)
 		act_add(out, ACT_LAND);
-	p->flags = (uint8_t)((p->flags & ~0xf0) | (from == OPEN_UPGRADE ? OPEN_UPGRADE : OPEN_LANDED) << 4);
+	p->flags = (uint8_t)((p->flags & ~0xf0) |
+			     (from == OPEN_UPGRADE ? OPEN_UPGRADE : OPEN_LANDED) << 4);
 	p->state = PG_COUNT;
 }
 
@@ -200,13 +221,15 @@ static void page_give(const struct page_ctx *ctx, struct copy *p, const struct m
 
 	a->type = ACT_DATA;
 	a->prot = prot;
-	a->from = p->state == PG_WRITE ? PROT_RW : PROT_RO; /* what is given up, so that the host need not look */
+	/* what is given up, so that the host need not look */
+	a->from = p->state == PG_WRITE ? PROT_RW : PROT_RO;
 	a->msg.op = prot == PROT_CLOSED ? GRANT_WRITE : GRANT_READ;
 	a->msg.home = (uint16_t)(p->home - 1);
 	a->msg.count = m->count;
 }
 
-static void page_drop(const struct page_ctx *ctx, const struct msg *m, bool close, struct actions *out)
+static void page_drop(const struct page_ctx *ctx, const struct msg *m, bool close,
+		      struct actions *out)
 {
 	if (close)
 		act_add(out, ACT_CLOSE);
@@ -214,8 +237,8 @@ static void page_drop(const struct page_ctx *ctx, const struct msg *m, bool clos
 }
 
 /*
- * Do pins forbid what this event wants? A pin for reading does not forbid giving a copy, or answering that only a copy is
- * possible.
+ * Do pins forbid what this event wants? A pin for reading does not forbid giving a copy, or
+ * answering that only a copy is possible.
  */
 static bool page_is_pinned(const struct copy *p, enum page_event ev)
 {
@@ -223,11 +246,12 @@ static bool page_is_pinned(const struct copy *p, enum page_event ev)
 }
 
 /*
- * May the block be taken away now? Not before its thread has had the time to use it (Mirage's delta), and not while
- * it is pinned. A home serves one request at a time, so there is at most one message to hold back.
+ * May the block be taken away now? Not before its thread has had the time to use it (Mirage's
+ * delta), and not while it is pinned. A home serves one request at a time, so there is at most one
+ * message to hold back.
  */
-static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
-		      struct actions *out)
+static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev,
+		      const struct msg *m, struct actions *out)
 {
 	bool stays = page_is_pinned(p, ev);
 	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
@@ -250,7 +274,8 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 }
 
 /* The rules for a copy that another node wants. */
-static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
+static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m,
+		struct actions *out)
 {
 	switch (rule) {
 	case R_ACK_NONE: page_drop(ctx, m, false, out); return 0;
@@ -287,15 +312,17 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 	}
 }
 
-static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m,
-		      struct actions *out);
+static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule,
+		      const struct msg *m, struct actions *out);
 
 /* The deferred message is due: handle it as if it came now, unless a pin has come meanwhile. */
-static int page_replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
+static int page_replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev,
+		       struct actions *out)
 {
-	struct msg m = {
-		.object = ev->object, .req_node = p->held_node, .req_slot = p->held_slot, .count = p->held_count
-	};
+	struct msg m = { .object = ev->object,
+			 .req_node = p->held_node,
+			 .req_slot = p->held_slot,
+			 .count = p->held_count };
 	uint8_t held = p->held;
 
 	if (!held || page_is_pinned(p, (enum page_event)held))
@@ -304,8 +331,8 @@ static int page_replay(const struct page_ctx *ctx, struct copy *p, const struct 
 	return page_apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
 }
 
-static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m,
-		      struct actions *out)
+static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule,
+		      const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
@@ -333,7 +360,8 @@ static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule
 		return 0;
 	case R_ASK_AGAIN:
 		p->home = 0;
-		page_send(ctx, out, p->state == PG_WANT_READ ? MSG_READ_REQ : MSG_WRITE_REQ, m->home, m);
+		page_send(ctx, out, p->state == PG_WANT_READ ? MSG_READ_REQ : MSG_WRITE_REQ,
+			  m->home, m);
 		return 0;
 	case R_CONFIRM:
 		confirm(ctx, p, m, out);
@@ -372,7 +400,8 @@ static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule
 	}
 }
 
-int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out)
+int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
+	      struct actions *out)
 {
 	enum rule rule;
 
@@ -430,7 +459,8 @@ int page_unpin(struct copy *p, uint8_t access)
 }
 
 static const char *const state_names[PG_STATES] = {
-	"INVALID", "READ", "WRITE", "WANT_READ", "WANT_WRITE", "UPGRADE", "COUNT", "GOT_READ", "GOT_WRITE",
+	"INVALID", "READ",  "WRITE",    "WANT_READ", "WANT_WRITE",
+	"UPGRADE", "COUNT", "GOT_READ", "GOT_WRITE",
 };
 
 static const char *const event_names[PE_EVENTS] = {

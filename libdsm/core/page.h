@@ -2,9 +2,9 @@
 /*
  * page.h - the state of one block at one node: its access rights and its outstanding request.
  *
- * Zeroed memory is the initial state: no copy, no request. The transitions are a constant table, state x event, printed into
- * docs/protocol.md. What the table cannot express (counting acknowledgements, delaying a message that would take the block away
- * too early) is in page.c.
+ * Zeroed memory is the initial state: no copy, no request. The transitions are a constant table,
+ * state x event, printed into docs/protocol.md. What the table cannot express (counting
+ * acknowledgements, delaying a message that would take the block away too early) is in page.c.
  */
 #ifndef CORE_PAGE_H
 #define CORE_PAGE_H
@@ -26,12 +26,14 @@ enum page_state {
 };
 
 enum page_event {
-	PE_READ = 0, /* a thread of this node wants to read; msg.req_slot its slot, msg.home the node to ask */
+	/* a thread of this node wants to read; msg.req_slot its slot, msg.home the node to ask */
+	PE_READ = 0,
 	PE_WRITE,
 	PE_USED,   /* the requesting thread is awake and about to use the block */
 	PE_REPLAY, /* the timer of ACT_TIMER has expired, or the last pin is gone */
-	/* Drop a read copy that is neither pinned nor the owner's (detach). The host closes it under the lock. It steps this only
-	 * after it has read all contents that earlier steps told it to send. */
+	/* Drop a read copy that is neither pinned nor the owner's (detach). The host closes it
+	 * under the lock. It steps this only after it has read all contents that earlier steps told
+	 * it to send. */
 	PE_DROP,
 	PE_DATA,
 	PE_GRANT,
@@ -57,10 +59,11 @@ struct copy {
 	uint16_t held_node; /* requester of the delayed message */
 	uint16_t held_slot;
 	int16_t held_count;
-	uint8_t held;       /* enum page_event of the delayed message, 0: none */
-	struct push push;   /* at the home */
-	uint16_t forwarded; /* at the home: forwarded requests served since this node became the home */
-	uint32_t hold;      /* us: time before which the block is not taken away */
+	uint8_t held;     /* enum page_event of the delayed message, 0: none */
+	struct push push; /* at the home */
+	/* at the home: forwarded requests served since this node became the home */
+	uint16_t forwarded;
+	uint32_t hold; /* us: time before which the block is not taken away */
 };
 CORE_ASSERT_SIZE(struct copy, 24);
 
@@ -71,9 +74,11 @@ struct page_ctx {
 	uint32_t hold_us; /* Mirage's delta */
 };
 
-/* Step a page. m: the message; for local events, object, req_slot, home are set (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE,
- * MSGF_PUSH). Returns 0, or -EBADMSG, with nothing changed, for an event that no correct peer can cause in this state. */
-int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out);
+/* Step a page. m: the message; for local events, object, req_slot, home are set (and flags:
+ * MSGF_FIRST_TOUCH, MSGF_PLACE, MSGF_PUSH). Returns 0, or -EBADMSG, with nothing changed, for an
+ * event that no correct peer can cause in this state. */
+int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
+	      struct actions *out);
 
 /* Pin a block. 0; -EAGAIN: not accessible, acquire it first; -ERANGE: 255 pins already. */
 int page_pin(struct copy *p, uint8_t access);
@@ -81,9 +86,9 @@ int page_pin(struct copy *p, uint8_t access);
 int page_unpin(struct copy *p, uint8_t access);
 
 /*
- * Are the contents in place and accessible? False in PG_GOT_*: ACT_OPEN may not have been carried out yet, and a thread that
- * opened the block earlier would see the old contents. OPEN_AGAIN means: under the lock, set the hardware protection to what
- * these functions return then.
+ * Are the contents in place and accessible? False in PG_GOT_*: ACT_OPEN may not have been carried
+ * out yet, and a thread that opened the block earlier would see the old contents. OPEN_AGAIN means:
+ * under the lock, set the hardware protection to what these functions return then.
  */
 bool page_readable(const struct copy *p);
 bool page_writable(const struct copy *p);

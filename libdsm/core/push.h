@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * push.h - decides, at the home of a block, whether its writer gives the block back when it synchronises (MSGF_PUSH).
+ * push.h - decides, at the home of a block, whether its writer gives the block back when it
+ * synchronises (MSGF_PUSH).
  *
- * A home that has requested a block several times, each time after a write by another node, will probably request it again. From
- * then on, write grants tell the writer to push. No message tells whether the home uses pushed contents, so after a number of
- * writes one is not pushed. If the home requests that block, pushing continues for more writes. If not, the writer keeps the
- * block and pushing ends. Zeroed memory is the initial state.
+ * A home that has requested a block several times, each time after a write by another node, will
+ * probably request it again. From then on, write grants tell the writer to push. No message tells
+ * whether the home uses pushed contents, so after a number of writes one is not pushed. If the home
+ * requests that block, pushing continues for more writes. If not, the writer keeps the block and
+ * pushing ends. Zeroed memory is the initial state.
  */
 #ifndef CORE_PUSH_H
 #define CORE_PUSH_H
@@ -23,7 +25,8 @@ struct push {
 };
 CORE_ASSERT_SIZE(struct push, 1);
 
-/* The home requests contents that another node has written. after: PUSH_AFTER, or less for tests. */
+/* The home requests contents that another node has written. after: PUSH_AFTER, or less for
+ * tests. */
 static inline void push_missed(struct push *p, uint8_t after)
 {
 	if (p->told) { /* the push did not happen, or came too late */
@@ -37,8 +40,8 @@ static inline void push_missed(struct push *p, uint8_t after)
 	p->told = 0;
 }
 
-/* Another node is granted the block for writing. back: the home has the newest copy; grant: the node has it, too, and needs no
- * contents. True: the grant must tell the node to push. */
+/* Another node is granted the block for writing. back: the home has the newest copy; grant: the
+ * node has it, too, and needs no contents. True: the grant must tell the node to push. */
 static inline bool push_written(struct push *p, bool back, bool grant)
 {
 	if (!back)

@@ -100,7 +100,7 @@ void rel_hurry(struct rel *p)
 	p->same = REL_IDLE - 1;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static void list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry)
 {
@@ -111,14 +111,18 @@ static void list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry
 	first = __atomic_load_n(head, __ATOMIC_RELAXED);
 	do {
 		__atomic_store_n(next, first, __ATOMIC_RELAXED);
-	} while (!__atomic_compare_exchange_n(head, &first, entry, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(head, &first, entry, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 static uint32_t list_leave(const uint32_t *next, uint8_t *in)
 {
 	uint32_t after = __atomic_load_n(next, __ATOMIC_RELAXED);
 
-	/* The exchange in list_add() is its partner: who finds the block in no list adds it again, and it is looked at again. */
+	/*
+	 * The exchange in list_add() is its partner: who finds the block in no list adds it again,
+	 * and it is looked at again.
+	 */
 	__atomic_store_n(in, 0, __ATOMIC_SEQ_CST);
 	return after;
 }
@@ -156,7 +160,7 @@ uint32_t rel_next_notice(struct rel *p)
 	return list_leave(&p->next_notice, &p->noticed);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void rel_again(const struct rel_ctx *ctx, const struct rel *p, struct actions *out)
 {
@@ -182,7 +186,8 @@ static void rel_untwin(struct rel *p, uint8_t state, struct actions *out)
 	p->state = state;
 }
 
-static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m, struct actions *out)
+static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m,
+		    struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -201,7 +206,8 @@ static void rel_wait(const struct rel *p, struct actions *out)
 	a->slot = p->slot;
 }
 
-static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, uint8_t from, struct actions *out)
+static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, uint8_t from,
+		     struct actions *out)
 {
 	struct action *a = act_add(out, ACT_DATA);
 
@@ -224,8 +230,12 @@ static void rel_note(struct rel *p, uint16_t except, struct actions *out)
 	a->except = except;
 }
 
-/* Nobody but the writer keeps a copy without a notice. If it has none either, the block is exclusive again. */
-static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, struct actions *out)
+/*
+ * Nobody but the writer keeps a copy without a notice. If it has none either, the block is
+ * exclusive again.
+ */
+static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		      struct actions *out)
 {
 	const uint64_t writer = p->copyset & set_of(m->src, set_granule(ctx->nnodes));
 
@@ -239,8 +249,8 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	p->state = RELH_EXCLUSIVE;
 }
 
-static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev, const struct msg *m,
-		     struct actions *out)
+static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev,
+		     const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
@@ -248,7 +258,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_AGAIN: rel_again(ctx, p, out); return 0;
 	case R_ASK:
 		if (ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run)
-			return -EAGAIN; /* the home may not have merged its diff yet: its writes would vanish */
+			/* the home may not have merged its diff yet: its writes would vanish */
+			return -EAGAIN;
 		p->slot = m->req_slot;
 		p->writes = ev == RE_WRITE;
 		p->state = REL_FETCH;
@@ -316,24 +327,28 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 
 static enum rule rel_rule(bool home, unsigned int state, unsigned int event)
 {
-	if (state >= (home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES) || event >= REL_EVENTS)
+	if (state >= (home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES) ||
+	    event >= REL_EVENTS)
 		return R_BAD;
 	return (enum rule)(home ? home_rules[state][event] : copy_rules[state][event]);
 }
 
 /* Who may say this now? Any node may flush: the home does not know who has a twin. */
-static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel_event ev, const struct msg *m)
+static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel_event ev,
+			const struct msg *m)
 {
 	switch (ev) {
 	case RE_DATA:
-		return m->src == ctx->home && m->req_node == ctx->me && m->req_slot == p->slot && m->op == GRANT_READ;
+		return m->src == ctx->home && m->req_node == ctx->me && m->req_slot == p->slot &&
+			m->op == GRANT_READ;
 	case RE_FETCH: return m->src != ctx->me && m->src < ctx->nnodes && m->req_node == m->src;
 	case RE_FLUSH: return m->src != ctx->me && m->src < ctx->nnodes;
 	default: return true;
 	}
 }
 
-int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m, struct actions *out)
+int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m,
+	     struct actions *out)
 {
 	const enum rule rule = rel_rule(at_home(ctx), p->state, ev);
 

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * release.h - one block under release consistency, at its home and at other nodes (docs/protocol.md, "Release blocks").
+ * release.h - one block under release consistency, at its home and at other nodes
+ * (docs/protocol.md, "Release blocks").
  *
- * Many nodes write a block at the same time, each its own bytes. The home's frame is the *master*. Another node fetches a copy,
- * which registers it at the home. Before it writes, it makes a *twin*, a copy of the copy. When it closes (core/closing.h) it
- * sends the bytes that differ from the twin, the *diff*, to the home. The home merges them and sends a *notice* to the other
- * registered nodes. These apply the notice at their next acquire: they drop their copy.
+ * Many nodes write a block at the same time, each its own bytes. The home's frame is the *master*.
+ * Another node fetches a copy, which registers it at the home. Before it writes, it makes a *twin*,
+ * a copy of the copy. When it closes (core/closing.h) it sends the bytes that differ from the twin,
+ * the *diff*, to the home. The home merges them and sends a *notice* to the other registered nodes.
+ * These apply the notice at their next acquire: they drop their copy.
  *
- * Homes of release blocks do not move. At the home, a block that no other node has registered is exclusive: the home writes it
- * without a twin, and a close does not look at it. The first fetch makes it shared.
+ * Homes of release blocks do not move. At the home, a block that no other node has registered is
+ * exclusive: the home writes it without a twin, and a close does not look at it. The first fetch
+ * makes it shared.
  *
- * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home: exclusive. The transitions are
- * two constant tables. What differs from core/page.h: nothing is held back, no request waits at the home, and no message confirms
- * a grant, so a fetch is two messages.
+ * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
+ * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is
+ * held back, no request waits at the home, and no message confirms a grant, so a fetch is two
+ * messages.
  *
- * The block's lock is held across a step, and also while the host carries out what core/host_release.c says: making a twin,
- * comparing with it, lowering or revoking the mappings for that, and applying a diff.
+ * The block's lock is held across a step, and also while the host carries out what
+ * core/host_release.c says: making a twin, comparing with it, lowering or revoking the mappings for
+ * that, and applying a diff.
  */
 #ifndef CORE_RELEASE_H
 #define CORE_RELEASE_H
@@ -26,11 +31,16 @@
 enum rel_state {
 	REL_NONE = 0, /* no copy */
 	REL_FETCH,    /* requested */
-	REL_AGAIN, /* the same; a notice was applied meanwhile, so the contents are requested once more when they come */
+	/*
+	 * the same; a notice was applied meanwhile, so the contents are requested once more when
+	 * they come
+	 */
+	REL_AGAIN,
 	REL_GOT,   /* the contents have come, and the thread that waits has not used them yet */
 	REL_CLEAN, /* read-only copy */
 	REL_OPEN,  /* copy with a twin: may be written */
-	REL_STALE, /* the same; a notice was applied: the next close drops it, after it has sent its diff */
+	/* the same; a notice was applied: the next close drops it, after it has sent its diff */
+	REL_STALE,
 	REL_STATES
 };
 
@@ -38,17 +48,25 @@ enum rel_state {
 enum rel_home_state {
 	RELH_EXCLUSIVE = 0, /* no other node is registered: written without a twin */
 	RELH_CLEAN,         /* nodes are registered; read-only here */
-	RELH_OPEN,          /* nodes are registered; there is a twin, which tells whether this node has written */
+	/* nodes are registered; there is a twin, which tells whether this node has written */
+	RELH_OPEN,
 	RELH_STATES
 };
 
 enum rel_event {
-	RE_READ = 0, /* a thread wants to read: object, req_slot. -EAGAIN: its node's own diff is not merged yet */
+	/*
+	 * a thread wants to read: object, req_slot. -EAGAIN: its node's own diff is not merged yet
+	 */
+	RE_READ = 0,
 	RE_WRITE,
 	RE_USED,  /* the thread that waited is awake and about to use the copy */
 	RE_DATA,  /* the contents: MSG_DATA */
 	RE_APPLY, /* apply a notice. -EAGAIN: not before the copy has been used */
-	RE_CHANGED, /* a close: the block differs from its twin, which is up to date again; the diff is kept for the home */
+	/*
+	 * a close: the block differs from its twin, which is up to date again; the diff is kept for
+	 * the home
+	 */
+	RE_CHANGED,
 	RE_SAME,  /* a close: there is no difference */
 	RE_FETCH, /* at the home: MSG_READ_REQ */
 	RE_FLUSH, /* at the home: a diff of m->src is to be merged */
@@ -69,14 +87,15 @@ struct rel {
 	uint8_t noticed;      /* is in the list of notices */
 	uint8_t writes;       /* FETCH, AGAIN, GOT: a thread that waits wants to write */
 	uint8_t pad;
-	uint16_t early; /* for the host: a node that named the block before its region was known here, + 1 */
+	/* for the host: a node that named the block before its region was known here, + 1 */
+	uint16_t early;
 	uint8_t pad2[2];
 };
 CORE_ASSERT_SIZE(struct rel, 32);
 
 /*
- * Lists of a node, through its blocks. Threads add to them without a lock, and take a whole list at once, so no entry is removed
- * while others are added. A block is in a list once.
+ * Lists of a node, through its blocks. Threads add to them without a lock, and take a whole list at
+ * once, so no entry is removed while others are added. A block is in a list once.
  */
 struct rel_lists {
 	uint32_t opened; /* first open block, + 1 */
@@ -93,24 +112,32 @@ struct rel_ctx {
 };
 
 /*
- * Step a block. m: the message; for local events, object and req_slot are set. Returns 0; -EAGAIN, with nothing changed; or
- * -EBADMSG, with nothing changed, for an event that no correct node can cause in this state.
+ * Step a block. m: the message; for local events, object and req_slot are set. Returns 0; -EAGAIN,
+ * with nothing changed; or -EBADMSG, with nothing changed, for an event that no correct node can
+ * cause in this state.
  */
-int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m, struct actions *out);
+int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m,
+	     struct actions *out);
 
 /* Is there a twin? A close compares the block with it, and steps RE_CHANGED or RE_SAME. */
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
-/* Before a close compares the block: which access must be left to the mappings, so that no store is lost after it? */
+/*
+ * Before a close compares the block: which access must be left to the mappings, so that no store is
+ * lost after it?
+ */
 enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p);
-/* Memory for twins is short: lower the block with the next close, and end its twin if that finds no difference. */
+/*
+ * Memory for twins is short: lower the block with the next close, and end its twin if that finds no
+ * difference.
+ */
 void rel_hurry(struct rel *p);
 /* The access that mappings may have. */
 enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p);
 
 /* Note a notice for a block. It is applied by the next acquire. */
 void rel_notice(struct rel_lists *lists, struct rel *blocks, uint32_t index);
-/* Take all open blocks, or all notices: returns the first one, + 1, or 0. *_next() takes one out of that list, and returns the
- * next. The block may join the list again from then on. */
+/* Take all open blocks, or all notices: returns the first one, + 1, or 0. *_next() takes one out of
+ * that list, and returns the next. The block may join the list again from then on. */
 uint32_t rel_take_open(struct rel_lists *lists);
 uint32_t rel_take_notices(struct rel_lists *lists);
 uint32_t rel_next_open(struct rel *p);
@@ -120,6 +147,7 @@ void rel_list_open(const struct rel_ctx *ctx, struct rel *p);
 
 const char *rel_state_name(bool home, unsigned int state);
 const char *rel_event_name(unsigned int event);
-const char *rel_rule_name(bool home, unsigned int state, unsigned int event); /* "-" where illegal */
+/* "-" where illegal */
+const char *rel_rule_name(bool home, unsigned int state, unsigned int event);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* set.h - sets of nodes in 64 bits: exact up to 64 nodes; with more nodes, each bit stands for several (coarse vector). */
+/*
+ * set.h - sets of nodes in 64 bits: exact up to 64 nodes; with more nodes, each bit stands for
+ * several (coarse vector).
+ */
 #ifndef CORE_SET_H
 #define CORE_SET_H
 
@@ -23,15 +26,16 @@ static inline bool set_has(uint64_t set, uint16_t node, uint16_t granule)
 }
 
 /* The next member at or after node, except skip1 and skip2; nnodes if there is none. */
-static inline uint16_t set_next(uint64_t set, uint16_t node, uint16_t nnodes, uint16_t granule, uint16_t skip1,
-				uint16_t skip2)
+static inline uint16_t set_next(uint64_t set, uint16_t node, uint16_t nnodes, uint16_t granule,
+				uint16_t skip1, uint16_t skip2)
 {
 	while (node < nnodes && (!set_has(set, node, granule) || node == skip1 || node == skip2))
 		node++;
 	return node;
 }
 
-static inline uint16_t set_count(uint64_t set, uint16_t nnodes, uint16_t granule, uint16_t skip1, uint16_t skip2)
+static inline uint16_t set_count(uint64_t set, uint16_t nnodes, uint16_t granule, uint16_t skip1,
+				 uint16_t skip2)
 {
 	uint16_t n = 0, r;
 

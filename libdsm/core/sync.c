@@ -16,8 +16,8 @@ static const uint32_t known[SYNC_KINDS] = {
 };
 /* clang-format on */
 
-static void sync_answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uint32_t object, int16_t status,
-			uint64_t value, struct actions *out)
+static void sync_answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uint32_t object,
+			int16_t status, uint64_t value, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -31,7 +31,8 @@ static void sync_answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot
 	a->msg.value = value;
 }
 
-static void reply(const struct sync_ctx *ctx, const struct msg *m, int16_t status, uint64_t value, struct actions *out)
+static void reply(const struct sync_ctx *ctx, const struct msg *m, int16_t status, uint64_t value,
+		  struct actions *out)
 {
 	sync_answer(ctx, m->req_node, m->req_slot, m->object, status, value, out);
 }
@@ -72,7 +73,10 @@ static bool admit(struct sync *s, uint8_t op)
 	}
 }
 
-/* If the first in line may proceed, answer it, and ask for another turn in case the next one may, too. */
+/*
+ * If the first in line may proceed, answer it, and ask for another turn in case the next one may,
+ * too.
+ */
 static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, s->tail);
@@ -81,7 +85,8 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	if (!head || !admit(s, queue_at(&ctx->queue, head)->type))
 		return;
 	s->tail = queue_pop(&ctx->queue, s->tail);
-	sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
+	sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object,
+		    0, 0, out);
 	if (!s->tail)
 		return;
 	s->pumping = 1;
@@ -95,7 +100,8 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 }
 
 /* A request that may wait: grant it at once if the line is empty and the state permits it. */
-static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+			 struct actions *out)
 {
 	if (!s->tail && admit(s, m->op))
 		reply(ctx, m, 0, 0, out);
@@ -104,13 +110,14 @@ static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struc
 }
 
 /* The same for a request that must not wait: it is granted, or fails with `status`. */
-static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, uint8_t op, int16_t status,
-			struct actions *out)
+static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, uint8_t op,
+			int16_t status, struct actions *out)
 {
 	reply(ctx, m, !s->tail && admit(s, op) ? 0 : status, 0, out);
 }
 
-static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+			struct actions *out)
 {
 	uint64_t old = s->value;
 	int16_t status = 0;
@@ -131,14 +138,16 @@ static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct
 }
 
 /*
- * The answer is -ETIMEDOUT, and nothing else follows; or -EALREADY, and the request's own answer follows. A waiter that a signal
- * has counted cannot leave: otherwise the signal would be lost to those behind it. If a writer leaves, readers behind it may be
- * able to proceed.
+ * The answer is -ETIMEDOUT, and nothing else follows; or -EALREADY, and the request's own answer
+ * follows. A waiter that a signal has counted cannot leave: otherwise the signal would be lost to
+ * those behind it. If a writer leaves, readers behind it may be able to proceed.
  */
-static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+		   struct actions *out)
 {
 	uint32_t entry = queue_number(&ctx->queue, m->req_node, m->req_slot);
-	bool found = s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, entry) >= s->readers;
+	bool found =
+		s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, entry) >= s->readers;
 
 	if (found)
 		s->tail = queue_remove(&ctx->queue, s->tail, entry, &found);
@@ -147,7 +156,8 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		pump(ctx, s, m->object, out);
 }
 
-static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+			struct actions *out)
 {
 	switch (m->op) {
 	case SOP_WAIT:
@@ -218,7 +228,8 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 		reply(ctx, m, -EINVAL, 0, out);
 		return 0;
 	}
-	if (sync_waits(m->op) && queue_busy(&ctx->queue, queue_number(&ctx->queue, m->req_node, m->req_slot)))
+	if (sync_waits(m->op) &&
+	    queue_busy(&ctx->queue, queue_number(&ctx->queue, m->req_node, m->req_slot)))
 		return -EBADMSG;
 	return sync_operate(ctx, s, m, out);
 }

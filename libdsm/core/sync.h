@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * sync.h - synchronisation objects that live at their home: reader-writer locks, semaphores, condition queues, atomics.
+ * sync.h - synchronisation objects that live at their home: reader-writer locks, semaphores,
+ * condition queues, atomics.
  *
- * Each request has one reply. Waiters queue in FIFO order. An event that releases several waiters (a writer's unlock, a
- * broadcast, a post of n) answers one and emits ACT_RESUME to be stepped again, so that action lists stay bounded. TRY* requests
- * are answered at once. They also fail if others wait: they overtake no waiter. (A mutex is stored in struct sync too, but its
- * queue is distributed over its holders: lock.h.)
+ * Each request has one reply. Waiters queue in FIFO order. An event that releases several waiters
+ * (a writer's unlock, a broadcast, a post of n) answers one and emits ACT_RESUME to be stepped
+ * again, so that action lists stay bounded. TRY* requests are answered at once. They also fail if
+ * others wait: they overtake no waiter. (A mutex is stored in struct sync too, but its queue is
+ * distributed over its holders: lock.h.)
  */
 #ifndef CORE_SYNC_H
 #define CORE_SYNC_H
@@ -13,7 +15,16 @@
 #include "core/action.h"
 #include "core/queue.h"
 
-enum sync_kind { SYNC_NONE = 0, SYNC_MUTEX, SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC, SYNC_BARRIER, SYNC_KINDS };
+enum sync_kind {
+	SYNC_NONE = 0,
+	SYNC_MUTEX,
+	SYNC_RWLOCK,
+	SYNC_COND,
+	SYNC_SEM,
+	SYNC_ATOMIC,
+	SYNC_BARRIER,
+	SYNC_KINDS
+};
 
 enum sync_op {
 	SOP_CREATE = 0, /* value: initial; aux: kind */
@@ -30,8 +41,12 @@ enum sync_op {
 	SOP_ENQUEUE,
 	SOP_SIGNAL,
 	SOP_BROADCAST, /* condition */
-	SOP_CANCEL, /* only after the reply "queued": remove it. -ETIMEDOUT: removed; -EALREADY: its answer follows */
-	SOP_LOAD,   /* semaphore, atomic */
+	/*
+	 * only after the reply "queued": remove it. -ETIMEDOUT: removed; -EALREADY: its answer
+	 * follows
+	 */
+	SOP_CANCEL,
+	SOP_LOAD, /* semaphore, atomic */
 	SOP_STORE,
 	SOP_ADD,
 	SOP_EXCHANGE,
@@ -39,16 +54,21 @@ enum sync_op {
 	SYNC_OPS
 };
 
-#define SYNC_INDEX_MAX 0xffffffu /* an object's name is its place in its home's table, from 1 on, and a generation */
+/* an object's name is its place in its home's table, from 1 on, and a generation */
+#define SYNC_INDEX_MAX 0xffffffu
 
 struct sync {
-	uint32_t gen : 24;    /* of the place in the table (core/objects.h): stale handles are refused */
+	/* of the place in the table (core/objects.h): stale handles are refused */
+	uint32_t gen : 24;
 	uint32_t kind : 7;    /* enum sync_kind */
 	uint32_t pumping : 1; /* ACT_RESUME is outstanding; mutex: MSG_RECALL is */
-	uint32_t tail;        /* waiters; mutex: the recalled hold record; no object: the next free place */
-	uint32_t readers;     /* rwlock: readers holding it; cond: waiters still to wake; mutex: see below */
-	uint32_t writer;      /* rwlock: 1: held for writing */
-	uint64_t value;       /* semaphore, atomic; mutex: tail of the queue, node << 32 | hold record, + 1 */
+	/* waiters; mutex: the recalled hold record; no object: the next free place */
+	uint32_t tail;
+	/* rwlock: readers holding it; cond: waiters still to wake; mutex: see below */
+	uint32_t readers;
+	uint32_t writer; /* rwlock: 1: held for writing */
+	/* semaphore, atomic; mutex: tail of the queue, node << 32 | hold record, + 1 */
+	uint64_t value;
 	/* mutex: while MSG_RECALL is outstanding, the request that waits for its answer */
 	uint16_t asked;     /* the node of the record in `tail` */
 	uint16_t who, slot; /* the requester; its hold record is in `readers` */
@@ -62,11 +82,15 @@ static inline bool sync_waits(uint8_t op)
 	return op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_WAIT || op == SOP_ENQUEUE;
 }
 
-/* Does the request tell others of what its thread has stored? The others ask, and their answers tell (core/wire.h). */
+/*
+ * Does the request tell others of what its thread has stored? The others ask, and their answers
+ * tell (core/wire.h).
+ */
 static inline bool sync_releases(uint8_t op)
 {
-	return op == SOP_RDUNLOCK || op == SOP_WRUNLOCK || op == SOP_POST || op == SOP_SIGNAL || op == SOP_BROADCAST ||
-		op == SOP_STORE || op == SOP_ADD || op == SOP_EXCHANGE || op == SOP_CAS;
+	return op == SOP_RDUNLOCK || op == SOP_WRUNLOCK || op == SOP_POST || op == SOP_SIGNAL ||
+		op == SOP_BROADCAST || op == SOP_STORE || op == SOP_ADD || op == SOP_EXCHANGE ||
+		op == SOP_CAS;
 }
 
 /* Does the request get two answers, one when it is queued and one when it is granted? */
@@ -80,7 +104,10 @@ struct sync_ctx {
 	struct qpool queue;
 };
 
-/* Step an object with MSG_SYNC or MSG_RESUME. req_node is the requester: dispatch has checked the generation. 0 or -EBADMSG. */
+/*
+ * Step an object with MSG_SYNC or MSG_RESUME. req_node is the requester: dispatch has checked the
+ * generation. 0 or -EBADMSG.
+ */
 int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out);
 
 /* May the object be destroyed? */

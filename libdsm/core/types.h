@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* types.h - fixed-width integers, errno and mem* for the core. No other header of the core tests __KERNEL__. */
+/*
+ * types.h - fixed-width integers, errno and mem* for the core. No other header of the core tests
+ * __KERNEL__.
+ */
 #ifndef CORE_TYPES_H
 #define CORE_TYPES_H
 
@@ -13,7 +16,8 @@
 #define INT64_MAX S64_MAX
 #define UINT16_MAX U16_MAX
 #define UINT32_MAX U32_MAX
-#define CORE_UNINITIALIZED __uninitialized /* a kernel that zeroes variables would spend most of a step on large ones */
+/* a kernel that zeroes variables would spend most of a step on large ones */
+#define CORE_UNINITIALIZED __uninitialized
 #else
 #include <errno.h>
 #include <stdbool.h>
@@ -23,7 +27,8 @@
 #define CORE_UNINITIALIZED
 #endif
 
-#define CORE_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " has a fixed layout")
+#define CORE_ASSERT_SIZE(type, size) \
+	_Static_assert(sizeof(type) == (size), #type " has a fixed layout")
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "wire and shared-memory layouts are little endian"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * wire.c - checks a peer's messages: the table of core/wire.h as code. Each type has its own straight code, with only the rules
- * that it needs.
+ * wire.c - checks a peer's messages: the table of core/wire.h as code. Each type has its own
+ * straight code, with only the rules that it needs.
  */
 #include "core/sync.h"
 #include "core/wire.h"
@@ -10,21 +10,26 @@
 
 /* Every byte of a message has a column in the table. */
 #define FIELD_SIZE(field) +sizeof(((struct msg *)0)->field)
-_Static_assert(0 WIRE_FIELDS(FIELD_SIZE) == sizeof(struct msg), "each field of struct msg is in WIRE_FIELDS");
+_Static_assert(0 WIRE_FIELDS(FIELD_SIZE) == sizeof(struct msg),
+	       "each field of struct msg is in WIRE_FIELDS");
 
 static inline uint8_t flags_of(enum wire_rule rule)
 {
 	switch (rule) {
-	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
-	case RULE_F_WRITE: return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
+	case RULE_F_READ:
+		return MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
+	case RULE_F_WRITE:
+		return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
 	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
 	case RULE_F_TIMED: return MSGF_TIMED;
 	default: return 0;
 	}
 }
 
-static inline __attribute__((__always_inline__)) void
-field_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi)
+static inline __attribute__((__always_inline__)) void field_range(enum wire_rule rule,
+								  const struct msg *m,
+								  const struct wire_limits *lim,
+								  int64_t *lo, int64_t *hi)
 {
 	int64_t from = 0, to = 0;
 
@@ -37,7 +42,10 @@ field_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *
 	case RULE_OTHER: to = lim->nnodes - 1; break;
 	case RULE_SENDER: from = to = m->src; break;
 	case RULE_RECEIVER: from = to = lim->me; break;
-	case RULE_BLOCK: from = !!lim->block_pages, to = lim->block_pages ? UINT32_MAX : (int64_t)lim->pages - 1; break;
+	case RULE_BLOCK:
+		from = !!lim->block_pages,
+		to = lim->block_pages ? UINT32_MAX : (int64_t)lim->pages - 1;
+		break;
 	case RULE_INDEX:
 	case RULE_ADDRESS: to = UINT32_MAX; break;
 	case RULE_GEN: to = 0xffff; break;
@@ -92,7 +100,9 @@ field_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *
 	*hi = to;
 }
 
-/* A block's name (block_id()) is always aligned. Its size must exist, and it must be in the window. */
+/*
+ * A block's name (block_id()) is always aligned. Its size must exist, and it must be in the window.
+ */
 static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 {
 	uint32_t pages = id & -id, page = (id & (id - 1)) >> 1;
@@ -102,8 +112,10 @@ static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 	return pages <= lim->block_pages && page < lim->pages && pages <= lim->pages - page;
 }
 
-static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_rule rule, int64_t value,
-								    const struct msg *m, const struct wire_limits *lim)
+static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_rule rule,
+								    int64_t value,
+								    const struct msg *m,
+								    const struct wire_limits *lim)
 {
 	int64_t lo, hi;
 
@@ -117,7 +129,9 @@ static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_ru
 	case RULE_OTHER: return value != lim->me;
 	case RULE_REDUCE:
 	case RULE_COMBINE: return (value & 15) < WIRE_REDUCE_OPS;
-	case RULE_LEAVER: return m->op ? value & 0xff && (value & 0xffff) <= (WIRE_DYING | 0xff) : !(value & 0xffff);
+	case RULE_LEAVER:
+		return m->op ? value & 0xff && (value & 0xffff) <= (WIRE_DYING | 0xff)
+			     : !(value & 0xffff);
 	case RULE_INDEX: return value & SYNC_INDEX_MAX; /* index 0 is none */
 	case RULE_F_READ:
 	case RULE_F_WRITE:
@@ -127,23 +141,29 @@ static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_ru
 	}
 }
 
-/* One parameter per field: a row without a column is a call without an argument, which does not compile. */
+/*
+ * One parameter per field: a row without a column is a call without an argument, which does not
+ * compile.
+ */
 #define FIELD_PARAMETER(field) , enum wire_rule field##_rule
 #define FIELD_ALLOWED(field) &&field_allowed(field##_rule, (int64_t)m->field, m, lim)
 
-static inline __attribute__((__always_inline__)) bool row_allows(const struct msg *m, const struct wire_limits *lim,
-								 uint8_t hosts WIRE_FIELDS(FIELD_PARAMETER))
+static inline __attribute__((__always_inline__)) bool
+row_allows(const struct msg *m, const struct wire_limits *lim,
+	   uint8_t hosts WIRE_FIELDS(FIELD_PARAMETER))
 {
 	return (hosts & lim->host) WIRE_FIELDS(FIELD_ALLOWED);
 }
 
 /* Columns that are equal for all types come before those of the row. */
-#define ROW_ALLOWS(type, class, hosts, order, flags, op, object, req_node, req_slot, home, count, aux, value)        \
-	case MSG_##type:                                                                                             \
-		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, \
-				  RULE_RECEIVER, RULE_##object, RULE_##req_node, RULE_##req_slot, RULE_##home,       \
-				  RULE_##count, RULE_##aux, RULE_##value)                                            \
-			? 0                                                                                          \
+#define ROW_ALLOWS(type, class, hosts, order, flags, op, object, req_node, req_slot, home, count, \
+		   aux, value)                                                                    \
+	case MSG_##type:                                                                          \
+		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags,    \
+				  RULE_##op, RULE_NODE, RULE_RECEIVER, RULE_##object,             \
+				  RULE_##req_node, RULE_##req_slot, RULE_##home, RULE_##count,    \
+				  RULE_##aux, RULE_##value)                                       \
+			? 0                                                                       \
 			: -EBADMSG;
 
 int wire_check(const struct msg *m, const struct wire_limits *lim)
@@ -202,7 +222,9 @@ enum wire_order wire_order(uint8_t type)
 
 enum wire_rule wire_rule_of(uint8_t type, enum wire_field field)
 {
-	return type < MSG_TYPES && field < WIRE_FIELD_COUNT ? (enum wire_rule)types[type].rules[field] : RULE_ZERO;
+	return type < MSG_TYPES && field < WIRE_FIELD_COUNT
+		? (enum wire_rule)types[type].rules[field]
+		: RULE_ZERO;
 }
 
 const char *wire_rule_name(unsigned int rule)
@@ -227,7 +249,8 @@ const char *wire_field_name(unsigned int field)
 	return field < WIRE_FIELD_COUNT ? names[field] : "?";
 }
 
-void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi)
+void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim,
+		int64_t *lo, int64_t *hi)
 {
 	field_range(rule, m, lim, lo, hi);
 }

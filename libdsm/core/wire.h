@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * wire.h - the messages of the protocol: 32 bytes, fixed layout, little endian, the same in every host of the core.
+ * wire.h - the messages of the protocol: 32 bytes, fixed layout, little endian, the same in every
+ * host of the core.
  *
  * A message names its object (a block, a sync object) and its request (req_node, req_slot).
  * It names nodes by number. Only MSG_BYE names a rank.
- * Channels need not preserve order: the state machines are correct if messages between two nodes overtake each other.
+ * Channels need not preserve order: the state machines are correct if messages between two nodes
+ * overtake each other.
  */
 #ifndef CORE_WIRE_H
 #define CORE_WIRE_H
@@ -15,7 +17,8 @@
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
-#define WIRE_REDUCE_OPS 7u  /* enum dsm_op of dsm.h; enum dsm_type is in the upper half of the byte */
+/* enum dsm_op of dsm.h; enum dsm_type is in the upper half of the byte */
+#define WIRE_REDUCE_OPS 7u
 #define WIRE_REDUCE_TYPES 12u
 #define WIRE_DYING 0x100u /* MSG_BYE, with the status: the sender has not left yet */
 #define WIRE_PAGE 4096u
@@ -33,34 +36,61 @@ enum msg_type {
 	/* home -> holders */
 	MSG_FWD_READ,  /* send a copy to req_node, keep one */
 	MSG_FWD_WRITE, /* send the block and `count` to req_node, keep none */
-	MSG_FWD_MIGRATE, /* the same for a reader of a migratory block; answered by MSG_KEPT if it is pinned for reading */
-	MSG_INV,         /* drop the copy, acknowledge to req_node */
-	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE found a pin; send req_node a copy instead */
+	/*
+	 * the same for a reader of a migratory block; answered by MSG_KEPT if it is pinned for
+	 * reading
+	 */
+	MSG_FWD_MIGRATE,
+	MSG_INV, /* drop the copy, acknowledge to req_node */
+	/* holder -> home: MSG_FWD_MIGRATE found a pin; send req_node a copy instead */
+	MSG_KEPT,
 	/* -> requester */
 	MSG_INV_ACK,
 	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
 	MSG_DATA,  /* permission with the block; count: acknowledgements to wait for */
 	/* homes */
-	MSG_HOME, /* manager -> first toucher: become the home, and serve your own request (op: its type) */
+	/* manager -> first toucher: become the home, and serve your own request (op: its type) */
+	MSG_HOME,
 	MSG_HOME_ACK,
-	MSG_MOVE, /* home -> manager: make req_node the home; value: forwarded requests served since the sender is home */
+	/*
+	 * home -> manager: make req_node the home; value: forwarded requests served since the
+	 * sender is home
+	 */
+	MSG_MOVE,
 	MSG_MOVE_ACK, /* count: -errno */
-	MSG_ADOPT,    /* home -> the owner, which has the only copy: become the home; value: the manager */
-	MSG_MOVED,    /* former home -> requester: ask the manager, value, again */
-	MSG_PLACE,    /* -> manager: make value the home, if the block is untouched */
-	MSG_SETTLE,   /* -> the intended home of a touched block: become its home; the answer tells whether it is */
-	MSG_CLAIM,    /* -> home: make value, which has the only copy, the home */
-	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to allocate in an unknown region) */
+	/* home -> the owner, which has the only copy: become the home; value: the manager */
+	MSG_ADOPT,
+	MSG_MOVED, /* former home -> requester: ask the manager, value, again */
+	MSG_PLACE, /* -> manager: make value the home, if the block is untouched */
+	/*
+	 * -> the intended home of a touched block: become its home; the answer tells whether it is
+	 */
+	MSG_SETTLE,
+	MSG_CLAIM, /* -> home: make value, which has the only copy, the home */
+	/*
+	 * holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to allocate in an
+	 * unknown region)
+	 */
+	MSG_RELEASE,
 	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
 	MSG_LOCK, /* requester -> home; aux: the requester's hold record */
 	MSG_TRYLOCK,
-	MSG_UNLOCK,   /* keeper -> home: return the lock */
-	MSG_NEXT,     /* home -> tail of the queue: the successor is req_node, req_slot, value (its hold record) */
-	MSG_LOCKED,   /* -> requester: the lock is granted; sent by the home or by the previous holder */
-	MSG_FREED,    /* home -> holder: answer to MSG_UNLOCK; value 0: free the record, 1: MSG_NEXT follows */
-	MSG_RECALL,   /* home -> tail of the queue: return the lock if it is idle in this record */
-	MSG_RECALLED, /* count 0: returned, MSG_FREED follows; -EBUSY: not idle; -EINPROGRESS: MSG_UNLOCK is on its way */
+	MSG_UNLOCK, /* keeper -> home: return the lock */
+	/*
+	 * home -> tail of the queue: the successor is req_node, req_slot, value (its hold record)
+	 */
+	MSG_NEXT,
+	/* -> requester: the lock is granted; sent by the home or by the previous holder */
+	MSG_LOCKED,
+	/* home -> holder: answer to MSG_UNLOCK; value 0: free the record, 1: MSG_NEXT follows */
+	MSG_FREED,
+	MSG_RECALL, /* home -> tail of the queue: return the lock if it is idle in this record */
+	/*
+	 * count 0: returned, MSG_FREED follows; -EBUSY: not idle; -EINPROGRESS: MSG_UNLOCK is on
+	 * its way
+	 */
+	MSG_RECALLED,
 	/* other sync objects: one request, one reply */
 	MSG_SYNC,  /* op: enum sync_op */
 	MSG_REPLY, /* count: -errno; value */
@@ -71,19 +101,36 @@ enum msg_type {
 	MSG_CALL,   /* op: enum call_op of the engine */
 	MSG_RETURN, /* count: -errno */
 	MSG_PING,   /* liveness between hosts */
-	MSG_BYE, /* the sender has finalized (op 0) or aborts the job (op 1); aux: its status, WIRE_DYING, the rank above them */
-	MSG_CHUNK, /* piece of a collective; op 0: a part, for the parent to combine; 1: the result, for a child; value: number */
+	/*
+	 * the sender has finalized (op 0) or aborts the job (op 1); aux: its status, WIRE_DYING,
+	 * the rank above them
+	 */
+	MSG_BYE,
+	/*
+	 * piece of a collective; op 0: a part, for the parent to combine; 1: the result, for a
+	 * child; value: number
+	 */
+	MSG_CHUNK,
 	/* between kernels: the keys for writing blocks, and a block as it is, whoever holds it */
 	MSG_KEY_WANTED,
 	MSG_KEY, /* aux: the key, value: where writes by it begin: the offset in the window */
 	MSG_ECHO,
-	MSG_HELLO, /* the first message of each queue pair; value proves that its sender has the job's key */
+	/* the first message of each queue pair; value proves that its sender has the job's key */
+	MSG_HELLO,
 	/* release blocks; value: the close of req_node that this belongs to */
-	MSG_FLUSH,   /* writer -> home: diffs, the payload */
-	MSG_FLUSHED, /* home -> writer: the diffs are merged, and no copy without them is left that has no notice */
-	MSG_NOTE,    /* home -> registered node: notices, the payload, for blocks that req_node has changed */
+	MSG_FLUSH, /* writer -> home: diffs, the payload */
+	/*
+	 * home -> writer: the diffs are merged, and no copy without them is left that has no notice
+	 */
+	MSG_FLUSHED,
+	/* home -> registered node: notices, the payload, for blocks that req_node has changed */
+	MSG_NOTE,
 	MSG_NOTED,
-	MSG_AFTER,  /* a message that releases, the payload: deliver it when the close has been served (op: AFTER_*) */
+	/*
+	 * a message that releases, the payload: deliver it when the close has been served (op:
+	 * AFTER_*)
+	 */
+	MSG_AFTER,
 	MSG_BUNDLE, /* `count` messages of type `op`, the payload (core/bundle.h) */
 	MSG_TYPES
 };
@@ -93,11 +140,15 @@ enum {
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
 	MSGF_RELEASE = 8,     /* READ_REQ: of a release block; a home may not know the region yet */
-	MSGF_TIMED = 8,       /* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
-	MSGF_FORWARDED = 16,  /* requests: forwarded by the block's manager to the home; do not forward it again */
-	MSGF_KNOWN = 32,      /* requests: the requester believes that the receiver is the home */
-	MSGF_PLACE = 64,      /* WRITE_REQ: place the block at the requester, which also becomes the home */
-	MSGF_PUSH = 128,      /* GRANT: give the block back at a barrier; READ_REQ: given back, not used by the home */
+	/* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
+	MSGF_TIMED = 8,
+	/* requests: forwarded by the block's manager to the home; do not forward it again */
+	MSGF_FORWARDED = 16,
+	MSGF_KNOWN = 32, /* requests: the requester believes that the receiver is the home */
+	/* WRITE_REQ: place the block at the requester, which also becomes the home */
+	MSGF_PLACE = 64,
+	/* GRANT: give the block back at a barrier; READ_REQ: given back, not used by the home */
+	MSGF_PUSH = 128,
 };
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
@@ -118,7 +169,11 @@ struct msg {
 		struct {
 			uint16_t home; /* coherence: the block's home */
 			int16_t count; /* acknowledgements to expect; replies: -errno */
-			uint32_t aux; /* locks: hold record of the receiver, or of the sender in messages to the home */
+			/*
+			 * locks: hold record of the receiver, or of the sender in messages to the
+			 * home
+			 */
+			uint32_t aux;
 		};
 		uint64_t value2; /* compare-exchange: the new value */
 	};
@@ -128,15 +183,18 @@ CORE_ASSERT_SIZE(struct msg, 32);
 
 /* ---- the rule of each field -------------------------------------------------------------------
  *
- * One table defines what a peer may send: a row for each type, a column for each field of struct msg. Hosts, fuzzers, tests and
- * docs/protocol.md use it.
+ * One table defines what a peer may send: a row for each type, a column for each field of struct
+ * msg. Hosts, fuzzers, tests and docs/protocol.md use it.
  *
- * WIRE_FIELDS names every field once. It generates the parameters of the function that each row of WIRE_MESSAGES calls. A field
- * without a column, a row without a field, or a field of struct msg that is missing in WIRE_FIELDS does not compile.
+ * WIRE_FIELDS names every field once. It generates the parameters of the function that each row of
+ * WIRE_MESSAGES calls. A field without a column, a row without a field, or a field of struct msg
+ * that is missing in WIRE_FIELDS does not compile.
  */
 #define WIRE_FIELDS(F) \
 	F(version)     \
-	F(type) F(flags) F(op) F(src) F(dst) F(object) F(req_node) F(req_slot) F(home) F(count) F(aux) F(value)
+	F(type)        \
+	F(flags)       \
+	F(op) F(src) F(dst) F(object) F(req_node) F(req_slot) F(home) F(count) F(aux) F(value)
 
 /* A rule, and its text in the documentation. */
 /* clang-format off */
@@ -175,9 +233,10 @@ enum wire_field {
 };
 
 /*
- * What a message does to release blocks (core/closing.h). RELEASE: it tells of stores that happened before it, so its sender
- * closes first; MSG_SYNC by operation (sync_releases()). ACQUIRE: a thread that it wakes may know of them by it, so it applies
- * the notices that have come. A false BOTH costs time, a false NEITHER is an error.
+ * What a message does to release blocks (core/closing.h). RELEASE: it tells of stores that happened
+ * before it, so its sender closes first; MSG_SYNC by operation (sync_releases()). ACQUIRE: a thread
+ * that it wakes may know of them by it, so it applies the notices that have come. A false BOTH
+ * costs time, a false NEITHER is an error.
  */
 enum wire_order { ORDER_NEITHER = 0, ORDER_RELEASE = 1, ORDER_ACQUIRE = 2, ORDER_BOTH = 3 };
 
@@ -250,15 +309,20 @@ struct wire_limits {
 	uint32_t holds;       /* hold records of a node */
 	uint32_t barriers;    /* of the job */
 	uint32_t pages;       /* of the window */
-	uint32_t block_pages; /* pages of the largest block; 0: blocks have plain numbers, below `pages` */
+	/* pages of the largest block; 0: blocks have plain numbers, below `pages` */
+	uint32_t block_pages;
 };
 
 /*
- * Check the fields of a peer's message. 0, or -EBADMSG if a field violates its rule. This checks ranges only; dispatch_step()
- * checks whether the sender may send it now. The transport checks the class of the type.
+ * Check the fields of a peer's message. 0, or -EBADMSG if a field violates its rule. This checks
+ * ranges only; dispatch_step() checks whether the sender may send it now. The transport checks the
+ * class of the type.
  */
 int wire_check(const struct msg *m, const struct wire_limits *lim);
-/* Check what a transport needs before it delivers a message: version, type, sender, receiver. 0 or -EBADMSG. */
+/*
+ * Check what a transport needs before it delivers a message: version, type, sender, receiver. 0 or
+ * -EBADMSG.
+ */
 int wire_envelope(const struct msg *m, uint16_t me, uint16_t nnodes);
 
 enum msg_class wire_class(uint8_t type);
@@ -270,7 +334,11 @@ enum wire_order wire_order(uint8_t type);
 enum wire_rule wire_rule_of(uint8_t type, enum wire_field field);
 const char *wire_rule_name(unsigned int rule);
 const char *wire_field_name(unsigned int field);
-/* Return a range, lo to hi inclusive, that contains all values that a rule allows. The rule may allow fewer. */
-void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi);
+/*
+ * Return a range, lo to hi inclusive, that contains all values that a rule allows. The rule may
+ * allow fewer.
+ */
+void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim,
+		int64_t *lo, int64_t *hi);
 
 #endif

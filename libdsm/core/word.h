@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * word.h - the 32 bits of immediate data that come with an RDMA write or a send, and one rule for each of their fields.
+ * word.h - the 32 bits of immediate data that come with an RDMA write or a send, and one rule for
+ * each of their fields.
  *
- * A block is sent by an RDMA write, and its word replaces MSG_DATA: it has the fields that the receiver does not know from its
- * own request. Processes use PROCESS_BLOCK and PROCESS_SLOT (net/verbs); the kernel module uses the others (kmod/).
+ * A block is sent by an RDMA write, and its word replaces MSG_DATA: it has the fields that the
+ * receiver does not know from its own request. Processes use PROCESS_BLOCK and PROCESS_SLOT
+ * (net/verbs); the kernel module uses the others (kmod/).
  *
- * WORD_<NAME> has a row for each field: W(field, first bit, bits, lowest, highest, the rule in words); x is a struct word_limits.
- * A bit without a row, or with two rows, does not compile. docs/protocol.md has the same table. Pure functions.
+ * WORD_<NAME> has a row for each field: W(field, first bit, bits, lowest, highest, the rule in
+ * words); x is a struct word_limits. A bit without a row, or with two rows, does not compile.
+ * docs/protocol.md has the same table. Pure functions.
  */
 #ifndef CORE_WORD_H
 #define CORE_WORD_H
@@ -61,25 +64,26 @@ static inline bool word_within(int64_t v, int64_t lo, int64_t hi)
 #define WORD_GET(field, first, bits, lo, hi, text) .field = word >> (first)&WORD_MASK(bits),
 #define WORD_PUT(field, first, bits, lo, hi, text) | (w.field & WORD_MASK(bits)) << (first)
 #define WORD_IS(field, first, bits, lo, hi, text) &&word_within(w->field, lo, hi)
-#define WORD(name)                                                                                  \
-	_Static_assert((0u WORD_##name(WORD_OR)) == 0xffffffffu, "each bit has a rule");            \
-	_Static_assert((0u WORD_##name(WORD_SUM)) == 0xffffffffu, "no bit has two rules");          \
-	struct word_##name {                                                                        \
-		WORD_##name(WORD_FIELD)                                                             \
-	};                                                                                          \
-	static inline struct word_##name word_get_##name(uint32_t word)                             \
-	{                                                                                           \
-		return (struct word_##name){ WORD_##name(WORD_GET) };                               \
-	}                                                                                           \
-	static inline uint32_t word_put_##name(struct word_##name w)                                \
-	{                                                                                           \
-		return 0u WORD_##name(WORD_PUT);                                                    \
-	}                                                                                           \
-	/* Does each field keep its rule? */                                                        \
-	static inline bool word_is_##name(const struct word_##name *w, const struct word_limits *x) \
-	{                                                                                           \
-		(void)x;                                                                            \
-		return true WORD_##name(WORD_IS);                                                   \
+#define WORD(name)                                                                         \
+	_Static_assert((0u WORD_##name(WORD_OR)) == 0xffffffffu, "each bit has a rule");   \
+	_Static_assert((0u WORD_##name(WORD_SUM)) == 0xffffffffu, "no bit has two rules"); \
+	struct word_##name {                                                               \
+		WORD_##name(WORD_FIELD)                                                    \
+	};                                                                                 \
+	static inline struct word_##name word_get_##name(uint32_t word)                    \
+	{                                                                                  \
+		return (struct word_##name){ WORD_##name(WORD_GET) };                      \
+	}                                                                                  \
+	static inline uint32_t word_put_##name(struct word_##name w)                       \
+	{                                                                                  \
+		return 0u WORD_##name(WORD_PUT);                                           \
+	}                                                                                  \
+	/* Does each field keep its rule? */                                               \
+	static inline bool word_is_##name(const struct word_##name *w,                     \
+					  const struct word_limits *x)                     \
+	{                                                                                  \
+		(void)x;                                                                   \
+		return true WORD_##name(WORD_IS);                                          \
 	}
 WORDS(WORD)
 

@@ -2,9 +2,10 @@
 /*
  * cqgroup.c - one group: its vectors, the CQs on them, and their counters.
  *
- * The lock guards the list of CQs and the numbers of CQs per vector. It is held for a search, never during a call of libibverbs.
- * The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until before it is
- * destroyed, so an address that libibverbs uses again is never there twice. Events and completions are counted without the lock.
+ * The lock guards the list of CQs and the numbers of CQs per vector. It is held for a search, never
+ * during a call of libibverbs. The lock of the host's loads (load.c) is taken inside it. A CQ is in
+ * the list from after it was made until before it is destroyed, so an address that libibverbs uses
+ * again is never there twice. Events and completions are counted without the lock.
  */
 #include "cqgroup.h"
 
@@ -63,22 +64,24 @@ void cqgroup_why(char *why, const char *fmt, ...)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, char *why)
+int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors,
+		    char *why)
 {
 	unsigned int beyond = cqset_next(vectors, dev->nvectors);
 
 	if (beyond == CQSET_MAX)
 		return 0;
 	if (dev->nvectors == 1)
-		cqgroup_why(why, "%s: there is no vector %u: %s has one completion vector, 0", name, beyond, dev->name);
+		cqgroup_why(why, "%s: there is no vector %u: %s has one completion vector, 0", name,
+			    beyond, dev->name);
 	else
-		cqgroup_why(why, "%s: there is no vector %u: %s has %u completion vectors, 0 to %u", name, beyond,
-			    dev->name, dev->nvectors, dev->nvectors - 1);
+		cqgroup_why(why, "%s: there is no vector %u: %s has %u completion vectors, 0 to %u",
+			    name, beyond, dev->name, dev->nvectors, dev->nvectors - 1);
 	return -ERANGE;
 }
 
-int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, const char *text,
-		 size_t len, struct cqgroup_place *out, char *why)
+int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors,
+		 const char *text, size_t len, struct cqgroup_place *out, char *why)
 {
 	struct cqset cpus = { { 0 } };
 	bool listed = false;
@@ -98,7 +101,8 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 			if (cqset_has(&dev->online, n))
 				continue;
 			cqset_print(&dev->online, online, sizeof(online));
-			cqgroup_why(why, "CPUs of %s: CPU %u is not online, %s are", name, n, online);
+			cqgroup_why(why, "CPUs of %s: CPU %u is not online, %s are", name, n,
+				    online);
 			return -ERANGE;
 		}
 	}
@@ -107,18 +111,20 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 }
 
 /* The CPU for the i-th vector of a group, as scripts/irq-affinity chooses it. */
-static int interrupt_cpu(const struct cqgroup_device *dev, const struct cqgroup_place *place, unsigned int i,
-			 unsigned int vector)
+static int interrupt_cpu(const struct cqgroup_device *dev, const struct cqgroup_place *place,
+			 unsigned int i, unsigned int vector)
 {
 	const unsigned int n = cqset_count(&place->cpus);
 
 	if (!n)
 		return -ENODATA;
-	return (int)(place->listed ? cqset_nth(&place->cpus, i % n) : cqgroup_device_irq_cpu(dev, vector));
+	return (int)(place->listed ? cqset_nth(&place->cpus, i % n)
+				   : cqgroup_device_irq_cpu(dev, vector));
 }
 
 int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *name,
-		 const struct cqset *vectors, const struct cqgroup_place *place, struct cqgroup **out)
+		 const struct cqset *vectors, const struct cqgroup_place *place,
+		 struct cqgroup **out)
 {
 	struct cqgroup *g = calloc(1, sizeof(*g));
 	unsigned int i, v = 0;
@@ -177,7 +183,8 @@ int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vector
 	}
 	err = cqgroup_vectors(&dev, name, &vs, why);
 	if (!err)
-		err = cqgroup_cpus(&dev, name, &vs, cpus ? cpus : "", cpus ? strlen(cpus) : 0, &place, why);
+		err = cqgroup_cpus(&dev, name, &vs, cpus ? cpus : "", cpus ? strlen(cpus) : 0,
+				   &place, why);
 	if (!err) {
 		err = cqgroup_make(ctx, &dev, name, &vs, &place, out);
 		if (err)
@@ -214,17 +221,22 @@ static uint64_t counted(const uint64_t *c)
 	return __atomic_load_n(c, __ATOMIC_RELAXED);
 }
 
-/* Chooses the vector with the fewest CQs on the host, then with the fewest completions here, then the first from g->turn on. */
+/*
+ * Chooses the vector with the fewest CQs on the host, then with the fewest completions here, then
+ * the first from g->turn on.
+ */
 static unsigned int least_loaded(const struct cqgroup *g)
 {
 	unsigned int best = 0, best_load = 0, i;
 
 	for (i = 0; i < g->nslots; i++) {
-		const unsigned int at = (g->turn + i) % g->nslots, load = cqload_get(g->load, g->slots[at].vector);
+		const unsigned int at = (g->turn + i) % g->nslots,
+				   load = cqload_get(g->load, g->slots[at].vector);
 
 		if (i &&
 		    (load > best_load ||
-		     (load == best_load && counted(&g->slots[at].completions) >= counted(&g->slots[best].completions))))
+		     (load == best_load &&
+		      counted(&g->slots[at].completions) >= counted(&g->slots[best].completions))))
 			continue;
 		best = at;
 		best_load = load;
@@ -301,8 +313,9 @@ static struct member *member_take(struct cqgroup *g, const struct ibv_cq *cq)
 	return m;
 }
 
-int cqgroup_create_cq(struct cqgroup *g, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-		      enum cqgroup_policy policy, struct ibv_cq **out)
+int cqgroup_create_cq(struct cqgroup *g, int cqe, void *cq_context,
+		      struct ibv_comp_channel *channel, enum cqgroup_policy policy,
+		      struct ibv_cq **out)
 {
 	struct member *m;
 	struct ibv_cq *cq;
@@ -376,7 +389,8 @@ int cqgroup_vector_cpu(const struct cqgroup *g, unsigned int vector)
 
 int cqgroup_bind_thread(const struct cqgroup *g)
 {
-	if (cqset_count(&g->cpus) && sched_setaffinity(0, sizeof(g->cpus), (const cpu_set_t *)&g->cpus))
+	if (cqset_count(&g->cpus) &&
+	    sched_setaffinity(0, sizeof(g->cpus), (const cpu_set_t *)&g->cpus))
 		return -errno;
 	return 0;
 }
@@ -399,11 +413,12 @@ unsigned int cqgroup_query_vectors(struct cqgroup *g, struct cqgroup_vector *out
 
 	pthread_mutex_lock(&g->lock);
 	for (i = 0; i < g->nslots && i < max; i++)
-		out[i] = (struct cqgroup_vector){ .vector = g->slots[i].vector,
-						  .cqs = g->slots[i].cqs,
-						  .made = g->slots[i].made,
-						  .events = counted(&g->slots[i].events),
-						  .completions = counted(&g->slots[i].completions) };
+		out[i] =
+			(struct cqgroup_vector){ .vector = g->slots[i].vector,
+						 .cqs = g->slots[i].cqs,
+						 .made = g->slots[i].made,
+						 .events = counted(&g->slots[i].events),
+						 .completions = counted(&g->slots[i].completions) };
 	pthread_mutex_unlock(&g->lock);
 	return g->nslots;
 }

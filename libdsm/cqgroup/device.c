@@ -56,8 +56,8 @@ static int has_entries(const char *path)
 	return n > 0;
 }
 
-void cqgroup_device_read(const char *root, const char *name, unsigned int nvectors, const struct cqset *allowed,
-			 struct cqgroup_device *out)
+void cqgroup_device_read(const char *root, const char *name, unsigned int nvectors,
+			 const struct cqset *allowed, struct cqgroup_device *out)
 {
 	char path[512], line[32];
 	struct cqset local;
@@ -87,13 +87,17 @@ void cqgroup_device_read(const char *root, const char *name, unsigned int nvecto
 	cqset_and(&local, allowed);
 	out->cpus = cqset_count(&local) ? local : *allowed;
 
-	/* Soft-RoCE names the network interface below it in "parent"; that interface may have interrupts. */
+	/*
+	 * Soft-RoCE names the network interface below it in "parent"; that interface may have
+	 * interrupts.
+	 */
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", root, name);
 	if (access(path, F_OK)) {
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/msi_irqs", root, name);
 		out->interrupts = has_entries(path);
 		if (!out->interrupts) { /* a subfunction uses the interrupts of its function */
-			snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/irqs", root, name);
+			snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/irqs", root,
+				 name);
 			out->interrupts = has_entries(path);
 		}
 	}
@@ -113,7 +117,8 @@ static int device_is_active(const char *root, const char *name)
 	unsigned int port;
 
 	for (port = 1; port < 256; port++) {
-		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/state", root, name, port);
+		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/state", root, name,
+			 port);
 		if (!read_line(line, sizeof(line), path))
 			return 0; /* ports are numbered without gaps */
 		if (strtol(line, NULL, 10) == IBV_PORT_ACTIVE)
@@ -127,7 +132,8 @@ static int natural_order(const void *a, const void *b)
 	return strverscmp(a, b);
 }
 
-unsigned int cqgroup_device_list(const char *root, char names[][CQGROUP_DEVICE_MAX], unsigned int max)
+unsigned int cqgroup_device_list(const char *root, char names[][CQGROUP_DEVICE_MAX],
+				 unsigned int max)
 {
 	char path[512], all[64][CQGROUP_DEVICE_MAX];
 	unsigned int n = 0, i;
@@ -139,7 +145,8 @@ unsigned int cqgroup_device_list(const char *root, char names[][CQGROUP_DEVICE_M
 	dir = opendir(path);
 	while (dir && (e = readdir(dir))) {
 		length = strlen(e->d_name);
-		if (e->d_name[0] != '.' && length < CQGROUP_DEVICE_MAX && n < 64 && device_is_active(root, e->d_name))
+		if (e->d_name[0] != '.' && length < CQGROUP_DEVICE_MAX && n < 64 &&
+		    device_is_active(root, e->d_name))
 			memcpy(all[n++], e->d_name, length + 1);
 	}
 	if (dir)
@@ -157,7 +164,8 @@ void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
 	if (sched_getaffinity(0, sizeof(allowed), (cpu_set_t *)&allowed) || !cqset_count(&allowed))
 		cqset_add(&allowed, 0);
 	cqgroup_device_read(cqgroup_sysfs, ctx->device->name,
-			    ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1, &allowed, out);
+			    ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1,
+			    &allowed, out);
 }
 
 unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int vector)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * divide.h - divides the completion vectors of a device among the four classes. Both cqgroup.h, of the library and of dsm.ko,
- * declare enum cqgroup_class; a file of dsm.ko includes its own first.
+ * divide.h - divides the completion vectors of a device among the four classes. Both cqgroup.h, of
+ * the library and of dsm.ko, declare enum cqgroup_class; a file of dsm.ko includes its own first.
  */
 #ifndef CQGROUP_DIVIDE_H
 #define CQGROUP_DIVIDE_H
@@ -11,8 +11,9 @@
 #endif
 
 struct cqgroup_share {
-	int named;               /* in: its vectors are configured and are not divided */
-	int absent;              /* in: it uses another device; it gets no vectors, and no class merges into it */
+	int named; /* in: its vectors are configured and are not divided */
+	/* in: it uses another device; it gets no vectors, and no class merges into it */
+	int absent;
 	enum cqgroup_class host; /* out: itself, or the class it was merged into */
 	unsigned int vectors;    /* out: number of divided vectors; 0 if merged */
 };
@@ -34,9 +35,12 @@ static inline enum cqgroup_class cqgroup_host(const struct cqgroup_share *s, enu
 	return c;
 }
 
-/* Return the class that `who` merges into: `into`, or, if that uses another device, the first of the others. Itself: there is none. */
-static inline enum cqgroup_class cqgroup_merge_into(const struct cqgroup_share *s, enum cqgroup_class who,
-						    enum cqgroup_class into)
+/*
+ * Return the class that `who` merges into: `into`, or, if that uses another device, the first of
+ * the others. Itself: there is none.
+ */
+static inline enum cqgroup_class cqgroup_merge_into(const struct cqgroup_share *s,
+						    enum cqgroup_class who, enum cqgroup_class into)
 {
 	unsigned int c;
 
@@ -49,8 +53,9 @@ static inline enum cqgroup_class cqgroup_merge_into(const struct cqgroup_share *
 }
 
 /*
- * Divide n vectors among the classes that are not named; s has one element for each class. Return 0, or, if there are too few vectors
- * even after all permitted merges, the number of classes that need one.
+ * Divide n vectors among the classes that are not named; s has one element for each class. Return
+ * 0, or, if there are too few vectors even after all permitted merges, the number of classes that
+ * need one.
  */
 static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int n)
 {
@@ -63,7 +68,8 @@ static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int 
 		{ CQGROUP_DATA, CQGROUP_COHERENCE },
 	};
 	/* Remaining vectors after an even division go to the busiest classes first. */
-	static const enum cqgroup_class left_over[] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA, CQGROUP_SYNC };
+	static const enum cqgroup_class left_over[] = { CQGROUP_COHERENCE, CQGROUP_BULK,
+							CQGROUP_DATA, CQGROUP_SYNC };
 	unsigned int i, open, left;
 	struct cqgroup_share *one;
 
@@ -73,7 +79,8 @@ static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int 
 	}
 	for (i = 0; i < sizeof(merging) / sizeof(merging[0]) && cqgroup_unserved(s) > n; i++)
 		if (!s[merging[i].who].named && !s[merging[i].who].absent)
-			s[merging[i].who].host = cqgroup_merge_into(s, merging[i].who, merging[i].into);
+			s[merging[i].who].host =
+				cqgroup_merge_into(s, merging[i].who, merging[i].into);
 	open = cqgroup_unserved(s);
 	if (!open || open > n)
 		return open;

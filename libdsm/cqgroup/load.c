@@ -2,14 +2,16 @@
 /*
  * load.c - the load of vectors, counted over all processes of the host.
  *
- * The kernel keeps the table, as locks of byte ranges: a CQ on vector v is one byte, read-locked, in the v-th range of
- * RANGE bytes of the device's file in sysfs. The ranges lie far behind the end of the file; nothing is ever written. A
- * process begins at a random place in each range, so that no two lock the same byte. Locks belong to the open file, as the
- * device's CQs belong to another one: however a process ends, the kernel drops both. Any user may read the file, and no user
- * can forge the load of another.
+ * The kernel keeps the table, as locks of byte ranges: a CQ on vector v is one byte, read-locked,
+ * in the v-th range of RANGE bytes of the device's file in sysfs. The ranges lie far behind the end
+ * of the file; nothing is ever written. A process begins at a random place in each range, so that
+ * no two lock the same byte. Locks belong to the open file, as the device's CQs belong to another
+ * one: however a process ends, the kernel drops both. Any user may read the file, and no user can
+ * forge the load of another.
  *
- * flock() on the same file keeps two processes from choosing at once. A process that is stopped while it chooses delays the
- * others by PATIENCE tries; then they choose anyway, and may choose the same vector.
+ * flock() on the same file keeps two processes from choosing at once. A process that is stopped
+ * while it chooses delays the others by PATIENCE tries; then they choose anyway, and may choose the
+ * same vector.
  *
  * Where the file cannot be opened, a process counts its own CQs only.
  */
@@ -91,11 +93,14 @@ static off_t load_place(const struct cqload *l, unsigned int vector, unsigned in
 }
 
 /*
- * The number of bytes from start up to end that other open files have locked. The kernel returns one lock at a time, in no order.
+ * The number of bytes from start up to end that other open files have locked. The kernel returns
+ * one lock at a time, in no order.
  */
 static unsigned int locked(const struct cqload *l, off_t start, off_t end)
 {
-	struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start };
+	struct flock f = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start
+	};
 	off_t first, last;
 
 	if (start >= end || fcntl(l->fd, F_OFD_GETLK, &f) || f.l_type == F_UNLCK)
@@ -130,7 +135,10 @@ void cqload_begin(struct cqload *l)
 
 	pthread_mutex_lock(&l->lock);
 	if (l->pid != getpid() && l->pid) {
-		/* After fork(), the CQs and the locks belong to the parent; close() leaves the locks. */
+		/*
+		 * After fork(), the CQs and the locks belong to the parent; close() leaves the
+		 * locks.
+		 */
 		if (l->fd >= 0)
 			close(l->fd);
 		l->fd = -1;

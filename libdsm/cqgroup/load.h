@@ -8,7 +8,9 @@ struct cqload;
 /* Return the load table of a device, created at its first use in this process. NULL: no memory. */
 struct cqload *cqload_of(const char *device, unsigned int nvectors);
 
-/* Lock and unlock the loads, against other threads and against other processes that can be counted. */
+/*
+ * Lock and unlock the loads, against other threads and against other processes that can be counted.
+ */
 void cqload_begin(struct cqload *l);
 void cqload_end(struct cqload *l);
 

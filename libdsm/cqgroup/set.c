@@ -74,8 +74,9 @@ int cqset_parse(const char *text, size_t len, struct cqset *out, char *why, size
 		if (p && p < end && *p == '-')
 			p = set_number(p + 1, end, &last);
 		if (!p || (p < end && *p != ',')) {
-			snprintf(why, why_size, "'%.*s' is no list of numbers from 0 to %d, like 0-1,4", (int)len, text,
-				 CQSET_MAX - 1);
+			snprintf(why, why_size,
+				 "'%.*s' is no list of numbers from 0 to %d, like 0-1,4", (int)len,
+				 text, CQSET_MAX - 1);
 			return -EINVAL;
 		}
 		if (last < first) {
@@ -84,7 +85,8 @@ int cqset_parse(const char *text, size_t len, struct cqset *out, char *why, size
 		}
 		for (; first <= last; first++) {
 			if (cqset_has(&s, first)) {
-				snprintf(why, why_size, "%u is in '%.*s' twice", first, (int)len, text);
+				snprintf(why, why_size, "%u is in '%.*s' twice", first, (int)len,
+					 text);
 				return -EINVAL;
 			}
 			cqset_add(&s, first);
@@ -106,7 +108,8 @@ void cqset_print(const struct cqset *s, char *buf, size_t size)
 	for (; first < CQSET_MAX; first = cqset_next(s, last + 1)) {
 		for (last = first; cqset_has(s, last + 1); last++)
 			;
-		n = snprintf(piece, sizeof(piece), last > first ? "%s%u-%u" : "%s%u", used ? "," : "", first, last);
+		n = snprintf(piece, sizeof(piece), last > first ? "%s%u-%u" : "%s%u",
+			     used ? "," : "", first, last);
 		if (used + (size_t)n + sizeof("...") > size) {
 			snprintf(buf + used, size - used, "...");
 			return;

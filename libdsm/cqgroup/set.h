@@ -30,12 +30,14 @@ static inline void cqset_range(struct cqset *s, unsigned int first, unsigned int
 }
 
 unsigned int cqset_count(const struct cqset *s);
-unsigned int cqset_next(const struct cqset *s, unsigned int n); /* the first from n on; CQSET_MAX: none */
-unsigned int cqset_nth(const struct cqset *s, unsigned int i);  /* counted from 0; CQSET_MAX: none */
+/* the first from n on; CQSET_MAX: none */
+unsigned int cqset_next(const struct cqset *s, unsigned int n);
+/* counted from 0; CQSET_MAX: none */
+unsigned int cqset_nth(const struct cqset *s, unsigned int i);
 void cqset_and(struct cqset *s, const struct cqset *other);
 
-/* Parse the list in the first len bytes of text; blanks around numbers are allowed. -EINVAL: malformed, empty, or a duplicate
- * number; why (why_size bytes) gets the reason. */
+/* Parse the list in the first len bytes of text; blanks around numbers are allowed. -EINVAL:
+ * malformed, empty, or a duplicate number; why (why_size bytes) gets the reason. */
 int cqset_parse(const char *text, size_t len, struct cqset *out, char *why, size_t why_size);
 
 /* Print a set as a list; if too long, it ends in "...". */

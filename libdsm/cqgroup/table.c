@@ -2,9 +2,9 @@
 /*
  * table.c - the groups of the protocol classes, made from a line of text and a device.
  *
- * A plan contains what the line says: devices, vectors and CPUs of the classes that it names. Completing it for a device gives each
- * class that may use this device a vector, or a host: the class that it is merged into. A table does not change after it is made,
- * so it has no lock.
+ * A plan contains what the line says: devices, vectors and CPUs of the classes that it names.
+ * Completing it for a device gives each class that may use this device a vector, or a host: the
+ * class that it is merged into. A table does not change after it is made, so it has no lock.
  */
 #include "cqgroup/table.h"
 
@@ -58,8 +58,12 @@ static int class_of(const char *name, size_t len)
 	return -1;
 }
 
-/* The class that already has one of the vectors of this device ("": of any); CQGROUP_CLASSES: none. *at: the vector. */
-static int plan_taken(const struct plan *p, const char *device, const struct cqset *vectors, unsigned int *at)
+/*
+ * The class that already has one of the vectors of this device ("": of any); CQGROUP_CLASSES: none.
+ * *at: the vector.
+ */
+static int plan_taken(const struct plan *p, const char *device, const struct cqset *vectors,
+		      unsigned int *at)
 {
 	struct cqset both;
 	int c;
@@ -76,12 +80,17 @@ static int plan_taken(const struct plan *p, const char *device, const struct cqs
 	return CQGROUP_CLASSES;
 }
 
-/* The length of the device's name in DEVICE:VECTORS or DEVICE, which begins with a letter; 0: there is none. */
+/*
+ * The length of the device's name in DEVICE:VECTORS or DEVICE, which begins with a letter; 0: there
+ * is none.
+ */
 static size_t device_length(const char *text, const char *end)
 {
 	const char *colon = memchr(text, ':', (size_t)(end - text));
 
-	return text < end && ((*text | 32) >= 'a' && (*text | 32) <= 'z') ? (size_t)((colon ? colon : end) - text) : 0;
+	return text < end && ((*text | 32) >= 'a' && (*text | 32) <= 'z')
+		? (size_t)((colon ? colon : end) - text)
+		: 0;
 }
 
 /* DEVICE, DEVICE:VECTORS or VECTORS of class c. */
@@ -98,8 +107,10 @@ static int parse_place(struct plan *p, int c, const char *text, const char *end,
 	text += device_length(text, end);
 	name_end = text;
 	strip(&name, &name_end);
-	if (name_end - name >= (ptrdiff_t)sizeof(p->c[c].device) || memchr(name, '/', (size_t)(name_end - name))) {
-		cqgroup_why(why, "%s: '%.*s' is no name of a device", class_names[c], (int)(name_end - name), name);
+	if (name_end - name >= (ptrdiff_t)sizeof(p->c[c].device) ||
+	    memchr(name, '/', (size_t)(name_end - name))) {
+		cqgroup_why(why, "%s: '%.*s' is no name of a device", class_names[c],
+			    (int)(name_end - name), name);
 		return -EINVAL;
 	}
 	memcpy(device, name, (size_t)(name_end - name));
@@ -114,8 +125,8 @@ static int parse_place(struct plan *p, int c, const char *text, const char *end,
 	}
 	other = plan_taken(p, device, &vectors, &v);
 	if (other < CQGROUP_CLASSES) {
-		cqgroup_why(why, "vector %u is in %s and in %s: a vector belongs to one group", v, class_names[other],
-			    class_names[c]);
+		cqgroup_why(why, "vector %u is in %s and in %s: a vector belongs to one group", v,
+			    class_names[other], class_names[c]);
 		return -EINVAL;
 	}
 	p->share[c].named = 1;
@@ -130,15 +141,18 @@ static int parse_group(struct plan *p, const char *text, const char *end, char *
 	int c, err;
 
 	if (!equals) {
-		cqgroup_why(why, "'%.*s' is not like NAME=VECTORS or NAME=VECTORS@CPUS", (int)(end - text), text);
+		cqgroup_why(why, "'%.*s' is not like NAME=VECTORS or NAME=VECTORS@CPUS",
+			    (int)(end - text), text);
 		return -EINVAL;
 	}
 	name_end = equals;
 	strip(&text, &name_end);
 	c = class_of(text, (size_t)(name_end - text));
 	if (c < 0) {
-		cqgroup_why(why, "there is no group '%.*s': the groups are coherence, data, sync and bulk",
-			    (int)(name_end - text), text);
+		cqgroup_why(
+			why,
+			"there is no group '%.*s': the groups are coherence, data, sync and bulk",
+			(int)(name_end - text), text);
 		return -EINVAL;
 	}
 	if (p->c[c].seen) {
@@ -205,7 +219,10 @@ static void deal_out(struct plan *p, const struct cqset *vectors)
 		}
 }
 
-/* Give each class one of the active devices, as vectors are given; classes that would share a vector share a device. */
+/*
+ * Give each class one of the active devices, as vectors are given; classes that would share a
+ * vector share a device.
+ */
 static void plan_devices(struct plan *p)
 {
 	struct cqgroup_share share[CQGROUP_CLASSES] = { { 0 } };
@@ -224,7 +241,10 @@ static void plan_devices(struct plan *p)
 		strcpy(p->c[c].device, names[of[cqgroup_host(share, (enum cqgroup_class)c)]]);
 }
 
-/* Find the devices that own classes, for a process that uses the device `here`: they have to be there, if sysfs shows that one. */
+/*
+ * Find the devices that own classes, for a process that uses the device `here`: they have to be
+ * there, if sysfs shows that one.
+ */
 static int plan_owners(struct plan *p, const char *here, char *why)
 {
 	int c;
@@ -265,7 +285,9 @@ static int plan_complete(struct plan *p, const struct cqgroup_device *dev, char 
 	int c, err;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++) {
-		err = p->share[c].named ? cqgroup_vectors(dev, class_names[c], &p->c[c].vectors, why) : 0;
+		err = p->share[c].named
+			? cqgroup_vectors(dev, class_names[c], &p->c[c].vectors, why)
+			: 0;
 		if (err)
 			return err;
 	}
@@ -277,10 +299,13 @@ static int plan_complete(struct plan *p, const struct cqgroup_device *dev, char 
 			cqset_add(&free_vectors, v);
 	}
 	if (cqgroup_divide(p->share, cqset_count(&free_vectors))) {
-		for (c = 0; p->share[c].named || p->share[c].absent || p->share[c].host != (enum cqgroup_class)c;)
+		for (c = 0; p->share[c].named || p->share[c].absent ||
+		     p->share[c].host != (enum cqgroup_class)c;)
 			c++;
-		cqgroup_why(why, "no vector of the %u of %s is left for %s: name it, too, or give the others fewer",
-			    dev->nvectors, dev->name, class_names[c]);
+		cqgroup_why(
+			why,
+			"no vector of the %u of %s is left for %s: name it, too, or give the others fewer",
+			dev->nvectors, dev->name, class_names[c]);
 		return -ENOSPC;
 	}
 	deal_out(p, &free_vectors);
@@ -295,7 +320,8 @@ static void group_name(const struct plan *p, enum cqgroup_class host, char *buf,
 
 	for (c = 0; c < CQGROUP_CLASSES; c++)
 		if (!p->share[c].absent && cqgroup_host(p->share, (enum cqgroup_class)c) == host)
-			used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "+" : "", class_names[c]);
+			used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "+" : "",
+						 class_names[c]);
 }
 
 static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv_context *ctx,
@@ -309,7 +335,8 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 		if (p->share[c].absent || p->share[c].host != (enum cqgroup_class)c)
 			continue;
 		group_name(p, (enum cqgroup_class)c, name, sizeof(name));
-		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &place, why);
+		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus,
+				   p->c[c].cpus_len, &place, why);
 		if (err)
 			return err;
 		err = cqgroup_make(ctx, dev, name, &p->c[c].vectors, &place, &t->by_class[c]);
@@ -320,12 +347,14 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 		t->groups[t->ngroups++] = t->by_class[c];
 	}
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		t->by_class[c] =
-			p->share[c].absent ? t->groups[0] : t->by_class[cqgroup_host(p->share, (enum cqgroup_class)c)];
+		t->by_class[c] = p->share[c].absent
+			? t->groups[0]
+			: t->by_class[cqgroup_host(p->share, (enum cqgroup_class)c)];
 	return 0;
 }
 
-static int make_one(struct cqgroup_table *t, struct ibv_context *ctx, const struct cqgroup_device *dev, char *why)
+static int make_one(struct cqgroup_table *t, struct ibv_context *ctx,
+		    const struct cqgroup_device *dev, char *why)
 {
 	struct cqset vectors = { { 0 } };
 	struct cqgroup_place place;
@@ -343,8 +372,8 @@ static int make_one(struct cqgroup_table *t, struct ibv_context *ctx, const stru
 	return 0;
 }
 
-int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *config,
-		       struct cqgroup_table **out, char *why)
+int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev,
+		       const char *config, struct cqgroup_table **out, char *why)
 {
 	struct cqgroup_table *t = calloc(1, sizeof(*t));
 	struct plan p;
@@ -375,7 +404,8 @@ int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev
 
 /* ---- the public face ----------------------------------------------------------------------- */
 
-int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out, char *why)
+int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out,
+			 char *why)
 {
 	struct cqgroup_device dev;
 
@@ -390,13 +420,16 @@ int cqgroup_table_check(const char *config, char *why)
 	return plan_parse(&p, config, why);
 }
 
-int cqgroup_table_owner(const char *config, const char *name, char device[CQGROUP_DEVICE_MAX], char *why)
+int cqgroup_table_owner(const char *config, const char *name, char device[CQGROUP_DEVICE_MAX],
+			char *why)
 {
 	struct plan p;
 	int c = class_of(name, strlen(name)), err;
 
 	if (c < 0) {
-		cqgroup_why(why, "there is no group '%s': the groups are coherence, data, sync and bulk", name);
+		cqgroup_why(why,
+			    "there is no group '%s': the groups are coherence, data, sync and bulk",
+			    name);
 		return -EINVAL;
 	}
 	err = plan_parse(&p, config, why);
@@ -455,8 +488,8 @@ void cqgroup_table_print(const struct cqgroup_table *t, char *buf, size_t size)
 	buf[0] = '\0';
 	for (i = 0; i < t->ngroups && used < size - 1; i++) {
 		cqgroup_query(t->groups[i], &info);
-		n = snprintf(buf + used, size - used, "%s%s=%s@%s", i ? ";" : "", info.name, info.vectors,
-			     *info.cpus ? info.cpus : "none");
+		n = snprintf(buf + used, size - used, "%s%s=%s@%s", i ? ";" : "", info.name,
+			     info.vectors, *info.cpus ? info.cpus : "none");
 		used += (size_t)n < size - used ? (size_t)n : size - used - 1;
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ahead.c - see ahead.h. A chunk's lock is held while its pages are mapped, so that none is lowered or closed meanwhile.
- * core/map.h, map_shown(), determines the access of a page's mapping. A page that cannot be mapped is left to the kernel,
- * whatever the reason. The samples belong to the thread that does a step (populate.c).
+ * ahead.c - see ahead.h. A chunk's lock is held while its pages are mapped, so that none is lowered
+ * or closed meanwhile. core/map.h, map_shown(), determines the access of a page's mapping. A page
+ * that cannot be mapped is left to the kernel, whatever the reason. The samples belong to the
+ * thread that does a step (populate.c).
  */
 #include "fault/ahead.h"
 
@@ -22,7 +23,10 @@ static struct {
 	struct ahead ahead;
 } own = { .fd = -1, .pagemap = -1 };
 
-/* The position in each group of AHEAD_EVERY differs: memory is often divided among ranks at a stride that is a power of two. */
+/*
+ * The position in each group of AHEAD_EVERY differs: memory is often divided among ranks at a
+ * stride that is a power of two.
+ */
 bool ahead_samples(size_t chunk)
 {
 	return (chunk + chunk / AHEAD_EVERY) % AHEAD_EVERY == AHEAD_EVERY / 2;
@@ -33,7 +37,8 @@ void ahead_note(struct ahead *a, size_t chunk, uint16_t held, uint16_t mapped)
 	uint16_t left = (uint16_t)(held & ~mapped);
 
 	if (left && a->samples < AHEAD_SAMPLES)
-		a->sample[a->samples++] = (struct ahead_sample){ .chunk = (uint32_t)chunk, .left = left };
+		a->sample[a->samples++] =
+			(struct ahead_sample){ .chunk = (uint32_t)chunk, .left = left };
 }
 
 void ahead_judge(struct ahead *a, unsigned int used, unsigned int offered)
@@ -48,7 +53,8 @@ static uint16_t mapped_in(size_t chunk)
 {
 	uint64_t entries[PAGES];
 	uint16_t mapped = 0;
-	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / FRAMES_PAGE * sizeof(entries[0]));
+	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / FRAMES_PAGE *
+			   sizeof(entries[0]));
 	unsigned int i;
 
 	if (pread(own.pagemap, entries, sizeof(entries), at) != (ssize_t)sizeof(entries))
@@ -70,7 +76,9 @@ static uint16_t held_in(size_t chunk)
 	unsigned int i;
 
 	for (i = 0; i < PAGES; i++)
-		held |= (uint16_t)((ahead_shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) != PROT_CLOSED) << i);
+		held |= (uint16_t)((ahead_shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) !=
+				    PROT_CLOSED)
+				   << i);
 	return held;
 }
 
@@ -86,7 +94,8 @@ static bool map_pages(size_t chunk, uint16_t mapped)
 		next = i + 1;
 		if (prot == PROT_CLOSED || mapped >> i & 1)
 			continue;
-		while (next < PAGES && !(mapped >> next & 1) && ahead_shown(off + next * FRAMES_PAGE) == prot)
+		while (next < PAGES && !(mapped >> next & 1) &&
+		       ahead_shown(off + next * FRAMES_PAGE) == prot)
 			next++;
 		at = off + i * FRAMES_PAGE;
 		if (mapping_continue(own.fd, at, (next - i) * FRAMES_PAGE, prot))
@@ -135,7 +144,9 @@ static void check_samples(void)
 	ahead_judge(&own.ahead, used, offered);
 }
 
-static const struct populate_way by_continue = { .growth = GROWTH, .check = check_samples, .map = map_chunk };
+static const struct populate_way by_continue = { .growth = GROWTH,
+						 .check = check_samples,
+						 .map = map_chunk };
 
 void ahead_open(int fd)
 {

@@ -13,8 +13,9 @@
 enum { FREE = 0, WRITING, POSTED, TAKEN, DONE };
 
 #define PLACES 63u
-#define SPINS 200                      /* polls before sleeping */
-#define CHECK_NS (20ull * 1000 * 1000) /* between checks: does the other process live, must this one end */
+#define SPINS 200 /* polls before sleeping */
+/* between checks: does the other process live, must this one end */
+#define CHECK_NS (20ull * 1000 * 1000)
 #define ASKED_AT_ONCE 64u
 
 struct request {
@@ -26,7 +27,8 @@ struct request {
 };
 
 struct box {
-	uint32_t bell; /* changes when a request has come, and when one of this rank's is done; atomic; a futex */
+	/* changes when a request has come, and when one of this rank's is done; atomic; a futex */
+	uint32_t bell;
 	uint32_t pad[7];
 	struct request v[PLACES];
 };
@@ -49,7 +51,10 @@ size_t ask_shared(unsigned int ranks)
 
 static void ring(unsigned int rank)
 {
-	/* A full barrier: the sleeper's next poll finds what was stored before, or its wait ends at once. */
+	/*
+	 * A full barrier: the sleeper's next poll finds what was stored before, or its wait ends at
+	 * once.
+	 */
 	__atomic_fetch_add(&boxes[rank].bell, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&boxes[rank].bell, 1 << 30);
 }
@@ -66,7 +71,8 @@ static bool ask_serve(void)
 		uint32_t posted = POSTED, from;
 
 		if (__atomic_load_n(&r->state, __ATOMIC_RELAXED) != POSTED ||
-		    !__atomic_compare_exchange_n(&r->state, &posted, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		    !__atomic_compare_exchange_n(&r->state, &posted, TAKEN, 0, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
 			continue;
 		r->err = serve_fn(r->off, r->len, r->prot);
 		from = r->from;
@@ -124,8 +130,9 @@ static void wait_for_bell(uint32_t *bell, uint32_t seen, int *polls)
 }
 
 /*
- * Has the process of a rank ended, as far as polls have shown? It may only be stopped. A thread that waits for it in the fault
- * handler cannot return, because the block is half closed. So a signal that ends this process does so here; a handler must wait.
+ * Has the process of a rank ended, as far as polls have shown? It may only be stopped. A thread
+ * that waits for it in the fault handler cannot return, because the block is half closed. So a
+ * signal that ends this process does so here; a handler must wait.
  */
 static bool ask_is_gone(unsigned int rank, int polls)
 {
@@ -150,8 +157,8 @@ static int ask_post(unsigned int rank, size_t off, size_t len, int prot)
 			uint32_t state = FREE;
 
 			if (__atomic_load_n(&r->state, __ATOMIC_RELAXED) != FREE ||
-			    !__atomic_compare_exchange_n(&r->state, &state, WRITING, 0, __ATOMIC_ACQUIRE,
-							 __ATOMIC_RELAXED))
+			    !__atomic_compare_exchange_n(&r->state, &state, WRITING, 0,
+							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
 			r->off = off;
 			r->len = len;
@@ -182,7 +189,8 @@ static int ask_await(const struct asked *a)
 		if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == DONE)
 			break;
 		if (ask_is_gone(a->rank, polls)) {
-			__atomic_compare_exchange_n(&r->state, &posted, FREE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+			__atomic_compare_exchange_n(&r->state, &posted, FREE, 0, __ATOMIC_RELAXED,
+						    __ATOMIC_RELAXED);
 			return 0;
 		}
 		if (!ask_serve())

@@ -2,9 +2,10 @@
 /*
  * catch.c - the only handler of SIGBUS and SIGSEGV.
  *
- * The handler runs on the faulting thread, with every signal blocked, and waits until the block comes. A waiter checks from time
- * to time whether a signal is pending, and then gives up: the handler returns, the signal is delivered as if the access had not
- * been made yet, and the access is repeated. So a handler of the program that interrupts a miss may do the same as one that
+ * The handler runs on the faulting thread, with every signal blocked, and waits until the block
+ * comes. A waiter checks from time to time whether a signal is pending, and then gives up: the
+ * handler returns, the signal is delivered as if the access had not been made yet, and the access
+ * is repeated. So a handler of the program that interrupts a miss may do the same as one that
  * interrupts the program itself.
  */
 #include "fault/catch.h"
@@ -29,7 +30,10 @@ static bool caught;
 static enum fault_answer (*serve)(void *addr, bool write);
 static struct sigaction before[2];
 static bool (*elsewhere)(void *addr, bool write);
-/* The signals blocked by the code that this thread's fault has interrupted; NULL: there is no fault. */
+/*
+ * The signals blocked by the code that this thread's fault has interrupted; NULL: there is no
+ * fault.
+ */
 static __thread const sigset_t *blocked __attribute__((tls_model("initial-exec")));
 
 /* Pending signals of this thread that were not blocked before its fault. */
@@ -66,7 +70,9 @@ static bool ends_process(int sig)
 	case SIGTSTP:
 	case SIGTTIN:
 	case SIGTTOU: return false;
-	default: return !sigaction(sig, NULL, &sa) && !(sa.sa_flags & SA_SIGINFO) && sa.sa_handler == SIG_DFL;
+	default:
+		return !sigaction(sig, NULL, &sa) && !(sa.sa_flags & SA_SIGINFO) &&
+			sa.sa_handler == SIG_DFL;
 	}
 }
 
@@ -91,7 +97,10 @@ void fault_elsewhere(bool (*fn)(void *addr, bool write))
 	__atomic_store_n(&elsewhere, fn, __ATOMIC_RELEASE);
 }
 
-/* An access outside the table of ranges. fn may access shared memory: meanwhile, this thread's misses are handled. */
+/*
+ * An access outside the table of ranges. fn may access shared memory: meanwhile, this thread's
+ * misses are handled.
+ */
 static bool served_elsewhere(void *addr, bool write)
 {
 	bool (*fn)(void *, bool) = __atomic_load_n(&elsewhere, __ATOMIC_ACQUIRE);
@@ -119,7 +128,8 @@ static void catch_pass_on(int sig, int kernels, siginfo_t *info, void *context)
 	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
 		old->sa_handler(sig);
 	} else {
-		signal(sig, SIG_DFL); /* the access is repeated, and ends the process as it would have */
+		/* the access is repeated, and ends the process as it would have */
+		signal(sig, SIG_DFL);
 		if (info->si_code <= 0 || sig != kernels)
 			raise(sig);
 	}
@@ -156,7 +166,8 @@ static void catch_on_signal(int sig, siginfo_t *info, void *context)
 
 int fault_catch(enum fault_answer (*fn)(void *addr, bool write))
 {
-	struct sigaction sa = { .sa_sigaction = catch_on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction sa = { .sa_sigaction = catch_on_signal,
+				.sa_flags = SA_SIGINFO | SA_RESTART };
 
 	serve = fn;
 	sigfillset(&sa.sa_mask);

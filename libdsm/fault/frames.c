@@ -61,7 +61,8 @@ int frames_write(size_t off, size_t len, const void *from)
 	size_t at = 0;
 
 	while (at < len) {
-		ssize_t n = pwrite(frames_node.memfd, (const char *)from + at, len - at, (off_t)(off + at));
+		ssize_t n = pwrite(frames_node.memfd, (const char *)from + at, len - at,
+				   (off_t)(off + at));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -73,7 +74,8 @@ int frames_write(size_t off, size_t len, const void *from)
 
 int frames_punch(size_t off, size_t len)
 {
-	while (fallocate(frames_node.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
+	while (fallocate(frames_node.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
+			 (off_t)len))
 		if (errno != EINTR)
 			return -errno;
 	return 0;
@@ -83,7 +85,8 @@ int frames_adopt(size_t off, size_t len, int prot)
 {
 	void *at = range_at(off);
 
-	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, frames_node.memfd, (off_t)off) == MAP_FAILED)
+	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, frames_node.memfd,
+		 (off_t)off) == MAP_FAILED)
 		return -errno;
 	madvise(at, len, MADV_DONTFORK);
 	return 0;
@@ -119,7 +122,8 @@ struct map *frames_map(size_t off)
 	return &s->maps[off / FRAMES_PAGE];
 }
 
-struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev, unsigned int who)
+struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev,
+			    unsigned int who)
 {
 	struct map_todo all = { .except = MAP_NOBODY }, one;
 

@@ -2,19 +2,20 @@
 /*
  * frames.h - the node's memory object, and the shared state of its ranks' mappings of it.
  *
- * With several ranks, their shared memory has a word for each page (core/map.h), and locks. A lock covers a chunk of 64 KiB. It
- * is held while words change and while system calls apply the change, so that both happen in the same order. Without the lock:
+ * With several ranks, their shared memory has a word for each page (core/map.h), and locks. A lock
+ * covers a chunk of 64 KiB. It is held while words change and while system calls apply the change,
+ * so that both happen in the same order. Without the lock:
  *
  *   again() of rank 1                lower() of rank 0
  *     the node may write: opens
  *     its own mapping
- *                                      write-protects the loose mappings: rank 1's is not recorded yet
- *                                      sends the contents
+ *                                      write-protects the loose mappings: rank 1's is not recorded
+ *                                      yet sends the contents
  *     records it
  *   a store of rank 1 is lost
  *
- * The locks of a range are taken in the order of its chunks. A piece never crosses a unit of 2 MiB, whose chunks have consecutive
- * locks. With one rank there are no words and no locks.
+ * The locks of a range are taken in the order of its chunks. A piece never crosses a unit of 2 MiB,
+ * whose chunks have consecutive locks. With one rank there are no words and no locks.
  */
 #ifndef FAULT_FRAMES_H
 #define FAULT_FRAMES_H
@@ -42,7 +43,10 @@ void frames_open(const struct fault_node *n);
 /* Called by the close() of a backend: clear frames_node. */
 void frames_close(void);
 
-/* The contents of the node's frames, independent of protections. Any thread, under any lock; no call waits for other ranks. */
+/*
+ * The contents of the node's frames, independent of protections. Any thread, under any lock; no
+ * call waits for other ranks.
+ */
 
 /* Copy contents out of the frames. 0 or -errno. */
 int frames_read(size_t off, size_t len, void *to);
@@ -62,7 +66,10 @@ static inline size_t frames_piece(size_t off, size_t end)
 	return next < end ? next : end;
 }
 
-/* Take the locks of the chunks of a piece (frames_piece()). May wait for another rank of the node. Only with several ranks. */
+/*
+ * Take the locks of the chunks of a piece (frames_piece()). May wait for another rank of the node.
+ * Only with several ranks.
+ */
 void frames_lock(size_t off, size_t end);
 /* Release them. */
 void frames_unlock(size_t off, size_t end);
@@ -72,6 +79,7 @@ void frames_unlock(size_t off, size_t end);
 /* The word of the page at off. */
 struct map *frames_map(size_t off);
 /* Step every page of [off, end). Returns their combined actions. */
-struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev, unsigned int who);
+struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev,
+			    unsigned int who);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* guard.c - see guard.h. A bit for each page of the window; memory is allocated only where bits are set. */
+/*
+ * guard.c - see guard.h. A bit for each page of the window; memory is allocated only where bits are
+ * set.
+ */
 #include "fault/guard.h"
 
 #include <errno.h>
@@ -23,7 +26,8 @@ static uint64_t *get_bits(void)
 
 	if (seen)
 		return seen;
-	fresh = mmap(NULL, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	fresh = mmap(NULL, bytes(), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (fresh == MAP_FAILED)
 		return NULL;
 	if (__atomic_compare_exchange_n(&bits, &seen, fresh, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guard.h - guard pages below the stacks of threads: this process may not access them, whatever the protocol allows.
+ * guard.h - guard pages below the stacks of threads: this process may not access them, whatever the
+ * protocol allows.
  *
  * Thread-safe; guard_has() is async-signal-safe. [off, off + len) are whole pages of the window.
  */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* kmod.c - the fault backend of the kernel helper: the window is a mapping of /dev/dsm, and the rest happens in the kernel. */
+/*
+ * kmod.c - the fault backend of the kernel helper: the window is a mapping of /dev/dsm, and the
+ * rest happens in the kernel.
+ */
 #include "fault/fault.h"
 
 #include <errno.h>
@@ -14,8 +17,8 @@ static struct fault_node node;
 static int kmod_open(const struct fault_node *n, int *fd, const char **why)
 {
 	*fd = -1;
-	if (mmap(n->base, n->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fault_kmod_device, 0) ==
-	    MAP_FAILED) {
+	if (mmap(n->base, n->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 fault_kmod_device, 0) == MAP_FAILED) {
 		*why = "/dev/dsm cannot be mapped";
 		return -errno;
 	}

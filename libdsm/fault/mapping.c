@@ -28,7 +28,10 @@ static uint64_t next_piece(size_t off, struct progress *p)
 	return (uint64_t)(uintptr_t)range_at(off + p->at);
 }
 
-/* An ioctl on the next piece has ended with err (errno or 0) after `done` bytes. 1: continue; 0: finished; -errno. */
+/*
+ * An ioctl on the next piece has ended with err (errno or 0) after `done` bytes. 1: continue; 0:
+ * finished; -errno.
+ */
 static int advance(size_t len, int err, int64_t done, struct progress *p)
 {
 	if (done > 0)
@@ -56,7 +59,8 @@ int mapping_copy(int fd, size_t off, size_t len, const void *src, enum prot prot
 			.dst = to,
 			.src = (uint64_t)(uintptr_t)src + p.at,
 			.len = p.piece,
-			.mode = UFFDIO_COPY_MODE_DONTWAKE | (prot == PROT_RO ? UFFDIO_COPY_MODE_WP : 0),
+			.mode = UFFDIO_COPY_MODE_DONTWAKE |
+				(prot == PROT_RO ? UFFDIO_COPY_MODE_WP : 0),
 		};
 
 		err = ioctl(fd, UFFDIO_COPY, &c) ? errno : 0;
@@ -120,7 +124,8 @@ int mapping_continue(int fd, size_t off, size_t len, enum prot prot)
 		const uint64_t to = next_piece(off, &p);
 		struct uffdio_continue c = {
 			.range = { to, p.piece },
-			.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | (prot == PROT_RO ? UFFDIO_CONTINUE_MODE_WP : 0),
+			.mode = UFFDIO_CONTINUE_MODE_DONTWAKE |
+				(prot == PROT_RO ? UFFDIO_CONTINUE_MODE_WP : 0),
 		};
 
 		err = ioctl(fd, UFFDIO_CONTINUE, &c) ? errno : 0;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mprotect.c - faults by SIGSEGV and protection by mprotect(2), for sandboxes that refuse userfaultfd.
+ * mprotect.c - faults by SIGSEGV and protection by mprotect(2), for sandboxes that refuse
+ * userfaultfd.
  *
- * Each run of equal protection is a VMA of its own, and a process may have vm.max_map_count of them. If the kernel refuses
- * another split, a piece of the range is closed as a whole, which merges its VMAs: the hardware may always allow less than the
- * protocol does, and the next touch opens the block again (`again`).
+ * Each run of equal protection is a VMA of its own, and a process may have vm.max_map_count of
+ * them. If the kernel refuses another split, a piece of the range is closed as a whole, which
+ * merges its VMAs: the hardware may always allow less than the protocol does, and the next touch
+ * opens the block again (`again`).
  *
- * A system call does not touch again: it fails with EFAULT. So pinned pages stay as they are, and only the pages between them are
- * closed. `relief` is held while a piece is closed, and taken to pin. A page is marked first and opened then, so it stays open: a
- * thread that closes its piece later sees the mark. The lock is a leaf, also below the stripes.
+ * A system call does not touch again: it fails with EFAULT. So pinned pages stay as they are, and
+ * only the pages between them are closed. `relief` is held while a piece is closed, and taken to
+ * pin. A page is marked first and opened then, so it stays open: a thread that closes its piece
+ * later sees the mark. The lock is a leaf, also below the stripes.
  */
 #include "fault/ask.h"
 
@@ -29,7 +32,8 @@ static size_t window_size;
 static size_t high;       /* end of everything that was ever opened; atomic */
 static size_t next_piece; /* the next piece to close when the map count runs out; atomic */
 static uint32_t relief;
-static uint16_t *pinned; /* pins of each page of the window, by this process's threads; under relief */
+/* pins of each page of the window, by this process's threads; under relief */
+static uint16_t *pinned;
 
 static bool is_pinned(size_t off)
 {
@@ -61,14 +65,16 @@ static int set_all(size_t off, size_t len, int prot)
 	int err;
 
 	while (off + len > seen &&
-	       !__atomic_compare_exchange_n(&high, &seen, off + len, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&high, &seen, off + len, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 	while ((err = range_protect(off, len, prot))) {
 		size_t limit = __atomic_load_n(&high, __ATOMIC_RELAXED), at;
 
 		if (err != -ENOMEM || tried > limit)
 			return err;
-		at = __atomic_fetch_add(&next_piece, PIECE, __ATOMIC_RELAXED) % (limit + PIECE) / PIECE * PIECE;
+		at = __atomic_fetch_add(&next_piece, PIECE, __ATOMIC_RELAXED) % (limit + PIECE) /
+			PIECE * PIECE;
 		if (at < limit)
 			close_piece(at, at + PIECE > window_size ? window_size : at + PIECE);
 		tried += PIECE;
@@ -152,13 +158,15 @@ static int mp_open(const struct fault_node *n, int *fd, const char **why)
 	size_t bytes = marks(n->size) + n->size / UNIT * sizeof(*bounds);
 
 	*fd = -1;
-	pinned = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	pinned = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (pinned == MAP_FAILED) {
 		*why = "no memory for what is pinned and what is in bounds";
 		return -ENOMEM;
 	}
 	bounds = (uint32_t *)(void *)(pinned + n->size / PAGE);
-	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
+	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd,
+		 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		goto unmap;
 	}
@@ -167,7 +175,8 @@ static int mp_open(const struct fault_node *n, int *fd, const char **why)
 	window_size = n->size;
 	high = next_piece = 0;
 	frames_open(n);
-	if (!frames_alone() && ask_open((char *)n->shared + frames_shared(n->size), mprotect_serve)) {
+	if (!frames_alone() &&
+	    ask_open((char *)n->shared + frames_shared(n->size), mprotect_serve)) {
 		*why = "no thread can be made";
 		frames_close();
 		goto unmap;
@@ -197,7 +206,8 @@ static int mp_bound(size_t off, size_t len, size_t usable)
 	for (at = 0; at < len; at += UNIT) {
 		size_t in = usable > at ? usable - at : 0;
 
-		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT),
+				 __ATOMIC_SEQ_CST);
 	}
 	return usable < len ? set_all(off + usable, len - usable, PROT_NONE) : 0;
 }
@@ -232,7 +242,7 @@ static int protection(enum prot prot)
 	return prot == PROT_RW ? PROT_READ | PROT_WRITE : prot == PROT_RO ? PROT_READ : PROT_NONE;
 }
 
-/* ---- a piece of several ranks, with its locks ----------------------------------------------------- */
+/* ---- a piece of several ranks, with its locks ------------------------------------------------ */
 
 /* The end of the run of pages from off on that are in the same state. */
 static size_t mprotect_alike(size_t off, size_t end)
@@ -245,8 +255,9 @@ static size_t mprotect_alike(size_t off, size_t end)
 }
 
 /*
- * Step each page of [off, end), and lower the mappings that the steps name, but no others: a mapping that is closed while others
- * are lowered must stay closed, since nobody would know that it was opened.
+ * Step each page of [off, end), and lower the mappings that the steps name, but no others: a
+ * mapping that is closed while others are lowered must stay closed, since nobody would know that it
+ * was opened.
  */
 static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int who)
 {
@@ -264,7 +275,10 @@ static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int wh
 	return err;
 }
 
-/* Open this rank's mapping as far as the node's state and the request allow. 1: as far as requested; 0: less; -errno. */
+/*
+ * Open this rank's mapping as far as the node's state and the request allow. 1: as far as
+ * requested; 0: less; -errno.
+ */
 static int open_own(size_t off, size_t end, enum prot prot)
 {
 	enum map_event ev = prot == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO;
@@ -294,16 +308,18 @@ static int mprotect_shut_locked(size_t off, size_t end, void *to)
 }
 
 /* src NULL: zeros, as a hole reads. */
-static int mprotect_fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+static int mprotect_fill_locked(unsigned int who, size_t off, size_t end, const void *src,
+				enum prot prot)
 {
 	int err = bring_down(off, end, prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW, who);
 
 	if (!err && src)
 		err = frames_write(off, end - off, src);
-	return err || who != frames_node.self ? err : mprotect_set(off, end - off, protection(prot));
+	return err || who != frames_node.self ? err
+					      : mprotect_set(off, end - off, protection(prot));
 }
 
-/* ---- the operations ------------------------------------------------------------------------------- */
+/* ---- the operations -------------------------------------------------------------------------- */
 
 enum piece_op { P_FILL, P_RAISE, P_LOWER, P_SHUT, P_AGAIN };
 
@@ -318,10 +334,14 @@ struct piece_args {
 static int mprotect_piece(const struct piece_args *a, size_t off, size_t end, size_t done)
 {
 	switch (a->op) {
-	case P_FILL: return mprotect_fill_locked(a->who, off, end, a->src ? a->src + done : NULL, a->prot);
+	case P_FILL:
+		return mprotect_fill_locked(a->who, off, end, a->src ? a->src + done : NULL,
+					    a->prot);
 	case P_RAISE:
 		frames_step(MAP_ASKED, off, end, MAP_RAISE, a->who);
-		return a->who == frames_node.self ? mprotect_set(off, end - off, PROT_READ | PROT_WRITE) : 0;
+		return a->who == frames_node.self
+			? mprotect_set(off, end - off, PROT_READ | PROT_WRITE)
+			: 0;
 	case P_LOWER: return bring_down(off, end, MAP_LOWER, 0);
 	case P_SHUT: return mprotect_shut_locked(off, end, a->to ? a->to + done : NULL);
 	case P_AGAIN: return open_own(off, end, a->prot);
@@ -350,7 +370,9 @@ static int mp_fill(unsigned int who, size_t off, size_t len, const void *src, en
 	int err;
 
 	if (!frames_alone())
-		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .src = src, .prot = prot }, off, len);
+		return pieces(
+			&(struct piece_args){ .op = P_FILL, .who = who, .src = src, .prot = prot },
+			off, len);
 	err = frames_write(off, len, src);
 	return err ? err : mprotect_set(off, len, protection(prot));
 }
@@ -358,7 +380,8 @@ static int mp_fill(unsigned int who, size_t off, size_t len, const void *src, en
 static int mp_zero(unsigned int who, size_t off, size_t len)
 {
 	if (!frames_alone())
-		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .prot = PROT_RW }, off, len);
+		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .prot = PROT_RW },
+			      off, len);
 	return mprotect_set(off, len, PROT_READ | PROT_WRITE); /* a hole reads as zeros */
 }
 

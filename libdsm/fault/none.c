@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * none.c - a job of one node needs no coherence: memory in bounds is plain memory, and never faults. One rank has private memory,
- * which a child gets a copy of; several ranks map the memory object of the node.
+ * none.c - a job of one node needs no coherence: memory in bounds is plain memory, and never
+ * faults. One rank has private memory, which a child gets a copy of; several ranks map the memory
+ * object of the node.
  *
- * Nothing here protects single pages except guards below stacks (guard.h), so the memory may have huge pages (DSM_HUGE). The
- * kernel has one setting for private memory and another for memory objects, and by default refuses the second.
+ * Nothing here protects single pages except guards below stacks (guard.h), so the memory may have
+ * huge pages (DSM_HUGE). The kernel has one setting for private memory and another for memory
+ * objects, and by default refuses the second.
  */
 #include "fault/frames.h"
 
@@ -47,7 +49,8 @@ static bool setting_is(const char *file, const char *const *values)
 
 static void advise(const struct fault_node *n)
 {
-	static const char *const given[] = { "[always]", "[madvise]", "[within_size]", "[advise]", "[force]", NULL };
+	static const char *const given[] = { "[always]", "[madvise]", "[within_size]",
+					     "[advise]", "[force]",   NULL };
 	const char *file = n->memfd < 0 ? THP "enabled" : THP "shmem_enabled";
 
 	if (n->huge == FAULT_HUGE_OFF) {
@@ -58,13 +61,14 @@ static void advise(const struct fault_node *n)
 		return;
 	if (n->huge == FAULT_HUGE_ON && n->self == 0)
 		log_line("DSM_HUGE=on: this host gives no huge pages to %s (echo %s >%s)",
-			 n->memfd < 0 ? "private memory" : "shared memory", n->memfd < 0 ? "madvise" : "advise", file);
+			 n->memfd < 0 ? "private memory" : "shared memory",
+			 n->memfd < 0 ? "madvise" : "advise", file);
 }
 
 /*
- * A read fault on shared memory maps its page and all pages around it that are in the object: by default a chunk of 64 KiB
- * (fault-around). A write fault maps one page. So one page of each chunk is mapped for reading. On this path a shared mapping is
- * writable at once.
+ * A read fault on shared memory maps its page and all pages around it that are in the object: by
+ * default a chunk of 64 KiB (fault-around). A write fault maps one page. So one page of each chunk
+ * is mapped for reading. On this path a shared mapping is writable at once.
  *
  * Between the search for a page and the call that maps it, another rank may free the page:
  *
@@ -74,7 +78,8 @@ static void advise(const struct fault_node *n)
  *     MADV_POPULATE_READ: a new page,
  *     of zeros
  *
- * Memory that was given back reads as zeros, so only a page is wasted, until its range is given back again.
+ * Memory that was given back reads as zeros, so only a page is wasted, until its range is given
+ * back again.
  *
  * False: this rank is not attached to the region.
  */
@@ -88,14 +93,16 @@ static const struct populate_way by_faults = { .growth = 256ul << 10, .map = map
 /* Does the kernel support the call? */
 static bool populates(void)
 {
-	return !private_memory() && !frames_alone() && !madvise(frames_node.base, 0, MADV_POPULATE_READ);
+	return !private_memory() && !frames_alone() &&
+		!madvise(frames_node.base, 0, MADV_POPULATE_READ);
 }
 
 static int none_open(const struct fault_node *n, int *fd, const char **why)
 {
 	int flags = n->memfd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 
-	if (mmap(n->base, n->size, PROT_NONE, flags | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
+	if (mmap(n->base, n->size, PROT_NONE, flags | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) ==
+	    MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		return -ENODEV;
 	}

@@ -2,11 +2,12 @@
 /*
  * populate.c - see populate.h.
  *
- * A pass covers the chunks of the window that have a page in the memory object, which lseek(SEEK_DATA) finds.
+ * A pass covers the chunks of the window that have a page in the memory object, which
+ * lseek(SEEK_DATA) finds.
  *
- * A pass begins when the node has enough more frames than at the last one (GROWTH_SHIFT), so each chunk is mapped a bounded
- * number of times. A rank may never touch what it maps here: a pass ends after POPULATE_MAX, for which the page tables take 1
- * MiB.
+ * A pass begins when the node has enough more frames than at the last one (GROWTH_SHIFT), so each
+ * chunk is mapped a bounded number of times. A rank may never touch what it maps here: a pass ends
+ * after POPULATE_MAX, for which the page tables take 1 MiB.
  */
 #include "fault/populate.h"
 
@@ -22,7 +23,8 @@
 static struct {
 	uint32_t lock;
 	const struct populate_way *way; /* NULL: there is none */
-	bool under_way;                 /* a pass is in progress, has reached `at`, and has mapped `bytes` */
+	/* a pass is in progress, has reached `at`, and has mapped `bytes` */
+	bool under_way;
 	size_t at, bytes;
 	size_t frames; /* bytes in the object, when the last pass began */
 	uint64_t checked;
@@ -47,7 +49,8 @@ static bool grown(void)
 	bytes = (size_t)s.st_blocks * 512;
 	if (bytes < pass.frames)
 		pass.frames = bytes;
-	if (bytes - pass.frames < pass.way->growth || bytes - pass.frames < pass.frames >> GROWTH_SHIFT)
+	if (bytes - pass.frames < pass.way->growth ||
+	    bytes - pass.frames < pass.frames >> GROWTH_SHIFT)
 		return false;
 	pass.frames = bytes;
 	return true;

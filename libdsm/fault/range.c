@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* range.c - see range.h. An entry is written before the count that includes it; a removed entry has length 0 and is reused. */
+/*
+ * range.c - see range.h. An entry is written before the count that includes it; a removed entry has
+ * length 0 and is reused.
+ */
 #include "fault/range.h"
 
 #include <errno.h>
@@ -78,7 +81,8 @@ size_t range_run(size_t off, size_t end)
 	if (r)
 		return r->off + r->len < end ? r->off + r->len : end;
 	for (i = 0; i < n; i++)
-		if (__atomic_load_n(&ranges[i].len, __ATOMIC_ACQUIRE) && ranges[i].off > off && ranges[i].off < end)
+		if (__atomic_load_n(&ranges[i].len, __ATOMIC_ACQUIRE) && ranges[i].off > off &&
+		    ranges[i].off < end)
 			end = ranges[i].off;
 	return end;
 }

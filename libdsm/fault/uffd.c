@@ -2,17 +2,21 @@
 /*
  * uffd.c - faults and protection by userfaultfd: missing and write-protect events on shared memory.
  *
- * With UFFD_FEATURE_SIGBUS the faulting thread itself gets a signal: no handler thread has to be woken (`make bench`, rows "fault
- * delivery": 4.4 against 50 us). No VMA is ever split. A descriptor received from another process acts on that process's
- * mapping, so whoever changes a page changes it for all ranks of the node.
+ * With UFFD_FEATURE_SIGBUS the faulting thread itself gets a signal: no handler thread has to be
+ * woken (`make bench`, rows "fault delivery": 4.4 against 50 us). No VMA is ever split. A
+ * descriptor received from another process acts on that process's mapping, so whoever changes a
+ * page changes it for all ranks of the node.
  *
- * A block without access is a hole in the memory object: dropping access and contents is one fallocate(PUNCH_HOLE), which
- * closes all mappings, and filling is one UFFDIO_COPY that allocates, copies and maps at once, for the rank that waits.
- * From then on the kernel itself maps the page for the other ranks, when they touch it, and no signal comes. Where the node
- * may only read, their mappings have write-protect markers before the page is there: then the kernel maps it read-only, and a
- * store is a signal (core/map.h, MAP_SHOWN). Pages with many neighbours are mapped before they are touched (ahead.h).
+ * A block without access is a hole in the memory object: dropping access and contents is one
+ * fallocate(PUNCH_HOLE), which closes all mappings, and filling is one UFFDIO_COPY that allocates,
+ * copies and maps at once, for the rank that waits. From then on the kernel itself maps the page
+ * for the other ranks, when they touch it, and no signal comes. Where the node may only read, their
+ * mappings have write-protect markers before the page is there: then the kernel maps it read-only,
+ * and a store is a signal (core/map.h, MAP_SHOWN). Pages with many neighbours are mapped before
+ * they are touched (ahead.h).
  *
- * Does a marker outlive its page? A hole is punched in two steps, and between them a fault may map the page again:
+ * Does a marker outlive its page? A hole is punched in two steps, and between them a fault may map
+ * the page again:
  *
  *   fallocate(PUNCH_HOLE)             a load by another rank
  *                                       finds the page, which is not going yet
@@ -22,11 +26,13 @@
  *     unmaps what is mapped, and with
  *     it the marker
  *
- * So markers count as lost with every hole. They are laid when a page comes to be read, for the chunk around it that is
- * closed, too: a page that comes to be written and leaves from there needs none.
+ * So markers count as lost with every hole. They are laid when a page comes to be read, for the
+ * chunk around it that is closed, too: a page that comes to be written and leaves from there needs
+ * none.
  *
- * The range outside the bounds of regions is a VMA without access, registered as well, because a rank may hold blocks there for
- * others. A block at the end of a region can lie in two VMAs, and then needs a call for each.
+ * The range outside the bounds of regions is a VMA without access, registered as well, because a
+ * rank may hold blocks there for others. A block at the end of a region can lie in two VMAs, and
+ * then needs a call for each.
  */
 #include "fault/frames.h"
 
@@ -68,11 +74,12 @@ static int uffd_create(const char **why)
 	if (fd < 0 && errno == EPERM)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (fd < 0) {
-		*why = errno == EMFILE ? "no file descriptor left" : "userfaultfd(2) is refused here";
+		*why = errno == EMFILE ? "no file descriptor left"
+				       : "userfaultfd(2) is refused here";
 		return errno == EMFILE ? -EMFILE : -ENODEV;
 	}
-	api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
-		UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+	api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MISSING_SHMEM |
+		UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 	if (ioctl(fd, UFFDIO_API, &api)) {
 		*why = "the kernel's userfaultfd cannot write-protect shared memory (Linux 5.19 can)";
 		close(fd);
@@ -81,7 +88,10 @@ static int uffd_create(const char **why)
 	return fd;
 }
 
-/* Does a page in a pipe still change with its mapping, and does it survive its removal from the object? */
+/*
+ * Does a page in a pipe still change with its mapping, and does it survive its removal from the
+ * object?
+ */
 static bool probe_reference(void)
 {
 	int fd = memfd_create("libdsm-probe", MFD_CLOEXEC), pipe[2] = { -1, -1 };
@@ -96,9 +106,12 @@ static bool probe_reference(void)
 		page = mmap(NULL, sizeof(got), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (page != MAP_FAILED) {
 			page[0] = 'a';
-			ok = splice(fd, &at, pipe[1], NULL, sizeof(got), SPLICE_F_NONBLOCK) == sizeof(got);
+			ok = splice(fd, &at, pipe[1], NULL, sizeof(got), SPLICE_F_NONBLOCK) ==
+				sizeof(got);
 			page[0] = 'b';
-			ok = ok && !fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof(got)) &&
+			ok = ok &&
+				!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+					   sizeof(got)) &&
 				read(pipe[0], got, sizeof(got)) == sizeof(got) && got[0] == 'b';
 			munmap(page, sizeof(got));
 		}
@@ -143,7 +156,8 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 	if (own < 0)
 		return own;
 	err = -ENODEV;
-	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
+	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd,
+		 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		goto close_uffd;
 	}
@@ -214,8 +228,12 @@ static int fill_by(int fd, size_t off, size_t len, const char *src, enum prot pr
 	return src ? mapping_copy(fd, off, len, src, prot, done) : mapping_zero(fd, off, len, done);
 }
 
-/* Fill the object from off + *done on through the mapping of a rank, or of this one if that process has ended. src NULL: zeros. */
-static int bring(unsigned int who, size_t off, size_t len, const char *src, enum prot prot, size_t *done)
+/*
+ * Fill the object from off + *done on through the mapping of a rank, or of this one if that process
+ * has ended. src NULL: zeros.
+ */
+static int bring(unsigned int who, size_t off, size_t len, const char *src, enum prot prot,
+		 size_t *done)
 {
 	int err = fill_by(uffds[who], off, len, src, prot, done);
 
@@ -224,9 +242,12 @@ static int bring(unsigned int who, size_t off, size_t len, const char *src, enum
 	return err;
 }
 
-/* ---- the node's mappings ------------------------------------------------------------------------- */
+/* ---- the node's mappings --------------------------------------------------------------------- */
 
-/* Write-protect the mappings that must be lowered, or set markers where nothing is mapped. An ended process has no mapping. */
+/*
+ * Write-protect the mappings that must be lowered, or set markers where nothing is mapped. An ended
+ * process has no mapping.
+ */
 static int protect(const struct map_todo *t, size_t off, size_t end)
 {
 	unsigned int r;
@@ -249,7 +270,10 @@ static bool bare(size_t off, unsigned int who)
 	return map_state(m) == PROT_CLOSED && (map_loose(MAP_SHOWN, m) & ~map_bit((uint16_t)who));
 }
 
-/* Before [off, end) is opened for reading: set markers for it and for the closed pages around it, in the locked chunks. */
+/*
+ * Before [off, end) is opened for reading: set markers for it and for the closed pages around it,
+ * in the locked chunks.
+ */
 static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigned int who)
 {
 	size_t from = off, to = end, low = off / FRAMES_CHUNK * FRAMES_CHUNK, at;
@@ -259,7 +283,10 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 
 	if (!t->down)
 		return 0;
-	/* Pages around it that are loose may be so in other mappings than those of [off, end): those need markers as well. */
+	/*
+	 * Pages around it that are loose may be so in other mappings than those of [off, end):
+	 * those need markers as well.
+	 */
 	for (; from > low && bare(from - PAGE, who); from -= PAGE)
 		all.down |= map_loose(MAP_SHOWN, frames_map(from - PAGE));
 	for (; to < high && to < frames_node.size && bare(to, who); to += PAGE)
@@ -272,10 +299,11 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 }
 
 /*
- * With the locks held. A page that should not exist is dropped: its contents belong to nobody. Pages before it are in use already,
- * and stay.
+ * With the locks held. A page that should not exist is dropped: its contents belong to nobody.
+ * Pages before it are in use already, and stay.
  */
-static int uffd_fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+static int uffd_fill_locked(unsigned int who, size_t off, size_t end, const void *src,
+			    enum prot prot)
 {
 	enum map_event ev = prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW;
 	size_t done = 0, before;
@@ -317,7 +345,8 @@ static int fill_alone(size_t off, size_t len, const void *src, enum prot prot)
 	return err;
 }
 
-static int uffd_fill_pages(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+static int uffd_fill_pages(unsigned int who, size_t off, size_t len, const void *src,
+			   enum prot prot)
 {
 	size_t end = off + len, next, at;
 	int err = 0;
@@ -327,7 +356,8 @@ static int uffd_fill_pages(unsigned int who, size_t off, size_t len, const void 
 	for (at = off; at < end && !err; at = next) {
 		next = frames_piece(at, end);
 		frames_lock(at, next);
-		err = uffd_fill_locked(who, at, next, src ? (const char *)src + (at - off) : NULL, prot);
+		err = uffd_fill_locked(who, at, next, src ? (const char *)src + (at - off) : NULL,
+				       prot);
 		frames_unlock(at, next);
 	}
 	return err;
@@ -418,9 +448,10 @@ static int uffd_shut(size_t off, size_t len)
 }
 
 /*
- * End access and take the contents with one flush of the other processors' translations, which is most of the cost if the owner
- * is running. A pipe takes a reference to the page, then the hole is punched. The pipe then has the page as it was when the last
- * store to it became impossible, in any mapping.
+ * End access and take the contents with one flush of the other processors' translations, which is
+ * most of the cost if the owner is running. A pipe takes a reference to the page, then the hole is
+ * punched. The pipe then has the page as it was when the last store to it became impossible, in any
+ * mapping.
  */
 static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 {
@@ -429,7 +460,8 @@ static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 	int err;
 
 	while (in < len) {
-		ssize_t n = splice(frames_node.memfd, &at, pipe[1], NULL, len - in, SPLICE_F_NONBLOCK);
+		ssize_t n =
+			splice(frames_node.memfd, &at, pipe[1], NULL, len - in, SPLICE_F_NONBLOCK);
 
 		if (n <= 0)
 			break;
@@ -484,9 +516,9 @@ static bool writable(size_t off)
 }
 
 /*
- * With one rank the page tables are exact: the thread that opens the block is about to use it. With several, a signal costs ten
- * times as much as opening and lowering one more page, so the writable pages around it are opened, too. (A page that counts as
- * loose may still have its marker.)
+ * With one rank the page tables are exact: the thread that opens the block is about to use it. With
+ * several, a signal costs ten times as much as opening and lowering one more page, so the writable
+ * pages around it are opened, too. (A page that counts as loose may still have its marker.)
  */
 static int uffd_again(size_t off, size_t len, enum prot prot)
 {

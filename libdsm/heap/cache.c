@@ -2,12 +2,14 @@
 /*
  * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
  *
- * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the caches of sleeping threads must be
- * emptied, too: their contents keep whole units from other ranks. A thread marks its cache as taken by plain stores, around each
- * call of jemalloc. The thread that empties the caches closes them first, and membarrier(2) orders the two: either the owner sees
- * that its cache is closed, or the other thread sees that it is taken.
+ * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the
+ * caches of sleeping threads must be emptied, too: their contents keep whole units from other
+ * ranks. A thread marks its cache as taken by plain stores, around each call of jemalloc. The
+ * thread that empties the caches closes them first, and membarrier(2) orders the two: either the
+ * owner sees that its cache is closed, or the other thread sees that it is taken.
  *
- * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's locks.
+ * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's
+ * locks.
  */
 #include "heap/cache.h"
 
@@ -32,12 +34,14 @@ struct cache {
 	struct cache *next, **link;
 	int flags; /* for mallocx and dallocx */
 	unsigned id;
-	uint32_t flushed; /* caches.flushes at its last flush; written by the thread that has taken or closed it */
-	bool taken;       /* written by the thread only */
-	bool closed;      /* under caches.lock */
+	/* caches.flushes at its last flush; written by the thread that has taken or closed it */
+	uint32_t flushed;
+	bool taken;  /* written by the thread only */
+	bool closed; /* under caches.lock */
 	bool dead;
-	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
-	struct counts shown;  /* the part that is in the shared statistics; under caches.lock */
+	/* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
+	struct counts counts;
+	struct counts shown; /* the part that is in the shared statistics; under caches.lock */
 };
 
 static struct {
@@ -65,7 +69,8 @@ static void cache_show_one(struct cache *c)
 		.bytes = __atomic_load_n(&c->counts.bytes, __ATOMIC_RELAXED),
 	};
 
-	__atomic_fetch_add(&caches.s->allocations, now.allocations - c->shown.allocations, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&caches.s->allocations, now.allocations - c->shown.allocations,
+			   __ATOMIC_RELAXED);
 	__atomic_fetch_add(&caches.s->frees, now.frees - c->shown.frees, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&caches.s->live_bytes, now.bytes - c->shown.bytes, __ATOMIC_RELAXED);
 	c->shown = now;
@@ -139,7 +144,8 @@ int cache_take(size_t usable)
 		return c->flags;
 	for (;;) {
 		__atomic_store_n(&c->taken, true, __ATOMIC_RELAXED);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* partner: the membarrier(2) in cache_close_all() */
+		/* partner: the membarrier(2) in cache_close_all() */
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		if (!__atomic_load_n(&c->closed, __ATOMIC_ACQUIRE))
 			break;
 		__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
@@ -148,7 +154,8 @@ int cache_take(size_t usable)
 	}
 	if (c->flushed != __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED))
 		cache_flush_one(c);
-	if (usable >= PAGE_BYTES && __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
+	if (usable >= PAGE_BYTES &&
+	    __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
 		return MALLOCX_TCACHE_NONE;
 	return c->flags;
 }
@@ -160,8 +167,9 @@ void cache_put(void)
 }
 
 /*
- * A single thread counts directly in the shared statistics. With several, that cache line would move at every call, which takes
- * longer than everything else: they count separately, and show it from time to time. cache_show() makes it exact.
+ * A single thread counts directly in the shared statistics. With several, that cache line would
+ * move at every call, which takes longer than everything else: they count separately, and show it
+ * from time to time. cache_show() makes it exact.
  */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 {
@@ -179,7 +187,8 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 	__atomic_store_n(&n->allocations, n->allocations + allocations, __ATOMIC_RELAXED);
 	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
 	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
-	if ((n->allocations + n->frees) % COUNT_BATCH == 0 && !pthread_mutex_trylock(&caches.lock)) {
+	if ((n->allocations + n->frees) % COUNT_BATCH == 0 &&
+	    !pthread_mutex_trylock(&caches.lock)) {
 		cache_show_one(c);
 		pthread_mutex_unlock(&caches.lock);
 	}

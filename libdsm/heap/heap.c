@@ -2,12 +2,14 @@
 /*
  * heap.c - a jemalloc arena over the units of the heap that this rank has.
  *
- * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It keeps its own records in
- * private memory, and never reads or writes the range. Its zeroing is not used: it does some under the arena's growth lock, and a
- * fault there would wait for other ranks. Memory is zeroed here instead, with no lock held.
+ * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It
+ * keeps its own records in private memory, and never reads or writes the range. Its zeroing is not
+ * used: it does some under the arena's growth lock, and a fault there would wait for other ranks.
+ * Memory is zeroed here instead, with no lock held.
  *
- * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own (cache.c). Other
- * processes end allocations by clearing the live bit and putting the address into the ring (ring.c).
+ * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its
+ * own (cache.c). Other processes end allocations by clearing the live bit and putting the address
+ * into the ring (ring.c).
  *
  * Locks, none of which is held over an access to the range:
  *   heap.drain_lock  the consumers of the ring; around jemalloc's locks
@@ -32,22 +34,26 @@
 
 #define MAX_ALIGN CHUNK_BYTES
 /*
- * A larger object has units of its own, which jemalloc does not know. jemalloc's size classes are so far apart there that one
- * object could waste a fifth of the heap. It also adds a page to each, so no object could start at a multiple of 2 MiB without a
- * gap, as huge pages and large blocks need.
+ * A larger object has units of its own, which jemalloc does not know. jemalloc's size classes are
+ * so far apart there that one object could waste a fifth of the heap. It also adds a page to each,
+ * so no object could start at a multiple of 2 MiB without a gap, as huge pages and large blocks
+ * need.
  */
 #define HUGE_FROM ((size_t)4 << 20)
 
-#define RUN_UNITS \
-	4u /* taken at once for objects larger than UNIT_SHARE, of which a unit has room for a few; HUGE_FROM fits */
+/*
+ * taken at once for objects larger than UNIT_SHARE, of which a unit has room for a few; HUGE_FROM
+ * fits
+ */
+#define RUN_UNITS 4u
 #define UNIT_SHARE (CHUNK_BYTES / 8)
 #define USED_AT_ONCE 4096u /* units per query of their source */
 
 _Static_assert(CHUNK_BYTES == UNIT_BYTES, "a unit is a chunk of pages");
 
 /*
- * jemalloc's largest small class. Larger objects are aligned to pages, and jemalloc never allocates those from a thread cache:
- * freeing into one would only hoard them.
+ * jemalloc's largest small class. Larger objects are aligned to pages, and jemalloc never allocates
+ * those from a thread cache: freeing into one would only hoard them.
  */
 #define CACHED_MAX ((size_t)14336)
 
@@ -60,17 +66,21 @@ static struct heap {
 	struct heap_shared *s;
 	uintptr_t base;
 	size_t size;
-	unsigned arena[2];        /* of the lower part, and of the upper one */
-	bool split;               /* there is an upper part */
-	uint64_t drains, settled; /* drains of the ring; those before which source->drained() was called. Atomic */
-	bool owner;               /* of a running heap; false in a child made by fork() */
+	unsigned arena[2]; /* of the lower part, and of the upper one */
+	bool split;        /* there is an upper part */
+	/* drains of the ring; those before which source->drained() was called. Atomic */
+	uint64_t drains, settled;
+	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
 	bool prepared; /* the fork handler is installed */
 	bool loose;    /* a huge object was freed, and its units are still here; atomic */
 	pthread_mutex_t drain_lock;
 } heap = { .drain_lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The largest extent that the current allocation can use; slabs of small objects are far below 2 MiB. */
+/*
+ * The largest extent that the current allocation can use; slabs of small objects are far below 2
+ * MiB.
+ */
 static __thread size_t wanted = CHUNK_BYTES - 1;
 /* Units taken for the current allocation: until it is done, no other thread gets pages of them. */
 static __thread struct {
@@ -81,12 +91,12 @@ static __thread struct {
 /* ---- extent hooks: in jemalloc, under its locks ---------------------------------------------- */
 
 /*
- * jemalloc first asks for more than it needs, in steps that grow from 2 MiB, and keeps the rest as "retained" extents, which it
- * never gives back or joins to neighbours. That would fragment the range for good. So this is refused, and jemalloc asks again
- * for the exact size.
+ * jemalloc first asks for more than it needs, in steps that grow from 2 MiB, and keeps the rest as
+ * "retained" extents, which it never gives back or joins to neighbours. That would fragment the
+ * range for good. So this is refused, and jemalloc asks again for the exact size.
  */
-static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t align, bool *zero, bool *commit,
-			unsigned arena)
+static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t align, bool *zero,
+			bool *commit, unsigned arena)
 {
 	size_t gap;
 	void *p;
@@ -109,20 +119,22 @@ static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t a
 	return p;
 }
 
-static bool hook_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned arena)
+static bool hook_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed,
+			unsigned arena)
 {
 	(void)hooks, (void)committed, (void)arena;
 	return !pages_put(&heap.pages, addr, size);
 }
 
-static bool hook_split(extent_hooks_t *hooks, void *addr, size_t size, size_t a, size_t b, bool committed,
-		       unsigned arena)
+static bool hook_split(extent_hooks_t *hooks, void *addr, size_t size, size_t a, size_t b,
+		       bool committed, unsigned arena)
 {
 	(void)hooks, (void)addr, (void)size, (void)a, (void)b, (void)committed, (void)arena;
 	return false;
 }
 
-static bool hook_merge(extent_hooks_t *hooks, void *a, size_t na, void *b, size_t nb, bool committed, unsigned arena)
+static bool hook_merge(extent_hooks_t *hooks, void *a, size_t na, void *b, size_t nb,
+		       bool committed, unsigned arena)
 {
 	(void)hooks, (void)a, (void)na, (void)b, (void)nb, (void)committed, (void)arena;
 	return false;
@@ -152,10 +164,13 @@ static int arena_create(bool upper)
 	heap.hooks = (extent_hooks_t){
 		.alloc = hook_alloc, .dalloc = hook_dalloc, .split = hook_split, .merge = hook_merge
 	};
-	err = mallctl("experimental.arenas_create_ext", &heap.arena[upper], &len, &config, sizeof(config));
+	err = mallctl("experimental.arenas_create_ext", &heap.arena[upper], &len, &config,
+		      sizeof(config));
 	if (err)
 		return -err;
-	/* jemalloc keeps freed extents for reuse until memory runs out: there is nothing to purge. */
+	/*
+	 * jemalloc keeps freed extents for reuse until memory runs out: there is nothing to purge.
+	 */
 	err = arena_ctl(upper, "dirty_decay_ms", &never, sizeof(never));
 	if (err == 0)
 		err = arena_ctl(upper, "muzzy_decay_ms", &never, sizeof(never));
@@ -169,7 +184,10 @@ static bool is_upper(const void *p)
 	return heap.split && (uintptr_t)p - heap.base >= heap.pages.split * PAGE_BYTES;
 }
 
-/* Threads' caches hold memory of one part: jemalloc does not ask from which arena an object of a cache is. */
+/*
+ * Threads' caches hold memory of one part: jemalloc does not ask from which arena an object of a
+ * cache is.
+ */
 static bool has_cache(bool upper)
 {
 	return upper == heap.split;
@@ -183,7 +201,10 @@ static void heap_give_back(void *p, unsigned frees)
 
 	if (usable == PAGE_BYTES)
 		usable = sallocx(p, 0);
-	/* Remove the records first: once jemalloc has the memory, another thread may get the address. */
+	/*
+	 * Remove the records first: once jemalloc has the memory, another thread may get the
+	 * address.
+	 */
 	site_drop(p);
 	if (usable > PAGE_BYTES)
 		pages_large_clear(&heap.pages, p, usable);
@@ -200,8 +221,8 @@ static void heap_give_back(void *p, unsigned frees)
 }
 
 /*
- * Drain the ring; wait: for another thread that does so. Other processes have written the ring: an invalid entry is skipped, and
- * with invalid indices the rest of the ring is.
+ * Drain the ring; wait: for another thread that does so. Other processes have written the ring: an
+ * invalid entry is skipped, and with invalid indices the rest of the ring is.
  */
 static int ring_drain(struct heap_shared *s, bool wait)
 {
@@ -223,10 +244,11 @@ static int ring_drain(struct heap_shared *s, bool wait)
 	for (; left; left--) {
 		uint64_t offset = ring_take(s, &head) - heap.base;
 
-		if (offset >= heap.size || offset % HEAP_GRAIN || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
-		    live_test(s, offset))
+		if (offset >= heap.size || offset % HEAP_GRAIN ||
+		    !pages_owned(&heap.pages, offset / CHUNK_BYTES) || live_test(s, offset))
 			continue;
-		heap_give_back((void *)(heap.base + offset), 0); /* the freeing rank has counted it */
+		/* the freeing rank has counted it */
+		heap_give_back((void *)(heap.base + offset), 0);
 		n++;
 	}
 	pthread_mutex_unlock(&heap.drain_lock);
@@ -246,7 +268,8 @@ static void *arena_alloc(bool upper, size_t size, int flags, size_t usable)
 	}
 	if (usable <= CACHED_MAX)
 		return mallocx(size, flags | MALLOCX_TCACHE_NONE);
-	wanted = usable + PAGE_BYTES; /* jemalloc adds a page for its "cache-oblivious" placement, used or not */
+	/* jemalloc adds a page for its "cache-oblivious" placement, used or not */
+	wanted = usable + PAGE_BYTES;
 	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
 	wanted = CHUNK_BYTES - 1;
 	return p;
@@ -305,7 +328,9 @@ static void *arena_alloc_more(bool upper, size_t size, int flags, size_t usable)
 	return p;
 }
 
-/* Flush the ring, thread caches and jemalloc's lists of freed extents, so that neighbours coalesce. */
+/*
+ * Flush the ring, thread caches and jemalloc's lists of freed extents, so that neighbours coalesce.
+ */
 static void heap_collect(void)
 {
 	ring_drain(heap.s, true);
@@ -381,10 +406,12 @@ static void settle(void)
 	if (drains == __atomic_load_n(&heap.settled, __ATOMIC_ACQUIRE) || !heap.source->drained)
 		return;
 	heap.source->drained();
-	__atomic_store_n(&heap.settled, drains, __ATOMIC_RELEASE); /* if it goes back, a thread calls once more */
+	/* if it goes back, a thread calls once more */
+	__atomic_store_n(&heap.settled, drains, __ATOMIC_RELEASE);
 }
 
-void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site)
+void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
+		 const void *site)
 {
 	struct heap_shared *s = heap.s;
 	size_t asked = size, usable;
@@ -405,8 +432,10 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 	if (size >= PAGE_BYTES && align < PAGE_BYTES)
 		align = PAGE_BYTES; /* pages that different ranks write move independently */
 	upper &= heap.split;
-	flags = (int)MALLOCX_ARENA(heap.arena[upper]) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
-	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1) : nallocx(size, flags);
+	flags = (int)MALLOCX_ARENA(heap.arena[upper]) |
+		(align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
+	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1)
+				  : nallocx(size, flags);
 	p = alloc_once(upper, size, flags, usable);
 	if (!p)
 		p = alloc_again(upper, size, flags, usable);
@@ -463,13 +492,15 @@ int heap_drain(void)
 }
 
 /*
- * The start of the last live object at or before offset, whether or not it contains that. A large object is found through its
- * pages; a small one starts less than a page before any of its bytes. The map also has the objects of others.
+ * The start of the last live object at or before offset, whether or not it contains that. A large
+ * object is found through its pages; a small one starts less than a page before any of its bytes.
+ * The map also has the objects of others.
  */
 static bool find_start(uint64_t offset, uint64_t *start)
 {
 	void *large = pages_large_start(&heap.pages, (void *)(heap.base + offset));
-	uint64_t bit = offset / HEAP_GRAIN, from = offset < PAGE_BYTES ? 0 : offset - PAGE_BYTES, stop;
+	uint64_t bit = offset / HEAP_GRAIN, from = offset < PAGE_BYTES ? 0 : offset - PAGE_BYTES,
+		 stop;
 
 	if (!pages_owned(&heap.pages, from / CHUNK_BYTES))
 		from = offset / CHUNK_BYTES * CHUNK_BYTES;
@@ -480,12 +511,15 @@ static bool find_start(uint64_t offset, uint64_t *start)
 		return live_test(heap.s, *start);
 	}
 	for (;;) {
-		uint64_t mask, word = __atomic_load_n(live_word(heap.s, bit * HEAP_GRAIN, &mask), __ATOMIC_ACQUIRE);
+		uint64_t mask,
+			word = __atomic_load_n(live_word(heap.s, bit * HEAP_GRAIN, &mask),
+					       __ATOMIC_ACQUIRE);
 
 		word &= ~0ull >> (63 - bit % 64);
 
 		if (word) {
-			*start = (bit / 64 * 64 + 63 - (uint64_t)__builtin_clzll(word)) * HEAP_GRAIN;
+			*start =
+				(bit / 64 * 64 + 63 - (uint64_t)__builtin_clzll(word)) * HEAP_GRAIN;
 			return true;
 		}
 		if (bit / 64 * 64 <= stop)
@@ -495,8 +529,8 @@ static bool find_start(uint64_t offset, uint64_t *start)
 }
 
 /*
- * The object may be freed meanwhile. jemalloc's lookup of a dead address returns a wrong size but does no harm, and the live bit
- * is checked again afterwards.
+ * The object may be freed meanwhile. jemalloc's lookup of a dead address returns a wrong size but
+ * does no harm, and the live bit is checked again afterwards.
  */
 int heap_find(const void *p, struct heap_object *out)
 {
@@ -508,7 +542,10 @@ int heap_find(const void *p, struct heap_object *out)
 		return -ENOENT;
 	o.start = (void *)(heap.base + start);
 	o.size = pages_large_size(&heap.pages, o.start);
-	/* jemalloc does not know huge objects. When one ends, its live bit is cleared before its pages. */
+	/*
+	 * jemalloc does not know huge objects. When one ends, its live bit is cleared before its
+	 * pages.
+	 */
 	if (o.size == PAGE_BYTES) {
 		if (!live_test(heap.s, start))
 			return -ENOENT;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap.h - one rank's allocator in the shared heap: a jemalloc arena over the units of the heap that this rank owns (units.h).
+ * heap.h - one rank's allocator in the shared heap: a jemalloc arena over the units of the heap
+ * that this rank owns (units.h).
  *
- * If the heap has two parts, each has an arena of its own: memory of the upper part is another region, with release consistency.
+ * If the heap has two parts, each has an arena of its own: memory of the upper part is another
+ * region, with release consistency.
  *
- * jemalloc's metadata is in private memory of the owning process. The control segment has what other ranks of the node access:
- * a map of the heap with one bit per 16 bytes, set where a live allocation of a rank of the node starts, and in struct
- * heap_shared a ring of addresses that they freed and that the owner must still return to jemalloc.
+ * jemalloc's metadata is in private memory of the owning process. The control segment has what
+ * other ranks of the node access: a map of the heap with one bit per 16 bytes, set where a live
+ * allocation of a rank of the node starts, and in struct heap_shared a ring of addresses that they
+ * freed and that the owner must still return to jemalloc.
  */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
@@ -33,38 +36,48 @@ static inline size_t heap_live_size(size_t heap)
 	return heap / HEAP_GRAIN / 8;
 }
 
-/* Source of units. Called by any thread of the owner, with no lock held; may block for a round trip. */
+/* Source of units. Called by any thread of the owner, with no lock held; may block for a round
+ * trip. */
 struct heap_source {
-	/* Take n contiguous units of a part; return the first, or -ENOMEM. *used: number of units that may not be zero. */
+	/* Take n contiguous units of a part; return the first, or -ENOMEM. *used: number of units
+	 * that may not be zero. */
 	int64_t (*take)(bool upper, uint32_t n, uint32_t *used);
 	/* Of units just taken, find which may not be zero, one bit each. -errno: unknown. */
 	int (*used)(uint32_t at, uint32_t n, uint64_t *bits);
 	void (*give)(uint32_t at, uint32_t n);
-	/* Memory of the upper part that another process has freed may be about to be used again. NULL: nobody needs to know. */
+	/* Memory of the upper part that another process has freed may be about to be used again.
+	 * NULL: nobody needs to know. */
 	void (*drained)(void);
 };
 
-/* Owner: start, allocating in units of [base, base + size), both multiples of 2 MiB, zero-filled on first touch; split: where the upper
- * part begins, as base; size: there is none. live: the node's map, in the same memory as s. Once per process. -ENOMEM. */
+/* Owner: start, allocating in units of [base, base + size), both multiples of 2 MiB, zero-filled on
+ * first touch; split: where the upper part begins, as base; size: there is none. live: the node's
+ * map, in the same memory as s. Once per process. -ENOMEM. */
 int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, size_t split,
 	       const struct heap_source *source, bool keep_sites);
 /* Stop. No other thread may use the heap. */
 void heap_stop(void);
 
-/* Owner, any thread, also concurrently: allocate, in the upper part if there is one and `upper` says so. align: a power of two
- * (0: natural). NULL: errno ENOMEM or EINVAL. site: return address of the caller; name may be NULL. */
-void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name, const void *site);
+/* Owner, any thread, also concurrently: allocate, in the upper part if there is one and `upper`
+ * says so. align: a power of two (0: natural). NULL: errno ENOMEM or EINVAL. site: return address
+ * of the caller; name may be NULL. */
+void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
+		 const void *site);
 
-/* Any rank of the host, with the owner's heap_shared mapped: free p. 0: freed (the owner returns it to jemalloc
- * later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live allocation; -EAGAIN: ring full. */
+/* Any rank of the host, with the owner's heap_shared mapped: free p. 0: freed (the owner returns it
+ * to jemalloc later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live
+ * allocation; -EAGAIN: ring full. */
 int heap_free(struct heap_shared *s, const void *p);
-/* Owner: return units without live objects to the source. Any thread, with no lock held; may block for round trips. */
+/* Owner: return units without live objects to the source. Any thread, with no lock held; may block
+ * for round trips. */
 void heap_give_units(void);
-/* Owner: return the addresses in the ring to jemalloc. Return their number. Not from a signal handler. */
+/* Owner: return the addresses in the ring to jemalloc. Return their number. Not from a signal
+ * handler. */
 int heap_drain(void);
 
-/* Owner: disown contiguous empty units of the lower part, without returning them to the source. first: collect all freed memory before.
- * Return their number, from *at on. 0: there are none. Any thread, with no lock held. */
+/* Owner: disown contiguous empty units of the lower part, without returning them to the source.
+ * first: collect all freed memory before. Return their number, from *at on. 0: there are none. Any
+ * thread, with no lock held. */
 uint32_t heap_trim(bool first, uint32_t *at);
 
 #define HEAP_SITES 6

@@ -2,9 +2,10 @@
 /*
  * pages.c - three bits for each page of the heap, and one for each 2 MiB.
  *
- * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic operations. A bitmap is used
- * rather than a list of free extents: neighbours coalesce by themselves, nothing is ever allocated (the callers are extent hooks,
- * where jemalloc must not be entered), and giving back a million extents is not quadratic.
+ * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic
+ * operations. A bitmap is used rather than a list of free extents: neighbours coalesce by
+ * themselves, nothing is ever allocated (the callers are extent hooks, where jemalloc must not be
+ * entered), and giving back a million extents is not quadratic.
  */
 #include "heap/pages.h"
 
@@ -19,7 +20,8 @@ static size_t map_bytes(size_t bits)
 
 static void *map_new(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -116,7 +118,10 @@ static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_fre
 	return end;
 }
 
-/* Invert the state of pages [first, end), which are all in the other state. A word lies within one 2 MiB chunk. */
+/*
+ * Invert the state of pages [first, end), which are all in the other state. A word lies within one
+ * 2 MiB chunk.
+ */
 static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
 {
 	for (size_t w = first / 64; w <= (end - 1) / 64; w++) {
@@ -139,7 +144,10 @@ static size_t first_fit(const struct pages *x, bool upper, size_t n, size_t alig
 
 	for (;;) {
 		i = next_page(x, i, end, true);
-		/* The base is a multiple of 2 MiB, the greatest alignment: page numbers align like addresses. */
+		/*
+		 * The base is a multiple of 2 MiB, the greatest alignment: page numbers align like
+		 * addresses.
+		 */
 		i = (i + align - 1) / align * align;
 		if (i >= end || end - i < n)
 			return x->count;
@@ -171,7 +179,8 @@ size_t pages_disown(struct pages *x, bool both, size_t *at)
 	size_t i, n = 0;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = x->first / CHUNK_PAGES; i < end && i * CHUNK_PAGES < x->end && x->chunk[i] != CHUNK_PAGES; i++)
+	for (i = x->first / CHUNK_PAGES;
+	     i < end && i * CHUNK_PAGES < x->end && x->chunk[i] != CHUNK_PAGES; i++)
 		;
 	while (i + n < end && x->chunk[i + n] == CHUNK_PAGES)
 		n++;
@@ -246,14 +255,16 @@ void pages_touch(struct pages *x, void *p, size_t size, bool zero)
 		memset(p, 0, size);
 	} else if (zero) {
 		/*
-		 * The object is page-aligned and has its pages alone: nobody else changes their bits now. A page that the program
-		 * never had is zero, and is not touched: touching would fetch it and use memory for nothing.
+		 * The object is page-aligned and has its pages alone: nobody else changes their
+		 * bits now. A page that the program never had is zero, and is not touched: touching
+		 * would fetch it and use memory for nothing.
 		 */
 		for (size_t i = first; i <= last; i++) {
 			uintptr_t page = x->base + i * PAGE_BYTES;
 
 			if (test_bit(x->touched, i))
-				memset((void *)page, 0, end - page < PAGE_BYTES ? end - page : PAGE_BYTES);
+				memset((void *)page, 0,
+				       end - page < PAGE_BYTES ? end - page : PAGE_BYTES);
 		}
 	}
 	set_bits(x->touched, first, last + 1);
@@ -278,7 +289,8 @@ size_t pages_large_size(const struct pages *x, const void *p)
 	size_t first = ((uintptr_t)p - x->base) / PAGE_BYTES, i = first + 1;
 
 	while (i < x->count) {
-		uint64_t outside = ~__atomic_load_n(&x->inside[i / 64], __ATOMIC_RELAXED) & ~0ull << i % 64;
+		uint64_t outside =
+			~__atomic_load_n(&x->inside[i / 64], __ATOMIC_RELAXED) & ~0ull << i % 64;
 
 		if (outside) {
 			i = i / 64 * 64 + (size_t)__builtin_ctzll(outside);
@@ -297,10 +309,13 @@ void *pages_large_start(struct pages *x, const void *p)
 		return NULL;
 	for (;;) {
 		size_t w = i / 64;
-		uint64_t outside = ~__atomic_load_n(&x->inside[w], __ATOMIC_RELAXED) & word_mask(w, 0, i + 1);
+		uint64_t outside =
+			~__atomic_load_n(&x->inside[w], __ATOMIC_RELAXED) & word_mask(w, 0, i + 1);
 
 		if (outside)
-			return (void *)(x->base + (w * 64 + 63 - (size_t)__builtin_clzll(outside)) * PAGE_BYTES);
+			return (void *)(x->base +
+					(w * 64 + 63 - (size_t)__builtin_clzll(outside)) *
+						PAGE_BYTES);
 		if (w == 0)
 			return NULL;
 		i = w * 64 - 1;

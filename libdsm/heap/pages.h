@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pages.h - a rank's state of each 4 KiB page of the heap, in private memory: whether it is free for jemalloc, whether the
- * program may have written it, and whether a large object that starts before it extends into it.
+ * pages.h - a rank's state of each 4 KiB page of the heap, in private memory: whether it is free
+ * for jemalloc, whether the program may have written it, and whether a large object that starts
+ * before it extends into it.
  */
 #ifndef HEAP_PAGES_H
 #define HEAP_PAGES_H
@@ -19,47 +20,56 @@ struct pages {
 	uintptr_t base;
 	size_t count;
 
-	/* Owned by this rank and free. The lock is innermost: it is taken in extent hooks, under jemalloc's locks. */
+	/* Owned by this rank and free. The lock is innermost: it is taken in extent hooks, under
+	 * jemalloc's locks. */
 	pthread_mutex_t lock;
 	uint64_t *free;
 	uint16_t *chunk; /* free pages in each 2 MiB */
 	uint64_t *owned; /* chunks that this rank owns; atomic */
 	size_t first;    /* no page before it is free */
 	size_t end;      /* no page from it on is free */
-	size_t split; /* pages from it on are the upper part of the heap; count: there is none. A chunk is in one part */
+	/* pages from it on are the upper part of the heap; count: there is none. A chunk is in one
+	 * part */
+	size_t split;
 
 	/* Atomic, no lock: neighbours in one word may belong to different threads. */
-	uint64_t *
-		touched; /* handed to a program since the start, by this rank or before it had the chunk: perhaps not zero */
+	/* handed to a program since the start, by this rank or before it had the chunk: perhaps not
+	 * zero */
+	uint64_t *touched;
 	uint64_t *inside; /* in a live large object, but not its first page */
 };
 
 int pages_init(struct pages *x, void *base, size_t size);
 void pages_fini(struct pages *x);
 
-/* Own n chunks from number `at` on, as taken. used: one bit per chunk that may not be zero; NULL: none. */
+/* Own n chunks from number `at` on, as taken. used: one bit per chunk that may not be zero; NULL:
+ * none. */
 void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used);
 bool pages_owned(const struct pages *x, size_t at);
-/* Disown contiguous chunks that are entirely free, of both parts or of the lower one. Return their number, from *at on; 0: there are
- * none. */
+/* Disown contiguous chunks that are entirely free, of both parts or of the lower one. Return their
+ * number, from *at on; 0: there are none. */
 size_t pages_disown(struct pages *x, bool both, size_t *at);
 
-/* Take the free pages of the same part just before chunk `at`, at most `most` bytes. Return the number of bytes. */
+/* Take the free pages of the same part just before chunk `at`, at most `most` bytes. Return the
+ * number of bytes. */
 size_t pages_take_before(struct pages *x, size_t at, size_t most);
 /* Take pages of a part, first fit. NULL: no room. Any thread. */
 void *pages_take(struct pages *x, bool upper, size_t size, size_t align);
 /* Return taken pages, or any part of them. False: they were not taken. */
 bool pages_put(struct pages *x, void *p, size_t size);
 
-/* Mark [p, p + size) as used by a program. zero: clear its pages that may be dirty; writes only within the range. */
+/* Mark [p, p + size) as used by a program. zero: clear its pages that may be dirty; writes only
+ * within the range. */
 void pages_touch(struct pages *x, void *p, size_t size, bool zero);
 
 /* Mark, or unmark, the pages of a page-aligned large object. */
 void pages_large_set(struct pages *x, const void *p, size_t size);
 void pages_large_clear(struct pages *x, const void *p, size_t size);
-/* Return the size of the pages of an object that starts at p, if it is live and large; otherwise one page. */
+/* Return the size of the pages of an object that starts at p, if it is live and large; otherwise
+ * one page. */
 size_t pages_large_size(const struct pages *x, const void *p);
-/* Return the first page of the large object that contains p after its first page; NULL: there is none. */
+/* Return the first page of the large object that contains p after its first page; NULL: there is
+ * none. */
 void *pages_large_start(struct pages *x, const void *p);
 
 #endif

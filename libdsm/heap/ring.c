@@ -2,8 +2,8 @@
 /*
  * ring.c - frees an allocation of another process.
  *
- * Threads: any, of any process of the host. The producers of the ring take s->lock. Its holder may be killed: waiting for it has
- * a limit, and the owner, the only consumer, never takes it.
+ * Threads: any, of any process of the host. The producers of the ring take s->lock. Its holder may
+ * be killed: waiting for it has a limit, and the owner, the only consumer, never takes it.
  */
 #include "heap/ring.h"
 #include "util/clock.h"
@@ -14,12 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_PATIENCE_NS 1000000000ll /* if no other producer progresses for so long, its process is gone or stopped */
-#define RING_NAP_NS 50000000l         /* interval between a waiter's checks: a killed holder wakes nobody */
+/* if no other producer progresses for so long, its process is gone or stopped */
+#define RING_PATIENCE_NS 1000000000ll
+/* interval between a waiter's checks: a killed holder wakes nobody */
+#define RING_NAP_NS 50000000l
 
 /*
- * -EAGAIN: no producer has progressed for RING_PATIENCE_NS. The lock is never taken away from its holder: if that was only
- * stopped, it would continue with an old tail.
+ * -EAGAIN: no producer has progressed for RING_PATIENCE_NS. The lock is never taken away from its
+ * holder: if that was only stopped, it would continue with an old tail.
  */
 static int ring_lock(struct heap_shared *s)
 {
@@ -27,7 +29,8 @@ static int ring_lock(struct heap_shared *s)
 	uint32_t tail = __atomic_load_n(&s->tail, __ATOMIC_RELAXED), seen, word = 0;
 	int64_t end;
 
-	if (__atomic_compare_exchange_n(&s->lock, &word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (__atomic_compare_exchange_n(&s->lock, &word, 1, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
 		return 0;
 	end = (int64_t)clock_ns() + RING_PATIENCE_NS;
 	while (__atomic_exchange_n(&s->lock, 2, __ATOMIC_ACQUIRE) != 0) {

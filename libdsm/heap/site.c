@@ -2,8 +2,9 @@
 /*
  * site.c - where allocations were made and their names, and source positions as text.
  *
- * Threads: any of the owner. Records are spread over shards by address, each with a lock that is held for a probe or, when the
- * shard grows, for a rehash. The text of code addresses has one lock, held while the helper program runs.
+ * Threads: any of the owner. Records are spread over shards by address, each with a lock that is
+ * held for a probe or, when the shard grows, for a rehash. The text of code addresses has one lock,
+ * held while the helper program runs.
  */
 #include "heap/site.h"
 #include "heap/heap.h"
@@ -81,7 +82,7 @@ static bool shard_grow(struct shard *d)
 	return true;
 }
 
-/* ---- who has called ----------------------------------------------------------------------------- */
+/* ---- who has called -------------------------------------------------------------------------- */
 
 #define DEPTH 24 /* frames examined */
 #define LIBRARIES 8
@@ -95,7 +96,8 @@ static bool unwinds; /* the stack can be unwound beyond the call itself */
 
 static bool allocates(const char *path)
 {
-	static const char *const names[] = { "libdsm.so", "libdsm-pthread.so", "libc.so", "libstdc++.so" };
+	static const char *const names[] = { "libdsm.so", "libdsm-pthread.so", "libc.so",
+					     "libstdc++.so" };
 	const char *name = strrchr(path, '/');
 	unsigned int i;
 
@@ -112,7 +114,8 @@ static int site_note_library(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void)size;
 	(void)arg;
-	for (i = 0; allocates(info->dlpi_name) && i < info->dlpi_phnum && n_libraries < LIBRARIES; i++) {
+	for (i = 0; allocates(info->dlpi_name) && i < info->dlpi_phnum && n_libraries < LIBRARIES;
+	     i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
 		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
@@ -133,7 +136,10 @@ static bool in_library(const void *code)
 	return false;
 }
 
-/* Collect the frames from site on that belong to no such library. If the stack cannot be unwound, only site. */
+/*
+ * Collect the frames from site on that belong to no such library. If the stack cannot be unwound,
+ * only site.
+ */
 static void callers(const void *site, const void *sites[HEAP_SITES])
 {
 	void *frames[DEPTH];
@@ -303,10 +309,14 @@ static bool site_read_all(int fd, char *buf, size_t size)
 	return false;
 }
 
-/* Start addr2line with its output in out. Its environment contains only the language: debuginfod would use the network. */
+/*
+ * Start addr2line with its output in out. Its environment contains only the language: debuginfod
+ * would use the network.
+ */
 static int helper_start(const char *file, const char *address, int out, pid_t *pid)
 {
-	char *argv[] = { (char *)"addr2line", (char *)"-Cfie", (char *)file, (char *)address, NULL };
+	char *argv[] = { (char *)"addr2line", (char *)"-Cfie", (char *)file, (char *)address,
+			 NULL };
 	char *envp[] = { (char *)"LC_ALL=C", NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
@@ -319,7 +329,8 @@ static int helper_start(const char *file, const char *address, int out, pid_t *p
 	err = posix_spawnattr_init(&attr);
 	if (err)
 		goto out_fa;
-	if (posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK) || posix_spawnattr_setsigmask(&attr, &none) ||
+	if (posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK) ||
+	    posix_spawnattr_setsigmask(&attr, &none) ||
 	    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0) ||
 	    posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0) ||
 	    posix_spawn_file_actions_adddup2(&fa, out, 1))
@@ -348,7 +359,8 @@ static bool place_text(char *place, char *buf, size_t size)
 }
 
 /*
- * Parse pairs of lines, a function and a place, beginning with the innermost inlined function. Take the first that is no wrapper.
+ * Parse pairs of lines, a function and a place, beginning with the innermost inlined function. Take
+ * the first that is no wrapper.
  */
 static bool pick(char *lines, struct text *t)
 {
@@ -356,7 +368,8 @@ static bool pick(char *lines, struct text *t)
 	bool known = false;
 
 	t->wrapper = false;
-	for (function = strtok_r(lines, "\n", &save); function; function = strtok_r(NULL, "\n", &save)) {
+	for (function = strtok_r(lines, "\n", &save); function;
+	     function = strtok_r(NULL, "\n", &save)) {
 		const bool wrapper = is_wrapper(function);
 
 		place = strtok_r(NULL, "\n", &save);
@@ -411,14 +424,21 @@ static void site_text(const void *site, struct text *t)
 
 	buf[0] = '\0';
 	t->wrapper = false;
-	/* A return address stands for the call before it, which may be the last instruction of its line or function. */
-	if (!site || !dladdr1((const char *)site - 1, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+	/*
+	 * A return address stands for the call before it, which may be the last instruction of its
+	 * line or function.
+	 */
+	if (!site || !dladdr1((const char *)site - 1, &info, (void **)&map, RTLD_DL_LINKMAP) ||
+	    !map)
 		return;
 	/* The address as linked: a PIE or a library was moved by l_addr, any other program by 0. */
 	offset = (uintptr_t)site - map->l_addr;
 	file = map->l_name;
 	if (!file || !file[0]) {
-		/* The path of the program, looked up here because in the helper /proc/self would be the helper. */
+		/*
+		 * The path of the program, looked up here because in the helper /proc/self would be
+		 * the helper.
+		 */
 		n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 		if (n < 0)
 			return;

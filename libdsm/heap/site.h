@@ -9,8 +9,9 @@
 
 #define SITE_NAME 48
 
-/* Record name and site of an allocation; both may be NULL. Any thread. Without memory, there is no record. site is the return
- * address of the allocating call. Its callers are recorded too; for an allocation made for a library, only they. */
+/* Record name and site of an allocation; both may be NULL. Any thread. Without memory, there is no
+ * record. site is the return address of the allocating call. Its callers are recorded too; for an
+ * allocation made for a library, only they. */
 void site_keep(const void *p, const char *name, const void *site);
 /* Delete the record of p, if there is one. Any thread. */
 void site_drop(const void *p);
@@ -21,13 +22,14 @@ void site_drop_all(void);
 
 /* ---- names of sites -------------------------------------------------------------------------- */
 
-/* Print the first of its sites that is not a wrapper or, if all are, the first. As heap_site_name(). */
+/* Print the first of its sites that is not a wrapper or, if all are, the first. As
+ * heap_site_name(). */
 void heap_object_site(const struct heap_object *o, char *buf, size_t size);
-/* Add wrappers of malloc() to the common ones: fnmatch(3) patterns, separated by commas. The text is not copied. Call before any
- * allocation. */
+/* Add wrappers of malloc() to the common ones: fnmatch(3) patterns, separated by commas. The text
+ * is not copied. Call before any allocation. */
 void heap_skip(const char *functions);
-/* Print "file:line" or "function+0x12" for a code address of this process; an empty string if unknown. Any thread. Blocks: may run a
- * helper program. */
+/* Print "file:line" or "function+0x12" for a code address of this process; an empty string if
+ * unknown. Any thread. Blocks: may run a helper program. */
 void heap_site_name(const void *site, char *buf, size_t size);
 
 #endif

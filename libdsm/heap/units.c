@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#define STRIPES 16u   /* stripes per rank, if the heap has as many units; the first is for short runs */
+/* stripes per rank, if the heap has as many units; the first is for short runs */
+#define STRIPES 16u
 #define SHORT_PART 8u /* a longer run than this fraction of a stripe is long */
 
 struct units_shape units_shape(size_t heap, uint32_t ranks)
@@ -44,7 +45,8 @@ static uint32_t fit(const struct units *u, uint32_t at, uint32_t end, uint32_t n
 }
 
 /* First fit in the rank's stripes, one by one, from `from` on; count: none. */
-static uint32_t fit_own(const struct units_shape *x, struct units *u, uint32_t from, uint32_t n, uint32_t rank)
+static uint32_t fit_own(const struct units_shape *x, struct units *u, uint32_t from, uint32_t n,
+			uint32_t rank)
 {
 	const uint32_t turn = x->stripe * x->ranks;
 	uint32_t start, at, end;
@@ -76,14 +78,16 @@ static uint32_t units_find(const struct units_shape *x, struct units *u, uint32_
 	return at < x->count ? at : fit(u, 0, x->count, n);
 }
 
-static uint32_t units_find_upper(const struct units_shape *x, struct units *u, uint32_t n, uint32_t rank)
+static uint32_t units_find_upper(const struct units_shape *x, struct units *u, uint32_t n,
+				 uint32_t rank)
 {
 	const uint32_t at = fit_own(x, u, x->split, n, rank);
 
 	return at < x->count ? at : fit(u, x->split, x->count, n);
 }
 
-int64_t units_take(const struct units_shape *x, struct units *u, bool upper, uint32_t n, uint32_t rank, uint32_t *used)
+int64_t units_take(const struct units_shape *x, struct units *u, bool upper, uint32_t n,
+		   uint32_t rank, uint32_t *used)
 {
 	struct units_shape part = *x;
 	uint32_t at, i;
@@ -97,7 +101,8 @@ int64_t units_take(const struct units_shape *x, struct units *u, bool upper, uin
 		return -ENOMEM;
 	for (i = at, *used = 0; i < at + n; i++) {
 		*used += u->owner[i] / UNIT_USED;
-		__atomic_store_n(&u->owner[i], (uint16_t)((u->owner[i] & UNIT_USED) | (rank + 1)), __ATOMIC_RELEASE);
+		__atomic_store_n(&u->owner[i], (uint16_t)((u->owner[i] & UNIT_USED) | (rank + 1)),
+				 __ATOMIC_RELEASE);
 	}
 	return at;
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /* clang-format off */
 /*
- * dsm_uapi_rules.h - the valid values of each field of each argument of /dev/dsm, in one table. The checks of the
- * module (kmod/base/check.c), the generator of tests/kmod/fuzz.c and the table of dsm(4) are generated from it. No other
- * file states a range.
+ * dsm_uapi_rules.h - the valid values of each field of each argument of /dev/dsm, in one table. The
+ * checks of the module (kmod/base/check.c), the generator of tests/kmod/fuzz.c and the table of
+ * dsm(4) are generated from it. No other file states a range.
  *
- * One or more variants describe an argument. A call whose fields depend on the operation has one variant per meaning.
- * An argument is valid if it matches one variant of its call. A variant has one row for each field that it uses:
+ * One or more variants describe an argument. A call whose fields depend on the operation has one
+ * variant per meaning. An argument is valid if it matches one variant of its call. A variant has
+ * one row for each field that it uses:
  *
  *   R(struct, field, way, kind, a, b)
  *
  * Any other field is 0 on input; the module may write to it.
  *
- * way: IN (the module reads the field), OUT (it writes the field), INOUT. kind, and the meaning of a and b:
+ * way: IN (the module reads the field), OUT (it writes the field), INOUT. kind, and the meaning of
+ * a and b:
  *
  *   ANY        any value; the module ignores the input value of an OUT field
  *   IS         a
@@ -32,13 +34,15 @@
  *   GROUP      0, or a mask of ranks of the context's job that includes its own rank
  *   BARRIER    1 to below b times the size of the context's job
  *   PAGE       a page of the context's window, a multiple of a
- *   PAGES      a number of pages, a multiple of a and not 0; from the field `page` on, they lie in the window
+ *   PAGES      a number of pages, a multiple of a and not 0; from the field `page` on, they lie in
+ *              the window
  *   POINTER    an address of the caller; an access to unmapped memory fails with -EFAULT
  *   NONZERO    bytes, not all 0
  *   TEXT       a string that ends within the field
  *
- * The memory that a POINTER refers to has rows of its own (DSM_POINTEES). DSM_FIELDS_<struct> lists the fields of a struct, which
- * are all its bytes; a field that is in no list, a row for no field or a second row for a field does not compile.
+ * The memory that a POINTER refers to has rows of its own (DSM_POINTEES). DSM_FIELDS_<struct> lists
+ * the fields of a struct, which are all its bytes; a field that is in no list, a row for no field
+ * or a second row for a field does not compile.
  */
 #ifndef DSM_UAPI_RULES_H
 #define DSM_UAPI_RULES_H
@@ -123,7 +127,10 @@
 	R(s, address_size, IN, NUMBER, 0, DSM_ADDRESS_MAX) \
 	R(s, address, IN, POINTER, 0, 0)
 
-/* The start of what `address` of CONNECT points to, for a RoCE device and for an InfiniBand device of the context. */
+/*
+ * The start of what `address` of CONNECT points to, for a RoCE device and for an InfiniBand device
+ * of the context.
+ */
 #define DSM_RULES_ADDRESS_HEAD(R, s) \
 	R(s, magic, IN, IS, DSM_ADDRESS_MAGIC, 0) \
 	R(s, version, IN, IS, DSM_UAPI_VERSION, 0) \
@@ -338,8 +345,9 @@
 	V(REGION, OWNER, dsm_owner)
 
 /*
- * The fields of a list build a packed struct, which must equal the struct of the call: a missing one moves the later fields, or
- * makes the struct too small. The rows of a variant build another, in which a second row for a field is a duplicate member.
+ * The fields of a list build a packed struct, which must equal the struct of the call: a missing
+ * one moves the later fields, or makes the struct too small. The rows of a variant build another,
+ * in which a second row for a field is a duplicate member.
  */
 #define DSM_RULED_FIELD(s, field, ...) __typeof__(((struct s *)0)->field) field;
 #define DSM_RULED_PLACE(s, field) \

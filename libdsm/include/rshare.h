@@ -3,14 +3,15 @@
 /*
  * rshare.h - shared queue pairs: thousands of connections to a node over two RC queue pairs.
  *
- * One thread of a node, the owner, holds all verbs objects of a device. Processes attach to the owner and open
- * connections, which are records in shared memory. A connection carries messages, and RDMA writes and reads of exported
- * memory.
+ * One thread of a node, the owner, holds all verbs objects of a device. Processes attach to the
+ * owner and open connections, which are records in shared memory. A connection carries messages,
+ * and RDMA writes and reads of exported memory.
  *
  * Conventions, unless the comment of a function says otherwise:
  *  - Any thread may call a function at any time.
- *  - A function returns 0 or a non-negative result on success, and a negative errno value on failure. It stores to its
- *    output arguments only on success. Exception: why (NULL or RSHARE_WHY_MAX bytes) describes the error on failure.
+ *  - A function returns 0 or a non-negative result on success, and a negative errno value on
+ *    failure. It stores to its output arguments only on success. Exception: why (NULL or
+ *    RSHARE_WHY_MAX bytes) describes the error on failure.
  *  - A function that makes a request waits for the owner on this host, but not for a peer.
  *  - -ECONNRESET: the owner has ended, and with it all connections.
  *  - After fork(2), only the parent may use objects that were opened before.
@@ -37,9 +38,10 @@ struct rshare;          /* the attachment of a process to an owner */
 struct rshare_listener;
 struct rshare_conn;
 
-/* Set the allocator of the library for the whole process, in place of calloc(3) and free(3). zalloc returns zeroed
- * memory, or NULL. One thread calls this before any other function of the library. rshare_connect() to a numeric
- * address allocates nothing else; the C library allocates to resolve a name, and libibverbs calls malloc(3). */
+/* Set the allocator of the library for the whole process, in place of calloc(3) and free(3). zalloc
+ * returns zeroed memory, or NULL. One thread calls this before any other function of the library.
+ * rshare_connect() to a numeric address allocates nothing else; the C library allocates to resolve
+ * a name, and libibverbs calls malloc(3). */
 RSHARE_API void rshare_set_allocator(void *(*zalloc)(size_t size), void (*release)(void *p));
 
 /* ---- attaching ----------------------------------------------------------------------------- */
@@ -50,7 +52,8 @@ enum rshare_role {
 	RSHARE_CLIENT   /* attach; fail if there is no owner */
 };
 
-/* rshare_config_init() sets the defaults. In all fields but gid_index, 0 and NULL mean the default. */
+/* rshare_config_init() sets the defaults. In all fields but gid_index, 0 and NULL mean the
+ * default. */
 struct rshare_config {
 	size_t size;               /* of this structure */
 	enum rshare_role role;
@@ -78,7 +81,8 @@ struct rshare_config {
 	uint32_t run_after;        /* the owner polls after this many productive rounds; default 8; UINT32_MAX: never */
 	uint32_t idle_after;       /* the owner sleeps after this many empty rounds; default 200 */
 	uint32_t repair;           /* ms to repair broken queue pairs before it resets connections; default 15,000 */
-	/* for every process: each library thread first calls thread(arg), except one that only closes a descriptor */
+	/* for every process: each library thread first calls thread(arg), except one that only
+	 * closes a descriptor */
 	void (*thread)(void *arg);
 	void *arg;
 	/* for the owner */
@@ -88,20 +92,23 @@ struct rshare_config {
 /* Fill *config with the defaults. */
 RSHARE_API void rshare_config_init(struct rshare_config *config);
 
-/* Attach to the owner of a device ("rxe0"; NULL: the first), or become the owner. config NULL: the defaults. Blocks
- * while the owner opens the device and registers the pool. -ENODEV: no such device, or its port is not active.
- * -ECONNREFUSED: no owner (RSHARE_CLIENT). -EADDRINUSE: the name has an owner (RSHARE_OWNER), or the TCP port is in
- * use. -EINVAL: a setting is out of range. -EPERM: the owner belongs to another user, or other users can access the
- * folder of its socket. -ENOMEM, -EMFILE: memory or descriptors. Other errors are those of libibverbs. */
+/* Attach to the owner of a device ("rxe0"; NULL: the first), or become the owner. config NULL: the
+ * defaults. Blocks while the owner opens the device and registers the pool. -ENODEV: no such
+ * device, or its port is not active. -ECONNREFUSED: no owner (RSHARE_CLIENT). -EADDRINUSE: the name
+ * has an owner (RSHARE_OWNER), or the TCP port is in use. -EINVAL: a setting is out of range.
+ * -EPERM: the owner belongs to another user, or other users can access the folder of its socket.
+ * -ENOMEM, -EMFILE: memory or descriptors. Other errors are those of libibverbs. */
 RSHARE_API int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out, char *why);
 
-/* Reset the remaining connections, detach, and free everything, including the buffers. In the process of the owner,
- * this also ends the owner and all connections of the node. No other call on r may be in progress. NULL is allowed. */
+/* Reset the remaining connections, detach, and free everything, including the buffers. In the
+ * process of the owner, this also ends the owner and all connections of the node. No other call on
+ * r may be in progress. NULL is allowed. */
 RSHARE_API void rshare_close(struct rshare *r);
 
 /* ---- registered buffers --------------------------------------------------------------------- */
 
-/* Allocate a buffer from the pool, aligned to 256 bytes. NULL: no room. Free it with rshare_put(). */
+/* Allocate a buffer from the pool, aligned to 256 bytes. NULL: no room. Free it with
+ * rshare_put(). */
 RSHARE_API void *rshare_get(struct rshare *r, size_t size);
 /* Free a buffer. No operation may use it. NULL is allowed. */
 RSHARE_API void rshare_put(struct rshare *r, void *buffer);
@@ -113,36 +120,39 @@ struct rshare_remote {
 	uint32_t size;
 };
 
-/* Describe size bytes at buffer for peers. -EACCES: remote is not set in the config. -EINVAL: not in the pool, or more
- * than RSHARE_MESSAGE_MAX. */
+/* Describe size bytes at buffer for peers. -EACCES: remote is not set in the config. -EINVAL: not
+ * in the pool, or more than RSHARE_MESSAGE_MAX. */
 RSHARE_API int rshare_export(struct rshare *r, const void *buffer, size_t size, struct rshare_remote *out);
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-/* Listen for connections to a service, a number of the program's choice. At most 4 * depth connections wait for
- * rshare_accept(); more are refused. -EADDRINUSE: a listener of the node has this service. -ENOSPC: all connections of
- * the config are in use. -ENOMEM. */
+/* Listen for connections to a service, a number of the program's choice. At most 4 * depth
+ * connections wait for rshare_accept(); more are refused. -EADDRINUSE: a listener of the node has
+ * this service. -ENOSPC: all connections of the config are in use. -ENOMEM. */
 RSHARE_API int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **out);
 /* Accept the next connection, which is ready for use. Does not block. -EAGAIN: none is waiting. */
 RSHARE_API int rshare_accept(struct rshare_listener *l, struct rshare_conn **out);
-/* Return a descriptor for epoll(7). It becomes readable when rshare_accept() may succeed after -EAGAIN. The listener
- * owns it. */
+/* Return a descriptor for epoll(7). It becomes readable when rshare_accept() may succeed after
+ * -EAGAIN. The listener owns it. */
 RSHARE_API int rshare_listener_fd(struct rshare_listener *l);
-/* Stop listening, reset connections that were not accepted, and free the listener. NULL is allowed. */
+/* Stop listening, reset connections that were not accepted, and free the listener. NULL is
+ * allowed. */
 RSHARE_API void rshare_unlisten(struct rshare_listener *l);
 
-/* Connect to a service of a node: "host", "host:port" or "[address]:port". priority: 0 (weighted) to
- * RSHARE_PRIORITY_MAX. weight: 1 to RSHARE_WEIGHT_MAX within priority 0; 0 means 1. Does not wait for the peer: the
- * first event of the connection is RSHARE_CONNECTED or RSHARE_CLOSED. Operations may be submitted before.
- * -EINVAL: bad name, priority or weight. -ENOSPC: all connections of the config, or all peers of the owner, are in use.
- * -EHOSTUNREACH: the name is unknown. -ENOMEM, -EMFILE: a limit of the owner, which its stderr names. */
+/* Connect to a service of a node: "host", "host:port" or "[address]:port". priority: 0 (weighted)
+ * to RSHARE_PRIORITY_MAX. weight: 1 to RSHARE_WEIGHT_MAX within priority 0; 0 means 1. Does not
+ * wait for the peer: the first event of the connection is RSHARE_CONNECTED or RSHARE_CLOSED.
+ * Operations may be submitted before. -EINVAL: bad name, priority or weight. -ENOSPC: all
+ * connections of the config, or all peers of the owner, are in use. -EHOSTUNREACH: the name is
+ * unknown. -ENOMEM, -EMFILE: a limit of the owner, which its stderr names. */
 RSHARE_API int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority,
 			      unsigned int weight, struct rshare_conn **out);
 
-/* Close the connection when everything that was submitted has arrived, and free it, in any case. Waits at most
- * timeout_ms; -1: no limit; 0: reset at once, and lose data that has not arrived. Drops events that were not polled. No
- * other call on the connection may be in progress. NULL is allowed. -ETIMEDOUT: the peer did not take everything in
- * time; the connection was reset. Otherwise the status of RSHARE_CLOSED. */
+/* Close the connection when everything that was submitted has arrived, and free it, in any case.
+ * Waits at most timeout_ms; -1: no limit; 0: reset at once, and lose data that has not arrived.
+ * Drops events that were not polled. No other call on the connection may be in progress. NULL is
+ * allowed. -ETIMEDOUT: the peer did not take everything in time; the connection was reset.
+ * Otherwise the status of RSHARE_CLOSED. */
 RSHARE_API int rshare_disconnect(struct rshare_conn *c, int timeout_ms);
 
 /* Change the priority and weight of what this side sends. -EINVAL: out of range. */
@@ -151,16 +161,17 @@ RSHARE_API int rshare_set_priority(struct rshare_conn *c, unsigned int priority,
 /* ---- operations ----------------------------------------------------------------------------- */
 
 /*
- * Operations are asynchronous: a call returns when the operation is submitted. It takes no lock, and makes no system
- * call while the owner is awake. The buffer must be in the pool, and belongs to the operation until its event. Sends,
- * writes and reads of a connection complete in the order of submission; so do receives. Errors of all calls:
- * -EAGAIN: depth operations are outstanding or not polled. -EINVAL: the buffer is not in the pool, or is too long.
+ * Operations are asynchronous: a call returns when the operation is submitted. It takes no lock,
+ * and makes no system call while the owner is awake. The buffer must be in the pool, and belongs to
+ * the operation until its event. Sends, writes and reads of a connection complete in the order of
+ * submission; so do receives. Errors of all calls: -EAGAIN: depth operations are outstanding or not
+ * polled. -EINVAL: the buffer is not in the pool, or is too long.
  */
 
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */
 RSHARE_API int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie);
-/* Receive the next message. If it is larger than the buffer, the status is -EMSGSIZE, and the buffer has its
- * beginning. */
+/* Receive the next message. If it is larger than the buffer, the status is -EMSGSIZE, and the
+ * buffer has its beginning. */
 RSHARE_API int rshare_recv(struct rshare_conn *c, void *buffer, size_t size, uint64_t cookie);
 /* Write to or read from memory that the peer has exported. -ERANGE: the access passes its end. */
 RSHARE_API int rshare_write(struct rshare_conn *c, const void *buffer, size_t size, const struct rshare_remote *to,
@@ -175,13 +186,14 @@ enum rshare_event_type {
 	RSHARE_CLOSED     /* the last event. status 0: the peer closed, and everything that it sent was received */
 };
 
-/* status of RSHARE_SENT: -EPIPE: the peer closed before. -ECONNRESET: the peer, its node or its connection has ended.
- * status of RSHARE_RECEIVED: -EMSGSIZE: the message was larger than the buffer. -ECANCELED: no message came before the
- * end. status of RSHARE_CLOSED: 0. -ECONNREFUSED: nobody listens. -EHOSTUNREACH: the node cannot be reached. -EACCES:
- * different keys. -ECONNRESET. -EBADMSG: the shared memory of this process was overwritten. -ETIMEDOUT: no answer.
- * -ENOSPC: the peer's process has no connection left. -EKEYREJECTED: the peer does not export the memory of a write or a
- * read; operations that were submitted after it also have this status. -ENOMEM and other errors of libibverbs: an owner lacks memory or
- * queue pairs, as its stderr says. */
+/* status of RSHARE_SENT: -EPIPE: the peer closed before. -ECONNRESET: the peer, its node or its
+ * connection has ended. status of RSHARE_RECEIVED: -EMSGSIZE: the message was larger than the
+ * buffer. -ECANCELED: no message came before the end. status of RSHARE_CLOSED: 0. -ECONNREFUSED:
+ * nobody listens. -EHOSTUNREACH: the node cannot be reached. -EACCES: different keys. -ECONNRESET.
+ * -EBADMSG: the shared memory of this process was overwritten. -ETIMEDOUT: no answer. -ENOSPC: the
+ * peer's process has no connection left. -EKEYREJECTED: the peer does not export the memory of a
+ * write or a read; operations that were submitted after it also have this status. -ENOMEM and other
+ * errors of libibverbs: an owner lacks memory or queue pairs, as its stderr says. */
 struct rshare_event {
 	enum rshare_event_type type;
 	int status;
@@ -189,30 +201,32 @@ struct rshare_event {
 	size_t size;     /* bytes of the message */
 };
 
-/* Store up to max events and return their number. Does not block. 0: none; the descriptor of rshare_fd() becomes
- * readable at the next event. */
+/* Store up to max events and return their number. Does not block. 0: none; the descriptor of
+ * rshare_fd() becomes readable at the next event. */
 RSHARE_API int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max);
-/* Like rshare_poll(), without effect on the descriptor. For a thread that polls again soon: it saves system calls, and
- * signals of the owner. */
+/* Like rshare_poll(), without effect on the descriptor. For a thread that polls again soon: it
+ * saves system calls, and signals of the owner. */
 RSHARE_API int rshare_poll_again(struct rshare_conn *c, struct rshare_event *out, int max);
-/* Return a descriptor for epoll(7). Sleep on it only after rshare_poll() has returned 0. The connection owns it.
- * -EMFILE. */
+/* Return a descriptor for epoll(7). Sleep on it only after rshare_poll() has returned 0. The
+ * connection owns it. -EMFILE. */
 RSHARE_API int rshare_fd(struct rshare_conn *c);
 /*
- * Add a connection to the set of the process and return the descriptor of the set, which many connections share. This
- * saves descriptors and system calls. rshare_ready() returns mark, which must not be NULL, for the connection. The
- * connection stays in the set until it is freed. The attachment owns the descriptor. rshare_poll(), rshare_fd() and
- * rshare_wait() work as before. -EINVAL: mark is NULL. -EMFILE.
+ * Add a connection to the set of the process and return the descriptor of the set, which many
+ * connections share. This saves descriptors and system calls. rshare_ready() returns mark, which
+ * must not be NULL, for the connection. The connection stays in the set until it is freed. The
+ * attachment owns the descriptor. rshare_poll(), rshare_fd() and rshare_wait() work as before.
+ * -EINVAL: mark is NULL. -EMFILE.
  */
 RSHARE_API int rshare_join(struct rshare_conn *c, void *mark);
 /*
- * Store the marks of up to max connections of the set that have got events since they were last returned, and return
- * their number. Poll each of them until it has no event; it may have none if it was polled before. Does not block. 0:
- * none; the descriptor of the set becomes readable at the next event. -ECONNRESET is returned after the last mark.
+ * Store the marks of up to max connections of the set that have got events since they were last
+ * returned, and return their number. Poll each of them until it has no event; it may have none if
+ * it was polled before. Does not block. 0: none; the descriptor of the set becomes readable at the
+ * next event. -ECONNRESET is returned after the last mark.
  */
 RSHARE_API int rshare_ready(struct rshare *r, void **out, int max);
-/* Wait for events, at most timeout_ms; -1: no limit. Returns 1 if there may be some, 0 after the timeout. -EINTR: a
- * signal came. -EMFILE. */
+/* Wait for events, at most timeout_ms; -1: no limit. Returns 1 if there may be some, 0 after the
+ * timeout. -EINTR: a signal came. -EMFILE. */
 RSHARE_API int rshare_wait(struct rshare_conn *c, int timeout_ms);
 
 /* ---- figures -------------------------------------------------------------------------------- */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * next.h - for a library that stands in front of the C library: its definitions, and the next ones. To be included before any
- * header of the C library.
+ * next.h - for a library that stands in front of the C library: its definitions, and the next ones.
+ * To be included before any header of the C library.
  */
 #ifndef INTERPOSE_NEXT_H
 #define INTERPOSE_NEXT_H
 
-/* Else those headers define some functions themselves (getline(), vprintf()), where that is optimised. */
+/*
+ * Else those headers define some functions themselves (getline(), vprintf()), where that is
+ * optimised.
+ */
 #ifndef __NO_INLINE__
 #define __NO_INLINE__ 1
 #endif

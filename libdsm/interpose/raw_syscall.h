@@ -5,7 +5,10 @@
 
 #include <errno.h>
 
-/* As syscall(2), arg: six words. Not by NEXT(): libdsm and jemalloc call syscall(2) where they may not call dlsym(3). */
+/*
+ * As syscall(2), arg: six words. Not by NEXT(): libdsm and jemalloc call syscall(2) where they may
+ * not call dlsym(3).
+ */
 static inline long raw_syscall(long n, const long *arg)
 {
 	const long fourth = arg[3], fifth = arg[4], sixth = arg[5];

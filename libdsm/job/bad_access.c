@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* bad_access.c - describes an access to a window address without memory: which region it missed, and by how much. */
+/*
+ * bad_access.c - describes an access to a window address without memory: which region it missed,
+ * and by how much.
+ */
 #include "job/bad_access.h"
 
 #include "fault/range.h"
@@ -15,7 +18,8 @@ static const struct dsm_region *region_below(size_t off, bool attached)
 	for (i = 0; i < job.mine->region_end; i++) {
 		const struct dsm_region *r = &job.regions[i];
 
-		if (r->bytes && r->attached == attached && r->off <= off && (!best || r->off > best->off))
+		if (r->bytes && r->attached == attached && r->off <= off &&
+		    (!best || r->off > best->off))
 			best = r;
 	}
 	return best;
@@ -47,7 +51,8 @@ void bad_access_report(const char *addr, bool write)
 		log_line(
 			"%s of address %p, which is in no region that this rank is attached to: it is %zu bytes past the end of \"%s\", "
 			"which has %zu bytes at %p",
-			what, addr, off - (r->off + r->size), r->name, (size_t)r->size, range_at(r->off));
+			what, addr, off - (r->off + r->size), r->name, (size_t)r->size,
+			range_at(r->off));
 	else
 		log_line(
 			"%s of address %p, which is in no region that this rank is attached to: there is none below it",

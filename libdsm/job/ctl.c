@@ -26,7 +26,8 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->ranks = ctl_place(&at, of->ranks * sizeof(struct rank_ctl));
 	l->bars = ctl_place(&at, (size_t)of->size * CTL_BARRIERS * sizeof(struct bar));
 	l->objects = ctl_place(&at, (size_t)CTL_OBJECTS * sizeof(struct sync));
-	l->nodes = ctl_place(&at, (size_t)of->nodes * ctl_block_slots(of->nodes) * sizeof(struct queue_entry));
+	l->nodes = ctl_place(
+		&at, (size_t)of->nodes * ctl_block_slots(of->nodes) * sizeof(struct queue_entry));
 	l->lines = ctl_place(&at, (size_t)of->nodes * CTL_ALL_SLOTS * sizeof(struct queue_entry));
 	l->calls = ctl_place(&at, (size_t)of->nodes * CTL_CALLS * sizeof(struct due_call));
 	l->pages = ctl_place(&at, pages * sizeof(struct copy));

@@ -2,13 +2,15 @@
 /*
  * ctl.h - a node's control segment: the state of the node, and data shared by its ranks.
  *
- * Each node has one memfd, created by its first rank and mapped by all its ranks. It is sparse, and all of it is initially zero.
- * Any thread of any rank of the node runs the node's side of the protocol in it: the directory and the page states of its blocks,
- * its locks and waiters. It holds indices, never pointers.
+ * Each node has one memfd, created by its first rank and mapped by all its ranks. It is sparse, and
+ * all of it is initially zero. Any thread of any rank of the node runs the node's side of the
+ * protocol in it: the directory and the page states of its blocks, its locks and waiters. It holds
+ * indices, never pointers.
  *
- * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe is held for one step,
- * never two at once, never across an action, a system call that can block, or an access to shared memory. The exception is
- * run_drop(): it takes several in ascending order and closes mappings under them. `registry.lock` is a leaf of its own.
+ * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe
+ * is held for one step, never two at once, never across an action, a system call that can block, or
+ * an access to shared memory. The exception is run_drop(): it takes several in ascending order and
+ * closes mappings under them. `registry.lock` is a leaf of its own.
  */
 #ifndef JOB_CTL_H
 #define JOB_CTL_H
@@ -34,22 +36,28 @@
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
 #define CTL_AHEAD_SLOTS 240 /* prefetched blocks */
 #define CTL_SLOTS 256       /* blocks given back */
-#define CTL_BLOCK_END 2048  /* more blocks that threads wait for: other nodes may have them pinned */
-#define CTL_BRIEF_END 3072  /* requests that are answered at once */
-#define CTL_ALL_SLOTS 65536 /* requests that may wait for other threads, and more blocks; messages have 16 bits */
+/* more blocks that threads wait for: other nodes may have them pinned */
+#define CTL_BLOCK_END 2048
+#define CTL_BRIEF_END 3072 /* requests that are answered at once */
+/* requests that may wait for other threads, and more blocks; messages have 16 bits */
+#define CTL_ALL_SLOTS 65536
 
-#define CTL_HELD 65535u              /* messages that wait for closes: struct closing counts them in 16 bits */
-#define CTL_HOLDS (1u << 20)         /* locks that a node's threads hold or await at once */
-#define CTL_CACHED_LOCKS (1u << 16)  /* of them, records of cached locks, which no other node has requested */
+/* messages that wait for closes: struct closing counts them in 16 bits */
+#define CTL_HELD 65535u
+#define CTL_HOLDS (1u << 20) /* locks that a node's threads hold or await at once */
+/* of them, records of cached locks, which no other node has requested */
+#define CTL_CACHED_LOCKS (1u << 16)
 #define CTL_CACHED_PLACES (1u << 18) /* size of the hash table of such locks */
-#define CTL_OBJECTS (1u << 24)       /* synchronisation objects homed at a node: limit of their names */
-#define CTL_BARRIERS 65536           /* barriers initialised by a rank */
+/* synchronisation objects homed at a node: limit of their names */
+#define CTL_OBJECTS (1u << 24)
+#define CTL_BARRIERS 65536 /* barriers initialised by a rank */
 #define CTL_STRIPES 2048
 #define CTL_REGIONS 65535 /* the window's units have 16 bits for a region */
 #define CTL_NAMES 65536   /* hash chains of region names */
 #define CTL_LANES 256     /* threads of a rank with counters of their own */
 #define CTL_NOTES 256     /* sleeping threads that record what they wait for */
-#define CTL_PUSHES 8192u  /* blocks that a rank has to push; if there are more, the oldest are dropped */
+/* blocks that a rank has to push; if there are more, the oldest are dropped */
+#define CTL_PUSHES 8192u
 /* Most calls of a node at once: one for each slot for calls. */
 #define CTL_CALLS (CTL_BRIEF_END - CTL_BLOCK_END)
 #define PAGE_SHIFT 12
@@ -68,7 +76,11 @@ struct slot {
 	uint64_t ask;    /* core/ask.h */
 	uint32_t object; /* the requested block; SLOT_QUIT: the hold record */
 	int16_t status;
-	uint8_t prefetch; /* SLOT_LEFT: no thread waits; SLOT_QUIT: the same for a lock; SLOT_WOKEN: answer arrived; atomic */
+	/*
+	 * SLOT_LEFT: no thread waits; SLOT_QUIT: the same for a lock; SLOT_WOKEN: answer arrived;
+	 * atomic
+	 */
+	uint8_t prefetch;
 	uint8_t kind; /* enum slot_kind, for slots that may have several kinds */
 	uint16_t by;  /* the requesting rank, by its index in the node */
 	uint8_t pad2[30];
@@ -106,7 +118,8 @@ struct region_record {
 	uint32_t attached; /* ranks */
 	uint32_t gen;      /* of the record */
 	uint32_t next;     /* next region with the same hash of its name: id + 1 */
-	uint16_t buries;   /* once name and ranks are gone: the node + 1 that removed the last of them */
+	/* once name and ranks are gone: the node + 1 that removed the last of them */
+	uint16_t buries;
 	uint16_t consistency;
 };
 
@@ -182,7 +195,8 @@ struct wait_note {
 };
 
 /*
- * A piece of a collective (chunk.c), in a ring: number n is in chunks[n % CTL_CHUNKS]. Its size is a multiple of every type's.
+ * A piece of a collective (chunk.c), in a ring: number n is in chunks[n % CTL_CHUNKS]. Its size is
+ * a multiple of every type's.
  */
 #define CTL_CHUNK_BYTES 4080u
 #define CTL_CHUNKS 64u
@@ -210,16 +224,21 @@ struct answer {
 
 /* A node's bound of frames (miss/reclaim.c): marks are in `recent` of the layout. */
 struct reclaim {
-	uint32_t lock;   /* held by the thread that gives up blocks; nobody waits for it */
-	uint32_t over;   /* too many frames are left: first touches leave the home to the manager; atomic */
-	uint32_t shorts; /* looks in a row that found nothing to give up; these two: with the lock */
+	uint32_t lock; /* held by the thread that gives up blocks; nobody waits for it */
+	/* too many frames are left: first touches leave the home to the manager; atomic */
+	uint32_t over;
+	/* looks in a row that found nothing to give up; these two: with the lock */
+	uint32_t shorts;
 	uint32_t said;   /* atomic */
 	uint64_t came;   /* bytes of blocks; atomic */
 	uint64_t due;    /* look again when so many have come; atomic */
 	size_t hands[2]; /* offset into the window of the unit where each goes on; with the lock */
 };
 
-/* Blocks that a rank has to push (push.c): number n is in blocks[n % CTL_PUSHES]. Any thread of the node may add one. */
+/*
+ * Blocks that a rank has to push (push.c): number n is in blocks[n % CTL_PUSHES]. Any thread of the
+ * node may add one.
+ */
 struct push_list {
 	uint32_t noted; /* number of blocks added; atomic */
 	uint32_t taken; /* number of blocks removed; atomic */
@@ -231,19 +250,27 @@ struct push_list {
 /* The data of one rank, shared with the other ranks of its node. */
 struct rank_ctl {
 	int32_t pid;
-	uint32_t state;        /* enum ctl_state, atomic */
-	uint32_t abort_status; /* not 0: exit status of a rank that has ended (CTL_LOST) or is about to end; atomic */
-	uint32_t region_end;   /* above the ids of all regions that this rank was ever attached to */
+	uint32_t state; /* enum ctl_state, atomic */
+	/* not 0: exit status of a rank that has ended (CTL_LOST) or is about to end; atomic */
+	uint32_t abort_status;
+	/* above the ids of all regions that this rank was ever attached to */
+	uint32_t region_end;
 	struct pool barrier_pool;
-	uint32_t barrier_life[CTL_BARRIERS]; /* the current or last generation of each number: sync/barrier.c */
+	/* the current or last generation of each number: sync/barrier.c */
+	uint32_t barrier_life[CTL_BARRIERS];
 	uint32_t barrier_next[CTL_BARRIERS];
 	uint64_t note_used[CTL_NOTES / 64];
 	struct wait_note notes[CTL_NOTES];
 	uint64_t sync_out,
-		sync_in;    /* messages that may wake a thread of the program, to and from other nodes; never reset */
-	uint32_t calls_in;  /* calls for its service thread: number + 1 of the latest; atomic */
-	uint32_t calls_due; /* calls that the service thread has taken from there, in order of arrival; private to it */
-	uint32_t threads;   /* threads of dsm_spawn() that run here; atomic */
+		/*
+		 * messages that may wake a thread of the program, to and from other nodes; never
+		 * reset
+		 */
+		sync_in;
+	uint32_t calls_in; /* calls for its service thread: number + 1 of the latest; atomic */
+	/* calls that the service thread has taken from there, in order of arrival; private to it */
+	uint32_t calls_due;
+	uint32_t threads; /* threads of dsm_spawn() that run here; atomic */
 	struct rank_stats stats;
 	uint64_t lane_used[CTL_LANES / 64];
 	struct lane lanes[CTL_LANES]; /* a new thread continues the counts of one that has ended */
@@ -262,25 +289,32 @@ struct ctl {
 	uint32_t left_last; /* lasting slots in use for blocks that no thread waits for any more */
 	struct pool hold_pool;
 	struct object_list object_list;
-	uint64_t stall_due, stall_step; /* earliest time of the node's next stall report, and the report interval */
+	/* earliest time of the node's next stall report, and the report interval */
+	uint64_t stall_due, stall_step;
 	uint64_t memory_most[USAGE_OF_NODE]; /* usage.h; atomic */
 	uint32_t stripes[CTL_STRIPES];
-	uint32_t outgoing[CTL_STRIPES]; /* blocks that steps told to send and that are not read yet; atomic */
+	/* blocks that steps told to send and that are not read yet; atomic */
+	uint32_t outgoing[CTL_STRIPES];
 	struct slot slots[CTL_ALL_SLOTS];
 	uint32_t slot_next[CTL_ALL_SLOTS];
 	uint32_t hold_next[CTL_HOLDS];
-	uint32_t acquires;    /* by this node's threads, only those that involved another node: sharing.h */
+	/* by this node's threads, only those that involved another node: sharing.h */
+	uint32_t acquires;
 	uint32_t cached_hand; /* where sync/cached_lock.c next looks for a lock to return */
-	uint32_t cached_at[CTL_CACHED_PLACES]; /* by hash of a lock's name: hold record + 1; it may be another lock's */
+	/* by hash of a lock's name: hold record + 1; it may be another lock's */
+	uint32_t cached_at[CTL_CACHED_PLACES];
 	struct hold holds[CTL_HOLDS];
 	struct chunk chunks[CTL_CHUNKS];
-	uint16_t hold_by[CTL_HOLDS]; /* the rank whose thread allocated the record, by its index in the node */
+	/* the rank whose thread allocated the record, by its index in the node */
+	uint16_t hold_by[CTL_HOLDS];
 	uint32_t users[CTL_REGIONS]; /* ranks of this node that are attached to a region */
-	struct region_homes homes[CTL_REGIONS]; /* for the regions listed in `regions` of the layout */
+	/* for the regions listed in `regions` of the layout */
+	struct region_homes homes[CTL_REGIONS];
 	struct answer answers[CTL_BRIEF_END - CTL_BLOCK_END];
 	/* Release blocks: miss/release.h. */
 	uint32_t releases; /* not 0: this node has, or had, a release block; atomic */
-	uint32_t pressed;  /* closes that lower all blocks, since memory for twins is short; atomic */
+	/* closes that lower all blocks, since memory for twins is short; atomic */
+	uint32_t pressed;
 	struct rel_lists rel_lists;
 	struct closing closing;
 	struct pool twin_pool;
@@ -297,15 +331,17 @@ struct sharing_page {
 
 /* What follows struct ctl, at offsets that depend on the job. */
 struct ctl_layout {
-	size_t ranks;     /* struct rank_ctl[ranks of the node] */
-	size_t bars;      /* struct bar[ranks of the job * CTL_BARRIERS] */
-	size_t objects;   /* struct sync[CTL_OBJECTS] */
-	size_t nodes;     /* struct queue_entry[nodes * ctl_block_slots()]: of blocks */
-	size_t lines;     /* struct queue_entry[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
-	size_t calls;     /* struct due_call[nodes * CTL_CALLS]: by calling node and slot */
-	size_t pages;     /* struct copy[pages of the window] */
-	size_t dirs;      /* struct dir[...] */
-	size_t transfers; /* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
+	size_t ranks;   /* struct rank_ctl[ranks of the node] */
+	size_t bars;    /* struct bar[ranks of the job * CTL_BARRIERS] */
+	size_t objects; /* struct sync[CTL_OBJECTS] */
+	size_t nodes;   /* struct queue_entry[nodes * ctl_block_slots()]: of blocks */
+	/* struct queue_entry[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
+	size_t lines;
+	size_t calls; /* struct due_call[nodes * CTL_CALLS]: by calling node and slot */
+	size_t pages; /* struct copy[pages of the window] */
+	size_t dirs;  /* struct dir[...] */
+	/* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
+	size_t transfers;
 	size_t sharing;   /* struct sharing_page[pages of the window] */
 	size_t recent;    /* uint8_t[pages of the window]: miss/recent.h */
 	size_t rels;      /* struct rel[pages of the window] */
@@ -313,20 +349,40 @@ struct ctl_layout {
 	size_t twin_next; /* uint32_t[pages of the window]: of twin_pool */
 	size_t peers;     /* struct closing_peer[nodes] */
 	size_t held;      /* struct closing_held[CTL_HELD] */
-	size_t stage;     /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are outstanding */
-	size_t va_units;  /* struct va_alloc_unit[units of the window]: at the first node */
-	size_t members; /* uint16_t[nodes * CTL_REGIONS], at the first node: ranks of each node that are attached to a region */
-	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to the region there */
-	size_t regions; /* uint16_t[units of the window]: id + 1 of the region there, once a rank of this node has attached */
-	size_t priorities; /* uint8_t[units of the window]: data priority of the region there; 0 if unknown to this node */
-	size_t heap;       /* for each rank of the node, struct heap_shared in heap_each bytes */
+	/* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are outstanding */
+	size_t stage;
+	size_t va_units; /* struct va_alloc_unit[units of the window]: at the first node */
+	/*
+	 * uint16_t[nodes * CTL_REGIONS], at the first node: ranks of each node that are attached to
+	 * a region
+	 */
+	size_t members;
+	/*
+	 * uint16_t[units of the window]: ranks of this node that are attached to the region there
+	 */
+	size_t mapped;
+	/*
+	 * uint16_t[units of the window]: id + 1 of the region there, once a rank of this node has
+	 * attached
+	 */
+	size_t regions;
+	/*
+	 * uint8_t[units of the window]: data priority of the region there; 0 if unknown to this
+	 * node
+	 */
+	size_t priorities;
+	size_t heap; /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
-	size_t live;       /* a bit for each grain of the heap */
-	size_t units;      /* struct units of the heap */
-	size_t fault;      /* for the fault backend */
-	size_t total;      /* end of the mapped part */
-	size_t stage_last; /* BLOCK_MAX for each lasting slot: only in the file, mapped during use */
-	size_t twins; /* a page for each page of the window: only in the file, mapped with the first release block */
+	size_t live;  /* a bit for each grain of the heap */
+	size_t units; /* struct units of the heap */
+	size_t fault; /* for the fault backend */
+	size_t total; /* end of the mapped part */
+	/* BLOCK_MAX for each lasting slot: only in the file, mapped during use */
+	size_t stage_last;
+	/*
+	 * a page for each page of the window: only in the file, mapped with the first release block
+	 */
+	size_t twins;
 	size_t file;
 };
 

@@ -19,6 +19,8 @@ DSM_API const char *dsm_strerror(int err)
 	case ENODEV: return "no usable fault backend or transport";
 	case EFAULT: return "not within one attached region or the heap";
 	case EMFILE: return "no file descriptor left";
-	default: return strerrordesc_np(err < 0 ? -err : err) ? strerrordesc_np(err < 0 ? -err : err) : "unknown error";
+	default:
+		return strerrordesc_np(err < 0 ? -err : err) ? strerrordesc_np(err < 0 ? -err : err)
+							     : "unknown error";
 	}
 }

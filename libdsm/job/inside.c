@@ -21,8 +21,9 @@ __thread int engine_rests __attribute__((tls_model("initial-exec")));
 __thread uint64_t engine_kept __attribute__((tls_model("initial-exec")));
 
 /*
- * Block the signal first: with SA_NODEFER, it would come again at once. If another handler was interrupted before it kept its own
- * signal, this signal is unblocked when that handler returns; then it comes again, and is kept again.
+ * Block the signal first: with SA_NODEFER, it would come again at once. If another handler was
+ * interrupted before it kept its own signal, this signal is unblocked when that handler returns;
+ * then it comes again, and is kept again.
  */
 int engine_keep_signal(int sig, void *info, void *context)
 {
@@ -51,8 +52,9 @@ void engine_let_signals(void)
 }
 
 /*
- * Ask to run promptly even if all processors are busy: a short slice (Linux 6.12: the scheduler prefers the shorter slice) and,
- * if allowed, a better nice value. Both may be refused; the thread sleeps nearly always.
+ * Ask to run promptly even if all processors are busy: a short slice (Linux 6.12: the scheduler
+ * prefers the shorter slice) and, if allowed, a better nice value. Both may be refused; the thread
+ * sleeps nearly always.
  */
 static void be_prompt(void)
 {
@@ -64,7 +66,8 @@ static void be_prompt(void)
 		uint64_t runtime, deadline, period;
 	} attr = { .size = sizeof(attr),
 		   .policy = SCHED_OTHER,
-		   .flags = SCHED_FLAG_RESET_ON_FORK, /* this thread creates threads of the program (api/spawn.c) */
+		   /* this thread creates threads of the program (api/spawn.c) */
+		   .flags = SCHED_FLAG_RESET_ON_FORK,
 		   .nice = -15,
 		   .runtime = SLICE_NS };
 

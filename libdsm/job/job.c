@@ -7,7 +7,8 @@
 #include "util/futex.h"
 #include "util/sys.h"
 
-#define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
+/* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
+#define MANAGER_RUN 16
 
 struct job job = { .epoll = -1 };
 
@@ -21,7 +22,8 @@ void job_await_loss(void)
 {
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_LOST)
 		for (;;)
-			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
+			/* another thread is ending the process */
+			futex_wait(&job.state, CTL_LOST, 1000000000u);
 }
 
 int job_ready(void)
@@ -48,14 +50,20 @@ void job_ring(uint16_t rank)
 		one = 0; /* it is full: the thread is awake already */
 }
 
-/* The program has not said where homes are to be. A part of the heap has no meaning: its allocations are placed (api/heap.c). */
+/*
+ * The program has not said where homes are to be. A part of the heap has no meaning: its
+ * allocations are placed (api/heap.c).
+ */
 static size_t homes_run_set(const struct region_homes *h)
 {
 	const size_t blocks = (h->size + h->block_size - 1) / h->block_size;
 
 	switch (job.set.homes) {
-	case HOMES_CYCLIC: return job.set.home_run > h->block_size ? job.set.home_run : h->block_size;
-	case HOMES_BLOCKED: return h->off >= job.heap ? (blocks + job.nodes - 1) / job.nodes * h->block_size : 0;
+	case HOMES_CYCLIC:
+		return job.set.home_run > h->block_size ? job.set.home_run : h->block_size;
+	case HOMES_BLOCKED:
+		return h->off >= job.heap ? (blocks + job.nodes - 1) / job.nodes * h->block_size
+					  : 0;
 	case HOMES_FIRST: break;
 	}
 	return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * job.h - the job as this process sees it: the ranks and nodes, the node's memory, and the regions that this rank is attached to.
+ * job.h - the job as this process sees it: the ranks and nodes, the node's memory, and the regions
+ * that this rank is attached to.
  *
- * Each process has one `job`. engine_start() (start.c) fills it, and engine_stop() clears it. It is constant in
- * between, except for fields marked atomic, and for regions and units, which change under the lock of api/region.c; units are
- * read without that lock.
+ * Each process has one `job`. engine_start() (start.c) fills it, and engine_stop() clears it. It is
+ * constant in between, except for fields marked atomic, and for regions and units, which change
+ * under the lock of api/region.c; units are read without that lock.
  */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
@@ -29,7 +30,8 @@ struct net_ops;
 struct sharing_page;
 struct upcalls;
 
-/* Where the homes of blocks are that neither an option of the region nor dsm_place() places (DSM_HOME). */
+/* Where the homes of blocks are that neither an option of the region nor dsm_place() places
+ * (DSM_HOME). */
 enum homes {
 	HOMES_FIRST,  /* where they are touched first */
 	HOMES_CYCLIC, /* runs of home_run bytes go to the nodes in turn */
@@ -57,7 +59,9 @@ struct rank_info {
 	struct heap_shared *heap;
 	int doorbell; /* of a rank of this node: eventfd of its service thread */
 	int pidfd;
-	int life;       /* connection that closes when its process ends or executes another program (rendezvous.c) */
+	/* connection that closes when its process ends or executes another program
+	 * (rendezvous.c) */
+	int life;
 	bool same_host; /* it runs on this host */
 	int pid;
 	uint64_t token[2]; /* of its start/info.h */
@@ -67,7 +71,8 @@ struct rank_info {
 struct memory {
 	struct bar *bars;
 	struct sync *objects;
-	struct queue_entry *nodes, *lines; /* queue entries of requests for blocks and for synchronisation objects */
+	/* queue entries of requests for blocks and for synchronisation objects */
+	struct queue_entry *nodes, *lines;
 	struct due_call *calls;
 	struct copy *pages;
 	struct dir *dirs;
@@ -81,11 +86,14 @@ struct memory {
 	struct closing_ctx closes; /* of these */
 	char *stage;
 	struct va_alloc_unit *va_units;
-	uint16_t *members;   /* at the first node: attached ranks, per region and node */
-	uint16_t *mapped;    /* ranks of this node attached to the region there, per unit of the window; atomic */
-	uint16_t *regions;   /* the region there: id + 1, per unit of the window; atomic */
-	uint8_t *priorities; /* the data priority of the region there, per unit of the window; atomic */
-	uint64_t *live;      /* bitmap of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	uint16_t *members; /* at the first node: attached ranks, per region and node */
+	/* ranks of this node attached to the region there, per unit of the window; atomic */
+	uint16_t *mapped;
+	uint16_t *regions; /* the region there: id + 1, per unit of the window; atomic */
+	/* the data priority of the region there, per unit of the window; atomic */
+	uint8_t *priorities;
+	/* bitmap of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	uint64_t *live;
 	struct units *units; /* the owner of each unit of the heap (heap/units.h) */
 	int memfd;           /* the frames */
 	int ctlfd;
@@ -110,32 +118,37 @@ struct dsm_region {
 struct job {
 	struct settings set;
 	struct launch launch;
-	uint16_t rank, size;       /* this rank, and the number of ranks */
-	uint16_t node, nodes;      /* this node, and the number of nodes; the core and its messages use node numbers */
-	uint16_t local, locals;    /* this rank's index in its node, and the number of the node's ranks */
+	uint16_t rank, size; /* this rank, and the number of ranks */
+	/* this node, and the number of nodes; the core and its messages use node numbers */
+	uint16_t node, nodes;
+	/* this rank's index in its node, and the number of the node's ranks */
+	uint16_t local, locals;
 	uint16_t *node_of;         /* the node of each rank */
 	uint16_t *first;           /* the first rank of each node */
 	uint16_t *pair;            /* the rank of each other node that this one talks to */
 	uint16_t *width;           /* the number of ranks of each node */
 	struct wire_limits limits; /* for messages of peers */
 	uint32_t state;            /* enum ctl_state, of this process; atomic */
-	uint32_t
-		quits; /* this process is in dsm_quit(), past the last barrier: other threads wait for its end; atomic */
+	/* this process is in dsm_quit(), past the last barrier: other threads wait for its end;
+	 * atomic */
+	uint32_t quits;
 	uint32_t fenced; /* all ranks have finalized: no rank can be lost any more; atomic */
 	char *base;      /* the window: same address on all ranks */
 	struct ctl_layout layout;
 	size_t heap; /* bytes of the heap: whole units */
 	struct units_shape heap_shape;
-	const struct host_ops *host; /* of the core; host_process until host_choose(), NULL before the start */
-	const struct upcalls *up;    /* into higher parts of the engine: upcalls.h */
+	/* of the core; host_process until host_choose(), NULL before the start */
+	const struct host_ops *host;
+	const struct upcalls *up; /* into higher parts of the engine: upcalls.h */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
 	struct net *net;         /* NULL in a job of one node */
 	struct rank_info *ranks; /* `size` entries */
 	struct memory mem;
-	struct ctl *me;             /* of this node */
-	struct rank_ctl *mine;      /* of this rank */
-	struct bar_part *parts;     /* this rank's part of each barrier; NULL if it is the node's only rank */
+	struct ctl *me;        /* of this node */
+	struct rank_ctl *mine; /* of this rank */
+	/* this rank's part of each barrier; NULL if it is the node's only rank */
+	struct bar_part *parts;
 	struct dsm_region *regions; /* by id, CTL_REGIONS entries */
 	uint16_t *units;            /* window unit -> region + 1, of attached regions */
 	unsigned int spin_us;
@@ -150,17 +163,18 @@ struct job {
 extern struct job job;
 
 /*
- * Check that the library can be used now. Any thread. -ENOTCONN: not between dsm_init() and dsm_finalize(). -ECHILD: this is a
- * child process. Blocks if the process is about to end: job_await_quit(), job_await_loss().
+ * Check that the library can be used now. Any thread. -ENOTCONN: not between dsm_init() and
+ * dsm_finalize(). -ECHILD: this is a child process. Blocks if the process is about to end:
+ * job_await_quit(), job_await_loss().
  */
 int job_ready(void);
 /* True if this process is a rank of a running job. Any thread; never blocks. */
 bool job_runs(void);
-/* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise return at once. Safe in the
- * fault handler. */
+/* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise
+ * return at once. Safe in the fault handler. */
 void job_await_quit(void);
-/* If another thread is ending the process because a rank is lost, wait for that. Otherwise return at once. Any thread, without a
- * stripe, also in the fault handler. */
+/* If another thread is ending the process because a rank is lost, wait for that. Otherwise return
+ * at once. Any thread, without a stripe, also in the fault handler. */
 void job_await_loss(void);
 /* The manager of a block of r, which is asked first. Does not block. */
 uint16_t region_home(const struct dsm_region *r, size_t off);
@@ -170,12 +184,16 @@ static inline size_t heap_upper(void)
 	return job.heap - (size_t)job.heap_shape.split * UNIT_BYTES;
 }
 
-/* Bytes of the region, whole blocks, that have the same home before the next node's turn; 0: homes are not dealt out in turn. */
+/* Bytes of the region, whole blocks, that have the same home before the next node's turn; 0: homes
+ * are not dealt out in turn. */
 size_t region_run(const struct dsm_region *r);
-bool region_first_touch(const struct dsm_region *r); /* does the first node to touch a block become its home? */
-/* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
+/* does the first node to touch a block become its home? */
+bool region_first_touch(const struct dsm_region *r);
+/* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not
+ * block. */
 uint16_t region_manager(size_t off);
-/* The region at an offset, if a rank of this node has ever attached to it; NULL: unknown here. Does not block. */
+/* The region at an offset, if a rank of this node has ever attached to it; NULL: unknown here. Does
+ * not block. */
 const struct region_homes *region_known(size_t off);
 /* The home of a block of a known region whose homes do not move. Does not block. */
 uint16_t region_home_of(const struct region_homes *h, size_t off);
@@ -204,13 +222,15 @@ static inline uint16_t node_of(uint16_t rank)
 	return job.node_of[rank];
 }
 
-/* With one node, all ranks share the same memory: there is no protection, no fault, and no block moves. */
+/* With one node, all ranks share the same memory: there is no protection, no fault, and no block
+ * moves. */
 static inline bool one_node(void)
 {
 	return job.nodes == 1;
 }
 
-/* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above (core/host.h). */
+/* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above
+ * (core/host.h). */
 static inline uint32_t stripe_index(uint32_t object)
 {
 	return (object * 0x9e3779b1u) >> 21;
@@ -227,7 +247,8 @@ static inline uint32_t *cached_lock_place(uint64_t name)
 	return &job.me->cached_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_CACHED_PLACES - 1)];
 }
 
-/* A block's name in messages: twice its first page, plus a marker bit whose position is the block's order (log2 of its pages). */
+/* A block's name in messages: twice its first page, plus a marker bit whose position is the block's
+ * order (log2 of its pages). */
 static inline uint32_t block_id(size_t off, size_t bytes)
 {
 	return (uint32_t)(off >> PAGE_SHIFT << 1 | bytes >> PAGE_SHIFT);
@@ -248,7 +269,8 @@ static inline size_t block_off(uint32_t id)
 	return (size_t)block_page(id) << PAGE_SHIFT;
 }
 
-/* The lock of a block's state, by its first page: if the block is in no region, two nodes may name different sizes. */
+/* The lock of a block's state, by its first page: if the block is in no region, two nodes may name
+ * different sizes. */
 static inline uint32_t *block_stripe(uint32_t id)
 {
 	return stripe_of(block_page(id));

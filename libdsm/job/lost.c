@@ -2,13 +2,15 @@
 /*
  * lost.c - ends the job when a rank is lost; dsm_abort().
  *
- * The service thread, and any thread that waits for a lock of a rank that may be dead, watch the ranks of this machine through
- * pidfds. Ranks of other machines are lost by an error of the transport or by silence. A loss ends this process at once with
- * _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it can reach, so
- * that they do not report it as lost. The first rank of a machine to notice a loss prints the message.
+ * The service thread, and any thread that waits for a lock of a rank that may be dead, watch the
+ * ranks of this machine through pidfds. Ranks of other machines are lost by an error of the
+ * transport or by silence. A loss ends this process at once with _exit(), because its other threads
+ * may wait for the dead rank. A rank announces its exit to all peers that it can reach, so that
+ * they do not report it as lost. The first rank of a machine to notice a loss prints the message.
  *
- * A rank that a signal is about to end prints the message itself. The others wait for its end, because the kernel may still write
- * its core file, and the launcher kills all ranks once one has left. They leave with the status that it has announced.
+ * A rank that a signal is about to end prints the message itself. The others wait for its end,
+ * because the kernel may still write its core file, and the launcher kills all ranks once one has
+ * left. They leave with the status that it has announced.
  */
 #include "job/lost.h"
 
@@ -37,22 +39,26 @@
 #define EXIT_LOST 70
 #define LEAVE_SECONDS 2 /* to tell the launcher, which may be gone, too */
 #define LAUNCHER_MS 1000
-#define EARLY_TRIES 5        /* of about 1 ms each, to receive a BYE that is in flight */
-#define LATE_TRIES 2000      /* the same, if this rank has finalized, too */
-#define DYING_MS 500         /* a process closes its descriptors long before it ends, if it has much memory to free */
+#define EARLY_TRIES 5   /* of about 1 ms each, to receive a BYE that is in flight */
+#define LATE_TRIES 2000 /* the same, if this rank has finalized, too */
+/* a process closes its descriptors long before it ends, if it has much memory to free */
+#define DYING_MS 500
 #define HINT_MS 100          /* a process may be seen dead this long after its connection broke */
 #define LINGER_EARLY_MS 1500 /* the same in the start: some notice the launcher's end 1 s later */
-#define LINGER_MS 200        /* the rank that prints the message stays this long, for ranks that notice later */
+/* the rank that prints the message stays this long, for ranks that notice later */
+#define LINGER_MS 200
 
-#define NAME_MS 100       /* for a rank to listen at the name that it has taken */
-#define DYING_SECONDS 600 /* until a node with a dying rank counts as silent; its connections end earlier */
+#define NAME_MS 100 /* for a rank to listen at the name that it has taken */
+/* until a node with a dying rank counts as silent; its connections end earlier */
+#define DYING_SECONDS 600
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
 
 static uint64_t heard[WIRE_MAX_NODES];   /* by other node, ns; atomic */
 static uint8_t finished[WIRE_MAX_NODES]; /* by rank of other nodes; atomic */
-static uint8_t dying[WIRE_MAX_NODES];    /* by rank of other nodes: the status that it has announced; atomic */
-static uint8_t dumping[WIRE_MAX_NODES];  /* by other node: one of its ranks is dying; atomic */
+/* by rank of other nodes: the status that it has announced; atomic */
+static uint8_t dying[WIRE_MAX_NODES];
+static uint8_t dumping[WIRE_MAX_NODES]; /* by other node: one of its ranks is dying; atomic */
 
 static bool has_finished(uint16_t rank)
 {
@@ -68,7 +74,10 @@ static void too_late(int sig)
 	_exit(leave_status);
 }
 
-/* True for the one thread that ends the process. It is no longer cancelled: all other threads wait for it. */
+/*
+ * True for the one thread that ends the process. It is no longer cancelled: all other threads wait
+ * for it.
+ */
 static bool begin_leaving(void)
 {
 	if (__atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) == CTL_LOST)
@@ -77,7 +86,10 @@ static bool begin_leaving(void)
 	return true;
 }
 
-/* Send BYE to this rank's peer in each other node. `aux` contains the status, and above it the rank. */
+/*
+ * Send BYE to this rank's peer in each other node. `aux` contains the status, and above it the
+ * rank.
+ */
 static void notify_others(enum bye bye, int status)
 {
 	struct msg m = { .version = WIRE_VERSION,
@@ -109,7 +121,10 @@ static void lost_leave(int status, const char *why)
 	struct sigaction sa = { .sa_handler = too_late };
 	sigset_t alarms;
 
-	/* Nothing below may block the exit: a stopped thread may have the transport's lock, and the launcher may be dead. */
+	/*
+	 * Nothing below may block the exit: a stopped thread may have the transport's lock, and the
+	 * launcher may be dead.
+	 */
 	leave_status = status;
 	sigaction(SIGALRM, &sa, NULL);
 	sigemptyset(&alarms);
@@ -129,8 +144,8 @@ static void lost_leave(int status, const char *why)
 }
 
 /*
- * Has another rank left before, or is it dying? Then that rank prints the message or knows which one does, and its status is the
- * job's.
+ * Has another rank left before, or is it dying? Then that rank prints the message or knows which
+ * one does, and its status is the job's.
  */
 static int status_of_the_first(void)
 {
@@ -148,7 +163,10 @@ static int status_of_the_first(void)
 	return 0;
 }
 
-/* Names of the job have its number, but not before its ranks have exchanged their data (start/info.h). Until then: */
+/*
+ * Names of the job have its number, but not before its ranks have exchanged their data
+ * (start/info.h). Until then:
+ */
 static uint64_t launcher_number(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull;
@@ -172,7 +190,10 @@ static uid_t listener_of(const struct sockaddr_un *sa, socklen_t len)
 	return who.uid;
 }
 
-/* False: another rank has the name, or had it. Another user may have taken it to keep us silent, and does not count. */
+/*
+ * False: another rank has the name, or had it. Another user may have taken it to keep us silent,
+ * and does not count.
+ */
 static bool take_name(uint64_t number)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -195,12 +216,14 @@ static bool take_name(uint64_t number)
 }
 
 /*
- * One survivor per machine prints the message: the owner of the name, which the kernel frees with the process. A rank in its
- * start also needs the name of ranks that have no key yet: one of them may notice at the same time.
+ * One survivor per machine prints the message: the owner of the name, which the kernel frees with
+ * the process. A rank in its start also needs the name of ranks that have no key yet: one of them
+ * may notice at the same time.
  */
 static bool speaker(void)
 {
-	speaks = (!is_early() || take_name(launcher_number())) && (!job.number || take_name(job.number));
+	speaks = (!is_early() || take_name(launcher_number())) &&
+		(!job.number || take_name(job.number));
 	return speaks;
 }
 
@@ -210,7 +233,8 @@ void lost_rank(uint16_t rank, const char *how)
 	int status;
 
 	if (__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE) || has_finished(rank) ||
-	    (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) || getpid() != job.mypid)
+	    (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) ||
+	    getpid() != job.mypid)
 		return;
 	if (!begin_leaving())
 		job_await_loss();
@@ -233,9 +257,10 @@ static void leave_without_launcher(void)
 }
 
 /*
- * Runs on a thread of the launcher's library. Without the launcher nobody can end the job, or learn its result. Often the
- * launcher has gone because the job is ending, which is noticed in other ways: wait for that. In dsm_init() this thread leaves
- * the exit to the one that initialises (lost_scan(), engine_start()), which still makes objects that lost_leave() uses.
+ * Runs on a thread of the launcher's library. Without the launcher nobody can end the job, or learn
+ * its result. Often the launcher has gone because the job is ending, which is noticed in other
+ * ways: wait for that. In dsm_init() this thread leaves the exit to the one that initialises
+ * (lost_scan(), engine_start()), which still makes objects that lost_leave() uses.
  */
 void lost_launcher(int rank)
 {
@@ -263,7 +288,9 @@ static int status_behind_wait(int pidfd)
 {
 	struct pidfd_info_64 info = { .mask = PIDFD_INFO_EXIT_BIT };
 
-	return ioctl(pidfd, PIDFD_GET_INFO_64, &info) || !(info.mask & PIDFD_INFO_EXIT_BIT) ? 0 : info.exit_code;
+	return ioctl(pidfd, PIDFD_GET_INFO_64, &info) || !(info.mask & PIDFD_INFO_EXIT_BIT)
+		? 0
+		: info.exit_code;
 }
 
 /* The same before that, of a process that is ending: the last number of its line in /proc. */
@@ -312,7 +339,10 @@ static int signal_of_misses(void)
 	return job.fault == &fault_mprotect ? SIGSEGV : 0;
 }
 
-/* A miss whose signal is blocked ends a process by it: the kernel calls no handler, so only the survivors can tell. */
+/*
+ * A miss whose signal is blocked ends a process by it: the kernel calls no handler, so only the
+ * survivors can tell.
+ */
 static void lost_by_signal(uint16_t rank, int sig)
 {
 	const char *const name = sigabbrev_np(sig);
@@ -320,27 +350,30 @@ static void lost_by_signal(uint16_t rank, int sig)
 	int n = snprintf(how, sizeof(how), "its process was ended by SIG%s", name ? name : "?");
 
 	if (sig == signal_of_misses())
-		snprintf(how + n, sizeof(how) - (size_t)n,
-			 ", the signal of misses. If this was no fault of the program, a thread touched shared memory"
-			 " while it blocked SIG%s: leave SIGBUS and SIGSEGV out of masks that are set without the C"
-			 " library's functions or by libraries",
-			 name);
+		snprintf(
+			how + n, sizeof(how) - (size_t)n,
+			", the signal of misses. If this was no fault of the program, a thread touched shared memory"
+			" while it blocked SIG%s: leave SIGBUS and SIGSEGV out of masks that are set without the C"
+			" library's functions or by libraries",
+			name);
 	lost_rank(rank, how);
 }
 
 /*
- * The process of a rank of this machine has ended. Its last message may still be in flight. If this rank has finalized, too, that
- * one may have passed the last fence, which this rank is about to pass.
+ * The process of a rank of this machine has ended. Its last message may still be in flight. If this
+ * rank has finalized, too, that one may have passed the last fence, which this rank is about to
+ * pass.
  */
 void lost_process(uint16_t rank)
 {
 	int tries, status;
 
-	for (tries = 0;
-	     !is_here(rank) && job.net && !has_finished(rank) && !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE);
+	for (tries = 0; !is_here(rank) && job.net && !has_finished(rank) &&
+	     !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE);
 	     tries++) {
-		if (tries >=
-		    (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
+		if (tries >= (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED
+				      ? LATE_TRIES
+				      : EARLY_TRIES))
 			break;
 		while (job.up->poll(64) > 0)
 			;
@@ -392,7 +425,9 @@ void lost_unnamed(void)
 	if (!begin_leaving())
 		job_await_loss();
 	if (speaker())
-		log_line("a rank is lost: it ended, or failed, in dsm_init(). The job ends with status %d.", EXIT_LOST);
+		log_line(
+			"a rank is lost: it ended, or failed, in dsm_init(). The job ends with status %d.",
+			EXIT_LOST);
 	lost_leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
@@ -429,15 +464,17 @@ static bool is_dumping(uint16_t node)
 }
 
 /*
- * Called four times in DSM_LOST_MS by the first rank of a node: one heartbeat between two nodes. If it was not called for long,
- * this process was stopped or starved: restart all limits. The kernel reports the end of a rank on this host, so one that is
- * silent there is stopped, not lost.
+ * Called four times in DSM_LOST_MS by the first rank of a node: one heartbeat between two nodes. If
+ * it was not called for long, this process was stopped or starved: restart all limits. The kernel
+ * reports the end of a rank on this host, so one that is silent there is stopped, not lost.
  */
 void lost_silence(void)
 {
 	static uint64_t last;
 	uint64_t now = clock_ns(), limit = job.set.lost_ms * 1000000ull;
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.node, .req_node = job.node };
+	struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_PING, .src = job.node, .req_node = job.node
+	};
 	bool again = !last || now - last > limit / 2;
 	uint64_t at;
 	uint16_t n;
@@ -451,7 +488,8 @@ void lost_silence(void)
 		at = __atomic_load_n(&heard[n], __ATOMIC_RELAXED);
 		if (again || !at || rank_info(rank)->life >= 0) {
 			lost_alive(n);
-		} else if (now > at && now - at > (is_dumping(n) ? DYING_SECONDS * 1000000000ull : limit)) {
+		} else if (now > at &&
+			   now - at > (is_dumping(n) ? DYING_SECONDS * 1000000000ull : limit)) {
 			lost_rank(rank, "nothing was heard of it for DSM_LOST_MS");
 			continue;
 		}
@@ -468,8 +506,8 @@ void lost_goodbye(void)
 }
 
 /*
- * Inside the runtime, this thread may hold locks that notify_others() needs. Then other nodes learn of its death from its
- * neighbours or connections.
+ * Inside the runtime, this thread may hold locks that notify_others() needs. Then other nodes learn
+ * of its death from its neighbours or connections.
  */
 static void notify_death(int status)
 {
@@ -488,7 +526,10 @@ static void notify_death(int status)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Keep untouched parts of the window out of the core file: the kernel would allocate memory for them. */
+/*
+ * Keep untouched parts of the window out of the core file: the kernel would allocate memory for
+ * them.
+ */
 static void trim_core(void)
 {
 	off_t at = 0, data;
@@ -513,11 +554,14 @@ void lost_dying(int status, const char *why)
 	const int me = gettid();
 	uint32_t other = 0;
 
-	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || job.size == 1 || getpid() != job.mypid)
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || job.size == 1 ||
+	    getpid() != job.mypid)
 		return;
-	if (!__atomic_compare_exchange_n(&first, &other, (uint32_t)me, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+	if (!__atomic_compare_exchange_n(&first, &other, (uint32_t)me, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
 		if (other != (uint32_t)me)
-			sys_sleep_us(LEAVE_SECONDS * 1000000); /* the first thread does the work, and needs some time */
+			/* the first thread does the work, and needs some time */
+			sys_sleep_us(LEAVE_SECONDS * 1000000);
 		return;
 	}
 	log_line("thread %d %s. The job ends with status %d.", me, why, status);
@@ -535,7 +579,9 @@ void lost_abort(int status, const char *why)
 	lost_leave(status, why);
 }
 
-/* Prefer to report the end of the process, which may be seen a moment after that of its connection. */
+/*
+ * Prefer to report the end of the process, which may be seen a moment after that of its connection.
+ */
 void lost_connection(uint16_t rank, int err)
 {
 	struct pollfd p[] = { { .fd = rank_info(rank)->pidfd, .events = POLLIN },
@@ -546,7 +592,9 @@ void lost_connection(uint16_t rank, int err)
 	switch (err) {
 	case -EPIPE: lost_rank(rank, "its connection is broken"); return;
 	case -EBADMSG: lost_rank(rank, "it sent a malformed message"); return;
-	case -EHOSTUNREACH: lost_rank(rank, "there is no way to it (see UCX_TLS, UCX_NET_DEVICES)"); return;
+	case -EHOSTUNREACH:
+		lost_rank(rank, "there is no way to it (see UCX_TLS, UCX_NET_DEVICES)");
+		return;
 	default: lost_rank(rank, dsm_strerror(err));
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * memory.c - the memory objects of this node, made by its first rank and handed to the others (rendezvous.c). Memfds leave nothing
- * behind, however a rank dies.
+ * memory.c - the memory objects of this node, made by its first rank and handed to the others
+ * (rendezvous.c). Memfds leave nothing behind, however a rank dies.
  */
 #include "job/memory.h"
 
@@ -23,10 +23,11 @@ int memory_no_descriptors(const char *what)
 {
 	int err = -errno;
 
-	log_line("%s: %s%s", what, dsm_strerror(err),
-		 err == -EMFILE
-			 ? " (a rank needs about 3 descriptors for each other one of its host; raise `ulimit -n`)"
-			 : "");
+	log_line(
+		"%s: %s%s", what, dsm_strerror(err),
+		err == -EMFILE
+			? " (a rank needs about 3 descriptors for each other one of its host; raise `ulimit -n`)"
+			: "");
 	return err;
 }
 
@@ -84,7 +85,8 @@ static int make_parts(void)
 
 	if (job.locals == 1)
 		return 0;
-	job.parts = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	job.parts = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (job.parts == MAP_FAILED) {
 		job.parts = NULL;
 		return -ENOMEM;
@@ -94,11 +96,13 @@ static int make_parts(void)
 
 int memory_map(void)
 {
-	char *at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
+	char *at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			job.mem.ctlfd, 0);
 
 	if (at == MAP_FAILED) {
-		log_line("cannot map %zu MiB of control memory: %s (a smaller DSM_SPACE needs less)",
-			 job.layout.total >> 20, dsm_strerror(errno));
+		log_line(
+			"cannot map %zu MiB of control memory: %s (a smaller DSM_SPACE needs less)",
+			job.layout.total >> 20, dsm_strerror(errno));
 		return -ENOMEM;
 	}
 	madvise(at, job.layout.total, MADV_DONTFORK);
@@ -148,8 +152,8 @@ int memory_start(void)
 }
 
 /*
- * Lasting slots need a place only while other ranks keep blocks pinned. Address space for all of them would be 120 GiB, so map a
- * place when it is needed.
+ * Lasting slots need a place only while other ranks keep blocks pinned. Address space for all of
+ * them would be 120 GiB, so map a place when it is needed.
  */
 char *memory_stage(uint16_t slot, size_t bytes)
 {
@@ -182,14 +186,17 @@ static char *map_late(char **where, int fd, size_t off)
 {
 	char *at, *none = NULL;
 
-	at = mmap(NULL, job.set.space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)off);
+	at = mmap(NULL, job.set.space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+		  (off_t)off);
 	if (at == MAP_FAILED) {
-		log_line("cannot map %zu MiB for release blocks: %s (a smaller DSM_SPACE needs less)",
-			 job.set.space >> 20, dsm_strerror(errno));
+		log_line(
+			"cannot map %zu MiB for release blocks: %s (a smaller DSM_SPACE needs less)",
+			job.set.space >> 20, dsm_strerror(errno));
 		lost_abort(70, "out of memory for shared blocks");
 	}
 	madvise(at, job.set.space, MADV_DONTFORK);
-	if (__atomic_compare_exchange_n(where, &none, at, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (__atomic_compare_exchange_n(where, &none, at, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
 		return at;
 	munmap(at, job.set.space);
 	return none;
@@ -206,7 +213,8 @@ char *memory_twin(uint32_t number)
 {
 	char *at = __atomic_load_n(&twins, __ATOMIC_ACQUIRE);
 
-	return (at ? at : map_late(&twins, job.mem.ctlfd, job.layout.twins)) + (size_t)number * PAGE_BYTES;
+	return (at ? at : map_late(&twins, job.mem.ctlfd, job.layout.twins)) +
+		(size_t)number * PAGE_BYTES;
 }
 
 static void unmap_late(char **where)
@@ -250,8 +258,8 @@ void memory_stop(void)
 }
 
 /*
- * The index of the first element of an array in the control segment, at or after i, that lies in allocated memory; end if there
- * is none. Reading the others would allocate memory.
+ * The index of the first element of an array in the control segment, at or after i, that lies in
+ * allocated memory; end if there is none. Reading the others would allocate memory.
  */
 static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 {
@@ -272,17 +280,21 @@ static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 
 size_t memory_next_used(size_t off, size_t end)
 {
-	return next_used(job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
+	return next_used(job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT,
+			 end >> PAGE_SHIFT)
+		<< PAGE_SHIFT;
 }
 
 size_t memory_next_rel(size_t off, size_t end)
 {
-	return next_used(job.layout.rels, sizeof(struct rel), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
+	return next_used(job.layout.rels, sizeof(struct rel), off >> PAGE_SHIFT, end >> PAGE_SHIFT)
+		<< PAGE_SHIFT;
 }
 
 size_t memory_next_missed(size_t off, size_t end)
 {
-	return next_used(job.layout.sharing, sizeof(struct sharing_page), off >> PAGE_SHIFT, end >> PAGE_SHIFT)
+	return next_used(job.layout.sharing, sizeof(struct sharing_page), off >> PAGE_SHIFT,
+			 end >> PAGE_SHIFT)
 		<< PAGE_SHIFT;
 }
 
@@ -307,7 +319,8 @@ bool memory_quiet(size_t off, size_t end)
 
 static void clear(size_t at, size_t bytes)
 {
-	size_t first = (at + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), last = (at + bytes) & ~(PAGE_BYTES - 1);
+	size_t first = (at + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1),
+	       last = (at + bytes) & ~(PAGE_BYTES - 1);
 	char *base = (char *)job.me;
 
 	if (first >= last) {
@@ -316,7 +329,8 @@ static void clear(size_t at, size_t bytes)
 	}
 	memset(base + at, 0, first - at);
 	memset(base + last, 0, at + bytes - last);
-	if (fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first)))
+	if (fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+		      (off_t)(last - first)))
 		memset(base + first, 0, last - first);
 }
 
@@ -327,7 +341,8 @@ void memory_forget(size_t off, size_t bytes)
 	clear(job.layout.pages + from * sizeof(struct copy), n * sizeof(struct copy));
 	clear(job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
 	clear(job.layout.transfers + from * sizeof(uint32_t), n * sizeof(uint32_t));
-	clear(job.layout.sharing + from * sizeof(struct sharing_page), n * sizeof(struct sharing_page));
+	clear(job.layout.sharing + from * sizeof(struct sharing_page),
+	      n * sizeof(struct sharing_page));
 	if (job.set.memory)
 		clear(job.layout.recent + from * sizeof(uint8_t), n * sizeof(uint8_t));
 	clear(job.layout.rels + from * sizeof(struct rel), n * sizeof(struct rel));

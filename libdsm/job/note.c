@@ -2,8 +2,8 @@
 /*
  * note.c - what the threads of this process wait for.
  *
- * A thread that goes to sleep leaves a note in its node's control segment. Reports (stall.c, deadlock.c) read notes, and nothing
- * else does, so they need no lock.
+ * A thread that goes to sleep leaves a note in its node's control segment. Reports (stall.c,
+ * deadlock.c) read notes, and nothing else does, so they need no lock.
  */
 #include "job/note.h"
 
@@ -32,18 +32,20 @@ static struct wait_about block_about(uint32_t block)
 }
 
 /*
- * Does the label fit the wait? A thread that a condition has woken waits for the mutex next, in the same call; a cancelled thread
- * waits for something else.
+ * Does the label fit the wait? A thread that a condition has woken waits for the mutex next, in the
+ * same call; a cancelled thread waits for something else.
  */
 static bool is_labelled(const struct wait_about *a)
 {
 	static const uint8_t kinds[] = {
-		[DSM_WAIT_MUTEX] = SYNC_MUTEX, [DSM_WAIT_COND] = SYNC_COND,   [DSM_WAIT_RWLOCK] = SYNC_RWLOCK,
-		[DSM_WAIT_SEM] = SYNC_SEM,     [DSM_WAIT_BARRIER] = SYNC_SEM, [DSM_WAIT_JOIN] = SYNC_SEM,
-		[DSM_WAIT_IDLE] = SYNC_SEM,    [DSM_WAIT_FUTEX] = SYNC_SEM
+		[DSM_WAIT_MUTEX] = SYNC_MUTEX,   [DSM_WAIT_COND] = SYNC_COND,
+		[DSM_WAIT_RWLOCK] = SYNC_RWLOCK, [DSM_WAIT_SEM] = SYNC_SEM,
+		[DSM_WAIT_BARRIER] = SYNC_SEM,   [DSM_WAIT_JOIN] = SYNC_SEM,
+		[DSM_WAIT_IDLE] = SYNC_SEM,      [DSM_WAIT_FUTEX] = SYNC_SEM
 	};
 
-	return a->kind != ABOUT_OBJECT || wait_label.what >= sizeof(kinds) || a->sync == kinds[wait_label.what];
+	return a->kind != ABOUT_OBJECT || wait_label.what >= sizeof(kinds) ||
+		a->sync == kinds[wait_label.what];
 }
 
 static void note_down(struct wait_note *n, uint32_t block, bool lasting, uint64_t now)
@@ -64,7 +66,10 @@ int note_begin(uint32_t block, bool lasting, uint64_t now)
 	struct rank_ctl *c = job.mine;
 	unsigned int w;
 
-	/* Two ranks may report at once, and wait for each other's answers: such waits are not reported. */
+	/*
+	 * Two ranks may report at once, and wait for each other's answers: such waits are not
+	 * reported.
+	 */
 	if (!job.set.stall_ms || note_quiet)
 		return -1;
 	for (w = 0; w < CTL_NOTES / 64; w++) {
@@ -73,8 +78,9 @@ int note_begin(uint32_t block, bool lasting, uint64_t now)
 		while (~seen) {
 			int bit = __builtin_ctzll(~seen), i = (int)(w * 64) + bit;
 
-			if (!__atomic_compare_exchange_n(&c->note_used[w], &seen, seen | 1ull << bit, 0,
-							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			if (!__atomic_compare_exchange_n(&c->note_used[w], &seen,
+							 seen | 1ull << bit, 0, __ATOMIC_ACQUIRE,
+							 __ATOMIC_RELAXED))
 				continue;
 			note_down(&c->notes[i], block, lasting, now);
 			return i;
@@ -101,7 +107,8 @@ void note_end(int note)
 	__atomic_store_n(&job.me->stall_due, now + note_limit_ns(), __ATOMIC_RELAXED);
 }
 
-static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int n, unsigned int most)
+static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int n,
+			     unsigned int most)
 {
 	unsigned int i, end = __atomic_load_n(&job.me->hold_pool.fresh, __ATOMIC_RELAXED);
 
@@ -109,11 +116,11 @@ static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int
 		const struct hold *h = &job.me->holds[i];
 		const uint8_t state = hold_state(h);
 
-		if (job.me->hold_by[i] == local && (state == HOLD_HELD || state == HOLD_HELD_NEXT) &&
-		    h->turn != TURN_GIVEN)
-			out[n++] = (struct stall_row){
-				.about = { .kind = ABOUT_HOLDS, .home = h->home, .object = h->object }
-			};
+		if (job.me->hold_by[i] == local &&
+		    (state == HOLD_HELD || state == HOLD_HELD_NEXT) && h->turn != TURN_GIVEN)
+			out[n++] = (struct stall_row){ .about = { .kind = ABOUT_HOLDS,
+								  .home = h->home,
+								  .object = h->object } };
 	}
 	return n;
 }
@@ -139,7 +146,9 @@ unsigned int note_list(uint16_t rank, struct stall_row *out, unsigned int most)
 		out[n] = (struct stall_row){ .about = w->about,
 					     .label = w->label,
 					     /* It may have begun after `now`. */
-					     .age_ms = since < now ? (uint32_t)((now - since) / 1000000) : 0,
+					     .age_ms = since < now
+						     ? (uint32_t)((now - since) / 1000000)
+						     : 0,
 					     .tid = w->tid,
 					     .rank = rank };
 		n += is_there(&out[n].about);
@@ -155,5 +164,7 @@ uint64_t note_nap(uint64_t since, uint64_t now, uint64_t ns)
 {
 	uint64_t age = now - since; /* the limit, then ever longer intervals, like the reports */
 
-	return job.set.stall_ms && age < note_limit_ns() && note_limit_ns() - age < ns ? note_limit_ns() - age : ns;
+	return job.set.stall_ms && age < note_limit_ns() && note_limit_ns() - age < ns
+		? note_limit_ns() - age
+		: ns;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * note.h - notes of what the threads of this process wait for. Any thread inside the runtime may call these functions, also in
- * the fault handler. None blocks.
+ * note.h - notes of what the threads of this process wait for. Any thread inside the runtime may
+ * call these functions, also in the fault handler. None blocks.
  */
 #ifndef JOB_NOTE_H
 #define JOB_NOTE_H
@@ -39,7 +39,10 @@ static inline void about_none(void)
 	wait_about.object = wait_about.home = 0;
 }
 
-/* Set a label for the waits of a call, unless its caller has set one. Returns whether it was set, for label_end(). */
+/*
+ * Set a label for the waits of a call, unless its caller has set one. Returns whether it was set,
+ * for label_end().
+ */
 static inline bool label_begin(enum dsm_wait what, const void *object)
 {
 	if (wait_label.what)
@@ -61,8 +64,9 @@ extern __thread bool note_quiet __attribute__((tls_model("initial-exec")));
 uint64_t note_limit_ns(void);
 
 /*
- * Record that this thread goes to sleep at `now`, for a block, or if block is 0, for what note_about() has set. Returns the number of
- * its note, or -1 if it is not recorded. lasting: the wait ends only when another thread of the program acts, without a timeout.
+ * Record that this thread goes to sleep at `now`, for a block, or if block is 0, for what
+ * note_about() has set. Returns the number of its note, or -1 if it is not recorded. lasting: the
+ * wait ends only when another thread of the program acts, without a timeout.
  */
 int note_begin(uint32_t block, bool lasting, uint64_t now);
 void note_end(int note);
@@ -70,8 +74,8 @@ void note_end(int note);
 /* Shorten a sleep of ns so that the thread is awake when a report is due. */
 uint64_t note_nap(uint64_t since, uint64_t now, uint64_t ns);
 
-/* CALL_STALLS: list what the threads of a rank of this node wait for, and the locks they hold. Returns the number of rows. Does
- * not block. */
+/* CALL_STALLS: list what the threads of a rank of this node wait for, and the locks they hold.
+ * Returns the number of rows. Does not block. */
 unsigned int note_list(uint16_t rank, struct stall_row *out, unsigned int most);
 
 #endif

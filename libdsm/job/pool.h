@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pool.h - allocation of numbers in constant time, by any thread of any process that shares the memory.
+ * pool.h - allocation of numbers in constant time, by any thread of any process that shares the
+ * memory.
  *
- * A LIFO list of free numbers, and a mark below which all numbers have been taken once. Zero is the initial state, and memory for
- * numbers that were never needed is never touched. The upper half of head counts changes, against ABA:
+ * A LIFO list of free numbers, and a mark below which all numbers have been taken once. Zero is the
+ * initial state, and memory for numbers that were never needed is never touched. The upper half of
+ * head counts changes, against ABA:
  *
  *   A: reads head = 5, next[5] = 7     B: takes 5, takes 7, gives 5 back
  *   A: would make 7 the head, which is in use; the count has changed, and A retries.
@@ -28,14 +30,17 @@ static inline int64_t pool_take(struct pool *p, const uint32_t *next, uint32_t l
 
 	while ((uint32_t)head) {
 		uint32_t number = (uint32_t)head - 1;
-		uint64_t after = ((head >> 32) + 1) << 32 | __atomic_load_n(&next[number], __ATOMIC_RELAXED);
+		uint64_t after =
+			((head >> 32) + 1) << 32 | __atomic_load_n(&next[number], __ATOMIC_RELAXED);
 
-		if (__atomic_compare_exchange_n(&p->head, &head, after, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(&p->head, &head, after, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_ACQUIRE))
 			return number;
 	}
 	fresh = __atomic_load_n(&p->fresh, __ATOMIC_RELAXED);
 	while (fresh < limit)
-		if (__atomic_compare_exchange_n(&p->fresh, &fresh, fresh + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&p->fresh, &fresh, fresh + 1, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
 			return fresh;
 	return -EAGAIN;
 }
@@ -47,7 +52,8 @@ static inline void pool_give(struct pool *p, uint32_t *next, uint32_t number)
 	do {
 		__atomic_store_n(&next[number], (uint32_t)head, __ATOMIC_RELAXED);
 		after = ((head >> 32) + 1) << 32 | (number + 1);
-	} while (!__atomic_compare_exchange_n(&p->head, &head, after, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&p->head, &head, after, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 #endif

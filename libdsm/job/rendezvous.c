@@ -2,13 +2,15 @@
 /*
  * rendezvous.c - how the ranks of one machine connect.
  *
- * Each rank listens on an abstract socket; every pair meets once. Its name ends with random numbers that the launcher passes on, so
- * that no other user can take it first. Ranks that share memory exchange
- * doorbells, and the first rank of a node hands its memory to the others: control segment and frames. The socket stays open as
- * the pair's life line: it is closed when either process ends, like a pidfd, and also when one executes another program.
+ * Each rank listens on an abstract socket; every pair meets once. Its name ends with random numbers
+ * that the launcher passes on, so that no other user can take it first. Ranks that share memory
+ * exchange
+ * doorbells, and the first rank of a node hands its memory to the others: control segment and
+ * frames. The socket stays open as the pair's life line: it is closed when either process ends,
+ * like a pidfd, and also when one executes another program.
  *
- * Abstract names leave nothing behind, however a rank dies. A rank answers only processes of the same user that know the job's
- * key; it drops others as soon as they connect.
+ * Abstract names leave nothing behind, however a rank dies. A rank answers only processes of the
+ * same user that know the job's key; it drops others as soon as they connect.
  */
 #include "job/rendezvous.h"
 
@@ -44,12 +46,13 @@ struct hello {
 
 static int listener = -1;
 
-static void address(struct sockaddr_un *sa, socklen_t *len, int pid, uint16_t rank, const uint64_t token[2])
+static void address(struct sockaddr_un *sa, socklen_t *len, int pid, uint16_t rank,
+		    const uint64_t token[2])
 {
 	memset(sa, 0, sizeof(*sa));
 	sa->sun_family = AF_UNIX;
-	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u-%016lx%016lx", geteuid(), pid, rank,
-		 (unsigned long)token[0], (unsigned long)token[1]);
+	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u-%016lx%016lx",
+		 geteuid(), pid, rank, (unsigned long)token[0], (unsigned long)token[1]);
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
@@ -123,7 +126,8 @@ static int adopt(const struct hello *h, const int *fds, int n)
 	if (h->rank >= job.size || h->rank == job.rank)
 		return -EPROTO;
 	p = rank_info((uint16_t)h->rank);
-	if (!p->same_host || p->life >= 0 || p->doorbell >= 0 || n != fds_of((uint16_t)h->rank, job.rank))
+	if (!p->same_host || p->life >= 0 || p->doorbell >= 0 ||
+	    n != fds_of((uint16_t)h->rank, job.rank))
 		return -EPROTO;
 	if (n == NFDS) {
 		job.mem.ctlfd = fds[1];
@@ -164,9 +168,10 @@ static int receive_hello(int s)
 	} c;
 	struct iovec io = { &h, sizeof(h) };
 	/* Not CMSG_SPACE(): with its padding, the kernel would store a fourth descriptor. */
-	struct msghdr m = {
-		.msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = CMSG_LEN(sizeof(fds))
-	};
+	struct msghdr m = { .msg_iov = &io,
+			    .msg_iovlen = 1,
+			    .msg_control = c.buf,
+			    .msg_controllen = CMSG_LEN(sizeof(fds)) };
 	struct cmsghdr *cm;
 	ssize_t got;
 	int err;
@@ -222,8 +227,8 @@ static int rendezvous_with(uint16_t rank)
 }
 
 /*
- * A new connection, which may be a stranger's: its hello comes first. 1: it is a rank, and was answered; s is its life line from
- * now on.
+ * A new connection, which may be a stranger's: its hello comes first. 1: it is a rank, and was
+ * answered; s is its life line from now on.
  */
 static int rendezvous_answer(int s)
 {
@@ -322,7 +327,10 @@ static int watch_all(void)
 	return 0;
 }
 
-/* The meeting of two ranks has failed. Often one of them has died, which its pidfd shows a little later. */
+/*
+ * The meeting of two ranks has failed. Often one of them has died, which its pidfd shows a little
+ * later.
+ */
 void rendezvous_check(void)
 {
 	int i;
@@ -334,8 +342,8 @@ void rendezvous_check(void)
 }
 
 /*
- * A rank connects to lower ranks and is connected to by higher ones. Every rank connects before it answers, so there is no
- * circular wait.
+ * A rank connects to lower ranks and is connected to by higher ones. Every rank connects before it
+ * answers, so there is no circular wait.
  */
 int rendezvous_connect(void)
 {
@@ -369,7 +377,10 @@ static int send_fd(int s, int fd)
 		struct cmsghdr align;
 	} c;
 	struct iovec io = { "", 1 };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	struct msghdr m = { .msg_iov = &io,
+			    .msg_iovlen = 1,
+			    .msg_control = c.buf,
+			    .msg_controllen = sizeof(c.buf) };
 	struct cmsghdr *cm;
 
 	memset(&c, 0, sizeof(c));
@@ -390,7 +401,10 @@ static int receive_fd(int s)
 		struct cmsghdr align;
 	} c;
 	struct iovec io = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	struct msghdr m = { .msg_iov = &io,
+			    .msg_iovlen = 1,
+			    .msg_control = c.buf,
+			    .msg_controllen = sizeof(c.buf) };
 	struct cmsghdr *cm;
 	int err = rendezvous_await(s), fd;
 
@@ -429,7 +443,8 @@ int rendezvous_swap(int fd, void (*join)(unsigned int local, int fd))
 	if (err && err != -EMFILE)
 		rendezvous_check();
 	if (err)
-		log_line("the ranks of this node cannot exchange descriptors: %s", dsm_strerror(err));
+		log_line("the ranks of this node cannot exchange descriptors: %s",
+			 dsm_strerror(err));
 	return err;
 }
 

@@ -20,12 +20,14 @@ void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buc
 	count(count_, 1);
 	count(sum, ns);
 	count(&buckets[bucket < DSM_LAT_BUCKETS ? bucket : DSM_LAT_BUCKETS - 1], 1);
-	while (ns > seen && !__atomic_compare_exchange_n(max, &seen, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (ns > seen &&
+	       !__atomic_compare_exchange_n(max, &seen, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-static void add_latencies(struct dsm_stats *out, unsigned int first, const uint64_t *counts, const uint64_t *sums,
-			  const uint64_t *maxima, const uint64_t (*buckets)[DSM_LAT_BUCKETS])
+static void add_latencies(struct dsm_stats *out, unsigned int first, const uint64_t *counts,
+			  const uint64_t *sums, const uint64_t *maxima,
+			  const uint64_t (*buckets)[DSM_LAT_BUCKETS])
 {
 	unsigned int i, b;
 
@@ -124,7 +126,8 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 		return 0;
 	}
 	for (i = 0; i < p->ctl->region_end; i++)
-		if (i == 0 || p->ctl->region_stats[i].local_faults || p->ctl->region_stats[i].latency_count[0] ||
+		if (i == 0 || p->ctl->region_stats[i].local_faults ||
+		    p->ctl->region_stats[i].latency_count[0] ||
 		    p->ctl->region_stats[i].latency_count[1] || p->ctl->region_stats[i].blocks_in ||
 		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations ||
 		    p->ctl->region_stats[i].homes_in || p->ctl->region_stats[i].protect_calls)
@@ -174,8 +177,10 @@ static void hot_counted(struct top *top)
 	off_t where = (off_t)job.layout.transfers;
 
 	for (at = 0; at < end; at++) {
-		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip pages that were never touched */
-			off_t data = lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
+		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) {
+			/* skip pages that were never touched */
+			off_t data =
+				lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
 
 			if (data < 0 || data >= (off_t)job.layout.sharing)
 				break;
@@ -207,7 +212,9 @@ static int hot_asked(struct top *top)
 
 int stats_hot_serve(struct hot *out, int n)
 {
-	struct top top = { .list = out, .size = sizeof(*out), .key = offsetof(struct hot, transfers) };
+	struct top top = { .list = out,
+			   .size = sizeof(*out),
+			   .key = offsetof(struct hot, transfers) };
 	int err = 0;
 
 	if (n < 1)

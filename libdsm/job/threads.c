@@ -2,10 +2,11 @@
 /*
  * threads.c - the threads of the program.
  *
- * Does any of them still live? If main() has left by pthread_exit() and no other thread is there, a process ends as by exit(0). A
- * rank would not: threads of the runtime remain. Those are known by their numbers, noted at the start; they have all signals
- * blocked, and did not exist before dsm_init(). The service thread asks, once the first thread is about to end: nothing else
- * reports the end of the last one. A job of one rank has no service thread, and makes a thread for that.
+ * Does any of them still live? If main() has left by pthread_exit() and no other thread is there, a
+ * process ends as by exit(0). A rank would not: threads of the runtime remain. Those are known by
+ * their numbers, noted at the start; they have all signals blocked, and did not exist before
+ * dsm_init(). The service thread asks, once the first thread is about to end: nothing else reports
+ * the end of the last one. A job of one rank has no service thread, and makes a thread for that.
  *
  * Do all of them sleep? deadlock.c asks that, in one thread of the process at a time.
  */
@@ -32,10 +33,11 @@ struct list {
 
 /* The program's threads when the runtime starts, and the runtime's own. */
 static struct list before, ours;
-static uint32_t first_ends;            /* atomic */
-static int noted;                      /* atomic */
-static uint64_t caught_before, caught; /* handled signals: those of the program, and those also of the runtime */
-static bool (*expected)(int sig);      /* NULL: no layer above has handlers of its own */
+static uint32_t first_ends; /* atomic */
+static int noted;           /* atomic */
+/* handled signals: those of the program, and those also of the runtime */
+static uint64_t caught_before, caught;
+static bool (*expected)(int sig); /* NULL: no layer above has handlers of its own */
 
 static bool has(const struct list *l, int tid)
 {
@@ -62,7 +64,10 @@ static bool make_room(struct list *l)
 	return true;
 }
 
-/* Without memory it is missing from the list, and looks like a thread of the program, which keeps the process alive. */
+/*
+ * Without memory it is missing from the list, and looks like a thread of the program, which keeps
+ * the process alive.
+ */
 static void threads_list_add(struct list *l, int tid)
 {
 	if (make_room(l))
@@ -93,8 +98,8 @@ static bool look_up(int tid, const char *file, const char *word, char *out, size
 }
 
 /*
- * All signals that can be blocked. A thread that was created and has not run yet has the C library's own two signals blocked as
- * well.
+ * All signals that can be blocked. A thread that was created and has not run yet has the C
+ * library's own two signals blocked as well.
  */
 static bool blocks_all(int tid)
 {
@@ -133,15 +138,16 @@ static bool note_ours(int tid)
 }
 
 /*
- * The state as in proc(5); 0: the thread is not the program's, or has ended. The first thread of a process stays as a zombie
- * while others live.
+ * The state as in proc(5); 0: the thread is not the program's, or has ended. The first thread of a
+ * process stays as a zombie while others live.
  */
 static char state_of(int tid)
 {
 	char state[4] = "";
 
 	if (has(&ours, tid) || tid == __atomic_load_n(&noted, __ATOMIC_ACQUIRE) ||
-	    !look_up(tid, "status", "State:\t", state, sizeof(state)) || state[0] == 'Z' || state[0] == 'X')
+	    !look_up(tid, "status", "State:\t", state, sizeof(state)) || state[0] == 'Z' ||
+	    state[0] == 'X')
 		return 0;
 	return state[0];
 }
@@ -161,7 +167,9 @@ static uint64_t handlers(void)
 {
 	char mask[20] = "";
 
-	return look_up(getpid(), "status", "SigCgt:\t", mask, sizeof(mask)) ? strtoull(mask, NULL, 16) : UINT64_MAX;
+	return look_up(getpid(), "status", "SigCgt:\t", mask, sizeof(mask))
+		? strtoull(mask, NULL, 16)
+		: UINT64_MAX;
 }
 
 static uint64_t bit_of(int sig)
@@ -171,8 +179,10 @@ static uint64_t bit_of(int sig)
 
 bool threads_handle_signals(void)
 {
-	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) | bit_of(SIGILL) |
-		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31; /* the C library's own two */
+	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) |
+		bit_of(SIGILL) |
+		/* the C library's own two */
+		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31;
 	/* Above SIGRTMAX are those that libraries have reserved (libdsm-syscall.so). */
 	const uint64_t reserved = SIGRTMAX < 64 ? UINT64_MAX << SIGRTMAX : 0;
 	uint64_t left = handlers() & ~of_faults & ~reserved & ~caught;
@@ -212,7 +222,8 @@ void threads_before(void)
 {
 	caught_before = handlers();
 	before.n = ours.n = 0;
-	first_ends = gettid() != getpid(); /* from another thread, the first thread's end may never be noticed */
+	/* from another thread, the first thread's end may never be noticed */
+	first_ends = gettid() != getpid();
 	any_thread(note_before);
 }
 

@@ -14,8 +14,9 @@
 #include "util/lines.h"
 
 #define TICK_NS 1000000000u
-#define CLOSE_BYTES (16ull << 30) /* resident memory up to which each mapping is read: the kernel visits every page */
-#define CLOSE_NS 100000000u       /* time for many mappings */
+/* resident memory up to which each mapping is read: the kernel visits every page */
+#define CLOSE_BYTES (16ull << 30)
+#define CLOSE_NS 100000000u /* time for many mappings */
 
 bool usage_watches(void)
 {
@@ -26,11 +27,13 @@ static void usage_note(uint64_t *most, uint64_t now)
 {
 	uint64_t seen = __atomic_load_n(most, __ATOMIC_RELAXED);
 
-	while (now > seen && !__atomic_compare_exchange_n(most, &seen, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (now > seen &&
+	       !__atomic_compare_exchange_n(most, &seen, now, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 }
 
-/* ---- the memory objects of the node --------------------------------------------------------------------- */
+/* ---- the memory objects of the node ---------------------------------------------------------- */
 
 static bool has_frames(void)
 {
@@ -69,7 +72,8 @@ static void usage_of_control(uint64_t *now)
 
 	now[USAGE_QUEUES] = control_used(l->bars, l->pages);
 	now[USAGE_STATES] = control_used(l->pages, l->stage) + control_used(l->fault, l->total);
-	now[USAGE_STAGE] = control_used(l->stage, l->va_units) + control_used(l->stage_last, l->file);
+	now[USAGE_STAGE] =
+		control_used(l->stage, l->va_units) + control_used(l->stage_last, l->file);
 	now[USAGE_TABLES] = control_used(0, l->bars) + control_used(l->va_units, l->fault);
 }
 
@@ -81,7 +85,7 @@ static void note_node(const uint64_t *now, unsigned int n)
 		usage_note(&job.me->memory_most[i], now[i]);
 }
 
-/* ---- this process --------------------------------------------------------------------------------------- */
+/* ---- this process ---------------------------------------------------------------------------- */
 
 struct usage_status {
 	uint64_t anonymous, resident, most, tables;
@@ -108,8 +112,10 @@ static void read_status(struct usage_status *out)
 		return;
 	while ((line = lines_next(&l)))
 		for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-			if (sscanf(line, "%15[^:]: %lu kB", name, &kib) == 2 && !strcmp(name, rows[i].name))
-				memcpy((char *)out + rows[i].at, &(uint64_t){ (uint64_t)kib << 10 }, sizeof(uint64_t));
+			if (sscanf(line, "%15[^:]: %lu kB", name, &kib) == 2 &&
+			    !strcmp(name, rows[i].name))
+				memcpy((char *)out + rows[i].at, &(uint64_t){ (uint64_t)kib << 10 },
+				       sizeof(uint64_t));
 	lines_close(&l);
 }
 
@@ -123,20 +129,21 @@ static bool mapping_of(const char *line, enum usage_of *out)
 
 	if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %63s", &low, &high, path) < 2)
 		return false;
-	if (strstr(path, "libdsm-frames") || (low >= (uintptr_t)job.base && low - (uintptr_t)job.base < job.set.space))
+	if (strstr(path, "libdsm-frames") ||
+	    (low >= (uintptr_t)job.base && low - (uintptr_t)job.base < job.set.space))
 		*out = OF_FRAMES;
 	else if (strstr(path, "libdsm-control"))
 		*out = OF_CONTROL;
-	else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7) || !strncmp(path, "/SYSV", 5) ||
-		 !strncmp(path, "/dev/zero", 9))
+	else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7) ||
+		 !strncmp(path, "/SYSV", 5) || !strncmp(path, "/dev/zero", 9))
 		*out = OF_SEGMENT; /* of several processes, each of which counts its part */
 	else
 		*out = OF_PROCESS;
 	return true;
 }
 
-/* Memory of this process and its share of segments, and what it has of the window that is in no memory object. False: too much to
- * look at. */
+/* Memory of this process and its share of segments, and what it has of the window that is in no
+ * memory object. False: too much to look at. */
 static bool read_mappings(uint64_t *private, uint64_t *window)
 {
 	const uint64_t until = clock_ns() + CLOSE_NS;
@@ -175,7 +182,7 @@ static uint64_t usage_without(uint64_t all, uint64_t part)
 	return all > part ? all - part : 0;
 }
 
-/* ---- looking -------------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static uint64_t *most_of_rank(enum usage_kind kind)
 {
@@ -195,7 +202,8 @@ void usage_tick(uint64_t now)
 	read_status(&s);
 	usage_note(most_of_rank(USAGE_PAGE_TABLES), s.tables);
 	if (has_frames())
-		usage_note(most_of_rank(USAGE_PRIVATE), usage_without(s.anonymous, usage_landing()));
+		usage_note(most_of_rank(USAGE_PRIVATE),
+			   usage_without(s.anonymous, usage_landing()));
 }
 
 void usage_leaving(void)

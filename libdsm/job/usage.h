@@ -2,8 +2,9 @@
 /*
  * usage.h - the memory of a node by kind, now and at most.
  *
- * Nothing is counted where memory is allocated: the kernel knows what the memory objects and the process have. With DSM_STATS the
- * service thread looks once a second, and whoever gives memory back looks before; without it nobody looks but CALL_MEMORY.
+ * Nothing is counted where memory is allocated: the kernel knows what the memory objects and the
+ * process have. With DSM_STATS the service thread looks once a second, and whoever gives memory
+ * back looks before; without it nobody looks but CALL_MEMORY.
  */
 #ifndef JOB_USAGE_H
 #define JOB_USAGE_H
@@ -14,34 +15,44 @@
 enum usage_kind {
 	/* of a node */
 	USAGE_FRAMES = 0, /* contents of blocks; in a job of one rank its window */
-	USAGE_STATES,     /* page states, directory, counters of misses, what the fault backend knows of each page */
-	USAGE_QUEUES, /* requests that wait: for blocks, for objects of synchronisation, for service threads; these objects */
-	USAGE_TABLES, /* the rest of the control segment: slots, hold records, regions, units of the heap */
-	USAGE_STAGE,  /* contents that wait for acknowledgements */
+	/* page states, directory, counters of misses, what the fault backend knows of each page */
+	USAGE_STATES,
+	/* requests that wait: for blocks, for objects of synchronisation, for service threads;
+	 * these objects */
+	USAGE_QUEUES,
+	/* the rest of the control segment: slots, hold records, regions, units of the heap */
+	USAGE_TABLES,
+	USAGE_STAGE, /* contents that wait for acknowledgements */
 	USAGE_OF_NODE,
 	/* of each rank */
-	USAGE_LANDING = USAGE_OF_NODE, /* buffers of the transport into which other nodes write blocks */
+	/* buffers of the transport into which other nodes write blocks */
+	USAGE_LANDING = USAGE_OF_NODE,
 	USAGE_PAGE_TABLES,
-	USAGE_PRIVATE,  /* everything else: of the program, the libraries, the transport, the launcher */
+	/* everything else: of the program, the libraries, the transport, the launcher */
+	USAGE_PRIVATE,
 	USAGE_RESIDENT, /* what the process has mapped of all kinds: no kind of its own */
 	USAGE_KINDS
 };
 
-/* The answer of CALL_MEMORY, in bytes: of the rank, and if it is the first of its node, of the node. */
+/* The answer of CALL_MEMORY, in bytes: of the rank, and if it is the first of its node, of the
+ * node. */
 struct stats_memory {
 	uint64_t limit; /* what its host and its cgroup allow (util/limits.h) */
 	uint64_t now[USAGE_KINDS], most[USAGE_KINDS];
-	uint32_t rough; /* 1: private memory was not looked at closely, because that would take long */
+	/* 1: private memory was not looked at closely, because that would take long */
+	uint32_t rough;
 	uint32_t pad;
 };
 
-/* Look, for the counts of "at most". Any thread. Does nothing without DSM_STATS. usage_tick(): for the service thread, which calls
- * it often; usage_leaving(): before frames and states are given back. */
+/* Look, for the counts of "at most". Any thread. Does nothing without DSM_STATS. usage_tick(): for
+ * the service thread, which calls it often; usage_leaving(): before frames and states are given
+ * back. */
 bool usage_watches(void);
 void usage_tick(uint64_t now);
 void usage_leaving(void);
 
-/* Serve CALL_MEMORY, in the rank's own process. Takes milliseconds: tens for a process of gigabytes. */
+/* Serve CALL_MEMORY, in the rank's own process. Takes milliseconds: tens for a process of
+ * gigabytes. */
 void usage_serve(struct stats_memory *out);
 
 #endif

@@ -43,7 +43,10 @@ void va_alloc_start(struct va_alloc *r, struct va_alloc_unit *u, uint32_t first,
 		va_alloc_add(r, u, first, units - first);
 }
 
-/* Find a hole of at least n units. All holes of n's own size class are tried only if there is no larger one. */
+/*
+ * Find a hole of at least n units. All holes of n's own size class are tried only if there is no
+ * larger one.
+ */
 static int64_t va_alloc_find(const struct va_alloc *r, const struct va_alloc_unit *u, uint32_t n)
 {
 	uint32_t own = list_of(n), list, tries = 0, hole;

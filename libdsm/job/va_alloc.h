@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * va_alloc.h - allocator of the window, in units. Each free range (hole) has its length at both ends, so that adjacent holes are
- * merged at once, and is in a list by size. Allocation and release take constant time. Pure functions; the caller locks.
+ * va_alloc.h - allocator of the window, in units. Each free range (hole) has its length at both
+ * ends, so that adjacent holes are merged at once, and is in a list by size. Allocation and release
+ * take constant time. Pure functions; the caller locks.
  */
 #ifndef JOB_VA_ALLOC_H
 #define JOB_VA_ALLOC_H
@@ -12,8 +13,9 @@
 
 /* One unit of the window. Zero, unless it is the first or the last of a hole. */
 struct va_alloc_unit {
-	uint32_t length;     /* of the hole */
-	uint32_t next, prev; /* first units of the neighbours in the list, + 1; only in the first unit */
+	uint32_t length; /* of the hole */
+	/* first units of the neighbours in the list, + 1; only in the first unit */
+	uint32_t next, prev;
 };
 
 struct va_alloc {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * kernel.c - the kernel helper as the core's host (job/host_ops.h): what is asked of it is a call of /dev/dsm (docs/kernel.md).
+ * kernel.c - the kernel helper as the core's host (job/host_ops.h): what is asked of it is a call
+ * of /dev/dsm (docs/kernel.md).
  *
- * Each rank has opened the device. The first of a node joins the job for the node, and the others attach to what it has made;
- * what the helper calls a rank is a node here.
+ * Each rank has opened the device. The first of a node joins the job for the node, and the others
+ * attach to what it has made; what the helper calls a rank is a node here.
  */
 #include "kernel/kernel.h"
 
@@ -48,10 +49,11 @@ static const char *limit_words(char *room, size_t size)
 
 	*room = 0;
 	if (!kernel_ioctl(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
-		snprintf(room, size,
-			 "; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
-			 "\"* - memlock unlimited\" in /etc/security/limits.conf",
-			 (unsigned long)info.frames_limit << (PAGE_SHIFT - 10));
+		snprintf(
+			room, size,
+			"; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
+			"\"* - memlock unlimited\" in /etc/security/limits.conf",
+			(unsigned long)info.frames_limit << (PAGE_SHIFT - 10));
 	return room;
 }
 
@@ -81,7 +83,8 @@ static int open_device(void)
 				: "its group may use it: ls -l " DEVICE);
 		return -ENODEV;
 	}
-	if (!kernel_ioctl(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
+	if (!kernel_ioctl(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION &&
+	    info.features & DSM_FEATURE_RANK)
 		return 0;
 	log_line(DEVICE " is of another version of libdsm (DSM_BACKEND=user does without)");
 	kernel_close();
@@ -103,7 +106,8 @@ static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
 	unsigned int c;
 	int err;
 
-	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX, "one for each class");
+	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX,
+		       "one for each class");
 	_Static_assert(sizeof(j->cpus) / sizeof(j->cpus[0]) == CLASS_MAX, "one for each class");
 	if (config && !strcmp(config, "off"))
 		return 0;
@@ -148,7 +152,8 @@ static int join_job(void *address, size_t *size)
 	char name[32];
 	int err;
 
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(job.set.net_device, ":,"), job.set.net_device);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(job.set.net_device, ":,"),
+		 job.set.net_device);
 	err = join(name, address, size);
 	if (err == -ENODEV || err == -ENETDOWN) /* enough for a job of one host */
 		err = join("none", address, size);
@@ -162,7 +167,8 @@ static int cannot_bound(void)
 		return 0;
 	if (strcmp(job.set.backend, "kmod"))
 		return -ENOENT;
-	log_line("DSM_MEMORY: the kernel helper does not bound the memory of a node (DSM_BACKEND=user does)");
+	log_line(
+		"DSM_MEMORY: the kernel helper does not bound the memory of a node (DSM_BACKEND=user does)");
 	return -EINVAL;
 }
 
@@ -190,7 +196,8 @@ static int show_key(const uint8_t key[HOST_KEY])
 	explicit_bzero(&k, sizeof(k));
 	if (err)
 		log_line(DEVICE ": %s",
-			 err == -EEXIST ? "another process of this host is this node of this job" : dsm_strerror(err));
+			 err == -EEXIST ? "another process of this host is this node of this job"
+					: dsm_strerror(err));
 	return err;
 }
 
@@ -205,11 +212,14 @@ static int make(const uint8_t key[HOST_KEY], void *address, size_t *size)
 	if (!err)
 		err = join_job(its, size);
 	if (err) {
-		log_line(DEVICE ": this node cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
-			 err == -EDQUOT               ? "its tables need more memory"
-				 : err == -EOPNOTSUPP ? "the RDMA device lacks what the module needs, `dmesg` says what"
-						      : dsm_strerror(err),
-			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
+		log_line(
+			DEVICE
+			": this node cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
+			err == -EDQUOT ? "its tables need more memory"
+				: err == -EOPNOTSUPP
+				? "the RDMA device lacks what the module needs, `dmesg` says what"
+				: dsm_strerror(err),
+			err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
 		return err;
 	}
 	if (*size > room)
@@ -228,7 +238,8 @@ static void attach_to(unsigned int local, int fd)
 	if (local == 0) {
 		attached = kernel_ioctl(DSM_IOC_ATTACH, &a);
 		if (attached)
-			log_line(DEVICE ": this rank cannot join its node: %s", dsm_strerror(attached));
+			log_line(DEVICE ": this rank cannot join its node: %s",
+				 dsm_strerror(attached));
 	}
 	close(fd);
 }
@@ -238,7 +249,8 @@ static int kernel_join(const uint8_t key[HOST_KEY], void *address, size_t *size)
 	int err = 0;
 
 	if (job.nodes > DSM_RANKS_MAX) {
-		log_line("the kernel helper serves jobs of up to %u nodes (DSM_BACKEND=user)", DSM_RANKS_MAX);
+		log_line("the kernel helper serves jobs of up to %u nodes (DSM_BACKEND=user)",
+			 DSM_RANKS_MAX);
 		return -EINVAL;
 	}
 	if (job.local == 0)
@@ -276,7 +288,10 @@ static int kernel_connect(uint16_t node, bool same_host, const void *address, si
 	return err;
 }
 
-/* Frames are made for what was asked for, not for the whole units that a region takes of the window. */
+/*
+ * Frames are made for what was asked for, not for the whole units that a region takes of the
+ * window.
+ */
 static size_t used_bytes(const struct dsm_region *r)
 {
 	return (r->size + r->block_size - 1) / r->block_size * r->block_size;
@@ -293,7 +308,8 @@ static int region(const struct dsm_region *r, bool add)
 		.priority = r->priority,
 	};
 
-	_Static_assert((int)DSM_REGION_LOW == (int)DSM_PRIORITY_LOW && (int)DSM_REGION_HIGH == (int)DSM_PRIORITY_HIGH &&
+	_Static_assert((int)DSM_REGION_LOW == (int)DSM_PRIORITY_LOW &&
+			       (int)DSM_REGION_HIGH == (int)DSM_PRIORITY_HIGH &&
 			       (int)DSM_REGION_URGENT == (int)DSM_PRIORITY_URGENT,
 		       "the module has the priorities of dsm.h");
 	if (region_run(r)) {
@@ -327,9 +343,10 @@ static int kernel_attach(const struct dsm_region *r)
 
 static int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg)
 {
-	struct dsm_ioc_range g = {
-		.op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg
-	};
+	struct dsm_ioc_range g = { .op = op,
+				   .page = (uint32_t)(off >> PAGE_SHIFT),
+				   .pages = (uint32_t)(len >> PAGE_SHIFT),
+				   .write = arg };
 
 	return kernel_ioctl(DSM_IOC_RANGE, &g);
 }
@@ -385,7 +402,8 @@ static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t acce
 
 	for (at = off; !err && at < off + len; at += r->block_size) {
 		err = kernel_range(DSM_RANGE_PIN, at, r->block_size,
-				   (access & DSM_WRITE ? DSM_PIN_WRITE : 0) | (pins_of_thread > 0 ? 0 : DSM_PIN_TURNS));
+				   (access & DSM_WRITE ? DSM_PIN_WRITE : 0) |
+					   (pins_of_thread > 0 ? 0 : DSM_PIN_TURNS));
 		pins_of_thread += !err;
 	}
 	if (err && at > off + r->block_size)
@@ -436,7 +454,9 @@ struct point {
 	int note;
 };
 
-/* -ENOENT, which is no error: the signal came before the call had begun to wait, or behind its end. */
+/*
+ * -ENOENT, which is no error: the signal came before the call had begun to wait, or behind its end.
+ */
 static void leave_point(void *arg)
 {
 	struct point *p = arg;
@@ -490,11 +510,13 @@ static void kernel_lost(void)
 
 	while (!kernel_ioctl(DSM_IOC_LOST, &l) && l.rank >= 0) {
 		if (l.rank == job.node) {
-			snprintf(why, sizeof(why), "the kernel helper cannot go on: %s (see dmesg%s)",
-				 l.err == -ENODEV                               ? "its device is gone"
-					 : l.err == -EOVERFLOW                  ? "a completion queue has failed"
-					 : l.err == -EDQUOT || l.err == -ENOMEM ? "memory is short"
-										: dsm_strerror(l.err),
+			snprintf(why, sizeof(why),
+				 "the kernel helper cannot go on: %s (see dmesg%s)",
+				 l.err == -ENODEV              ? "its device is gone"
+					 : l.err == -EOVERFLOW ? "a completion queue has failed"
+					 : l.err == -EDQUOT || l.err == -ENOMEM
+					 ? "memory is short"
+					 : dsm_strerror(l.err),
 				 l.err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
 			lost_abort(70, why);
 		}

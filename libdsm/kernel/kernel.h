@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kernel.h - calls to the kernel helper, used by its host_ops (job/host_ops.h). Only if the kernel helper is the host. */
+/* kernel.h - calls to the kernel helper, used by its host_ops (job/host_ops.h). Only if the kernel
+ * helper is the host. */
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 
@@ -12,13 +13,17 @@ extern const struct host_ops host_kernel;
 
 /* Call ioctl(2) of the device, and repeat it after EINTR. Any thread. 0 or -errno. */
 int kernel_ioctl(unsigned long op, void *arg);
-/* Make one request (dsm(4)); *q returns the answer. Any thread. Does not return if the device is gone.
+/* Make one request (dsm(4)); *q returns the answer. Any thread. Does not return if the device is
+ * gone.
  * 0, or -errno of the call or of the request. */
 int kernel_call(struct dsm_ioc_call *q);
-/* The same for a request that may wait for other threads. A long wait, counted from `now`, is reported (stall.h). */
+/* The same for a request that may wait for other threads. A long wait, counted from `now`, is
+ * reported (stall.h). */
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now);
-/* The same as a cancellation point, for a request that may queue; outside the runtime. A cancelled thread does not return: its
- * call has ended when cancelled(arg) runs. If q->waited is set and q->status is 0, the request was granted in spite of that. */
-int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg), void *arg);
+/* The same as a cancellation point, for a request that may queue; outside the runtime. A cancelled
+ * thread does not return: its call has ended when cancelled(arg) runs. If q->waited is set and
+ * q->status is 0, the request was granted in spite of that. */
+int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg),
+		      void *arg);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * kstats.c - what the kernel helper counts, where it is the core's host. Counters of its node are added to those of the library
- * when somebody reads them; transfers and completion queues are asked for.
+ * kstats.c - what the kernel helper counts, where it is the core's host. Counters of its node are
+ * added to those of the library when somebody reads them; transfers and completion queues are asked
+ * for.
  */
 #include "kernel/kstats.h"
 
@@ -17,7 +18,9 @@ static void raise_to(uint64_t *max, uint64_t value)
 {
 	uint64_t seen = __atomic_load_n(max, __ATOMIC_RELAXED);
 
-	while (value > seen && !__atomic_compare_exchange_n(max, &seen, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (value > seen &&
+	       !__atomic_compare_exchange_n(max, &seen, value, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 }
 
@@ -62,7 +65,8 @@ void kstats_region(uint16_t id)
 	if (kernel_ioctl(DSM_IOC_STATS, &s))
 		return;
 	while (end <= id &&
-	       !__atomic_compare_exchange_n(&to->region_end, &end, id + 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&to->region_end, &end, id + 1u, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 	kstats_add_region(&to->region_stats[id], &s);
 }
@@ -92,7 +96,8 @@ uint64_t kstats_frames(void)
 
 int kstats_transfers(uint64_t *off, uint32_t *transfers)
 {
-	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)transfers };
+	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT),
+				 .transfers = (uintptr_t)transfers };
 	int err = kernel_ioctl(DSM_IOC_HOT, &h);
 
 	_Static_assert(DSM_UNIT == REGION_UNIT, "the same units");

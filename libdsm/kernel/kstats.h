@@ -7,7 +7,10 @@
 
 struct stats_vectors;
 
-/* Add the helper's counts of a region since the last call to the node's counters. Does nothing if the region is unknown to it. */
+/*
+ * Add the helper's counts of a region since the last call to the node's counters. Does nothing if
+ * the region is unknown to it.
+ */
 void kstats_region(uint16_t id);
 
 /* Operations of host_kernel; see job/host_ops.h. */

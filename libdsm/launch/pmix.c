@@ -2,13 +2,14 @@
 /*
  * pmix.c - the launcher's side of a job by PMIx: mpirun, srun --mpi=pmix, prterun.
  *
- * PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay blocked while PMIx makes it, so
- * that it never handles one meant for the program. The only lock, wait.lock, guards what one thread hands to another, and nothing
- * is called while it is held.
+ * PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay
+ * blocked while PMIx makes it, so that it never handles one meant for the program. The only lock,
+ * wait.lock, guards what one thread hands to another, and nothing is called while it is held.
  *
- * PMIx 4.2 forgets a message that is sent just after its connection has broken, and never calls back for it. So waits for the
- * server end when the connection is known to be broken. PMIx_Init(), PMIx_Commit() and PMIx_Abort(), which wait inside PMIx, run
- * on a thread of their own. PMIx_Finalize() has a limit of its own.
+ * PMIx 4.2 forgets a message that is sent just after its connection has broken, and never calls
+ * back for it. So waits for the server end when the connection is known to be broken. PMIx_Init(),
+ * PMIx_Commit() and PMIx_Abort(), which wait inside PMIx, run on a thread of their own.
+ * PMIx_Finalize() has a limit of its own.
  */
 #include "launch/launch.h"
 
@@ -36,7 +37,10 @@
 
 #define FOREVER (UINT_MAX / (1000 / PIECE_MS)) /* seconds */
 
-/* The result of an asynchronous PMIx call. If the caller gives it up after a timeout, the last user frees it. */
+/*
+ * The result of an asynchronous PMIx call. If the caller gives it up after a timeout, the last user
+ * frees it.
+ */
 struct wait {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -65,7 +69,9 @@ static int started;
 static struct value *values;
 static void (*watcher)(int rank);
 static void (*meanwhile)(void);
-/* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it works. Atomic. */
+/*
+ * CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it works. Atomic.
+ */
 static uint64_t gone_ms;
 
 static int to_errno(pmix_status_t status)
@@ -88,12 +94,13 @@ static void has_gone(unsigned int ago_ms)
 {
 	uint64_t standing = 0, when = clock_ms() - ago_ms;
 
-	__atomic_compare_exchange_n(&gone_ms, &standing, when, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(&gone_ms, &standing, when, 0, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 }
 
 /*
- * The error of a failed call, or of its wait. PMIx returns UNREACH if its connection is broken, a second before the event. A
- * server that has lost a rank returns LOST_CONNECTION.
+ * The error of a failed call, or of its wait. PMIx returns UNREACH if its connection is broken, a
+ * second before the event. A server that has lost a rank returns LOST_CONNECTION.
  */
 static int pmix_refused(pmix_status_t status)
 {
@@ -138,7 +145,10 @@ static void wait_finish(struct wait *w, pmix_status_t status)
 		wait_destroy(w);
 }
 
-/* Wait for wait_finish(); each: called meanwhile, or NULL. False: given up, and w no longer belongs to the caller. */
+/*
+ * Wait for wait_finish(); each: called meanwhile, or NULL. False: given up, and w no longer belongs
+ * to the caller.
+ */
 static bool wait_done(struct wait *w, unsigned int seconds, void (*each)(void), int *result)
 {
 	unsigned int i, pieces_gone = 0;
@@ -178,10 +188,12 @@ static int pmix_wait(struct wait *w, unsigned int seconds)
 }
 
 /*
- * Make a call that waits in PMIx on a thread, which is abandoned if the call is given up. If no thread can be made, call it here.
- * call() ends with wait_finish(w). The caller's signal mask stays as it is: it may depend on an alarm.
+ * Make a call that waits in PMIx on a thread, which is abandoned if the call is given up. If no
+ * thread can be made, call it here. call() ends with wait_finish(w). The caller's signal mask stays
+ * as it is: it may depend on an alarm.
  */
-static int wait_apart(void *(*call)(void *), struct wait *w, unsigned int seconds, void (*each)(void))
+static int wait_apart(void *(*call)(void *), struct wait *w, unsigned int seconds,
+		      void (*each)(void))
 {
 	pthread_attr_t attr;
 	sigset_t all;
@@ -260,7 +272,10 @@ static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
 	return err;
 }
 
-/* The number of processes that the launcher says it has started, and the variable that says so; 0: none. */
+/*
+ * The number of processes that the launcher says it has started, and the variable that says so; 0:
+ * none.
+ */
 static int launcher_size(const char **name)
 {
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE" };
@@ -334,8 +349,8 @@ static void *init_main(void *w)
 }
 
 /*
- * PMIx_Init() waits for its server without limit, and no event reports the server's end yet. The server is the parent of its
- * ranks, or of a shell or debugger that ends with them.
+ * PMIx_Init() waits for its server without limit, and no event reports the server's end yet. The
+ * server is the parent of its ranks, or of a shell or debugger that ends with them.
  */
 static void check_parent(void)
 {
@@ -357,9 +372,10 @@ static int start_pmix(void)
 		return err;
 	}
 	if (init.status != PMIX_SUCCESS) {
-		log_line("the launcher's PMIx server is not reachable (PMIx_Init: %s); start the job by Open MPI's "
-			 "mpirun, srun --mpi=pmix or prterun",
-			 PMIx_Error_string(init.status));
+		log_line(
+			"the launcher's PMIx server is not reachable (PMIx_Init: %s); start the job by Open MPI's "
+			"mpirun, srun --mpi=pmix or prterun",
+			PMIx_Error_string(init.status));
 		return -ENOSYS;
 	}
 	started = 1;
@@ -377,9 +393,10 @@ int launch_start(struct launch *l)
 		n = launcher_size(&name);
 		if (!n)
 			return 0;
-		log_line("started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "
-			 "srun --mpi=pmix or prterun",
-			 n, name);
+		log_line(
+			"started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "
+			"srun --mpi=pmix or prterun",
+			n, name);
 		return -ENOSYS;
 	}
 	err = start_pmix();
@@ -387,7 +404,8 @@ int launch_start(struct launch *l)
 		return err;
 	err = get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &size);
 	if (err || !size || size > INT32_MAX || self.rank >= size) {
-		log_line("the launcher says that this is rank %u of %u (%s)", self.rank, size, strerror(-err));
+		log_line("the launcher says that this is rank %u of %u (%s)", self.rank, size,
+			 strerror(-err));
 		launch_end(l);
 		return -EPROTO;
 	}
@@ -403,8 +421,8 @@ int launch_start(struct launch *l)
 }
 
 /*
- * Wait for all ranks; collect: receive the values of all. After a timeout the server still counts this rank as arrived, so no
- * later fence can be relied on: the caller ends the job.
+ * Wait for all ranks; collect: receive the values of all. After a timeout the server still counts
+ * this rank as arrived, so no later fence can be relied on: the caller ends the job.
  */
 static int fence(unsigned int seconds, bool collect)
 {
@@ -428,7 +446,8 @@ static int fence(unsigned int seconds, bool collect)
 	return err;
 }
 
-int launch_exchange(struct launch *l, const char *key, const void *value, size_t size, unsigned int seconds)
+int launch_exchange(struct launch *l, const char *key, const void *value, size_t size,
+		    unsigned int seconds)
 {
 	pmix_value_t v = { .type = PMIX_BYTE_OBJECT };
 	pmix_status_t status;
@@ -444,7 +463,8 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 	err = status == PMIX_SUCCESS ? commit() : pmix_refused(status);
 	if (err) {
 		if (err != -EPIPE)
-			log_line("the launcher refuses %s, %zu bytes: %s", key, size, strerror(-err));
+			log_line("the launcher refuses %s, %zu bytes: %s", key, size,
+				 strerror(-err));
 		return err;
 	}
 	return fence(seconds, true);
@@ -454,7 +474,8 @@ static void got(pmix_status_t status, pmix_value_t *v, void *arg)
 {
 	struct wait *w = arg;
 
-	if (status == PMIX_SUCCESS && (v->type != PMIX_BYTE_OBJECT || v->data.bo.size > sizeof(w->value)))
+	if (status == PMIX_SUCCESS &&
+	    (v->type != PMIX_BYTE_OBJECT || v->data.bo.size > sizeof(w->value)))
 		status = PMIX_ERROR;
 	if (status == PMIX_SUCCESS) {
 		w->size = v->data.bo.size;
@@ -470,7 +491,8 @@ static int pmix_get(struct wait *w, int rank, const char *key)
 	bool now = true;
 
 	PMIX_LOAD_PROCID(&w->who, self.nspace, (pmix_rank_t)rank);
-	PMIX_INFO_LOAD(&w->info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
+	/* do not wait for a value that is not there */
+	PMIX_INFO_LOAD(&w->info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL);
 	PMIX_INFO_LOAD(&w->info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
 	return pmix_refused(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
 }
@@ -510,8 +532,9 @@ int launch_fence(struct launch *l, unsigned int seconds)
 	return l->alone ? 0 : fence(seconds, false);
 }
 
-static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
-		 pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *arg)
+static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
+		 size_t ninfo, pmix_info_t results[], size_t nresults,
+		 pmix_event_notification_cbfunc_fn_t done, void *arg)
 {
 	const pmix_proc_t *who = source;
 	size_t i;
@@ -525,10 +548,11 @@ static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmi
 		who = NULL;
 	}
 	for (i = 0; who && i < ninfo; i++)
-		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) &&
+		    info[i].value.type == PMIX_PROC)
 			who = info[i].value.data.proc;
-	if (who && !strncmp(who->nspace, self.nspace, PMIX_MAX_NSLEN) && who->rank <= PMIX_RANK_VALID &&
-	    who->rank != self.rank)
+	if (who && !strncmp(who->nspace, self.nspace, PMIX_MAX_NSLEN) &&
+	    who->rank <= PMIX_RANK_VALID && who->rank != self.rank)
 		watcher((int)who->rank);
 	if (done)
 		done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
@@ -536,8 +560,9 @@ static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmi
 
 int launch_watch(struct launch *l, void (*fn)(int rank))
 {
-	pmix_status_t codes[] = { PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
-				  PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_LOST_CONNECTION };
+	pmix_status_t codes[] = { PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_REQUESTED_ABORT,
+				  PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_EVENT_PROC_TERMINATED,
+				  PMIX_ERR_LOST_CONNECTION };
 	struct wait *w;
 	pmix_status_t status;
 	int err;
@@ -548,7 +573,8 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	if (!w)
 		return -ENOMEM;
 	watcher = fn;
-	status = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(*codes), NULL, 0, died, registered, w);
+	status = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(*codes), NULL, 0, died,
+					     registered, w);
 	if (status != PMIX_SUCCESS) {
 		wait_destroy(w);
 		err = pmix_refused(status);
@@ -557,7 +583,8 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	}
 	if (!err)
 		return 0;
-	if (err != -EPIPE) /* if the connection is broken, this may be any error; the next call then returns UNREACH */
+	/* if the connection is broken, this may be any error; the next call then returns UNREACH */
+	if (err != -EPIPE)
 		err = commit();
 	return err == -EPIPE ? err : -ENOSYS;
 }

@@ -25,7 +25,10 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-/* A sequential reader, and a sequential writer, as far as one thread can see: a loop that reads one array and writes another is both. */
+/*
+ * A sequential reader, and a sequential writer, as far as one thread can see: a loop that reads one
+ * array and writes another is both.
+ */
 static __thread struct stream {
 	size_t next;
 	unsigned int window, length; /* length: blocks so far */
@@ -38,7 +41,10 @@ static bool may(const struct copy *p, uint8_t access)
 	return access & DSM_WRITE ? page_writable(&seen) : page_readable(&seen);
 }
 
-/* Of a block that it touches first, this node then does not become the home unless it is the manager. */
+/*
+ * Of a block that it touches first, this node then does not become the home unless it is the
+ * manager.
+ */
 static bool is_full(void)
 {
 	return __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED);
@@ -58,7 +64,8 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 	};
 }
 
-bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind)
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+			  enum slot_kind kind)
 {
 	int slot = slot_try_prefetch(block, kind);
 	struct msg ask = { .version = WIRE_VERSION,
@@ -80,7 +87,9 @@ bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t ma
 	return false;
 }
 
-/* Ask for up to n blocks from off on that this rank does not have; what it causes is only queued. */
+/*
+ * Ask for up to n blocks from off on that this rank does not have; what it causes is only queued.
+ */
 static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned int n, bool write)
 {
 	unsigned int asked = 0;
@@ -90,8 +99,9 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
 			continue;
-		asked += block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
-					      region_home(r, off), SLOT_AHEAD);
+		asked += block_start_prefetch(block_id(off, r->block_size), write,
+					      ask_for(r, off, 0).flags, region_home(r, off),
+					      SLOT_AHEAD);
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;
@@ -107,21 +117,25 @@ static bool ours(const struct dsm_region *r, size_t off)
 	p = block_copy(off);
 	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
 		return p->flags & PAGE_OWNER;
-	return region_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
+	return region_home(r, off) == job.node &&
+		job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
 }
 
 /*
- * May a writer at off take the n-th block behind it ahead? A block of another node as well if the run is long: where it ends, that
- * node has to fetch blocks back, at most a quarter of those that the writer needed.
+ * May a writer at off take the n-th block behind it ahead? A block of another node as well if the
+ * run is long: where it ends, that node has to fetch blocks back, at most a quarter of those that
+ * the writer needed.
  */
-static bool in_write_run(const struct dsm_region *r, const struct stream *s, size_t off, unsigned int n)
+static bool in_write_run(const struct dsm_region *r, const struct stream *s, size_t off,
+			 unsigned int n)
 {
 	const size_t at = off + (n + 1) * (size_t)r->block_size;
 
 	return at < r->off + r->size && (n < s->length / 4 || ours(r, at));
 }
 
-#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS) /* blocks asked for at once: as many as slots to fetch ahead */
+/* blocks asked for at once: as many as slots to fetch ahead */
+#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
 
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
@@ -151,15 +165,20 @@ static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
 		job.fault->pin(at, r->block_size, on);
 }
 
-/* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
+/*
+ * Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it
+ * from now on, too.
+ */
 static int keep_open(const struct dsm_region *r, size_t at)
 {
 	int err;
 
-	keep_mapped(r, at, true); /* for each pin: the node's number of pins says nothing of this rank's */
+	/* for each pin: the node's number of pins says nothing of this rank's */
+	keep_mapped(r, at, true);
 	if (!job.fault->again)
 		return 0;
-	err = job.fault->again(at, r->block_size, page_writable(block_copy(at)) ? PROT_RW : PROT_RO);
+	err = job.fault->again(at, r->block_size,
+			       page_writable(block_copy(at)) ? PROT_RW : PROT_RO);
 	return err < 0 ? err : 0;
 }
 
@@ -191,11 +210,13 @@ enum got {
 };
 
 /*
- * Get one block for a thread that waits for it. In the fault handler, a signal that waits makes it return at once. The request
- * goes on without the thread, as one that fetches ahead, and the repeated access joins it.
+ * Get one block for a thread that waits for it. In the fault handler, a signal that waits makes it
+ * return at once. The request goes on without the thread, as one that fetches ahead, and the
+ * repeated access joins it.
  *
- * A pin (NULL: none) comes before the home hears that the block is used: a home of this node would have it taken away at once
- * for the next node in line, and would never get it pinned as long as there is one.
+ * A pin (NULL: none) comes before the home hears that the block is used: a home of this node would
+ * have it taken away at once for the next node in line, and would never get it pinned as long as
+ * there is one.
  */
 static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahead, struct pin *pin)
 {
@@ -215,10 +236,15 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		wait_end();
 		slot_put(slot);
 		if ((int)page == -EAGAIN)
-			block_help(); /* what this node has changed of the release block is not at its home yet */
+			/* what this node has changed of the release block is not at its home yet */
+			block_help();
 		return page == CORE_FOLLOWED ? GOT_OPEN : GOT_PERHAPS;
 	}
-	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
+	if (wait != slot) {
+		/*
+		 * another thread's request: any number of threads may wait for it, so none keeps a
+		 * slot
+		 */
 		slot_put(slot);
 		run_work();
 		HOOK(miss_joined);
@@ -251,7 +277,8 @@ static void protect_again(const struct dsm_region *r)
 {
 	size_t at, end = r->off + r->bytes;
 
-	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end)) {
+	for (at = memory_next_used(r->off, end); at < end;
+	     at = memory_next_used(at + r->block_size, end)) {
 		size_t off = at / r->block_size * r->block_size;
 		uint32_t *stripe = block_stripe(block_id(off, r->block_size));
 		const struct copy *p = block_copy(off);
@@ -322,13 +349,15 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	repeated = sharing_is_repeated(off, upgrade);
 	got = get(r, off, write, job.set.readahead, NULL);
 	if (got == GOT_ASKED) {
-		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
+		unsigned int kind = upgrade ? DSM_LAT_UPGRADE
+			: write             ? DSM_LAT_WRITE_MISS
+					    : DSM_LAT_READ_MISS;
 
 		count(upgrade ? &s->upgrades : write ? &s->write_faults : &s->read_faults, 1);
 		count(&s->repeated_faults, repeated);
 		sharing_missed(off, repeated);
-		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind], s->latency[kind],
-			      clock_ns() - start);
+		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind],
+			      s->latency[kind], clock_ns() - start);
 	} else if (got == GOT_PERHAPS) {
 		sched_yield(); /* whoever opens the block is about to */
 	}
@@ -351,7 +380,8 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			while (!may(block_copy(b), access) && get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
+			while (!may(block_copy(b), access) &&
+			       get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
 				;
 	}
 	work_timers(true);
@@ -381,7 +411,10 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.node)
 			continue;
 		if (p->pins_read || p->pins_write)
-			continue; /* the home would wait for the unpin, and others who give back for the home */
+			/*
+			 * the home would wait for the unpin, and others who give back for the home
+			 */
+			continue;
 		m.type = MSG_RELEASE;
 		m.flags = 0;
 		m.home = 0;
@@ -399,9 +432,9 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 static __thread int pins_of_thread __attribute__((tls_model("initial-exec")));
 
 /*
- * Pins of several threads that overlap would keep a block for ever. So while another node waits for it, a thread without pins
- * lets the pins that are there come to an end; for a while only, as it may be that they end after its own. A thread that has
- * pins waits for nobody.
+ * Pins of several threads that overlap would keep a block for ever. So while another node waits for
+ * it, a thread without pins lets the pins that are there come to an end; for a while only, as it
+ * may be that they end after its own. A thread that has pins waits for nobody.
  */
 #define PIN_PATIENCE_NS 10000000u
 
@@ -488,7 +521,8 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 }
 
 /* The answer's status; what it brings is in the slot. */
-static int ask_of(const struct dsm_region *r, size_t at, uint16_t slot, uint8_t type, uint16_t dst, uint64_t value)
+static int ask_of(const struct dsm_region *r, size_t at, uint16_t slot, uint8_t type, uint16_t dst,
+		  uint64_t value)
 {
 	struct msg m = ask_for(r, at, slot);
 	uint32_t seq = slot_seq(slot);

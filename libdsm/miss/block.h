@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * block.h - block operations of this rank's threads if this process hosts the core: faults, prefetch, release, pins, placement.
+ * block.h - block operations of this rank's threads if this process hosts the core: faults,
+ * prefetch, release, pins, placement.
  */
 #ifndef MISS_BLOCK_H
 #define MISS_BLOCK_H
@@ -13,15 +14,18 @@
 #include "job/job.h"
 #include "miss/slot.h"
 
-/* Handle an access of a program thread to the window at addr, for fault_catch(), with either host. Blocks for other ranks. */
+/* Handle an access of a program thread to the window at addr, for fault_catch(), with either host.
+ * Blocks for other ranks. */
 enum fault_answer block_fault(void *addr, bool write);
 
-/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because no slot is free, or the block
- * is here or on its way. Anywhere inside the runtime. The actions are queued: call run_work(). */
-bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
+/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because
+ * no slot is free, or the block is here or on its way. Anywhere inside the runtime. The actions are
+ * queued: call run_work(). */
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+			  enum slot_kind kind);
 
-/* Make progress while waiting for something without a slot: poll, fire timers, yield. Inside the runtime, not while a message is
- * handled. */
+/* Make progress while waiting for something without a slot: poll, fire timers, yield. Inside the
+ * runtime, not while a message is handled. */
 void block_help(void);
 
 /* Operations of host_process; see job/host_ops.h. */

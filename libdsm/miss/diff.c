@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* diff.c - see diff.h. Each comparison yields 64 bits for 64 bytes; the rest of the loop is core/diff.h's. */
+/*
+ * diff.c - see diff.h. Each comparison yields 64 bits for 64 bytes; the rest of the loop is
+ * core/diff.h's.
+ */
 #include "miss/diff.h"
 
 #ifdef __x86_64__
@@ -15,7 +18,8 @@ static ALWAYS_INLINE uint64_t compare_sse2(const uint8_t *a, const uint8_t *b)
 	unsigned int i;
 
 	for (i = 0; i < DIFF_LINE; i += 16) {
-		__m128i x = _mm_loadu_si128((const __m128i *)(a + i)), y = _mm_loadu_si128((const __m128i *)(b + i));
+		__m128i x = _mm_loadu_si128((const __m128i *)(a + i)),
+			y = _mm_loadu_si128((const __m128i *)(b + i));
 
 		same |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(x, y)) << i;
 	}
@@ -29,8 +33,10 @@ static size_t make_sse2(const uint8_t *page, const uint8_t *twin, uint8_t *out)
 
 static ALWAYS_INLINE AVX2 uint64_t compare_avx2(const uint8_t *a, const uint8_t *b)
 {
-	__m256i x = _mm256_loadu_si256((const __m256i *)a), y = _mm256_loadu_si256((const __m256i *)b);
-	__m256i v = _mm256_loadu_si256((const __m256i *)(a + 32)), w = _mm256_loadu_si256((const __m256i *)(b + 32));
+	__m256i x = _mm256_loadu_si256((const __m256i *)a),
+		y = _mm256_loadu_si256((const __m256i *)b);
+	__m256i v = _mm256_loadu_si256((const __m256i *)(a + 32)),
+		w = _mm256_loadu_si256((const __m256i *)(b + 32));
 	uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y));
 	uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, w));
 

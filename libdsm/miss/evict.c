@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * evict.c - a node leaves a region: it drops its read copies, and gives the blocks that it has written to their homes.
+ * evict.c - a node leaves a region: it drops its read copies, and gives the blocks that it has
+ * written to their homes.
  *
- * The last rank that detaches does all of it, a run of neighbouring blocks at a time, and waits until the homes have answered.
+ * The last rank that detaches does all of it, a run of neighbouring blocks at a time, and waits
+ * until the homes have answered.
  */
 #include "miss/evict.h"
 
@@ -47,7 +49,8 @@ static bool any_must_leave(const struct dsm_region *r, size_t off, size_t end)
 #define EVICT_NAP_US 200u
 #define EVICT_CHECK_NS 100000000u /* so often it checks whether another rank of the node has come */
 
-/* Until no request for any of it is under way, or another rank of the node attaches: what another node has pinned may take long. */
+/* Until no request for any of it is under way, or another rank of the node attaches: what another
+ * node has pinned may take long. */
 static void await_requests(const struct dsm_region *r, size_t off, size_t end)
 {
 	const uint64_t since = clock_ns();
@@ -57,14 +60,17 @@ static void await_requests(const struct dsm_region *r, size_t off, size_t end)
 	while (!has_users(r) && (slot = slot_find_prefetch(off, end, &seq)) >= 0) {
 		if (note < 0)
 			note = note_begin(slot_object(NULL, (uint16_t)slot), false, since);
-		block_help(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
+		/* blocks that have been asked for are closed together; a waiter takes few messages
+		 * at a time */
+		block_help();
 		wait_slot((uint16_t)slot, seq, 1, EVICT_CHECK_NS);
 		job.up->long_wait(since, clock_ns());
 	}
 	note_end(note);
 }
 
-/* Drop read copies, and give the newest copies to their homes: all requests first, so that the homes take neighbours together. */
+/* Drop read copies, and give the newest copies to their homes: all requests first, so that the
+ * homes take neighbours together. */
 static void evict_run(struct dsm_region *r, size_t off, size_t end)
 {
 	const uint64_t since = clock_ns();
@@ -81,8 +87,8 @@ static void evict_run(struct dsm_region *r, size_t off, size_t end)
 	}
 }
 
-/* Neighbours from off on whose states lie in memory: so many that their stripes are not held for longer than it takes to close the
- * largest block. */
+/* Neighbours from off on whose states lie in memory: so many that their stripes are not held for
+ * longer than it takes to close the largest block. */
 static size_t end_of_run(const struct dsm_region *r, size_t off)
 {
 	const size_t end = r->off + r->bytes;
@@ -104,7 +110,8 @@ int evict_region(struct dsm_region *r)
 		release_leave(r);
 		return 0;
 	}
-	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
+	for (at = memory_next_used(r->off, end); at < end;
+	     at = memory_next_used(at + r->block_size, end))
 		if (block_copy(at)->pins_read || block_copy(at)->pins_write)
 			return -EBUSY;
 	usage_leaving();

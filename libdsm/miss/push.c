@@ -8,22 +8,23 @@
 #include "util/futex.h"
 
 /*
- * A home has a fixed number of slots for blocks that are given back, and drops offers while all are in use. So each rank may have
- * only a share of blocks in flight: offered, and not yet requested by the home.
+ * A home has a fixed number of slots for blocks that are given back, and drops offers while all are
+ * in use. So each rank may have only a share of blocks in flight: offered, and not yet requested by
+ * the home.
  */
 #define PUSH_SLOTS (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
 #define PUSH_FLIGHT 64u     /* share of a rank, at most, */
 #define PUSH_FLIGHT_LEAST 4 /* and at least */
 
 /*
- * A home requests an offered block within a round trip, unless it has dropped the offer, or a thread has pinned the block since:
- * that pin may end only after the barrier.
+ * A home requests an offered block within a round trip, unless it has dropped the offer, or a
+ * thread has pinned the block since: that pin may end only after the barrier.
  */
 #define PUSH_PATIENCE_NS 2000000u
 
 /*
- * The barrier waits for pushed blocks. That pays if the home then reads many blocks without a miss; a few misses take no longer
- * than the barrier would.
+ * The barrier waits for pushed blocks. That pays if the home then reads many blocks without a miss;
+ * a few misses take no longer than the barrier would.
  */
 #define PUSH_LEAST 16u
 
@@ -72,7 +73,8 @@ static uint16_t home_of(uint32_t block)
 	uint16_t home = SET_NOBODY;
 
 	word_lock(stripe);
-	if (p->state == PG_WRITE && p->home && p->home - 1 != job.node && !p->pins_read && !p->pins_write)
+	if (p->state == PG_WRITE && p->home && p->home - 1 != job.node && !p->pins_read &&
+	    !p->pins_write)
 		home = (uint16_t)(p->home - 1);
 	word_unlock(stripe);
 	return home;

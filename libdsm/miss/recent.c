@@ -4,9 +4,10 @@
 
 #include "job/job.h"
 
-#define GONE 0x80u      /* the rest is the time */
-#define SPAN 8u         /* units of time while as many bytes come as the node may have */
-#define SOON (SPAN / 4) /* a block that comes back after less than a quarter of that is in frequent use */
+#define GONE 0x80u /* the rest is the time */
+#define SPAN 8u    /* units of time while as many bytes come as the node may have */
+/* a block that comes back after less than a quarter of that is in frequent use */
+#define SOON (SPAN / 4)
 
 static uint8_t *mark_of(size_t off)
 {

@@ -2,10 +2,11 @@
 /*
  * recent.h - which blocks of this node came lately: the marks of the clock of miss/reclaim.c.
  *
- * Each block has one byte, at its first page. It is a number of passes of the hand that the block survives: 1 when it comes, more if
- * the node gave it up a short time ago, so that a block in frequent use stays among those that are read once. When the node gives it
- * up, the byte is the time, counted in blocks that came. Nothing depends on a mark but which block goes first: no lock, and nothing
- * blocks. Only with DSM_MEMORY.
+ * Each block has one byte, at its first page. It is a number of passes of the hand that the block
+ * survives: 1 when it comes, more if the node gave it up a short time ago, so that a block in
+ * frequent use stays among those that are read once. When the node gives it up, the byte is the
+ * time, counted in blocks that came. Nothing depends on a mark but which block goes first: no lock,
+ * and nothing blocks. Only with DSM_MEMORY.
  */
 #ifndef MISS_RECENT_H
 #define MISS_RECENT_H

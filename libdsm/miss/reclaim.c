@@ -2,17 +2,19 @@
 /*
  * reclaim.c - a node whose frames exceed DSM_MEMORY gives up blocks.
  *
- * First read copies, silently: the home goes on counting this node among the readers, and an invalidation for a copy that is not
- * here is acknowledged at once (docs/protocol.md, "The memory of a node"). Then the newest copies of blocks whose home is
- * another node: the home is asked to take them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones
- * and release blocks.
+ * First read copies, silently: the home goes on counting this node among the readers, and an
+ * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "The memory
+ * of a node"). Then the newest copies of blocks whose home is another node: the home is asked to
+ * take them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones and
+ * release blocks.
  *
- * Two hands, one for each, go round the units of the window that have frames. A block that came lately survives a pass
- * (recent.h).
+ * Two hands, one for each, go round the units of the window that have frames. A block that came
+ * lately survives a pass (recent.h).
  *
- * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought some looks afterwards, and one
- * thread of the node gives up blocks at a time. The thread may help the homes for a millisecond, so that a node does not write
- * faster than they take; then it goes on, whatever they do.
+ * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought
+ * some looks afterwards, and one thread of the node gives up blocks at a time. The thread may help
+ * the homes for a millisecond, so that a node does not write faster than they take; then it goes
+ * on, whatever they do.
  */
 #include "miss/reclaim.h"
 
@@ -29,13 +31,15 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define LEAST (64 * PAGE_BYTES) /* so much comes between two looks: a block survives a pass, so its thread can use it */
-#define HIGH_PART 16            /* above the bound less this part of it, blocks go */
-#define LOW_PART 8              /* until there are so many less */
-#define AGAIN_PART 256          /* with nothing to give up: look again when this part of the frames has come */
+/* so much comes between two looks: a block survives a pass, so its thread can use it */
+#define LEAST (64 * PAGE_BYTES)
+#define HIGH_PART 16 /* above the bound less this part of it, blocks go */
+#define LOW_PART 8   /* until there are so many less */
+/* with nothing to give up: look again when this part of the frames has come */
+#define AGAIN_PART 256
 #define PATIENCE_NS 1000000u
-#define AT_ONCE \
-	(2u << 20) /* so much at most for a look, and so many units: the thread may be the one that answers misses */
+/* so much at most for a look, and so many units: the thread may be the one that answers misses */
+#define AT_ONCE (2u << 20)
 #define UNITS_AT_ONCE 256u
 
 enum hand { HAND_CLEAN = 0, HAND_OWNED };
@@ -57,19 +61,20 @@ static uint64_t low(void)
 	return job.set.memory - job.set.memory / LOW_PART;
 }
 
-/* Without the stripe: the step that drops the copy looks again, and a home that is asked for nothing does nothing. */
+/* Without the stripe: the step that drops the copy looks again, and a home that is asked for
+ * nothing does nothing. */
 static bool is_clean(const struct copy *p)
 {
-	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ && !(p->flags & PAGE_OWNER) && !p->pins_read &&
-		!p->held;
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ &&
+		!(p->flags & PAGE_OWNER) && !p->pins_read && !p->held;
 }
 
 static bool is_owned(const struct copy *p)
 {
 	const uint8_t state = __atomic_load_n(&p->state, __ATOMIC_RELAXED);
 
-	return (state == PG_READ || state == PG_WRITE) && p->flags & PAGE_OWNER && p->home && p->home - 1 != job.node &&
-		!p->pins_read && !p->pins_write && !p->held;
+	return (state == PG_READ || state == PG_WRITE) && p->flags & PAGE_OWNER && p->home &&
+		p->home - 1 != job.node && !p->pins_read && !p->pins_write && !p->held;
 }
 
 /* The blocks of [from, to) go. */
@@ -104,8 +109,8 @@ static uint64_t drop_clean(size_t unit, size_t block, uint64_t want)
 	return at > from ? got + drop_run(from, at, block) : got;
 }
 
-/* What only this node may write goes for good. A copy that others have as well stays here as a read copy, and theirs stay. False: no
- * slot is free. */
+/* What only this node may write goes for good. A copy that others have as well stays here as a read
+ * copy, and theirs stay. False: no slot is free. */
 static bool ask_home(size_t at, size_t block)
 {
 	const struct copy *p = block_copy(at);
@@ -155,18 +160,20 @@ static size_t next_unit(size_t at)
 	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
 }
 
-/* The block size of the region there, if its blocks may go. What no rank maps is being given up: process_quiet() waits for this pass. */
+/* The block size of the region there, if its blocks may go. What no rank maps is being given up:
+ * process_quiet() waits for this pass. */
 static size_t may_go(size_t unit)
 {
 	const struct region_homes *known = region_known(unit);
 
-	return known && !known->consistency && __atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
+	return known && !known->consistency &&
+			__atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
 		? known->block_size
 		: 0;
 }
 
-/* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has found; *full: there is more, but no
- * slot is free. */
+/* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has
+ * found; *full: there is more, but no slot is free. */
 static uint64_t turn(enum hand hand, uint64_t want, bool *full)
 {
 	size_t *at = &job.me->reclaim.hands[hand];
@@ -252,13 +259,15 @@ void reclaim_frames(bool patient)
 	uint32_t idle = 0;
 	uint64_t wait;
 
-	if (!__atomic_compare_exchange_n(&c->lock, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!__atomic_compare_exchange_n(&c->lock, &idle, 1, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
 		return;
 	engine_enter();
 	wait = look(patient);
 	if (wait < LEAST)
 		wait = LEAST;
-	__atomic_store_n(&c->due, __atomic_load_n(&c->came, __ATOMIC_RELAXED) + wait, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->due, __atomic_load_n(&c->came, __ATOMIC_RELAXED) + wait,
+			 __ATOMIC_RELAXED);
 	work_timers(true);
 	__atomic_store_n(&c->lock, 0, __ATOMIC_RELEASE);
 	engine_leave(); /* a signal handler that runs here may never return */

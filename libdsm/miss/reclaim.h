@@ -19,7 +19,10 @@ static inline bool reclaim_is_due(void)
 		__atomic_load_n(&job.me->reclaim.due, __ATOMIC_RELAXED);
 }
 
-/* Give up blocks if the node has too many. patient: wait up to a millisecond for homes that take theirs. */
+/*
+ * Give up blocks if the node has too many. patient: wait up to a millisecond for homes that take
+ * theirs.
+ */
 void reclaim_frames(bool patient);
 
 /* Is no thread of the node giving up blocks? Later ones leave alone what no rank maps. */

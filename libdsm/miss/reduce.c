@@ -8,20 +8,27 @@
 _Static_assert(DSM_PROD + 1 == WIRE_REDUCE_OPS && DSM_BOOL + 1 == WIRE_REDUCE_TYPES,
 	       "the rules of messages know them all");
 
-#define INTEGER_OPS \
-	(1u << DSM_SUM | 1u << DSM_MIN | 1u << DSM_MAX | 1u << DSM_AND | 1u << DSM_OR | 1u << DSM_XOR | 1u << DSM_PROD)
+#define INTEGER_OPS                                                                     \
+	(1u << DSM_SUM | 1u << DSM_MIN | 1u << DSM_MAX | 1u << DSM_AND | 1u << DSM_OR | \
+	 1u << DSM_XOR | 1u << DSM_PROD)
 #define FLOATING_OPS (1u << DSM_SUM | 1u << DSM_MIN | 1u << DSM_MAX | 1u << DSM_PROD)
 #define BOOL_OPS (1u << DSM_AND | 1u << DSM_OR | 1u << DSM_XOR)
 
 static const struct {
 	uint8_t size, ops;
 } types[] = {
-	[DSM_INT64] = { 8, INTEGER_OPS },  [DSM_UINT64] = { 8, INTEGER_OPS },
-	[DSM_INT8] = { 1, INTEGER_OPS },   [DSM_UINT8] = { 1, INTEGER_OPS },
-	[DSM_INT16] = { 2, INTEGER_OPS },  [DSM_UINT16] = { 2, INTEGER_OPS },
-	[DSM_INT32] = { 4, INTEGER_OPS },  [DSM_UINT32] = { 4, INTEGER_OPS },
-	[DSM_FLOAT] = { 4, FLOATING_OPS }, [DSM_DOUBLE] = { 8, FLOATING_OPS },
-	[DSM_BOOL] = { 1, BOOL_OPS },      [DSM_LONG_DOUBLE] = { sizeof(long double), FLOATING_OPS },
+	[DSM_INT64] = { 8, INTEGER_OPS },
+	[DSM_UINT64] = { 8, INTEGER_OPS },
+	[DSM_INT8] = { 1, INTEGER_OPS },
+	[DSM_UINT8] = { 1, INTEGER_OPS },
+	[DSM_INT16] = { 2, INTEGER_OPS },
+	[DSM_UINT16] = { 2, INTEGER_OPS },
+	[DSM_INT32] = { 4, INTEGER_OPS },
+	[DSM_UINT32] = { 4, INTEGER_OPS },
+	[DSM_FLOAT] = { 4, FLOATING_OPS },
+	[DSM_DOUBLE] = { 8, FLOATING_OPS },
+	[DSM_BOOL] = { 1, BOOL_OPS },
+	[DSM_LONG_DOUBLE] = { sizeof(long double), FLOATING_OPS },
 };
 
 size_t reduce_size(unsigned int type)
@@ -35,8 +42,8 @@ bool reduce_has(unsigned int type, unsigned int op)
 }
 
 /*
- * One function per type, with one loop per operation, which the compiler can vectorise. wide: unsigned, and at least as wide as
- * int, so that nothing overflows.
+ * One function per type, with one loop per operation, which the compiler can vectorise. wide:
+ * unsigned, and at least as wide as int, so that nothing overflows.
  */
 #define EACH(expression)                         \
 	for (i = 0; i < n; i++) {                \

@@ -9,7 +9,10 @@
 
 size_t reduce_size(unsigned int type); /* of a value; 0: no such type */
 bool reduce_has(unsigned int type, unsigned int op);
-/* Compute into[i] = into[i] op from[i] for all whole values in `bytes`. Does nothing if the type lacks the operation. */
+/*
+ * Compute into[i] = into[i] op from[i] for all whole values in `bytes`. Does nothing if the type
+ * lacks the operation.
+ */
 void reduce_into(uint8_t code, void *into, const void *from, size_t bytes);
 /* Combine two values of 8 bytes, for barriers. */
 uint64_t reduce_combine(uint8_t code, uint64_t a, uint64_t b);

@@ -2,10 +2,11 @@
 /*
  * release.c - see release.h.
  *
- * The thread that carries ACT_GATHER out queues WORK_GATHER for itself (work.h). There it collects the diffs of all open blocks,
- * by home, and their notices. A thread that serves a FLUSH collects the notices that it causes. A FLUSH comes in pieces, in any
- * order and maybe to several threads at once; the last one to be merged continues with the notices. A node has at most one close,
- * and serves at most one of each other node, so what is collected for a service is kept by node.
+ * The thread that carries ACT_GATHER out queues WORK_GATHER for itself (work.h). There it collects
+ * the diffs of all open blocks, by home, and their notices. A thread that serves a FLUSH collects
+ * the notices that it causes. A FLUSH comes in pieces, in any order and maybe to several threads at
+ * once; the last one to be merged continues with the notices. A node has at most one close, and
+ * serves at most one of each other node, so what is collected for a service is kept by node.
  *
  * Buffers are from the transports' heap (net/own.h).
  */
@@ -26,7 +27,8 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define PIECE (128u << 10) /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
+/* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
+#define PIECE (128u << 10)
 
 /* Precedes each piece of a FLUSH. */
 struct piece {
@@ -97,7 +99,7 @@ static struct msg message_to(uint16_t dst)
 	return (struct msg){ .version = WIRE_VERSION, .src = job.node, .dst = dst };
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A home may not know the region yet: only its first message tells it then. */
 static bool says_release(const struct msg *m)
@@ -105,15 +107,17 @@ static bool says_release(const struct msg *m)
 	return (m->type == MSG_READ_REQ && m->flags & MSGF_RELEASE) || m->type == MSG_FLUSH;
 }
 
-/* The region may turn out to be sequential: release_enter() is the partner. Either it finds the mark, or this thread finds the
- * region afterwards. */
+/* The region may turn out to be sequential: release_enter() is the partner. Either it finds the
+ * mark, or this thread finds the region afterwards. */
 static void mark_early(uint32_t object, uint16_t node)
 {
 	release_begin();
-	__atomic_exchange_n(&job.mem.rels[block_page(object)].early, (uint16_t)(node + 1), __ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&job.mem.rels[block_page(object)].early, (uint16_t)(node + 1),
+			    __ATOMIC_SEQ_CST);
 }
 
-int release_find_block(struct core_host *h, uint32_t object, const struct msg *m, struct core_place *p)
+int release_find_block(struct core_host *h, uint32_t object, const struct msg *m,
+		       struct core_place *p)
 {
 	const size_t off = block_off(object);
 	const struct region_homes *known = region_known(off);
@@ -159,7 +163,7 @@ static uint32_t object_of(struct core_host *h, uint32_t index)
 	return block_id((size_t)index << PAGE_SHIFT, PAGE_BYTES);
 }
 
-/* ---- notices -------------------------------------------------------------------------------------- */
+/* ---- notices --------------------------------------------------------------------------------- */
 
 static void notes_add(struct notes *to, uint32_t object, uint16_t node)
 {
@@ -170,7 +174,8 @@ static void notes_add(struct notes *to, uint32_t object, uint16_t node)
 	to->v[to->n++] = (struct note){ object, node };
 }
 
-static void add_notice(struct core_host *h, uint32_t object, const struct action *a, uint16_t writer)
+static void add_notice(struct core_host *h, uint32_t object, const struct action *a,
+		       uint16_t writer)
 {
 	const uint16_t n = h->nnodes, g = set_granule(n);
 	struct service *s = writer == h->me ? NULL : &services[writer];
@@ -187,8 +192,8 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 }
 
 /* Send a node its notices, if it has any, by this event. */
-static void notes_send(struct core_host *h, const struct notes *all, uint16_t node, enum closing_event ev,
-		       uint16_t writer)
+static void notes_send(struct core_host *h, const struct notes *all, uint16_t node,
+		       enum closing_event ev, uint16_t writer)
 {
 	struct msg m = message_to(node);
 	struct work *w = work_mine();
@@ -211,7 +216,8 @@ static void notes_send(struct core_host *h, const struct notes *all, uint16_t no
 	own_free(out);
 }
 
-static void notes_send_all(struct core_host *h, const struct notes *all, enum closing_event ev, uint16_t writer)
+static void notes_send_all(struct core_host *h, const struct notes *all, enum closing_event ev,
+			   uint16_t writer)
 {
 	uint16_t node;
 
@@ -219,7 +225,7 @@ static void notes_send_all(struct core_host *h, const struct notes *all, enum cl
 		notes_send(h, all, node, ev, writer);
 }
 
-/* ---- a close -------------------------------------------------------------------------------------- */
+/* ---- a close --------------------------------------------------------------------------------- */
 
 static void gather_soon(struct core_host *h)
 {
@@ -287,7 +293,8 @@ static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
 		lost_abort(70, "the state of the closes is damaged");
 }
 
-/* Memory for twins is short: lower this block, and end its twin if the next close finds no difference. */
+/* Memory for twins is short: lower this block, and end its twin if the next close finds no
+ * difference. */
 static void hurry(uint32_t index)
 {
 	uint32_t *stripe = stripe_of(index);
@@ -325,7 +332,7 @@ void release_gather(void)
 		lost_abort(70, "the state of the closes is damaged");
 }
 
-/* ---- messages of other nodes ---------------------------------------------------------------------- */
+/* ---- messages of other nodes ----------------------------------------------------------------- */
 
 static struct service *service_of(uint16_t node)
 {
@@ -333,7 +340,8 @@ static struct service *service_of(uint16_t node)
 
 	if (!s) {
 		s = own(own_zalloc(job.nodes * sizeof(*s)));
-		if (!__atomic_compare_exchange_n(&services, &none, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (!__atomic_compare_exchange_n(&services, &none, s, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_ACQUIRE)) {
 			own_free(s);
 			s = none;
 		}
@@ -352,7 +360,8 @@ static bool next_change(const uint8_t **at, size_t *size, struct change *c)
 	if (*size < sizeof(*c))
 		return false;
 	memcpy(c, *at, sizeof(*c));
-	if (!is_object(c->object) || c->size > *size - sizeof(*c) || diff_check(*at + sizeof(*c), c->size))
+	if (!is_object(c->object) || c->size > *size - sizeof(*c) ||
+	    diff_check(*at + sizeof(*c), c->size))
 		return false;
 	*at += sizeof(*c) + c->size;
 	*size -= sizeof(*c) + c->size;
@@ -378,7 +387,8 @@ static bool piece_begin(struct service *s, uint32_t all)
 	return !s->all || s->begun <= s->all;
 }
 
-/* The first piece begins the service. Pieces count from here on: other threads may be about to merge some of them. */
+/* The first piece begins the service. Pieces count from here on: other threads may be about to
+ * merge some of them. */
 static int flush_begin(struct core_host *h, const struct msg *m, struct service *s, uint32_t all)
 {
 	int err = 0;
@@ -522,7 +532,7 @@ const struct core_rel_ops release_ops = {
 	.fail = release_fail,
 };
 
-/* ---- what threads wait for ------------------------------------------------------------------------ */
+/* ---- what threads wait for ------------------------------------------------------------------- */
 
 bool release_try_acquire(void)
 {
@@ -539,7 +549,8 @@ void release_acquire_now(void)
 		block_help();
 }
 
-/* Begin a close that looks at all stores so far. Returns its number; 0: there is nothing to close. */
+/* Begin a close that looks at all stores so far. Returns its number; 0: there is nothing to
+ * close. */
 static uint64_t close_begin(bool always)
 {
 	struct closing *n = &job.me->closing;
@@ -550,7 +561,8 @@ static uint64_t close_begin(bool always)
 	bool idle;
 
 	word_lock(stripe);
-	idle = n->phase == CLOSING_IDLE && !n->first && !__atomic_load_n(&job.me->rel_lists.opened, __ATOMIC_ACQUIRE);
+	idle = n->phase == CLOSING_IDLE && !n->first &&
+		!__atomic_load_n(&job.me->rel_lists.opened, __ATOMIC_ACQUIRE);
 	word_unlock(stripe);
 	if (idle && !always)
 		return 0;
@@ -600,12 +612,13 @@ void release_make_room(void)
 	__atomic_fetch_sub(&job.me->pressed, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- the end of a region -------------------------------------------------------------------------- */
+/* ---- the end of a region --------------------------------------------------------------------- */
 
 static bool has_copy(const struct dsm_region *r, size_t off)
 {
 	return region_home(r, off) != job.node &&
-		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) != REL_NONE;
+		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) !=
+		REL_NONE;
 }
 
 /* A copy is dropped as by a notice. True: there are some. */
@@ -615,7 +628,8 @@ static bool drop_all(const struct dsm_region *r)
 	bool any = false;
 	size_t at;
 
-	for (at = memory_next_rel(r->off, end); at < end; at = memory_next_rel(at + PAGE_BYTES, end))
+	for (at = memory_next_rel(r->off, end); at < end;
+	     at = memory_next_rel(at + PAGE_BYTES, end))
 		if (has_copy(r, at)) {
 			rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
 			any = true;
@@ -623,7 +637,8 @@ static bool drop_all(const struct dsm_region *r)
 	return any;
 }
 
-/* Another rank of the node may attach again meanwhile: then copies may stay, but what this rank has stored is sent all the same. */
+/* Another rank of the node may attach again meanwhile: then copies may stay, but what this rank has
+ * stored is sent all the same. */
 void release_leave(const struct dsm_region *r)
 {
 	engine_enter();
@@ -640,8 +655,9 @@ static void blame_early(size_t off, uint16_t node)
 {
 	struct core_host h = run_host();
 
-	log_line("node %d used block %#x as one with release consistency, and its region is sequential", node,
-		 block_id(off, PAGE_BYTES));
+	log_line(
+		"node %d used block %#x as one with release consistency, and its region is sequential",
+		node, block_id(off, PAGE_BYTES));
 	engine_enter();
 	h.ops->blame(&h, node);
 	engine_leave();
@@ -655,8 +671,10 @@ void release_enter(const struct dsm_region *r)
 
 	if (r->consistency || !releases_used())
 		return;
-	for (at = memory_next_rel(r->off, end); at < end; at = memory_next_rel(at + PAGE_BYTES, end)) {
-		early = __atomic_exchange_n(&job.mem.rels[at >> PAGE_SHIFT].early, 0, __ATOMIC_SEQ_CST);
+	for (at = memory_next_rel(r->off, end); at < end;
+	     at = memory_next_rel(at + PAGE_BYTES, end)) {
+		early = __atomic_exchange_n(&job.mem.rels[at >> PAGE_SHIFT].early, 0,
+					    __ATOMIC_SEQ_CST);
 		if (early)
 			blame_early(at, (uint16_t)(early - 1));
 	}
@@ -669,9 +687,11 @@ static bool is_quiet(size_t off)
 	const struct region_homes *known = region_known(off);
 	const uint8_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
 
-	if (__atomic_load_n(&p->listed, __ATOMIC_ACQUIRE) || __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&p->listed, __ATOMIC_ACQUIRE) ||
+	    __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
 		return false;
-	return known && region_home_of(known, off) != job.node ? state == REL_NONE : state != RELH_OPEN;
+	return known && region_home_of(known, off) != job.node ? state == REL_NONE
+							       : state != RELH_OPEN;
 }
 
 bool release_quiet(size_t off, size_t end)
@@ -682,7 +702,8 @@ bool release_quiet(size_t off, size_t end)
 
 	if (!releases_used())
 		return true;
-	for (at = memory_next_rel(off, end); at < end && quiet; at = memory_next_rel(at + PAGE_BYTES, end))
+	for (at = memory_next_rel(off, end); at < end && quiet;
+	     at = memory_next_rel(at + PAGE_BYTES, end))
 		quiet = is_quiet(at);
 	if (quiet)
 		return true;

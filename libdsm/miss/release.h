@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * release.h - this process as a host of release blocks (core/host_release.h): closes, their messages, acquires.
+ * release.h - this process as a host of release blocks (core/host_release.h): closes, their
+ * messages, acquires.
  *
- * A job without a release block pays for one test of releases_used() on each path. Any thread inside the runtime may call these
- * functions, also in the fault handler, without a stripe. Only those that say so wait for other nodes.
+ * A job without a release block pays for one test of releases_used() on each path. Any thread
+ * inside the runtime may call these functions, also in the fault handler, without a stripe. Only
+ * those that say so wait for other nodes.
  */
 #ifndef MISS_RELEASE_H
 #define MISS_RELEASE_H
@@ -28,8 +30,10 @@ void release_begin(void);
 
 extern const struct core_rel_ops release_ops;
 
-/* For step_find(). 0: not a release block, nothing has changed; 1: it is; -EBADMSG: the message is for another kind of block. */
-int release_find_block(struct core_host *h, uint32_t object, const struct msg *m, struct core_place *p);
+/* For step_find(). 0: not a release block, nothing has changed; 1: it is; -EBADMSG: the message is
+ * for another kind of block. */
+int release_find_block(struct core_host *h, uint32_t object, const struct msg *m,
+		       struct core_place *p);
 void release_find_closing(struct core_place *p);
 
 /* Handle MSG_FLUSH, MSG_NOTE and MSG_AFTER. 0 or -EBADMSG. */
@@ -40,15 +44,16 @@ void release_gather(void);
 void release_acquire_now(void);
 void release_close_now(void);
 
-/* Apply the notices that have come, before this thread reads what another node has written. Waits. */
+/* Apply the notices that have come, before this thread reads what another node has written.
+ * Waits. */
 static inline void release_acquire(void)
 {
 	if (releases_used())
 		release_acquire_now();
 }
 
-/* Before this thread tells another node of its stores by other means than a message of the core: see that all of them are at
- * their homes, and all notices with their nodes. Waits. */
+/* Before this thread tells another node of its stores by other means than a message of the core:
+ * see that all of them are at their homes, and all notices with their nodes. Waits. */
 static inline void release_close(void)
 {
 	if (releases_used())
@@ -61,14 +66,17 @@ bool release_closing(void);
 /* Try to apply the notices that have come. False: not all of them yet. Does not wait. */
 bool release_try_acquire(void);
 
-/* Before a thread opens one more block: if there are too many twins, wait for closes that free some. */
+/* Before a thread opens one more block: if there are too many twins, wait for closes that free
+ * some. */
 void release_make_room(void);
 
-/* The node has entered a region. Ends the job if a node has used blocks of a sequential one as release blocks. */
+/* The node has entered a region. Ends the job if a node has used blocks of a sequential one as
+ * release blocks. */
 void release_enter(const struct dsm_region *r);
 /* The node leaves a region: send what it has changed, and drop its copies. Waits. */
 void release_leave(const struct dsm_region *r);
-/* Is there nothing of a range of the window that a message or a list may still name? If not, what is needed begins. */
+/* Is there nothing of a range of the window that a message or a list may still name? If not, what
+ * is needed begins. */
 bool release_quiet(size_t off, size_t end);
 
 #endif

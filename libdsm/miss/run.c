@@ -2,8 +2,8 @@
 /*
  * run.c - the process as a host of the core (core/host.h): what its actions do here.
  *
- * A message for this node is an item in the thread's own queue: the thread that caused it steps the receiver, and no other thread
- * is woken. A message for another node goes to the transport.
+ * A message for this node is an item in the thread's own queue: the thread that caused it steps the
+ * receiver, and no other thread is woken. A message for another node goes to the transport.
  *
  * Everything here may run on any thread, also inside the fault handler.
  */
@@ -41,7 +41,10 @@ static void send_failed(uint16_t rank, int err)
 	lost_connection(rank, err);
 }
 
-/* Counts messages of locks, objects and barriers; chunk.c counts those of collectives when it sends them. */
+/*
+ * Counts messages of locks, objects and barriers; chunk.c counts those of collectives when it sends
+ * them.
+ */
 static bool may_wake(uint8_t type)
 {
 	return type >= MSG_LOCK && type <= MSG_DEPART;
@@ -80,12 +83,15 @@ static void gather_sending(const struct msg *m)
 	struct work *w = work_mine();
 	const struct msg *first = &w->sending[0];
 
-	if (w->sendings == WIRE_BUNDLE_MAX || (w->sendings && (first->type != m->type || first->dst != m->dst)))
+	if (w->sendings == WIRE_BUNDLE_MAX ||
+	    (w->sendings && (first->type != m->type || first->dst != m->dst)))
 		send_gathered(w);
 	w->sending[w->sendings++] = *m;
 }
 
-/* A request of this node, or a message that may wake a thread of another one, is about to be sent. */
+/*
+ * A request of this node, or a message that may wake a thread of another one, is about to be sent.
+ */
 static void note_sending(const struct msg *m)
 {
 	if (ask_is(m->type) && m->src == job.node)
@@ -132,12 +138,12 @@ void run_refuse(const struct msg *m, int err)
 	static uint32_t strays;
 
 	if (err != -ESTALE) {
-		log_line("node %d sent %s for object %#x, which no correct node could", m->src, wire_name(m->type),
-			 m->object);
+		log_line("node %d sent %s for object %#x, which no correct node could", m->src,
+			 wire_name(m->type), m->object);
 		report_peer(m->src);
 	} else if (__atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED) < STRAYS_LOGGED) {
-		log_line("node %d sent %s for object %#x, which was not asked for: ignored", m->src, wire_name(m->type),
-			 m->object);
+		log_line("node %d sent %s for object %#x, which was not asked for: ignored", m->src,
+			 wire_name(m->type), m->object);
 	}
 }
 
@@ -170,13 +176,14 @@ static bool opens_with(const struct opening *a, const struct opening *b)
 	const size_t end = block_off(a->m.object) + block_bytes(a->m.object);
 
 	return a->open.from == b->open.from && a->open.prot == b->open.prot &&
-		job.me->slots[a->m.req_slot].by == job.me->slots[b->m.req_slot].by && block_off(b->m.object) == end &&
-		end % REGION_UNIT && (!a->contents || a->contents + block_bytes(a->m.object) == b->contents);
+		job.me->slots[a->m.req_slot].by == job.me->slots[b->m.req_slot].by &&
+		block_off(b->m.object) == end && end % REGION_UNIT &&
+		(!a->contents || a->contents + block_bytes(a->m.object) == b->contents);
 }
 
 /*
- * How many of them, from the first on. A reader in order asks for the next run as soon as it has this one, while the slots of this one
- * are being freed: so long runs are opened in pieces.
+ * How many of them, from the first on. A reader in order asks for the next run as soon as it has
+ * this one, while the slots of this one are being freed: so long runs are opened in pieces.
  */
 static unsigned int opens_together(const struct opening *o, unsigned int n)
 {
@@ -190,7 +197,8 @@ static unsigned int opens_together(const struct opening *o, unsigned int n)
 
 static void open_run(const struct opening *o, unsigned int n)
 {
-	const size_t off = block_off(o->m.object), end = block_off(o[n - 1].m.object) + block_bytes(o[n - 1].m.object);
+	const size_t off = block_off(o->m.object),
+		     end = block_off(o[n - 1].m.object) + block_bytes(o[n - 1].m.object);
 	const unsigned int who = job.me->slots[o->m.req_slot].by;
 	int err;
 
@@ -202,7 +210,10 @@ static void open_run(const struct opening *o, unsigned int n)
 		run_protect_failed(err);
 }
 
-/* Open what was gathered, neighbours in one call, and go on with the actions of each. True: there was some. */
+/*
+ * Open what was gathered, neighbours in one call, and go on with the actions of each. True: there
+ * was some.
+ */
 static bool open_all(struct core_host *h, struct work *w)
 {
 	const unsigned int all = w->openings;
@@ -225,16 +236,20 @@ static bool open_all(struct core_host *h, struct work *w)
 	return all;
 }
 
-/* May the block be opened a little later, with its neighbours? Its page waits for that: the home hears of no use before. */
+/*
+ * May the block be opened a little later, with its neighbours? Its page waits for that: the home
+ * hears of no use before.
+ */
 static bool opens_later(const struct work *w, const struct actions *acts, unsigned int at)
 {
 	if (at + 2 != acts->n || acts->v[at + 1].type != ACT_WAKE)
 		return false;
-	return acts->v[at].from == OPEN_ZERO ? w->bundled || w->running : acts->v[at].from == OPEN_DATA && w->bundled;
+	return acts->v[at].from == OPEN_ZERO ? w->bundled || w->running
+					     : acts->v[at].from == OPEN_DATA && w->bundled;
 }
 
-static bool act_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		     const void *data)
+static bool act_open(struct core_host *h, const struct actions *acts, unsigned int at,
+		     const struct msg *m, const void *data)
 {
 	const struct action *a = &acts->v[at];
 	const size_t off = block_off(m->object), len = block_bytes(m->object);
@@ -246,9 +261,11 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	if (opens_later(w, acts, at)) {
 		if (w->openings == WIRE_BUNDLE_MAX)
 			open_all(h, w);
-		w->opening[w->openings++] = (struct opening){
-			.m = *m, .open = *a, .wake = acts->v[at + 1], .contents = a->from == OPEN_DATA ? data : NULL
-		};
+		w->opening[w->openings++] =
+			(struct opening){ .m = *m,
+					  .open = *a,
+					  .wake = acts->v[at + 1],
+					  .contents = a->from == OPEN_DATA ? data : NULL };
 		return false;
 	}
 	switch ((enum open_from)a->from) {
@@ -344,8 +361,10 @@ static void send_now(const struct msg *m)
 /*
  * Of a host that had no release blocks:
  *
- *   this thread: run_host(), for MSG_NEXT        another: uses the node's first release block, and stores
- *                                                         unlocks: the lock stays here, without a message
+ *   this thread: run_host(), for MSG_NEXT        another: uses the node's first release block, and
+ *                                                stores
+ *                                                         unlocks: the lock stays here, without a
+ *                                                         message
  *                steps NEXT, and sends LOCKED
  *
  * The step has seen the unlock, so this thread sees the release block.
@@ -368,13 +387,17 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 		route(m);
 }
 
-/* Send n adjacent blocks to one node, whose contents are in this thread's buffer: a bundle's messages go before them. */
+/*
+ * Send n adjacent blocks to one node, whose contents are in this thread's buffer: a bundle's
+ * messages go before them.
+ */
 static void send_blocks(struct work *w, const struct item *it, unsigned int n, size_t at)
 {
 	const size_t bytes = block_bytes(it->m.object), size = n * bytes, heads = n * sizeof(it->m);
 	struct region_stats *s = run_stats_of(it->m.object);
 	char *payload =
-		(char *)w + offsetof(struct work, buffer) + at - heads; /* contents that lie there were sent before */
+		/* contents that lie there were sent before */
+		(char *)w + offsetof(struct work, buffer) + at - heads;
 	struct msg head;
 	unsigned int i;
 
@@ -421,13 +444,16 @@ static void act_report_peer(struct core_host *h, uint16_t node)
 }
 
 static __thread bool answered __attribute__((tls_model("initial-exec"))); /* MSG_DONE will come */
-static uint64_t queued; /* when a request was queued last, to wait for MSG_DONE of another; clock_ns(); atomic */
+/* when a request was queued last, to wait for MSG_DONE of another; clock_ns(); atomic */
+static uint64_t queued;
 
-#define QUEUED_NS 100000000ull /* what has waited for so long, waits at most a fifth longer for a home that dozes */
+/* what has waited for so long, waits at most a fifth longer for a home that dozes */
+#define QUEUED_NS 100000000ull
 
 bool run_expects_done(void)
 {
-	const bool expects = answered && clock_ns() - __atomic_load_n(&queued, __ATOMIC_RELAXED) > QUEUED_NS;
+	const bool expects =
+		answered && clock_ns() - __atomic_load_n(&queued, __ATOMIC_RELAXED) > QUEUED_NS;
 
 	answered = false;
 	return expects;
@@ -444,7 +470,8 @@ static void note_request(const struct msg *m, const struct actions *acts)
 		__atomic_store_n(&queued, clock_ns(), __ATOMIC_RELAXED);
 }
 
-static void act_stepped(struct core_host *h, const struct msg *m, int err, const struct actions *acts)
+static void act_stepped(struct core_host *h, const struct msg *m, int err,
+			const struct actions *acts)
 {
 	(void)h;
 	if (err) {
@@ -461,11 +488,12 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err, const
 		count(&run_stats_of(m->object)->homes_in, 1);
 }
 
-static void act_damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
+static void act_damaged(struct core_host *h, const struct msg *about, enum page_event ev,
+			uint8_t state)
 {
 	(void)h;
-	log_line("block %#x is in state %s, which event %s does not fit", about->object, page_state_name(state),
-		 page_event_name(ev));
+	log_line("block %#x is in state %s, which event %s does not fit", about->object,
+		 page_state_name(state), page_event_name(ev));
 	lost_abort(70, "the protocol's state is damaged");
 }
 
@@ -479,7 +507,8 @@ static void act_damaged(struct core_host *h, const struct msg *about, enum page_
 /* clang-format on */
 
 static const struct core_ops run_ops = { RUN_OPS, .send = act_send };
-static const struct core_ops run_release_ops = { RUN_OPS, .send = act_send_release, .rel = &release_ops };
+static const struct core_ops run_release_ops = { RUN_OPS, .send = act_send_release,
+						 .rel = &release_ops };
 
 struct core_host run_host(void)
 {
@@ -490,12 +519,13 @@ struct core_host run_host(void)
 		.follow = DIR_FOLLOW,
 		.pushes = job.set.push ? PUSH_AFTER : 0,
 		.passes = LOCK_PASSES,
-		.fast = true, /* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
+		/* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
+		.fast = true,
 		.hold_us = job.set.hold_us,
 	};
 }
 
-/* ---- one message ------------------------------------------------------------------------------ */
+/* ---- one message ----------------------------------------------------------------------------- */
 
 /* The runtime's own messages. */
 static int step_ours(const struct msg *m, const void *payload, size_t size)
@@ -529,9 +559,15 @@ static void deliver(struct core_host *h, const struct msg *m, const void *payloa
 		run_refuse(m, err);
 }
 
-/* ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice -------- */
+/*
+ * ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice
+ * --------
+ */
 
-/* Lower the mappings of n neighbouring blocks. If copies are sent, the buffer then has their contents. */
+/*
+ * Lower the mappings of n neighbouring blocks. If copies are sent, the buffer then has their
+ * contents.
+ */
 static void close_run(struct work *w, const struct item *it, unsigned int n)
 {
 	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
@@ -568,8 +604,8 @@ static unsigned int bundle_fits(const struct item *it, unsigned int n)
 	const size_t bytes = block_bytes(it->m.object);
 	unsigned int i;
 
-	for (i = 1; i < n && job.netops->bundles && it->kind != WORK_DROP && it[i].m.dst == it->m.dst &&
-	     (i + 1) * bytes <= BUNDLE_BYTES;
+	for (i = 1; i < n && job.netops->bundles && it->kind != WORK_DROP &&
+	     it[i].m.dst == it->m.dst && (i + 1) * bytes <= BUNDLE_BYTES;
 	     i++)
 		;
 	return i;
@@ -586,13 +622,15 @@ static void answer_run(struct core_host *h, struct work *w, const struct item *i
 		if (k > 1)
 			send_blocks(w, &it[at], k, at * bytes);
 		else
-			core_lowered(h, &it[at].m, it->kind == WORK_DROP ? NULL : w->buffer + at * bytes);
+			core_lowered(h, &it[at].m,
+				     it->kind == WORK_DROP ? NULL : w->buffer + at * bytes);
 	}
 }
 
 /*
- * Lower neighbours first, in one call of the fault backend, then send their answers. No answer is sent before all mappings of its
- * block are lowered (core/map.h), and until then the protocol does nothing else with that block.
+ * Lower neighbours first, in one call of the fault backend, then send their answers. No answer is
+ * sent before all mappings of its block are lowered (core/map.h), and until then the protocol does
+ * nothing else with that block.
  */
 static bool close_all(struct core_host *h, struct work *w)
 {
@@ -634,16 +672,19 @@ static void pass_later(const struct msg *m)
 }
 
 /*
- * On behalf of a thread that has given up (sync/lock.c): come if it is woken without the lock, and release the lock if it gets it.
- * The next thread of this node may take it without a message, and so without applying the notices that came with it.
+ * On behalf of a thread that has given up (sync/lock.c): come if it is woken without the lock, and
+ * release the lock if it gets it. The next thread of this node may take it without a message, and
+ * so without applying the notices that came with it.
  */
 static void pass_on(const struct msg *m)
 {
 	const uint32_t hold = slot_object(NULL, m->req_slot);
 	const struct hold *h = &job.me->holds[hold];
-	const struct msg about = {
-		.dst = h->home, .object = h->object, .req_node = h->gen, .req_slot = m->req_slot, .aux = hold
-	};
+	const struct msg about = { .dst = h->home,
+				   .object = h->object,
+				   .req_node = h->gen,
+				   .req_slot = m->req_slot,
+				   .aux = hold };
 
 	if (m->count == -EAGAIN && !run_held(hold, HE_COME, &about))
 		return; /* the lock comes next */
@@ -692,7 +733,7 @@ static void do_item(struct core_host *h, struct work *w, const struct item *it)
 	}
 }
 
-/* ---- what the other files use --------------------------------------------------------------------- */
+/* ---- what the other files use ---------------------------------------------------------------- */
 
 void run_work(void)
 {
@@ -744,7 +785,8 @@ int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 	return 0;
 }
 
-int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up)
+int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen,
+	       struct msg *up)
 {
 	struct actions acts;
 	int err = step_gather(m, alone, group, gen, &acts), all = 0;
@@ -778,7 +820,8 @@ static bool is_of_blocks(const struct msg *m)
 		(m->type == MSG_REPLY && slot_is_block(m->req_slot));
 }
 
-static void bundle_arrived(struct core_host *h, const struct msg *head, const void *payload, size_t size)
+static void bundle_arrived(struct core_host *h, const struct msg *head, const void *payload,
+			   size_t size)
 {
 	struct work *w = work_mine();
 	struct bundle b;
@@ -807,7 +850,8 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	count(&job.mine->stats.messages_in, 1);
 	lost_alive(m->src);
 	if (wire_check(m, &job.limits) ||
-	    (wire_class(m->type) <= CLASS_DATA && size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
+	    (wire_class(m->type) <= CLASS_DATA &&
+	     size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
 		run_refuse(m, -EBADMSG);
 		return;
 	}
@@ -856,7 +900,7 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg)
 	core_page_event(&h, PE_USED, ask, &t);
 }
 
-/* ---- copies that this node drops by itself ----------------------------------------------------------- */
+/* ---- copies that this node drops by itself --------------------------------------------------- */
 
 /* In ascending order, so that threads that take several stripes do not wait for each other. */
 static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
@@ -898,17 +942,22 @@ static void close_dropped(size_t off, size_t end)
 unsigned int run_drop(size_t off, size_t block, unsigned int n)
 {
 	const size_t end = off + n * block;
-	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* one bit each, as several blocks may share a stripe */
-	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
+	/* one bit each, as several blocks may share a stripe */
+	uint64_t stripes[CTL_STRIPES / 64] = { 0 };
+	size_t at, from = off; /* [from, at) is dropped, and not closed yet */
 	unsigned int dropped = n;
 
 	for (at = off; at < end; at += block) {
-		const uint32_t i = stripe_index(block_page(block_id(at, block))); /* block_stripe() */
+		/* block_stripe() */
+		const uint32_t i = stripe_index(block_page(block_id(at, block)));
 
 		stripes[i / 64] |= 1ull << i % 64;
 	}
 	each_stripe(stripes, word_lock);
-	/* Close before the stripes are released: the next request for a block may already be on its way. */
+	/*
+	 * Close before the stripes are released: the next request for a block may already be on its
+	 * way.
+	 */
 	for (at = off; at < end; at += block)
 		if (!drop(block_id(at, block))) {
 			close_dropped(from, at);

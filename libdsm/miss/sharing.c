@@ -11,7 +11,10 @@ static struct sharing_page *page(size_t off)
 	return &job.mem.sharing[off >> PAGE_SHIFT];
 }
 
-/* Starts at 1, because a page that was never lost has 0. Half of the numbers suffice to tell one acquire from the next. */
+/*
+ * Starts at 1, because a page that was never lost has 0. Half of the numbers suffice to tell one
+ * acquire from the next.
+ */
 static uint32_t now(void)
 {
 	const uint32_t n = __atomic_load_n(&job.me->acquires, __ATOMIC_RELAXED) + 1;
@@ -29,7 +32,8 @@ void sharing_lost(uint32_t block, bool writable)
 {
 	uint32_t *lost = &page(block_off(block))->lost, at = now();
 
-	if ((__atomic_load_n(lost, __ATOMIC_RELAXED) | 1) == (at | 1)) /* again: had it been writable before? */
+	/* again: had it been writable before? */
+	if ((__atomic_load_n(lost, __ATOMIC_RELAXED) | 1) == (at | 1))
 		at |= *lost & 1;
 	__atomic_store_n(lost, at | writable, __ATOMIC_RELAXED);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sharing.h - repeated misses: misses on blocks that the node has lost since its last acquire (docs/memory-model.md).
+ * sharing.h - repeated misses: misses on blocks that the node has lost since its last acquire
+ * (docs/memory-model.md).
  *
- * The node counts its acquires. A block stores the count at which it was last lost to another node, and whether it was writable.
- * A miss is repeated if the stored count is the current one: release consistency would not have taken the copy away.
+ * The node counts its acquires. A block stores the count at which it was last lost to another node,
+ * and whether it was writable. A miss is repeated if the stored count is the current one: release
+ * consistency would not have taken the copy away.
  *
- * Any thread, also in the fault handler; nothing blocks. Fields are read and written without a lock: a race miscounts one miss.
+ * Any thread, also in the fault handler; nothing blocks. Fields are read and written without a
+ * lock: a race miscounts one miss.
  */
 #ifndef MISS_SHARING_H
 #define MISS_SHARING_H
@@ -28,7 +31,10 @@ void sharing_lost(uint32_t block, bool writable);
 bool sharing_is_repeated(size_t off, bool upgrade);
 void sharing_missed(size_t off, bool repeated);
 
-/* Return this node's blocks with misses, from offset off on and in the order of their offsets. Returns their number, at most n. */
+/*
+ * Return this node's blocks with misses, from offset off on and in the order of their offsets.
+ * Returns their number, at most n.
+ */
 unsigned int sharing_serve(size_t off, struct sharing_sum *out, unsigned int n);
 
 #endif

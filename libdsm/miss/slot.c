@@ -2,18 +2,22 @@
 /*
  * slot.c - request slots and hold records: their allocation, waiting for one, and the answer in it.
  *
- * A slot belongs to a request until its answer has come. A request that always completes must never wait for one that depends on
- * another thread, so each kind has slots of its own:
+ * A slot belongs to a request until its answer has come. A request that always completes must never
+ * wait for one that depends on another thread, so each kind has slots of its own:
  *
- *   SLOT_BLOCK     blocks that threads wait for; most come without help, but not one that another node has pinned
+ *   SLOT_BLOCK     blocks that threads wait for; most come without help, but not one that another
+ *                  node has pinned
  *   SLOT_AHEAD     blocks that nobody waits for
- *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not stand behind pinned ones
- *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls,
- *                  placements
- *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use: others may have pinned them
+ *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not
+ *                  stand behind pinned ones
+ *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks,
+ *                  init, destroy, try, calls, placements
+ *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use:
+ *                  others may have pinned them
  *
- * A thread that finds no slot for a block or a brief request sleeps until one is free, and handles messages meanwhile. If all
- * lasting slots are in use, the request fails. Slots for blocks that have landing places of the transport are taken first.
+ * A thread that finds no slot for a block or a brief request sleeps until one is free, and handles
+ * messages meanwhile. If all lasting slots are in use, the request fails. Slots for blocks that
+ * have landing places of the transport are taken first.
  */
 #include "miss/slot.h"
 
@@ -40,14 +44,18 @@ static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 	unsigned int w;
 
 	for (w = from / 64; w * 64 < to; w++) {
-		/* Not relaxed: in await() this load comes after the count of waiters. Partner: the change in slot_put(). */
-		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_SEQ_CST), bits = bits_of(w, from, to);
+		/*
+		 * Not relaxed: in await() this load comes after the count of waiters. Partner: the
+		 * change in slot_put().
+		 */
+		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_SEQ_CST),
+			 bits = bits_of(w, from, to);
 
 		while (~seen & bits) {
 			int bit = __builtin_ctzll(~seen & bits);
 
-			if (__atomic_compare_exchange_n(&words[w], &seen, seen | 1ull << bit, 0, __ATOMIC_SEQ_CST,
-							__ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(&words[w], &seen, seen | 1ull << bit, 0,
+							__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 				return (int)(w * 64) + bit;
 		}
 	}
@@ -84,7 +92,8 @@ static int take(enum slot_kind kind)
 		__attribute__((__fallthrough__));
 	case SLOT_AHEAD: return short_take(c->slot_used, CTL_BLOCK_SLOTS, CTL_AHEAD_SLOTS);
 	case SLOT_BRIEF:
-		s = pool_take(&c->brief_slots, c->slot_next + CTL_BLOCK_END, CTL_BRIEF_END - CTL_BLOCK_END);
+		s = pool_take(&c->brief_slots, c->slot_next + CTL_BLOCK_END,
+			      CTL_BRIEF_END - CTL_BLOCK_END);
 		return s < 0 ? -EAGAIN : (int)(CTL_BLOCK_END + s);
 	case SLOT_LASTING: return take_last(CTL_ALL_SLOTS);
 	}
@@ -100,7 +109,8 @@ static void wake_one(struct queue_word *q)
 }
 
 /*
- * The waiter counts itself before it checks once more, so that a thread that gives a slot back after that check sees the count:
+ * The waiter counts itself before it checks once more, so that a thread that gives a slot back
+ * after that check sees the count:
  *   waiter:  waiting++; check: none; sleep while word stands
  *   giver:   give back; waiting? then word++, wake
  */
@@ -163,7 +173,8 @@ bool slot_is_prefetch(uint16_t slot)
 bool slot_is_block(uint16_t slot)
 {
 	return slot < CTL_BLOCK_END ||
-		(slot >= CTL_BRIEF_END && __atomic_load_n(&job.me->slots[slot].kind, __ATOMIC_RELAXED) == SLOT_BLOCK);
+		(slot >= CTL_BRIEF_END &&
+		 __atomic_load_n(&job.me->slots[slot].kind, __ATOMIC_RELAXED) == SLOT_BLOCK);
 }
 
 static bool is_left(uint16_t slot, size_t off, size_t end)
@@ -205,7 +216,10 @@ bool slot_any_prefetch(size_t off, size_t end)
 	return slot_find_prefetch(off, end, &seq) >= 0;
 }
 
-/* Written, not only read: a waiter that counts itself in await() after this sees what was given back before it. */
+/*
+ * Written, not only read: a waiter that counts itself in await() after this sees what was given
+ * back before it.
+ */
 static void wake_after(struct queue_word *q)
 {
 	if (__atomic_fetch_add(&q->waiting, 0, __ATOMIC_SEQ_CST))
@@ -217,7 +231,8 @@ void slot_put(uint16_t slot)
 	struct ctl *c = job.me;
 
 	if (slot < CTL_BLOCK_END) {
-		__atomic_fetch_and(&c->slot_used[slot / 64], ~(1ull << (slot % 64)), __ATOMIC_SEQ_CST);
+		__atomic_fetch_and(&c->slot_used[slot / 64], ~(1ull << (slot % 64)),
+				   __ATOMIC_SEQ_CST);
 		if (slot < CTL_BLOCK_SLOTS || slot >= CTL_SLOTS)
 			wake_one(&c->block_queue);
 	} else if (slot < CTL_BRIEF_END) {
@@ -258,14 +273,16 @@ bool slot_leave(uint16_t slot)
 {
 	if (slot >= CTL_BRIEF_END)
 		__atomic_fetch_add(&job.me->left_last, 1, __ATOMIC_SEQ_CST);
-	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
+	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) &
+		 SLOT_WOKEN);
 }
 
 bool slot_woken(uint16_t slot)
 {
 	struct slot *s = &job.me->slots[slot];
 
-	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & (SLOT_LEFT | SLOT_QUIT));
+	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) &
+		 (SLOT_LEFT | SLOT_QUIT));
 }
 
 bool slot_quit(uint16_t slot, uint32_t hold)
@@ -286,7 +303,10 @@ void slot_expect(uint16_t slot)
 	__atomic_store_n(&job.me->slots[slot].prefetch, 0, __ATOMIC_SEQ_CST);
 }
 
-/* In a node of several ranks, the waiting thread may be in another process than the one that receives m. */
+/*
+ * In a node of several ranks, the waiting thread may be in another process than the one that
+ * receives m.
+ */
 bool slot_waited(const struct msg *m)
 {
 	if (job.width[m->dst] > 1)
@@ -296,7 +316,9 @@ bool slot_waited(const struct msg *m)
 	case MSG_GRANT:
 	case MSG_INV_ACK:
 	case MSG_REPLY:
-	case MSG_LOCKED: return m->req_node == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
+	case MSG_LOCKED:
+		return m->req_node == m->dst &&
+			(m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
 	case MSG_DEPART: return true; /* it comes when all threads are in the barrier */
 	default: return false;
 	}

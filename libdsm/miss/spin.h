@@ -2,15 +2,17 @@
 /*
  * spin.h - how long a waiter polls before it sleeps. Pure.
  *
- * Sleeping and waking cost more than most answers take. A fixed limit is worst if answers come just after it: each wait then pays
- * for the polling and for the sleep. The limit is the larger of the setting and twice the mean of the waits that this thread has
- * seen, up to SPIN_TIMES the setting. If the mean itself exceeds that, polling is useless and the limit is the setting. If only
- * twice the mean exceeds it, polling still helps: two nodes that both sleep while they wait for each other see waits of a few
- * wake-ups each, and one that polls that long gets its answer.
+ * Sleeping and waking cost more than most answers take. A fixed limit is worst if answers come just
+ * after it: each wait then pays for the polling and for the sleep. The limit is the larger of the
+ * setting and twice the mean of the waits that this thread has seen, up to SPIN_TIMES the setting.
+ * If the mean itself exceeds that, polling is useless and the limit is the setting. If only twice
+ * the mean exceeds it, polling still helps: two nodes that both sleep while they wait for each
+ * other see waits of a few wake-ups each, and one that polls that long gets its answer.
  *
- * Polling is wasted on waits that end in sleep. It may even cause their length: a polling thread keeps the processor from the
- * thread that must answer. So after the first few, each consecutive wait of this kind halves the limit, and an answer in time
- * reverts one halving. One wait in SPIN_PROBE polls to the full limit, to detect a change.
+ * Polling is wasted on waits that end in sleep. It may even cause their length: a polling thread
+ * keeps the processor from the thread that must answer. So after the first few, each consecutive
+ * wait of this kind halves the limit, and an answer in time reverts one halving. One wait in
+ * SPIN_PROBE polls to the full limit, to detect a change.
  */
 #ifndef MISS_SPIN_H
 #define MISS_SPIN_H
@@ -19,9 +21,11 @@
 #include <stdint.h>
 
 #define SPIN_TIMES 8u
-#define SPIN_WEIGHT 4   /* weight of the past: the mean follows a change within about as many waits */
+/* weight of the past: the mean follows a change within about as many waits */
+#define SPIN_WEIGHT 4
 #define SPIN_FORGIVEN 3 /* consecutive waits that end in sleep without an effect on the limit */
-#define SPIN_HALVINGS 6 /* at most: the rest of the usual limits takes less time than a system call */
+/* at most: the rest of the usual limits takes less time than a system call */
+#define SPIN_HALVINGS 6
 #define SPIN_PROBE 32
 #define SPIN_YIELD 64         /* polls between two calls of sched_yield(2): some microseconds */
 #define SPIN_SWITCHED_NS 3000 /* sched_yield() takes so long only if another thread has run */
@@ -53,8 +57,9 @@ static inline uint64_t spin_limit(const struct spin *s, uint64_t set)
 	return whole >> (s->slept - SPIN_FORGIVEN);
 }
 
-/* Record a wait that has ended. slept: it ended in sleep, or should have, because another thread needed the processor. The length
- * is capped, so that a very long wait is forgotten as soon as other long ones. */
+/* Record a wait that has ended. slept: it ended in sleep, or should have, because another thread
+ * needed the processor. The length is capped, so that a very long wait is forgotten as soon as
+ * other long ones. */
 static inline void spin_saw(struct spin *s, uint64_t ns, uint64_t set, bool slept)
 {
 	const uint64_t most = 2 * SPIN_TIMES * set, counted = ns < most ? ns : most;

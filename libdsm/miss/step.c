@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * step.c - the node of this process, as core/host.h sees it: where its state machines are in the control segment, and what is done
- * with them under their stripes.
+ * step.c - the node of this process, as core/host.h sees it: where its state machines are in the
+ * control segment, and what is done with them under their stripes.
  */
 #include "miss/step.h"
 
@@ -39,12 +39,15 @@ static void find_object(enum target target, uint32_t index, struct core_place *p
 {
 	uint32_t none;
 
-	p->objects = (struct objects){ .list = &job.me->object_list, .flat = job.mem.objects, .limit = CTL_OBJECTS };
+	p->objects = (struct objects){ .list = &job.me->object_list,
+				       .flat = job.mem.objects,
+				       .limit = CTL_OBJECTS };
 	p->d.index = target == TARGET_CREATE ? objects_take(&p->objects, &none) : index;
 	p->d.object = objects_at(&p->objects, p->d.index);
 }
 
-int step_find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+int step_find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+	      struct core_place *p)
 {
 	int is;
 
@@ -146,8 +149,9 @@ void step_freed(struct core_host *h, uint32_t index, struct hold *hold)
 	uint32_t at = index + 1;
 
 	(void)h;
-	__atomic_compare_exchange_n(cached_lock_place(hold_name(hold->home, hold->object, hold->gen)), &at, 0, false,
-				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(
+		cached_lock_place(hold_name(hold->home, hold->object, hold->gen)), &at, 0, false,
+		__ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	hold_give(index);
 }
 
@@ -165,7 +169,8 @@ bool step_bar_last(uint32_t object, uint32_t threads)
 	return arrived + 1 >= threads;
 }
 
-int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts)
+int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen,
+		struct actions *acts)
 {
 	struct bar *b = &job.mem.bars[m->object];
 	struct bar_part *part = &job.parts[m->object];

@@ -2,8 +2,9 @@
 /*
  * twin.c - see twin.h.
  *
- * twin_of[] has for each page the number of its twin, + 1, or TWIN_DROPPED: a notice took the copy away. Twins are pages of the
- * control segment's file. Their numbers are taken from a pool, so that memory is used for as many as there were at once.
+ * twin_of[] has for each page the number of its twin, + 1, or TWIN_DROPPED: a notice took the copy
+ * away. Twins are pages of the control segment's file. Their numbers are taken from a pool, so that
+ * memory is used for as many as there were at once.
  */
 #include "miss/twin.h"
 
@@ -65,7 +66,8 @@ void twin_make(struct core_host *h, uint32_t object)
 	else
 		memcpy(twin_at(object), frame_at(object), PAGE_BYTES);
 	while (now > most &&
-	       !__atomic_compare_exchange_n(&job.me->twins_most, &most, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&job.me->twins_most, &most, now, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 }
 
@@ -79,7 +81,10 @@ void twin_end(struct core_host *h, uint32_t object)
 	*number = mapped_as(object) == PG_INVALID ? TWIN_DROPPED : 0;
 }
 
-/* A page with a twin is dropped once it is compared: until then, twin_compare() finds its last contents in work.taken. */
+/*
+ * A page with a twin is dropped once it is compared: until then, twin_compare() finds its last
+ * contents in work.taken.
+ */
 static void twin_shut(uint32_t object)
 {
 	const bool writable = mapped_as(object) == PG_WRITE;
@@ -87,7 +92,8 @@ static void twin_shut(uint32_t object)
 
 	if (twin_at(object)) {
 		pipe = pipe_get();
-		check(job.fault->take(block_off(object), PAGE_BYTES, work_mine()->taken, writable, pipe));
+		check(job.fault->take(block_off(object), PAGE_BYTES, work_mine()->taken, writable,
+				      pipe));
 		pipe_put(pipe);
 	} else {
 		check(job.fault->shut(block_off(object), PAGE_BYTES));
@@ -179,7 +185,8 @@ size_t twin_compare(uint32_t object, uint8_t *out)
 	switch (mapped_as(object)) {
 	case PG_INVALID: page = (uint8_t *)work_mine()->taken; break;
 	case PG_READ: page = frame_at(object); break;
-	default: memcpy(page, frame_at(object), PAGE_BYTES); break; /* threads may store meanwhile */
+	/* threads may store meanwhile */
+	default: memcpy(page, frame_at(object), PAGE_BYTES); break;
 	}
 	size = out ? diff_make_fast(page, twin, out) : memcmp(page, twin, PAGE_BYTES) != 0;
 	if (size)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * twin.h - the release blocks of this node: their frames, mappings and twins (core/release.h). Blocks of one page.
+ * twin.h - the release blocks of this node: their frames, mappings and twins (core/release.h).
+ * Blocks of one page.
  *
- * The state of struct copy, which the core does not use for a release block, is what the mappings of the node may have: PG_INVALID:
- * the page is not in the memory object; PG_READ: it is, and no mapping is writable; PG_WRITE: mappings may be writable. It never
- * allows more than rel_prot(). Frames are read and written through memory_alias(), twins through memory_twin().
+ * The state of struct copy, which the core does not use for a release block, is what the mappings
+ * of the node may have: PG_INVALID: the page is not in the memory object; PG_READ: it is, and no
+ * mapping is writable; PG_WRITE: mappings may be writable. It never allows more than rel_prot().
+ * Frames are read and written through memory_alias(), twins through memory_twin().
  *
- * All functions are called with the block's stripe held. None blocks for other ranks, except that a rank of this node may have to
- * lower its own mapping (fault/ask.h). Without memory they end the process.
+ * All functions are called with the block's stripe held. None blocks for other ranks, except that a
+ * rank of this node may have to lower its own mapping (fault/ask.h). Without memory they end the
+ * process.
  */
 #ifndef MISS_TWIN_H
 #define MISS_TWIN_H
@@ -27,11 +30,20 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 
 /* OPEN_AGAIN. True: this process's mapping has followed. */
 bool twin_follow(uint32_t object, uint8_t prot);
-/* A copy leaves this home: if no store may be missed from now on, no mapping is writable afterwards. */
+/*
+ * A copy leaves this home: if no store may be missed from now on, no mapping is writable
+ * afterwards.
+ */
 void twin_share(uint32_t object);
-/* Compare the block with its twin, and make the twin equal. Returns the size of their diff, in out; out NULL: 1 if they differ. */
+/*
+ * Compare the block with its twin, and make the twin equal. Returns the size of their diff, in out;
+ * out NULL: 1 if they differ.
+ */
 size_t twin_compare(uint32_t object, uint8_t *out);
-/* Contents have come, and are mapped read-only. Without the stripe: nobody else opens or closes the block. */
+/*
+ * Contents have come, and are mapped read-only. Without the stripe: nobody else opens or closes the
+ * block.
+ */
 void twin_filled(uint32_t object);
 
 #endif

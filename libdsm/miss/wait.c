@@ -2,8 +2,8 @@
 /*
  * wait.c - how a thread waits for the answer in its slot.
  *
- * A waiter first polls for a while, doing any work there is (timers, the transport), then sleeps on its slot's count of
- * completions. Only its own events wake it.
+ * A waiter first polls for a while, doing any work there is (timers, the transport), then sleeps on
+ * its slot's count of completions. Only its own events wake it.
  */
 #include "miss/wait.h"
 
@@ -23,19 +23,24 @@
 #include "util/hook.h"
 
 /*
- * A sleeper checks whether the job still lives: first after this time, then after twice as long each time. Thousands of threads
- * may sleep for long, and the service thread checks for all of them.
+ * A sleeper checks whether the job still lives: first after this time, then after twice as long
+ * each time. Thousands of threads may sleep for long, and the service thread checks for all of
+ * them.
  */
 #define NAP_NS 200000000ull
 #define NAP_MAX_NS 12800000000ull
 
 /*
- * A polling thread checks the transport in every second round. With a check in every eighth, answers waited for the check: the
- * fastest barriers and locks between two nodes took 1.2 to 1.5 times as long.
+ * A polling thread checks the transport in every second round. With a check in every eighth,
+ * answers waited for the check: the fastest barriers and locks between two nodes took 1.2 to 1.5
+ * times as long.
  */
 #define HELP_ROUNDS 2
 
-/* Do the work there is. True: more will come soon, so do not sleep. *came: the transport delivered something. */
+/*
+ * Do the work there is. True: more will come soon, so do not sleep. *came: the transport delivered
+ * something.
+ */
 static bool help(bool *came)
 {
 	bool busy = work_timers(false);
@@ -78,8 +83,8 @@ static bool poll_pause(void)
 	if (!job.net)
 		return true;
 	__atomic_fetch_sub(&pollers, 1, __ATOMIC_RELAXED);
-	return (job.netops->wait_step ? job.netops->wait_step(job.net, NET_WAIT_SLEEP) : job.netops->arm(job.net)) !=
-		-EBUSY;
+	return (job.netops->wait_step ? job.netops->wait_step(job.net, NET_WAIT_SLEEP)
+				      : job.netops->arm(job.net)) != -EBUSY;
 }
 
 /* The wait is over: later messages are for the threads of the runtime. */
@@ -96,7 +101,8 @@ static void poll_end(void)
 		} while (!poll_pause());
 }
 
-static __thread bool announced __attribute__((tls_model("initial-exec"))); /* between wait_begin() and the wait */
+/* between wait_begin() and the wait */
+static __thread bool announced __attribute__((tls_model("initial-exec")));
 
 void wait_begin(void)
 {
@@ -125,7 +131,8 @@ enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
 static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
 
-static __thread struct spin nexts __attribute__((tls_model("initial-exec"))); /* for the next message */
+/* for the next message */
+static __thread struct spin nexts __attribute__((tls_model("initial-exec")));
 
 struct patience {
 	enum wait_kind kind;
@@ -173,7 +180,10 @@ static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns, const uint32_t 
 	engine_rest(before);
 }
 
-/* A thread may be cancelled in the system call, or just before or after it; cancel_wait() undoes what be_patient() has done. */
+/*
+ * A thread may be cancelled in the system call, or just before or after it; cancel_wait() undoes
+ * what be_patient() has done.
+ */
 static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers, uint64_t ns)
 {
 	int state, type;
@@ -192,8 +202,8 @@ static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sl
 }
 
 /*
- * In the fault handler, which blocks signals, a sleeper checks for pending ones at this interval, which grows with the number of
- * sleepers.
+ * In the fault handler, which blocks signals, a sleeper checks for pending ones at this interval,
+ * which grows with the number of sleepers.
  */
 #define SIGNAL_NS 20000000ull
 #define SIGNAL_EACH_NS 400000ull
@@ -205,7 +215,10 @@ static uint64_t signal_ns(void)
 	return SIGNAL_NS + __atomic_load_n(&dozing, __ATOMIC_RELAXED) * SIGNAL_EACH_NS;
 }
 
-/* The longest sleep: to the time limit, to the next check of the job, or to the next check for signals. */
+/*
+ * The longest sleep: to the time limit, to the next check of the job, or to the next check for
+ * signals.
+ */
 static uint64_t nap(struct patience *p, uint64_t now)
 {
 	uint64_t ns;
@@ -219,8 +232,8 @@ static uint64_t nap(struct patience *p, uint64_t now)
 }
 
 /*
- * In the fault handler: is a signal pending? Checked only at an interval, also by a thread that never sleeps because many
- * messages come.
+ * In the fault handler: is a signal pending? Checked only at an interval, also by a thread that
+ * never sleeps because many messages come.
  */
 static bool interrupted(struct patience *p, uint64_t now)
 {
@@ -231,8 +244,9 @@ static bool interrupted(struct patience *p, uint64_t now)
 }
 
 /*
- * Another thread that needs the processor may be the one that must answer; polling then delays the answer. A miss is different:
- * another node answers it, and the polling thread receives the answer itself, without an interrupt.
+ * Another thread that needs the processor may be the one that must answer; polling then delays the
+ * answer. A miss is different: another node answers it, and the polling thread receives the answer
+ * itself, without an interrupt.
  */
 static void poll_on(struct patience *p, uint64_t now)
 {
@@ -256,8 +270,9 @@ static bool lasts(const struct patience *p)
 }
 
 /*
- * After one message others may follow: poll again, so that a busy home is not woken for each. The limit comes from earlier waits
- * for such messages, not from waits like this one, which may be long.
+ * After one message others may follow: poll again, so that a busy home is not woken for each. The
+ * limit comes from earlier waits for such messages, not from waits like this one, which may be
+ * long.
  */
 static void expect_next(struct patience *p, uint64_t now)
 {
@@ -282,8 +297,8 @@ static bool polls(struct patience *p, uint64_t now)
 }
 
 /*
- * Sleep or spin once; *word changes when there is something new. Returns 0, -ETIMEDOUT or -EINTR. A thread that has kept a signal
- * sleeps, so that its handler runs.
+ * Sleep or spin once; *word changes when there is something new. Returns 0, -ETIMEDOUT or -EINTR. A
+ * thread that has kept a signal sleeps, so that its handler runs.
  */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
@@ -321,8 +336,9 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	else
 		HOOK(call_sleep);
 	if (poll_pause()) {
-		/* A full barrier, which pairs with those of wait_wake(), slot_complete() and publish() (chunk.c): either the waker sees
-		 * the count, or this thread sees the word. */
+		/* A full barrier, which pairs with those of wait_wake(), slot_complete() and
+		 * publish() (chunk.c): either the waker sees the count, or this thread sees the
+		 * word. */
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&asleep_on, (uint32_t)sched_getcpu(), __ATOMIC_RELAXED);
 		__atomic_fetch_add(&asleep, 1, __ATOMIC_RELAXED);

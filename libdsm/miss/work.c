@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * work.c - each thread's queue and timers. Their memory comes from mmap(2): the fault handler must not call malloc.
+ * work.c - each thread's queue and timers. Their memory comes from mmap(2): the fault handler must
+ * not call malloc.
  *
- * Neither has a fixed size. The work that one step causes depends on the number of ranks of the node and on what its thread
- * requests at once, so only the memory of the machine is a safe bound.
+ * Neither has a fixed size. The work that one step causes depends on the number of ranks of the
+ * node and on what its thread requests at once, so only the memory of the machine is a safe bound.
  */
 #include "miss/work.h"
 
@@ -37,18 +38,20 @@ static struct item *work_at(const struct work *w, uint32_t i)
 
 static void *map(size_t bytes)
 {
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* ---- timers --------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static bool timers_grow(struct timers *t)
 {
 	uint32_t room = t->room ? t->room * 2 : (uint32_t)(PAGE_BYTES / sizeof(t->v[0]));
-	void *at = t->v ? mremap(t->v, t->room * sizeof(t->v[0]), room * sizeof(t->v[0]), MREMAP_MAYMOVE)
-			: map(room * sizeof(t->v[0]));
+	void *at = t->v
+		? mremap(t->v, t->room * sizeof(t->v[0]), room * sizeof(t->v[0]), MREMAP_MAYMOVE)
+		: map(room * sizeof(t->v[0]));
 
 	if (!at || at == MAP_FAILED)
 		return false;
@@ -81,7 +84,8 @@ static void timers_move(struct timers *to, struct timers *from)
 
 static void replay(const struct timer *t)
 {
-	run_page(PE_REPLAY, &(struct msg){ .object = t->object, .src = job.node, .dst = job.node }, NULL, NULL);
+	run_page(PE_REPLAY, &(struct msg){ .object = t->object, .src = job.node, .dst = job.node },
+		 NULL, NULL);
 }
 
 bool work_timer(uint32_t object, uint32_t at)
@@ -148,9 +152,12 @@ bool work_late(void)
 	return work_timers(false) || late.timers.n;
 }
 
-/* ---- pipes ----------------------------------------------------------------------------------------- */
+/* ---- pipes ----------------------------------------------------------------------------------- */
 
-/* One for all threads: two descriptors for each of thousands of waiting threads would exceed the process's limit. */
+/*
+ * One for all threads: two descriptors for each of thousands of waiting threads would exceed the
+ * process's limit.
+ */
 #define PIPES 16
 
 enum { PIPE_NONE = 0, PIPE_FREE, PIPE_USED };
@@ -170,8 +177,8 @@ const int *pipe_get(void)
 		uint32_t state = __atomic_load_n(&pipes[i].state, __ATOMIC_RELAXED);
 
 		if (state == PIPE_USED ||
-		    !__atomic_compare_exchange_n(&pipes[i].state, &state, PIPE_USED, 0, __ATOMIC_ACQUIRE,
-						 __ATOMIC_RELAXED))
+		    !__atomic_compare_exchange_n(&pipes[i].state, &state, PIPE_USED, 0,
+						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			continue;
 		if (state == PIPE_FREE || !pipe2(pipes[i].fd, O_CLOEXEC | O_NONBLOCK))
 			return pipes[i].fd;
@@ -202,7 +209,7 @@ static void pipes_close(void)
 		}
 }
 
-/* ---- the queue ------------------------------------------------------------------------------------ */
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 static void thread_end(void)
 {
@@ -211,7 +218,8 @@ static void thread_end(void)
 
 	if (!old)
 		return;
-	before = engine_keep(); /* close() is a cancellation point, also for a thread that is exiting */
+	/* close() is a cancellation point, also for a thread that is exiting */
+	before = engine_keep();
 	mine = NULL;
 	if (old->items != old->first)
 		munmap(old->items, old->room * sizeof(old->items[0]));
@@ -309,7 +317,7 @@ bool work_pop(struct item *out)
 	return true;
 }
 
-/* ---- closings -------------------------------------------------------------------------------------- */
+/* ---- closings -------------------------------------------------------------------------------- */
 
 static bool comes_before(const struct item *a, const struct item *b)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * work.h - the protocol work queued by a thread: messages for this node, copies to close, and timers.
+ * work.h - the protocol work queued by a thread: messages for this node, copies to close, and
+ * timers.
  *
- * Each thread uses its own queue, inside the runtime, also in the fault handler, without a stripe. Nothing waits for other ranks.
+ * Each thread uses its own queue, inside the runtime, also in the fault handler, without a stripe.
+ * Nothing waits for other ranks.
  */
 #ifndef MISS_WORK_H
 #define MISS_WORK_H
@@ -16,18 +18,21 @@
 
 #define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
 
-#define WORK_CLOSINGS \
-	64 /* most copies that are closed together: the answer of the first one waits for the steps of the others */
+/* most copies that are closed together: the answer of the first one waits for the steps of the
+ * others */
+#define WORK_CLOSINGS 64
 
 enum work_kind {
-	WORK_STEP,    /* deliver the message */
-	WORK_COPY,    /* send it with the block, whose access does not change; gathered like copies to close */
+	WORK_STEP, /* deliver the message */
+	/* send it with the block, whose access does not change; gathered like copies to close */
+	WORK_COPY,
 	WORK_DROP,    /* close the block, then send it */
 	WORK_LOWER,   /* write-protect the block, then send it with the block */
 	WORK_TAKE_RO, /* close the block, which was readable, and send it with the block */
 	WORK_TAKE_RW, /* the same; the block was writable */
-	WORK_PASS,    /* a lock was granted to a thread that has given up: slot and status of the message */
-	WORK_GATHER   /* a close of release blocks: release_gather() */
+	/* a lock was granted to a thread that has given up: slot and status of the message */
+	WORK_PASS,
+	WORK_GATHER /* a close of release blocks: release_gather() */
 };
 
 struct item {
@@ -68,25 +73,28 @@ struct work {
 	struct msg sending[WIRE_BUNDLE_MAX];
 	uint32_t openings; /* in the order in which they have come */
 	struct opening opening[WIRE_BUNDLE_MAX];
-	bool bundled;          /* the messages of a bundle are being stepped: their contents stay until all are */
+	/* the messages of a bundle are being stepped: their contents stay until all are */
+	bool bundled;
 	struct gather *gather; /* next five: release blocks (miss/release.c, miss/twin.c) */
 	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char heads[WIRE_BUNDLE_MAX *
-		   sizeof(struct msg)]; /* the messages before contents in the buffer, which follows */
+		   /* the messages before contents in the buffer, which follows */
+		   sizeof(struct msg)];
 	char buffer[BLOCK_MAX];
 };
-_Static_assert(offsetof(struct work, heads) + sizeof(((struct work *)0)->heads) == offsetof(struct work, buffer),
+_Static_assert(offsetof(struct work, heads) + sizeof(((struct work *)0)->heads) ==
+		       offsetof(struct work, buffer),
 	       "a bundle's messages end where its contents begin");
 
 /* Called before any other thread uses the engine, and after all have stopped using it. -EAGAIN. */
 int work_start(void);
 void work_stop(void);
 
-/* Reserve a queue for a thread that will be created. The thread takes it before it uses the engine. Release a queue that was not
- * taken. NULL: no memory. */
+/* Reserve a queue for a thread that will be created. The thread takes it before it uses the engine.
+ * Release a queue that was not taken. NULL: no memory. */
 struct work *work_reserve(void);
 void work_take(struct work *w);
 void work_release(struct work *w);
@@ -98,20 +106,23 @@ bool work_pop(struct item *out);
 
 /* Set aside an item that closes a copy. There must be room. */
 void work_closing(const struct item *it);
-/* The number of closings, from it and at most n, that are of adjacent blocks and of one kind: one call can carry them out. */
+/* The number of closings, from it and at most n, that are of adjacent blocks and of one kind: one
+ * call can carry them out. */
 unsigned int work_run(const struct item *it, unsigned int n);
 
 /* Schedule PE_REPLAY for a block at time `at`. False: no memory. */
 bool work_timer(uint32_t object, uint32_t at);
-/* Fire this thread's timers that are due. True: others are pending. hand_over: the thread returns to the program, and the service
- * thread takes the pending timers. Empties the queue, unless no timer was due. */
+/* Fire this thread's timers that are due. True: others are pending. hand_over: the thread returns
+ * to the program, and the service thread takes the pending timers. Empties the queue, unless no
+ * timer was due. */
 bool work_timers(bool hand_over);
 /* Have timers been handed over? Any thread. */
 bool work_late_waits(void);
 /* Fire timers that were handed over. Called by the service thread. True: others are pending. */
 bool work_late(void);
 
-/* An empty pipe for the fault backend's take(). Both ends are -1 if none is available; take() works without one. */
+/* An empty pipe for the fault backend's take(). Both ends are -1 if none is available; take() works
+ * without one. */
 const int *pipe_get(void);
 void pipe_put(const int *pipe);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* check.c - checks the fields of a message that the transport uses, and the size of its payload by its type. Pure. */
+/*
+ * check.c - checks the fields of a message that the transport uses, and the size of its payload by
+ * its type. Pure.
+ */
 #include "net/check.h"
 
 #include "core/bundle.h"
@@ -9,7 +12,8 @@ const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "b
 size_t net_payload_max(uint8_t type)
 {
 	switch (type) {
-	case MSG_DATA: return NET_BLOCK_MAX; /* the engine checks that it is a block of its region */
+	/* the engine checks that it is a block of its region */
+	case MSG_DATA: return NET_BLOCK_MAX;
 	case MSG_CALL:
 	case MSG_RETURN:
 	case MSG_CHUNK:
@@ -33,7 +37,8 @@ int net_check(const struct net_config *cfg, const struct msg *m, size_t payload)
 	if (wire_envelope(m, net_me(cfg), net_nodes(cfg)) || !(wire_hosts(m->type) & HOST_LIBRARY))
 		return -EBADMSG;
 	if (wire_class(m->type) <= CLASS_DATA &&
-	    (m->req_node >= net_nodes(cfg) || m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
+	    (m->req_node >= net_nodes(cfg) ||
+	     m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
 		return -EBADMSG;
 	if (m->src == net_me(cfg)) /* this rank's own messages never arrive from outside */
 		return -EBADMSG;

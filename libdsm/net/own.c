@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * own.c - a small heap: blocks of powers of two, cut from segments of 4 MiB, which are kept. A block larger than a quarter of a
- * segment has segments of its own.
+ * own.c - a small heap: blocks of powers of two, cut from segments of 4 MiB, which are kept. A
+ * block larger than a quarter of a segment has segments of its own.
  *
- * The lock is a word, held for a few instructions or one mmap(2), by threads of this process only. A child made by fork() finds
- * it free.
+ * The lock is a word, held for a few instructions or one mmap(2), by threads of this process only.
+ * A child made by fork() finds it free.
  */
 #include "net/own.h"
 
@@ -68,13 +68,15 @@ static void __attribute__((constructor)) own_prepare(void)
 
 static void mark(const char *at, size_t bytes, bool on)
 {
-	uint64_t i, first = (uintptr_t)at >> SEGMENT_SHIFT, end = ((uintptr_t)at + bytes) >> SEGMENT_SHIFT;
+	uint64_t i, first = (uintptr_t)at >> SEGMENT_SHIFT,
+		    end = ((uintptr_t)at + bytes) >> SEGMENT_SHIFT;
 
 	for (i = first; i < end; i++)
 		if (on)
 			__atomic_fetch_or(&segments[i / 64], 1ull << (i % 64), __ATOMIC_RELEASE);
 		else
-			__atomic_fetch_and(&segments[i / 64], ~(1ull << (i % 64)), __ATOMIC_RELEASE);
+			__atomic_fetch_and(&segments[i / 64], ~(1ull << (i % 64)),
+					   __ATOMIC_RELEASE);
 }
 
 /* Map whole segments, aligned to their size. */
@@ -84,7 +86,8 @@ static char *map_segments(size_t bytes)
 
 	if (!segments && !own_begin())
 		return NULL;
-	at = mmap(NULL, bytes + SEGMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = mmap(NULL, bytes + SEGMENT, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return NULL;
 	from = (char *)(((uintptr_t)at + SEGMENT - 1) & ~(SEGMENT - 1));
@@ -104,7 +107,10 @@ static char *own_take(unsigned int class)
 		gaps[class] = gaps[class]->next;
 		return at;
 	}
-	/* The rest of a segment, up to 1 MiB, is abandoned: it is only address space, as it was never touched. */
+	/*
+	 * The rest of a segment, up to 1 MiB, is abandoned: it is only address space, as it was
+	 * never touched.
+	 */
 	if (fresh_left < bytes) {
 		fresh = map_segments(SEGMENT);
 		fresh_left = fresh ? SEGMENT : 0;
@@ -122,7 +128,9 @@ static void *dress(char *at, unsigned int class, size_t bytes, size_t align)
 	char *p = (char *)(((uintptr_t)at + sizeof(struct head) + align - 1) & ~(align - 1));
 	struct head *h = (struct head *)p - 1;
 
-	*h = (struct head){ .class = class, .skip = (uint32_t)(p - at), .size = bytes - (size_t)(p - at) };
+	*h = (struct head){ .class = class,
+			    .skip = (uint32_t)(p - at),
+			    .size = bytes - (size_t)(p - at) };
 	return p;
 }
 

@@ -2,9 +2,10 @@
 /*
  * own.h - heap of the transports, separate from the program's.
  *
- * A miss may occur in a signal handler that interrupted malloc() with its locks held. So no thread may call malloc() while it
- * serves a miss: a thread that waits for those locks with a lock of the transport held would block the miss forever. The heap
- * of this file is used only inside the runtime, where no miss occurs.
+ * A miss may occur in a signal handler that interrupted malloc() with its locks held. So no thread
+ * may call malloc() while it serves a miss: a thread that waits for those locks with a lock of the
+ * transport held would block the miss forever. The heap of this file is used only inside the
+ * runtime, where no miss occurs.
  */
 #ifndef NET_OWN_H
 #define NET_OWN_H

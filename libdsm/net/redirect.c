@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * redirect.c - makes the libraries of UCX and of verbs allocate from a heap of the runtime (net/own.h).
+ * redirect.c - makes the libraries of UCX and of verbs allocate from a heap of the runtime
+ * (net/own.h).
  *
- * They have no hook for that. They call malloc() and the like through their own tables of addresses, in which this file replaces
- * entries, as UCX itself does in other libraries to notice unmapping. Memory that they had before, or got from the C library
- * (strdup() in there), is recognised by its address and returned to its origin.
+ * They have no hook for that. They call malloc() and the like through their own tables of
+ * addresses, in which this file replaces entries, as UCX itself does in other libraries to notice
+ * unmapping. Memory that they had before, or got from the C library (strdup() in there), is
+ * recognised by its address and returned to its origin.
  *
- * The libraries free each other's memory: a provider frees what libibverbs has allocated. So a library that they load is
- * redirected at once, whoever uses it.
+ * The libraries free each other's memory: a provider frees what libibverbs has allocated. So a
+ * library that they load is redirected at once, whoever uses it.
  */
 #include "net/redirect.h"
 
@@ -143,8 +145,9 @@ static void *load(const char *file, int mode)
 /* ---- thread-local variables ----------------------------------------------------------------- */
 
 /*
- * The loader allocates thread-local memory of a late library when a thread first uses it, which may be in a miss. So this file
- * does it instead: one block per library and thread. The thread that loads UCX keeps what it has.
+ * The loader allocates thread-local memory of a late library when a thread first uses it, which may
+ * be in a miss. So this file does it instead: one block per library and thread. The thread that
+ * loads UCX keeps what it has.
  */
 #define LIBRARIES 8
 
@@ -253,7 +256,10 @@ static void *ours_for(const char *name)
 	return NULL;
 }
 
-/* Parts of their paths. A provider is loaded from libibverbs' directory, or as a library that the program uses itself. */
+/*
+ * Parts of their paths. A provider is loaded from libibverbs' directory, or as a library that the
+ * program uses itself.
+ */
 static const char *const paths[] = {
 	"/libucp.", "/libuct.",  "/libucs.",  "/libucm.", "/ucx/libuc", "/libibverbs.",
 	"-rdmav",   "/libmlx4.", "/libmlx5.", "/libefa.", "/libmana.",  "/libhns.",
@@ -300,7 +306,8 @@ static bool redirect_begin(void)
 		return true;
 	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
 	if (!tls || ends_call(ENDS_NET, redirect_thread_ends))
-		return false; /* nothing is redirected; only a miss that interrupts malloc() fails */
+		/* nothing is redirected; only a miss that interrupts malloc() fails */
+		return false;
 	stream_prepare();
 	loaders_tls = tls;
 	blocks.loaders = true;

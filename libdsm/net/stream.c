@@ -46,7 +46,9 @@ FILE *stream_open(const char *path, const char *mode)
 {
 	struct stream *s;
 
-	for (s = streams; s < streams + STREAMS && mode[0] == 'r' && !strchr(mode, '+') && is_kernels(path); s++) {
+	for (s = streams;
+	     s < streams + STREAMS && mode[0] == 'r' && !strchr(mode, '+') && is_kernels(path);
+	     s++) {
 		if (!s->file || __atomic_exchange_n(&s->used, true, __ATOMIC_ACQUIRE))
 			continue;
 		s->fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* vectors.c - the completion vectors of a device that the kernel helper opens, from the table of the groups. */
+/*
+ * vectors.c - the completion vectors of a device that the kernel helper opens, from the table of
+ * the groups.
+ */
 #include <cqgroup.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -23,7 +26,10 @@ static bool has_active_port(struct ibv_context *ctx)
 	return false;
 }
 
-/* The first device that the module would take: if no name is given, none of iWARP, which it refuses. */
+/*
+ * The first device that the module would take: if no name is given, none of iWARP, which it
+ * refuses.
+ */
 static struct ibv_context *open_first(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -31,7 +37,8 @@ static struct ibv_context *open_first(const char *name)
 	int i;
 
 	for (i = 0; list && list[i] && !ctx; i++) {
-		if (*name ? strcmp(name, ibv_get_device_name(list[i])) : list[i]->transport_type != IBV_TRANSPORT_IB)
+		if (*name ? strcmp(name, ibv_get_device_name(list[i]))
+			  : list[i]->transport_type != IBV_TRANSPORT_IB)
 			continue;
 		ctx = ibv_open_device(list[i]);
 		if (ctx && !has_active_port(ctx)) {
@@ -44,7 +51,8 @@ static struct ibv_context *open_first(const char *name)
 	return ctx;
 }
 
-int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, struct net_place out[CLASS_MAX])
+int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn,
+		      struct net_place out[CLASS_MAX])
 {
 	struct cqgroup_table *table;
 	struct cqgroup *g;
@@ -69,8 +77,9 @@ int net_class_vectors(char *device, size_t room, const char *config, unsigned in
 			const char *owner = cqgroup_table_device(table, (enum cqgroup_class)c);
 
 			if (owner && strcmp(owner, device)) {
-				log_line("DSM_CQ_GROUPS: %s owns a class, and the kernel helper uses %s for all", owner,
-					 device);
+				log_line(
+					"DSM_CQ_GROUPS: %s owns a class, and the kernel helper uses %s for all",
+					owner, device);
 				err = -EINVAL;
 				break;
 			}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library, in the rank's
- * own range of addresses (space.c). Its address determines how memory is freed, whoever frees it.
+ * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries
+ * from the C library, in the rank's own range of addresses (space.c). Its address determines how
+ * memory is freed, whoever frees it.
  *
- * Each shared object is preceded by 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
+ * Each shared object is preceded by 16 bytes: its size, and where it was allocated. So realloc()
+ * needs no other rank.
  */
 #include "alloc.h"
 
@@ -31,7 +33,10 @@ extern void *__libc_realloc(void *p, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *p);
 
-/* dsm_adopt_globals() refuses it as well, but after the start of the job, which takes valgrind seconds. The launcher ends rank 0. */
+/*
+ * dsm_adopt_globals() refuses it as well, but after the start of the job, which takes valgrind
+ * seconds. The launcher ends rank 0.
+ */
 bool alloc_is_replaced(void)
 {
 	const char *const rank = getenv("PMIX_RANK");
@@ -44,11 +49,11 @@ bool alloc_is_replaced(void)
 	return true;
 }
 
-/* ---- private memory ---------------------------------------------------------------------------------- */
+/* ---- private memory -------------------------------------------------------------------------- */
 
 /*
- * The C library's arenas from before space_start() may have room outside the range. What comes from there is never used, nor
- * freed: so they have none left soon.
+ * The C library's arenas from before space_start() may have room outside the range. What comes from
+ * there is never used, nor freed: so they have none left soon.
  */
 static void *own_private(void *p, size_t align, size_t size)
 {
@@ -100,7 +105,7 @@ static void *private_resize(void *p, size_t size)
 	return more;
 }
 
-/* ---- shared memory ----------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 struct want {
 	size_t align, size;
@@ -220,7 +225,8 @@ static void *resize(void *p, size_t size)
 EXPORT void *realloc(void *p, size_t size)
 {
 	if (!is_shared(p))
-		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false) : private_resize(p, size);
+		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false)
+					       : private_resize(p, size);
 	if (size)
 		return resize(p, size);
 	free(p);

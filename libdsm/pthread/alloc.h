@@ -5,11 +5,12 @@
 
 #include "shim.h"
 
-/* True, with a message, if this is a rank other than 0 of a launcher's job and valgrind has replaced malloc(). Before dsm_init(). */
+/* True, with a message, if this is a rank other than 0 of a launcher's job and valgrind has
+ * replaced malloc(). Before dsm_init(). */
 bool alloc_is_replaced(void);
 
-/* As malloc() of the program: in the shared heap, for free() by any thread of any rank. NULL: no memory, errno is set. May
- * block for a round trip. */
+/* As malloc() of the program: in the shared heap, for free() by any thread of any rank. NULL: no
+ * memory, errno is set. May block for a round trip. */
 void *shared_alloc(size_t size);
 /* The same, with zeros. */
 void *shared_zalloc(size_t size);

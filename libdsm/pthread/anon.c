@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * anon.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program, and large private anonymous mappings: a region of its own for each, at
- * one address on all ranks.
+ * anon.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program, and large private anonymous mappings: a
+ * region of its own for each, at one address on all ranks.
  *
- * Each rank must attach a region. The caller has a thread on each rank do that, one rank after the other.
+ * Each rank must attach a region. The caller has a thread on each rank do that, one rank after the
+ * other.
  */
 #include "shim.h"
 
@@ -120,7 +121,8 @@ static int anon_create(size_t length, struct anon **out)
 
 	if (!m)
 		return -ENOMEM;
-	snprintf(name, sizeof(name), "mmap %u", __atomic_fetch_add(&team->maps_made, 1, __ATOMIC_SEQ_CST));
+	snprintf(name, sizeof(name), "mmap %u",
+		 __atomic_fetch_add(&team->maps_made, 1, __ATOMIC_SEQ_CST));
 	err = dsm_region_create(name, length, NULL, &r);
 	if (err) {
 		dsm_free(m);

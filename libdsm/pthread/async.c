@@ -2,14 +2,16 @@
 /*
  * async.c - asynchronous cancellation.
  *
- * To the C library, each thread has the deferred type, for its asynchronous cancellation would act wherever the signal comes: inside
- * libdsm, which then leaves a lock, a slot or a block taken, or in the handler of a miss. Here the signal is the C library's as
- * well, with a handler in front of its own. If the thread is in code of the executable, on its own stack, the handler calls
- * pthread_testcancel(), as if that stood there. It does nothing while cancellation is disabled, which it is inside libdsm, nor in a
- * thread that ends already.
+ * To the C library, each thread has the deferred type, for its asynchronous cancellation would act
+ * wherever the signal comes: inside libdsm, which then leaves a lock, a slot or a block taken, or
+ * in the handler of a miss. Here the signal is the C library's as well, with a handler in front of
+ * its own. If the thread is in code of the executable, on its own stack, the handler calls
+ * pthread_testcancel(), as if that stood there. It does nothing while cancellation is disabled,
+ * which it is inside libdsm, nor in a thread that ends already.
  *
- * Anywhere else the handler starts a timer, which repeats the signal until the thread has ended. It runs while the thread does: one
- * that sleeps is not woken; it sleeps in a cancellation point, or inside libdsm, or with cancellation disabled.
+ * Anywhere else the handler starts a timer, which repeats the signal until the thread has ended. It
+ * runs while the thread does: one that sleeps is not woken; it sleeps in a cancellation point, or
+ * inside libdsm, or with cancellation disabled.
  */
 #include "async.h"
 
@@ -24,7 +26,8 @@
 
 #define AGAIN_NS 1000000 /* of the thread's processor time */
 
-/* A thread of the asynchronous type. Its handler reads it, so it must be there without an allocation. */
+/* A thread of the asynchronous type. Its handler reads it, so it must be there without an
+ * allocation. */
 struct async {
 	struct async *next;
 	pthread_t thread;
@@ -35,7 +38,8 @@ struct async {
 };
 
 static __thread struct async self __attribute__((tls_model("initial-exec")));
-static struct async *all; /* of this process, under `lock`, a leaf that is held with the program's signals blocked */
+/* of this process, under `lock`, a leaf that is held with the program's signals blocked */
+static struct async *all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*librarys)(int sig, siginfo_t *info, void *context);
 
@@ -48,8 +52,8 @@ bool async_is_on(void)
 static bool may_act(const ucontext_t *u)
 {
 	const uintptr_t sp = (uintptr_t)u->uc_mcontext.gregs[REG_RSP];
-	const bool other =
-		!(u->uc_stack.ss_flags & SS_DISABLE) && sp - (uintptr_t)u->uc_stack.ss_sp < u->uc_stack.ss_size;
+	const bool other = !(u->uc_stack.ss_flags & SS_DISABLE) &&
+		sp - (uintptr_t)u->uc_stack.ss_sp < u->uc_stack.ss_size;
 
 	return !other && is_executable((const void *)u->uc_mcontext.gregs[REG_RIP]);
 }
@@ -85,8 +89,9 @@ static void on_cancel(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* With the lock held. The kernel does not read the thread's stack, which may be shared. The C library's handler is there: libdsm has
- * had a thread cancelled before the first of the program's began. */
+/* With the lock held. The kernel does not read the thread's stack, which may be shared. The C
+ * library's handler is there: libdsm has had a thread cancelled before the first of the program's
+ * began. */
 static void catch_signal(void)
 {
 	static struct cancel_action a;
@@ -120,7 +125,8 @@ static void unlist(void)
 	self.repeats = false;
 }
 
-/* A thread that the program's own thread functions have not made is not listed: nobody says when it ends. */
+/* A thread that the program's own thread functions have not made is not listed: nobody says when it
+ * ends. */
 void async_turn(bool on)
 {
 	uint64_t before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * c11.c - C11 <threads.h>: the C library's types are those of POSIX, so each call is the POSIX one, where this library replaces
- * that.
+ * c11.c - C11 <threads.h>: the C library's types are those of POSIX, so each call is the POSIX one,
+ * where this library replaces that.
  */
 #include "shim.h"
 
@@ -12,7 +12,8 @@
 #include "calls.h"
 #include "thread.h"
 
-_Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t), "the same objects");
+_Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t),
+	       "the same objects");
 
 #define MUTEX(m) ((pthread_mutex_t *)(m))
 #define COND(c) ((pthread_cond_t *)(c))
@@ -29,7 +30,7 @@ static int c11_result(int err)
 	}
 }
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* The new thread's arguments: in shared memory, until the thread has read them. */
 struct birth {
@@ -105,7 +106,7 @@ EXPORT void call_once(once_flag *once, void (*fn)(void))
 		NEXT(call_once)(once, fn);
 }
 
-/* ---- mutexes and conditions ------------------------------------------------------------------------ */
+/* ---- mutexes and conditions ------------------------------------------------------------------ */
 
 EXPORT int mtx_init(mtx_t *m, int type)
 {
@@ -116,7 +117,8 @@ EXPORT int mtx_init(mtx_t *m, int type)
 	if (type & ~(mtx_recursive | mtx_timed))
 		return thrd_error;
 	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, type & mtx_recursive ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL);
+	pthread_mutexattr_settype(
+		&attr, type & mtx_recursive ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL);
 	return c11_result(pthread_mutex_init(MUTEX(m), &attr));
 }
 
@@ -140,7 +142,8 @@ EXPORT int mtx_trylock(mtx_t *m)
 
 EXPORT int mtx_timedlock(mtx_t *m, const struct timespec *until)
 {
-	return is_shared(m) ? c11_result(pthread_mutex_timedlock(MUTEX(m), until)) : NEXT(mtx_timedlock)(m, until);
+	return is_shared(m) ? c11_result(pthread_mutex_timedlock(MUTEX(m), until))
+			    : NEXT(mtx_timedlock)(m, until);
 }
 
 EXPORT int mtx_unlock(mtx_t *m)
@@ -173,7 +176,8 @@ EXPORT int cnd_broadcast(cnd_t *c)
 
 EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-	return is_shared(c) ? c11_result(pthread_cond_wait(COND(c), MUTEX(m))) : NEXT(cnd_wait)(c, m);
+	return is_shared(c) ? c11_result(pthread_cond_wait(COND(c), MUTEX(m)))
+			    : NEXT(cnd_wait)(c, m);
 }
 
 EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
@@ -182,7 +186,7 @@ EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 			    : NEXT(cnd_timedwait)(c, m, until);
 }
 
-/* ---- thread-specific storage ----------------------------------------------------------------------- */
+/* ---- thread-specific storage ----------------------------------------------------------------- */
 
 EXPORT int tss_create(tss_t *key, tss_dtor_t destructor)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* callbacks.c - functions of the C library that call functions of the program: see callbacks.h. Compiled with -fexceptions, because a
- * function of the program may leave by an exception. */
+/* callbacks.c - functions of the C library that call functions of the program: see callbacks.h.
+ * Compiled with -fexceptions, because a function of the program may leave by an exception. */
 #include "callbacks.h"
 
 #include "shim.h"
@@ -34,7 +34,9 @@ static void callbacks_end(const unsigned int *before)
 }
 
 /* Until the end of the block. */
-#define CALLS_BACK const unsigned int depth_ __attribute__((cleanup(callbacks_end), unused)) = callbacks_begin(CALLER)
+#define CALLS_BACK                                                                  \
+	const unsigned int depth_ __attribute__((cleanup(callbacks_end), unused)) = \
+		callbacks_begin(CALLER)
 
 typedef int comparison(const void *a, const void *b);
 
@@ -44,7 +46,8 @@ EXPORT void qsort(void *base, size_t n, size_t size, comparison *compare)
 	NEXT(qsort)(base, n, size, compare);
 }
 
-EXPORT void qsort_r(void *base, size_t n, size_t size, int (*compare)(const void *, const void *, void *), void *arg)
+EXPORT void qsort_r(void *base, size_t n, size_t size,
+		    int (*compare)(const void *, const void *, void *), void *arg)
 {
 	CALLS_BACK;
 	NEXT(qsort_r)(base, n, size, compare, arg);
@@ -68,7 +71,8 @@ EXPORT void *lsearch(const void *key, void *base, size_t *n, size_t size, compar
 	return NEXT(lsearch)(key, base, n, size, compare);
 }
 
-/* The C library allocates the node: with the program's malloc(), as it does here for all that it calls. */
+/* The C library allocates the node: with the program's malloc(), as it does here for all that it
+ * calls. */
 EXPORT void *tsearch(const void *key, void **root, comparison *compare)
 {
 	CALLS_BACK;

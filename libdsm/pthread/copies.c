@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * copies.c - an executable whose code is not -fPIC holds some variables of the C library itself (copy relocations), and the libraries
- * use those. In the executable they are shared memory. The C library reads `environ` and the others with all signals blocked, where it
- * may miss no block, and stores addresses of its rank's memory in `tzname`. So the libraries get variables of their own again: their
- * entries of the GOT lead to `own`. Those of this library still lead to the executable, and it keeps both equal.
+ * copies.c - an executable whose code is not -fPIC holds some variables of the C library itself
+ * (copy relocations), and the libraries use those. In the executable they are shared memory. The C
+ * library reads `environ` and the others with all signals blocked, where it may miss no block, and
+ * stores addresses of its rank's memory in `tzname`. So the libraries get variables of their own
+ * again: their entries of the GOT lead to `own`. Those of this library still lead to the
+ * executable, and it keeps both equal.
  *
  * The variables are those that libdsm/api/globals.c lets this library keep.
  */
@@ -19,8 +21,9 @@
 #define WORDS 2 /* of the largest, tzname */
 
 static struct copy {
-	char *at;                                          /* in the executable */
-	uintptr_t own[WORDS] __attribute__((aligned(32))); /* as much as a store of a vector may want */
+	char *at; /* in the executable */
+	/* as much as a store of a vector may want */
+	uintptr_t own[WORDS] __attribute__((aligned(32)));
 } copies[MOST];
 static unsigned int count;
 static bool refers_sign;
@@ -63,7 +66,10 @@ static struct tables copies_read_tables(const struct dl_phdr_info *info)
 			t.high = at + h->p_memsz;
 		}
 	}
-	/* The loader has made addresses of these, but not in a file that it may not write to (the vdso). */
+	/*
+	 * The loader has made addresses of these, but not in a file that it may not write to (the
+	 * vdso).
+	 */
 	if ((uintptr_t)t.rela < info->dlpi_addr)
 		t.relas = 0;
 	return t;
@@ -106,8 +112,9 @@ static void find_copies(const struct tables *t, uintptr_t base)
 		const Elf64_Sym *s = &t->symbols[ELF64_R_SYM(t->rela[i].r_info)];
 		char *at = (char *)(base + t->rela[i].r_offset);
 
-		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY || !copies_is_kept(t->names + s->st_name) ||
-		    copy_at(at) || s->st_size > sizeof(copies[0].own))
+		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY ||
+		    !copies_is_kept(t->names + s->st_name) || copy_at(at) ||
+		    s->st_size > sizeof(copies[0].own))
 			continue;
 		copies[count].at = at;
 		memcpy(copies[count++].own, at, s->st_size);
@@ -120,7 +127,8 @@ static bool copies_has_reference(const struct tables *t, const char *variable)
 
 	for (i = 0; i < t->relas; i++)
 		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY &&
-		    !strcmp(t->names + t->symbols[ELF64_R_SYM(t->rela[i].r_info)].st_name, variable))
+		    !strcmp(t->names + t->symbols[ELF64_R_SYM(t->rela[i].r_info)].st_name,
+			    variable))
 			return true;
 	return false;
 }
@@ -131,7 +139,8 @@ static void copies_redirect(const struct tables *t, void **slot, void *to)
 	void *page = (void *)(at & -size);
 
 	if (mprotect(page, size, PROT_READ | PROT_WRITE))
-		dsm_abort(70, "the loader's table of a library cannot be changed: %s", strerror(errno));
+		dsm_abort(70, "the loader's table of a library cannot be changed: %s",
+			  strerror(errno));
 	*slot = to;
 	if (at >= t->low && at < (t->high & -size))
 		mprotect(page, size, PROT_READ);
@@ -154,7 +163,8 @@ static int separate(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	for (i = 0; i < t.relas; i++) {
 		void **slot = (void **)(info->dlpi_addr + t.rela[i].r_offset);
-		struct copy *c = ELF64_R_TYPE(t.rela[i].r_info) == R_X86_64_GLOB_DAT ? copy_at(*slot) : NULL;
+		struct copy *c =
+			ELF64_R_TYPE(t.rela[i].r_info) == R_X86_64_GLOB_DAT ? copy_at(*slot) : NULL;
 
 		if (c)
 			copies_redirect(&t, slot, c->own);
@@ -181,7 +191,7 @@ bool copies_refers_sign(void)
 	return refers_sign;
 }
 
-/* ---- variables that move --------------------------------------------------------------------------- */
+/* ---- variables that move --------------------------------------------------------------------- */
 
 struct moving {
 	const struct copies_move *moves;

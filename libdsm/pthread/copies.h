@@ -5,14 +5,16 @@
 
 #include "shim.h"
 
-/* Separate the libraries' variables from the executable's, with the same values. In the only thread, before the executable's are
- * shared. */
+/* Separate the libraries' variables from the executable's, with the same values. In the only
+ * thread, before the executable's are shared. */
 void copies_separate(void);
 
-/* Where the libraries' variable is, of which the executable's is at p; p: it holds none, or it is the same. */
+/* Where the libraries' variable is, of which the executable's is at p; p: it holds none, or it is
+ * the same. */
 void *copies_library(void *p);
 
-/* True if the executable refers to the libraries' `signgam`, of which it holds none. After copies_separate(). */
+/* True if the executable refers to the libraries' `signgam`, of which it holds none. After
+ * copies_separate(). */
 bool copies_refers_sign(void);
 
 /* A variable of a library, and where it shall be. */
@@ -24,8 +26,9 @@ struct copies_move {
 /* p, or the same place of the variable that has moved, if p is in one of the n. */
 void *copies_moved(const struct copies_move *moves, unsigned int n, void *p);
 
-/* Lead all loaded files to the n variables at their new places: by their GOT, and by addresses in their data. Each rank, before any
- * thread of the program, after the executable's variables are shared. */
+/* Lead all loaded files to the n variables at their new places: by their GOT, and by addresses in
+ * their data. Each rank, before any thread of the program, after the executable's variables are
+ * shared. */
 void copies_move(const struct copies_move *moves, unsigned int n);
 
 #endif

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * environment.c - the environment is rank 0's, on all ranks, and a change by any thread reaches all ranks before the call returns.
+ * environment.c - the environment is rank 0's, on all ranks, and a change by any thread reaches all
+ * ranks before the call returns.
  *
- * There are two copies. The program's, in the shared heap, is what getenv() of the program returns, so such a pointer is valid on all
- * ranks, also for writing (strtok()). The other one is `environ`: the C library and the kernel read it, who may miss no block, so it
- * is private memory; it is at the same address on all ranks, with the same contents, because an executable may have `environ` itself
- * among its variables, which are shared (copies.h). A change makes a new image of it, behind the last one, in a ring.
+ * There are two copies. The program's, in the shared heap, is what getenv() of the program returns,
+ * so such a pointer is valid on all ranks, also for writing (strtok()). The other one is `environ`:
+ * the C library and the kernel read it, who may miss no block, so it is private memory; it is at
+ * the same address on all ranks, with the same contents, because an executable may have `environ`
+ * itself among its variables, which are shared (copies.h). A change makes a new image of it, behind
+ * the last one, in a ring.
  *
- * A program may assign to `environ` and to its elements, and a library's setenv() may do so in the C library: the next call here notices and takes it.
- * `lock` is held while an image is published, by one rank after the other.
+ * A program may assign to `environ` and to its elements, and a library's setenv() may do so in the
+ * C library: the next call here notices and takes it. `lock` is held while an image is published,
+ * by one rank after the other.
  */
 #include "parts.h"
 
@@ -40,7 +44,7 @@ static size_t used;
 static char **published; /* environ, unless somebody has assigned to it */
 static uint32_t words;   /* its elements */
 
-/* ---- the image ------------------------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------- */
 
 static size_t image_size(void)
 {
@@ -91,7 +95,7 @@ static int environment_publish(void)
 	return err ? ENOMEM : 0;
 }
 
-/* ---- the program's copy ---------------------------------------------------------------------------- */
+/* ---- the program's copy ---------------------------------------------------------------------- */
 
 static bool is_named(const char *text, const char *variable, size_t n)
 {
@@ -213,7 +217,7 @@ static int environment_remove(const char *variable, size_t n)
 	return removed ? environment_publish() : 0;
 }
 
-/* ---- start ----------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static int environment_join_team(void)
 {
@@ -260,9 +264,12 @@ int environment_join(void)
 	return shim.rank ? environment_join_team() : 0;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Is it a call of a rank's process, not of a child of vfork()? Libraries count as well: environ may be the program's variable. */
+/*
+ * Is it a call of a rank's process, not of a child of vfork()? Libraries count as well: environ may
+ * be the program's variable.
+ */
 static bool environment_is_carried(void)
 {
 	return shim.active && is_rank();
@@ -290,12 +297,14 @@ static char *environment_value(const char *variable)
 
 EXPORT char *getenv(const char *variable)
 {
-	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable) : NEXT(getenv)(variable);
+	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable)
+						   : NEXT(getenv)(variable);
 }
 
 EXPORT char *secure_getenv(const char *variable)
 {
-	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable) : NEXT(secure_getenv)(variable);
+	return caller_is_ours(CALLER) && is_rank() ? environment_value(variable)
+						   : NEXT(secure_getenv)(variable);
 }
 
 EXPORT int setenv(const char *variable, const char *value, int replace)

@@ -9,7 +9,8 @@
 
 int everywhere_one(int r, void *(*fn)(void *), void *arg)
 {
-	const struct dsm_thread_options quiet = { .signals_blocked = 1 }; /* no handler of the program runs in it */
+	/* no handler of the program runs in it */
+	const struct dsm_thread_options quiet = { .signals_blocked = 1 };
 	void *result = NULL;
 	dsm_thread_t t;
 	int err = dsm_spawn(&t, r, &quiet, fn, arg);
@@ -76,7 +77,7 @@ int everywhere_visit(int rank, void *(*fn)(void *), void *arg)
 	return r.err;
 }
 
-/* ---- with private copies ------------------------------------------------------------------------- */
+/* ---- with private copies --------------------------------------------------------------------- */
 
 struct order {
 	int (*fn)(void *arg);

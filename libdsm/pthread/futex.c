@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futex.c - futexes on words of shared memory. Programs call them by syscall(2). So does the C++ library, for promises, local
- * static variables, atomic objects, latches, barriers and semaphores.
+ * futex.c - futexes on words of shared memory. Programs call them by syscall(2). So does the C++
+ * library, for promises, local static variables, atomic objects, latches, barriers and semaphores.
  *
- * In one node they are the kernel's, without FUTEX_PRIVATE_FLAG: threads of other ranks sleep on the same word.
+ * In one node they are the kernel's, without FUTEX_PRIVATE_FLAG: threads of other ranks sleep on
+ * the same word.
  *
- * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each with a semaphore of its own. The
- * word is compared under the lock of the list:
+ * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each
+ * with a semaphore of its own. The word is compared under the lock of the list:
  *
  *   a sleeper                                a waker
  *                                            the word changes
@@ -14,13 +15,15 @@
  *   yes: go on the list; unlock; sleep       post their semaphores
  *   no: unlock
  *
- * Whichever has the lock first, the sleeper is on the list when the waker looks, or sees the new value. A sleeper that gives up
- * and is not on the list any more has been woken: it waits for the post, which is in flight.
+ * Whichever has the lock first, the sleeper is on the list when the waker looks, or sees the new
+ * value. A sleeper that gives up and is not on the list any more has been woken: it waits for the
+ * post, which is in flight.
  *
- * Nothing in libdsm ends a sleep early. If a handler interrupts one, it ends the sleep as it returns: it takes its own thread off
- * the list, and posts the semaphore.
+ * Nothing in libdsm ends a sleep early. If a handler interrupts one, it ends the sleep as it
+ * returns: it takes its own thread off the list, and posts the semaphore.
  *
- * All of it runs by dsm_call(), and with the program's signals blocked while the lock is held: a handler may wake a futex, too.
+ * All of it runs by dsm_call(), and with the program's signals blocked while the lock is held: a
+ * handler may wake a futex, too.
  */
 #include "futex.h"
 
@@ -38,8 +41,8 @@
 #define BUCKETS 64u
 
 /*
- * In the shared heap. Owned by its thread, but the lock of the list protects `next`, and whether it is queued. After taking it
- * off the list, the waker owns `next` until it posts.
+ * In the shared heap. Owned by its thread, but the lock of the list protects `next`, and whether it
+ * is queued. After taking it off the list, the waker owns `next` until it posts.
  */
 struct waiter {
 	struct waiter *next;
@@ -83,7 +86,10 @@ static unsigned int bucket_of(const uint32_t *word)
 	return (unsigned int)(((uintptr_t)word >> 2) * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
 }
 
-/* The handle is valid, and this thread does not have the lock, so the only possible error is that too many threads wait. */
+/*
+ * The handle is valid, and this thread does not have the lock, so the only possible error is that
+ * too many threads wait.
+ */
 static uint64_t futex_enter(const uint32_t *word)
 {
 	const uint64_t signals = block_signals();
@@ -148,7 +154,9 @@ static int futex_queue(struct waiter *w, const struct job *j)
 	if (same) {
 		for (at = futex_list(j->word); *at; at = &(*at)->next)
 			;
-		*w = (struct waiter){ .word = j->word, .bits = j->bits, .queued = 1, .sem = w->sem };
+		*w = (struct waiter){
+			.word = j->word, .bits = j->bits, .queued = 1, .sem = w->sem
+		};
 		*at = w;
 	}
 	futex_leave(j->word, signals);
@@ -301,7 +309,7 @@ void futex_interrupt(bool restarts)
 	errno = saved;
 }
 
-/* ---- the call ---------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 /* The arguments as programs pass them. */
 struct request {
@@ -328,9 +336,12 @@ static long sleep_until(const struct request *r, uint32_t bits)
 
 static long wake_most(const struct request *r, int64_t most, bool compares, uint32_t bits)
 {
-	struct job j = {
-		.what = WAKE, .word = r->word, .value = r->value3, .bits = bits, .compares = compares, .most = most
-	};
+	struct job j = { .what = WAKE,
+			 .word = r->word,
+			 .value = r->value3,
+			 .bits = bits,
+			 .compares = compares,
+			 .most = most };
 
 	return bits ? futex_go(&j) : -EINVAL;
 }
@@ -346,7 +357,8 @@ static long requeue(const struct request *r, bool compares)
 {
 	const int wakes = (int)r->value, moves = (int)r->fourth;
 
-	return wakes < 0 || moves < 0 ? -EINVAL : wake_most(r, (int64_t)wakes + moves, compares, UINT32_MAX);
+	return wakes < 0 || moves < 0 ? -EINVAL
+				      : wake_most(r, (int64_t)wakes + moves, compares, UINT32_MAX);
 }
 
 static long between_nodes(const struct request *r)
@@ -366,7 +378,8 @@ static long between_nodes(const struct request *r)
 	case FUTEX_TRYLOCK_PI:
 	case FUTEX_UNLOCK_PI:
 	case FUTEX_WAIT_REQUEUE_PI:
-	case FUTEX_CMP_REQUEUE_PI: return -start_cannot("a futex with priority inheritance between nodes");
+	case FUTEX_CMP_REQUEUE_PI:
+		return -start_cannot("a futex with priority inheritance between nodes");
 	default: return -ENOSYS;
 	}
 }
@@ -376,7 +389,8 @@ static long in_node(const struct request *r, const long *arg)
 {
 	const bool sleeps = r->op == FUTEX_WAIT || r->op == FUTEX_WAIT_BITSET;
 	const int note = sleeps && !r->fourth ? dsm_wait_begin(DSM_WAIT_FUTEX, r->word, 0) : -1;
-	const long shared[6] = { arg[0], arg[1] & ~FUTEX_PRIVATE_FLAG, arg[2], arg[3], arg[4], arg[5] };
+	const long shared[6] = { arg[0], arg[1] & ~FUTEX_PRIVATE_FLAG, arg[2], arg[3], arg[4],
+				 arg[5] };
 	const long result = raw_syscall(SYS_futex, shared);
 
 	dsm_wait_end(note);
@@ -412,8 +426,8 @@ static bool has_shared(const struct futex_waitv *v, uint32_t n)
 }
 
 /*
- * The function of libdsm-syscall.so, or of the C library. Looked up before the process is one of several: libdsm may call where
- * dlsym(3) must not be called.
+ * The function of libdsm-syscall.so, or of the C library. Looked up before the process is one of
+ * several: libdsm may call where dlsym(3) must not be called.
  */
 static long go_on(long n, const long *arg)
 {

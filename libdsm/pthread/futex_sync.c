@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futex_sync.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed
- * memory is an object that no thread holds, like the initialisers of POSIX.
+ * futex_sync.c - synchronisation in one node: the state is in the object, and threads of all ranks
+ * sleep on it by futexes. Zeroed memory is an object that no thread holds, like the initialisers of
+ * POSIX.
  */
 #include "futex_sync.h"
 
@@ -25,7 +26,8 @@ struct mutex {
 	uint32_t users;
 	uint32_t kind;
 };
-_Static_assert(offsetof(struct mutex, kind) == offsetof(pthread_mutex_t, __data.__kind), "as the C library has it");
+_Static_assert(offsetof(struct mutex, kind) == offsetof(pthread_mutex_t, __data.__kind),
+	       "as the C library has it");
 
 struct cond {
 	uint32_t seq, waiters;
@@ -44,8 +46,8 @@ struct rwlock {
 #define WRITER 0x80000000u
 
 /*
- * The number of locks that this thread holds for reading. If there are any, it does not let writers go first: the lock may be the
- * same.
+ * The number of locks that this thread holds for reading. If there are any, it does not let writers
+ * go first: the lock may be the same.
  */
 static __thread uint32_t reading __attribute__((tls_model("initial-exec")));
 
@@ -59,7 +61,8 @@ static uint32_t me(void)
 }
 
 /* Not by syscall(2), which this library replaces. */
-static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct timespec *until, uint32_t bits)
+static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct timespec *until,
+			 uint32_t bits)
 {
 	const long arg[6] = { (long)word, op, value, (long)until, 0, bits };
 
@@ -76,7 +79,9 @@ static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const stru
 		return EINVAL;
 	if (until && until->tv_sec < 0)
 		return ETIMEDOUT;
-	err = kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT ? ETIMEDOUT : 0;
+	err = kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT
+		? ETIMEDOUT
+		: 0;
 	errno = saved;
 	return err;
 }
@@ -85,9 +90,11 @@ static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const stru
 static int holder_of(enum dsm_wait what, const void *object)
 {
 	if (what == DSM_WAIT_MUTEX)
-		return (int)__atomic_load_n(&((const struct mutex *)object)->owner, __ATOMIC_RELAXED);
+		return (int)__atomic_load_n(&((const struct mutex *)object)->owner,
+					    __ATOMIC_RELAXED);
 	if (what == DSM_WAIT_RWLOCK)
-		return (int)__atomic_load_n(&((const struct rwlock *)object)->owner, __ATOMIC_RELAXED);
+		return (int)__atomic_load_n(&((const struct rwlock *)object)->owner,
+					    __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -98,18 +105,19 @@ static int begin_wait(enum dsm_wait what, const void *object, const struct times
 }
 
 /* Sleep on a word of an object. */
-static int word_wait(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
-		     const struct timespec *until)
+static int word_wait(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen,
+		     clockid_t clock, const struct timespec *until)
 {
-	const int note = begin_wait(what, object, until), err = sleep_word(word, seen, clock, until);
+	const int note = begin_wait(what, object, until),
+		  err = sleep_word(word, seen, clock, until);
 
 	dsm_wait_end(note);
 	return err;
 }
 
 /* The same as a cancellation point: the caller's handler ends *note. */
-static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
-		      const struct timespec *until, int *note)
+static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen,
+		      clockid_t clock, const struct timespec *until, int *note)
 {
 	int (*const choose)(int, int *) = NEXT(pthread_setcanceltype);
 	int type, err;
@@ -153,7 +161,8 @@ static int lock_word(struct mutex *m, clockid_t clock, const struct timespec *un
 	uint32_t free = 0;
 	int err = 0;
 
-	if (__builtin_expect(!__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
+	if (__builtin_expect(!__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE,
+							  __ATOMIC_RELAXED),
 			     0))
 		err = lock_slow(m, clock, until);
 	if (!err)
@@ -170,7 +179,8 @@ static __attribute__((noinline)) int wake_next(uint32_t *l)
 /* Returns 0. */
 static int unlock_word(uint32_t *l)
 {
-	return __builtin_expect(__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2, 0) ? wake_next(l) : 0;
+	return __builtin_expect(__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2, 0) ? wake_next(l)
+										     : 0;
 }
 
 /* If this thread holds a recursive or checking mutex: the result of locking it again; else -1. */
@@ -191,24 +201,29 @@ static bool mutex_is_plain(const struct mutex *m)
 	return (m->kind & 3) == PTHREAD_MUTEX_NORMAL || (m->kind & 3) == PTHREAD_MUTEX_ADAPTIVE_NP;
 }
 
-static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock, const struct timespec *until)
+static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock,
+					      const struct timespec *until)
 {
 	const int err = mutex_is_plain(m) ? -1 : held_already(m, false);
 
 	return err >= 0 ? err : lock_word(m, clock, until);
 }
 
-/* The slow path is in other functions: inlined, it would make this one save registers before it locks a free mutex. */
+/*
+ * The slow path is in other functions: inlined, it would make this one save registers before it
+ * locks a free mutex.
+ */
 int futex_sync_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct mutex *m = (struct mutex *)mutex;
 	const uint32_t thread = thread_id;
 	uint32_t free = 0;
 
-	if (__builtin_expect(
-		    !thread || !mutex_is_plain(m) ||
-			    !__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
-		    0))
+	if (__builtin_expect(!thread || !mutex_is_plain(m) ||
+				     !__atomic_compare_exchange_n(&m->lock, &free, 1, 0,
+								  __ATOMIC_ACQUIRE,
+								  __ATOMIC_RELAXED),
+			     0))
 		return lock_any(m, clock, until);
 	__atomic_store_n(&m->owner, thread, __ATOMIC_RELAXED);
 	return 0;
@@ -276,13 +291,16 @@ static void wait_ended(void *arg)
 	lock_again(w);
 }
 
-int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+		    const struct timespec *until)
 {
 	struct cond *c = (struct cond *)cond;
 	struct mutex *m = (struct mutex *)mutex;
-	struct waiter w = {
-		.c = c, .mutex = mutex, .seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), .count = m->count, .note = -1
-	};
+	struct waiter w = { .c = c,
+			    .mutex = mutex,
+			    .seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST),
+			    .count = m->count,
+			    .note = -1 };
 	int err;
 
 	pthread_testcancel();
@@ -325,7 +343,8 @@ int futex_sync_barrier(pthread_barrier_t *barrier)
 		word_wake(&b->round, INT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
-	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spin++)
+	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round;
+	     spin++)
 		__builtin_ia32_pause();
 	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
 		word_wait(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
@@ -338,10 +357,12 @@ static bool rwlock_take(struct rwlock *l, bool write)
 	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_SEQ_CST);
 
 	do {
-		if (write ? seen : (seen & WRITER) || (!reading && __atomic_load_n(&l->writers, __ATOMIC_SEQ_CST)))
+		if (write ? seen
+			  : (seen & WRITER) ||
+				    (!reading && __atomic_load_n(&l->writers, __ATOMIC_SEQ_CST)))
 			return false;
-	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_SEQ_CST,
-					      __ATOMIC_SEQ_CST));
+	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0,
+					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 	if (write)
 		__atomic_store_n(&l->owner, me(), __ATOMIC_RELAXED);
 	else
@@ -352,7 +373,8 @@ static bool rwlock_take(struct rwlock *l, bool write)
 /*
  * The caller has changed state, or writers, with SEQ_CST:
  *
- *   the caller                               a thread that cannot have the lock (futex_sync_rwlock())
+ *   the caller                               a thread that cannot have the lock
+ *                                            (futex_sync_rwlock())
  *   writes state                             adds 1 to sleepers
  *   reads sleepers: 0                        reads seq
  *                                            reads state: the new one, for sleepers was 0 before it
@@ -367,7 +389,8 @@ static void rwlock_changed(struct rwlock *l)
 	word_wake(&l->seq, INT_MAX);
 }
 
-int futex_sync_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)
+int futex_sync_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock,
+		      const struct timespec *until)
 {
 	struct rwlock *l = (struct rwlock *)lock;
 	int err = 0;
@@ -444,7 +467,8 @@ static int sem_sleep(uint32_t *sem, clockid_t clock, const struct timespec *unti
 	return err;
 }
 
-int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
+int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until,
+			const uint32_t *stop)
 {
 	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	int err = 0;
@@ -453,7 +477,8 @@ int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct 
 		pthread_testcancel();
 	for (;;) {
 		while (seen)
-			if (__atomic_compare_exchange_n(sem, &seen, seen - 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(sem, &seen, seen - 1, 0, __ATOMIC_ACQUIRE,
+							__ATOMIC_RELAXED))
 				return 0;
 		if (!wait)
 			return EAGAIN;
@@ -473,7 +498,8 @@ int futex_sync_sem_post(uint32_t *sem)
 	do {
 		if (seen == SEM_VALUE_MAX)
 			return EOVERFLOW;
-	} while (!__atomic_compare_exchange_n(sem, &seen, seen + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(sem, &seen, seen + 1, 0, __ATOMIC_SEQ_CST,
+					      __ATOMIC_RELAXED));
 	if (__atomic_load_n(&sem[1], __ATOMIC_SEQ_CST))
 		word_wake(sem, 1);
 	return 0;

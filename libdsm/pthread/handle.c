@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handle.c - functions with a thread as argument: a pthread_t of the program is the handle of libdsm, which the C library must
- * not see.
+ * handle.c - functions with a thread as argument: a pthread_t of the program is the handle of
+ * libdsm, which the C library must not see.
  *
- * All of them work for a thread of any rank: what the kernel does to a thread is asked for by a thread of its rank. Only the clock of
- * its processor time exists in its process alone: for a thread of another rank, that function fails, and the message names it.
+ * All of them work for a thread of any rank: what the kernel does to a thread is asked for by a
+ * thread of its rank. Only the clock of its processor time exists in its process alone: for a
+ * thread of another rank, that function fails, and the message names it.
  *
- * dsm_thread_native() calls the C library, which must not touch shared memory: arguments and results are passed through struct
- * request.
+ * dsm_thread_native() calls the C library, which must not touch shared memory: arguments and
+ * results are passed through struct request.
  */
 #include "shim.h"
 
@@ -31,8 +32,9 @@ struct request {
 	dsm_thread_t t;
 	uint64_t ns; /* limit of a join, or FOR_EVER */
 	void *result;
-	int (*fn)(pthread_t t, struct request *q); /* a call of the C library; returns 0 or an errno value */
-	bool anywhere;                             /* not only in this process */
+	/* a call of the C library; returns 0 or an errno value */
+	int (*fn)(pthread_t t, struct request *q);
+	bool anywhere; /* not only in this process */
 	int err;
 	union {
 		char name[NAME_BYTES];
@@ -60,7 +62,7 @@ static bool handle_is_ours(pthread_t t)
 	return is_shared((const void *)t);
 }
 
-/* ---- of any rank ------------------------------------------------------------------------------------ */
+/* ---- of any rank ----------------------------------------------------------------------------- */
 
 static void do_join(void *arg)
 {
@@ -109,7 +111,8 @@ EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespe
 				 : NEXT(pthread_timedjoin_np)(t, result, until);
 }
 
-EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock,
+				const struct timespec *until)
 {
 	if (!handle_is_ours(t))
 		return NEXT(pthread_clockjoin_np)(t, result, clock, until);
@@ -150,7 +153,8 @@ EXPORT int pthread_cancel(pthread_t t)
 	int err;
 
 	if (!handle_is_ours(t)) {
-		err = NEXT(pthread_cancel)(t); /* libdsm calls it as well, on the thread's own rank */
+		/* libdsm calls it as well, on the thread's own rank */
+		err = NEXT(pthread_cancel)(t);
 		async_cancelled(t);
 		return err;
 	}
@@ -169,7 +173,7 @@ static void do_query(void *arg)
 	out->err = q.err;
 }
 
-/* ---- by the thread's own process --------------------------------------------------------------------- */
+/* ---- by the thread's own process ------------------------------------------------------------- */
 
 static int by_library(unsigned long t, void *arg)
 {
@@ -244,12 +248,16 @@ static int set_priority(pthread_t t, struct request *q)
 	return NEXT(pthread_setschedprio)(t, q->sched.param.sched_priority);
 }
 
-/* Does the signal end this process, which should not be the first of the job? The kernel's number of the thread is in its clock. */
+/*
+ * Does the signal end this process, which should not be the first of the job? The kernel's number
+ * of the thread is in its clock.
+ */
 static bool signal_ends_rank(pthread_t t, int sig)
 {
 	clockid_t clock;
 
-	return shim.rank && signal_ends_unreported(sig, 0) && !NEXT(pthread_getcpuclockid)(t, &clock) &&
+	return shim.rank && signal_ends_unreported(sig, 0) &&
+		!NEXT(pthread_getcpuclockid)(t, &clock) &&
 		signal_ends_unreported(sig, pending_mask_of(~(clock >> 3)));
 }
 
@@ -330,7 +338,8 @@ EXPORT int pthread_kill(pthread_t t, int sig)
 	err = handle_request(t, &q, handle_send);
 	if (!err && q.signal.ends)
 		return signal_end_program(sig);
-	return err == ESRCH ? 0 : err; /* it has a handle still, and no thread to receive the signal */
+	/* it has a handle still, and no thread to receive the signal */
+	return err == ESRCH ? 0 : err;
 }
 
 EXPORT int pthread_sigqueue(pthread_t t, int sig, const union sigval value)
@@ -369,7 +378,7 @@ EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set
 	return handle_request(t, &q, set_cpus);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void do_rename(void *arg)
 {
@@ -405,7 +414,7 @@ EXPORT int pthread_getname_np(pthread_t t, char *name, size_t size)
 	return -q.err;
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Without the processors: the C library would store them in memory of this rank. */
 EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
@@ -424,8 +433,8 @@ EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
 	if (!err)
 		err = pthread_attr_setguardsize(attr, q.info.guard_size);
 	if (!err)
-		err = pthread_attr_setdetachstate(attr,
-						  q.info.detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+		err = pthread_attr_setdetachstate(
+			attr, q.info.detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
 	if (!err && !handle_request(t, &s, get_sched)) {
 		pthread_attr_setschedpolicy(attr, s.sched.policy);
 		pthread_attr_setschedparam(attr, &s.sched.param);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handle_sync.c - synchronisation between nodes: an object's state is not in the block that it lies in, so taking a lock moves no block.
+ * handle_sync.c - synchronisation between nodes: an object's state is not in the block that it lies
+ * in, so taking a lock moves no block.
  *
- * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made anew with another value, has
- * another handle; an old one fails with -EINVAL and is looked up again.
+ * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made
+ * anew with another value, has another handle; an old one fails with -EINVAL and is looked up
+ * again.
  *
- * An object's attribute lies in its block: a mutex's type, a condition's clock, a barrier's count. A process reads it after it has
- * looked up the handle and keeps both together, so a new handle has a new attribute. Memory may become another object of the same
- * kind without a call, by an initialiser (std::recursive_mutex in memory that was a std::mutex). Therefore the type is read again
- * when a thread locks, or tries, a mutex that it holds, and the clock when a limit of time is decades away by the monotonic one. A
- * barrier has no initialiser.
+ * An object's attribute lies in its block: a mutex's type, a condition's clock, a barrier's count.
+ * A process reads it after it has looked up the handle and keeps both together, so a new handle has
+ * a new attribute. Memory may become another object of the same kind without a call, by an
+ * initialiser (std::recursive_mutex in memory that was a std::mutex). Therefore the type is read
+ * again when a thread locks, or tries, a mutex that it holds, and the clock when a limit of time is
+ * decades away by the monotonic one. A barrier has no initialiser.
  *
- * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
+ * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct
+ * on the program's.
  */
 #include "handle_sync.h"
 
@@ -20,14 +24,15 @@
 
 #define HELDS 64u
 
-/* What this thread holds of recursive and error-checking mutexes and reader-writer locks, for libdsm has no lock taken twice. Of more
- * than fit, each may be held once. */
+/* What this thread holds of recursive and error-checking mutexes and reader-writer locks, for
+ * libdsm has no lock taken twice. Of more than fit, each may be held once. */
 static __thread struct held {
 	const void *object;
 	uint32_t times; /* 0: free */
 	bool reads;
 } helds[HELDS] __attribute__((tls_model("initial-exec")));
-static __thread unsigned int nhelds __attribute__((tls_model("initial-exec"))); /* in use; mostly none */
+/* in use; mostly none */
+static __thread unsigned int nhelds __attribute__((tls_model("initial-exec")));
 
 enum op {
 	O_LOCK,
@@ -98,14 +103,16 @@ static bool knows_owner(int kind)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* The object is one of this kind now: the mutex is held by this thread, or it waits for the condition. */
+/* The object is one of this kind now: the mutex is held by this thread, or it waits for the
+ * condition. */
 static void read_again(const struct job *j, enum type type, struct handles *h)
 {
 	h->attr = lookup_attr(type, j->attr);
 	lookup_remember(j->object, type, h);
 }
 
-#define OTHER_CLOCK_NS (24 * 3600 * 1000000000ull) /* one call more costs nothing beside such a wait */
+/* one call more costs nothing beside such a wait */
+#define OTHER_CLOCK_NS (24 * 3600 * 1000000000ull)
 
 /* What a program means by the other clock is years away by this one. */
 static uint64_t left_by_own(const struct job *j, struct handles *h)
@@ -127,11 +134,13 @@ static int mutex_lock_handle(const struct job *j, dsm_mutex_t *m, struct handles
 
 static int try_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
 {
-	int err = dsm_mutex_timedlock(m, 0); /* as dsm_mutex_trylock(), but says whether this thread holds it */
+	/* as dsm_mutex_trylock(), but says whether this thread holds it */
+	int err = dsm_mutex_timedlock(m, 0);
 
 	if (err == -EDEADLK)
 		read_again(j, T_MUTEX, h);
-	return err == -ETIMEDOUT || (err == -EDEADLK && h->attr != PTHREAD_MUTEX_RECURSIVE) ? -EBUSY : err;
+	return err == -ETIMEDOUT || (err == -EDEADLK && h->attr != PTHREAD_MUTEX_RECURSIVE) ? -EBUSY
+											    : err;
 }
 
 static enum type type_of(enum op op)
@@ -189,16 +198,22 @@ static int try(const struct job *j, struct handles *h)
 		mutex.id = other.id[0];
 		if (!j->timed)
 			return dsm_cond_wait(&cond, &mutex);
-		return dsm_cond_timedwait(&cond, &mutex, j->own_clock ? left_by_own(j, h) : left(j));
+		return dsm_cond_timedwait(&cond, &mutex,
+					  j->own_clock ? left_by_own(j, h) : left(j));
 	case O_SIGNAL: return dsm_cond_signal(&cond);
 	case O_BROADCAST: return dsm_cond_broadcast(&cond);
 	case O_BARRIER: return dsm_barrier_meet(&barrier, (unsigned int)h->attr);
-	case O_RDLOCK: return j->timed ? dsm_rwlock_timedrdlock(&rwlock, left(j)) : dsm_rwlock_rdlock(&rwlock);
-	case O_WRLOCK: return j->timed ? dsm_rwlock_timedwrlock(&rwlock, left(j)) : dsm_rwlock_wrlock(&rwlock);
+	case O_RDLOCK:
+		return j->timed ? dsm_rwlock_timedrdlock(&rwlock, left(j))
+				: dsm_rwlock_rdlock(&rwlock);
+	case O_WRLOCK:
+		return j->timed ? dsm_rwlock_timedwrlock(&rwlock, left(j))
+				: dsm_rwlock_wrlock(&rwlock);
 	case O_TRYRDLOCK: return dsm_rwlock_tryrdlock(&rwlock);
 	case O_TRYWRLOCK: return dsm_rwlock_trywrlock(&rwlock);
 	case O_RWUNLOCK: return dsm_rwlock_unlock(&rwlock);
-	case O_SEM_WAIT: return dsm_sem_stopwait(&sem, j->timed ? left(j) | 1 : 0, j->stop); /* 0: no limit */
+	/* 0: no limit */
+	case O_SEM_WAIT: return dsm_sem_stopwait(&sem, j->timed ? left(j) | 1 : 0, j->stop);
 	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
 	case O_SEM_POST: return dsm_sem_post(&sem, 1);
 	case O_SEM_VALUE: return sem_value(&sem);
@@ -253,7 +268,8 @@ static void handle_sync_job_run(void *arg)
 	int err, tries;
 
 	if (j.op == O_SEM_INIT || j.op == O_DESTROY || j.op == O_FORGET) {
-		err = lookup_rename(j.object, type_of(j.op), j.n, j.op == O_DESTROY ? LOOKUP_FREE : LOOKUP_REPLACE, &h);
+		err = lookup_rename(j.object, type_of(j.op), j.n,
+				    j.op == O_DESTROY ? LOOKUP_FREE : LOOKUP_REPLACE, &h);
 		if (!err && j.op == O_SEM_INIT)
 			lookup_remember(j.object, T_SEM, &h);
 		else
@@ -289,7 +305,8 @@ static struct job job_of(enum op op, void *object, clockid_t clock, const struct
 		j.own_clock = true;
 		j.limit = *until;
 	} else if (until) {
-		/* The clock is read last: a limit that is early by the time between two readings would end a wait too early. */
+		/* The clock is read last: a limit that is early by the time between two readings
+		 * would end a wait too early. */
 		j.until = time_left(clock, until);
 		j.until += monotonic_ns();
 	}
@@ -359,7 +376,8 @@ static int mutex_lock_with(struct job *j, int kind, int if_held)
 		held_note(j->object, 1, false);
 	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
 		return err;
-	return held_note(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
+	/* it was locked as another type, or did not fit */
+	return held_note(j->object, 2, false) ? 0 : EAGAIN;
 }
 
 int handle_sync_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
@@ -389,7 +407,8 @@ int handle_sync_unlock(void *m, const int *kind)
 	return less(held(m)) ? 0 : handle_sync_job_start(&j);
 }
 
-int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until)
+int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock,
+		     const struct timespec *until)
 {
 	struct job j = job_of(O_WAIT, c, clock, until);
 
@@ -416,7 +435,8 @@ int handle_sync_barrier(void *b, const int *n)
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }
 
-int handle_sync_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until)
+int handle_sync_rwlock(void *l, bool write, bool wait, clockid_t clock,
+		       const struct timespec *until)
 {
 	const enum op op = wait ? (write ? O_WRLOCK : O_RDLOCK) : write ? O_TRYWRLOCK : O_TRYRDLOCK;
 	struct job j = job_of(op, l, clock, until);
@@ -438,7 +458,8 @@ int handle_sync_rwunlock(void *l)
 	return less(held(l)) ? 0 : handle_sync_job_start(&j);
 }
 
-int handle_sync_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop)
+int handle_sync_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until,
+			 const uint32_t *stop)
 {
 	struct job j = job_of(wait ? O_SEM_WAIT : O_SEM_TRYWAIT, s, clock, until);
 

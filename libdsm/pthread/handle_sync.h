@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * handle_sync.h - objects by name, in a job of several nodes. Any thread of the program. The functions return 0 or a positive errno
- * value, and are otherwise as those of futex_sync.h; all may block for round trips. They may also return ENOMEM: the first use of an
- * object needs a record. Only handle_sync_wait() and handle_sync_sem_wait() are cancellation points.
+ * handle_sync.h - objects by name, in a job of several nodes. Any thread of the program. The
+ * functions return 0 or a positive errno value, and are otherwise as those of futex_sync.h; all may
+ * block for round trips. They may also return ENOMEM: the first use of an object needs a record.
+ * Only handle_sync_wait() and handle_sync_sem_wait() are cancellation points.
  *
- * kind: location of the mutex's type; NULL: a normal mutex. own: location of the condition's clock. n: location of the barrier's
- * count. They are read when this process first uses the object.
+ * kind: location of the mutex's type; NULL: a normal mutex. own: location of the condition's clock.
+ * n: location of the barrier's count. They are read when this process first uses the object.
  */
 #ifndef PTHREAD_HANDLE_SYNC_H
 #define PTHREAD_HANDLE_SYNC_H
@@ -20,7 +21,8 @@ int handle_sync_trylock(void *m, const int *kind);
 int handle_sync_unlock(void *m, const int *kind);
 
 /* As pthread_cond_clockwait(). */
-int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until);
+int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock,
+		     const struct timespec *until);
 /* As pthread_cond_signal(), or, all, pthread_cond_broadcast(). */
 int handle_sync_wake(void *c, const int *own, bool all);
 
@@ -28,11 +30,13 @@ int handle_sync_wake(void *c, const int *own, bool all);
 int handle_sync_barrier(void *b, const int *n);
 
 /* As the calls of pthread_rwlock_*lock(). wait: until the limit; otherwise EBUSY. */
-int handle_sync_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
+int handle_sync_rwlock(void *l, bool write, bool wait, clockid_t clock,
+		       const struct timespec *until);
 int handle_sync_rwunlock(void *l);
 
 /* As sem_clockwait(). wait: until the limit, or until a handler has set *stop; otherwise EAGAIN. */
-int handle_sync_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until, const uint32_t *stop);
+int handle_sync_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until,
+			 const uint32_t *stop);
 /* As sem_post(), sem_getvalue() and sem_init(). *value is set on success only. */
 int handle_sync_sem_post(void *s);
 int handle_sync_sem_value(void *s, int *value);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handlers.c - functions that the program registers for the end of its process run on rank 0, which runs exit() and quick_exit(). So
- * those that a thread of another rank registers are registered there, in the order of the calls. atexit() and at_quick_exit() are in
- * the executable itself, and call the first two functions; so do destructors of C++ objects with static storage duration.
+ * handlers.c - functions that the program registers for the end of its process run on rank 0, which
+ * runs exit() and quick_exit(). So those that a thread of another rank registers are registered
+ * there, in the order of the calls. atexit() and at_quick_exit() are in the executable itself, and
+ * call the first two functions; so do destructors of C++ objects with static storage duration.
  */
 #include "shim.h"
 
@@ -32,7 +33,10 @@ static int register_handler(void *arg)
 
 static int register_for(struct handler h, const void *caller)
 {
-	return ranks_run(caller_is_forwarded(caller) ? 0 : shim.rank, register_handler, &h, sizeof(h)) ? -1 : 0;
+	return ranks_run(caller_is_forwarded(caller) ? 0 : shim.rank, register_handler, &h,
+			 sizeof(h))
+		? -1
+		: 0;
 }
 
 EXPORT int __cxa_atexit(void (*fn)(void *), void *arg, void *library)

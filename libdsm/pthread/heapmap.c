@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heapmap.c - private, writable mappings of the program: what one thread writes there, all threads see, so the memory is of the shared
- * heap. The contents of a file are read when it is mapped.
+ * heapmap.c - private, writable mappings of the program: what one thread writes there, all threads
+ * see, so the memory is of the shared heap. The contents of a file are read when it is mapped.
  *
  * munmap(2) may leave pieces of a mapping. The memory is freed with the last one.
  */
@@ -108,13 +108,19 @@ void *heapmap_make(size_t length, int fd, off_t off)
 	return low;
 }
 
-/* Take [low, high) out of a piece that overlaps it. spare: for the end of the piece, if both ends are left. With the lock. */
-static struct heapmap *heapmap_cut(struct heapmap **at, char *low, char *high, struct heapmap **spare)
+/*
+ * Take [low, high) out of a piece that overlaps it. spare: for the end of the piece, if both ends
+ * are left. With the lock.
+ */
+static struct heapmap *heapmap_cut(struct heapmap **at, char *low, char *high,
+				   struct heapmap **spare)
 {
 	struct heapmap *c = *at;
 
 	if (c->low < low && c->high > high) {
-		**spare = (struct heapmap){ .next = c->next, .low = high, .high = c->high, .whole = c->whole };
+		**spare = (struct heapmap){
+			.next = c->next, .low = high, .high = c->high, .whole = c->whole
+		};
 		c->whole->pieces++;
 		c->next = *spare;
 		*spare = NULL;

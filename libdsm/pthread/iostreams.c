@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * iostreams.c - the standard stream objects of C++ (std::cout and its like) are variables of the program: with their format, locale,
- * state and buffer, they are the same for all threads.
+ * iostreams.c - the standard stream objects of C++ (std::cout and its like) are variables of the
+ * program: with their format, locale, state and buffer, they are the same for all threads.
  *
- * They lie in the .bss of libstdc++, private to each rank, or in the executable (copy relocations), which is shared memory. The
- * former are moved to the heap: all references to them, those of libstdc++ included, are by tables of the loader, which then lead there.
+ * They lie in the .bss of libstdc++, private to each rank, or in the executable (copy relocations),
+ * which is shared memory. The former are moved to the heap: all references to them, those of
+ * libstdc++ included, are by tables of the loader, which then lead there.
  *
- * The buffers behind them stay in libstdc++, private to each rank and at the same address. While the streams are synchronised with
- * those of C, such a buffer holds nothing but a pointer to a C stream, which is rank 0's on all ranks. std::ios_base::Init constructs
- * buffers and objects. Until GCC 13, programs do so in their constructors, which run on rank 0 only. From then on, libstdc++ does so
- * itself. Only the first Init in a process has an effect; so each rank has one.
+ * The buffers behind them stay in libstdc++, private to each rank and at the same address. While
+ * the streams are synchronised with those of C, such a buffer holds nothing but a pointer to a C
+ * stream, which is rank 0's on all ranks. std::ios_base::Init constructs buffers and objects. Until
+ * GCC 13, programs do so in their constructors, which run on rank 0 only. From then on, libstdc++
+ * does so itself. Only the first Init in a process has an effect; so each rank has one.
  *
- * What a library of dlopen() uses is not moved: the objects in libstdc++, which each rank has constructed.
+ * What a library of dlopen() uses is not moved: the objects in libstdc++, which each rank has
+ * constructed.
  */
 #include "parts.h"
 
@@ -28,14 +31,16 @@ struct iostreams {
 	char objects[] __attribute__((aligned(ALIGNMENT)));
 };
 
-static struct copies_move moves[STREAMS]; /* from: this rank's; to: the same, if the executable has it */
+/* from: this rank's; to: the same, if the executable has it */
+static struct copies_move moves[STREAMS];
 static unsigned int streams;
 
 /* The objects of this process. None: no libstdc++ is loaded. */
 static void iostreams_find(void)
 {
-	static const char *const names[STREAMS] = { "_ZSt3cin",  "_ZSt4cout",  "_ZSt4cerr",  "_ZSt4clog",
-						    "_ZSt4wcin", "_ZSt5wcout", "_ZSt5wcerr", "_ZSt5wclog" };
+	static const char *const names[STREAMS] = { "_ZSt3cin",   "_ZSt4cout", "_ZSt4cerr",
+						    "_ZSt4clog",  "_ZSt4wcin", "_ZSt5wcout",
+						    "_ZSt5wcerr", "_ZSt5wclog" };
 	unsigned int i;
 
 	for (i = 0; i < STREAMS; i++) {
@@ -57,13 +62,19 @@ void iostreams_construct(void)
 	if (!construct || !destroy)
 		return;
 	construct(&init);
-	/* The last one of the program must find that it is the last, and flush the streams. The other ranks end without it. */
+	/*
+	 * The last one of the program must find that it is the last, and flush the streams. The
+	 * other ranks end without it.
+	 */
 	if (!shim.rank)
 		destroy(&init);
 	iostreams_find();
 }
 
-/* Adjust the addresses in an object that lead to it (an array in ios_base) or to another one (tie()). */
+/*
+ * Adjust the addresses in an object that lead to it (an array in ios_base) or to another one
+ * (tie()).
+ */
 static void iostreams_adjust(char *object, size_t size)
 {
 	char **word = (char **)object;
@@ -127,8 +138,8 @@ void iostreams_join(void)
 }
 
 /*
- * std::ios_base::sync_with_stdio(): the streams stay synchronised. Buffers of their own would be in the memory of the rank that
- * calls this function, and other ranks would find none.
+ * std::ios_base::sync_with_stdio(): the streams stay synchronised. Buffers of their own would be in
+ * the memory of the rank that calls this function, and other ranks would find none.
  */
 EXPORT bool iostreams_synchronise(bool on) __asm__("_ZNSt8ios_base15sync_with_stdioEb");
 EXPORT bool iostreams_synchronise(bool on)
@@ -143,6 +154,7 @@ EXPORT bool iostreams_synchronise(bool on)
 	}
 	at = __atomic_load_n(&next, __ATOMIC_RELAXED);
 	if (!at)
-		__atomic_store_n(&next, at = next_of("_ZNSt8ios_base15sync_with_stdioEb"), __ATOMIC_RELAXED);
+		__atomic_store_n(&next, at = next_of("_ZNSt8ios_base15sync_with_stdioEb"),
+				 __ATOMIC_RELAXED);
 	return at(on);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * local.c - functions of the C library whose state each rank has for itself, though the program is one process to its author. They
- * are passed on unchanged; the first call of each by the program is reported, once in the job.
+ * local.c - functions of the C library whose state each rank has for itself, though the program is
+ * one process to its author. They are passed on unchanged; the first call of each by the program is
+ * reported, once in the job.
  *
- * The ROWs are the functions that dsm-cc(1) lists. A call that changes or uses no such state is not reported: prctl() of an attribute
- * that only the thread has, conversions in a locale without multibyte characters or with a state of the caller, lgamma() where the
- * program does not read signgam, or reads one in shared memory.
+ * The ROWs are the functions that dsm-cc(1) lists. A call that changes or uses no such state is not
+ * reported: prctl() of an attribute that only the thread has, conversions in a locale without
+ * multibyte characters or with a state of the caller, lgamma() where the program does not read
+ * signgam, or reads one in shared memory.
  */
 #include "shim.h"
 
@@ -22,9 +24,11 @@
 #include "copies.h"
 #include "local.h"
 
-/* ROW(name, condition): a function of up to six words, a to f. ALIAS(symbol, name, condition): another symbol of it. OLD(name, version,
- * condition): one that new programs are not linked with. REAL(name, symbol, version, type): a function of one number that sets signgam;
- * the old one also in an executable whose copy of signgam has no other name. Those with a version are not in the C library: see pthread.map. */
+/* ROW(name, condition): a function of up to six words, a to f. ALIAS(symbol, name, condition):
+ * another symbol of it. OLD(name, version, condition): one that new programs are not linked with.
+ * REAL(name, symbol, version, type): a function of one number that sets signgam; the old one also
+ * in an executable whose copy of signgam has no other name. Those with a version are not in the C
+ * library: see pthread.map. */
 #define ROWS                                                       \
 	ROW(nice, (int)a)                                          \
 	ROW(setpriority, true)                                     \
@@ -107,7 +111,8 @@ static uint8_t noted[LOCAL_NONE]; /* here; atomic. `reported` of the team is tha
 /* On the private stack. */
 static void local_print(void *name)
 {
-	start_print("the state of %s() is that of this rank only, see dsm-cc(1)", (const char *)name);
+	start_print("the state of %s() is that of this rank only, see dsm-cc(1)",
+		    (const char *)name);
 }
 
 static void local_note(enum local_state p, const void *caller)
@@ -119,14 +124,15 @@ static void local_note(enum local_state p, const void *caller)
 		dsm_call(local_print, (void *)names[p]);
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static bool has_multibyte(void)
 {
 	return MB_CUR_MAX > 1;
 }
 
-/* What the process has, or threads inherit from the one that creates them; but for the name and what concerns speed only. */
+/* What the process has, or threads inherit from the one that creates them; but for the name and
+ * what concerns speed only. */
 static bool prctl_changes_process(long option, long what)
 {
 	switch ((int)option) {
@@ -155,7 +161,7 @@ static bool sign_is_private(void)
 	return copies_refers_sign() && !is_shared(&signgam);
 }
 
-/* ---- system calls by number ------------------------------------------------------------------------- */
+/* ---- system calls by number ------------------------------------------------------------------ */
 
 void local_note_number(long n, const long *arg, const void *caller)
 {
@@ -178,7 +184,7 @@ void local_note_number(long n, const long *arg, const void *caller)
 		local_note(p, caller);
 }
 
-/* ---- functions -------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 typedef long words_fn(long, long, long, long, long, long);
 
@@ -189,36 +195,39 @@ static void *local_next(const char *name, const char *version)
 	return at ? at : next_of(name);
 }
 
-#define FUNCTION(function, symbol, version, name, condition)                                                     \
-	EXPORT long function(long a, long b, long c, long d, long e, long f)                                     \
-	{                                                                                                        \
-		static words_fn *next;                                                                           \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                                         \
-		if (!at)                                                                                         \
-			__atomic_store_n(&next, at = (words_fn *)local_next(symbol, version), __ATOMIC_RELAXED); \
-		if (shim.active && (condition))                                                                  \
-			local_note(LOCAL_##name, CALLER);                                                        \
-		return at(a, b, c, d, e, f);                                                                     \
+#define FUNCTION(function, symbol, version, name, condition)                                  \
+	EXPORT long function(long a, long b, long c, long d, long e, long f)                  \
+	{                                                                                     \
+		static words_fn *next;                                                        \
+		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                      \
+		if (!at)                                                                      \
+			__atomic_store_n(&next, at = (words_fn *)local_next(symbol, version), \
+					 __ATOMIC_RELAXED);                                   \
+		if (shim.active && (condition))                                               \
+			local_note(LOCAL_##name, CALLER);                                     \
+		return at(a, b, c, d, e, f);                                                  \
 	}
-#define ALIAS(symbol, name, condition)                                                               \
-	EXPORT long local_##symbol(long a, long b, long c, long d, long e, long f) __asm__(#symbol); \
+#define ALIAS(symbol, name, condition)                                     \
+	EXPORT long local_##symbol(long a, long b, long c, long d, long e, \
+				   long f) __asm__(#symbol);               \
 	FUNCTION(local_##symbol, #symbol, NULL, name, condition)
 #define ROW(name, condition) ALIAS(name, name, condition)
 #define OLD(name, version, condition)                                             \
 	EXPORT long local_##name(long a, long b, long c, long d, long e, long f); \
 	__asm__(".symver local_" #name ", " #name "@" version);                   \
 	FUNCTION(local_##name, #name, version, name, condition)
-#define REAL(name, symbol, version, type)                                                                            \
-	EXPORT type local_##name(type x);                                                                            \
-	__asm__(".symver local_" #name ", " #symbol "@" version);                                                    \
-	EXPORT type local_##name(type x)                                                                             \
-	{                                                                                                            \
-		static type (*next)(type);                                                                           \
-		type (*at)(type) = __atomic_load_n(&next, __ATOMIC_RELAXED);                                         \
-		if (!at)                                                                                             \
-			__atomic_store_n(&next, at = (type(*)(type))local_next(#symbol, version), __ATOMIC_RELAXED); \
-		if (shim.active && sign_is_private())                                                                \
-			local_note(LOCAL_##name, CALLER);                                                            \
-		return at(x);                                                                                        \
+#define REAL(name, symbol, version, type)                                                         \
+	EXPORT type local_##name(type x);                                                         \
+	__asm__(".symver local_" #name ", " #symbol "@" version);                                 \
+	EXPORT type local_##name(type x)                                                          \
+	{                                                                                         \
+		static type (*next)(type);                                                        \
+		type (*at)(type) = __atomic_load_n(&next, __ATOMIC_RELAXED);                      \
+		if (!at)                                                                          \
+			__atomic_store_n(&next, at = (type(*)(type))local_next(#symbol, version), \
+					 __ATOMIC_RELAXED);                                       \
+		if (shim.active && sign_is_private())                                             \
+			local_note(LOCAL_##name, CALLER);                                         \
+		return at(x);                                                                     \
 	}
 ROWS

@@ -2,14 +2,16 @@
 /*
  * lookup.c - from the address of an object to handles of libdsm.
  *
- * The object's address is its name. A hash table in the shared heap leads from names to handles, which are made when a name is first
- * used, at the node that uses it. Each process keeps what it has looked up in a cache.
+ * The object's address is its name. A hash table in the shared heap leads from names to handles,
+ * which are made when a name is first used, at the node that uses it. Each process keeps what it
+ * has looked up in a cache.
  *
- * The table is divided by the page of the object: objects of one page, which threads of one node often use alone, share a part,
- * which is a block of memory with its lists, its first names and a lock of its own. So no block of the table is everybody's.
+ * The table is divided by the page of the object: objects of one page, which threads of one node
+ * often use alone, share a part, which is a block of memory with its lists, its first names and a
+ * lock of its own. So no block of the table is everybody's.
  *
- * A part is read and written under its lock, which is one of libdsm's, with all signals blocked. The cache is written under
- * `writing`, which is a leaf, and read without a lock.
+ * A part is read and written under its lock, which is one of libdsm's, with all signals blocked.
+ * The cache is written under `writing`, which is a leaf, and read without a lock.
  */
 #include "lookup.h"
 
@@ -29,8 +31,8 @@ struct name {
 	struct handles h;
 };
 
-#define OWN \
-	((PART_SIZE - LISTS * sizeof(void *)) / sizeof(struct name)) /* names in the part; more come from the heap */
+/* names in the part; more come from the heap */
+#define OWN ((PART_SIZE - LISTS * sizeof(void *)) / sizeof(struct name))
 
 /* One page. */
 struct part {
@@ -68,7 +70,8 @@ int lookup_start(void)
 	int err;
 
 	if (shim.rank == 0) {
-		table.parts = dsm_malloc_named(PART_SIZE, PARTS * sizeof(*table.parts), "objects of threads");
+		table.parts = dsm_malloc_named(PART_SIZE, PARTS * sizeof(*table.parts),
+					       "objects of threads");
 		if (!table.parts)
 			return -ENOMEM;
 		memset(table.parts, 0, PARTS * sizeof(*table.parts));
@@ -183,7 +186,8 @@ static void name_free(struct part *p, struct name *n)
 		dsm_free(n);
 }
 
-int lookup_rename(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
+int lookup_rename(const void *object, enum type type, uint32_t value, enum renaming how,
+		  struct handles *out)
 {
 	const uint32_t part = part_of(object);
 	struct part *p = &table.parts[part];

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lookups.c - what functions that look something up return belongs to the job, as the memory of statics.c does: accounts, groups,
- * services, hosts. Each function has a place in shared memory, to which its structure is copied, with all that it points to; the next call
- * takes the place. How far a list has been read (getpwent()) is known to the C library of rank 0, which reads it for all ranks.
- * * As in one process, nothing protects what a function has returned from its next call, by whichever thread. The heap is: a call
+ * lookups.c - what functions that look something up return belongs to the job, as the memory of
+ * statics.c does: accounts, groups, services, hosts. Each function has a place in shared memory, to
+ * which its structure is copied, with all that it points to; the next call takes the place. How far
+ * a list has been read (getpwent()) is known to the C library of rank 0, which reads it for all
+ * ranks.
+ * * As in one process, nothing protects what a function has returned from its next call, by
+ *   whichever thread. The heap is: a call
  * makes new memory, and frees only what it has itself taken out of the place.
  */
 #include "shim.h"
@@ -21,11 +24,14 @@
 #include "everywhere.h"
 #include "statics.h"
 
-/* ---- structures ------------------------------------------------------------------------------------- */
+/* ---- structures ------------------------------------------------------------------------------ */
 
 #define STRINGS 5
 
-/* The offsets of pointers in the structure of a database; a string is the first of each, so 0 is none for the others. */
+/*
+ * The offsets of pointers in the structure of a database; a string is the first of each, so 0 is
+ * none for the others.
+ */
 struct shape {
 	size_t size, strings;
 	size_t string[STRINGS];
@@ -38,19 +44,24 @@ enum database { DB_ACCOUNT, DB_GROUP, DB_SHADOW, DB_SERVICE, DB_PROTOCOL, DB_NET
 static const struct shape shapes[] = {
 	[DB_ACCOUNT] = { .size = sizeof(struct passwd),
 			 .strings = 5,
-			 .string = { offsetof(struct passwd, pw_name), offsetof(struct passwd, pw_passwd),
-				     offsetof(struct passwd, pw_gecos), offsetof(struct passwd, pw_dir),
+			 .string = { offsetof(struct passwd, pw_name),
+				     offsetof(struct passwd, pw_passwd),
+				     offsetof(struct passwd, pw_gecos),
+				     offsetof(struct passwd, pw_dir),
 				     offsetof(struct passwd, pw_shell) } },
 	[DB_GROUP] = { .size = sizeof(struct group),
 		       .strings = 2,
-		       .string = { offsetof(struct group, gr_name), offsetof(struct group, gr_passwd) },
+		       .string = { offsetof(struct group, gr_name),
+				   offsetof(struct group, gr_passwd) },
 		       .list = offsetof(struct group, gr_mem) },
 	[DB_SHADOW] = { .size = sizeof(struct spwd),
 			.strings = 2,
-			.string = { offsetof(struct spwd, sp_namp), offsetof(struct spwd, sp_pwdp) } },
+			.string = { offsetof(struct spwd, sp_namp),
+				    offsetof(struct spwd, sp_pwdp) } },
 	[DB_SERVICE] = { .size = sizeof(struct servent),
 			 .strings = 2,
-			 .string = { offsetof(struct servent, s_name), offsetof(struct servent, s_proto) },
+			 .string = { offsetof(struct servent, s_name),
+				     offsetof(struct servent, s_proto) },
 			 .list = offsetof(struct servent, s_aliases) },
 	[DB_PROTOCOL] = { .size = sizeof(struct protoent),
 			  .strings = 1,
@@ -68,7 +79,7 @@ static const struct shape shapes[] = {
 		      .length = offsetof(struct hostent, h_length) },
 };
 
-/* ---- copies ----------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 /* Where copies go; `to` may be NULL, to count the bytes. */
 struct layout {
@@ -179,7 +190,7 @@ static void *lookups_share(enum place p, const void *from)
 	return made;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 typedef long words_fn(long, long, long, long, long);
 
@@ -205,7 +216,8 @@ static void call_next(void *arg)
 }
 
 static pthread_mutex_t results =
-	PTHREAD_MUTEX_INITIALIZER; /* this rank's: what the C library returns is copied before its next call */
+	/* this rank's: what the C library returns is copied before its next call */
+	PTHREAD_MUTEX_INITIALIZER;
 
 /* These functions need not be cancellation points, and the private stack must not be unwound. */
 static long call_here(struct lookup_call *c)
@@ -250,15 +262,17 @@ static long call_at_rank_0(struct lookup_call c)
 }
 
 /* By a key: on the caller's rank. */
-#define X(symbol, database)                                                                                 \
-	EXPORT long found_##symbol(long a, long b, long c) __asm__(#symbol);                                \
-	EXPORT long found_##symbol(long a, long b, long c)                                                  \
-	{                                                                                                   \
-		struct lookup_call call = { .name = #symbol, .arg = { a, b, c }, .place = PLACE_##symbol }; \
-                                                                                                            \
-		if (caller_is_ours(CALLER))                                                                 \
-			return call_here(&call);                                                            \
-		return ((words_fn *)next_of(#symbol))(a, b, c, 0, 0);                                       \
+#define X(symbol, database)                                                  \
+	EXPORT long found_##symbol(long a, long b, long c) __asm__(#symbol); \
+	EXPORT long found_##symbol(long a, long b, long c)                   \
+	{                                                                    \
+		struct lookup_call call = { .name = #symbol,                 \
+					    .arg = { a, b, c },              \
+					    .place = PLACE_##symbol };       \
+                                                                             \
+		if (caller_is_ours(CALLER))                                  \
+			return call_here(&call);                             \
+		return ((words_fn *)next_of(#symbol))(a, b, c, 0, 0);        \
 	}
 BY_KEY(X)
 #undef X
@@ -274,43 +288,47 @@ static bool lookups_reach(const struct lookup_call *c)
 	return true;
 }
 
-#define X(list, database)                                                                                          \
-	EXPORT long found_set##list(long stay) __asm__("set" #list);                                               \
-	EXPORT long found_get##list(void) __asm__("get" #list);                                                    \
-	EXPORT long found_end##list(void) __asm__("end" #list);                                                    \
-	EXPORT long found_get##list##_r(long own, long text, long size, long got,                                  \
-					long error) __asm__("get" #list "_r");                                     \
-	EXPORT long found_set##list(long stay)                                                                     \
-	{                                                                                                          \
-		if (caller_is_ours(CALLER))                                                                        \
-			return call_at_rank_0(                                                                     \
-				(struct lookup_call){ .name = "set" #list, .arg = { stay }, .place = PLACES });    \
-		return ((words_fn *)next_of("set" #list))(stay, 0, 0, 0, 0);                                       \
-	}                                                                                                          \
-	EXPORT long found_get##list(void)                                                                          \
-	{                                                                                                          \
-		if (caller_is_ours(CALLER))                                                                        \
-			return call_at_rank_0((struct lookup_call){ .name = "get" #list, .place = PLACE_##list }); \
-		return ((words_fn *)next_of("get" #list))(0, 0, 0, 0, 0);                                          \
-	}                                                                                                          \
-	EXPORT long found_end##list(void)                                                                          \
-	{                                                                                                          \
-		if (caller_is_ours(CALLER))                                                                        \
-			return call_at_rank_0((struct lookup_call){ .name = "end" #list, .place = PLACES });       \
-		return ((words_fn *)next_of("end" #list))(0, 0, 0, 0, 0);                                          \
-	}                                                                                                          \
-	EXPORT long found_get##list##_r(long own, long text, long size, long got, long error)                      \
-	{                                                                                                          \
-		struct lookup_call call = { .name = "get" #list "_r",                                              \
-					    .arg = { own, text, size, got },                                       \
-					    .place = PLACES };                                                     \
-                                                                                                                   \
-		if (database >= DB_NETWORK)                                                                        \
-			call.arg[4] = error;                                                                       \
-		if (!caller_is_ours(CALLER))                                                                       \
-			return ((words_fn *)next_of("get" #list "_r"))(own, text, size, got, error);               \
-		return lookups_reach(&call) ? call_at_rank_0(call)                                                 \
-					    : start_cannot("get" #list "_r() with private memory");                \
+#define X(list, database)                                                                      \
+	EXPORT long found_set##list(long stay) __asm__("set" #list);                           \
+	EXPORT long found_get##list(void) __asm__("get" #list);                                \
+	EXPORT long found_end##list(void) __asm__("end" #list);                                \
+	EXPORT long found_get##list##_r(long own, long text, long size, long got,              \
+					long error) __asm__("get" #list "_r");                 \
+	EXPORT long found_set##list(long stay)                                                 \
+	{                                                                                      \
+		if (caller_is_ours(CALLER))                                                    \
+			return call_at_rank_0((struct lookup_call){                            \
+				.name = "set" #list, .arg = { stay }, .place = PLACES });      \
+		return ((words_fn *)next_of("set" #list))(stay, 0, 0, 0, 0);                   \
+	}                                                                                      \
+	EXPORT long found_get##list(void)                                                      \
+	{                                                                                      \
+		if (caller_is_ours(CALLER))                                                    \
+			return call_at_rank_0((struct lookup_call){ .name = "get" #list,       \
+								    .place = PLACE_##list });  \
+		return ((words_fn *)next_of("get" #list))(0, 0, 0, 0, 0);                      \
+	}                                                                                      \
+	EXPORT long found_end##list(void)                                                      \
+	{                                                                                      \
+		if (caller_is_ours(CALLER))                                                    \
+			return call_at_rank_0(                                                 \
+				(struct lookup_call){ .name = "end" #list, .place = PLACES }); \
+		return ((words_fn *)next_of("end" #list))(0, 0, 0, 0, 0);                      \
+	}                                                                                      \
+	EXPORT long found_get##list##_r(long own, long text, long size, long got, long error)  \
+	{                                                                                      \
+		struct lookup_call call = { .name = "get" #list "_r",                          \
+					    .arg = { own, text, size, got },                   \
+					    .place = PLACES };                                 \
+                                                                                               \
+		if (database >= DB_NETWORK)                                                    \
+			call.arg[4] = error;                                                   \
+		if (!caller_is_ours(CALLER))                                                   \
+			return ((words_fn *)next_of("get" #list "_r"))(own, text, size, got,   \
+								       error);                 \
+		return lookups_reach(&call)                                                    \
+			? call_at_rank_0(call)                                                 \
+			: start_cannot("get" #list "_r() with private memory");                \
 	}
 LISTS(X)
 #undef X

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * map.c - mmap(2), munmap(2), mprotect(2), mremap(2) and madvise(2) of the program. Memory that its threads write belongs to the job:
+ * map.c - mmap(2), munmap(2), mprotect(2), mremap(2) and madvise(2) of the program. Memory that its
+ * threads write belongs to the job:
  *
  *   MAP_SHARED | MAP_ANONYMOUS              a region (anon.c)
- *   private, PROT_READ | PROT_WRITE         memory of the heap, with the contents of the file (heapmap.c); very large: a region
+ *   private, PROT_READ | PROT_WRITE         memory of the heap, with the contents of the file
+ *                                           (heapmap.c); very large: a region
  *   other mappings of files                 a mapping in each rank that accesses it (maps.c)
  *   other anonymous mappings, devices       the rank's own, in its range of addresses (maps.c)
  *
@@ -41,11 +43,12 @@ static const char *unable(int prot, int flags)
 /* Is it private memory that the program writes, and the kernel need not know of? */
 static bool is_data(size_t length, int prot, int flags, int fd)
 {
-	const int plain =
-		MAP_TYPE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_DENYWRITE | MAP_EXECUTABLE;
+	const int plain = MAP_TYPE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK |
+		MAP_DENYWRITE | MAP_EXECUTABLE;
 	struct stat file;
 
-	return length && prot == (PROT_READ | PROT_WRITE) && (flags & MAP_TYPE) == MAP_PRIVATE && !(flags & ~plain) &&
+	return length && prot == (PROT_READ | PROT_WRITE) && (flags & MAP_TYPE) == MAP_PRIVATE &&
+		!(flags & ~plain) &&
 		((flags & MAP_ANONYMOUS) || (!fstat(fd, &file) && S_ISREG(file.st_mode)));
 }
 
@@ -87,7 +90,8 @@ static void *map_of_program(void *addr, size_t length, int prot, int flags, int 
 	return MAP_FAILED;
 }
 
-static void *map_for(void *addr, size_t length, int prot, int flags, int fd, off_t off, const void *caller)
+static void *map_for(void *addr, size_t length, int prot, int flags, int fd, off_t off,
+		     const void *caller)
 {
 	return caller_is_ours(caller) ? map_of_program(addr, length, prot, flags, fd, off)
 				      : space_map(addr, length, prot, flags, fd, off);
@@ -98,7 +102,8 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	int here, saved;
 	void *at;
 
-	if (!shim.active || (flags & MAP_ANONYMOUS) || !dsm_files_open_here || dsm_files_is_runtime(CALLER))
+	if (!shim.active || (flags & MAP_ANONYMOUS) || !dsm_files_open_here ||
+	    dsm_files_is_runtime(CALLER))
 		return map_for(addr, length, prot, flags, fd, off, CALLER);
 	here = dsm_files_open_here(fd); /* the program's descriptor is rank 0's */
 	if (here < 0)
@@ -111,7 +116,8 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	return at;
 }
 
-EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off) __attribute__((alias("mmap")));
+EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off)
+	__attribute__((alias("mmap")));
 
 static int map_failed(int err)
 {
@@ -185,7 +191,8 @@ static bool advice_clears(int advice)
 
 static bool advice_is_known(int advice)
 {
-	return (advice >= MADV_NORMAL && advice <= MADV_DONTNEED) || (advice >= MADV_FREE && advice <= MADV_COLLAPSE);
+	return (advice >= MADV_NORMAL && advice <= MADV_DONTNEED) ||
+		(advice >= MADV_FREE && advice <= MADV_COLLAPSE);
 }
 
 /* Advice is for the kernel's pages; but some promises zeros. */
@@ -197,7 +204,8 @@ EXPORT int madvise(void *addr, size_t length, int advice)
 		return 0;
 	if (advice == MADV_DONTNEED && !heapmap_clear(addr, length))
 		return 0;
-	errno = advice_is_known(advice) ? start_cannot("madvise() of this shared memory, with advice that clears it,")
-					: EINVAL;
+	errno = advice_is_known(advice)
+		? start_cannot("madvise() of this shared memory, with advice that clears it,")
+		: EINVAL;
 	return -1;
 }

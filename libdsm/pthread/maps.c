@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - the program's mappings outside shared memory. Each lies in the range of the rank that has made it (space.c).
+ * maps.c - the program's mappings outside shared memory. Each lies in the range of the rank that
+ * has made it (space.c).
  *
- * A table in the heap has a list of them for each rank (pieces.c). A thread of another rank that accesses one faults. If it is a mapping of a
- * file that all ranks see alike (shared, or private and not writable), its rank maps the same file at the same address: it opens the
- * file as sources.c says. munmap(2) and mprotect(2) act on these ranks as well, before they
+ * A table in the heap has a list of them for each rank (pieces.c). A thread of another rank that
+ * accesses one faults. If it is a mapping of a file that all ranks see alike (shared, or private
+ * and not writable), its rank maps the same file at the same address: it opens the file as
+ * sources.c says. munmap(2) and mprotect(2) act on these ranks as well, before they
  * return. Other mappings are the maker's alone, and the access is reported.
  *
- * The lock of a list is held while a rank maps a file, so no rank maps one that was taken out of the list. Signals are blocked
- * meanwhile, because a handler may access such memory.
+ * The lock of a list is held while a rank maps a file, so no rank maps one that was taken out of
+ * the list. Signals are blocked meanwhile, because a handler may access such memory.
  */
 #include "shim.h"
 
@@ -39,7 +41,7 @@ int maps_start(void)
 	return pieces_start();
 }
 
-/* ---- calls of other ranks ------------------------------------------------------------------------------- */
+/* ---- calls of other ranks -------------------------------------------------------------------- */
 
 /* In the heap. */
 struct change {
@@ -80,7 +82,7 @@ static void visit_all(const uint64_t *on, void *(*fn)(void *), struct change *c)
 			everywhere_visit(r, fn, c);
 }
 
-/* ---- changes -------------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static void drop_pieces(int rank, struct piece *taken)
 {
@@ -204,7 +206,8 @@ int maps_protect(void *addr, size_t length, int prot)
 	if (owner < 0) {
 		err = (int)(intptr_t)protect_here(c);
 	} else {
-		err = everywhere_visit(owner, protect_here, c); /* if the kernel refuses it, nothing changes */
+		/* if the kernel refuses it, nothing changes */
+		err = everywhere_visit(owner, protect_here, c);
 		if (!err)
 			err = note_protections(owner, c, &n);
 		visit_all(n.leave, close_here, c);
@@ -214,7 +217,7 @@ int maps_protect(void *addr, size_t length, int prot)
 	return maps_result(err);
 }
 
-/* ---- mappings of other ranks' files, with the lock of the owner's list --------------------------------------- */
+/* ---- mappings of other ranks' files, with the lock of the owner's list ----------------------- */
 
 /* Why no other rank can map it; NULL: it can. */
 static const char *unshareable(const struct piece *p)
@@ -248,7 +251,10 @@ static bool has_mapped(const struct piece *p)
 	return p->on[shim.rank / 64] >> (shim.rank % 64) & 1;
 }
 
-/* Map what the owner has mapped. path: a copy of its path; compare: as source_open() says. 0 or -errno. */
+/*
+ * Map what the owner has mapped. path: a copy of its path; compare: as source_open() says. 0 or
+ * -errno.
+ */
 static int map_piece(struct piece *p, int owner, const char *path, bool compare)
 {
 	const int err = map_here(p, owner, path, compare);
@@ -258,9 +264,12 @@ static int map_piece(struct piece *p, int owner, const char *path, bool compare)
 	return err;
 }
 
-/* ---- new mappings --------------------------------------------------------------------------------------- */
+/* ---- new mappings ---------------------------------------------------------------------------- */
 
-/* Run by rank 0: map a file that another rank has just mapped. If it cannot, the first access says why. */
+/*
+ * Run by rank 0: map a file that another rank has just mapped. If it cannot, the first access says
+ * why.
+ */
 static void *map_first(void *arg)
 {
 	const uintptr_t at = ((struct change *)arg)->low;
@@ -277,7 +286,10 @@ static void *map_first(void *arg)
 	return NULL;
 }
 
-/* Rank 0 makes the calls on files for all threads, and the kernel, which it gives such memory, does not fault as a thread does. */
+/*
+ * Rank 0 makes the calls on files for all threads, and the kernel, which it gives such memory, does
+ * not fault as a thread does.
+ */
 static void tell_first(uintptr_t low)
 {
 	struct change *c = shim.rank ? shared_alloc(sizeof(*c)) : NULL;
@@ -289,7 +301,10 @@ static void tell_first(uintptr_t low)
 	free(c);
 }
 
-/* A new mapping; fd: of its file, or -1: it has the source of p. If there is no memory for it, it is this rank's alone. */
+/*
+ * A new mapping; fd: of its file, or -1: it has the source of p. If there is no memory for it, it
+ * is this rank's alone.
+ */
 static void note_piece(uintptr_t low, uintptr_t high, int fd, const struct piece *p)
 {
 	const uint64_t mask = pieces_lock(shim.rank);
@@ -321,7 +336,9 @@ void *maps_map(void *addr, size_t length, int prot, int flags, int fd, off_t off
 		errno = ENOTSUP;
 		return MAP_FAILED;
 	}
-	err = fixed && space_owner(addr) >= 0 ? maps_forget(shim.rank, (uintptr_t)addr, end_of(addr, length)) : 0;
+	err = fixed && space_owner(addr) >= 0
+		? maps_forget(shim.rank, (uintptr_t)addr, end_of(addr, length))
+		: 0;
 	if (err) {
 		errno = -err;
 		return MAP_FAILED;
@@ -395,12 +412,13 @@ void *maps_move(void *addr, size_t old, size_t length, int flags, void *to)
 	return at;
 }
 
-/* ---- accesses by other ranks ---------------------------------------------------------------------------- */
+/* ---- accesses by other ranks ----------------------------------------------------------------- */
 
 static void maps_report(void *addr, int write, int owner, const char *what, const char *path)
 {
-	start_print("%s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), \"Private memory\"",
-		    write ? "write" : "read", addr, owner, what, path ? " " : "", path ? path : "");
+	start_print(
+		"%s of address %p, which is private memory of rank %d: %s%s%s; see dsm-cc(1), \"Private memory\"",
+		write ? "write" : "read", addr, owner, what, path ? " " : "", path ? path : "");
 }
 
 /* With the lock of the owner's list. */
@@ -448,6 +466,7 @@ int maps_fault(void *addr, int write, int inside)
 	served = p ? maps_serve(p, addr, write, owner) : 0;
 	pieces_unlock(owner, mask);
 	if (!p)
-		maps_report(addr, write, owner, "a library's, a stack, thread-local, or unmapped", NULL);
+		maps_report(addr, write, owner, "a library's, a stack, thread-local, or unmapped",
+			    NULL);
 	return served;
 }

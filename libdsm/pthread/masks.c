@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * masks.c - the signal masks of the program's threads, and its alternate stacks. Between nodes, SIGSEGV and SIGBUS are never blocked:
- * misses come as these. The program's own alternate stack is only recorded there: handlers run on libdsm's (signals.c).
+ * masks.c - the signal masks of the program's threads, and its alternate stacks. Between nodes,
+ * SIGSEGV and SIGBUS are never blocked: misses come as these. The program's own alternate stack is
+ * only recorded there: handlers run on libdsm's (signals.c).
  */
 #include "masks.h"
 
@@ -174,7 +175,8 @@ static void open_context(const ucontext_t *to)
 {
 	sigset_t *set = &((ucontext_t *)(uintptr_t)to)->uc_sigmask;
 
-	if (shim.active && !shim.one_node && (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
+	if (shim.active && !shim.one_node &&
+	    (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
 		remove_misses(set);
 }
 
@@ -190,7 +192,7 @@ EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
 	return NEXT(swapcontext)(from, to);
 }
 
-/* ---- the alternate stack ---------------------------------------------------------------------------- */
+/* ---- the alternate stack --------------------------------------------------------------------- */
 
 EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* masks.h - sets of signals as the kernel has them, and the signal mask of the calling thread. None blocks. */
+/* masks.h - sets of signals as the kernel has them, and the signal mask of the calling thread. None
+ * blocks. */
 #ifndef PTHREAD_MASKS_H
 #define PTHREAD_MASKS_H
 
@@ -18,14 +19,15 @@ static inline uint64_t of_misses(void)
 	return signal_bit(SIGSEGV) | signal_bit(SIGBUS);
 }
 
-/* Block the signals that the program may handle, where a handler that calls sem_post() must not run. Signals of misses stay
- * unblocked. Return the previous mask. */
+/* Block the signals that the program may handle, where a handler that calls sem_post() must not
+ * run. Signals of misses stay unblocked. Return the previous mask. */
 uint64_t block_signals(void);
 /* Set the mask. */
 void masks_let_signals(uint64_t before);
 /* Unblock the signals of misses. */
 void let_misses(void);
-/* Return set, or a copy without the signals of misses if the caller must not block them. NULL is returned as it is. */
+/* Return set, or a copy without the signals of misses if the caller must not block them. NULL is
+ * returned as it is. */
 const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *caller);
 /* rt_sigprocmask(2) of the program, with the arguments of syscall(2). */
 long mask_by_number(const long *arg);

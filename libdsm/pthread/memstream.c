@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * memstream.c - open_memstream() of the program: the stream belongs to the C library and is private, like all streams. Its
- * contents are in shared memory, for any thread to read and to free.
+ * memstream.c - open_memstream() of the program: the stream belongs to the C library and is
+ * private, like all streams. Its contents are in shared memory, for any thread to read and to free.
  */
 #include "shim.h"
 
@@ -50,7 +50,8 @@ static ssize_t write_text(void *cookie, const char *from, size_t n)
 	struct memstream *m = cookie;
 	size_t end;
 
-	if (__builtin_add_overflow(m->at, n, &end) || end >= SSIZE_MAX || !memstream_reserve(m, end + 1)) {
+	if (__builtin_add_overflow(m->at, n, &end) || end >= SSIZE_MAX ||
+	    !memstream_reserve(m, end + 1)) {
 		errno = ENOSPC;
 		return 0; /* 0 from a cookie's write means an error */
 	}
@@ -69,7 +70,8 @@ static ssize_t write_text(void *cookie, const char *from, size_t n)
 static int seek(void *cookie, off64_t *to, int whence)
 {
 	struct memstream *m = cookie;
-	const off64_t from = whence == SEEK_SET ? 0 : (off64_t)(whence == SEEK_CUR ? m->at : m->length);
+	const off64_t from =
+		whence == SEEK_SET ? 0 : (off64_t)(whence == SEEK_CUR ? m->at : m->length);
 	off64_t at;
 
 	if (__builtin_add_overflow(from, *to, &at) || at < 0) {
@@ -92,7 +94,9 @@ static int memstream_end(void *cookie)
 /* At rank 0, whose streams these are. */
 static FILE *memstream_make(char **out, size_t *size)
 {
-	const cookie_io_functions_t functions = { .write = write_text, .seek = seek, .close = memstream_end };
+	const cookie_io_functions_t functions = { .write = write_text,
+						  .seek = seek,
+						  .close = memstream_end };
 	struct memstream *m = __libc_malloc(sizeof(*m));
 	FILE *f;
 
@@ -118,6 +122,7 @@ EXPORT FILE *open_memstream(char **out, size_t *size)
 {
 	if (!caller_is_ours(CALLER))
 		return NEXT(open_memstream)(out, size);
-	return dsm_files_call ? (FILE *)dsm_files_call((void *)memstream_make, (long)out, (long)size, 0, 0)
-			      : memstream_make(out, size);
+	return dsm_files_call
+		? (FILE *)dsm_files_call((void *)memstream_make, (long)out, (long)size, 0, 0)
+		: memstream_make(out, size);
 }

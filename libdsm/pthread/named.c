@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * named.c - sem_open(): semaphores of the job, in the shared heap. They are not the C library's, which are in files: the ranks of
- * a job may be on several hosts. A name leads to the same address on all ranks, as it does within a process.
+ * named.c - sem_open(): semaphores of the job, in the shared heap. They are not the C library's,
+ * which are in files: the ranks of a job may be on several hosts. A name leads to the same address
+ * on all ranks, as it does within a process.
  */
 #include "shim.h"
 

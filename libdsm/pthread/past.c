@@ -2,9 +2,10 @@
 /*
  * past.c - libdsm's own calls go past the interposers.
  *
- * The loader binds libdsm to the first definition of a name, as it does the program: to one of this library or of libdsm-syscall.so,
- * which finds out by its caller, at each call, that it has nothing to do. Here these names are bound to the C library instead,
- * except for those by which the two libraries keep account of what libdsm does.
+ * The loader binds libdsm to the first definition of a name, as it does the program: to one of this
+ * library or of libdsm-syscall.so, which finds out by its caller, at each call, that it has nothing
+ * to do. Here these names are bound to the C library instead, except for those by which the two
+ * libraries keep account of what libdsm does.
  */
 #include "shim.h"
 
@@ -15,7 +16,10 @@
 #include "parts.h"
 #include "util/bound.h"
 
-/* exit() ends the job, pthread_cancel() may interrupt a thread at once, and mappings lie in this rank's range of addresses. */
+/*
+ * exit() ends the job, pthread_cancel() may interrupt a thread at once, and mappings lie in this
+ * rank's range of addresses.
+ */
 static bool past_keeps(const char *name)
 {
 	static const char *const kept[] = { "exit", "pthread_cancel", "mmap", "mmap64", "munmap" };
@@ -37,7 +41,8 @@ static void past_bind_name(const char *name, void **where, void *libc)
 	void *first = dlsym(RTLD_DEFAULT, name), *past;
 	Dl_info definer;
 
-	if (!first || !dladdr(first, &definer) || !past_is_interposer(definer.dli_fname) || past_keeps(name))
+	if (!first || !dladdr(first, &definer) || !past_is_interposer(definer.dli_fname) ||
+	    past_keeps(name))
 		return;
 	past = dlsym(libc, name);
 	if (past)

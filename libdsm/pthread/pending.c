@@ -2,9 +2,10 @@
 /*
  * pending.c - which thread of the job takes a signal to the process.
  *
- * Such a signal comes to rank 0's process, where the kernel gives it to a thread that does not block it. If all of them do, it is
- * pending there, and a thread of rank 0 asks the other ranks for one that waits for it, or else does not block it. That thread
- * gets it. Masks are the kernel's, as it shows them in /proc; only what sigwait() and its relatives are about to wait for is noted:
+ * Such a signal comes to rank 0's process, where the kernel gives it to a thread that does not
+ * block it. If all of them do, it is pending there, and a thread of rank 0 asks the other ranks for
+ * one that waits for it, or else does not block it. That thread gets it. Masks are the kernel's, as
+ * it shows them in /proc; only what sigwait() and its relatives are about to wait for is noted:
  *
  *   a thread of another rank                     rank 0
  *   notes what it waits for, or changes its mask marks the signal as pending, in shared memory
@@ -12,11 +13,11 @@
  *
  * Whichever comes first, one of them sees the other.
  *
- * On the other ranks, all of libdsm's threads block all signals, and one of them takes what is sent to the process there: it passes
- * it on to rank 0, and drops what a launcher has sent to all ranks.
+ * On the other ranks, all of libdsm's threads block all signals, and one of them takes what is sent
+ * to the process there: it passes it on to rank 0, and drops what a launcher has sent to all ranks.
  *
- * The kernel lets a thread send another one only signals with the si_code of sigqueue(). The true one is in bytes of siginfo_t behind
- * those that this code uses.
+ * The kernel lets a thread send another one only signals with the si_code of sigqueue(). The true
+ * one is in bytes of siginfo_t behind those that this code uses.
  */
 #include "pending.h"
 
@@ -38,10 +39,13 @@
 #define PASSED 0x7061737365644453u
 #define FIRST_MS 2u /* until pending signals are looked at again */
 #define LAST_MS 100u
-#define PATIENCE_MS \
-	30u /* until a signal goes to a thread that does not wait for it: those of rank 0 may be in a miss */
+/* until a signal goes to a thread that does not wait for it: those of rank 0 may be in a miss */
+#define PATIENCE_MS 30u
 
-/* The bytes that the kernel copies; the first 32 are used by SI_QUEUE, SI_USER, SI_TIMER and those of the kernel. */
+/*
+ * The bytes that the kernel copies; the first 32 are used by SI_QUEUE, SI_USER, SI_TIMER and those
+ * of the kernel.
+ */
 struct passed {
 	char used[32];
 	uint64_t mark;
@@ -59,14 +63,15 @@ void pending_restore(siginfo_t *info)
 		info->si_code = (int)p.code;
 }
 
-/* ---- threads that wait ------------------------------------------------------------------------------- */
+/* ---- threads that wait ----------------------------------------------------------------------- */
 
 static struct waiting {
 	struct waiting *next;
 	int tid;
 	uint64_t set;
 } * waiting;
-static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf, with all signals blocked */
+/* a leaf, with all signals blocked */
+static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread struct waiting mine __attribute__((tls_model("initial-exec")));
 
 /* Returns what it waited for: a handler that interrupts such a call may make one. */
@@ -104,7 +109,7 @@ static int who_waits(int sig)
 	return tid;
 }
 
-/* ---- threads that do not block ------------------------------------------------------------------------ */
+/* ---- threads that do not block --------------------------------------------------------------- */
 
 uint64_t pending_mask_of(int tid)
 {
@@ -142,7 +147,7 @@ static int who_is_open(int sig)
 	return tid;
 }
 
-/* ---- from rank 0 to another ---------------------------------------------------------------------------- */
+/* ---- from rank 0 to another ------------------------------------------------------------------ */
 
 struct offer {
 	int sig, tid;
@@ -209,16 +214,16 @@ static bool pending_pass_on(int rank, struct offer *o)
 	return true;
 }
 
-/* ---- rank 0 --------------------------------------------------------------------------------------------- */
+/* ---- rank 0 ---------------------------------------------------------------------------------- */
 
 static pthread_mutex_t looking =
 	PTHREAD_MUTEX_INITIALIZER; /* held with all signals blocked, also while ranks are asked */
 
 static uint64_t process_signals(void)
 {
-	return ~(of_misses() | signal_bit(SIGFPE) | signal_bit(SIGILL) | signal_bit(SIGTRAP) | signal_bit(SIGSYS) |
-		 signal_bit(SIGABRT) | signal_bit(SIGKILL) | signal_bit(SIGSTOP) |
-		 3ull << 31); /* the C library's own two */
+	return ~(of_misses() | signal_bit(SIGFPE) | signal_bit(SIGILL) | signal_bit(SIGTRAP) |
+		 signal_bit(SIGSYS) | signal_bit(SIGABRT) | signal_bit(SIGKILL) |
+		 signal_bit(SIGSTOP) | 3ull << 31); /* the C library's own two */
 }
 
 /* Of the process: this thread has none of its own. */
@@ -239,7 +244,10 @@ static void offer_to_all(int sig, bool waits)
 		;
 }
 
-/* Offer what is pending to the other ranks. waits: to threads that wait for it only. Returns what is still pending. */
+/*
+ * Offer what is pending to the other ranks. waits: to threads that wait for it only. Returns what
+ * is still pending.
+ */
 static uint64_t look(bool waits)
 {
 	uint64_t pending, left;
@@ -310,7 +318,7 @@ static void *watch_rank_0(void *arg)
 	return NULL;
 }
 
-/* ---- other ranks ---------------------------------------------------------------------------------------- */
+/* ---- other ranks ----------------------------------------------------------------------------- */
 
 static bool is_end(int sig)
 {
@@ -332,7 +340,10 @@ static void take_default(int sig, siginfo_t *info)
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &one, NULL, sizeof(one));
 }
 
-/* A launcher ends ranks by some signals, and rank 0 has its signal, too: unless the program blocks it, this process ends. */
+/*
+ * A launcher ends ranks by some signals, and rank 0 has its signal, too: unless the program blocks
+ * it, this process ends.
+ */
 static void dispatch(struct offer *o)
 {
 	const bool held = together->held & signal_bit(o->sig);
@@ -374,12 +385,13 @@ int pending_start(void)
 	if (shim.rank == 0)
 		fd = NEXT(signalfd)(-1, &none, SFD_CLOEXEC);
 	err = fd < 0 ? errno
-		     : NEXT(pthread_create)(&t, NULL, shim.rank ? watch_rank : watch_rank_0, (void *)(intptr_t)fd);
+		     : NEXT(pthread_create)(&t, NULL, shim.rank ? watch_rank : watch_rank_0,
+					    (void *)(intptr_t)fd);
 	masks_let_signals(signals);
 	return -err;
 }
 
-/* ---- calls that wait -------------------------------------------------------------------------------------- */
+/* ---- calls that wait ------------------------------------------------------------------------- */
 
 static uint64_t signals_in(const sigset_t *set)
 {
@@ -419,12 +431,14 @@ static int pending_wait(const sigset_t *set, siginfo_t *out, const struct timesp
 
 EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *limit)
 {
-	return caller_is_ours(CALLER) ? pending_wait(set, info, limit) : NEXT(sigtimedwait)(set, info, limit);
+	return caller_is_ours(CALLER) ? pending_wait(set, info, limit)
+				      : NEXT(sigtimedwait)(set, info, limit);
 }
 
 EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
-	return caller_is_ours(CALLER) ? pending_wait(set, info, NULL) : NEXT(sigwaitinfo)(set, info);
+	return caller_is_ours(CALLER) ? pending_wait(set, info, NULL)
+				      : NEXT(sigwaitinfo)(set, info);
 }
 
 EXPORT int sigwait(const sigset_t *set, int *sig)
@@ -499,7 +513,8 @@ EXPORT int sigpending(sigset_t *set)
 	const int err = NEXT(sigpending)(set);
 	uint64_t pending = 0;
 
-	if (!err && shim.rank && caller_is_ours(CALLER) && !ranks_run(0, pending_get, &pending, sizeof(pending)))
+	if (!err && shim.rank && caller_is_ours(CALLER) &&
+	    !ranks_run(0, pending_get, &pending, sizeof(pending)))
 		*set = pending_sigset(signals_in(set) | (pending & blocked_signals()));
 	return err;
 }

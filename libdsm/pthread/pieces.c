@@ -2,8 +2,9 @@
 /*
  * pieces.c - the table of the program's mappings outside shared memory.
  *
- * A list is an array in descending order of addresses, without overlaps: the kernel chooses addresses downwards, so a new mapping
- * mostly goes to the end. An access by another rank searches it by halves, also where there are many thousands.
+ * A list is an array in descending order of addresses, without overlaps: the kernel chooses
+ * addresses downwards, so a new mapping mostly goes to the end. An access by another rank searches
+ * it by halves, also where there are many thousands.
  */
 #include "shim.h"
 
@@ -27,9 +28,11 @@ struct map_table {
 	struct entry *list;
 	uint32_t n, room;
 	struct source *sources[SOURCES];
-	char rest[PIECES_PAGE - sizeof(pthread_mutex_t) - 2 * sizeof(void *) - SOURCES * sizeof(void *)];
+	char rest[PIECES_PAGE - sizeof(pthread_mutex_t) - 2 * sizeof(void *) -
+		  SOURCES * sizeof(void *)];
 };
-_Static_assert(sizeof(struct map_table) == PIECES_PAGE, "the table of a rank is a block of its own");
+_Static_assert(sizeof(struct map_table) == PIECES_PAGE,
+	       "the table of a rank is a block of its own");
 
 int pieces_start(void)
 {
@@ -56,7 +59,7 @@ void pieces_unlock(int rank, uint64_t mask)
 	masks_let_signals(mask);
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 /* The index of the first piece that begins below an address; n: none does. */
 static uint32_t first_below(const struct map_table *t, uintptr_t at)
@@ -140,7 +143,8 @@ int pieces_split(int rank, uintptr_t low, uintptr_t high)
 	return err ? err : piece_split(rank, high);
 }
 
-void pieces_each(int rank, uintptr_t low, uintptr_t high, void (*fn)(struct piece *p, void *arg), void *arg)
+void pieces_each(int rank, uintptr_t low, uintptr_t high, void (*fn)(struct piece *p, void *arg),
+		 void *arg)
 {
 	const struct map_table *t = &team->tables[rank];
 	const uint32_t from = first_below(t, high), to = pieces_end(t, from, low);
@@ -184,7 +188,7 @@ int pieces_add(int rank, const struct piece *like)
 	return -ENOMEM;
 }
 
-/* ---- sources -------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static struct source **chain_of(int rank, const struct stat *file)
 {
@@ -198,8 +202,8 @@ struct source *source_use(int rank, const struct stat *file, bool writes, const 
 	struct source *s = *chain_of(rank, file);
 
 	while (s &&
-	       (s->file.st_ino != file->st_ino || s->file.st_dev != file->st_dev || s->writes != writes ||
-		strcmp(s->path, path)))
+	       (s->file.st_ino != file->st_ino || s->file.st_dev != file->st_dev ||
+		s->writes != writes || strcmp(s->path, path)))
 		s = s->next;
 	if (!s)
 		return NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pieces.h - the table of the program's mappings outside shared memory: in the heap, a list and a lock for each rank that makes
- * some.
+ * pieces.h - the table of the program's mappings outside shared memory: in the heap, a list and a
+ * lock for each rank that makes some.
  *
- * A mapping is a piece; munmap(2) and mprotect(2) of a part make more of it. Pieces of one file share a source, with one descriptor.
- * Unless stated otherwise, the caller holds the lock of the list of `rank`. Functions block for misses, and for the heap.
+ * A mapping is a piece; munmap(2) and mprotect(2) of a part make more of it. Pieces of one file
+ * share a source, with one descriptor. Unless stated otherwise, the caller holds the lock of the
+ * list of `rank`. Functions block for misses, and for the heap.
  */
 #ifndef PTHREAD_PIECES_H
 #define PTHREAD_PIECES_H
@@ -42,10 +43,12 @@ struct piece {
 	uint64_t on[PIECES_RANKS / 64];
 };
 
-/* At the start: rank 0 makes the table, before the other ranks know team. Without a lock. 0 or -ENOMEM. */
+/* At the start: rank 0 makes the table, before the other ranks know team. Without a lock. 0 or
+ * -ENOMEM. */
 int pieces_start(void);
 
-/* Signals are blocked with the lock: a handler may access such memory. lock returns what unlock takes. */
+/* Signals are blocked with the lock: a handler may access such memory. lock returns what unlock
+ * takes. */
 uint64_t pieces_lock(int rank);
 void pieces_unlock(int rank, uint64_t mask);
 
@@ -54,9 +57,10 @@ struct piece *piece_at(int rank, uintptr_t at);
 /* Make the ends of [low, high) borders of pieces, where they are within one. 0 or -ENOMEM. */
 int pieces_split(int rank, uintptr_t low, uintptr_t high);
 /* Call fn for each piece in [low, high), after pieces_split(). */
-void pieces_each(int rank, uintptr_t low, uintptr_t high, void (*fn)(struct piece *p, void *arg), void *arg);
-/* Take the pieces in [low, high) out of the list, after pieces_split(), and add the ranks that have mapped them to the set `on`.
- * Returns the pieces. */
+void pieces_each(int rank, uintptr_t low, uintptr_t high, void (*fn)(struct piece *p, void *arg),
+		 void *arg);
+/* Take the pieces in [low, high) out of the list, after pieces_split(), and add the ranks that have
+ * mapped them to the set `on`. Returns the pieces. */
 struct piece *pieces_take(int rank, uintptr_t low, uintptr_t high, uint64_t *on);
 /* Add a copy of a piece, on no rank, which takes over the use of its source. -ENOMEM. */
 int pieces_add(int rank, const struct piece *p);

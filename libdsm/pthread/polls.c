@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * polls.c - calls that wait with a signal mask of their own. On another rank than 0, rank 0's thread that makes the call has no part in
- * the signals of the program: the mask is that of the thread that waits here, from when a handler can end the call until it is done.
+ * polls.c - calls that wait with a signal mask of their own. On another rank than 0, rank 0's
+ * thread that makes the call has no part in the signals of the program: the mask is that of the
+ * thread that waits here, from when a handler can end the call until it is done.
  */
 #include "shim.h"
 
@@ -16,7 +17,8 @@
 #include "masks.h"
 #include "pending.h"
 
-int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask,
+		size_t size);
 
 static bool poll_is_runtimes(const void *caller)
 {
@@ -26,7 +28,8 @@ static bool poll_is_runtimes(const void *caller)
 /* Is the mask for this thread, and the call for rank 0? */
 static bool poll_keeps_mask(const sigset_t *mask, const void *caller)
 {
-	return mask && dsm_files_mask && shim.active && shim.rank && is_rank() && !poll_is_runtimes(caller);
+	return mask && dsm_files_mask && shim.active && shim.rank && is_rank() &&
+		!poll_is_runtimes(caller);
 }
 
 static uint64_t poll_begin_masked(const sigset_t *mask)
@@ -71,12 +74,14 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit, con
 	return POLL(NEXT(ppoll)(fds, n, limit, mask));
 }
 
-EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask, size_t size)
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit,
+		       const sigset_t *mask, size_t size)
 {
 	return POLL(NEXT(__ppoll_chk)(fds, n, limit, mask, size));
 }
 
-EXPORT int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *limit, const sigset_t *mask)
+EXPORT int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *limit,
+		   const sigset_t *mask)
 {
 	return POLL(NEXT(pselect)(n, in, out, except, limit, mask));
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * process.c - the working directory, the file mode mask, the limits of resources and the locale belong to the process: a change by a
- * thread of the program is carried out on all ranks before the call returns. The time that the process has used is the sum over the
- * ranks.
+ * process.c - the working directory, the file mode mask, the limits of resources and the locale
+ * belong to the process: a change by a thread of the program is carried out on all ranks before the
+ * call returns. The time that the process has used is the sum over the ranks.
  *
- * A rank may be unable to follow, because its host has no such directory or locale. Then the call fails, with a message.
+ * A rank may be unable to follow, because its host has no such directory or locale. Then the call
+ * fails, with a message.
  */
 #include "shim.h"
 
@@ -54,7 +55,8 @@ static int change_apply(const struct change *c)
 	case LOCALE: return NEXT(setlocale)(c->number, c->path) ? 0 : -ENOENT;
 	case DOMAIN: return NEXT(textdomain)(c->path) ? 0 : -ENOMEM;
 	case DOMAIN_FOLDER: return NEXT(bindtextdomain)(c->text, path) || !path ? 0 : -ENOMEM;
-	case DOMAIN_CODESET: return NEXT(bind_textdomain_codeset)(c->text, path) || !path ? 0 : -ENOMEM;
+	case DOMAIN_CODESET:
+		return NEXT(bind_textdomain_codeset)(c->text, path) || !path ? 0 : -ENOMEM;
 	}
 	return 0;
 }
@@ -91,7 +93,7 @@ static bool keep_text(char *to, size_t size, const char *from)
 	return true;
 }
 
-/* ---- working directory, mask, limits ---------------------------------------------------------------- */
+/* ---- working directory, mask, limits --------------------------------------------------------- */
 
 /* This rank is there; before: where it was, or empty. */
 static int follow_folder(const char *call, const char *before)
@@ -173,10 +175,12 @@ EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 }
 
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the same functions");
-EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) __attribute__((alias("setrlimit")));
+EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
+	__attribute__((alias("setrlimit")));
 
 /* getpid() may be rank 0's. */
-EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)
+EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit,
+		   struct rlimit *old)
 {
 	const bool carried = change_is_carried(CALLER) && (!pid || pid == getpid());
 
@@ -185,10 +189,10 @@ EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit 
 	return limit && carried ? carry_limit((int)resource, limit, "prlimit()") : 0;
 }
 
-EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit, struct rlimit64 *old)
-	__attribute__((alias("prlimit")));
+EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit,
+		     struct rlimit64 *old) __attribute__((alias("prlimit")));
 
-/* ---- locale ----------------------------------------------------------------------------------------- */
+/* ---- locale ---------------------------------------------------------------------------------- */
 
 EXPORT char *setlocale(int category, const char *locale)
 {
@@ -215,12 +219,14 @@ EXPORT char *textdomain(const char *domain)
 	return string_intern(now);
 }
 
-static char *carry_domain(enum what what, const char *domain, const char *text, char *now, const char *call)
+static char *carry_domain(enum what what, const char *domain, const char *text, char *now,
+			  const char *call)
 {
 	struct change c = { .what = what };
 
 	if (text &&
-	    (!keep_text(c.text, sizeof(c.text), domain) || !keep_text(c.path, sizeof(c.path), text) || carry(&c, call)))
+	    (!keep_text(c.text, sizeof(c.text), domain) ||
+	     !keep_text(c.path, sizeof(c.path), text) || carry(&c, call)))
 		return NULL;
 	return string_intern(now);
 }
@@ -229,8 +235,9 @@ EXPORT char *bindtextdomain(const char *domain, const char *folder)
 {
 	char *now = NEXT(bindtextdomain)(domain, folder);
 
-	return now && change_is_carried(CALLER) ? carry_domain(DOMAIN_FOLDER, domain, folder, now, "bindtextdomain()")
-						: now;
+	return now && change_is_carried(CALLER)
+		? carry_domain(DOMAIN_FOLDER, domain, folder, now, "bindtextdomain()")
+		: now;
 }
 
 EXPORT char *bind_textdomain_codeset(const char *domain, const char *codeset)
@@ -242,7 +249,7 @@ EXPORT char *bind_textdomain_codeset(const char *domain, const char *codeset)
 		: now;
 }
 
-/* ---- time and resources used ------------------------------------------------------------------------ */
+/* ---- time and resources used ----------------------------------------------------------------- */
 
 struct used {
 	uint64_t ns;
@@ -356,7 +363,7 @@ EXPORT clock_t times(struct tms *out)
 		return now;
 	if (sum(&u))
 		return -1;
-	*out = (struct tms){ ticks(&u.self.ru_utime), ticks(&u.self.ru_stime), ticks(&u.children.ru_utime),
-			     ticks(&u.children.ru_stime) };
+	*out = (struct tms){ ticks(&u.self.ru_utime), ticks(&u.self.ru_stime),
+			     ticks(&u.children.ru_utime), ticks(&u.children.ru_stime) };
 	return now;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * processors.c - the processors that the program sees are those of the job: on each host, what its ranks may use together.
+ * processors.c - the processors that the program sees are those of the job: on each host, what its
+ * ranks may use together.
  *
- * They have numbers. Processors of rank 0's host keep theirs, so a job on one host looks as a process there does. Those of the other
- * hosts, in the order of their first ranks, get the lowest numbers that are free. A thread stays on its host: of a set that names
- * processors there, it may use these; a set of other hosts' processors is folded onto those of its host.
+ * They have numbers. Processors of rank 0's host keep theirs, so a job on one host looks as a
+ * process there does. Those of the other hosts, in the order of their first ranks, get the lowest
+ * numbers that are free. A thread stays on its host: of a set that names processors there, it may
+ * use these; a set of other hosts' processors is folded onto those of its host.
  *
- * Each rank writes what it may use into shared memory when it starts. A process reads all entries once, when the program first asks.
- * DSM_PROCESSORS=host turns all this off.
+ * Each rank writes what it may use into shared memory when it starts. A process reads all entries
+ * once, when the program first asks. DSM_PROCESSORS=host turns all this off.
  */
 #include "processors.h"
 
@@ -23,7 +25,10 @@
 #define BYTES (CPUS / 8)
 #define BOOT 40
 
-/* What a rank may use, and which kernel it runs on: containers of one machine have the same processors. */
+/*
+ * What a rank may use, and which kernel it runs on: containers of one machine have the same
+ * processors.
+ */
 struct seat {
 	char boot[BOOT];
 	int32_t pid, configured;
@@ -203,27 +208,29 @@ int processors_to_host(void *set, size_t size, bool self)
 	return 0;
 }
 
-/* ---- how many -------------------------------------------------------------------------------------- */
+/* ---- how many -------------------------------------------------------------------------------- */
 
 EXPORT long sysconf(int name)
 {
-	if ((name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) && caller_is_ours(CALLER) &&
-	    processors_are_shown())
+	if ((name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) &&
+	    caller_is_ours(CALLER) && processors_are_shown())
 		return name == _SC_NPROCESSORS_ONLN ? cpus.online : cpus.configured;
 	return NEXT(sysconf)(name);
 }
 
 EXPORT int get_nprocs(void)
 {
-	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.online : NEXT(get_nprocs)();
+	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.online
+								: NEXT(get_nprocs)();
 }
 
 EXPORT int get_nprocs_conf(void)
 {
-	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.configured : NEXT(get_nprocs_conf)();
+	return caller_is_ours(CALLER) && processors_are_shown() ? (int)cpus.configured
+								: NEXT(get_nprocs_conf)();
 }
 
-/* ---- which ----------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 /* Is it a thread of the program? getpid() may be that of rank 0. */
 static bool is_thread(pid_t id)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * random.c - the C library's generators of random numbers, for the program: their state is the job's, so calls that joins or locks
- * order return the sequence of one process, whatever ranks they are made on. Libraries keep the generators of their rank.
+ * random.c - the C library's generators of random numbers, for the program: their state is the
+ * job's, so calls that joins or locks order return the sequence of one process, whatever ranks they
+ * are made on. Libraries keep the generators of their rank.
  *
- * Each of the two states has pages of its own, together with its lock: the lock is a word, so that a call whose node has the page
- * needs no message, and a call whose node has not fetches both at once. A section takes some instructions and waits for nothing but
- * blocks.
+ * Each of the two states has pages of its own, together with its lock: the lock is a word, so that
+ * a call whose node has the page needs no message, and a call whose node has not fetches both at
+ * once. A section takes some instructions and waits for nothing but blocks.
  */
 #include "parts.h"
 
@@ -31,13 +32,14 @@ int random_start(void)
 	if (!g)
 		return -ENOMEM;
 	memset(g, 0, size);
-	if (initstate_r(1, g->table, TABLE, &g->data)) /* as the C library's, of which no seed has been set */
+	/* as the C library's, of which no seed has been set */
+	if (initstate_r(1, g->table, TABLE, &g->data))
 		return -errno;
 	team->generators = g;
 	return 0;
 }
 
-/* ---- rand(), random() ------------------------------------------------------------------------------ */
+/* ---- rand(), random() ------------------------------------------------------------------------ */
 
 static long next_random(void)
 {
@@ -85,7 +87,10 @@ EXPORT void srand(unsigned int seed)
 		NEXT(srand)(seed);
 }
 
-/* The table in use, as initstate() and setstate() take it: there is a word for the C library before its numbers. */
+/*
+ * The table in use, as initstate() and setstate() take it: there is a word for the C library before
+ * its numbers.
+ */
 static char *random_table(const struct random_data *data)
 {
 	return (char *)&data->state[-1];
@@ -123,7 +128,7 @@ EXPORT char *setstate(char *table)
 	return old;
 }
 
-/* ---- drand48() and its family ---------------------------------------------------------------------- */
+/* ---- drand48() and its family ---------------------------------------------------------------- */
 
 /* A call of the reentrant form with the job's state; NAME(ARGUMENTS) for libraries. */
 #define OF_48(call, other)                   \

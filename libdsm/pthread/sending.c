@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * sending.c - the program is one process to itself: rank 0's. getpid() returns its number on all ranks, and calls that send signals to
- * it, set its timers, or concern its parent, group and session are carried out there (everywhere.c). pending.c says which thread of the job
- * takes such a signal.
+ * sending.c - the program is one process to itself: rank 0's. getpid() returns its number on all
+ * ranks, and calls that send signals to it, set its timers, or concern its parent, group and
+ * session are carried out there (everywhere.c). pending.c says which thread of the job takes such a
+ * signal.
  *
- * The C library's thread that runs a function of SIGEV_THREAD blocks all signals, those of misses too: begin_notice() unblocks them.
+ * The C library's thread that runs a function of SIGEV_THREAD blocks all signals, those of misses
+ * too: begin_notice() unblocks them.
  */
 #include "shim.h"
 
@@ -66,7 +68,8 @@ static long make_call(struct call *c)
 	case ALARM: return NEXT(alarm)(c->in.seconds);
 	case SET_ITIMER: return NEXT(setitimer)(c->number, &c->in.interval, &c->out.interval);
 	case GET_ITIMER: return NEXT(getitimer)(c->number, &c->out.interval);
-	case CREATE: return NEXT(timer_create)(c->number, c->has_in ? &c->in.event : NULL, &c->timer);
+	case CREATE:
+		return NEXT(timer_create)(c->number, c->has_in ? &c->in.event : NULL, &c->timer);
 	case SET: return NEXT(timer_settime)(c->timer, c->flags, &c->in.spec, &c->out.spec);
 	case GET: return NEXT(timer_gettime)(c->timer, &c->out.spec);
 	case DELETE: return NEXT(timer_delete)(c->timer);
@@ -96,7 +99,8 @@ static int make_call_there(void *arg)
 static long on_rank(int rank, struct call *c)
 {
 	const int saved = errno;
-	const int err = rank == shim.rank ? make_call_there(c) : ranks_run(rank, make_call_there, c, sizeof(*c));
+	const int err = rank == shim.rank ? make_call_there(c)
+					  : ranks_run(rank, make_call_there, c, sizeof(*c));
 
 	if (err) {
 		errno = -err;
@@ -114,7 +118,7 @@ EXPORT pid_t getpid(void)
 	return pid == shim.pid && caller_is_ours(CALLER) ? shim.leader : pid;
 }
 
-/* ---- parent, group, session -------------------------------------------------------------------------- */
+/* ---- parent, group, session ------------------------------------------------------------------ */
 
 EXPORT pid_t getppid(void)
 {
@@ -165,7 +169,7 @@ EXPORT pid_t setsid(void)
 	return caller_is_forwarded(CALLER) ? (pid_t)on_rank(0, &c) : NEXT(setsid)();
 }
 
-/* ---- signals ----------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* The process, or its group. */
 static bool is_program_of(pid_t pid)
@@ -177,12 +181,14 @@ EXPORT int kill(pid_t pid, int sig)
 {
 	struct call c = { .what = KILL, .pid = pid, .number = sig };
 
-	return caller_is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c) : NEXT(kill)(pid, sig);
+	return caller_is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank(0, &c)
+								 : NEXT(kill)(pid, sig);
 }
 
 bool signal_ends_unreported(int sig, uint64_t blocked)
 {
-	return (sig == SIGHUP || sig == SIGINT || sig == SIGTERM) && !(blocked & signal_bit(sig)) && has_default(sig);
+	return (sig == SIGHUP || sig == SIGINT || sig == SIGTERM) && !(blocked & signal_bit(sig)) &&
+		has_default(sig);
 }
 
 int signal_end_program(int sig)
@@ -192,7 +198,8 @@ int signal_end_program(int sig)
 	return on_rank(0, &c) ? errno : 0;
 }
 
-/* A launcher reports the first process that ends. The others report rank 0 as lost only after it has ended by the signal. */
+/* A launcher reports the first process that ends. The others report rank 0 as lost only after it
+ * has ended by the signal. */
 EXPORT int raise(int sig)
 {
 	if (!caller_is_forwarded(CALLER) || !signal_ends_unreported(sig, blocked_signals()))
@@ -230,12 +237,14 @@ static int set_interval(int which, const struct itimerval *in, struct itimerval 
 
 EXPORT int setitimer(__itimer_which_t which, const struct itimerval *in, struct itimerval *out)
 {
-	return in && caller_is_forwarded(CALLER) ? set_interval((int)which, in, out) : NEXT(setitimer)(which, in, out);
+	return in && caller_is_forwarded(CALLER) ? set_interval((int)which, in, out)
+						 : NEXT(setitimer)(which, in, out);
 }
 
 EXPORT int getitimer(__itimer_which_t which, struct itimerval *out)
 {
-	return caller_is_forwarded(CALLER) ? set_interval((int)which, NULL, out) : NEXT(getitimer)(which, out);
+	return caller_is_forwarded(CALLER) ? set_interval((int)which, NULL, out)
+					   : NEXT(getitimer)(which, out);
 }
 
 static struct timeval time_of_us(unsigned int us)
@@ -245,7 +254,8 @@ static struct timeval time_of_us(unsigned int us)
 
 EXPORT unsigned int ualarm(unsigned int us, unsigned int interval)
 {
-	const struct itimerval in = { .it_value = time_of_us(us), .it_interval = time_of_us(interval) };
+	const struct itimerval in = { .it_value = time_of_us(us),
+				      .it_interval = time_of_us(interval) };
 	struct itimerval out;
 
 	if (!caller_is_forwarded(CALLER))
@@ -255,7 +265,7 @@ EXPORT unsigned int ualarm(unsigned int us, unsigned int interval)
 	return (unsigned int)(out.it_value.tv_sec * 1000000 + out.it_value.tv_usec);
 }
 
-/* ---- notification by a thread ------------------------------------------------------------------------ */
+/* ---- notification by a thread ---------------------------------------------------------------- */
 
 struct notice {
 	void (*fn)(union sigval);
@@ -270,7 +280,8 @@ static void begin_notice(union sigval v)
 	call_program((void *)n.fn, (long)n.value.sival_ptr, 0, 0);
 }
 
-/* Timers are few, and may expire while they are deleted: this memory is not freed. False: there is none. */
+/* Timers are few, and may expire while they are deleted: this memory is not freed. False: there is
+ * none. */
 static bool open_notice(struct sigevent *e)
 {
 	struct notice *n;
@@ -315,10 +326,10 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 	return err || c.result ? -1 : 0;
 }
 
-/* ---- timers ------------------------------------------------------------------------------------------ */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
-/* A timer of another rank than 0, which signals a thread there, has the rank above the kernel's number; one of SIGEV_THREAD is a
- * pointer of rank 0's C library, with the highest bit set. */
+/* A timer of another rank than 0, which signals a thread there, has the rank above the kernel's
+ * number; one of SIGEV_THREAD is a pointer of rank 0's C library, with the highest bit set. */
 #define OWNER_SHIFT 40
 #define POINTER (1ul << 63)
 
@@ -331,13 +342,15 @@ static int timer_owner(timer_t timer)
 
 static timer_t number_of(timer_t timer)
 {
-	return timer_owner(timer) ? (timer_t)((uintptr_t)timer & ((1ul << OWNER_SHIFT) - 1)) : timer;
+	return timer_owner(timer) ? (timer_t)((uintptr_t)timer & ((1ul << OWNER_SHIFT) - 1))
+				  : timer;
 }
 
 /* Does it belong to a thread, so that only the thread's own process can make it? */
 static bool is_of_thread(const struct call *c)
 {
-	return c->number == CLOCK_THREAD_CPUTIME_ID || (c->has_in && c->in.event.sigev_notify == SIGEV_THREAD_ID);
+	return c->number == CLOCK_THREAD_CPUTIME_ID ||
+		(c->has_in && c->in.event.sigev_notify == SIGEV_THREAD_ID);
 }
 
 static int create_timer(struct call *c)
@@ -380,7 +393,8 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 	return 0;
 }
 
-EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *in, struct itimerspec *out)
+EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *in,
+			 struct itimerspec *out)
 {
 	struct call c = { .what = SET, .timer = timer, .flags = flags };
 

@@ -2,15 +2,17 @@
 /*
  * shim.h - libdsm-pthread.so: POSIX threads of an ordinary program over the ranks of a job.
  *
- * The library interposes the C library's functions, for the program and for every other library of the process. Objects in shared
- * memory belong to the program and are handled here. Other objects belong to libraries or to threads of one rank, and their
- * calls are passed to the C library. If there is no object (malloc(), pthread_self()), the caller's address decides: the
- * executable and the C++ library count as the program.
+ * The library interposes the C library's functions, for the program and for every other library of
+ * the process. Objects in shared memory belong to the program and are handled here. Other objects
+ * belong to libraries or to threads of one rank, and their calls are passed to the C library. If
+ * there is no object (malloc(), pthread_self()), the caller's address decides: the executable and
+ * the C++ library count as the program.
  *
  * In a job of one rank, all calls are passed to the C library.
  *
- * This header has the shared definitions and the functions of start.c. The functions of each other file are in its header. As
- * interpose/next.h requires, this header comes before any header of the C library.
+ * This header has the shared definitions and the functions of start.c. The functions of each other
+ * file are in its header. As interpose/next.h requires, this header comes before any header of the
+ * C library.
  */
 #ifndef PTHREAD_SHIM_H
 #define PTHREAD_SHIM_H
@@ -47,7 +49,10 @@ struct shim {
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
-	bool weak; /* the program's memory has release consistency: stores of another node are seen after calls */
+	/*
+	 * the program's memory has release consistency: stores of another node are seen after calls
+	 */
+	bool weak;
 	struct key *keys; /* KEYS of them */
 };
 
@@ -68,8 +73,8 @@ static inline bool is_shared(const void *p)
 	const char *at = p;
 
 	return shim.active &&
-		((at >= shim.heap && at < shim.heap_end) || (at >= shim.globals && at < shim.globals_end) ||
-		 is_mapped(p));
+		((at >= shim.heap && at < shim.heap_end) ||
+		 (at >= shim.globals && at < shim.globals_end) || is_mapped(p));
 }
 
 #define LOCAL_MOST 64u /* functions of local.c, at most */
@@ -79,10 +84,11 @@ static inline bool is_shared(const void *p)
 /* State shared by all ranks, in the heap. Counters are atomic. */
 struct team {
 	/* Constant, or nearly so: all ranks read it all the time. */
-	struct signals *signals;  /* signals.c */
-	int pid;                  /* rank 0's */
-	dsm_sem_t exits;          /* posted to end the job, as `how` and `status` specify */
-	dsm_sem_t over;           /* the other ranks wait for this, and so does main() if it has left */
+	struct signals *signals; /* signals.c */
+	int pid;                 /* rank 0's */
+	dsm_sem_t exits;         /* posted to end the job, as `how` and `status` specify */
+	/* the other ranks wait for this, and so does main() if it has left */
+	dsm_sem_t over;
 	struct map_table *tables; /* maps.c; one for each rank */
 	struct key *keys;
 	struct generators *generators; /* random.c */
@@ -93,12 +99,15 @@ struct team {
 	size_t stack_size, guard_size; /* default sizes for new threads */
 
 	/* Written with each thread, and less often: in another block. */
-	uint32_t live __attribute__((aligned(TEAM_BLOCK))); /* threads created and not yet ended, including main() */
-	uint32_t how;                                       /* the program ends: enum ending; the first call decides */
-	uint32_t status;                                    /* of the job, once `over` */
-	uint32_t refused;                                   /* calls on files were, on any rank */
-	uint8_t reported[LOCAL_MOST]; /* functions whose state is of one rank: the program has been told */
-	pthread_mutex_t once_lock;    /* protects changes of every pthread_once_t */
+	/* threads created and not yet ended, including main() */
+	uint32_t live __attribute__((aligned(TEAM_BLOCK)));
+	/* the program ends: enum ending; the first call decides */
+	uint32_t how;
+	uint32_t status;  /* of the job, once `over` */
+	uint32_t refused; /* calls on files were, on any rank */
+	/* functions whose state is of one rank: the program has been told */
+	uint8_t reported[LOCAL_MOST];
+	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */
 	pthread_cond_t once_moved;
 	pthread_mutex_t maps_lock;
 	struct anon *maps;
@@ -110,18 +119,25 @@ struct team {
 
 extern struct team *team;
 
-/* ---- start.c ---------------------------------------------------------------------------------------- */
+/* ---- start.c --------------------------------------------------------------------------------- */
 
-/* Make rank 0 call exit(0), because the program's last thread on any rank is about to end. Any rank. The first call decides. */
+/*
+ * Make rank 0 call exit(0), because the program's last thread on any rank is about to end. Any
+ * rank. The first call decides.
+ */
 void last_ended(void);
 
 /* True if the caller is the program, not a library. Any thread; never blocks. */
 bool is_program(const void *caller);
 
-/* True if the address is code of the executable itself, not of a library. Any thread; never blocks. */
+/*
+ * True if the address is code of the executable itself, not of a library. Any thread; never blocks.
+ */
 bool is_executable(const void *at);
 
-/* True in a process that has joined a job, false in a child of vfork(). Any thread; never blocks. */
+/*
+ * True in a process that has joined a job, false in a child of vfork(). Any thread; never blocks.
+ */
 bool is_rank(void);
 
 /* True if the caller is libdsm itself. Any thread; never blocks. */
@@ -139,16 +155,22 @@ static inline bool caller_is_forwarded(const void *caller)
 	return shim.rank && caller_is_ours(caller) && is_rank();
 }
 
-/* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
+/*
+ * Log that a library of the program creates a thread, which stays private to this rank. Once per
+ * library.
+ */
 void thread_log_stays(const void *caller);
-/* Print a line to what stderr was when the process began. Takes no lock, and is no cancellation point. */
+/*
+ * Print a line to what stderr was when the process began. Takes no lock, and is no cancellation
+ * point.
+ */
 void start_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Log what does not work across ranks. Return ENOSYS. */
 int start_cannot(const char *what);
 
 /*
- * A lock in shared memory, for some instructions that wait for nothing but blocks: a word, in the block of what it protects. 0: free.
- * Not for handlers of signals.
+ * A lock in shared memory, for some instructions that wait for nothing but blocks: a word, in the
+ * block of what it protects. 0: free. Not for handlers of signals.
  */
 static inline void brief_lock(uint32_t *word)
 {

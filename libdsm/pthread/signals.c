@@ -2,21 +2,25 @@
 /*
  * signals.c - the program's signal handlers.
  *
- * A handler may interrupt its thread anywhere, also inside libdsm, where it must not access shared memory. So signal_arrived() is
- * installed in the kernel as the handler. It defers the signal inside libdsm, and otherwise calls the program's handler. Signals
- * of faults are not among these: the thread raises them itself, and they cannot be deferred.
+ * A handler may interrupt its thread anywhere, also inside libdsm, where it must not access shared
+ * memory. So signal_arrived() is installed in the kernel as the handler. It defers the signal
+ * inside libdsm, and otherwise calls the program's handler. Signals of faults are not among these:
+ * the thread raises them itself, and they cannot be deferred.
  *
- * SIGSEGV and SIGBUS are also the signals of misses: their handler in the kernel is libdsm's, which passes what is no miss on to
- * on_fault(). That takes the action of the program, which never reaches the kernel.
+ * SIGSEGV and SIGBUS are also the signals of misses: their handler in the kernel is libdsm's, which
+ * passes what is no miss on to on_fault(). That takes the action of the program, which never
+ * reaches the kernel.
  *
- * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, even without SA_ONSTACK: the kernel cannot
- * wait for a block of the shared stack.
+ * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, even without
+ * SA_ONSTACK: the kernel cannot wait for a block of the shared stack.
  *
- * The actions belong to the job. A change is made on the caller's rank, then on all others, before the call returns: a signal comes to
- * a thread of any rank. Whether a handler with SA_RESETHAND has been called is a bit in shared memory.
+ * The actions belong to the job. A change is made on the caller's rank, then on all others, before
+ * the call returns: a signal comes to a thread of any rank. Whether a handler with SA_RESETHAND has
+ * been called is a bit in shared memory.
  *
- * If the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
- * program, which sees the default action, and is restored when the program chooses that.
+ * If the program has no handler, signals that end a process are reported (dsm_signal_report()). Its
+ * handler is hidden from the program, which sees the default action, and is restored when the
+ * program chooses that.
  */
 #include "signals.h"
 
@@ -40,7 +44,10 @@ typedef void (*handler_fn)(int);
 static struct signals alone; /* in a job of one rank */
 struct signals *together = &alone;
 
-/* The program's action, if the kernel has signal_arrived(). Changed under `changing`, read without it: seq is odd during a change. */
+/*
+ * The program's action, if the kernel has signal_arrived(). Changed under `changing`, read without
+ * it: seq is odd during a change.
+ */
 static struct action {
 	uint32_t seq;
 	struct sigaction act;
@@ -88,7 +95,7 @@ static struct sigaction asked_for(struct action *a)
 	}
 }
 
-/* ---- signals that end the process ------------------------------------------------------------------ */
+/* ---- signals that end the process ------------------------------------------------------------ */
 
 /* SIGHUP, SIGINT and SIGTERM are not included: a launcher ends all ranks with these. */
 static bool signal_is_reported(int sig)
@@ -144,7 +151,7 @@ static void hide_reporter(struct sigaction *act)
 		*act = (struct sigaction){ .sa_handler = SIG_DFL };
 }
 
-/* ---- handlers of the program ----------------------------------------------------------------------- */
+/* ---- handlers of the program ----------------------------------------------------------------- */
 
 static void signal_arm(int sig, int flags)
 {
@@ -159,7 +166,8 @@ static void signal_arm(int sig, int flags)
 /* False: a thread of any rank was faster, and the signal has its default action. */
 static bool disarm(int sig)
 {
-	return __atomic_fetch_and(&together->armed, ~signal_bit(sig), __ATOMIC_SEQ_CST) & signal_bit(sig);
+	return __atomic_fetch_and(&together->armed, ~signal_bit(sig), __ATOMIC_SEQ_CST) &
+		signal_bit(sig);
 }
 
 /* On this rank. Others do it when the signal comes there. */
@@ -171,7 +179,10 @@ static void reset(int sig, struct sigaction act)
 	signal_report(sig);
 }
 
-/* A launcher passes signals on to all ranks. To the program that is one signal, and rank 0 has it, too. */
+/*
+ * A launcher passes signals on to all ranks. To the program that is one signal, and rank 0 has it,
+ * too.
+ */
 bool is_launchers(const siginfo_t *info)
 {
 	return shim.rank && info->si_code == SI_USER && info->si_pid == getppid();
@@ -219,7 +230,8 @@ static void signal_arrived(int sig, siginfo_t *info, void *context)
 			return;
 		}
 	}
-	if ((act.sa_flags & SA_NODEFER) && !sigismember(&act.sa_mask, sig) && !sigismember(&u->uc_sigmask, sig))
+	if ((act.sa_flags & SA_NODEFER) && !sigismember(&act.sa_mask, sig) &&
+	    !sigismember(&u->uc_sigmask, sig))
 		open |= signal_bit(sig);
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof(open));
 	errno = saved;
@@ -273,7 +285,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 void faults_catch(void)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS };
-	struct sigaction front = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK }, now;
+	struct sigaction front = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
+			 now;
 	int i;
 
 	sigfillset(&front.sa_mask);
@@ -311,7 +324,10 @@ static void signal_store(struct action *a, const struct sigaction *act)
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
 }
 
-/* signal_arrived() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
+/*
+ * signal_arrived() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered
+ * to the program yet.
+ */
 static int install(int sig, const struct sigaction *act)
 {
 	struct sigaction k = *act;
@@ -344,7 +360,8 @@ static int signal_look_up(int sig, struct sigaction *act)
 		err = system_action(sig, NULL, act);
 	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == signal_arrived)
 		*act = actions[sig].act;
-	if ((act->sa_flags & SA_RESETHAND) && !(__atomic_load_n(&together->armed, __ATOMIC_RELAXED) & signal_bit(sig)))
+	if ((act->sa_flags & SA_RESETHAND) &&
+	    !(__atomic_load_n(&together->armed, __ATOMIC_RELAXED) & signal_bit(sig)))
 		act->sa_handler = SIG_DFL;
 	hide_reporter(act);
 	return err;
@@ -389,7 +406,8 @@ static int change_here(int sig, const struct sigaction *act, struct sigaction *o
 }
 
 /* A library changes the action of its rank only. */
-static int signal_change(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
+static int signal_change(int sig, const struct sigaction *act, struct sigaction *old,
+			 const void *caller)
 {
 	const uint64_t mask = block_signals();
 	const bool all = act && caller_is_ours(caller);
@@ -417,7 +435,10 @@ static int signal_change(int sig, const struct sigaction *act, struct sigaction 
 	return err ? -1 : 0;
 }
 
-/* Libraries of the program must not replace the handler of misses either. A child of vfork() has actions of its own. */
+/*
+ * Libraries of the program must not replace the handler of misses either. A child of vfork() has
+ * actions of its own.
+ */
 static bool is_wrapped(int sig, const void *caller)
 {
 	if (!is_rank() || sig <= 0 || sig >= NSIG)
@@ -451,7 +472,8 @@ static handler_fn bsd(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
 		return NEXT(signal)(sig, handler);
-	return signal_handle(sig, handler, together->interrupting & signal_bit(sig) ? 0 : SA_RESTART, caller);
+	return signal_handle(sig, handler,
+			     together->interrupting & signal_bit(sig) ? 0 : SA_RESTART, caller);
 }
 
 EXPORT handler_fn signal(int sig, handler_fn handler)

@@ -12,20 +12,24 @@ struct signals {
 	pthread_mutex_t lock;  /* one change of an action at a time */
 	uint64_t armed;        /* atomic; handlers with SA_RESETHAND that were not called yet */
 	uint64_t interrupting; /* atomic; siginterrupt() */
-	uint64_t held;         /* atomic; of those that a launcher ends ranks with: what the program has ever blocked */
-	uint64_t pending;      /* atomic; sent to the process, and blocked by all threads that were asked (pending.c) */
+	/* atomic; of those that a launcher ends ranks with: what the program has ever blocked */
+	uint64_t held;
+	/* atomic; sent to the process, and blocked by all threads that were asked (pending.c) */
+	uint64_t pending;
 };
 extern struct signals *together;
 
-/* True if the launcher has sent the signal to this rank and to all others, of which rank 0 takes it. */
+/* True if the launcher has sent the signal to this rank and to all others, of which rank 0 takes
+ * it. */
 bool is_launchers(const siginfo_t *info);
 /* True if the signal has its default action. */
 bool has_default(int sig);
 
-/* Catch SIGSEGV and SIGBUS for the program's actions, and report them where they are fatal. Called before dsm_init(), whose handler
- * passes on what is no miss. */
+/* Catch SIGSEGV and SIGBUS for the program's actions, and report them where they are fatal. Called
+ * before dsm_init(), whose handler passes on what is no miss. */
 void faults_catch(void);
-/* From now on, leave that handler in place when the program changes these actions. Called after dsm_init(). */
+/* From now on, leave that handler in place when the program changes these actions. Called after
+ * dsm_init(). */
 void faults_chain(void);
 /* Start reporting the other fatal signals. Called after the job has started. */
 void report_signals(void);

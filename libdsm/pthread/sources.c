@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * sources.c - the files of mappings: the descriptors that their makers keep, and how another rank opens the same file.
+ * sources.c - the files of mappings: the descriptors that their makers keep, and how another rank
+ * opens the same file.
  *
- * On the maker's host that is the same inode. On another one it is the same file of a common file system, by inode number, size and
- * time, or one of the same path, size, time and contents, which both hosts read once.
+ * On the maker's host that is the same inode. On another one it is the same file of a common file
+ * system, by inode number, size and time, or one of the same path, size, time and contents, which
+ * both hosts read once.
  */
 #include "shim.h"
 
@@ -22,7 +24,8 @@
 #include "everywhere.h"
 #include "interpose/raw_syscall.h"
 
-#define KEPT_MOST 256 /* descriptors that a rank keeps; files mapped later are found by their path */
+/* descriptors that a rank keeps; files mapped later are found by their path */
+#define KEPT_MOST 256
 
 static uint64_t host;
 static int kept; /* number of descriptors; atomic */
@@ -117,7 +120,10 @@ struct source *source_of(int fd)
 	return s ? s : source_make(fd, &file, (flags & O_ACCMODE) == O_RDWR, path);
 }
 
-/* A sum of the contents of an open file, read by a mapping: the caller's stack may be in shared memory, where read(2) could fail. */
+/*
+ * A sum of the contents of an open file, read by a mapping: the caller's stack may be in shared
+ * memory, where read(2) could fail.
+ */
 static int content_sum(int fd, size_t size, uint64_t *out)
 {
 	const size_t words = (size + 7) / 8;
@@ -148,8 +154,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 /* One file of a file system that both hosts have. */
 static bool is_same_abroad(const struct stat *a, const struct stat *b)
 {
-	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-		a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+	return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+		a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* Run by the maker. */
@@ -178,7 +184,10 @@ static void *source_sum(void *arg)
 	return (void *)(intptr_t)err;
 }
 
-/* Has the file of this host the size, the time and the contents of the maker's? Both are read once. 0 or -errno. */
+/*
+ * Has the file of this host the size, the time and the contents of the maker's? Both are read once.
+ * 0 or -errno.
+ */
 static int compare_contents(struct source *s, int owner, int fd, const struct stat *now)
 {
 	uint64_t *agreed = &s->agreed[shim.rank / 64], sum;
@@ -224,7 +233,10 @@ static int open_path(const char *path, struct source *s, int owner, bool compare
 	return err;
 }
 
-/* By the maker's descriptor, or by the path. /proc asks for less than pidfd_getfd(2), which also wants the right to trace. */
+/*
+ * By the maker's descriptor, or by the path. /proc asks for less than pidfd_getfd(2), which also
+ * wants the right to trace.
+ */
 int source_open(struct source *s, int owner, const char *path, bool compare)
 {
 	char name[64];

@@ -2,13 +2,15 @@
 /*
  * space.c - gives each rank its own range of addresses.
  *
- * Libraries map memory without a call that could be interposed: the C library its stacks and arenas, the loader what it loads. So
- * the kernel's choice of addresses is restricted: all gaps between mappings are reserved without access, except the rank's range.
- * That costs address space only. The break is reserved as well, and the C library's malloc() uses mmap(2) in its place. The first
- * stack is grown to its limit before.
+ * Libraries map memory without a call that could be interposed: the C library its stacks and
+ * arenas, the loader what it loads. So the kernel's choice of addresses is restricted: all gaps
+ * between mappings are reserved without access, except the rank's range. That costs address space
+ * only. The break is reserved as well, and the C library's malloc() uses mmap(2) in its place. The
+ * first stack is grown to its limit before.
  *
- * Memory that was mapped before stays where it is, and so do libraries and the first stack. Where such memory is unmapped later,
- * the kernel may choose its addresses again: space_map() and private_alloc() (alloc.c) do not take these.
+ * Memory that was mapped before stays where it is, and so do libraries and the first stack. Where
+ * such memory is unmapped later, the kernel may choose its addresses again: space_map() and
+ * private_alloc() (alloc.c) do not take these.
  */
 #include "shim.h"
 
@@ -33,7 +35,8 @@
 static struct {
 	char *low, *high; /* of this rank */
 	size_t each;
-	bool closed; /* the rest is reserved; until then, and without ranges, all addresses are the rank's */
+	/* the rest is reserved; until then, and without ranges, all addresses are the rank's */
+	bool closed;
 } space;
 
 int space_owner(const void *p)
@@ -65,8 +68,8 @@ struct place {
 };
 
 /*
- * Call fn for each mapping in ascending order, and for the end of all addresses. Returns its first error. fn may map memory in the
- * gap: the kernel goes on where its last answer has ended.
+ * Call fn for each mapping in ascending order, and for the end of all addresses. Returns its first
+ * error. fn may map memory in the gap: the kernel goes on where its last answer has ended.
  */
 static int each_mapping(int (*fn)(const struct place *p))
 {
@@ -97,7 +100,8 @@ static int each_mapping(int (*fn)(const struct place *p))
 }
 
 /*
- * Grow the first stack to its limit: below it, addresses are reserved. Memory is used as its pages are written. */
+ * Grow the first stack to its limit: below it, addresses are reserved. Memory is used as its pages
+ * are written. */
 static int grow_stack(const struct place *p)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -125,7 +129,8 @@ static int reserve_gap(uintptr_t low, uintptr_t high)
 		return 0;
 	if (space_reserve(low, high - low) || errno == EEXIST)
 		changed = true;
-	else if (errno != EPERM && errno != EACCES) /* vm.mmap_min_addr: the kernel does not choose these addresses */
+	else if (errno != EPERM && errno != EACCES)
+		/* vm.mmap_min_addr: the kernel does not choose these addresses */
 		return -errno;
 	return 0;
 }
@@ -152,7 +157,8 @@ static int close_gaps(void)
 
 static int space_refuse(const char *what, int err)
 {
-	fprintf(stderr, "libdsm-pthread: rank %d: no range of addresses of its own: %s\n", shim.rank, what);
+	fprintf(stderr, "libdsm-pthread: rank %d: no range of addresses of its own: %s\n",
+		shim.rank, what);
 	return err;
 }
 
@@ -160,7 +166,9 @@ int space_close(void *at, size_t length)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
-	return syscall(SYS_mmap, at, length, (long)PROT_NONE, (long)flags, -1l, 0l) == (long)at ? 0 : -errno;
+	return syscall(SYS_mmap, at, length, (long)PROT_NONE, (long)flags, -1l, 0l) == (long)at
+		? 0
+		: -errno;
 }
 
 int space_unmap(void *at, size_t length)
@@ -175,9 +183,10 @@ void *space_map(void *addr, size_t length, int prot, int flags, int fd, long off
 	void *at;
 
 	for (;;) {
-		at = (void *)syscall(SYS_mmap, addr, length, (long)prot, (long)flags, (long)fd, off);
-		if (at == MAP_FAILED || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) || space_has(at) ||
-		    space_close(at, length))
+		at = (void *)syscall(SYS_mmap, addr, length, (long)prot, (long)flags, (long)fd,
+				     off);
+		if (at == MAP_FAILED || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) ||
+		    space_has(at) || space_close(at, length))
 			return at;
 	}
 }
@@ -192,14 +201,17 @@ int space_start(void)
 	if (under_valgrind())
 		return 0;
 	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		return space_refuse("the address space is limited (`ulimit -v unlimited` before the start)", -ENOMEM);
+		return space_refuse(
+			"the address space is limited (`ulimit -v unlimited` before the start)",
+			-ENOMEM);
 	while (ranks < (size_t)shim.size)
 		ranks *= 2;
 	space.each = (SPACE_HIGH - SPACE_LOW) / ranks;
 	low = (char *)SPACE_LOW + (size_t)shim.rank * space.each;
 	if (!space_reserve(SPACE_LOW, SPACE_HIGH - SPACE_LOW))
-		return space_refuse("addresses from 0x580000000000 to 0x780000000000 are in use (a sanitizer?)",
-				    -EADDRNOTAVAIL);
+		return space_refuse(
+			"addresses from 0x580000000000 to 0x780000000000 are in use (a sanitizer?)",
+			-EADDRNOTAVAIL);
 	munmap(low, space.each);
 	space.high = low + space.each;
 	space.low = low;
@@ -208,7 +220,8 @@ int space_start(void)
 		err = close_gaps();
 	if (err)
 		return space_refuse(strerror(-err), err);
-	at = (char *)syscall(SYS_mmap, NULL, PAGE, (long)PROT_NONE, (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1l, 0l);
+	at = (char *)syscall(SYS_mmap, NULL, PAGE, (long)PROT_NONE,
+			     (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1l, 0l);
 	if (at < space.low || at >= space.high)
 		return space_refuse("the kernel chooses other addresses", -EADDRNOTAVAIL);
 	munmap(at, PAGE);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * start.c - the program's process becomes a rank before its first constructor runs, and leaves the job after its last destructor.
+ * start.c - the program's process becomes a rank before its first constructor runs, and leaves the
+ * job after its last destructor.
  *
- * Rank 0 runs the program: constructors, main() on a shared stack, exit handlers. The other ranks stay in this library's
- * constructor, where their first thread waits for the end; pthread_create() makes their threads. When the program ends, even if
- * threads still run, all ranks leave the job together and end at once, without running destructors.
+ * Rank 0 runs the program: constructors, main() on a shared stack, exit handlers. The other ranks
+ * stay in this library's constructor, where their first thread waits for the end; pthread_create()
+ * makes their threads. When the program ends, even if threads still run, all ranks leave the job
+ * together and end at once, without running destructors.
  *
- * exit(), quick_exit() and _exit() in a thread of another rank are executed by rank 0, which has the handlers of atexit() and
- * at_quick_exit().
+ * exit(), quick_exit() and _exit() in a thread of another rank are executed by rank 0, which has
+ * the handlers of atexit() and at_quick_exit().
  */
 #include "shim.h"
 
@@ -51,8 +53,9 @@ struct team *team;
 struct code {
 	const char *low, *high;
 };
-static struct code code[CODE_MAX], runtime, c_library; /* of the program, of libdsm, and of the C library */
-static unsigned int codes, own_codes;                  /* own: of the executable, which is first */
+/* of the program, of libdsm, and of the C library */
+static struct code code[CODE_MAX], runtime, c_library;
+static unsigned int codes, own_codes; /* own: of the executable, which is first */
 
 void start_print(const char *format, ...)
 {
@@ -110,10 +113,14 @@ bool is_runtime(const void *caller)
 	return at >= runtime.low && at < runtime.high;
 }
 
-/* This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems to be here. */
+/*
+ * This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems
+ * to be here.
+ */
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm."), is_libc = strstr(info->dlpi_name, "/libc.so.");
+	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm."),
+		   is_libc = strstr(info->dlpi_name, "/libc.so.");
 	int i, *n = arg;
 
 	(void)size;
@@ -151,7 +158,8 @@ static void end_process(int s)
 /* Libraries that this library itself needs, or that note_code() has recorded as the program's. */
 static bool is_known(const char *name)
 {
-	static const char *const known[] = { "libdsm", "libc.", "libm.", "libstdc++.", "libgcc_s.", "libpthread." };
+	static const char *const known[] = { "libdsm",     "libc.",     "libm.",
+					     "libstdc++.", "libgcc_s.", "libpthread." };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -192,7 +200,8 @@ void thread_log_stays(const void *caller)
 		return;
 	for (i = 0; i < CODE_MAX; i++) {
 		none = NULL;
-		if (__atomic_compare_exchange_n(&said[i], &none, map, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&said[i], &none, map, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
 			break;
 		if (none == map)
 			return;
@@ -217,7 +226,8 @@ static void start_must(const char *what, int err)
 /* The addresses of shared memory. */
 static void find_shared(dsm_region_t *globals)
 {
-	struct dsm_region_info heap, upper; /* the same, or the second begins where the first ends */
+	/* the same, or the second begins where the first ends */
+	struct dsm_region_info heap, upper;
 	void *p = dsm_malloc(1), *q = dsm_malloc_program(0, 1, 0);
 
 	if (!p || !q || dsm_region_query(p, &heap) || dsm_region_query(q, &upper))
@@ -302,21 +312,28 @@ static void sleep_forever(void)
 		pause();
 }
 
-/* Rank 0. Returns in the one thread that ends the program, also in a handler that it runs; the first call decides. */
+/*
+ * Rank 0. Returns in the one thread that ends the program, also in a handler that it runs; the
+ * first call decides.
+ */
 static void begin_end(enum ending how, int s)
 {
 	uint32_t none = RUNS_ON;
 
 	if (__atomic_load_n(&ender, __ATOMIC_SEQ_CST) == gettid())
 		return;
-	if (!__atomic_compare_exchange_n(&team->how, &none, how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (!__atomic_compare_exchange_n(&team->how, &none, how, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
 		sleep_forever();
 	team->status = (uint32_t)s;
 	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
 	callbacks_begin_last();
 }
 
-/* A thread of its own, since the handlers of exit() may take any time, and _exit() does not wait for them. */
+/*
+ * A thread of its own, since the handlers of exit() may take any time, and _exit() does not wait
+ * for them.
+ */
 static void *run_exit(void *how)
 {
 	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
@@ -425,14 +442,16 @@ __attribute__((constructor)) static void start_begin(void)
 	give_numbers();
 	if (shim.rank)
 		start_serve();
-	start_must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */
-	signals = block_signals();                                           /* the program's threads should get them */
+	/* registered first, so run last */
+	start_must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0);
+	/* the program's threads should get them */
+	signals = block_signals();
 	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
 	masks_let_signals(signals);
 	start_must("no thread", -err);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* A refused call must not pass for success. */
 static int final_status(uint32_t refused)
@@ -491,7 +510,8 @@ static void start_ask(void *arg)
 	uint32_t how = RUNS_ON;
 
 	/* _exit() does not wait for an exit() that runs. */
-	while (!__atomic_compare_exchange_n(&team->how, &how, a.how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (!__atomic_compare_exchange_n(&team->how, &how, a.how, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST))
 		if (a.how != AT_ONCE || how == AT_ONCE)
 			return;
 	team->status = (uint32_t)a.status;
@@ -564,7 +584,7 @@ EXPORT void _Exit(int s)
 	exit_at_once(s, CALLER);
 }
 
-/* ---- main() ---------------------------------------------------------------------------------------- */
+/* ---- main() ---------------------------------------------------------------------------------- */
 
 static int (*program_main)(int, char **, char **);
 
@@ -610,20 +630,24 @@ static int run_main(int argc, char **argv, char **envp)
 		return program_main(argc, argv, envp);
 	opt.stack_size = team->stack_size > MAIN_STACK ? team->stack_size : MAIN_STACK;
 	w.argv = share_words(argv, argc);
-	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
+	/* here: the C library runs destructors before handlers that came before main() */
+	on_exit(note_status, NULL);
 	start_must("main()", dsm_run(&opt, begin_main, &w, &result));
 	if (main_has_left()) {
 		start_await_end();
 		sleep_forever();
 	}
-	begin_end(BY_EXIT, (int)(intptr_t)result); /* the C library calls an exit() that is not ours */
+	/* the C library calls an exit() that is not ours */
+	begin_end(BY_EXIT, (int)(intptr_t)result);
 	return (int)(intptr_t)result;
 }
 
-EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
-			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
-EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
-			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+			     void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+			     void *stack_end);
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+			     void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+			     void *stack_end)
 {
 	program_main = main;
 	return NEXT(__libc_start_main)(run_main, argc, argv, init, fini, rtld_fini, stack_end);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * statics.c - what functions of the C library keep between calls, or return a pointer to, is the job's for calls of the program: the
- * place of strtok(), the table of hsearch(), the buffers of localtime() and its like, the variables of getopt(). Strings of the C
- * library that do not change (messages, names of time zones) are returned as shared copies.
+ * statics.c - what functions of the C library keep between calls, or return a pointer to, is the
+ * job's for calls of the program: the place of strtok(), the table of hsearch(), the buffers of
+ * localtime() and its like, the variables of getopt(). Strings of the C library that do not change
+ * (messages, names of time zones) are returned as shared copies.
  *
- * As in one process, nothing protects it from calls at the same time: these functions are not for that. Only the list of strings has
- * a lock, because strerror() and localtime_r() may be called at any time.
+ * As in one process, nothing protects it from calls at the same time: these functions are not for
+ * that. Only the list of strings has a lock, because strerror() and localtime_r() may be called at
+ * any time.
  */
 #include "statics.h"
 
@@ -43,7 +45,8 @@ struct statics {
 	struct string *strings;
 };
 
-static struct options known; /* the variables of getopt() as this rank has last read or written the job's */
+/* the variables of getopt() as this rank has last read or written the job's */
+static struct options known;
 
 int statics_start(void)
 {
@@ -66,7 +69,7 @@ void statics_join(void)
 		team->statics->options = known;
 }
 
-/* ---- strings --------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static char *find_string(const char *s)
 {
@@ -102,7 +105,10 @@ static void *plain_alloc(size_t size)
 	return w.got;
 }
 
-/* Added at the front, and never removed: readers take no lock, and two threads may add the same one. */
+/*
+ * Added at the front, and never removed: readers take no lock, and two threads may add the same
+ * one.
+ */
 static char *add_string(const char *s)
 {
 	struct statics *t = team->statics;
@@ -154,11 +160,12 @@ EXPORT char *strsignal(int number)
 	return caller_is_ours(CALLER) ? string_intern(s) : s;
 }
 
-/* ---- strtok(), hsearch(), numbers ------------------------------------------------------------------ */
+/* ---- strtok(), hsearch(), numbers ------------------------------------------------------------ */
 
 EXPORT char *strtok(char *s, const char *ends)
 {
-	return caller_is_ours(CALLER) ? strtok_r(s, ends, &team->statics->token) : NEXT(strtok)(s, ends);
+	return caller_is_ours(CALLER) ? strtok_r(s, ends, &team->statics->token)
+				      : NEXT(strtok)(s, ends);
 }
 
 /* The C library allocates the table by malloc(). */
@@ -216,12 +223,16 @@ EXPORT char *fcvt(double value, int digits, int *point, int *sign)
 {
 	char *s = NEXT(fcvt)(value, digits, point, sign);
 
-	return caller_is_ours(CALLER) && strlen(s) < TEXT ? statics_copy(team->statics->number, s) : s;
+	return caller_is_ours(CALLER) && strlen(s) < TEXT ? statics_copy(team->statics->number, s)
+							  : s;
 }
 
-/* ---- time ------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------ */
 
-/* Both variables, where the executable holds one; the program's is not the one that the C library sets. */
+/*
+ * Both variables, where the executable holds one; the program's is not the one that the C library
+ * sets.
+ */
 static void share_zone(void)
 {
 	char **library = copies_library(tzname);
@@ -243,7 +254,10 @@ static void *zone_here(void *arg)
 	return NULL;
 }
 
-/* The caller has made this rank's C library read TZ, which is the same on all ranks. If it has changed, the others read it, too. */
+/*
+ * The caller has made this rank's C library read TZ, which is the same on all ranks. If it has
+ * changed, the others read it, too.
+ */
 static void note_zone(void)
 {
 	struct statics *t = team->statics;
@@ -337,11 +351,12 @@ EXPORT char *ctime(const time_t *t)
 	return statics_copy(team->statics->time, s);
 }
 
-/* ---- getopt() -------------------------------------------------------------------------------------- */
+/* ---- getopt() -------------------------------------------------------------------------------- */
 
 static bool options_are_same(const struct options *a, const struct options *b)
 {
-	return a->index == b->index && a->errors == b->errors && a->option == b->option && a->arg == b->arg;
+	return a->index == b->index && a->errors == b->errors && a->option == b->option &&
+		a->arg == b->arg;
 }
 
 static void options_set(const struct options *o)
@@ -389,7 +404,8 @@ static int scan_next(const struct scan *s)
 	switch (s->which) {
 	case GETOPT: return NEXT(getopt)(s->argc, s->argv, s->options);
 	case POSIX_GETOPT: return NEXT(__posix_getopt)(s->argc, s->argv, s->options);
-	case GETOPT_LONG: return NEXT(getopt_long)(s->argc, s->argv, s->options, s->names, s->index);
+	case GETOPT_LONG:
+		return NEXT(getopt_long)(s->argc, s->argv, s->options, s->names, s->index);
 	case GETOPT_LONG_ONLY: break;
 	}
 	return NEXT(getopt_long_only)(s->argc, s->argv, s->options, s->names, s->index);
@@ -421,25 +437,30 @@ static int statics_scan(struct scan s)
 	return s.result;
 }
 
-#define SCAN(which, names, index) statics_scan((struct scan){ which, argc, 0, argv, options, names, index, { 0 } })
+#define SCAN(which, names, index) \
+	statics_scan((struct scan){ which, argc, 0, argv, options, names, index, { 0 } })
 
 EXPORT int getopt(int argc, char *const argv[], const char *options)
 {
-	return caller_is_ours(CALLER) ? SCAN(GETOPT, NULL, NULL) : NEXT(getopt)(argc, argv, options);
+	return caller_is_ours(CALLER) ? SCAN(GETOPT, NULL, NULL)
+				      : NEXT(getopt)(argc, argv, options);
 }
 
 EXPORT int __posix_getopt(int argc, char *const argv[], const char *options)
 {
-	return caller_is_ours(CALLER) ? SCAN(POSIX_GETOPT, NULL, NULL) : NEXT(__posix_getopt)(argc, argv, options);
+	return caller_is_ours(CALLER) ? SCAN(POSIX_GETOPT, NULL, NULL)
+				      : NEXT(__posix_getopt)(argc, argv, options);
 }
 
-EXPORT int getopt_long(int argc, char *const argv[], const char *options, const struct option *names, int *index)
+EXPORT int getopt_long(int argc, char *const argv[], const char *options,
+		       const struct option *names, int *index)
 {
 	return caller_is_ours(CALLER) ? SCAN(GETOPT_LONG, names, index)
 				      : NEXT(getopt_long)(argc, argv, options, names, index);
 }
 
-EXPORT int getopt_long_only(int argc, char *const argv[], const char *options, const struct option *names, int *index)
+EXPORT int getopt_long_only(int argc, char *const argv[], const char *options,
+			    const struct option *names, int *index)
 {
 	return caller_is_ours(CALLER) ? SCAN(GETOPT_LONG_ONLY, names, index)
 				      : NEXT(getopt_long_only)(argc, argv, options, names, index);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * strings.c - memory that the C library allocates for the program is shared, as if the program had called malloc(): strings,
- * lines, lists of names, vectors of strings, and trees. Streams into memory are in memstream.c.
+ * strings.c - memory that the C library allocates for the program is shared, as if the program had
+ * called malloc(): strings, lines, lists of names, vectors of strings, and trees. Streams into
+ * memory are in memstream.c.
  */
 #include "shim.h"
 
@@ -114,7 +115,7 @@ EXPORT char *canonicalize_file_name(const char *path)
 	return caller_is_ours(CALLER) ? strings_share(at) : at;
 }
 
-/* ---- lines ---------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Allocate a buffer for the first line. ENOMEM. */
 static bool has_line(char **line, size_t *size, const void *caller)
@@ -141,7 +142,7 @@ EXPORT ssize_t __getdelim(char **line, size_t *size, int end, FILE *f)
 	return has_line(line, size, CALLER) ? PASS_ON(NEXT(__getdelim)(line, size, end, f)) : -1;
 }
 
-/* ---- formatted output ----------------------------------------------------------------------------- */
+/* ---- formatted output ------------------------------------------------------------------------ */
 
 int __vasprintf_chk(char **out, int flag, const char *format, va_list ap);
 int __asprintf_chk(char **out, int flag, const char *format, ...);
@@ -191,7 +192,7 @@ EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...)
 	return n;
 }
 
-/* ---- folders ---------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static void free_list(struct dirent **list, int n)
 {
@@ -200,7 +201,10 @@ static void free_list(struct dirent **list, int n)
 	free(list);
 }
 
-/* Replace a private list with private entries by a shared one. Returns their number; -1: ENOMEM, and the list is freed. */
+/*
+ * Replace a private list with private entries by a shared one. Returns their number; -1: ENOMEM,
+ * and the list is freed.
+ */
 static int share_list(struct dirent ***list, int n)
 {
 	struct dirent **out = shared_alloc((size_t)n * sizeof(*out) + 1);
@@ -252,7 +256,8 @@ static int list_folder(struct listing l, const void *caller)
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "the same functions");
 
-EXPORT int scandirat(int fd, const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
+EXPORT int scandirat(int fd, const char *path, struct dirent ***out,
+		     int (*filter)(const struct dirent *),
 		     int (*compare)(const struct dirent **, const struct dirent **))
 {
 	return list_folder((struct listing){ fd, path, out, filter, compare, false }, CALLER);
@@ -264,10 +269,12 @@ EXPORT int scandir(const char *path, struct dirent ***out, int (*filter)(const s
 	return list_folder((struct listing){ AT_FDCWD, path, out, filter, compare, false }, CALLER);
 }
 
-EXPORT int scandirat64(int fd, const char *path, struct dirent64 ***out, int (*filter)(const struct dirent64 *),
+EXPORT int scandirat64(int fd, const char *path, struct dirent64 ***out,
+		       int (*filter)(const struct dirent64 *),
 		       int (*compare)(const struct dirent64 **, const struct dirent64 **))
 	__attribute__((alias("scandirat")));
-EXPORT int scandir64(const char *path, struct dirent64 ***out, int (*filter)(const struct dirent64 *),
+EXPORT int scandir64(const char *path, struct dirent64 ***out,
+		     int (*filter)(const struct dirent64 *),
 		     int (*compare)(const struct dirent64 **, const struct dirent64 **))
 	__attribute__((alias("scandir")));
 
@@ -313,7 +320,8 @@ EXPORT error_t argz_insert(char **argz, size_t *len, char *before, const char *e
 	return LEND(NEXT(argz_insert)(argz, len, before, entry));
 }
 
-EXPORT error_t argz_replace(char **argz, size_t *len, const char *s, const char *with, unsigned int *count)
+EXPORT error_t argz_replace(char **argz, size_t *len, const char *s, const char *with,
+			    unsigned int *count)
 {
 	return LEND(NEXT(argz_replace)(argz, len, s, with, count));
 }

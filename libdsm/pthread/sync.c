@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sync.c - the synchronisation calls of POSIX: private objects use the C library, others futex_sync.c or handle_sync.c. */
+/*
+ * sync.c - the synchronisation calls of POSIX: private objects use the C library, others
+ * futex_sync.c or handle_sync.c.
+ */
 #include "sync.h"
 
 #include <limits.h>
@@ -54,7 +57,10 @@ static bool bad_time(clockid_t clock, const struct timespec *t)
 	return bad_clock(clock) || !is_time(t);
 }
 
-/* Forget handle_sync.c's object at this address: the shared object is destroyed, or made anew. Returns 0. */
+/*
+ * Forget handle_sync.c's object at this address: the shared object is destroyed, or made anew.
+ * Returns 0.
+ */
 static int sync_forget(void *object)
 {
 	if (!shim.one_node)
@@ -69,11 +75,12 @@ static int init_object(void *object, size_t size)
 	return sync_forget(object);
 }
 
-/* ---- mutexes --------------------------------------------------------------------------------------- */
+/* ---- mutexes --------------------------------------------------------------------------------- */
 
 EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
 {
-	int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED, protocol = PTHREAD_PRIO_NONE;
+	int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED,
+	    protocol = PTHREAD_PRIO_NONE;
 
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_init)(m, attr);
@@ -100,7 +107,10 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 	return m->__data.__lock ? EBUSY : 0;
 }
 
-/* In one node a mutex is locked in few instructions. Everything else is out of line, so that this path saves no registers. */
+/*
+ * In one node a mutex is locked in few instructions. Everything else is out of line, so that this
+ * path saves no registers.
+ */
 static bool is_futex_sync(const pthread_mutex_t *m)
 {
 	return shim.one_node && is_shared(m);
@@ -108,7 +118,8 @@ static bool is_futex_sync(const pthread_mutex_t *m)
 
 static __attribute__((noinline)) int lock_elsewhere(pthread_mutex_t *m)
 {
-	return is_shared(m) ? handle_sync_lock(m, KIND_AT(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
+	return is_shared(m) ? handle_sync_lock(m, KIND_AT(m), CLOCK_REALTIME, NULL)
+			    : NEXT(pthread_mutex_lock)(m);
 }
 
 static __attribute__((noinline)) int unlock_elsewhere(pthread_mutex_t *m)
@@ -128,7 +139,8 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 	return shim.one_node ? futex_sync_trylock(m) : handle_sync_trylock(m, KIND_AT(m));
 }
 
-EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
+				   const struct timespec *until)
 {
 	struct timespec t = *until;
 
@@ -136,7 +148,8 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const st
 		return NEXT(pthread_mutex_clocklock)(m, clock, until);
 	if (bad_clock(clock))
 		return EINVAL;
-	return shim.one_node ? futex_sync_lock(m, clock, &t) : handle_sync_lock(m, KIND_AT(m), clock, &t);
+	return shim.one_node ? futex_sync_lock(m, clock, &t)
+			     : handle_sync_lock(m, KIND_AT(m), clock, &t);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
@@ -156,7 +169,7 @@ EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)
 	return is_shared(m) ? EINVAL : NEXT(pthread_mutex_consistent)(m);
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 {
@@ -176,7 +189,8 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 	return is_shared(c) ? sync_forget(c) : NEXT(pthread_cond_destroy)(c);
 }
 
-static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+			   const struct timespec *until)
 {
 	return shim.one_node ? futex_sync_wait(c, m, clock, until)
 			     : handle_sync_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
@@ -184,10 +198,12 @@ static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t cloc
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-	return is_shared(c) ? cond_wait_until(c, m, CLOCK_REALTIME, NULL) : NEXT(pthread_cond_wait)(c, m);
+	return is_shared(c) ? cond_wait_until(c, m, CLOCK_REALTIME, NULL)
+			    : NEXT(pthread_cond_wait)(c, m);
 }
 
-EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+				  const struct timespec *until)
 {
 	struct timespec t = *until;
 
@@ -196,7 +212,8 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 	return bad_time(clock, &t) ? EINVAL : cond_wait_until(c, m, clock, &t);
 }
 
-EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+				  const struct timespec *until)
 {
 	struct timespec t = *until;
 
@@ -221,9 +238,10 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 	return shim.one_node ? futex_sync_wake(c, true) : handle_sync_wake(c, CLOCK_AT(c), true);
 }
 
-/* ---- barriers -------------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
-EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attr, unsigned int n)
+EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attr,
+				unsigned int n)
 {
 	if (!is_shared(b))
 		return NEXT(pthread_barrier_init)(b, attr, n);
@@ -246,7 +264,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 	return shim.one_node ? futex_sync_barrier(b) : handle_sync_barrier(b, COUNT_AT(b));
 }
 
-/* ---- reader-writer locks --------------------------------------------------------------------------- */
+/* ---- reader-writer locks --------------------------------------------------------------------- */
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)
 {
@@ -260,7 +278,8 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 	return is_shared(l) ? sync_forget(l) : NEXT(pthread_rwlock_destroy)(l);
 }
 
-static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock, const struct timespec *until)
+static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock,
+			const struct timespec *until)
 {
 	return shim.one_node ? futex_sync_rwlock(l, write, wait_, clock, until)
 			     : handle_sync_rwlock(l, write, wait_, clock, until);
@@ -271,7 +290,8 @@ static int rwlock_lock(pthread_rwlock_t *l, bool write, bool wait_)
 	return rwlock_until(l, write, wait_, CLOCK_MONOTONIC, NULL);
 }
 
-static int rwlock_timed(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
+static int rwlock_timed(pthread_rwlock_t *l, bool write, clockid_t clock,
+			const struct timespec *until)
 {
 	struct timespec t = *until;
 
@@ -298,7 +318,8 @@ EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 	return is_shared(l) ? rwlock_lock(l, true, false) : NEXT(pthread_rwlock_trywrlock)(l);
 }
 
-EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
+				      const struct timespec *until)
 {
 	if (!is_shared(l))
 		return NEXT(pthread_rwlock_clockrdlock)(l, clock, until);
@@ -312,7 +333,8 @@ EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec
 	return rwlock_timed(l, false, CLOCK_REALTIME, until);
 }
 
-EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
+				      const struct timespec *until)
 {
 	if (!is_shared(l))
 		return NEXT(pthread_rwlock_clockwrlock)(l, clock, until);
@@ -333,7 +355,7 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 	return shim.one_node ? futex_sync_rwunlock(l) : handle_sync_rwunlock(l);
 }
 
-/* ---- spin locks: mutexes of one word --------------------------------------------------------------- */
+/* ---- spin locks: mutexes of one word --------------------------------------------------------- */
 
 EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared)
 {
@@ -372,7 +394,7 @@ EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
 	return 0;
 }
 
-/* ---- semaphores ------------------------------------------------------------------------------------ */
+/* ---- semaphores ------------------------------------------------------------------------------ */
 
 static int sync_failed(int err)
 {
@@ -400,7 +422,10 @@ EXPORT int sem_destroy(sem_t *s)
 	return is_shared(s) ? sync_forget(s) : NEXT(sem_destroy)(s);
 }
 
-/* The wait of this thread for a semaphore: private memory, which the runtime may read. A handler may wait for one, too. */
+/*
+ * The wait of this thread for a semaphore: private memory, which the runtime may read. A handler
+ * may wait for one, too.
+ */
 static __thread struct sem_wait {
 	uint32_t waits, timed, stop;
 } sem_waits __attribute__((tls_model("initial-exec")));
@@ -417,8 +442,9 @@ static int sem(sem_t *s, bool wait_, clockid_t clock, const struct timespec *unt
 
 	sem_waits = (struct sem_wait){ .waits = wait_, .timed = until != NULL };
 	pthread_cleanup_push(sem_wait_ends, &outer);
-	err = shim.one_node ? futex_sync_sem_wait((uint32_t *)s, wait_, clock, until, &sem_waits.stop)
-			    : handle_sync_sem_wait(s, wait_, clock, until, &sem_waits.stop);
+	err = shim.one_node
+		? futex_sync_sem_wait((uint32_t *)s, wait_, clock, until, &sem_waits.stop)
+		: handle_sync_sem_wait(s, wait_, clock, until, &sem_waits.stop);
 	pthread_cleanup_pop(1);
 	return sync_failed(err);
 }
@@ -460,7 +486,8 @@ EXPORT int sem_post(sem_t *s)
 {
 	if (!is_shared(s))
 		return NEXT(sem_post)(s);
-	return sync_failed(shim.one_node ? futex_sync_sem_post((uint32_t *)s) : handle_sync_sem_post(s));
+	return sync_failed(shim.one_node ? futex_sync_sem_post((uint32_t *)s)
+					 : handle_sync_sem_post(s));
 }
 
 EXPORT int sem_getvalue(sem_t *s, int *value)

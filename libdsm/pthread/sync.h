@@ -7,7 +7,8 @@
 
 #define MOST 1000000000l /* seconds: their nanoseconds, added to any clock's, are a number */
 
-/* Return the time until `until` by that clock, in ns; 0: it is past; at most that of MOST and one second. Needs is_time(until). */
+/* Return the time until `until` by that clock, in ns; 0: it is past; at most that of MOST and one
+ * second. Needs is_time(until). */
 uint64_t time_left(clockid_t clock, const struct timespec *until);
 /* Convert a duration to ns; the same limit. Needs is_time(t). */
 uint64_t time_of(const struct timespec *t);
@@ -18,8 +19,9 @@ static inline bool is_time(const struct timespec *t)
 	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-/* End the wait for a semaphore, if any, that a signal handler of the program interrupted in this thread, with EINTR. restarts: the handler
- * has SA_RESTART, so end only a wait with a timeout, as the kernel does. Async-signal-safe. */
+/* End the wait for a semaphore, if any, that a signal handler of the program interrupted in this
+ * thread, with EINTR. restarts: the handler has SA_RESTART, so end only a wait with a timeout, as
+ * the kernel does. Async-signal-safe. */
 void sem_interrupt(bool restarts);
 
 /* Return the clock of a condition; in zeroed memory, CLOCK_REALTIME. */

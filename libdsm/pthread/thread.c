@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). Their pthread_t is the handle of libdsm.
+ * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). Their pthread_t is
+ * the handle of libdsm.
  *
- * Cancellation state, pthread_testcancel() and the cancellation points are the C library's: a thread of the program is a POSIX
- * thread of its rank. Only the asynchronous type is not (async.c). This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are unwound,
- * and run on the thread's own stack, whatever stack the unwinding began on.
+ * Cancellation state, pthread_testcancel() and the cancellation points are the C library's: a
+ * thread of the program is a POSIX thread of its rank. Only the asynchronous type is not (async.c).
+ * This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are
+ * unwound, and run on the thread's own stack, whatever stack the unwinding began on.
  */
 #include "thread.h"
 
@@ -27,12 +29,17 @@
 extern void *__libc_calloc(size_t n, size_t size);
 extern void __libc_free(void *p);
 
-/* ---- thread-specific data: keys are the same on all ranks, values are the thread's ------------------ */
+/* ---- thread-specific data: keys are the same on all ranks, values are the thread's ----------- */
 
-/* Libraries have keys of their own, those of the C library; the program's keys have numbers above those. */
+/*
+ * Libraries have keys of their own, those of the C library; the program's keys have numbers above
+ * those.
+ */
 #define KEY_BASE 0x10000u
 
-/* A value belongs to the key with this sequence number. After the key is deleted, no key finds it. */
+/*
+ * A value belongs to the key with this sequence number. After the key is deleted, no key finds it.
+ */
 struct value {
 	uint64_t seq;
 	void *at;
@@ -54,7 +61,8 @@ static bool exists(uint64_t seq)
 
 static bool key_change(uint32_t i, uint64_t seq)
 {
-	return __atomic_compare_exchange_n(&shim.keys[i].seq, &seq, seq + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&shim.keys[i].seq, &seq, seq + 1, 0, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
 }
 
 /* NULL: this thread has no row for the key, or there is no memory for one. */
@@ -169,9 +177,11 @@ static void destroy_values(void)
 	}
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* Stack size that this rank's C library gives a thread. Attributes without a size return it, too. */
+/*
+ * Stack size that this rank's C library gives a thread. Attributes without a size return it, too.
+ */
 static struct {
 	size_t stack, guard;
 } known;
@@ -240,7 +250,9 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 	return 0;
 }
 
-/* It would be in memory of this rank's C library, but threads of all ranks may use the attributes. */
+/*
+ * It would be in memory of this rank's C library, but threads of all ranks may use the attributes.
+ */
 EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 {
 	if (!caller_is_ours(CALLER))
@@ -248,7 +260,10 @@ EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 	return start_cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
 }
 
-/* NULL: the program has set none. Then the C library has no address, and a size of 0 or the default. */
+/*
+ * NULL: the program has set none. Then the C library has no address, and a size of 0 or the
+ * default.
+ */
 static void *given_stack(const pthread_attr_t *attr)
 {
 	size_t size;
@@ -274,13 +289,17 @@ static int choose_stack(const pthread_attr_t *attr, struct dsm_thread_options *o
 		opt->guard_size = DSM_NO_GUARD;
 	opt->detached = detached == PTHREAD_CREATE_DETACHED;
 	if (opt->stack && opt->stack_size < STACK_MIN)
-		return start_cannot("a stack of less than 64 KiB (pthread_attr_setstack())"), EINVAL;
-	if (opt->stack && !(is_shared(opt->stack) && is_shared((char *)opt->stack + opt->stack_size - 1)))
-		return start_cannot("a thread on a stack of private memory (pthread_attr_setstack())"), EINVAL;
+		return start_cannot("a stack of less than 64 KiB (pthread_attr_setstack())"),
+		       EINVAL;
+	if (opt->stack &&
+	    !(is_shared(opt->stack) && is_shared((char *)opt->stack + opt->stack_size - 1)))
+		return start_cannot(
+			       "a thread on a stack of private memory (pthread_attr_setstack())"),
+		       EINVAL;
 	return 0;
 }
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* The new thread's arguments: in shared memory, until the thread has read them. */
 struct birth {
@@ -439,7 +458,7 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 	return 0;
 }
 
-/* ---- once ------------------------------------------------------------------------------------------ */
+/* ---- once ------------------------------------------------------------------------------------ */
 
 enum { ONCE_NOT, ONCE_RUNS, ONCE_DONE };
 
@@ -451,7 +470,10 @@ static void set_once(int *state, int value)
 	pthread_mutex_unlock(&team->once_lock);
 }
 
-/* True: the caller must run the routine. False: it was run. pthread_once() is no cancellation point. */
+/*
+ * True: the caller must run the routine. False: it was run. pthread_once() is no cancellation
+ * point.
+ */
 static bool take_once(int *state)
 {
 	int cancel;
@@ -487,13 +509,16 @@ EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	if (!is_shared(once))
 		return NEXT(pthread_once)(once, fn);
-	/* If a load alone finds that it is done, other stores of the routine may not be here yet: take_once() synchronises. */
+	/*
+	 * If a load alone finds that it is done, other stores of the routine may not be here yet:
+	 * take_once() synchronises.
+	 */
 	if ((shim.weak || __atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE) && take_once(once))
 		run_once(once, fn);
 	return 0;
 }
 
-/* ---- what cannot be -------------------------------------------------------------------------------- */
+/* ---- what cannot be -------------------------------------------------------------------------- */
 
 EXPORT pid_t fork(void)
 {

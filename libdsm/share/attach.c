@@ -2,8 +2,8 @@
 /*
  * attach.c - a process's attachment to the owner: settings, requests, the pool.
  *
- * A thread of a client waits for the end of the control socket: the kernel closes it however the owner dies. It then marks
- * the attachment dead and makes the fd of each connection readable.
+ * A thread of a client waits for the end of the control socket: the kernel closes it however the
+ * owner dies. It then marks the attachment dead and makes the fd of each connection readable.
  */
 #include "share/attach.h"
 
@@ -41,11 +41,13 @@ static void set_defaults(struct rshare_config *c)
 	DEFAULT(pool, 16u << 20);
 	DEFAULT(port, RSHARE_PORT);
 	DEFAULT(ib_port, 1);
-	DEFAULT(chunk, 16384 - sizeof(struct rs_frame)); /* with its header, whole packets of 4,096 bytes */
+	/* with its header, whole packets of 4,096 bytes */
+	DEFAULT(chunk, 16384 - sizeof(struct rs_frame));
 	DEFAULT(window_strict, 131072);
 	DEFAULT(window_weighted, 131072);
 	DEFAULT(window_narrow,
-		2 * (c->chunk + (uint32_t)sizeof(struct rs_frame))); /* that of a write has the header's bytes */
+		/* that of a write has the header's bytes */
+		2 * (c->chunk + (uint32_t)sizeof(struct rs_frame)));
 	DEFAULT(receives, 512);
 	DEFAULT(peers, 64);
 	DEFAULT(run_after, 8);
@@ -95,16 +97,18 @@ static void take_fds(struct msghdr *m, int fds[2])
 		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 }
 
-static int client_exchange(struct rshare *r, const struct rs_request *q, struct rs_answer *a, int fds[2])
+static int client_exchange(struct rshare *r, const struct rs_request *q, struct rs_answer *a,
+			   int fds[2])
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { a, sizeof(*a) };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf) };
 	ssize_t n;
 	int err, i;
 
@@ -151,7 +155,9 @@ int rs_attach_signal(struct rshare_conn *c)
 
 void rs_attach_enter(struct rshare *r, uint32_t index, struct rshare_conn *c)
 {
-	*c = (struct rshare_conn){ .r = r, .index = index, .fd = -1, .seg = rs_seg_conn(&r->layout, r->base, index) };
+	*c = (struct rshare_conn){
+		.r = r, .index = index, .fd = -1, .seg = rs_seg_conn(&r->layout, r->base, index)
+	};
 	pthread_mutex_lock(&r->lock);
 	r->conn[index] = c;
 	pthread_mutex_unlock(&r->lock);
@@ -208,7 +214,8 @@ static int client_watch_start(struct rshare *r, char *why)
 	err = pthread_create(&r->watcher, NULL, client_watch_run, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	r->watched = !err;
-	return err ? rs_why(why, -err, "a thread of this process, which `ulimit -u` may forbid") : 0;
+	return err ? rs_why(why, -err, "a thread of this process, which `ulimit -u` may forbid")
+		   : 0;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------ */
@@ -245,8 +252,9 @@ static int client_attach(struct rshare *r, const struct rshare_config *c, char *
 	if (err) {
 		a.why[RSHARE_WHY_MAX - 1] = 0;
 		if (err == -ECONNRESET)
-			snprintf(why, RSHARE_WHY_MAX,
-				 "the owner has ended, or refuses this process; its stderr says why");
+			snprintf(
+				why, RSHARE_WHY_MAX,
+				"the owner has ended, or refuses this process; its stderr says why");
 		else if (a.why[0])
 			snprintf(why, RSHARE_WHY_MAX, "%s", a.why);
 		else
@@ -266,14 +274,15 @@ static int client_attach(struct rshare *r, const struct rshare_config *c, char *
 		r->base = NULL;
 	if (!r->base || !r->conn || !r->mark ||
 	    rs_pool_init(&r->pool, (char *)r->base + r->layout.pool_offset, r->layout.pool_bytes))
-		return rs_why(why, -ENOMEM, "%u connections and a pool of %llu bytes", r->layout.conns,
-			      (unsigned long long)r->layout.pool_bytes);
+		return rs_why(why, -ENOMEM, "%u connections and a pool of %llu bytes",
+			      r->layout.conns, (unsigned long long)r->layout.pool_bytes);
 	r->pool_ready = true;
 	return r->owner ? 0 : client_watch_start(r, why);
 }
 
 /* Attach to the owner of that name, or become it. */
-static int find_owner(struct rshare *r, const char *device, const char *name, const struct rshare_config *c, char *why)
+static int find_owner(struct rshare *r, const char *device, const char *name,
+		      const struct rshare_config *c, char *why)
 {
 	struct sockaddr_un un;
 	int err = rs_place_address(name, &un, why);
@@ -288,7 +297,8 @@ static int find_owner(struct rshare *r, const char *device, const char *name, co
 	if (err != -ECONNREFUSED)
 		return err;
 	if (c->role == RSHARE_CLIENT) {
-		snprintf(why, RSHARE_WHY_MAX, "there is no owner called %s: nobody listens at %s", name, un.sun_path);
+		snprintf(why, RSHARE_WHY_MAX, "there is no owner called %s: nobody listens at %s",
+			 name, un.sun_path);
 		return err;
 	}
 	err = rs_owner_start(device, name, c, &r->owner, why);
@@ -300,7 +310,8 @@ static int find_owner(struct rshare *r, const char *device, const char *name, co
 	return err ? rs_why(why, err, "a socket to the owner %s", name) : 0;
 }
 
-int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out, char *why)
+int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out,
+		char *why)
 {
 	char unused[RSHARE_WHY_MAX];
 	struct rshare_config c;
@@ -390,7 +401,8 @@ int rshare_export(struct rshare *r, const void *buffer, size_t size, struct rsha
 
 	if (!r->remote)
 		return -EACCES;
-	if (offset > r->layout.pool_bytes || size > r->layout.pool_bytes - offset || size > RSHARE_MESSAGE_MAX)
+	if (offset > r->layout.pool_bytes || size > r->layout.pool_bytes - offset ||
+	    size > RSHARE_MESSAGE_MAX)
 		return -EINVAL;
 	*out = (struct rshare_remote){ r->pool_address + offset, r->rkey, (uint32_t)size };
 	return 0;

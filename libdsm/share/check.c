@@ -42,7 +42,8 @@ int rs_request_check(const struct rs_request *q, uint32_t conns)
 	const struct rs_limits x = { .conns = conns };
 	bool good = false;
 
-	if (!conns != (q->type == RS_ATTACH) || (!conns && !rs_holds_CONTROL_VERSION(q->version, &x)))
+	if (!conns != (q->type == RS_ATTACH) ||
+	    (!conns && !rs_holds_CONTROL_VERSION(q->version, &x)))
 		return -EPROTO;
 	switch ((enum rs_request_type)q->type) {
 	case RS_ATTACH: good = rs_is_ASK_ATTACH(q, &x); break;
@@ -59,7 +60,8 @@ int rs_request_check(const struct rs_request *q, uint32_t conns)
 	return good ? 0 : -EINVAL;
 }
 
-static bool answer_ok(const struct rs_request *q, const struct rs_answer *a, const struct rs_limits *x)
+static bool answer_ok(const struct rs_request *q, const struct rs_answer *a,
+		      const struct rs_limits *x)
 {
 	if (!rs_is_LAYOUT(&a->layout, x))
 		return false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * check.h - checks, by rules.h, of data written by another process of the node. The owner checks copies of entries of a process's
- * rings; the process, of the owner's. Also checks what another owner sent over TCP before a link is up. (Frames: frame.h. Later
- * messages between owners: repair.h.) Pure.
+ * check.h - checks, by rules.h, of data written by another process of the node. The owner checks
+ * copies of entries of a process's rings; the process, of the owner's. Also checks what another
+ * owner sent over TCP before a link is up. (Frames: frame.h. Later messages between owners:
+ * repair.h.) Pure.
  */
 #ifndef SHARE_CHECK_H
 #define SHARE_CHECK_H
@@ -40,12 +41,17 @@ static inline bool rs_index_ok(uint32_t index, uint32_t conns)
 	return rs_holds_INDEX(index, &x);
 }
 
-/* Check a request of a process with conns connections, 0: not attached. -EPROTO: not allowed now, or another version. -EINVAL. */
+/*
+ * Check a request of a process with conns connections, 0: not attached. -EPROTO: not allowed now,
+ * or another version. -EINVAL.
+ */
 int rs_request_check(const struct rs_request *q, uint32_t conns);
 /* Return the owner's status, or -EPROTO: not an answer to q. */
 int rs_answer_check(const struct rs_request *q, const struct rs_answer *a, uint32_t conns);
 
-/* Check the request of another owner. -EPROTO: malformed, or another version. -EACCES: another key. */
+/*
+ * Check the request of another owner. -EPROTO: malformed, or another version. -EACCES: another key.
+ */
 int rs_hello_asks(const struct rs_hello *h, uint64_t key);
 /* Return the status of an answer, or the same errors if it is invalid. */
 int rs_hello_answers(const struct rs_hello *h, uint64_t key);

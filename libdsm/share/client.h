@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.h - the structs of the client: attach.c (attachment, requests), rshare.c (connections), set.c (their set). */
+/*
+ * client.h - the structs of the client: attach.c (attachment, requests), rshare.c (connections),
+ * set.c (their set).
+ */
 #ifndef SHARE_CLIENT_H
 #define SHARE_CLIENT_H
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* conn.c - the life of a connection, and its operations: from its ring to the scheduler, and their completions. */
+/*
+ * conn.c - the life of a connection, and its operations: from its ring to the scheduler, and their
+ * completions.
+ */
 #include "share/conn.h"
 
 #include <errno.h>
@@ -34,7 +37,8 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 
 	/* An honest client has no more operations outstanding than the ring holds. */
 	if (c->released ||
-	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e, sizeof(e)))
+	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e,
+			 sizeof(e)))
 		return;
 	if (c->fd >= 0 || c->joined)
 		hub_conn_unnotified(c);
@@ -53,7 +57,10 @@ void conn_complete(struct rs_conn *c, int status)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Fail everything left in the rings, and report the end. Repeated for operations that a late client adds. */
+/*
+ * Fail everything left in the rings, and report the end. Repeated for operations that a late client
+ * adds.
+ */
 static void conn_flush(struct rs_conn *c)
 {
 	const struct rs_layout *l = LAYOUT(c);
@@ -67,12 +74,15 @@ static void conn_flush(struct rs_conn *c)
 	if (c->has_held)
 		conn_event(c, RSHARE_SENT, status, c->held.cookie, c->held.len);
 	c->has_held = false;
-	for (n = 0; n < l->depth && rs_ring_take(rs_seg_sq(c->seg), &c->sq, l->depth, &s, sizeof(s)); n++)
+	for (n = 0;
+	     n < l->depth && rs_ring_take(rs_seg_sq(c->seg), &c->sq, l->depth, &s, sizeof(s)); n++)
 		conn_event(c, RSHARE_SENT, status, s.cookie, s.len);
 	if (c->rx_open)
 		conn_event(c, RSHARE_RECEIVED, -ECANCELED, c->rx.cookie, 0);
 	c->rx_open = false;
-	for (n = 0; n < l->depth && rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &r, sizeof(r)); n++)
+	for (n = 0;
+	     n < l->depth && rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &r, sizeof(r));
+	     n++)
 		conn_event(c, RSHARE_RECEIVED, -ECANCELED, r.cookie, 0);
 	if (!c->flushed)
 		conn_event(c, RSHARE_CLOSED, c->status, 0, 0);
@@ -96,7 +106,8 @@ void conn_forged(struct rs_conn *c, const char *what)
 {
 	c->client->hub->stats.forged++;
 	hub_conn_log(c, what);
-	if (c->remote) /* otherwise the answer is in flight, and will find that the connection has ended */
+	/* otherwise the answer is in flight, and will find that the connection has ended */
+	if (c->remote)
 		conn_owe(c, RS_FRAME_RESET);
 	conn_end(c, -EBADMSG);
 }
@@ -112,8 +123,10 @@ void conn_progress(struct rs_conn *c)
 			conn_flush(c);
 		return;
 	}
-	if (c->state == RS_CLOSING && !c->closed_sent && c->op_first == c->flow.end && !c->has_held &&
-	    !rs_ring_filled(rs_seg_sq(c->seg), c->sq, LAYOUT(c)->depth, sizeof(struct rs_sqe)) && c->remote) {
+	if (c->state == RS_CLOSING && !c->closed_sent && c->op_first == c->flow.end &&
+	    !c->has_held &&
+	    !rs_ring_filled(rs_seg_sq(c->seg), c->sq, LAYOUT(c)->depth, sizeof(struct rs_sqe)) &&
+	    c->remote) {
 		c->closed_sent = true;
 		conn_owe(c, RS_FRAME_CLOSE);
 	}
@@ -145,8 +158,8 @@ int rs_conn_listen(struct rs_client *client, uint32_t service, struct rs_conn **
 	return 0;
 }
 
-int rs_conn_connect(struct rs_client *client, struct rs_peer *p, uint32_t service, uint8_t priority, uint8_t weight,
-		    struct rs_conn **out)
+int rs_conn_connect(struct rs_client *client, struct rs_peer *p, uint32_t service, uint8_t priority,
+		    uint8_t weight, struct rs_conn **out)
 {
 	struct rs_conn *c;
 	int err = hub_conn_create(client, p, &c);
@@ -195,7 +208,10 @@ void rs_conn_release(struct rs_conn *c)
 		return;
 	}
 	if (c->state != RS_ENDED) {
-		/* Before the peer has answered there is no id to reset; its answer will find no connection, and it is told so. */
+		/*
+		 * Before the peer has answered there is no id to reset; its answer will find no
+		 * connection, and it is told so.
+		 */
 		if (c->owes & 1u << RS_FRAME_OPEN)
 			c->owes = 0;
 		else if (c->remote)
@@ -227,7 +243,9 @@ void conn_load(struct rs_conn *c)
 		const struct rs_sqe *e = &c->held;
 
 		if (!rs_op_ok(e, LAYOUT(c)->pool_bytes)) {
-			conn_forged(c, "a submission that rshare_send() and its like do not make; reset");
+			conn_forged(
+				c,
+				"a submission that rshare_send() and its like do not make; reset");
 			return;
 		}
 		if (e->op == RS_OP_SEND && c->tx_started == c->tx_granted) {
@@ -239,7 +257,9 @@ void conn_load(struct rs_conn *c)
 		c->stalled = false;
 		c->op[c->flow.end % RS_FLOW_OPS] = *e;
 		c->has_held = false;
-		/* An operation without a header may use its space, for the same number of packets. */
+		/*
+		 * An operation without a header may use its space, for the same number of packets.
+		 */
 		rs_sched_push_longer(&c->peer->sched, &c->flow, e->len,
 				     e->op == RS_OP_SEND ? 0 : sizeof(struct rs_frame));
 	}

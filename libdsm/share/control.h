@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control.h - requests of processes to the owner, over a SOCK_SEQPACKET socket. Each request gets one answer, in order.
- * rules.h defines the valid values of each field. A message of one byte is the doorbell, and gets no answer.
+ * control.h - requests of processes to the owner, over a SOCK_SEQPACKET socket. Each request gets
+ * one answer, in order. rules.h defines the valid values of each field. A message of one byte is
+ * the doorbell, and gets no answer.
  *
- * Both sides may hold a descriptor of one open file only if neither waits in a call on it: either can clear O_NONBLOCK for the
- * other. So signals go through pairs of sockets, one end for each side, and all calls on sockets carry MSG_DONTWAIT.
+ * Both sides may hold a descriptor of one open file only if neither waits in a call on it: either
+ * can clear O_NONBLOCK for the other. So signals go through pairs of sockets, one end for each
+ * side, and all calls on sockets carry MSG_DONTWAIT.
  */
 #ifndef SHARE_CONTROL_H
 #define SHARE_CONTROL_H
@@ -21,7 +23,11 @@
 
 enum rs_request_type {
 	RS_ATTACH =
-		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the segment and the set */
+		/*
+		 * version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the
+		 * segment and the set
+		 */
+	1,
 	RS_LISTEN,   /* service; answer: index */
 	RS_CONNECT,  /* node, service, priority, weight; answer: index */
 	RS_PRIORITY, /* index, priority, weight */

@@ -26,29 +26,35 @@ static int verbs_error(void)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Without a name, the first device of InfiniBand or RoCE. Those of iWARP have no connections without a connection manager. */
+/*
+ * Without a name, the first device of InfiniBand or RoCE. Those of iWARP have no connections
+ * without a connection manager.
+ */
 static int find_device(struct rs_device *d, const char *name, char *why)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int i, err = 0;
 
 	for (i = 0; list && list[i]; i++)
-		if (name ? !strcmp(name, ibv_get_device_name(list[i])) : list[i]->transport_type == IBV_TRANSPORT_IB)
+		if (name ? !strcmp(name, ibv_get_device_name(list[i]))
+			 : list[i]->transport_type == IBV_TRANSPORT_IB)
 			break;
 	if (!list || !list[i]) {
-		snprintf(why, RSHARE_WHY_MAX, "no RDMA device%s%s of InfiniBand or RoCE; `rdma link` lists them",
+		snprintf(why, RSHARE_WHY_MAX,
+			 "no RDMA device%s%s of InfiniBand or RoCE; `rdma link` lists them",
 			 name ? " " : "", name ? name : "");
 		err = -ENODEV;
 	} else if (list[i]->transport_type != IBV_TRANSPORT_IB) {
-		snprintf(why, RSHARE_WHY_MAX, "%s is no InfiniBand or RoCE device; queue pairs need one of these",
-			 name);
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s is no InfiniBand or RoCE device; queue pairs need one of these", name);
 		err = -ENODEV;
 	} else {
 		snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(list[i]));
 		d->ctx = ibv_open_device(list[i]);
 		if (!d->ctx) {
 			err = errno ? -errno : -EIO;
-			snprintf(why, RSHARE_WHY_MAX, "%s: cannot be opened: %s", d->name, strerror(-err));
+			snprintf(why, RSHARE_WHY_MAX, "%s: cannot be opened: %s", d->name,
+				 strerror(-err));
 		}
 	}
 	if (list)
@@ -62,7 +68,8 @@ static int device_gid_worth(const struct ibv_gid_entry *e)
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
 	switch (e->gid_type) {
-	case IBV_GID_TYPE_ROCE_V2: return !memcmp(e->gid.raw, mapped, 12) ? 5 : e->gid.raw[0] == 0xfe ? 3 : 4;
+	case IBV_GID_TYPE_ROCE_V2:
+		return !memcmp(e->gid.raw, mapped, 12) ? 5 : e->gid.raw[0] == 0xfe ? 3 : 4;
 	case IBV_GID_TYPE_IB: return 2;
 	case IBV_GID_TYPE_ROCE_V1: return 1;
 	}
@@ -77,7 +84,8 @@ static int device_gid_choose(struct rs_device *d, int wanted, char *why)
 	ssize_t i;
 
 	for (i = 0; i < n; i++) {
-		if (table[i].port_num != d->port || (wanted >= 0 && table[i].gid_index != (uint32_t)wanted) ||
+		if (table[i].port_num != d->port ||
+		    (wanted >= 0 && table[i].gid_index != (uint32_t)wanted) ||
 		    device_gid_worth(&table[i]) <= best)
 			continue;
 		best = device_gid_worth(&table[i]);
@@ -87,7 +95,8 @@ static int device_gid_choose(struct rs_device *d, int wanted, char *why)
 	}
 	if (best)
 		return 0;
-	snprintf(why, RSHARE_WHY_MAX, "%s: no such GID at port %u; give its network interface an IP address", d->name,
+	snprintf(why, RSHARE_WHY_MAX,
+		 "%s: no such GID at port %u; give its network interface an IP address", d->name,
 		 d->port);
 	return -ENODEV;
 }
@@ -111,7 +120,8 @@ static int find_gid(struct rs_device *d)
 static int device_port_open(struct rs_device *d, const struct rshare_config *config, char *why)
 {
 	d->port = (uint8_t)config->ib_port;
-	if (ibv_query_port(d->ctx, d->port, &d->port_attr) || d->port_attr.state != IBV_PORT_ACTIVE) {
+	if (ibv_query_port(d->ctx, d->port, &d->port_attr) ||
+	    d->port_attr.state != IBV_PORT_ACTIVE) {
 		snprintf(why, RSHARE_WHY_MAX, "%s: port %u is not active", d->name, d->port);
 		return -ENODEV;
 	}
@@ -130,20 +140,23 @@ static int create_landing(struct rs_device *d, const struct rshare_config *confi
 	if (d->landing == MAP_FAILED)
 		d->landing = NULL;
 	if (!d->spare || !d->landing)
-		return rs_why(why, -ENOMEM, "%u landing buffers (receives in the config)", config->receives);
+		return rs_why(why, -ENOMEM, "%u landing buffers (receives in the config)",
+			      config->receives);
 	d->landing_mr = ibv_reg_mr(d->pd, d->landing, bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!d->landing_mr) {
 		err = verbs_error();
-		snprintf(why, RSHARE_WHY_MAX,
-			 "%s: %zu bytes of landing buffers cannot be registered: %s; raise `ulimit -l`", d->name, bytes,
-			 strerror(-err));
+		snprintf(
+			why, RSHARE_WHY_MAX,
+			"%s: %zu bytes of landing buffers cannot be registered: %s; raise `ulimit -l`",
+			d->name, bytes, strerror(-err));
 		return err;
 	}
 	d->registered += bytes;
 	d->srq = ibv_create_srq(d->pd, &attr);
 	if (!d->srq) {
 		err = verbs_error();
-		snprintf(why, RSHARE_WHY_MAX, "%s: no shared receive queue of %u entries: %s; set receives lower",
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s: no shared receive queue of %u entries: %s; set receives lower",
 			 d->name, config->receives, strerror(-err));
 		return err;
 	}
@@ -167,19 +180,22 @@ static int create_queue(struct rs_device *d, const struct rshare_config *config,
 	d->channel = ibv_create_comp_channel(d->ctx);
 	if (!d->channel || fcntl(d->channel->fd, F_SETFL, O_NONBLOCK))
 		return rs_why(why, verbs_error(), "%s: no completion channel", d->name);
-	err = cqgroup_create(d->ctx, "share", config->vectors, config->cpus ? config->cpus : "none", &d->group, why);
+	err = cqgroup_create(d->ctx, "share", config->vectors, config->cpus ? config->cpus : "none",
+			     &d->group, why);
 	if (err)
 		return err;
 	err = cqgroup_create_cq(d->group, cqe, d, d->channel, CQGROUP_LEAST_LOADED, &d->cq);
 	if (!err)
 		d->vector = (unsigned int)cqgroup_cq_vector(d->group, d->cq);
 	else
-		snprintf(why, RSHARE_WHY_MAX, "%s: no completion queue of %d entries: set peers or receives lower",
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s: no completion queue of %d entries: set peers or receives lower",
 			 d->name, cqe);
 	return err;
 }
 
-int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why)
+int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config,
+		   char *why)
 {
 	int err;
 
@@ -250,8 +266,11 @@ int rs_landing_post(struct rs_device *d)
 		for (i = 0; i < n; i++) {
 			const uint32_t b = d->spare[d->nspare - 1 - i];
 
-			sge[i] = (struct ibv_sge){ (uintptr_t)rs_landing(d, b), d->stride, d->landing_mr->lkey };
-			wr[i] = (struct ibv_recv_wr){ .wr_id = b, .sg_list = &sge[i], .num_sge = 1 };
+			sge[i] = (struct ibv_sge){ (uintptr_t)rs_landing(d, b), d->stride,
+						   d->landing_mr->lkey };
+			wr[i] = (struct ibv_recv_wr){ .wr_id = b,
+						      .sg_list = &sge[i],
+						      .num_sge = 1 };
 			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
 		}
 		err = -ibv_post_srq_recv(d->srq, wr, &bad);
@@ -269,7 +288,9 @@ static struct ibv_qp *new_qp(struct rs_device *d, uint32_t *inlined)
 		.send_cq = d->cq,
 		.recv_cq = d->cq,
 		.srq = d->srq,
-		.cap = { .max_send_wr = QP_DEPTH, .max_send_sge = 2, .max_inline_data = INLINE_MAX },
+		.cap = { .max_send_wr = QP_DEPTH,
+			 .max_send_sge = 2,
+			 .max_inline_data = INLINE_MAX },
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(d->pd, &init);
@@ -293,7 +314,8 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why)
 	int err = 0;
 
 	memset(q, 0, sizeof(*q));
-	q->header = mmap(NULL, HEADERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	q->header = mmap(NULL, HEADERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
 	if (q->header == MAP_FAILED) {
 		q->header = NULL;
 		return rs_why(why, -ENOMEM, "the headers of a queue pair");
@@ -301,22 +323,25 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why)
 	q->header_mr = ibv_reg_mr(d->pd, q->header, HEADERS_BYTES, 0);
 	if (!q->header_mr) {
 		err = verbs_error();
-		snprintf(why, RSHARE_WHY_MAX,
-			 "%s: the headers of a queue pair cannot be registered: %s; raise `ulimit -l` of the owner",
-			 d->name, strerror(-err));
+		snprintf(
+			why, RSHARE_WHY_MAX,
+			"%s: the headers of a queue pair cannot be registered: %s; raise `ulimit -l` of the owner",
+			d->name, strerror(-err));
 		goto undo;
 	}
 	q->qp = new_qp(d, &q->inlined);
 	if (!q->qp) {
 		err = verbs_error();
-		snprintf(why, RSHARE_WHY_MAX,
-			 "%s: no queue pair beside its %u: %s; `rdma resource show qp` lists those of all programs",
-			 d->name, d->queue_pairs, strerror(-err));
+		snprintf(
+			why, RSHARE_WHY_MAX,
+			"%s: no queue pair beside its %u: %s; `rdma resource show qp` lists those of all programs",
+			d->name, d->queue_pairs, strerror(-err));
 		goto undo;
 	}
 	d->registered += HEADERS_BYTES;
 	d->queue_pairs++;
-	if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+	if (ibv_modify_qp(q->qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
 		err = rs_why(why, verbs_error(), "%s: a queue pair cannot be initialised", d->name);
 		goto undo;
 	}
@@ -350,8 +375,8 @@ void rs_qp_destroy(struct rs_device *d, struct rs_qp *q)
 	memset(q, 0, sizeof(*q));
 }
 
-int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
-		  uint8_t traffic_class)
+int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to,
+		  enum rs_lane lane, uint8_t sl, uint8_t traffic_class)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -369,7 +394,8 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		return -ENODEV;
 	if (to->mtu && to->mtu < attr.path_mtu)
 		attr.path_mtu = (enum ibv_mtu)to->mtu;
-	if (d->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND || memcmp(to->gid, d->gid.raw, 8)) {
+	if (d->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND ||
+	    memcmp(to->gid, d->gid.raw, 8)) {
 		attr.ah_attr.is_global = 1;
 		memcpy(attr.ah_attr.grh.dgid.raw, to->gid, sizeof(to->gid));
 		attr.ah_attr.grh.sgid_index = d->gid_index;
@@ -377,20 +403,21 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		attr.ah_attr.grh.traffic_class = traffic_class;
 	}
 	if (ibv_modify_qp(q->qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		return verbs_error();
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 18,  /* about 1 s; slow guests would resend at less although nothing is lost */
+		/* about 1 s; slow guests would resend at less although nothing is lost */
+		.timeout = 18,
 		.retry_cnt = 6, /* 7: soft-RoCE would never give up */
 		.rnr_retry = 7, /* without limit: the other owner posts receives as it works */
 		.sq_psn = q->psn,
 		.max_rd_atomic = 16,
 	};
 	if (ibv_modify_qp(q->qp, &attr,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
 		return verbs_error();
 	q->connected = true;
 	return 0;
@@ -398,7 +425,8 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
-static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr,
+		      struct ibv_sge *sge)
 {
 	struct rs_frame *h = &q->header[q->next++ % QP_DEPTH];
 
@@ -444,7 +472,8 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 
 unsigned int rs_qp_chain_done(struct rs_qp *q)
 {
-	const unsigned int n = q->chain_head == q->chain_tail ? 0 : q->chain[q->chain_head++ % QP_DEPTH];
+	const unsigned int n =
+		q->chain_head == q->chain_tail ? 0 : q->chain[q->chain_head++ % QP_DEPTH];
 
 	q->done += n;
 	return n;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* device.h - the verbs objects of the owner: one PD, CQ and SRQ with its landing buffers; queue pairs of the lanes. */
+/*
+ * device.h - the verbs objects of the owner: one PD, CQ and SRQ with its landing buffers; queue
+ * pairs of the lanes.
+ */
 #ifndef SHARE_DEVICE_H
 #define SHARE_DEVICE_H
 
@@ -46,17 +49,24 @@ struct rs_qp {
 	bool connected;
 };
 
-/* Open the device. Of config, only name, address, vectors and cpus may be 0 or NULL. -ENODEV, -ENOMEM ...; why: RSHARE_WHY_MAX bytes. */
-int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why);
+/*
+ * Open the device. Of config, only name, address, vectors and cpus may be 0 or NULL. -ENODEV,
+ * -ENOMEM ...; why: RSHARE_WHY_MAX bytes.
+ */
+int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config,
+		   char *why);
 void rs_device_close(struct rs_device *d);
 
 /* Create the queue pair. why: RSHARE_WHY_MAX bytes, gets the missing resource. */
 int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why);
-/* Move the queue pair to the error state. Only requests that the device is completing may still arrive. */
+/*
+ * Move the queue pair to the error state. Only requests that the device is completing may still
+ * arrive.
+ */
 void rs_qp_stop(struct rs_qp *q);
 void rs_qp_destroy(struct rs_device *d, struct rs_qp *q);
-int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
-		  uint8_t traffic_class);
+int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to,
+		  enum rs_lane lane, uint8_t sl, uint8_t traffic_class);
 /* Post n requests as one chain, with one doorbell. */
 int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n);
 /* Complete a chain; return its number of posts. */
@@ -65,7 +75,10 @@ unsigned int rs_qp_chain_done(struct rs_qp *q);
 /* Return how many posts of incomplete chains precede that of a completion with an error. */
 unsigned int rs_qp_before(const struct rs_qp *q, uint64_t wr_id);
 
-/* Return the landing buffer of a completion. rs_landing_put() posts it again once a batch has gathered. */
+/*
+ * Return the landing buffer of a completion. rs_landing_put() posts it again once a batch has
+ * gathered.
+ */
 void *rs_landing(struct rs_device *d, uint64_t wr_id);
 void rs_landing_put(struct rs_device *d, uint64_t wr_id);
 /* Post spare landing buffers. -errno: the device refuses some; nspare of them stay spare. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fifo.h - the unacknowledged posts of a lane, oldest first, and which of them are posted again after the queue pair broke.
- * Pure.
+ * fifo.h - the unacknowledged posts of a lane, oldest first, and which of them are posted again
+ * after the queue pair broke. Pure.
  *
- * Both ends count the sends of a lane. When its queue pair breaks, the receiver reports how many arrived. Then
+ * Both ends count the sends of a lane. When its queue pair breaks, the receiver reports how many
+ * arrived. Then
  *
  *   sends up to that number    have arrived
  *   writes before the last     have arrived, too: a queue pair executes in order
@@ -51,17 +52,20 @@ void rs_fifo_exit(struct rs_fifo *f);
 
 /* Append an entry, for which there must be room; a send gets its number. */
 struct rs_sent *rs_fifo_add(struct rs_fifo *f, const struct rs_post *post);
-/* Remove the oldest entry if it has arrived, or if *n is not 0, which is then decremented. NULL: neither. The entry is valid until
- * the next rs_fifo_add(). */
+/* Remove the oldest entry if it has arrived, or if *n is not 0, which is then decremented. NULL:
+ * neither. The entry is valid until the next rs_fifo_add(). */
 struct rs_sent *rs_fifo_pop(struct rs_fifo *f, unsigned int *n);
-/* Find the oldest entry at or after position *at that has not arrived, and store its position in *at. NULL: none. */
+/* Find the oldest entry at or after position *at that has not arrived, and store its position in
+ * *at. NULL: none. */
 const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at);
 
-/* A connection has ended with operations on the lane: none of its entries ends an operation any more, and its writes and reads count as
- * arrived, so that they are not posted again. Its sends are, since the peer counts them. */
+/* A connection has ended with operations on the lane: none of its entries ends an operation any
+ * more, and its writes and reads count as arrived, so that they are not posted again. Its sends
+ * are, since the peer counts them. */
 void rs_fifo_forsake(struct rs_fifo *f, const struct rs_conn *conn);
 
-/* Record the number of sends that the peer received. -EBADMSG: more than were sent, or fewer than it has acknowledged. */
+/* Record the number of sends that the peer received. -EBADMSG: more than were sent, or fewer than
+ * it has acknowledged. */
 int rs_fifo_arrived(struct rs_fifo *f, uint32_t received);
 
 /* Record the arrival of a send with this number. -EBADMSG: not the next one. */

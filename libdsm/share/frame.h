@@ -14,9 +14,10 @@ enum rs_frame_kind {
 	RS_FRAME_OPEN,     /* struct rs_open */
 	RS_FRAME_OPENED,   /* from: the sender's id */
 	RS_FRAME_REFUSED,  /* total: the reason, an errno */
-	RS_FRAME_CLOSE,    /* seq: number of data frames sent on the connection; all of them arrive first */
-	RS_FRAME_CLOSED,   /* response to CLOSE */
-	RS_FRAME_RESET,    /* the connection no longer exists */
+	/* seq: number of data frames sent on the connection; all of them arrive first */
+	RS_FRAME_CLOSE,
+	RS_FRAME_CLOSED, /* response to CLOSE */
+	RS_FRAME_RESET,  /* the connection no longer exists */
 	RS_FRAME_KINDS
 };
 
@@ -27,7 +28,8 @@ struct rs_frame {
 	uint32_t to;     /* the receiver's connection id */
 	uint32_t from;   /* the sender's connection id */
 	uint32_t seq;    /* number of this data frame on the connection */
-	uint32_t credit; /* messages that the sender has taken buffers for, since the connection began */
+	/* messages that the sender has taken buffers for, since the connection began */
+	uint32_t credit;
 	uint32_t total;  /* bytes of the message */
 	uint32_t offset; /* of this chunk */
 	uint32_t len;    /* bytes of payload after the header */
@@ -49,7 +51,8 @@ struct rs_open {
 
 _Static_assert(sizeof(struct rs_frame) == 32 && sizeof(struct rs_open) == 32, "the wire format");
 
-/* Copy the header of a received frame and check, by rules.h, everything that does not need the connection.
+/* Copy the header of a received frame and check, by rules.h, everything that does not need the
+ * connection.
  * bytes: received length, with at most chunk bytes of payload. -EBADMSG: malformed. */
 int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_frame *out);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hello.h - messages between owners over TCP before their queue pairs connect; link.c describes the order. Pure. */
+/*
+ * hello.h - messages between owners over TCP before their queue pairs connect; link.c describes the
+ * order. Pure.
+ */
 #ifndef SHARE_HELLO_H
 #define SHARE_HELLO_H
 
@@ -12,7 +15,11 @@ struct rs_hello {
 	uint32_t magic, version; /* that of frames */
 	uint64_t key, instance;
 	uint32_t chunk;
-	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (a link in the opposite direction is in progress) ... */
+	/*
+	 * of the answer: -EACCES, -EPROTO, -EALREADY (a link in the opposite direction is in
+	 * progress) ...
+	 */
+	int32_t status;
 	uint16_t port; /* where the sender listens */
 	uint16_t pad;
 	uint32_t pad2, pad3;

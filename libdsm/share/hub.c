@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* hub.c - the tables of the hub: connections by id and by index, clients. The owner's thread only. */
+/*
+ * hub.c - the tables of the hub: connections by id and by index, clients. The owner's thread only.
+ */
 #include "share/hub.h"
 
 #include <errno.h>
@@ -49,14 +51,17 @@ void hub_conn_unnotified(struct rs_conn *c)
 	h->unnotified = c;
 }
 
-/* Set the bit after the events, and before loading armed. The client arms before it looks for bits: see arm_set(). */
+/*
+ * Set the bit after the events, and before loading armed. The client arms before it looks for bits:
+ * see arm_set().
+ */
 static void hub_notify_set(struct rs_conn *c)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)c->client->base;
 
 	__atomic_fetch_or(&head->events[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&head->armed, 0, __ATOMIC_SEQ_CST) &&
-	    c->client->fd >= 0) {
+	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&head->armed, 0, __ATOMIC_SEQ_CST) && c->client->fd >= 0) {
 		c->client->hub->wire->wake_set(c->client);
 		/* After the signal; pairs with the load in arm_set(). */
 		__atomic_fetch_add(&head->signals, 1, __ATOMIC_RELEASE);
@@ -71,7 +76,10 @@ void rs_hub_notify(struct rs_hub *h)
 		forget_unnotified(c);
 		if (c->joined)
 			hub_notify_set(c);
-		/* Store the events before loading armed. The client arms before it polls for events: see client_conn_arm(). */
+		/*
+		 * Store the events before loading armed. The client arms before it polls for
+		 * events: see client_conn_arm().
+		 */
 		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST)) {
 			h->wire->wake(c);
 			/* After the signal; pairs with the load in client_conn_arm(). */
@@ -110,13 +118,18 @@ static int hub_grow(struct rs_hub *h)
 	return 0;
 }
 
-/* Slots are used in turn, so that a late frame for a closed connection does not find its successor. */
+/*
+ * Slots are used in turn, so that a late frame for a closed connection does not find its successor.
+ */
 static int hub_conn_enter(struct rs_hub *h, struct rs_conn *c)
 {
 	uint32_t slot;
 	int err;
 
-	/* Half of the slots stay free, which keeps the search short. Without memory the other half is used, too. */
+	/*
+	 * Half of the slots stay free, which keeps the search short. Without memory the other half
+	 * is used, too.
+	 */
 	if (2 * h->live >= h->nconn && h->nconn < RS_CONNS_MAX) {
 		err = hub_grow(h);
 		if (err && h->live == h->nconn)

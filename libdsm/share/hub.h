@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hub.h - the connections of a node. Inputs are operations and frames; outputs are posts, frames and completions. This header has
- * the structs and the functions of hub.c: tables of connections, and clients. conn.h has connections, peer.h the remote nodes.
+ * hub.h - the connections of a node. Inputs are operations and frames; outputs are posts, frames
+ * and completions. This header has the structs and the functions of hub.c: tables of connections,
+ * and clients. conn.h has connections, peer.h the remote nodes.
  *
- * Only the owner's thread runs it. It uses no verbs, socket or clock: the wire below is a table of functions. Data from shared
- * memory is copied once and then checked; data from a peer is checked by rs_frame_parse() and against the connection. No function
- * blocks.
+ * Only the owner's thread runs it. It uses no verbs, socket or clock: the wire below is a table of
+ * functions. Data from shared memory is copied once and then checked; data from a peer is checked
+ * by rs_frame_parse() and against the connection. No function blocks.
  *
  * Life of a connection:
  *
- *   opening ---- OPENED ----> open ---- rs_conn_close() ----> closing ---- CLOSED ----> ended ---- release ----> (free)
+ *   opening ---- OPENED ----> open ---- rs_conn_close() ----> closing ---- CLOSED ----> ended ----
+ *       release ----> (free)
  *      |                       |  \                              |                       ^
  *      +------ REFUSED --------+---+-- CLOSE, RESET, lost peer --+-----------------------+
  */
@@ -23,8 +25,9 @@
 #include "share/schedule.h"
 #include "share/segment.h"
 
-#define RS_CTL_SLOTS 16 /* posts of the strict lane for frames without payload, in addition to the scheduler's */
-#define RS_BATCH 16     /* posts in one chain */
+/* posts of the strict lane for frames without payload, in addition to the scheduler's */
+#define RS_CTL_SLOTS 16
+#define RS_BATCH 16 /* posts in one chain */
 #define RS_MESSAGE_MAX (1u << 30)
 
 struct rs_hub;
@@ -34,7 +37,8 @@ struct rs_client;
 
 /* Functions provided by the owner. None may call the hub. */
 struct rs_wire {
-	/* Post n in order. The lane gets n more completions, in order, or rs_peer_stop() or rs_peer_lost(). */
+	/* Post n in order. The lane gets n more completions, in order, or rs_peer_stop() or
+	 * rs_peer_lost(). */
 	void (*post)(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n);
 	void (*wake)(struct rs_conn *c);       /* its client sleeps on the signal */
 	void (*wake_set)(struct rs_client *c); /* the client sleeps on the signal of its set */
@@ -96,7 +100,8 @@ struct rs_client {
 enum rs_conn_state { RS_LISTENING, RS_OPENING, RS_OPEN, RS_CLOSING, RS_ENDED };
 
 struct rs_conn_stats {
-	uint64_t messages_sent, bytes_sent, messages_received, bytes_received, chunks_sent, chunks_received, stalls;
+	uint64_t messages_sent, bytes_sent, messages_received, bytes_received, chunks_sent,
+		chunks_received, stalls;
 };
 
 struct rs_buffer {
@@ -110,7 +115,8 @@ struct rs_conn {
 	struct rs_peer *peer;
 	struct rs_conn *next, **link; /* of peer->conns, or of hub->listeners */
 	struct rs_conn *next_owing;
-	struct rs_conn *next_unnotified, **unnotified; /* unnotified: NULL: it is not in the hub's list */
+	/* unnotified: NULL: it is not in the hub's list */
+	struct rs_conn *next_unnotified, **unnotified;
 	struct rs_seg_conn *seg;
 	uint32_t id, remote, index, service;
 	uint8_t state;
@@ -145,7 +151,8 @@ void rs_hub_notify(struct rs_hub *h);
 
 /* Initialise a client. base: its shared memory, of layout l. -ENOMEM. */
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base);
-/* Reset the connections of a process that is gone. The client may be freed once rs_client_idle() is true. */
+/* Reset the connections of a process that is gone. The client may be freed once rs_client_idle() is
+ * true. */
 void rs_client_gone(struct rs_client *c);
 /* True if the client has no connection and the wire does not use its memory. */
 bool rs_client_idle(const struct rs_client *c);
@@ -154,8 +161,9 @@ void rs_client_exit(struct rs_client *c);
 /* Poll the submission rings of the connections whose ready bits are set. Return their number. */
 unsigned int rs_client_kick(struct rs_client *c);
 
-/* For conn.c, peer.c and receive.c. Create a connection with an id and add it to the tables of the hub and the client, and to the
- * list of peer p, or of the listeners if p is NULL. -ENOMEM. -ENOSPC: the client or the node is at its limit of connections. */
+/* For conn.c, peer.c and receive.c. Create a connection with an id and add it to the tables of the
+ * hub and the client, and to the list of peer p, or of the listeners if p is NULL. -ENOMEM.
+ * -ENOSPC: the client or the node is at its limit of connections. */
 int hub_conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out);
 /* Remove it from all tables and free it. It must have nothing on the wire. */
 void hub_conn_destroy(struct rs_conn *c);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * link.c - how two owners connect: over TCP they exchange the addresses of two queue pairs, and keep the TCP connection to learn
- * of the other's death. The connecting side asks, the other one answers, and the first says go:
+ * link.c - how two owners connect: over TCP they exchange the addresses of two queue pairs, and
+ * keep the TCP connection to learn of the other's death. The connecting side asks, the other one
+ * answers, and the first says go:
  *
  *   connecting -> asked -> up            (connects)
  *   accepted -> answered -> up           (accepts)
  *
- * If both connect at once, the request of the lower instance number is answered, and the other is refused with -EALREADY.
+ * If both connect at once, the request of the lower instance number is answered, and the other is
+ * refused with -EALREADY.
  */
 #include "share/link.h"
 
@@ -36,7 +38,8 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
 
 static bool link_address_same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
 {
-	return a->sin6_port == b->sin6_port && !memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr));
+	return a->sin6_port == b->sin6_port &&
+		!memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr));
 }
 
 static void link_name_set(struct rs_link *l)
@@ -62,7 +65,10 @@ int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why)
 	return err;
 }
 
-/* Make room for one more of `peers`. A connection that has not said hello yet is dropped for a later one. */
+/*
+ * Make room for one more of `peers`. A connection that has not said hello yet is dropped for a
+ * later one.
+ */
 static int link_make_room(struct rs_owner *o)
 {
 	struct rs_link *l, *oldest = NULL;
@@ -88,7 +94,8 @@ static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 	struct rs_link *l;
 
 	if (link_make_room(o)) {
-		snprintf(why, RSHARE_WHY_MAX, "%u nodes are connected; raise `peers`", o->config.peers);
+		snprintf(why, RSHARE_WHY_MAX, "%u nodes are connected; raise `peers`",
+			 o->config.peers);
 		return -ENOSPC;
 	}
 	l = rs_zalloc(1, sizeof(*l));
@@ -96,8 +103,9 @@ static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 		rs_free(l);
 		return rs_why(why, -ENOMEM, "a node");
 	}
-	rs_sched_narrow(&l->peer.sched,
-			o->config.window_narrow < o->config.window_weighted ? o->config.window_narrow : 0);
+	rs_sched_narrow(
+		&l->peer.sched,
+		o->config.window_narrow < o->config.window_weighted ? o->config.window_narrow : 0);
 	l->peer.link = l;
 	l->source = (struct rs_source){ .fd = -1, .ready = on_tcp };
 	l->deadline = rs_owner_now() + MEET_NS;
@@ -138,7 +146,10 @@ void rs_link_reap(struct rs_owner *o)
 		rs_owner_forget(o, &l->source);
 		for (i = 0; i < RS_LANES; i++)
 			rs_qp_destroy(&o->dev, &l->qp[i]);
-		/* A later queue pair may have the same number: first take the old ones' completions from the CQ. */
+		/*
+		 * A later queue pair may have the same number: first take the old ones' completions
+		 * from the CQ.
+		 */
 		rs_owner_drain(o);
 		rs_peer_lost(&l->peer, l->status);
 		rs_free(l);
@@ -182,7 +193,8 @@ static int link_tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms
 	if (now >= l->tick) {
 		l->tick = now + TICK_NS;
 		n = rs_peer_tick(&l->peer, seconds);
-		snprintf(text, sizeof(text), "%s: %u connections are not answered in %u s", l->peer.name, n, seconds);
+		snprintf(text, sizeof(text), "%s: %u connections are not answered in %u s",
+			 l->peer.name, n, seconds);
 		if (n)
 			rs_log_line(text);
 	}
@@ -218,7 +230,8 @@ void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct r
 {
 	unsigned int i;
 
-	*out = (struct rs_address){ .lid = o->dev.port_attr.lid, .mtu = (uint8_t)o->dev.port_attr.active_mtu };
+	*out = (struct rs_address){ .lid = o->dev.port_attr.lid,
+				    .mtu = (uint8_t)o->dev.port_attr.active_mtu };
 	memcpy(out->gid, o->dev.gid.raw, sizeof(out->gid));
 	for (i = 0; i < RS_LANES && l->qp[i].qp; i++) {
 		out->qpn[i] = l->qp[i].qp->qp_num;
@@ -254,8 +267,8 @@ int rs_link_connect_qps(struct rs_owner *o, struct rs_link *l)
 				c->traffic_class_strict);
 
 	if (!err)
-		err = rs_qp_connect(&o->dev, &l->qp[RS_WEIGHTED], &l->in.address, RS_WEIGHTED, c->sl_weighted,
-				    c->traffic_class_weighted);
+		err = rs_qp_connect(&o->dev, &l->qp[RS_WEIGHTED], &l->in.address, RS_WEIGHTED,
+				    c->sl_weighted, c->traffic_class_weighted);
 	return err;
 }
 
@@ -275,10 +288,15 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 
 	if (err == -EALREADY) {
 		for (other = o->links; other; other = other->next)
-			if (other->state == RS_LINK_UP && other->instance == l->in.instance && !other->dead)
-				rs_link_fail(o, l, -EHOSTUNREACH,
-					     "is a node that is connected under another address: use that");
-		return; /* otherwise the other side's request is in flight, and takes over these connections */
+			if (other->state == RS_LINK_UP && other->instance == l->in.instance &&
+			    !other->dead)
+				rs_link_fail(
+					o, l, -EHOSTUNREACH,
+					"is a node that is connected under another address: use that");
+		/*
+		 * otherwise the other side's request is in flight, and takes over these connections
+		 */
+		return;
 	}
 	if (err) {
 		snprintf(why, sizeof(why), "refuses: %s", strerror(-err));
@@ -314,7 +332,10 @@ static void take_over(struct rs_owner *o, struct rs_link *l, struct rs_link *old
 	struct rs_source source = l->source;
 	struct rs_hello in = l->in;
 
-	/* The old record stays, since its connections point to it; it gets the TCP connection of the new one. */
+	/*
+	 * The old record stays, since its connections point to it; it gets the TCP connection of
+	 * the new one.
+	 */
 	epoll_ctl(o->epoll, EPOLL_CTL_DEL, l->source.fd, NULL);
 	l->source.fd = -1;
 	rs_link_fail(o, l, -ECONNRESET, NULL);
@@ -370,7 +391,8 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 	l->at.sin6_port = htons(l->in.port);
 	link_name_set(l);
 	if (err) {
-		link_refuse(o, l, err, err == -EACCES ? "has another key" : "speaks another protocol");
+		link_refuse(o, l, err,
+			    err == -EACCES ? "has another key" : "speaks another protocol");
 		return;
 	}
 	/* A node's connections to itself have a link at each end. */
@@ -396,7 +418,8 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 /* Read the part of a hello that has arrived. 1: it is complete. */
 static int read_hello(struct rs_owner *o, struct rs_link *l)
 {
-	const ssize_t n = recv(l->source.fd, (char *)&l->in + l->got, sizeof(l->in) - l->got, MSG_DONTWAIT);
+	const ssize_t n =
+		recv(l->source.fd, (char *)&l->in + l->got, sizeof(l->in) - l->got, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
@@ -419,7 +442,8 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 
 	getsockopt(l->source.fd, SOL_SOCKET, SO_ERROR, &err, &len);
 	if (err) {
-		rs_link_fail(o, l, err == ECONNREFUSED ? -ECONNREFUSED : -EHOSTUNREACH, "no owner answers there");
+		rs_link_fail(o, l, err == ECONNREFUSED ? -ECONNREFUSED : -EHOSTUNREACH,
+			     "no owner answers there");
 		return;
 	}
 	epoll_ctl(o->epoll, EPOLL_CTL_MOD, l->source.fd, &e);
@@ -475,7 +499,8 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
 /* TCP may take as long as a repair, in ms. */
 static void link_socket_set(int fd, uint32_t repair)
 {
-	const int one = 1, idle = 5, interval = 2, count = 3, ms = (int)repair + RETRIES_MS, syn = 3;
+	const int one = 1, idle = 5, interval = 2, count = 3, ms = (int)repair + RETRIES_MS,
+		  syn = 3;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -515,7 +540,8 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 		return err;
 	}
 	link_socket_set(l->source.fd, o->config.repair);
-	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) && errno != EINPROGRESS)
+	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) &&
+	    errno != EINPROGRESS)
 		rs_link_fail(o, l, -EHOSTUNREACH, "cannot be reached");
 	else
 		link_watch(o, l, EPOLLOUT);

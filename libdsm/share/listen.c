@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* listen.c - the TCP socket of an owner, and the address at which peers reach it. Runs before the owner's thread starts. */
+/*
+ * listen.c - the TCP socket of an owner, and the address at which peers reach it. Runs before the
+ * owner's thread starts.
+ */
 #include "share/listen.h"
 
 #include <arpa/inet.h>
@@ -33,7 +36,8 @@ int rs_listen_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
 static bool device_address(const struct rs_owner *o, struct in6_addr *out)
 {
 	memcpy(out, o->dev.gid.raw, sizeof(*out));
-	return o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && !IN6_IS_ADDR_LINKLOCAL(out);
+	return o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		!IN6_IS_ADDR_LINKLOCAL(out);
 }
 
 /* The host part of that address: in the network of the device, if the device has an IP address. */
@@ -44,7 +48,8 @@ static void own_host(const struct rs_owner *o, char *host, size_t size)
 	char ip[INET6_ADDRSTRLEN];
 
 	if (o->config.address)
-		snprintf(host, size, strchr(o->config.address, ':') ? "[%s]" : "%s", o->config.address);
+		snprintf(host, size, strchr(o->config.address, ':') ? "[%s]" : "%s",
+			 o->config.address);
 	else if (ethernet && IN6_IS_ADDR_V4MAPPED(&at))
 		snprintf(host, size, "%s", inet_ntop(AF_INET, at.s6_addr + 12, ip, sizeof(ip)));
 	else if (ethernet)
@@ -60,7 +65,8 @@ static void listening(struct rs_owner *o)
 	struct sockaddr_in6 at;
 	socklen_t size = sizeof(at);
 
-	o->port = getsockname(o->tcp.fd, (struct sockaddr *)&at, &size) ? o->config.port : ntohs(at.sin6_port);
+	o->port = getsockname(o->tcp.fd, (struct sockaddr *)&at, &size) ? o->config.port
+									: ntohs(at.sin6_port);
 	own_host(o, host, sizeof(host));
 	snprintf(o->address, sizeof(o->address), "%s:%u", host, o->port);
 }
@@ -69,7 +75,8 @@ int rs_listen_start(struct rs_owner *o, char *why)
 {
 	const uint16_t port = o->config.any_port ? 0 : htons(o->config.port);
 	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port };
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
+	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM },
+			*found = NULL;
 	const int one = 1, off = 0;
 	int err;
 
@@ -77,7 +84,8 @@ int rs_listen_start(struct rs_owner *o, char *why)
 		struct sockaddr_storage a = { 0 };
 
 		if (getaddrinfo(o->config.address, NULL, &hints, &found)) {
-			snprintf(why, RSHARE_WHY_MAX, "%s is no address of this host", o->config.address);
+			snprintf(why, RSHARE_WHY_MAX, "%s is no address of this host",
+				 o->config.address);
 			return -EINVAL;
 		}
 		memcpy(&a, found->ai_addr, found->ai_addrlen);
@@ -92,7 +100,8 @@ int rs_listen_start(struct rs_owner *o, char *why)
 	if (o->tcp.fd >= 0) {
 		setsockopt(o->tcp.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		setsockopt(o->tcp.fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(o->tcp.fd, 64)) {
+		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) &&
+		    !listen(o->tcp.fd, 64)) {
 			listening(o);
 			err = rs_owner_watch(o, &o->tcp, EPOLLIN);
 			return err ? rs_why(why, err, "descriptors of the owner") : 0;

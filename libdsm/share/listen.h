@@ -5,9 +5,9 @@
 
 #include "share/owner.h"
 
-/* Listen on the configured port, and find the address that peers use. Call before the owner's thread starts; may look up a
- * name, which blocks. -EINVAL: the configured address is not of this host. -errno of socket(), bind(), listen(). why:
- * RSHARE_WHY_MAX bytes. */
+/* Listen on the configured port, and find the address that peers use. Call before the owner's
+ * thread starts; may look up a name, which blocks. -EINVAL: the configured address is not of this
+ * host. -errno of socket(), bind(), listen(). why: RSHARE_WHY_MAX bytes. */
 int rs_listen_start(struct rs_owner *o, char *why);
 
 /* Convert an address to IPv6. -EAFNOSUPPORT: neither IPv4 nor IPv6. Pure. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* log.c - one write(2) per line, to a copy of stderr. `keeping` protects all but the descriptor, which is atomic: lines take no lock. */
+/*
+ * log.c - one write(2) per line, to a copy of stderr. `keeping` protects all but the descriptor,
+ * which is atomic: lines take no lock.
+ */
 #include "share/log.h"
 
 #include <fcntl.h>
@@ -25,7 +28,8 @@ static bool log_is_kept(int fd)
 {
 	struct stat s;
 
-	return fd >= 0 && !fstat(fd, &s) && s.st_ino && s.st_dev == kept.device && s.st_ino == kept.inode;
+	return fd >= 0 && !fstat(fd, &s) && s.st_ino && s.st_dev == kept.device &&
+		s.st_ino == kept.inode;
 }
 
 static void log_close(void)
@@ -47,7 +51,9 @@ void rs_log_keep(void)
 			s.st_ino = 0;
 		kept.device = s.st_dev;
 		kept.inode = s.st_ino;
-		__atomic_store_n(&kept.copy, s.st_ino ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1,
+		__atomic_store_n(&kept.copy,
+				 s.st_ino ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+					  : -1,
 				 __ATOMIC_RELAXED);
 	}
 	/* The reader of stderr waits until all have closed it, and a child has no owner. */

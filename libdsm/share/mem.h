@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mem.h - memory of the library, from the C library or from the functions passed to rshare_set_allocator(). */
+/*
+ * mem.h - memory of the library, from the C library or from the functions passed to
+ * rshare_set_allocator().
+ */
 #ifndef SHARE_MEM_H
 #define SHARE_MEM_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mend.c - replaces broken queue pairs, and posts again what has not arrived: the connections between the two nodes only notice a
- * delay. repair.h has the messages, fifo.h what is posted again. The owner's thread.
+ * mend.c - replaces broken queue pairs, and posts again what has not arrived: the connections
+ * between the two nodes only notice a delay. repair.h has the messages, fifo.h what is posted
+ * again. The owner's thread.
  */
 #include "share/mend.h"
 
@@ -23,8 +24,9 @@ void rs_mend_want(struct rs_link *l)
 }
 
 /*
- * Count the arrivals before the peer is told their number. In the error state the old queue pairs acknowledge nothing more, and
- * what they have acknowledged leaves the CQ. Otherwise the peer could forget messages that are then thrown away.
+ * Count the arrivals before the peer is told their number. In the error state the old queue pairs
+ * acknowledge nothing more, and what they have acknowledged leaves the CQ. Otherwise the peer could
+ * forget messages that are then thrown away.
  */
 static void stop(struct rs_owner *o, struct rs_link *l)
 {
@@ -38,14 +40,19 @@ static void stop(struct rs_owner *o, struct rs_link *l)
 	rs_owner_drain(o);
 	for (i = 0; i < RS_LANES; i++)
 		rs_qp_destroy(&o->dev, &l->qp[i]);
-	/* A later queue pair may have the same number: first take the old ones' completions from the CQ. */
+	/*
+	 * A later queue pair may have the same number: first take the old ones' completions from
+	 * the CQ.
+	 */
 	rs_owner_drain(o);
 	l->broken = false;
 }
 
 static int mend_send(struct rs_owner *o, struct rs_link *l, enum rs_repair_kind kind)
 {
-	struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC, .kind = kind, .epoch = l->repair.epoch };
+	struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC,
+				       .kind = kind,
+				       .epoch = l->repair.epoch };
 	unsigned int i;
 
 	if (kind == RS_REPAIR_ASK) {
@@ -109,7 +116,8 @@ unsigned int rs_mend_begin(struct rs_owner *o)
 	for (l = o->links; l;)
 		if (l->broken && !l->dead) {
 			if (++l->fruitless > FRUITLESS_MAX)
-				rs_link_fail(o, l, -ECONNRESET, "queue pairs to it break again and again");
+				rs_link_fail(o, l, -ECONNRESET,
+					     "queue pairs to it break again and again");
 			else
 				act(o, l, rs_repair_step(&l->repair, RS_BREAKS));
 			n++;
@@ -124,12 +132,14 @@ int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now)
 {
 	char text[64];
 
-	if ((l->repair.state == RS_AGREED || l->repair.state == RS_AWAITED) && !rs_link_connect_qps(o, l)) {
+	if ((l->repair.state == RS_AGREED || l->repair.state == RS_AWAITED) &&
+	    !rs_link_connect_qps(o, l)) {
 		act(o, l, rs_repair_step(&l->repair, RS_CONNECTS));
 		return TICK_MS;
 	}
 	if (now >= l->deadline) {
-		snprintf(text, sizeof(text), "queue pairs to it broke; no repair in %u ms", o->config.repair);
+		snprintf(text, sizeof(text), "queue pairs to it broke; no repair in %u ms",
+			 o->config.repair);
 		rs_link_fail(o, l, -ECONNRESET, text);
 	}
 	return TICK_MS;
@@ -137,8 +147,8 @@ int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now)
 
 void rs_mend_hear(struct rs_owner *o, struct rs_link *l)
 {
-	const ssize_t n =
-		recv(l->source.fd, (char *)&l->said + l->said_bytes, sizeof(l->said) - l->said_bytes, MSG_DONTWAIT);
+	const ssize_t n = recv(l->source.fd, (char *)&l->said + l->said_bytes,
+			       sizeof(l->said) - l->said_bytes, MSG_DONTWAIT);
 	int actions;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -4,7 +4,9 @@
 
 /* clang-format off */
 static const uint8_t table[RS_MODES][RS_MODE_EVENTS] = {
-	/*                   worked          busy            empty       due             quiet       woken */
+	/*
+	 *                   worked          busy            empty       due             quiet       woken
+	 */
 	[RS_BLOCKED]     = { RS_INTERRUPTED, RS_INTERRUPTED, RS_BLOCKED, RS_BLOCKED,     RS_BLOCKED, RS_INTERRUPTED },
 	[RS_INTERRUPTED] = { RS_INTERRUPTED, RS_RUNNING,     RS_BLOCKED, RS_INTERRUPTED, RS_BLOCKED, RS_INTERRUPTED },
 	[RS_RUNNING]     = { RS_RUNNING,     RS_RUNNING,     RS_RUNNING, RS_RUNNING,     RS_BLOCKED, RS_RUNNING },
@@ -29,7 +31,9 @@ static void step(struct rs_mode *m, enum rs_mode_event event)
 
 void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after)
 {
-	*m = (struct rs_mode){ .state = RS_BLOCKED, .run_after = run_after, .idle_after = idle_after };
+	*m = (struct rs_mode){ .state = RS_BLOCKED,
+			       .run_after = run_after,
+			       .idle_after = idle_after };
 }
 
 enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive, int due)

@@ -3,7 +3,8 @@
  * mode.h - the three working modes of the owner's thread. Pure.
  *
  *   blocked      it sleeps in epoll_wait(); every event source is armed, clients ring the doorbell
- *   interrupted  it was woken; it works until a round finds nothing and nothing is on the wire, then sleeps again
+ *   interrupted  it was woken; it works until a round finds nothing and nothing is on the wire,
+ *                then sleeps again
  *   running      it polls; nothing is armed, and clients see that and skip the doorbell
  */
 #ifndef SHARE_MODE_H
@@ -13,8 +14,8 @@
 
 enum rs_mode_state { RS_BLOCKED, RS_INTERRUPTED, RS_RUNNING, RS_MODES };
 
-/* Result of the last round. RS_BUSY: `run_after` productive rounds in a row. RS_DUE: it was empty, but a completion is due.
- * RS_QUIET: `idle_after` empty rounds in a row. */
+/* Result of the last round. RS_BUSY: `run_after` productive rounds in a row. RS_DUE: it was empty,
+ * but a completion is due. RS_QUIET: `idle_after` empty rounds in a row. */
 enum rs_mode_event { RS_WORKED, RS_BUSY, RS_EMPTY, RS_DUE, RS_QUIET, RS_WOKEN, RS_MODE_EVENTS };
 
 struct rs_mode {
@@ -25,10 +26,12 @@ struct rs_mode {
 	uint64_t changes[RS_MODES][RS_MODES]; /* from, to */
 };
 
-/* run_after: productive rounds from interrupted to running; 0: never. idle_after: empty rounds from running to blocked. */
+/* run_after: productive rounds from interrupted to running; 0: never. idle_after: empty rounds from
+ * running to blocked. */
 void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after);
 
-/* End a round. due: a completion is expected soon. Return the next state; RS_BLOCKED: arm everything, poll once more, sleep. */
+/* End a round. due: a completion is expected soon. Return the next state; RS_BLOCKED: arm
+ * everything, poll once more, sleep. */
 enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive, int due);
 
 /* Record that epoll_wait() returned an event, or that the poll after arming found work. */

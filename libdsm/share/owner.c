@@ -10,8 +10,8 @@
  *   if (sleeping == n) ring,
  *     then sleeping = 0 if it is n
  *
- * Both sides write before they read, so that one of them sees the other. The CQ is armed before the poll, too. A client that
- * has rung saves others from ringing until the owner wakes.
+ * Both sides write before they read, so that one of them sees the other. The CQ is armed before the
+ * poll, too. A client that has rung saves others from ringing until the owner wakes.
  */
 #include "share/owner.h"
 
@@ -70,10 +70,12 @@ int rs_owner_refused(int err)
 }
 
 /*
- * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it again at once, without end. So
- * the reserve descriptor is freed to accept the connection, which is then closed: the client is refused.
+ * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it
+ * again at once, without end. So the reserve descriptor is freed to accept the connection, which is
+ * then closed: the client is refused.
  */
-int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len)
+int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from,
+		    socklen_t *len)
 {
 	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 	char text[RSHARE_WHY_MAX];
@@ -139,7 +141,8 @@ static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_f
 /* ---- completions ---------------------------------------------------------------------------- */
 
 /*
- * The link has failed, or the other side has: its TCP connection tells which. Any other status is an error of one of the owners.
+ * The link has failed, or the other side has: its TCP connection tells which. Any other status is
+ * an error of one of the owners.
  */
 static void owner_wc_failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *wc)
 {
@@ -152,7 +155,8 @@ static void owner_wc_failed(struct rs_owner *o, struct rs_link *l, const struct 
 /* The device of the peer has refused a post, for a reason that lies in the post. */
 static bool owner_wc_refused(enum ibv_wc_status status)
 {
-	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR;
+	return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+		status == IBV_WC_REM_OP_ERR;
 }
 
 static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
@@ -162,7 +166,8 @@ static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
 
 	if (!l || l->dead)
 		return;
-	if (owner_wc_refused(wc->status) && rs_peer_refused(&l->peer, lane, rs_qp_before(&l->qp[lane], wc->wr_id))) {
+	if (owner_wc_refused(wc->status) &&
+	    rs_peer_refused(&l->peer, lane, rs_qp_before(&l->qp[lane], wc->wr_id))) {
 		l->fruitless = 0; /* its cause has ended */
 		rs_mend_want(l);
 		return;
@@ -175,12 +180,15 @@ static void owner_wc_sent(struct rs_owner *o, const struct ibv_wc *wc)
 	rs_peer_sent(&l->peer, lane, rs_qp_chain_done(&l->qp[lane]));
 }
 
-static void take_frame(struct rs_owner *o, struct rs_link *l, enum rs_lane lane, const struct ibv_wc *wc)
+static void take_frame(struct rs_owner *o, struct rs_link *l, enum rs_lane lane,
+		       const struct ibv_wc *wc)
 {
 	switch (rs_peer_receive(&l->peer, lane, rs_landing(&o->dev, wc->wr_id), wc->byte_len)) {
 	case 0: l->fruitless = 0; break;
 	case -ENOMEM: rs_link_fail(o, l, -ENOMEM, "no memory for an answer to it; dropped"); break;
-	case -ENOBUFS: rs_link_fail(o, l, -ENOBUFS, "does not take the answers to what it sends; dropped"); break;
+	case -ENOBUFS:
+		rs_link_fail(o, l, -ENOBUFS, "does not take the answers to what it sends; dropped");
+		break;
 	default: rs_link_fail(o, l, -EBADMSG, "sent what no owner sends; dropped");
 	}
 }
@@ -200,8 +208,8 @@ static void owner_wc_received(struct rs_owner *o, const struct ibv_wc *wc)
 }
 
 /*
- * Post landing buffers to the device again. While it refuses them, peers wait. If it has none left for as long as a repair may
- * take, their connections end.
+ * Post landing buffers to the device again. While it refuses them, peers wait. If it has none left
+ * for as long as a repair may take, their connections end.
  */
 static void supply(struct rs_owner *o)
 {
@@ -263,7 +271,8 @@ static unsigned int round_once(struct rs_owner *o)
 		if (p->attached && !p->dead)
 			n += rs_client_kick(&p->rs);
 	n += poll_queue(o);
-	rs_hub_notify(&o->hub); /* all events of a batch at once, and before the posts, which take longer */
+	/* all events of a batch at once, and before the posts, which take longer */
+	rs_hub_notify(&o->hub);
 	for (l = o->links; l; l = l->next)
 		if (!l->dead)
 			n += rs_peer_pump(&l->peer);
@@ -289,14 +298,18 @@ static void owner_wait_events(struct rs_owner *o, int ms)
 	}
 }
 
-/* 0: awake. Otherwise the number of the sleep, so that a late doorbell of a client does not count for the next one. */
+/*
+ * 0: awake. Otherwise the number of the sleep, so that a late doorbell of a client does not count
+ * for the next one.
+ */
 static void set_sleeping(struct rs_owner *o, uint32_t value)
 {
 	struct rs_process *p;
 
 	for (p = o->processes; p; p = p->next)
 		if (p->attached)
-			__atomic_exchange_n(&((struct rs_seg_head *)p->base)->sleeping, value, __ATOMIC_SEQ_CST);
+			__atomic_exchange_n(&((struct rs_seg_head *)p->base)->sleeping, value,
+					    __ATOMIC_SEQ_CST);
 }
 
 /* Read at most once: the CQ stays armed until its event comes, so there is at most one event. */
@@ -330,7 +343,10 @@ static void sleep_once(struct rs_owner *o)
 	rs_mode_woken(&o->mode);
 }
 
-/* A completion of this side's own is due, and maybe an answer: poll a little rather than arm the CQ and sleep. */
+/*
+ * A completion of this side's own is due, and maybe an answer: poll a little rather than arm the CQ
+ * and sleep.
+ */
 static bool awaits(const struct rs_owner *o)
 {
 	const struct rs_link *l;
@@ -452,7 +468,8 @@ static void owner_destroy(struct rs_owner *o)
 	rs_process_reap(o, true);
 	rs_hub_exit(&o->hub);
 	if (*o->at.sun_path)
-		unlink(o->at.sun_path); /* while it listens: afterwards the name may be another owner's */
+		/* while it listens: afterwards the name may be another owner's */
+		unlink(o->at.sun_path);
 	if (o->control.fd >= 0)
 		rs_unasked_close(o->control.fd, o->refuses);
 	close_source(&o->tcp);
@@ -466,8 +483,8 @@ static void owner_destroy(struct rs_owner *o)
 	rs_log_release();
 }
 
-int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
-		   char *why)
+int rs_owner_start(const char *device, const char *name, const struct rshare_config *config,
+		   struct rs_owner **out, char *why)
 {
 	struct rs_owner *o = rs_zalloc(1, sizeof(*o));
 	int err;
@@ -482,7 +499,8 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))
 		o->instance = rs_owner_now() ^ (uint64_t)getpid() << 40;
 	rs_hub_init(&o->hub, &wire);
-	rs_mode_init(&o->mode, config->run_after == UINT32_MAX ? 0 : config->run_after, config->idle_after);
+	rs_mode_init(&o->mode, config->run_after == UINT32_MAX ? 0 : config->run_after,
+		     config->idle_after);
 	if (!err)
 		err = open_control(o, name, why);
 	if (!err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owner.h - the thread that holds the verbs objects of a node. It is both the worker, which posts to the queue
- * pairs, and the poller, which polls the CQ. Each round does both, so they need no lock.
+ * owner.h - the thread that holds the verbs objects of a node. It is both the worker, which posts
+ * to the queue pairs, and the poller, which polls the CQ. Each round does both, so they need no
+ * lock.
  */
 #ifndef SHARE_OWNER_H
 #define SHARE_OWNER_H
@@ -24,7 +25,13 @@ struct rs_source {
 	void (*ready)(struct rs_owner *o, struct rs_source *s, uint32_t events);
 };
 
-enum rs_link_state { RS_LINK_CONNECTING, RS_LINK_ASKED, RS_LINK_ACCEPTED, RS_LINK_ANSWERED, RS_LINK_UP };
+enum rs_link_state {
+	RS_LINK_CONNECTING,
+	RS_LINK_ASKED,
+	RS_LINK_ACCEPTED,
+	RS_LINK_ANSWERED,
+	RS_LINK_UP
+};
 
 /* A peer: its TCP connection, whose end shows its death, and two queue pairs. */
 struct rs_link {
@@ -85,25 +92,32 @@ struct rs_owner {
 	pthread_t thread;
 };
 
-/* Open the device and start the thread. The control socket accepts afterwards. Blocks. why: RSHARE_WHY_MAX bytes, of the
- * error. -EADDRINUSE: name has an owner. Errors of rs_device_open(), rs_listen_start(), socket(), pthread_create(). */
-int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
-		   char *why);
-/* Stop and join the thread, and free the owner. Connections of its processes and peers are reset. */
+/* Open the device and start the thread. The control socket accepts afterwards. Blocks. why:
+ * RSHARE_WHY_MAX bytes, of the error. -EADDRINUSE: name has an owner. Errors of rs_device_open(),
+ * rs_listen_start(), socket(), pthread_create(). */
+int rs_owner_start(const char *device, const char *name, const struct rshare_config *config,
+		   struct rs_owner **out, char *why);
+/* Stop and join the thread, and free the owner. Connections of its processes and peers are
+ * reset. */
 void rs_owner_stop(struct rs_owner *o);
 
-/* The other functions are for the owner's files only, in its thread or before that starts. None blocks. */
+/* The other functions are for the owner's files only, in its thread or before that starts. None
+ * blocks. */
 
 /* Call s->ready for these events of s->fd. -errno of epoll_ctl(). */
 int rs_owner_watch(struct rs_owner *o, struct rs_source *s, uint32_t events);
-/* Remove s->fd from the epoll set and close it. Closing alone is not enough: a child process may hold the same open file. */
+/* Remove s->fd from the epoll set and close it. Closing alone is not enough: a child process may
+ * hold the same open file. */
 void rs_owner_forget(struct rs_owner *o, struct rs_source *s);
-/* Accept from a listening socket. -1: none is pending, or it was refused for lack of descriptors, which is logged. */
-int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len);
+/* Accept from a listening socket. -1: none is pending, or it was refused for lack of descriptors,
+ * which is logged. */
+int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from,
+		    socklen_t *len);
 /* Poll all completions from the CQ. Links may fail meanwhile. */
 void rs_owner_drain(struct rs_owner *o);
 
-/* True if err means a lack of descriptors or memory. The owner logs it, because the requester cannot know whose limit it is. */
+/* True if err means a lack of descriptors or memory. The owner logs it, because the requester
+ * cannot know whose limit it is. */
 int rs_owner_refused(int err);
 /* Return the monotonic clock, in ns. */
 uint64_t rs_owner_now(void);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* peer.c - a peer node: due frames and chunks are posted, completed and repaired. The owner's thread only. */
+/*
+ * peer.c - a peer node: due frames and chunks are posted, completed and repaired. The owner's
+ * thread only.
+ */
 #include "share/peer.h"
 
 #include <errno.h>
@@ -12,7 +15,8 @@
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots)
+int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk,
+		 const uint32_t window[RS_LANES], uint32_t slots)
 {
 	const uint32_t slots_of[RS_LANES] = { slots, slots };
 	unsigned int i;
@@ -25,7 +29,8 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint
 	p->loose_size = LOOSE;
 	rs_sched_init(&p->sched, chunk, window, slots_of);
 	for (i = 0; i < RS_LANES; i++) {
-		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS in addition to the scheduler's */
+		/* RS_CTL_SLOTS in addition to the scheduler's */
+		if (rs_fifo_init(&p->lane[i], 2 * slots))
 			goto undo;
 	}
 	return 0;
@@ -122,7 +127,8 @@ int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint3
 		p->loose_at = 0;
 		p->loose_size = n;
 	}
-	p->loose[(p->loose_at + p->nloose++) % p->loose_size] = (struct rs_loose){ (uint8_t)kind, to, total };
+	p->loose[(p->loose_at + p->nloose++) % p->loose_size] =
+		(struct rs_loose){ (uint8_t)kind, to, total };
 	return 0;
 }
 
@@ -133,8 +139,8 @@ struct batch {
 	unsigned int n[RS_LANES];
 };
 
-static void batch_add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const struct rs_post *post,
-		      struct rs_conn *c, bool last)
+static void batch_add(struct rs_peer *p, struct batch *b, enum rs_lane lane,
+		      const struct rs_post *post, struct rs_conn *c, bool last)
 {
 	struct rs_sent *s = rs_fifo_add(&p->lane[lane], post);
 
@@ -181,7 +187,9 @@ static void pump_owed(struct rs_peer *p, struct batch *b)
 		const struct rs_loose *l = &p->loose[p->loose_at++ % p->loose_size];
 
 		p->loose_at %= p->loose_size;
-		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = l->kind, .to = l->to, .total = l->total };
+		f = (struct rs_frame){
+			.version = RS_FRAME_VERSION, .kind = l->kind, .to = l->to, .total = l->total
+		};
 		add_frame(p, b, &f);
 	}
 	while (p->owing && ctl_room(p, b)) {
@@ -208,7 +216,8 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 	struct rs_conn *c = (struct rs_conn *)k->flow;
 	const struct rs_sqe *e = &c->op[k->op % RS_FLOW_OPS];
 	struct rs_post post = { .op = e->op,
-				.data = c->client->base + LAYOUT(c)->pool_offset + e->offset + k->offset,
+				.data = c->client->base + LAYOUT(c)->pool_offset + e->offset +
+					k->offset,
 				.len = k->len,
 				.lkey = c->client->lkey,
 				.rkey = e->rkey,
@@ -300,7 +309,8 @@ bool rs_peer_refused(struct rs_peer *p, enum rs_lane lane, unsigned int before)
 	c = s->conn;
 	rs_fifo_forsake(&p->lane[lane], c);
 	if (c->state != RS_ENDED) {
-		hub_conn_log(c, "the peer refuses the key or the range of a write or a read; reset");
+		hub_conn_log(c,
+			     "the peer refuses the key or the range of a write or a read; reset");
 		conn_owe(c, RS_FRAME_RESET);
 		conn_end(c, -EKEYREJECTED);
 	}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* place.c - where the owners of a user listen. A name is taken, and dead names are removed, under a lock of the folder. */
+/*
+ * place.c - where the owners of a user listen. A name is taken, and dead names are removed, under a
+ * lock of the folder.
+ */
 #include "share/place.h"
 
 #include <dirent.h>
@@ -25,7 +28,8 @@ static bool place_is_private(const char *path, mode_t others)
 {
 	struct stat st;
 
-	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & others);
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+		!(st.st_mode & others);
 }
 
 static void place_choose(char *path, size_t size)
@@ -54,12 +58,14 @@ int rs_place_address(const char *name, struct sockaddr_un *un, char *why)
 	if (mkdir(folder, 0700) && errno != EEXIST)
 		return rs_why(why, -errno, "the folder %s, which XDG_RUNTIME_DIR changes", folder);
 	if (!place_is_private(folder, 077))
-		return rs_why(why, -EPERM, "the folder %s is not of this user alone: remove it, or set XDG_RUNTIME_DIR",
-			      folder);
+		return rs_why(
+			why, -EPERM,
+			"the folder %s is not of this user alone: remove it, or set XDG_RUNTIME_DIR",
+			folder);
 	n = snprintf(un->sun_path, sizeof(un->sun_path), "%s/%s", folder, name);
 	if (n >= (int)sizeof(un->sun_path))
-		return rs_why(why, -EINVAL, "%s/%s is longer than the %zu bytes of a socket's name", folder, name,
-			      sizeof(un->sun_path) - 1);
+		return rs_why(why, -EINVAL, "%s/%s is longer than the %zu bytes of a socket's name",
+			      folder, name, sizeof(un->sun_path) - 1);
 	return 0;
 }
 
@@ -69,7 +75,8 @@ int rs_place_address(const char *name, struct sockaddr_un *un, char *why)
 static bool place_is_dead(const struct sockaddr_un *un)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	const bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED;
+	const bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof(*un)) &&
+		errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
@@ -87,8 +94,8 @@ static void sweep(int folder, const struct sockaddr_un *un)
 	while (d && (e = readdir(d))) {
 		at = (struct sockaddr_un){ .sun_family = AF_UNIX };
 		if (e->d_type == DT_SOCK &&
-		    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/%s", prefix, un->sun_path, e->d_name) <
-			    (int)sizeof(at.sun_path) &&
+		    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/%s", prefix, un->sun_path,
+			     e->d_name) < (int)sizeof(at.sun_path) &&
 		    place_is_dead(&at))
 			unlink(at.sun_path);
 	}
@@ -104,7 +111,8 @@ static int place_lock(const struct sockaddr_un *un)
 	char path[sizeof(un->sun_path)];
 	int fd, ms;
 
-	snprintf(path, sizeof(path), "%.*s", (int)(strrchr(un->sun_path, '/') - un->sun_path), un->sun_path);
+	snprintf(path, sizeof(path), "%.*s", (int)(strrchr(un->sun_path, '/') - un->sun_path),
+		 un->sun_path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

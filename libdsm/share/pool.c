@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* pool.c - next fit over a bitmap of granules; whole words of used granules are skipped. Any thread, under the lock. */
+/*
+ * pool.c - next fit over a bitmap of granules; whole words of used granules are skipped. Any
+ * thread, under the lock.
+ */
 #include "share/pool.h"
 
 #include <errno.h>

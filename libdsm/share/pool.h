@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pool.h - buffers of the registered pool. The allocation state is outside the pool, in the process's private memory. */
+/*
+ * pool.h - buffers of the registered pool. The allocation state is outside the pool, in the
+ * process's private memory.
+ */
 #ifndef SHARE_POOL_H
 #define SHARE_POOL_H
 

@@ -31,8 +31,8 @@ static void process_log(const struct rs_process *p, int err, const char *what)
 }
 
 /* Send with up to two descriptors. A process that does not read its answers is dropped. */
-static void process_answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
-			   unsigned int nfds)
+static void process_answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a,
+			   const int *fds, unsigned int nfds)
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
@@ -105,7 +105,8 @@ static int register_pool(struct rs_owner *o, struct rs_process *p, int access, c
 		snprintf(
 			why, RSHARE_WHY_MAX,
 			"%s: a pool of %llu bytes cannot be registered: %s; raise `ulimit -l` of the owner (process %d)",
-			o->dev.name, (unsigned long long)l->pool_bytes, strerror(-err), (int)getpid());
+			o->dev.name, (unsigned long long)l->pool_bytes, strerror(-err),
+			(int)getpid());
 		return err;
 	}
 	o->dev.registered += l->pool_bytes;
@@ -114,8 +115,8 @@ static int register_pool(struct rs_owner *o, struct rs_process *p, int access, c
 	return 0;
 }
 
-static int process_session_attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r,
-				  struct rs_answer *a, int fds[2])
+static int process_session_attach(struct rs_owner *o, struct rs_process *p,
+				  const struct rs_request *r, struct rs_answer *a, int fds[2])
 {
 	const struct rs_layout l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
@@ -130,8 +131,9 @@ static int process_session_attach(struct rs_owner *o, struct rs_process *p, cons
 		p->base = NULL;
 	err = p->base ? rs_client_init(&p->rs, &o->hub, &l, p->base) : -ENOMEM;
 	if (err)
-		rs_why(a->why, err, "%u connections and a pool of %llu bytes, in the owner (process %d)", l.conns,
-		       (unsigned long long)l.pool_bytes, (int)getpid());
+		rs_why(a->why, err,
+		       "%u connections and a pool of %llu bytes, in the owner (process %d)",
+		       l.conns, (unsigned long long)l.pool_bytes, (int)getpid());
 	if (r->remote)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	if (!err)
@@ -161,7 +163,8 @@ static struct rs_conn *find_conn(const struct rs_process *p, uint32_t index)
 	return c && !c->released ? c : NULL;
 }
 
-static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a)
+static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_request *r,
+		      struct rs_answer *a)
 {
 	struct rs_link *l;
 	struct rs_conn *c;
@@ -209,7 +212,8 @@ static void process_info(const struct rs_owner *o, struct rshare_info *out)
 				     .chunk = o->config.chunk };
 	memcpy(out->address, o->address, sizeof(out->address));
 	out->to_running = o->mode.changes[RS_INTERRUPTED][RS_RUNNING];
-	out->to_blocked = o->mode.changes[RS_INTERRUPTED][RS_BLOCKED] + o->mode.changes[RS_RUNNING][RS_BLOCKED];
+	out->to_blocked = o->mode.changes[RS_INTERRUPTED][RS_BLOCKED] +
+		o->mode.changes[RS_RUNNING][RS_BLOCKED];
 	for (p = o->processes; p; p = p->next)
 		out->clients += p->attached && !p->dead;
 	for (l = o->links; l; l = l->next)
@@ -217,7 +221,8 @@ static void process_info(const struct rs_owner *o, struct rshare_info *out)
 }
 
 /* Requests that concern one connection. */
-static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int *fd)
+static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a,
+		      int *fd)
 {
 	struct rs_conn *c = find_conn(p, r->index);
 
@@ -235,7 +240,8 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 }
 
 /* Is the request allowed? */
-static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int fds[2])
+static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_request *r,
+		struct rs_answer *a, int fds[2])
 {
 	struct rs_conn *c;
 	int err;
@@ -253,22 +259,24 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 }
 
 /*
- * Log the lack of memory or descriptors for requests once, until there are some again. An attaching process gets the message
- * itself.
+ * Log the lack of memory or descriptors for requests once, until there are some again. An attaching
+ * process gets the message itself.
  */
 static void process_complain(struct rs_process *p, uint32_t type, int status)
 {
 	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD)
 		return;
 	if (rs_owner_refused(status) && p->refused != status)
-		process_log(p, status, type == RS_FD ? "an fd is refused" : "a connection is refused");
+		process_log(p, status,
+			    type == RS_FD ? "an fd is refused" : "a connection is refused");
 	if (!status || rs_owner_refused(status))
 		p->refused = status;
 }
 
 static void process_serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
 {
-	struct rs_answer a = { .status = rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
+	struct rs_answer a = { .status =
+				       rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
 	int fds[2] = { -1, -1 };
 	unsigned int i;
 
@@ -294,7 +302,11 @@ static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		const ssize_t got = rs_unasked_receive(s->fd, &r, sizeof(r), o->refuses);
 
 		if (got == 1 || got == -EAGAIN || got == -EINTR)
-			return; /* a doorbell; the next round looks at the rings, and epoll reports what else there is */
+			/*
+			 * a doorbell; the next round looks at the rings, and epoll reports what
+			 * else there is
+			 */
+			return;
 		if (got == -EBADMSG)
 			process_log(p, (int)got, "dropped: it sends descriptors");
 		if (got != sizeof(r)) {
@@ -323,7 +335,9 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		goto refuse;
 	err = p ? 0 : -ENOMEM;
 	if (!err) {
-		*p = (struct rs_process){ .source = { .fd = fd, .ready = on_request }, .rs.fd = -1, .pid = who.pid };
+		*p = (struct rs_process){ .source = { .fd = fd, .ready = on_request },
+					  .rs.fd = -1,
+					  .pid = who.pid };
 		err = rs_owner_watch(o, &p->source, EPOLLIN);
 	}
 	if (err) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* receive.c - arriving frames: chunks are copied out of the landing buffer at once, so that no reader can hold it. */
+/*
+ * receive.c - arriving frames: chunks are copied out of the landing buffer at once, so that no
+ * reader can hold it.
+ */
 #include "share/peer.h"
 
 #include <errno.h>
@@ -22,7 +25,8 @@ static int begin_message(struct rs_conn *c, const struct rs_frame *f)
 
 	if (c->rq == c->rq_seen)
 		return -EBADMSG; /* more messages than it was granted */
-	if (!rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e)) || !rs_receive_ok(&e, l->pool_bytes)) {
+	if (!rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e)) ||
+	    !rs_receive_ok(&e, l->pool_bytes)) {
 		conn_forged(c, "a receive that rshare_recv() does not make; reset");
 		return 1;
 	}
@@ -41,7 +45,8 @@ static void end_message(struct rs_conn *c)
 	c->rx_open = false;
 	c->stats.messages_received++;
 	c->stats.bytes_received += c->rx_total;
-	conn_event(c, RSHARE_RECEIVED, fits ? 0 : -EMSGSIZE, c->rx.cookie, fits ? c->rx_total : c->rx.len);
+	conn_event(c, RSHARE_RECEIVED, fits ? 0 : -EMSGSIZE, c->rx.cookie,
+		   fits ? c->rx_total : c->rx.len);
 }
 
 static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload)
@@ -96,8 +101,11 @@ static int create_for(struct rs_conn *l, struct rs_peer *p, struct rs_conn **out
 	char text[160];
 
 	if (err && !l->client->refusing) {
-		snprintf(text, sizeof(text), "listener of service %u: refuses %s: %s", l->service, p->name,
-			 err == -ENOMEM ? "no memory" : "no connection is left; raise `connections` of its process");
+		snprintf(text, sizeof(text), "listener of service %u: refuses %s: %s", l->service,
+			 p->name,
+			 err == -ENOMEM
+				 ? "no memory"
+				 : "no connection is left; raise `connections` of its process");
 		p->hub->wire->log(text);
 	}
 	l->client->refusing = err != 0;
@@ -147,7 +155,10 @@ static void close_if_due(struct rs_conn *c)
 	if (!c->close_seen || c->state == RS_ENDED || c->rx_seq != c->close_at)
 		return;
 	conn_owe(c, RS_FRAME_CLOSED);
-	/* If both sides have closed, nothing is lost. Otherwise the unsent operations of this side fail with -EPIPE. */
+	/*
+	 * If both sides have closed, nothing is lost. Otherwise the unsent operations of this side
+	 * fail with -EPIPE.
+	 */
 	conn_end(c, 0);
 }
 
@@ -165,7 +176,8 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 
 	if (c->state == RS_ENDED) {
 		if (f->kind == RS_FRAME_OPENED && !c->remote)
-			return rs_peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
+			/* given up before the answer came */
+			return rs_peer_loose(c->peer, RS_FRAME_RESET, f->from, 0);
 		return 0;
 	}
 	switch (f->kind) {
@@ -219,9 +231,13 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 		if (c && c->peer == p) {
 			err = for_conn(c, &f, (const char *)message + sizeof(f));
 		} else {
-			/* A late or invented frame. Answer it if the sender would otherwise wait in vain. */
+			/*
+			 * A late or invented frame. Answer it if the sender would otherwise wait in
+			 * vain.
+			 */
 			h->stats.unknown++;
-			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED)
+			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE ||
+			    f.kind == RS_FRAME_OPENED)
 				err = rs_peer_loose(p, RS_FRAME_RESET, f.from, 0);
 		}
 	}

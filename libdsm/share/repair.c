@@ -15,7 +15,9 @@ struct transition {
 
 /* clang-format off */
 static const struct transition table[RS_REPAIR_STATES][RS_REPAIR_EVENTS] = {
-	/*                  breaks                      asked                                    connects                                    heard */
+	/*
+	 *                  breaks                      asked                                    connects                                    heard
+	 */
 	[RS_WHOLE]     = { { RS_BROKEN, RS_DO_ASK }, { RS_AGREED, RS_DO_ASK | RS_DO_CONNECT }, { BAD, 0 },                                 { BAD, 0 } },
 	[RS_BROKEN]    = { { RS_BROKEN, 0 },         { RS_AGREED, RS_DO_CONNECT },             { BAD, 0 },                                 { BAD, 0 } },
 	[RS_AGREED]    = { { RS_AGREED, 0 },         { BAD, 0 },                               { RS_CONNECTED, RS_DO_TELL },               { RS_AWAITED, 0 } },

@@ -2,10 +2,11 @@
 /*
  * repair.h - the protocol by which two owners replace broken queue pairs. Pure.
  *
- * Either side may begin, or both at once. Each creates new queue pairs and sends an ASK with their address and the number of sends
- * that arrived on each lane. On the other's ASK, it connects its queue pairs and sends READY. Each side posts again when both are
- * ready. The messages use the TCP connection of the two owners, which keeps order, so a message of an unexpected epoch violates
- * the protocol.
+ * Either side may begin, or both at once. Each creates new queue pairs and sends an ASK with their
+ * address and the number of sends that arrived on each lane. On the other's ASK, it connects its
+ * queue pairs and sends READY. Each side posts again when both are ready. The messages use the TCP
+ * connection of the two owners, which keeps order, so a message of an unexpected epoch violates the
+ * protocol.
  */
 #ifndef SHARE_REPAIR_H
 #define SHARE_REPAIR_H
@@ -44,7 +45,8 @@ struct rs_repair_message {
 	struct rs_address address;   /* ASK */
 };
 
-_Static_assert(sizeof(struct rs_repair_message) == 56 && RS_STRICT == 0 && RS_LANES == 2, "the wire format");
+_Static_assert(sizeof(struct rs_repair_message) == 56 && RS_STRICT == 0 && RS_LANES == 2,
+	       "the wire format");
 
 enum rs_repair_state {
 	RS_WHOLE,     /* nothing is broken */

@@ -2,10 +2,11 @@
 /*
  * ring.h - the bounded queues of a connection in shared memory, without a lock.
  *
- * A ring is an array of slots; the first word of each is its turn. Slot p % size is free for position p while its turn is
- * 2 * (p / size), and filled while it is one more. Zeroed memory is an empty ring. There is no shared index: each side keeps its
- * position private, so the other side can forge only turns and contents. The owner copies a slot once and checks the copy. In
- * the client, any number of threads may claim positions.
+ * A ring is an array of slots; the first word of each is its turn. Slot p % size is free for
+ * position p while its turn is 2 * (p / size), and filled while it is one more. Zeroed memory is an
+ * empty ring. There is no shared index: each side keeps its position private, so the other side can
+ * forge only turns and contents. The owner copies a slot once and checks the copy. In the client,
+ * any number of threads may claim positions.
  */
 #ifndef SHARE_RING_H
 #define SHARE_RING_H
@@ -49,7 +50,8 @@ struct rs_cqe {
 
 enum rs_op { RS_OP_SEND = 1, RS_OP_WRITE, RS_OP_READ };
 
-_Static_assert(sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 && sizeof(struct rs_cqe) == 32,
+_Static_assert(sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 &&
+		       sizeof(struct rs_cqe) == 32,
 	       "slots are parts of cache lines, the same in every process");
 
 /* size is a power of two everywhere. */
@@ -79,7 +81,8 @@ static inline bool rs_ring_free(void *ring, uint32_t position, uint32_t size, ui
 }
 
 /* Fill the slot of a position that the caller has claimed; entry's own turn is ignored. */
-static inline void rs_ring_publish(void *ring, uint32_t position, uint32_t size, const void *entry, uint32_t bytes)
+static inline void rs_ring_publish(void *ring, uint32_t position, uint32_t size, const void *entry,
+				   uint32_t bytes)
 {
 	uint32_t *slot = rs_slot(ring, position, size, bytes);
 
@@ -88,16 +91,19 @@ static inline void rs_ring_publish(void *ring, uint32_t position, uint32_t size,
 }
 
 /* Copy a filled slot out and free it. */
-static inline void rs_ring_consume(void *ring, uint32_t position, uint32_t size, void *entry, uint32_t bytes)
+static inline void rs_ring_consume(void *ring, uint32_t position, uint32_t size, void *entry,
+				   uint32_t bytes)
 {
 	uint32_t *slot = rs_slot(ring, position, size, bytes);
 
 	memcpy(entry, slot, bytes);
-	__atomic_store_n(slot, rs_turn_free(position + size, size), __ATOMIC_RELEASE); /* positions wrap */
+	/* positions wrap */
+	__atomic_store_n(slot, rs_turn_free(position + size, size), __ATOMIC_RELEASE);
 }
 
 /* Take an entry. For a side with a single thread: the owner. False: empty. */
-static inline bool rs_ring_take(void *ring, uint32_t *position, uint32_t size, void *entry, uint32_t bytes)
+static inline bool rs_ring_take(void *ring, uint32_t *position, uint32_t size, void *entry,
+				uint32_t bytes)
 {
 	if (!rs_ring_filled(ring, *position, size, bytes))
 		return false;
@@ -105,7 +111,8 @@ static inline bool rs_ring_take(void *ring, uint32_t *position, uint32_t size, v
 	return true;
 }
 
-static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, const void *entry, uint32_t bytes)
+static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, const void *entry,
+			       uint32_t bytes)
 {
 	if (!rs_ring_free(ring, *position, size, bytes))
 		return false;
@@ -113,15 +120,20 @@ static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, co
 	return true;
 }
 
-/* Claim the next position if its slot is ready. False: it is not, and no other thread has advanced the position. */
-static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, uint32_t bytes, bool filled,
-				 uint32_t *out)
+/*
+ * Claim the next position if its slot is ready. False: it is not, and no other thread has advanced
+ * the position.
+ */
+static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, uint32_t bytes,
+				 bool filled, uint32_t *out)
 {
 	uint32_t p = __atomic_load_n(position, __ATOMIC_RELAXED), now;
 
 	for (;;) {
-		if (filled ? rs_ring_filled(ring, p, size, bytes) : rs_ring_free(ring, p, size, bytes)) {
-			if (__atomic_compare_exchange_n(position, &p, p + 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (filled ? rs_ring_filled(ring, p, size, bytes)
+			   : rs_ring_free(ring, p, size, bytes)) {
+			if (__atomic_compare_exchange_n(position, &p, p + 1, 1, __ATOMIC_ACQ_REL,
+							__ATOMIC_RELAXED))
 				break;
 			continue;
 		}
@@ -135,7 +147,8 @@ static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, 
 }
 
 /* For a side with any number of threads: the client. False: full, or empty. */
-static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t size, const void *entry, uint32_t bytes)
+static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t size,
+				      const void *entry, uint32_t bytes)
 {
 	uint32_t p;
 
@@ -145,7 +158,8 @@ static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t s
 	return true;
 }
 
-static inline bool rs_ring_take_shared(void *ring, uint32_t *position, uint32_t size, void *entry, uint32_t bytes)
+static inline bool rs_ring_take_shared(void *ring, uint32_t *position, uint32_t size, void *entry,
+				       uint32_t bytes)
 {
 	uint32_t p;
 

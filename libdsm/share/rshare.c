@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* rshare.c - connections as a process sees them. Any thread; operations and polling take no lock. */
+/*
+ * rshare.c - connections as a process sees them. Any thread; operations and polling take no lock.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -106,8 +108,8 @@ static int new_conn(struct rshare *r, uint32_t index, struct rshare_conn **out)
 	return 0;
 }
 
-int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority, unsigned int weight,
-		   struct rshare_conn **out)
+int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority,
+		   unsigned int weight, struct rshare_conn **out)
 {
 	struct rs_request q = { .type = RS_CONNECT, .service = service };
 	struct rs_answer a;
@@ -143,7 +145,8 @@ static bool client_cqe_take(struct rshare_conn *c, struct rs_cqe *e)
 {
 	const struct rs_layout *l = &c->r->layout;
 
-	if (!rs_ring_take_shared(rs_seg_cq(l, c->seg), &c->cq, RS_CQ_FACTOR * l->depth, e, sizeof(*e)))
+	if (!rs_ring_take_shared(rs_seg_cq(l, c->seg), &c->cq, RS_CQ_FACTOR * l->depth, e,
+				 sizeof(*e)))
 		return false;
 	if (rs_event_ok(e, l->conns))
 		return true;
@@ -155,13 +158,14 @@ static bool pending(struct rshare_conn *c)
 {
 	const struct rs_layout *l = &c->r->layout;
 
-	return rs_ring_filled(rs_seg_cq(l, c->seg), __atomic_load_n(&c->cq, __ATOMIC_RELAXED), RS_CQ_FACTOR * l->depth,
-			      sizeof(struct rs_cqe));
+	return rs_ring_filled(rs_seg_cq(l, c->seg), __atomic_load_n(&c->cq, __ATOMIC_RELAXED),
+			      RS_CQ_FACTOR * l->depth, sizeof(struct rs_cqe));
 }
 
 /*
- * Make the fd readable at the next event. true: there is an event already. The owner clears armed before it signals, so that its
- * signal may come after the client has armed again, and would stay in the fd: its count of signals shows that.
+ * Make the fd readable at the next event. true: there is an event already. The owner clears armed
+ * before it signals, so that its signal may come after the client has armed again, and would stay
+ * in the fd: its count of signals shows that.
  */
 static bool client_conn_arm(struct rshare_conn *c)
 {
@@ -181,9 +185,11 @@ static bool client_conn_arm(struct rshare_conn *c)
 	return pending(c);
 }
 
-static void client_event_fill(struct rshare_conn *c, const struct rs_cqe *e, struct rshare_event *out)
+static void client_event_fill(struct rshare_conn *c, const struct rs_cqe *e,
+			      struct rshare_event *out)
 {
-	*out = (struct rshare_event){ (enum rshare_event_type)e->type, e->status, e->cookie, e->len };
+	*out = (struct rshare_event){ (enum rshare_event_type)e->type, e->status, e->cookie,
+				      e->len };
 	if (e->type == RSHARE_SENT)
 		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELEASE);
 	if (e->type == RSHARE_RECEIVED)
@@ -210,7 +216,8 @@ int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
 
 	do
 		n = rshare_poll_again(c, out, max);
-	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && client_conn_arm(c));
+	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 &&
+	       client_conn_arm(c));
 	return n;
 }
 
@@ -351,7 +358,8 @@ int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static int client_buffer_offset(const struct rshare_conn *c, const void *buffer, size_t size, uint64_t *offset)
+static int client_buffer_offset(const struct rshare_conn *c, const void *buffer, size_t size,
+				uint64_t *offset)
 {
 	const uint64_t pool = c->r->layout.pool_bytes;
 
@@ -370,9 +378,11 @@ static void client_conn_notify(struct rshare_conn *c)
 	if (!sleep || send(c->r->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return; /* the owner is awake, or was woken often enough */
 	/*
-	 * The owner will wake, so others need not ring. Set after the call: a thread may be cancelled or stopped in it.
+	 * The owner will wake, so others need not ring. Set after the call: a thread may be
+	 * cancelled or stopped in it.
 	 */
-	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST,
+				    __ATOMIC_RELAXED);
 }
 
 static int client_conn_reserve(const struct rshare_conn *c, uint32_t *outstanding)
@@ -385,7 +395,8 @@ static int client_conn_reserve(const struct rshare_conn *c, uint32_t *outstandin
 	return -EAGAIN;
 }
 
-static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer, size_t size)
+static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer,
+			      size_t size)
 {
 	int err = client_buffer_offset(c, buffer, size, &e->offset);
 
@@ -409,24 +420,26 @@ int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t
 	return client_conn_submit(c, &e, buffer, size);
 }
 
-static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t size, const struct rshare_remote *at,
-		uint64_t offset, uint64_t cookie)
+static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t size,
+		const struct rshare_remote *at, uint64_t offset, uint64_t cookie)
 {
-	struct rs_sqe e = { .op = op, .cookie = cookie, .remote = at->address + offset, .rkey = at->rkey };
+	struct rs_sqe e = {
+		.op = op, .cookie = cookie, .remote = at->address + offset, .rkey = at->rkey
+	};
 
 	if (offset > at->size || size > at->size - offset)
 		return -ERANGE;
 	return client_conn_submit(c, &e, buffer, size);
 }
 
-int rshare_write(struct rshare_conn *c, const void *buffer, size_t size, const struct rshare_remote *to,
-		 uint64_t offset, uint64_t cookie)
+int rshare_write(struct rshare_conn *c, const void *buffer, size_t size,
+		 const struct rshare_remote *to, uint64_t offset, uint64_t cookie)
 {
 	return rdma(c, RS_OP_WRITE, buffer, size, to, offset, cookie);
 }
 
-int rshare_read(struct rshare_conn *c, void *buffer, size_t size, const struct rshare_remote *from, uint64_t offset,
-		uint64_t cookie)
+int rshare_read(struct rshare_conn *c, void *buffer, size_t size, const struct rshare_remote *from,
+		uint64_t offset, uint64_t cookie)
 {
 	return rdma(c, RS_OP_READ, buffer, size, from, offset, cookie);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of external data: frames of peers, TCP messages between owners, entries of the rings in shared
- * memory, requests of processes and the owner's answers. check.h applies the rules; tests, the fuzzer and docs/sharing.md take
- * their values from here.
+ * rules.h - one rule for each field of external data: frames of peers, TCP messages between owners,
+ * entries of the rings in shared memory, requests of processes and the owner's answers. check.h
+ * applies the rules; tests, the fuzzer and docs/sharing.md take their values from here.
  *
- * RS_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the checks: a field without a rule, or
- * with two, does not compile. Pure.
+ * RS_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the
+ * checks: a field without a rule, or with two, does not compile. Pure.
  */
 #ifndef SHARE_RULES_H
 #define SHARE_RULES_H

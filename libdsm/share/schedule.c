@@ -65,7 +65,8 @@ static bool is_long(const struct rs_sched *s, uint32_t len)
 static bool lane_fits(const struct rs_sched *s, uint8_t lane, uint32_t len)
 {
 	const struct rs_window *w = &s->lane[lane];
-	const bool narrow = lane == RS_WEIGHTED && s->alert && s->narrow < w->max_bytes && is_long(s, len);
+	const bool narrow =
+		lane == RS_WEIGHTED && s->alert && s->narrow < w->max_bytes && is_long(s, len);
 	const uint32_t max_bytes = narrow ? s->narrow : w->max_bytes;
 
 	if (w->chunks >= w->max_chunks)
@@ -196,7 +197,9 @@ void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
 	const uint32_t len = next_len(s, f);
 	struct rs_window *w = &s->lane[f->lane];
 
-	*out = (struct rs_chunk){ .flow = f, .op = f->first, .offset = f->sent, .len = len, .lane = f->lane };
+	*out = (struct rs_chunk){
+		.flow = f, .op = f->first, .offset = f->sent, .len = len, .lane = f->lane
+	};
 	f->sent += len;
 	out->last = f->sent == f->len[f->first % RS_FLOW_OPS];
 	if (out->last) {

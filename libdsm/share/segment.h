@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * segment.h - the memory that a client shares with the owner: a page of flags, the rings of its connections, its pool.
- * The owner creates it as a sealed memfd, so that the client cannot shrink it, and keeps its own copy of all sizes.
+ * segment.h - the memory that a client shares with the owner: a page of flags, the rings of its
+ * connections, its pool. The owner creates it as a sealed memfd, so that the client cannot shrink
+ * it, and keeps its own copy of all sizes.
  */
 #ifndef SHARE_SEGMENT_H
 #define SHARE_SEGMENT_H
@@ -15,18 +16,25 @@
 #define RS_DEPTH_SHIFT_MAX 12u
 #define RS_DEPTH_MAX (1u << RS_DEPTH_SHIFT_MAX)
 #define RS_PAGE 4096u
-#define RS_EVENT_ACCEPT 100u /* type of a listener's event; the cookie is the index of the connection */
-#define RS_CQ_FACTOR 4u      /* completion slots per submission slot: sends, receives, and room for events */
+/* type of a listener's event; the cookie is the index of the connection */
+#define RS_EVENT_ACCEPT 100u
+/* completion slots per submission slot: sends, receives, and room for events */
+#define RS_CQ_FACTOR 4u
 
 struct rs_seg_head {
-	uint32_t
-		sleeping; /* not 0: ring the doorbell after setting a ready bit. Set by the owner; also cleared by the ringing client */
+	/*
+	 * not 0: ring the doorbell after setting a ready bit. Set by the owner; also cleared by the
+	 * ringing client
+	 */
+	uint32_t sleeping;
 	uint32_t reserved[15];
 	uint32_t armed;   /* set by the client: signal the set with the next bit of events */
 	uint32_t signals; /* of the set; incremented by the owner after each */
 	uint32_t reserved2[14];
-	uint64_t ready[RS_CONNS_MAX / 64];  /* set by the client: connections with entries in a submission ring */
-	uint64_t events[RS_CONNS_MAX / 64]; /* set by the owner: connections of the set that have events */
+	/* set by the client: connections with entries in a submission ring */
+	uint64_t ready[RS_CONNS_MAX / 64];
+	/* set by the owner: connections of the set that have events */
+	uint64_t events[RS_CONNS_MAX / 64];
 };
 
 struct rs_seg_conn {
@@ -50,7 +58,9 @@ static inline struct rs_layout rs_layout(uint32_t conns, uint32_t depth, uint64_
 
 	l.conn_offset = (sizeof(struct rs_seg_head) + 4095) & ~(uint64_t)4095;
 	l.conn_bytes = sizeof(struct rs_seg_conn) +
-		depth * (sizeof(struct rs_sqe) + sizeof(struct rs_rqe) + RS_CQ_FACTOR * sizeof(struct rs_cqe));
+		depth *
+			(sizeof(struct rs_sqe) + sizeof(struct rs_rqe) +
+			 RS_CQ_FACTOR * sizeof(struct rs_cqe));
 	l.pool_offset = (l.conn_offset + conns * l.conn_bytes + 4095) & ~(uint64_t)4095;
 	l.bytes = l.pool_offset + pool_bytes;
 	return l;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * set.c - the set of a process: one signal, and a bit in shared memory for each of its connections. The owner sets a
- * connection's bit when it has events. It signals once, however many bits it sets, and only if the process sleeps. Any thread.
+ * set.c - the set of a process: one signal, and a bit in shared memory for each of its connections.
+ * The owner sets a connection's bit when it has events. It signals once, however many bits it sets,
+ * and only if the process sleeps. Any thread.
  */
 #include <errno.h>
 
@@ -42,13 +43,20 @@ static int client_set_collect(struct rshare *r, void **out, int max)
 	int n = 0;
 
 	for (word = 0; word < words; word++)
-		for (bits = __atomic_load_n(&head->events[word], __ATOMIC_RELAXED); bits && n < max; bits &= ~bit) {
+		for (bits = __atomic_load_n(&head->events[word], __ATOMIC_RELAXED); bits && n < max;
+		     bits &= ~bit) {
 			bit = bits & -bits;
-			/* Pairs with the owner's fetch-or, which comes after the event. Another thread may be faster. */
-			if (!(__atomic_fetch_and(&head->events[word], ~bit, __ATOMIC_ACQ_REL) & bit))
+			/*
+			 * Pairs with the owner's fetch-or, which comes after the event. Another
+			 * thread may be faster.
+			 */
+			if (!(__atomic_fetch_and(&head->events[word], ~bit, __ATOMIC_ACQ_REL) &
+			      bit))
 				continue;
 			index = word * 64 + (uint32_t)__builtin_ctzll(bit);
-			mark = index < r->layout.conns ? __atomic_load_n(&r->mark[index], __ATOMIC_ACQUIRE) : NULL;
+			mark = index < r->layout.conns
+				? __atomic_load_n(&r->mark[index], __ATOMIC_ACQUIRE)
+				: NULL;
 			if (mark)
 				out[n++] = mark;
 		}

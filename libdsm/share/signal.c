@@ -33,7 +33,8 @@ void rs_signal_take(int theirs)
 	char all[16];
 
 	if (recv(theirs, all, sizeof(all), MSG_DONTWAIT) <= 0)
-		return; /* none; or the owner has closed its end, which client_watch_run() sees as well */
+		/* none; or the owner has closed its end, which client_watch_run() sees as well */
+		return;
 }
 
 void rs_signal_end(int theirs)

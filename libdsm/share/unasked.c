@@ -20,7 +20,10 @@ bool rs_unasked_refuse(int listener)
 	return !setsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
-/* A look at the message refers to its descriptors once more, so dropping that reference closes nothing. */
+/*
+ * A look at the message refers to its descriptors once more, so dropping that reference closes
+ * nothing.
+ */
 ssize_t rs_unasked_receive(int fd, void *buf, size_t size, bool refused)
 {
 	struct iovec iov = { buf, size };
@@ -39,7 +42,10 @@ static void *unasked_close_slowly(void *fd)
 	return NULL;
 }
 
-/* Without a thread, it stays open until the process ends, which is better than to wait. The other side sees the end all the same. */
+/*
+ * Without a thread, it stays open until the process ends, which is better than to wait. The other
+ * side sees the end all the same.
+ */
 void rs_unasked_close(int fd, bool refused)
 {
 	sigset_t all, old;

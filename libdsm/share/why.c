@@ -15,7 +15,8 @@ const char *rs_advice(int err)
 	case EMFILE: return "; raise `ulimit -n`";
 	case ENFILE: return "; raise `sysctl fs.file-max`";
 	case ENOSPC: return "; raise `sysctl fs.epoll.max_user_watches`";
-	case ENOMEM: return "; `free -h` shows the memory of the host, `ulimit -v` the limit of the process";
+	case ENOMEM:
+		return "; `free -h` shows the memory of the host, `ulimit -v` the limit of the process";
 	}
 	return "";
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* backend.c - chooses the way to catch faults, and opens it; the ranks of a node do that together. */
+/*
+ * backend.c - chooses the way to catch faults, and opens it; the ranks of a node do that together.
+ */
 #include "start/backend.h"
 
 #include <errno.h>
@@ -25,7 +27,8 @@ int backend_choose(void)
 	if (!err) {
 		job.fault = &fault_uffd;
 	} else if (err != -ENODEV) {
-		log_line("userfaultfd: %s (%s)", why, err == -EMFILE ? "raise `ulimit -n`" : dsm_strerror(err));
+		log_line("userfaultfd: %s (%s)", why,
+			 err == -EMFILE ? "raise `ulimit -n`" : dsm_strerror(err));
 		return err;
 	} else if (!strcmp(want, "uffd")) {
 		log_line("DSM_FAULT=uffd: %s (DSM_FAULT=mprotect needs no userfaultfd)", why);
@@ -88,7 +91,9 @@ int backend_open(void)
 	int err, fd;
 
 	if (!one_node() && no_userfaultfd && job.launch.local_rank == 0)
-		log_line("%s; using mprotect(2), which is slower (DSM_FAULT=mprotect silences this)", no_userfaultfd);
+		log_line(
+			"%s; using mprotect(2), which is slower (DSM_FAULT=mprotect silences this)",
+			no_userfaultfd);
 	err = job.fault->open(&node, &fd, &why);
 	opened = !err;
 	if (err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * host.c - the choice of the core's host; and the host in the process: the node's memory (memory.c), stepped by any thread that
- * needs a step (run.c).
+ * host.c - the choice of the core's host; and the host in the process: the node's memory
+ * (memory.c), stepped by any thread that needs a step (run.c).
  */
 #include "start/host.h"
 
@@ -33,7 +33,9 @@ static void process_detach(const struct dsm_region *r)
 
 static int process_quiet(uint64_t off, uint64_t bytes)
 {
-	return memory_quiet(off, off + bytes) && release_quiet(off, off + bytes) && reclaim_idle() ? 0 : -EAGAIN;
+	return memory_quiet(off, off + bytes) && release_quiet(off, off + bytes) && reclaim_idle()
+		? 0
+		: -EAGAIN;
 }
 
 static int process_purge(uint64_t off, uint64_t bytes)

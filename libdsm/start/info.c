@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* info.c - the data that a rank publishes at the start (struct start_info), and the checks of what must be equal on all ranks. */
+/*
+ * info.c - the data that a rank publishes at the start (struct start_info), and the checks of what
+ * must be equal on all ranks.
+ */
 #include "start/info.h"
 
 #include <errno.h>
@@ -48,7 +51,8 @@ static uint64_t settings_hash(const struct settings *s)
 /* Processes may share memory if they share a kernel and see each other's processes and sockets. */
 static uint64_t this_host(void)
 {
-	static const char *const files[] = { "/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user" };
+	static const char *const files[] = { "/proc/self/ns/net", "/proc/self/ns/pid",
+					     "/proc/self/ns/user" };
 	char boot[64] = "";
 	uint64_t h = 0xcbf29ce484222325ull;
 	unsigned int i;
@@ -110,12 +114,15 @@ int start_info_read_all(struct start_info *infos)
 			return -EPROTO;
 		}
 		if (info->abi != infos[0].abi) {
-			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
+			log_line(
+				"rank %d runs another version of libdsm than rank 0; all ranks must run the same",
+				r);
 			return -EPROTO;
 		}
 		if (info->hosted != infos[0].hosted) {
-			log_line("rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks", r,
-				 info->hosted == HOST_KERNEL ? "uses" : "does not use");
+			log_line(
+				"rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks",
+				r, info->hosted == HOST_KERNEL ? "uses" : "does not use");
 			return -EPROTO;
 		}
 		if (info->settings != infos[0].settings) {
@@ -151,7 +158,8 @@ void start_info_compare_limits(const struct start_info *infos)
 		log_line(
 			"rank %d of this node is in another cgroup: its limit of memory is %llu MiB, here it is %llu MiB, and "
 			"shared memory is charged to the rank that touches it first (DSM_NODE=rank makes them two nodes)",
-			r, (unsigned long long)its->bytes >> 20, (unsigned long long)mine->bytes >> 20);
+			r, (unsigned long long)its->bytes >> 20,
+			(unsigned long long)mine->bytes >> 20);
 		return;
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* info.h - what a rank publishes through the launcher before ranks are connected. At the start, in the only thread. */
+/* info.h - what a rank publishes through the launcher before ranks are connected. At the start, in
+ * the only thread. */
 #ifndef START_INFO_H
 #define START_INFO_H
 
@@ -17,19 +18,24 @@ struct start_info {
 	uint32_t hosted;  /* kind of its core's host */
 	uint32_t pad;
 	struct memory_limit memory; /* of its cgroup, or of its host */
-	uint8_t host_key[HOST_KEY]; /* the job's key, from rank 0; nodes authenticate each other with it */
-	uint64_t token
-		[2]; /* ends the name of this rank's socket (rendezvous.c). That of rank 0 names things of the job */
+	/* the job's key, from rank 0; nodes authenticate each other with it */
+	uint8_t host_key[HOST_KEY];
+	/* ends the name of this rank's socket (rendezvous.c). That of rank 0 names things of the
+	 * job */
+	uint64_t token[2];
 };
 
-/* Fill in this rank's data, with a key in case it is rank 0. Reserves the ranges in `places` (window.h). -EIO: no random numbers. */
+/* Fill in this rank's data, with a key in case it is rank 0. Reserves the ranges in `places`
+ * (window.h). -EIO: no random numbers. */
 int start_info_make(struct start_info *info);
-/* Read what all ranks have published, and compare what must agree. 0, or -EPROTO after a message. */
+/* Read what all ranks have published, and compare what must agree. 0, or -EPROTO after a
+ * message. */
 int start_info_read_all(struct start_info *infos);
 /* Most ranks per node: the smallest number that a rank requests. 0: no rank requests one. */
 uint16_t start_info_group(const struct start_info *infos);
-/* When the nodes are known: the first rank of a node prints if another rank of the node has another limit of memory. Memory that the
- * node shares is charged to the cgroup whose process touches it first, so the node would end at the least limit, or beyond it. */
+/* When the nodes are known: the first rank of a node prints if another rank of the node has another
+ * limit of memory. Memory that the node shares is charged to the cgroup whose process touches it
+ * first, so the node would end at the least limit, or beyond it. */
 void start_info_compare_limits(const struct start_info *infos);
 /* The ranges for the window that are free in all ranks. */
 uint32_t start_info_places(const struct start_info *infos);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * nodes.c - which ranks form a node, and which rank of another node this rank talks to. All ranks derive the same from what
- * they published (start/info.h).
+ * nodes.c - which ranks form a node, and which rank of another node this rank talks to. All ranks
+ * derive the same from what they published (start/info.h).
  */
 #include "start/nodes.h"
 
@@ -41,7 +41,8 @@ static void deal(const uint64_t *host, uint16_t most)
 }
 
 /*
- * The process that has a message sends it, to the rank of the other node with its own index, modulo that node's number of ranks.
+ * The process that has a message sends it, to the rank of the other node with its own index, modulo
+ * that node's number of ranks.
  */
 static void choose_pairs(void)
 {

@@ -2,9 +2,10 @@
 /*
  * start.c - makes a process a rank of a job, and undoes that.
  *
- * One exchange through the launcher carries each rank's data (info.c): its identity, its host, and its free address ranges. Then the ranks
- * of a host exchange descriptors. In a second exchange the others learn each other's transport addresses (transport.c); from then on
- * the runtime uses its own connections.
+ * One exchange through the launcher carries each rank's data (info.c): its identity, its host, and
+ * its free address ranges. Then the ranks of a host exchange descriptors. In a second exchange the
+ * others learn each other's transport addresses (transport.c); from then on the runtime uses its
+ * own connections.
  */
 #include "start/start.h"
 
@@ -45,8 +46,10 @@
 #include "watch/stall_collector.h"
 
 #define START_SECONDS 60
-#define VALGRIND_SPACE (1ull << 30) /* valgrind marks each byte of a reservation; this size takes it seconds */
-#define STOP_SECONDS 10             /* all ranks are leaving; do not wait longer for one that dies there */
+/* valgrind marks each byte of a reservation; this size takes it seconds */
+#define VALGRIND_SPACE (1ull << 30)
+/* all ranks are leaving; do not wait longer for one that dies there */
+#define STOP_SECONDS 10
 
 const struct upcalls engine_upcalls = {
 	.poll = run_poll,
@@ -81,8 +84,9 @@ static int connect_host(const struct end *mine)
 
 	if (!job.host->join)
 		return 0;
-	err = start_failed(launch_exchange(&job.launch, "dsm-host", mine, sizeof(*mine), START_SECONDS), "dsm-host",
-			   START_SECONDS);
+	err = start_failed(
+		launch_exchange(&job.launch, "dsm-host", mine, sizeof(*mine), START_SECONDS),
+		"dsm-host", START_SECONDS);
 	for (n = 0; n < job.nodes && !err && job.local == 0; n++) {
 		const uint16_t first = job.first[n];
 		size_t size = sizeof(its);
@@ -91,8 +95,8 @@ static int connect_host(const struct end *mine)
 			continue;
 		err = start_get(first, "dsm-host", &its, &size);
 		if (err || size != sizeof(its) || its.size > sizeof(its.address)) {
-			log_line("rank %d has not published where the kernel helper reaches it: %s", first,
-				 dsm_strerror(err ? err : -EPROTO));
+			log_line("rank %d has not published where the kernel helper reaches it: %s",
+				 first, dsm_strerror(err ? err : -EPROTO));
 			return -EPROTO;
 		}
 		err = job.host->connect(n, rank_info(first)->same_host, its.address, its.size);
@@ -100,7 +104,10 @@ static int connect_host(const struct end *mine)
 	return err;
 }
 
-/* In a job of one node, no fault backend, transport or kernel helper has anything to do between ranks. */
+/*
+ * In a job of one node, no fault backend, transport or kernel helper has anything to do between
+ * ranks.
+ */
 static int make_nodes(const struct start_info *infos)
 {
 	uint64_t *host = calloc(job.size, sizeof(*host));
@@ -126,7 +133,10 @@ static int make_nodes(const struct start_info *infos)
 		job.set.memory = 0; /* nobody else has, or could take, a copy */
 		host_close();
 	}
-	/* All ranks of a node change each other's mappings, so they use a way that each of them supports. */
+	/*
+	 * All ranks of a node change each other's mappings, so they use a way that each of them
+	 * supports.
+	 */
 	for (r = 0; !err && !one_node() && r < job.size; r++)
 		if (is_here(r) && infos[r].no_uffd)
 			backend_without_uffd();
@@ -166,7 +176,10 @@ static void choose_spin(void)
 	for (r = 0; r < job.size; r++)
 		here += r == job.rank || rank_info(r)->same_host;
 	job.spin_us = job.set.spin_us;
-	/* With more ranks than processors, a thread that spins keeps the one it waits for from running. */
+	/*
+	 * With more ranks than processors, a thread that spins keeps the one it waits for from
+	 * running.
+	 */
 	if (here > cpus || job.launch.local_size > cpus)
 		job.spin_us = job.spin_us < 2 ? job.spin_us : 2;
 }
@@ -186,11 +199,13 @@ static int make_ranks(void)
 	return 0;
 }
 
-#define NAMED_MISSING 16 /* ranks that are named in one line; if more are missing, only their number is printed */
+/* ranks that are named in one line; if more are missing, only their number is printed */
+#define NAMED_MISSING 16
 
 void start_missing(const char *key)
 {
-	char value[LAUNCH_VALUE_MAX], how[64 + NAMED_MISSING * 8] = "it ended, or failed, in dsm_init()";
+	char value[LAUNCH_VALUE_MAX],
+		how[64 + NAMED_MISSING * 8] = "it ended, or failed, in dsm_init()";
 	size_t used = strlen(how);
 	int first = -1, others = 0;
 	uint16_t r;
@@ -215,8 +230,9 @@ void start_missing(const char *key)
 }
 
 /*
- * If a rank dies in a fence, the fence fails for the others, or completes without it; the dead rank is seen a little later. If
- * mpirun ends the job first, because another host told it to, the launcher is gone, which lost_scan() reports.
+ * If a rank dies in a fence, the fence fails for the others, or completes without it; the dead rank
+ * is seen a little later. If mpirun ends the job first, because another host told it to, the
+ * launcher is gone, which lost_scan() reports.
  */
 int start_failed(int err, const char *key, unsigned int seconds)
 {
@@ -246,21 +262,25 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size)
 }
 
 /*
- * valgrind supports neither userfaultfd(2) nor faults on shared memory inside functions that it replaces. In a job of one node
- * there are no faults.
+ * valgrind supports neither userfaultfd(2) nor faults on shared memory inside functions that it
+ * replaces. In a job of one node there are no faults.
  */
 static int refuse_valgrind(unsigned int nodes)
 {
 	if (nodes <= 1 || !under_valgrind())
 		return 0;
-	log_line("valgrind works with one node only, and this job has %u: its ranks have to be on one host", nodes);
+	log_line(
+		"valgrind works with one node only, and this job has %u: its ranks have to be on one host",
+		nodes);
 	return -EOPNOTSUPP;
 }
 
 /* The least number of nodes of the job, as far as it is known before the launcher is asked. */
 static unsigned int least_nodes(const char *node, unsigned int ranks)
 {
-	unsigned int each = !strcmp(node, "host") ? ranks : !strcmp(node, "rank") ? 1 : (unsigned int)atoi(node);
+	unsigned int each = !strcmp(node, "host") ? ranks
+		: !strcmp(node, "rank")           ? 1
+						  : (unsigned int)atoi(node);
 
 	return each ? (ranks + each - 1) / each : 0;
 }
@@ -293,7 +313,8 @@ static int start_together(void)
 		err = rendezvous_listen(mine->token);
 	HOOK(start_info);
 	if (!err)
-		err = launch_exchange(&job.launch, "dsm-start-info", mine, sizeof(*mine), START_SECONDS);
+		err = launch_exchange(&job.launch, "dsm-start-info", mine, sizeof(*mine),
+				      START_SECONDS);
 	err = start_failed(err, "dsm-start-info", START_SECONDS);
 	HOOK(start_exchanged);
 	if (!err)
@@ -360,7 +381,10 @@ int engine_check(const struct settings *set, int ranks, bool limits)
 	return err;
 }
 
-/* DSM_CONSISTENCY=release: the upper half of the heap has release consistency. In one node all memory is coherent. */
+/*
+ * DSM_CONSISTENCY=release: the upper half of the heap has release consistency. In one node all
+ * memory is coherent.
+ */
 static int split_heap(void)
 {
 	const char *why = NULL;
@@ -409,7 +433,8 @@ int engine_start(const struct settings *set)
 	if (job.size > 1)
 		log_rank(job.rank);
 	if (set->space > VALGRIND_SPACE && under_valgrind()) {
-		log_line("valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
+		log_line(
+			"valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
 		return -EOPNOTSUPP;
 	}
 	job.heap = set->heap & ~(REGION_UNIT - 1);
@@ -501,11 +526,13 @@ static void part(void)
 {
 	uint32_t running = CTL_RUNNING;
 
-	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
 		job_await_loss();
 	stall_collector_close();
 	lost_goodbye();
-	if (job.size > 1 && !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
+	if (job.size > 1 &&
+	    !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);
 }
 

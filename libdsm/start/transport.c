@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * transport.c - opens the transport to the ranks of other nodes, and exchanges its address, only if there are other nodes.
+ * transport.c - opens the transport to the ranks of other nodes, and exchanges its address, only if
+ * there are other nodes.
  *
- * All ranks decide that from the same published data, so either all or none take part in the exchange.
+ * All ranks decide that from the same published data, so either all or none take part in the
+ * exchange.
  */
 #include "start/start.h"
 
@@ -78,7 +80,8 @@ static int open_net(void *address, size_t *size)
 	int err = -ENODEV;
 
 	_Static_assert((int)NET_LOW == DSM_PRIORITY_LOW && (int)NET_NORMAL == DSM_PRIORITY_NORMAL &&
-			       (int)NET_HIGH == DSM_PRIORITY_HIGH && (int)NET_URGENT == DSM_PRIORITY_URGENT,
+			       (int)NET_HIGH == DSM_PRIORITY_HIGH &&
+			       (int)NET_URGENT == DSM_PRIORITY_URGENT,
 		       "the transport's priorities are those of regions");
 
 	for (i = 0; i < n && err == -ENODEV; i++) {
@@ -98,16 +101,19 @@ static int connect_to(uint16_t rank, struct where *its, const struct where *mine
 	int err = start_get(rank, "dsm-address", its, &size);
 
 	if (err || size != sizeof(*its) || its->size > sizeof(its->address)) {
-		log_line("rank %d has not published an address: %s", rank, dsm_strerror(err ? err : -EPROTO));
+		log_line("rank %d has not published an address: %s", rank,
+			 dsm_strerror(err ? err : -EPROTO));
 		return -EPROTO;
 	}
 	if (memcmp(its->net, mine->net, sizeof(its->net))) {
 		/* The same connection, seen from either side. */
-		const struct where *high = rank > job.rank ? its : mine, *low = rank > job.rank ? mine : its;
+		const struct where *high = rank > job.rank ? its : mine,
+				   *low = rank > job.rank ? mine : its;
 
-		log_line("rank %d uses the transport %.*s and rank %d %.*s; DSM_NET chooses one for all ranks",
-			 rank > job.rank ? rank : job.rank, (int)sizeof(high->net), high->net,
-			 rank > job.rank ? job.rank : rank, (int)sizeof(low->net), low->net);
+		log_line(
+			"rank %d uses the transport %.*s and rank %d %.*s; DSM_NET chooses one for all ranks",
+			rank > job.rank ? rank : job.rank, (int)sizeof(high->net), high->net,
+			rank > job.rank ? job.rank : rank, (int)sizeof(low->net), low->net);
 		return -EPROTO;
 	}
 	return is_here(rank) ? 0 : job.netops->connect(job.net, rank, its->address, its->size);
@@ -123,9 +129,11 @@ static int exchange(struct where *mine, struct where *its)
 		return err;
 	mine->size = (uint32_t)size;
 	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
-	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), TRANSPORT_SECONDS),
-			   "dsm-address", TRANSPORT_SECONDS);
-	lost_scan(); /* before asking for its address: if there is none, the launcher takes seconds */
+	err = start_failed(
+		launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), TRANSPORT_SECONDS),
+		"dsm-address", TRANSPORT_SECONDS);
+	/* before asking for its address: if there is none, the launcher takes seconds */
+	lost_scan();
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)
 			err = connect_to(r, its, mine);

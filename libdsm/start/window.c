@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* window.c - chooses the address of the window. Ranges of its size are reserved until the ranks have agreed on one of them. */
+/*
+ * window.c - chooses the address of the window. Ranges of its size are reserved until the ranks
+ * have agreed on one of them.
+ */
 #include "start/window.h"
 
 #include <errno.h>
@@ -8,7 +11,10 @@
 #include "job/job.h"
 #include "util/log.h"
 
-/* Candidate addresses: away from loaders, heaps and stacks, and where sanitizers allow programs to map. */
+/*
+ * Candidate addresses: away from loaders, heaps and stacks, and where sanitizers allow programs to
+ * map.
+ */
 /* clang-format off */
 static const uint64_t places[] = {
 #ifdef __SANITIZE_THREAD__
@@ -30,7 +36,8 @@ uint32_t window_reserve(void)
 	for (i = 0; i < PLACES; i++) {
 		void *want = (void *)(uintptr_t)places[i];
 		void *at = mmap(want, job.set.space, PROT_NONE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+				-1, 0);
 
 		if (at == want)
 			reserved |= 1u << i;
@@ -53,8 +60,9 @@ static void window_release_mask(uint32_t mask)
 int window_choose(uint32_t common)
 {
 	if (!common) {
-		log_line("no range of %zu GiB of addresses is free%s (smaller: DSM_SPACE; limit: `ulimit -v`)",
-			 job.set.space >> 30, job.size > 1 ? " in all ranks" : "");
+		log_line(
+			"no range of %zu GiB of addresses is free%s (smaller: DSM_SPACE; limit: `ulimit -v`)",
+			job.set.space >> 30, job.size > 1 ? " in all ranks" : "");
 		return -EADDRNOTAVAIL;
 	}
 	chosen = common & -common;

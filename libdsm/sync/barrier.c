@@ -29,9 +29,10 @@
 #define LIFE_USED (1u << 31)
 
 /*
- * The handle of a barrier has kind SYNC_BARRIER and its maker as home. Generations are like those of objects: the first barrier
- * with a number has generation 1, each init counts one more, and a number whose generations are used up stays taken. The maker's
- * node knows the current generation; all others learn it from threads with a handle, and from each other (core/barrier.h).
+ * The handle of a barrier has kind SYNC_BARRIER and its maker as home. Generations are like those
+ * of objects: the first barrier with a number has generation 1, each init counts one more, and a
+ * number whose generations are used up stays taken. The maker's node knows the current generation;
+ * all others learn it from threads with a handle, and from each other (core/barrier.h).
  */
 
 /* A barrier's number: those with the same index at their makers are adjacent. */
@@ -80,8 +81,9 @@ struct bar_group barrier_group(uint64_t mask)
 }
 
 /*
- * Data written before a barrier is often read after it by another rank: push it. This runs inside the runtime: otherwise a
- * handler that misses would wait for a lock of the interrupted thread, and a cancelled thread would never release it.
+ * Data written before a barrier is often read after it by another rank: push it. This runs inside
+ * the runtime: otherwise a handler that misses would wait for a lock of the interrupted thread, and
+ * a cancelled thread would never release it.
  */
 static void populate(uint64_t now)
 {
@@ -96,7 +98,8 @@ static void populate(uint64_t now)
 	engine_leave();
 }
 
-int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t threads, uint8_t op,
+		 uint64_t *value)
 {
 	struct msg m = barrier_arrival(name, threads, op, *value);
 	const struct bar_group group = barrier_group(mask);
@@ -142,7 +145,8 @@ int barrier_end(const struct barrier_name *name)
 		: 0;
 }
 
-int barrier_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+int barrier_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op,
+		   uint64_t *value)
 {
 	return sync_host()->arrive(b, mask, threads, op, value);
 }
@@ -190,7 +194,8 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 		return -ENOSPC;
 	life = life_of(barrier_number(job.rank, (uint32_t)index));
 	next = *life + 1;
-	*b = (dsm_barrier_t){ .id = handle_make(SYNC_BARRIER, job.rank, object_name((uint32_t)index, next)),
+	*b = (dsm_barrier_t){ .id = handle_make(SYNC_BARRIER, job.rank,
+						object_name((uint32_t)index, next)),
 			      .ranks = mask,
 			      .threads = threads };
 	__atomic_store_n(life, LIFE_USED | next, __ATOMIC_RELEASE);
@@ -205,8 +210,8 @@ static int barrier_name_of(const dsm_barrier_t *b, struct barrier_name *name)
 
 	if (err)
 		return err;
-	if (handle_kind(b->id) != SYNC_BARRIER || handle_home(b->id) >= job.size || index >= CTL_BARRIERS ||
-	    !b->threads)
+	if (handle_kind(b->id) != SYNC_BARRIER || handle_home(b->id) >= job.size ||
+	    index >= CTL_BARRIERS || !b->threads)
 		return -EINVAL;
 	name->object = barrier_number(handle_home(b->id), (uint32_t)index);
 	name->life = (uint32_t)(handle_name(b->id) >> 24);
@@ -236,15 +241,17 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 	err = sync_host()->end(&name);
 	if (err)
 		return err;
-	if (is_here(handle_home(was.id))) { /* if the maker is on another host, it keeps the number in use */
+	if (is_here(handle_home(was.id))) {
+		/* if the maker is on another host, it keeps the number in use */
 		struct rank_ctl *maker = rank_info(handle_home(was.id))->ctl;
 		uint32_t used = LIFE_USED | name.life;
 
-		if (!__atomic_compare_exchange_n(life_of(name.object), &used, name.life, 0, __ATOMIC_RELEASE,
-						 __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(life_of(name.object), &used, name.life, 0,
+						 __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return -EINVAL; /* another thread was faster */
 		if (name.life < BAR_LIFE_MAX)
-			pool_give(&maker->barrier_pool, maker->barrier_next, name.object / job.size);
+			pool_give(&maker->barrier_pool, maker->barrier_next,
+				  name.object / job.size);
 	}
 	b->id = HANDLE_GONE;
 	return 0;
@@ -261,8 +268,9 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 }
 
 /*
- * `id` counts all threads that have ever come. Those of a round wait at one gate, those of the next round at the other: a thread
- * that comes again before the others have left does not take the place of one of them.
+ * `id` counts all threads that have ever come. Those of a round wait at one gate, those of the next
+ * round at the other: a thread that comes again before the others have left does not take the place
+ * of one of them.
  */
 static int barrier_meet_object(dsm_barrier_t *b, uint32_t n)
 {
@@ -291,7 +299,8 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 
 	if (!n || n > 0x7fffffff)
 		return -EINVAL;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no other thread could replace it */
+	/* no other thread could replace it */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	labels = label_begin(DSM_WAIT_BARRIER, b);
 	err = barrier_meet_object(b, n);
 	label_end(labels);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cached_lock.c - a lock that no other node asks for is cached: it stays with its last holder's node, in its hold record
- * (core/lock.h).
+ * cached_lock.c - a lock that no other node asks for is cached: it stays with its last holder's
+ * node, in its hold record (core/lock.h).
  *
- * A table indexed by hash tells which record a lock is in; reading it takes no lock. The entry is a hint: the record is checked
- * under its stripe, and may have another lock by then. A lock whose entry was overwritten is still cached. Its home finds it, and
- * passes it between records of one node as between nodes.
+ * A table indexed by hash tells which record a lock is in; reading it takes no lock. The entry is a
+ * hint: the record is checked under its stripe, and may have another lock by then. A lock whose
+ * entry was overwritten is still cached. Its home finds it, and passes it between records of one
+ * node as between nodes.
  */
 #include "sync/cached_lock.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cached_lock.h - locks that this node caches because no other node has requested them. Called by any thread inside the
- * runtime; no call waits for another rank. ask: this rank's request for the lock.
+ * cached_lock.h - locks that this node caches because no other node has requested them. Called by
+ * any thread inside the runtime; no call waits for another rank. ask: this rank's request for the
+ * lock.
  */
 #ifndef SYNC_CACHED_LOCK_H
 #define SYNC_CACHED_LOCK_H

@@ -2,9 +2,10 @@
 /*
  * collective.c - broadcast and reduction, of any length.
  *
- * Data that fits into a barrier's value travels with it. Longer data is sent in chunks (calls/chunk.h), a ring of them at a
- * time: each rank first sends all of its parts, then takes the results, and a barrier confirms that all have taken theirs. The
- * caller's memory may be shared and fault, so it is touched only outside the runtime.
+ * Data that fits into a barrier's value travels with it. Longer data is sent in chunks
+ * (calls/chunk.h), a ring of them at a time: each rank first sends all of its parts, then takes the
+ * results, and a barrier confirms that all have taken theirs. The caller's memory may be shared and
+ * fault, so it is touched only outside the runtime.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +20,8 @@
 
 #define VALUE sizeof(uint64_t)
 
-static uint64_t chunks; /* seen by this rank; only one thread of a rank calls collectives at a time */
+/* seen by this rank; only one thread of a rank calls collectives at a time */
+static uint64_t chunks;
 
 static size_t collective_piece(size_t size, size_t at)
 {
@@ -77,7 +79,8 @@ static int collective_run(int code, bool gives, bool takes, char *buf, size_t si
 	int err = 0;
 
 	while (!err && size) {
-		const size_t most = (size_t)CTL_CHUNKS * CTL_CHUNK_BYTES, n = size < most ? size : most;
+		const size_t most = (size_t)CTL_CHUNKS * CTL_CHUNK_BYTES,
+			     n = size < most ? size : most;
 
 		if (gives)
 			collective_give(code, buf, n);
@@ -138,7 +141,9 @@ static bool is_floating(enum dsm_type type)
 /* Send with the barrier. Little endian, so a narrow integer is the beginning of a wide one. */
 static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
 {
-	const enum dsm_type as = type == DSM_DOUBLE ? type : is_signed(type) ? DSM_INT64 : DSM_UINT64;
+	const enum dsm_type as = type == DSM_DOUBLE ? type
+		: is_signed(type)                   ? DSM_INT64
+						    : DSM_UINT64;
 	uint64_t v = collective_widen(type, value);
 	int err = barrier_arrive(&barrier_0, 0, 1, (uint8_t)(op | as << 4), &v);
 

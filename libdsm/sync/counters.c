@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* counters.c - conditions (signalling side), semaphores and atomic objects: one request to the home, one answer. */
+/*
+ * counters.c - conditions (signalling side), semaphores and atomic objects: one request to the
+ * home, one answer.
+ */
 #include <errno.h>
 
 #include "sync/handle.h"
@@ -13,7 +16,8 @@ static int operate_until(uint64_t *at, enum sync_kind kind, enum sync_op op, str
 	return err ? err : sync_ask(id, op, &q);
 }
 
-static int counter_operate(uint64_t *at, enum sync_kind kind, enum sync_op op, uint64_t value, uint64_t ns)
+static int counter_operate(uint64_t *at, enum sync_kind kind, enum sync_op op, uint64_t value,
+			   uint64_t ns)
 {
 	return operate_until(at, kind, op, (struct sync_request){ .value = value, .ns = ns });
 }
@@ -68,7 +72,8 @@ DSM_API int dsm_sem_timedwait(dsm_sem_t *s, uint64_t ns)
 DSM_API int dsm_sem_stopwait(dsm_sem_t *s, uint64_t ns, const uint32_t *stop)
 {
 	pthread_testcancel();
-	return operate_until(&s->id, SYNC_SEM, SOP_WAIT, (struct sync_request){ .ns = ns, .stop = stop });
+	return operate_until(&s->id, SYNC_SEM, SOP_WAIT,
+			     (struct sync_request){ .ns = ns, .stop = stop });
 }
 
 DSM_API int dsm_sem_post(dsm_sem_t *s, uint32_t n)
@@ -89,7 +94,8 @@ DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value)
 	return err;
 }
 
-static int counter_atomic(uint64_t *at, enum sync_op op, uint64_t value, uint64_t value2, uint64_t *old)
+static int counter_atomic(uint64_t *at, enum sync_op op, uint64_t value, uint64_t value2,
+			  uint64_t *old)
 {
 	struct sync_request q = { .value = value, .value2 = value2 };
 	uint64_t id;

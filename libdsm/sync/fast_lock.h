@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fast_lock.h - the fast path for mutexes that this node has and no thread waits for: one compare-and-swap of the word of their hold
- * record (core/lock.h) locks or unlocks them, outside the runtime.
+ * fast_lock.h - the fast path for mutexes that this node has and no thread waits for: one
+ * compare-and-swap of the word of their hold record (core/lock.h) locks or unlocks them, outside
+ * the runtime.
  *
- * Only for threads that have a lane (held.h): such a thread has used the slow path before, and is not in a forked child. Nothing
- * blocks. If a function returns false, the caller takes the slow path, which finds the reason.
+ * Only for threads that have a lane (held.h): such a thread has used the slow path before, and is
+ * not in a forked child. Nothing blocks. If a function returns false, the caller takes the slow
+ * path, which finds the reason.
  */
 #ifndef SYNC_FAST_LOCK_H
 #define SYNC_FAST_LOCK_H
@@ -15,10 +17,13 @@
 #include "sync/handle.h"
 #include "sync/held.h"
 
-/* The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running. */
+/*
+ * The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running.
+ */
 static inline uint64_t fast_name(uint64_t id)
 {
-	if (handle_kind(id) != SYNC_MUTEX || !held.lane || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING)
+	if (handle_kind(id) != SYNC_MUTEX || !held.lane ||
+	    __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING)
 		return 0;
 	return id & ~HANDLE_KIND;
 }
@@ -43,7 +48,8 @@ static inline bool fast_lock_other(uint64_t id)
 	const uint64_t name = fast_name(id);
 	const uint32_t at = name ? fast_at(name) : 0;
 
-	if (!at || (held.last_held && !held_room()) || !hold_fast_take(&job.me->holds[at - 1].word, name))
+	if (!at || (held.last_held && !held_room()) ||
+	    !hold_fast_take(&job.me->holds[at - 1].word, name))
 		return false;
 	if (held.last_held) {
 		held_put(id, at - 1);
@@ -87,7 +93,8 @@ static inline bool fast_busy(uint64_t id)
 
 static inline bool fast_unlock_last(uint64_t id)
 {
-	if (!held.last_held || held.last.id != id || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
+	if (!held.last_held || held.last.id != id ||
+	    __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
 	    !hold_fast_release(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
 		return false;
 	held.last_held = false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* handle.h - encode and decode handles of synchronisation objects. Any thread, inside or outside the runtime; nothing blocks. */
+/*
+ * handle.h - encode and decode handles of synchronisation objects. Any thread, inside or outside
+ * the runtime; nothing blocks.
+ */
 #ifndef SYNC_HANDLE_H
 #define SYNC_HANDLE_H
 
@@ -14,10 +17,14 @@
 /* Stored in place of a destroyed object's handle: zero in shared memory would be a new object. */
 #define HANDLE_GONE (~0ull)
 
-/* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
+/*
+ * A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name:
+ * core/objects.h, object_name().
+ */
 static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)
 {
-	return name >> 24 << 40 | (uint64_t)kind << 36 | (uint64_t)home << 24 | (name & SYNC_INDEX_MAX);
+	return name >> 24 << 40 | (uint64_t)kind << 36 | (uint64_t)home << 24 |
+		(name & SYNC_INDEX_MAX);
 }
 
 static inline uint16_t handle_home(uint64_t id)
@@ -64,7 +71,9 @@ static inline int handle_check(uint64_t id, enum sync_kind kind)
 
 	if (err)
 		return err;
-	return handle_kind(id) == kind && handle_home(id) < job.nodes && (id & SYNC_INDEX_MAX) ? 0 : -EINVAL;
+	return handle_kind(id) == kind && handle_home(id) < job.nodes && (id & SYNC_INDEX_MAX)
+		? 0
+		: -EINVAL;
 }
 
 #endif

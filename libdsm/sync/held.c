@@ -2,8 +2,8 @@
 /*
  * held.c - see held.h.
  *
- * The first table is in thread-local storage. Larger ones are mapped, not allocated, since the program's malloc() may use the
- * shared heap. They are unmapped with the thread.
+ * The first table is in thread-local storage. Larger ones are mapped, not allocated, since the
+ * program's malloc() may use the shared heap. They are unmapped with the thread.
  */
 #include "sync/held.h"
 
@@ -17,7 +17,7 @@ __thread struct held held __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key; /* for threads that have a lane or a table */
 
-/* ---- lanes ---------------------------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 static struct lane *lane_take(void)
 {
@@ -29,8 +29,9 @@ static struct lane *lane_take(void)
 		while (~seen) {
 			int bit = __builtin_ctzll(~seen);
 
-			if (__atomic_compare_exchange_n(&job.mine->lane_used[w], &seen, seen | 1ull << bit, 0,
-							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(&job.mine->lane_used[w], &seen,
+							seen | 1ull << bit, 0, __ATOMIC_ACQUIRE,
+							__ATOMIC_RELAXED))
 				return &job.mine->lanes[w * 64 + (unsigned int)bit];
 		}
 	}
@@ -76,7 +77,7 @@ void held_forked(void)
 	held.last.id = 0;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void held_thread_ends(void *arg)
 {
@@ -99,7 +100,8 @@ static int held_grow(void)
 {
 	uint32_t size = held.size, n = held.n, i;
 	struct held_entry *was = held.v;
-	void *more = mmap(NULL, 2 * size * sizeof(*was), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *more = mmap(NULL, 2 * size * sizeof(*was), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (more == MAP_FAILED)
 		return -EAGAIN;

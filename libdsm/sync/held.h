@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * held.h - the locks that this thread holds, by handle, and its lane: counters of its own. Nothing blocks.
+ * held.h - the locks that this thread holds, by handle, and its lane: counters of its own. Nothing
+ * blocks.
  *
- * info is the hold record, or whether an rwlock is held for reading. The inline functions are on the path of an uncontended lock,
- * where each instruction counts. So the mutex that the thread has taken last is kept apart, and needs no look-up.
+ * info is the hold record, or whether an rwlock is held for reading. The inline functions are on
+ * the path of an uncontended lock, where each instruction counts. So the mutex that the thread has
+ * taken last is kept apart, and needs no look-up.
  */
 #ifndef SYNC_HELD_H
 #define SYNC_HELD_H
@@ -24,7 +26,8 @@ struct lane;
 
 /* A per-thread hash table with open addressing, at most half full; the last mutex is apart. */
 struct held {
-	struct held_entry last; /* taken by sync/fast_lock.h; after the unlock, its info is still a hint */
+	/* taken by sync/fast_lock.h; after the unlock, its info is still a hint */
+	struct held_entry last;
 	bool last_held;
 	uint32_t n, size; /* size 0: no lock was held yet */
 	struct held_entry *v;
@@ -40,7 +43,10 @@ int held_add(uint64_t id, uint32_t info);
 /* After a removal: move entries behind the gap into it where the look-up requires that. */
 void held_close_gap(uint32_t index);
 
-/* Count a mutex that was taken. The first call gives the thread a lane, if one is free, until it ends. */
+/*
+ * Count a mutex that was taken. The first call gives the thread a lane, if one is free, until it
+ * ends.
+ */
 void held_count(void);
 /* Return the lane before the thread ends. The thread makes no more calls. */
 void held_leave(void);

@@ -19,7 +19,9 @@ const struct sync_ops sync_process = {
 
 const struct sync_ops *sync_host(void)
 {
-	static const struct sync_ops *const all[] = { [HOST_LIBRARY] = &sync_process, [HOST_KERNEL] = &sync_kernel };
+	static const struct sync_ops *const all[] = {
+		[HOST_LIBRARY] = &sync_process, [HOST_KERNEL] = &sync_kernel
+	};
 
 	return all[job.host->kind];
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* kernel.c - synchronisation through the kernel helper: each request is one call of /dev/dsm, and waits there. */
+/*
+ * kernel.c - synchronisation through the kernel helper: each request is one call of /dev/dsm, and
+ * waits there.
+ */
 #include <dsm_uapi.h>
 #include <errno.h>
 #include <unistd.h>
@@ -22,7 +25,9 @@ static struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
 {
 	const struct msg m = handle_ask(id, 0, 0);
 
-	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_node };
+	return (struct dsm_ioc_call){
+		.call = call, .home = m.dst, .object = m.object, .gen = m.req_node
+	};
 }
 
 static bool kernel_has_come(const struct dsm_ioc_call *q)
@@ -43,7 +48,10 @@ static void on_same(const struct dsm_ioc_call *q, enum sync_op op, uint64_t valu
 	kernel_call(&other);
 }
 
-/* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
+/*
+ * A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another
+ * one.
+ */
 static void kernel_give_back(void *arg)
 {
 	const struct dsm_ioc_call *q = arg;
@@ -64,7 +72,8 @@ static int kernel_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	k.value2 = q->value2;
 	k.ns = q->ns;
 	about_object(id);
-	status = op == SOP_WAIT ? kernel_wait_point(&k, start, kernel_give_back, &k) : kernel_wait(&k, start);
+	status = op == SOP_WAIT ? kernel_wait_point(&k, start, kernel_give_back, &k)
+				: kernel_wait(&k, start);
 	about_none();
 	q->old = k.result;
 	/* Another node's answer may have come before the module looked for it. */
@@ -76,7 +85,8 @@ static int kernel_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 
 static int kernel_lock(uint64_t id, uint8_t type, uint64_t ns)
 {
-	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
+	struct dsm_ioc_call q =
+		handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
 	uint64_t start = clock_ns();
 	int status;
 
@@ -96,10 +106,13 @@ static int kernel_lock(uint64_t id, uint8_t type, uint64_t ns)
 
 static int kernel_unlock(uint32_t hold)
 {
-	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)hold });
+	return kernel_call(
+		&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)hold });
 }
 
-/* The call has released the mutex. The caller believes that it holds it, whatever the kernel lacks. */
+/*
+ * The call has released the mutex. The caller believes that it holds it, whatever the kernel lacks.
+ */
 static int kernel_acquire_again(uint64_t mutex)
 {
 	const int before = engine_keep();
@@ -117,7 +130,9 @@ struct waiter {
 	uint64_t mutex;
 };
 
-/* A thread is cancelled in dsm_cond_wait(). If it has got a signal, that is for the next in line. */
+/*
+ * A thread is cancelled in dsm_cond_wait(). If it has got a signal, that is for the next in line.
+ */
 static void kernel_give_up(void *arg)
 {
 	const struct waiter *w = arg;
@@ -166,14 +181,16 @@ static int kernel_meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint
 /* All threads of this node's ranks have come: the last one arrives at the other nodes for them. */
 static void meet_for_all(const struct msg *up, uint64_t nodes)
 {
-	struct msg down = {
-		.version = WIRE_VERSION, .type = MSG_DEPART, .src = job.nodes, .dst = job.node, .object = up->object
-	};
+	struct msg down = { .version = WIRE_VERSION,
+			    .type = MSG_DEPART,
+			    .src = job.nodes,
+			    .dst = job.node,
+			    .object = up->object };
 
 	bar_set_life(&down, bar_life(up));
 	engine_leave();
-	down.count =
-		(int16_t)kernel_meet(up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
+	down.count = (int16_t)kernel_meet(
+		up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
 	engine_enter();
 	run_gather(&down, false, NULL, NULL, NULL);
 }
@@ -200,7 +217,8 @@ static int kernel_gather(const struct msg *m, const struct bar_group *group, uin
 	return err;
 }
 
-static int kernel_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+static int kernel_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op,
+			 uint64_t *value)
 {
 	const struct msg m = barrier_arrival(b, threads, op, *value);
 	const struct bar_group group = barrier_group(mask);
@@ -208,7 +226,8 @@ static int kernel_arrive(const struct barrier_name *b, uint64_t mask, uint32_t t
 	int err;
 
 	about_barrier(b->object, mask, threads);
-	err = job.locals == 1 ? kernel_meet(&m, group.mask, 0, value) : kernel_gather(&m, &group, value);
+	err = job.locals == 1 ? kernel_meet(&m, group.mask, 0, value)
+			      : kernel_gather(&m, &group, value);
 	about_none();
 	count(&job.mine->stats.barriers, 1);
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);

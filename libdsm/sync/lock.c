@@ -57,9 +57,9 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 }
 
 /*
- * Queue without a message if this node has the lock or waits for it: behind the thread that does, or take it at once if it is
- * cached by now. Both are checked twice: between the two checks the lock may move from one place to the other. Returns the hold
- * record, or -1.
+ * Queue without a message if this node has the lock or waits for it: behind the thread that does,
+ * or take it at once if it is cached by now. Both are checked twice: between the two checks the
+ * lock may move from one place to the other. Returns the hold record, or -1.
  */
 static int64_t get_here(const struct ticket *t, const struct msg *m)
 {
@@ -79,7 +79,10 @@ static int64_t get_here(const struct ticket *t, const struct msg *m)
 	return -1;
 }
 
-/* Queue for the lock, behind a thread of this node or at its home. Returns the hold record that will have it. */
+/*
+ * Queue for the lock, behind a thread of this node or at its home. Returns the hold record that
+ * will have it.
+ */
 static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 {
 	struct core_host h = run_host();
@@ -102,9 +105,10 @@ static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 }
 
 /*
- * The limit has passed. A thread behind another of its node leaves the line. One that is in the line of nodes, or was woken,
- * cannot leave: its slot stays there, and the thread that receives the lock releases it (run.c, pass_on()). Until then, other
- * threads of the node queue behind that slot, so a node has at most one such slot per record. False: an answer has come.
+ * The limit has passed. A thread behind another of its node leaves the line. One that is in the
+ * line of nodes, or was woken, cannot leave: its slot stays there, and the thread that receives the
+ * lock releases it (run.c, pass_on()). Until then, other threads of the node queue behind that
+ * slot, so a node has at most one such slot per record. False: an answer has come.
  */
 static bool quit(const struct msg *m, uint32_t hold)
 {
@@ -117,16 +121,19 @@ static bool quit(const struct msg *m, uint32_t hold)
 }
 
 /*
- * In line: wait until this thread has the lock, or is refused. A woken thread (core/lock.h) says that it has come; it is told
- * more only after that, so nothing is missed between the two waits. until: clock_ns(), or 0. -ETIMEDOUT: the caller no longer
- * owns the slot.
+ * In line: wait until this thread has the lock, or is refused. A woken thread (core/lock.h) says
+ * that it has come; it is told more only after that, so nothing is missed between the two waits.
+ * until: clock_ns(), or 0. -ETIMEDOUT: the caller no longer owns the slot.
  */
 static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t until)
 {
 	int status;
 
 	do {
-		const uint64_t now = until ? clock_ns() : 0, ns = !until ? 0 : until > now ? until - now : 1;
+		const uint64_t now = until ? clock_ns() : 0,
+			       ns = !until ? 0
+			: until > now      ? until - now
+					   : 1;
 
 		if (wait_slot(m->req_slot, seq, 1, ns) == -ETIMEDOUT) {
 			if (quit(m, hold))
@@ -142,8 +149,9 @@ static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t 
 }
 
 /*
- * Has the request left the node? Only for the counters: another thread may take the answer before the asker checks. If the home
- * is here and has the lock, another thread's message may be counted for this one, which is rare, as such a lock is cached.
+ * Has the request left the node? Only for the counters: another thread may take the answer before
+ * the asker checks. If the home is here and has the lock, another thread's message may be counted
+ * for this one, which is rare, as such a lock is cached.
  */
 static uint64_t lock_messages(void)
 {
@@ -178,7 +186,8 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 		sharing_acquired();
 		release_acquire();
 		held_add(id, hold);
-		job.me->hold_by[hold] = job.local; /* another rank of the node may have had the record */
+		/* another rank of the node may have had the record */
+		job.me->hold_by[hold] = job.local;
 		if (type == MSG_TRYLOCK)
 			cached_lock_note(&m, hold);
 	}
@@ -201,7 +210,10 @@ static bool acquire_cached(uint64_t id)
 #define SPINS 12  /* polls of a held lock, each after twice as many pauses as the one before, */
 #define PAUSES 64 /* at most; some microseconds in all, less than sleeping and waking cost */
 
-/* Spin while another thread of this node holds the lock and nobody waits, for as long as a short section takes. */
+/*
+ * Spin while another thread of this node holds the lock and nobody waits, for as long as a short
+ * section takes.
+ */
 static bool acquire_soon(uint64_t id)
 {
 	unsigned int i, n, pauses = 1;
@@ -261,7 +273,10 @@ static int mutex_acquire(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 		return err;
 	held_remove(held_find(id));
 	engine_enter();
-	/* In progress: the answer to another thread's question whether the mutex is idle comes first. */
+	/*
+	 * In progress: the answer to another thread's question whether the mutex is idle comes
+	 * first.
+	 */
 	while ((err = sync_host()->acquire(id, type, ns)) == -EINPROGRESS)
 		sync_again(&us);
 	engine_leave();
@@ -296,7 +311,9 @@ static int lock_leave(uint64_t id)
 /* These two are separate so that the last mutex is locked and unlocked without a call. */
 static __attribute__((noinline)) int lock_other(dsm_mutex_t *m)
 {
-	return fast_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_LOCK, 0);
+	return fast_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED))
+		? 0
+		: mutex_acquire(m, MSG_LOCK, 0);
 }
 
 static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
@@ -317,7 +334,9 @@ DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
 
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
 {
-	return fast_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : mutex_acquire(m, MSG_TRYLOCK, 0);
+	return fast_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED))
+		? 0
+		: mutex_acquire(m, MSG_TRYLOCK, 0);
 }
 
 DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
@@ -423,7 +442,10 @@ struct waiter {
 	uint64_t mutex;
 };
 
-/* A thread is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup handlers run. */
+/*
+ * A thread is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup
+ * handlers run.
+ */
 static void lock_give_up(void *arg)
 {
 	struct waiter *w = arg;
@@ -455,7 +477,10 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	w.seq = slot_seq(w.m.req_slot);
 	wait_begin();
 	run_send(&w.m);
-	/* Queue before the mutex is free: a thread that signals with the mutex held then finds this one waiting. */
+	/*
+	 * Queue before the mutex is free: a thread that signals with the mutex held then finds this
+	 * one waiting.
+	 */
 	wait_slot(w.m.req_slot, w.seq, 1, 0);
 	wait_end();
 	status = err = job.me->slots[w.m.req_slot].status;

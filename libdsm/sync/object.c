@@ -28,7 +28,8 @@ void sync_count_wait(enum dsm_latency what, uint64_t ns)
 	struct rank_stats *s = &job.mine->stats;
 	unsigned int i = what - DSM_LAT_LOCK;
 
-	stats_latency(&s->latency_count[i], &s->latency_sum[i], &s->latency_max[i], s->latency[i], ns);
+	stats_latency(&s->latency_count[i], &s->latency_sum[i], &s->latency_max[i], s->latency[i],
+		      ns);
 }
 
 void sync_count_ask(enum sync_op op, uint64_t ns)
@@ -51,7 +52,10 @@ struct pending {
 	uint32_t seq; /* the slot's count before the request was sent */
 };
 
-/* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
+/*
+ * A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another
+ * one.
+ */
 static void object_give_up(void *arg)
 {
 	struct pending *p = arg;
@@ -211,7 +215,8 @@ static int make_first(uint64_t *at, enum sync_kind kind)
 	uint64_t made, none = 0;
 	int err = sync_make(kind, 0, -1, &made);
 
-	if (!err && !__atomic_compare_exchange_n(at, &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (!err &&
+	    !__atomic_compare_exchange_n(at, &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		sync_unmake(&made, kind);
 	return err;
 }
@@ -224,8 +229,9 @@ int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id)
 	*id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	if (!*id && range_off(at, &off)) {
 		if (releases_used() && release_is(off)) {
-			log_line("%p: only the init function can make an object in a region with release consistency",
-				 (void *)at);
+			log_line(
+				"%p: only the init function can make an object in a region with release consistency",
+				(void *)at);
 			return -ENOTSUP;
 		}
 		err = make_first(at, kind);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aio.c - asynchronous I/O of POSIX. The threads of the C library block all signals, also those of misses, and make their own system
- * calls, which cannot be wrapped: they can use neither a buffer nor a control block in shared memory. Its aio_suspend(3) does not
- * wait for requests of other ranks. So requests are carried out by threads of this library (request.c), of rank 0 where the program is
- * one process.
+ * aio.c - asynchronous I/O of POSIX. The threads of the C library block all signals, also those of
+ * misses, and make their own system calls, which cannot be wrapped: they can use neither a buffer
+ * nor a control block in shared memory. Its aio_suspend(3) does not wait for requests of other
+ * ranks. So requests are carried out by threads of this library (request.c), of rank 0 where the
+ * program is one process.
  */
 #include "request.h"
 
@@ -13,7 +14,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#define CHECK_NS 10000000u /* how often a wait checks for requests of other ranks, which wake nobody here */
+/* how often a wait checks for requests of other ranks, which wake nobody here */
+#define CHECK_NS 10000000u
 
 /* Is there memory of several ranks? Else the C library does it all. */
 static bool aio_is_ours(void)
@@ -26,16 +28,19 @@ static bool aio_is_private(const void *block)
 {
 	if (!block || program.is_shared(block))
 		return false;
-	files_refuse(ENOSYS, "aio", "asynchronous I/O of a library in a thread of this rank is refused; see dsm-cc(1)");
+	files_refuse(
+		ENOSYS, "aio",
+		"asynchronous I/O of a library in a thread of this rank is refused; see dsm-cc(1)");
 	return true;
 }
 
-#define ABROAD(fn, block, a, b, c, d)                                                                      \
-	do {                                                                                               \
-		if (__builtin_expect(is_abroad(CALLER), 0))                                                \
-			return caller_is_child(#fn) || aio_is_private(block)                               \
-				? -1                                                                       \
-				: (int)owner_wait((void *)fn, (long)(a), (long)(b), (long)(c), (long)(d)); \
+#define ABROAD(fn, block, a, b, c, d)                                                          \
+	do {                                                                                   \
+		if (__builtin_expect(is_abroad(CALLER), 0))                                    \
+			return caller_is_child(#fn) || aio_is_private(block)                   \
+				? -1                                                           \
+				: (int)owner_wait((void *)fn, (long)(a), (long)(b), (long)(c), \
+						  (long)(d));                                  \
 	} while (0)
 
 EXPORT int aio_read(struct aiocb *cb)
@@ -118,7 +123,8 @@ static void wait_run(void *arg)
 {
 	struct wait *out = arg, w = *out;
 	const struct timespec limit = w.limit ? *w.limit : (struct timespec){ 0 };
-	const int64_t end = w.limit ? aio_now() + (int64_t)limit.tv_sec * 1000000000 + limit.tv_nsec : INT64_MAX;
+	const int64_t end = w.limit ? aio_now() + (int64_t)limit.tv_sec * 1000000000 + limit.tv_nsec
+				    : INT64_MAX;
 	int64_t left;
 	uint32_t seen;
 
@@ -145,7 +151,8 @@ static int aio_wait_until(struct wait w)
 
 EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct timespec *limit)
 {
-	if (files == FILES_ABROAD && program.is_shared(list) && (!limit || program.is_shared(limit)))
+	if (files == FILES_ABROAD && program.is_shared(list) &&
+	    (!limit || program.is_shared(limit)))
 		ABROAD(aio_suspend, list, list, n, limit, 0);
 	if (!aio_is_ours())
 		return NEXT(aio_suspend)(list, n, limit);
@@ -247,7 +254,8 @@ EXPORT int lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	return err ? -1 : 0;
 }
 
-#define SAME(name64, result, name, ...) EXPORT result name64(__VA_ARGS__) __attribute__((alias(#name)));
+#define SAME(name64, result, name, ...) \
+	EXPORT result name64(__VA_ARGS__) __attribute__((alias(#name)));
 SAME(aio_read64, int, aio_read, struct aiocb64 *)
 SAME(aio_write64, int, aio_write, struct aiocb64 *)
 SAME(aio_fsync64, int, aio_fsync, int, struct aiocb64 *)

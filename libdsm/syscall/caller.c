@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * caller.c - whose call it is: by the code that calls, and by the thread. libdsm and what it is built on are known by the names of
- * their libraries. Libraries that they share with programs (libevent) are told apart by the thread: those that exist before the
- * program starts are not the program's.
+ * caller.c - whose call it is: by the code that calls, and by the thread. libdsm and what it is
+ * built on are known by the names of their libraries. Libraries that they share with programs
+ * (libevent) are told apart by the thread: those that exist before the program starts are not the
+ * program's.
  */
 #include "caller.h"
 
@@ -25,15 +26,19 @@
 #define RANGES 128u
 #define THREADS 1024u
 #define DESCRIPTORS 65536
-#define LOW_MAX 512 /* numbers for the program alone; libdsm has at most half of the limit of open files */
+/* numbers for the program alone; libdsm has at most half of the limit of open files */
+#define LOW_MAX 512
 
 uint8_t files;
 struct files_program program;
 
-/* Code of the runtime, and of libraries that it shares with programs. Constant once `files` is set. */
+/*
+ * Code of the runtime, and of libraries that it shares with programs. Constant once `files` is set.
+ */
 static struct range {
 	const char *low, *high;
-	bool shared, passes; /* passes: it is libdsm-pthread.so, which passes calls of the program on */
+	/* passes: it is libdsm-pthread.so, which passes calls of the program on */
+	bool shared, passes;
 } runtime[RANGES];
 static unsigned int ranges;
 static long early[THREADS]; /* threads of the runtime, by gettid(2) */
@@ -46,18 +51,19 @@ static uint64_t kept_low[LOW_MAX / 64];   /* taken while libdsm starts */
 static int errors = STDERR_FILENO;        /* what was stderr when the process began */
 static int floor_of_own;                  /* libdsm's are from here on, if the limit allows that */
 
-static __thread int passed_on
-	__attribute__((tls_model("initial-exec"))); /* calls of the program's that come by way of libdsm-pthread.so */
-static __thread int8_t whose
-	__attribute__((tls_model("initial-exec"))); /* 0: not known, 1: the program's, -1: the runtime's */
+/* calls of the program's that come by way of libdsm-pthread.so */
+static __thread int passed_on __attribute__((tls_model("initial-exec")));
+/* 0: not known, 1: the program's, -1: the runtime's */
+static __thread int8_t whose __attribute__((tls_model("initial-exec")));
 
-/* ---- code -------------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 static bool is_runtime_library(const char *path)
 {
-	static const char *const names[] = { "libdsm.so",  "libdsm-pthread", "libucp.so",  "libuct",
-					     "libucs",     "libucm",         "libpmix.so", "libibverbs.so",
-					     "librdmacm.", "libhwloc.",      "ld-linux" };
+	static const char *const names[] = { "libdsm.so",  "libdsm-pthread", "libucp.so",
+					     "libuct",     "libucs",         "libucm",
+					     "libpmix.so", "libibverbs.so",  "librdmacm.",
+					     "libhwloc.",  "ld-linux" };
 	static const char *const folders[] = { "/ucx/", "/pmix", "/libibverbs/" };
 	const char *name = strrchr(path, '/');
 	unsigned int i;
@@ -111,7 +117,8 @@ static const struct range *range_of(const void *caller)
 
 	for (i = 0; i < ranges; i++)
 		if (at >= runtime[i].low && at < runtime[i].high)
-			return runtime[i].passes && (passed_on || is_called(at)) ? NULL : &runtime[i];
+			return runtime[i].passes && (passed_on || is_called(at)) ? NULL
+										 : &runtime[i];
 	return NULL;
 }
 
@@ -127,9 +134,12 @@ EXPORT void dsm_files_pass(int more)
 	passed_on += more;
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* Call fn with each number that is the name of an entry of the folder, and with the descriptor that reads the folder. */
+/*
+ * Call fn with each number that is the name of an entry of the folder, and with the descriptor that
+ * reads the folder.
+ */
 static void each_number(const char *folder, void (*fn)(long n, int reader))
 {
 	DIR *d = NEXT(opendir)(folder);
@@ -184,7 +194,7 @@ bool caller_is_child(const char *call)
 	return true;
 }
 
-/* ---- streams ----------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 extern FILE *_IO_list_all; /* of this process, linked by _chain */
 extern void _IO_list_lock(void);
@@ -203,7 +213,7 @@ bool stream_is_here(const void *stream)
 	return f;
 }
 
-/* ---- descriptors of libdsm at rank 0 ----------------------------------------------------------------- */
+/* ---- descriptors of libdsm at rank 0 --------------------------------------------------------- */
 
 static void caller_note_before(long fd, int reader)
 {
@@ -236,7 +246,8 @@ void own_remove(int fd)
 
 static bool is_own(int fd)
 {
-	return fd >= 0 && fd < DESCRIPTORS && __atomic_load_n(&own[fd / 64], __ATOMIC_RELAXED) >> fd % 64 & 1;
+	return fd >= 0 && fd < DESCRIPTORS &&
+		__atomic_load_n(&own[fd / 64], __ATOMIC_RELAXED) >> fd % 64 & 1;
 }
 
 int own_next(int fd)
@@ -262,16 +273,20 @@ int own_move(int fd)
 
 	if (fd < 0 || fd >= floor_of_own || caller_set_has(before, fd))
 		return fd;
-	high = NEXT(fcntl)(fd, NEXT(fcntl)(fd, F_GETFD) & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, floor_of_own);
+	high = NEXT(fcntl)(fd, NEXT(fcntl)(fd, F_GETFD) & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD,
+			   floor_of_own);
 	if (high >= 0)
 		NEXT(close)(fd);
 	errno = saved;
 	return high < 0 ? fd : high;
 }
 
-/* ---- numbers for the program ------------------------------------------------------------------------- */
+/* ---- numbers for the program ----------------------------------------------------------------- */
 
-/* Take all free numbers below `floor_of_own`, so that what libdsm and the libraries below it open comes above. */
+/*
+ * Take all free numbers below `floor_of_own`, so that what libdsm and the libraries below it open
+ * comes above.
+ */
 static void keep_low(void)
 {
 	int first = NEXT(open)("/dev/null", O_RDWR | O_CLOEXEC), fd = first;
@@ -296,7 +311,7 @@ EXPORT void dsm_files_after(void)
 	}
 }
 
-/* ---- start, refusals --------------------------------------------------------------------------------- */
+/* ---- start, refusals ------------------------------------------------------------------------- */
 
 /* The reader of stderr waits until all have closed it. */
 static void caller_forked(void)
@@ -373,7 +388,8 @@ int files_refuse(int err, const char *cause, const char *format, ...)
 
 	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		none = NULL;
-		if (__atomic_compare_exchange_n(&said[i], &none, cause, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&said[i], &none, cause, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
 			break;
 		if (none == cause) {
 			errno = err;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * calls.c - the functions of rows.def and files.def. Each becomes a function of six words, as the calling convention passes them in
- * registers; so it also serves variadic functions, and passes on arguments that it does not know. Also syscall(2), which finds the
- * rows by number.
+ * calls.c - the functions of rows.def and files.def. Each becomes a function of six words, as the
+ * calling convention passes them in registers; so it also serves variadic functions, and passes on
+ * arguments that it does not know. Also syscall(2), which finds the rows by number.
  */
 #include "row.h"
 
@@ -51,19 +51,20 @@
 #include <unistd.h>
 #include <utime.h>
 
-#define ROW(name, kind, ...)                                                                        \
-	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, false };               \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);     \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                     \
-	{                                                                                           \
-		static words_fn *next;                                                              \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                            \
-		const long arg[ARGS] = { a, b, c, d, e, f };                                        \
-		if (!at)                                                                            \
-			__atomic_store_n(&next, at = (words_fn *)next_of(#name), __ATOMIC_RELAXED); \
-		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))                       \
-			return at(a, b, c, d, e, f);                                                \
-		return row_run(&row_##name, at, 0, arg);                                            \
+#define ROW(name, kind, ...)                                                                    \
+	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, false };           \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                 \
+	{                                                                                       \
+		static words_fn *next;                                                          \
+		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                        \
+		const long arg[ARGS] = { a, b, c, d, e, f };                                    \
+		if (!at)                                                                        \
+			__atomic_store_n(&next, at = (words_fn *)next_of(#name),                \
+					 __ATOMIC_RELAXED);                                     \
+		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))                   \
+			return at(a, b, c, d, e, f);                                            \
+		return row_run(&row_##name, at, 0, arg);                                        \
 	}
 #define CALL ROW
 #define KERNEL(...)
@@ -80,7 +81,7 @@
 #undef FUNCTION
 #undef CHOICE
 
-/* ---- a function of more than six words -------------------------------------------------------------- */
+/* ---- a function of more than six words ------------------------------------------------------- */
 
 struct name_lookup {
 	const struct sockaddr *address;
@@ -93,14 +94,15 @@ static void look_name_up(void *arg)
 {
 	struct name_lookup *l = arg;
 
-	l->result =
-		NEXT(getnameinfo)(l->address, l->size, l->host, l->host_size, l->service, l->service_size, l->flags);
+	l->result = NEXT(getnameinfo)(l->address, l->size, l->host, l->host_size, l->service,
+				      l->service_size, l->flags);
 }
 
-EXPORT int getnameinfo(const struct sockaddr *address, socklen_t size, char *host, socklen_t host_size, char *service,
-		       socklen_t service_size, int flags)
+EXPORT int getnameinfo(const struct sockaddr *address, socklen_t size, char *host,
+		       socklen_t host_size, char *service, socklen_t service_size, int flags)
 {
-	struct name_lookup l = { address, size, host_size, service_size, host, service, flags, EAI_SYSTEM };
+	struct name_lookup l = { address, size,    host_size, service_size,
+				 host,    service, flags,     EAI_SYSTEM };
 
 	if (STACK_IS_AWAY)
 		dsm_call(look_name_up, &l);
@@ -109,13 +111,14 @@ EXPORT int getnameinfo(const struct sockaddr *address, socklen_t size, char *hos
 	return l.result;
 }
 
-/* ---- functions whose buffer depends on what is asked for ------------------------------------------ */
+/* ---- functions whose buffer depends on what is asked for ------------------------------------- */
 
-static const struct row fcntl_lock = { "fcntl", INT, { FD(1), IO(3, sizeof(struct flock)), WAITS }, true },
-			fcntl_owner = { "fcntl", INT, { FD(1), IO(3, sizeof(struct f_owner_ex)) }, true },
-			fcntl_hint = { "fcntl", INT, { FD(1), IO(3, sizeof(uint64_t)) }, true },
-			fcntl_dup = { "fcntl", DESCRIPTOR, { FD(1) }, true },
-			fcntl_plain = { "fcntl", INT, { FD(1) }, true };
+static const struct row
+	fcntl_lock = { "fcntl", INT, { FD(1), IO(3, sizeof(struct flock)), WAITS }, true },
+	fcntl_owner = { "fcntl", INT, { FD(1), IO(3, sizeof(struct f_owner_ex)) }, true },
+	fcntl_hint = { "fcntl", INT, { FD(1), IO(3, sizeof(uint64_t)) }, true },
+	fcntl_dup = { "fcntl", DESCRIPTOR, { FD(1) }, true },
+	fcntl_plain = { "fcntl", INT, { FD(1) }, true };
 
 static const struct row *fcntl_row(int cmd)
 {
@@ -138,14 +141,18 @@ static const struct row *fcntl_row(int cmd)
 	}
 }
 
-/* Bytes behind the argument of ioctl(2): encoded in the request, or known. 0: it is an integer, or not known. */
+/*
+ * Bytes behind the argument of ioctl(2): encoded in the request, or known. 0: it is an integer, or
+ * not known.
+ */
 static size_t ioctl_size(unsigned int request)
 {
 	switch (request) {
 	case TCGETS:
 	case TCSETS:
 	case TCSETSW:
-	case TCSETSF: return offsetof(struct termios, c_cc) + 19; /* the kernel's has 19 control characters */
+	/* the kernel's has 19 control characters */
+	case TCSETSF: return offsetof(struct termios, c_cc) + 19;
 	case TIOCGWINSZ:
 	case TIOCSWINSZ: return sizeof(struct winsize);
 	case FIONREAD:
@@ -182,18 +189,19 @@ static const struct row *prctl_row(int what)
 	}
 }
 
-#define CHOICE(name, choose)                                                                                \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);             \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                             \
-	{                                                                                                   \
-		const long arg[ARGS] = { a, b, c, d, e, f };                                                \
-		words_fn *at = (words_fn *)(void *)NEXT(name);                                              \
-		const struct row *row = choose;                                                             \
-		long result;                                                                                \
-		if (__builtin_expect(files, 0) && row && row->files &&                                      \
-		    row_elsewhere(row, wrap_##name, at, 0, arg, CALLER, &result))                           \
-			return result;                                                                      \
-		return row && row_needs_copies(row, arg) ? row_run(row, at, 0, arg) : at(a, b, c, d, e, f); \
+#define CHOICE(name, choose)                                                                    \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                 \
+	{                                                                                       \
+		const long arg[ARGS] = { a, b, c, d, e, f };                                    \
+		words_fn *at = (words_fn *)(void *)NEXT(name);                                  \
+		const struct row *row = choose;                                                 \
+		long result;                                                                    \
+		if (__builtin_expect(files, 0) && row && row->files &&                          \
+		    row_elsewhere(row, wrap_##name, at, 0, arg, CALLER, &result))               \
+			return result;                                                          \
+		return row && row_needs_copies(row, arg) ? row_run(row, at, 0, arg)             \
+							 : at(a, b, c, d, e, f);                \
 	}
 #define ROW(...)
 #define CALL(...)
@@ -207,7 +215,7 @@ static const struct row *prctl_row(int what)
 EXPORT long wrap_fcntl64(long a, long b, long c, long d, long e, long f) __asm__("fcntl64")
 	__attribute__((alias("fcntl")));
 
-/* ---- syscall(2) ----------------------------------------------------------------------------------- */
+/* ---- syscall(2) ------------------------------------------------------------------------------ */
 
 /* By number. Rows without a buffer have no entry; nor have FUNCTION and CHOICE. */
 #undef CALL
@@ -230,8 +238,8 @@ static const struct row numbers[] = {
 #undef CHOICE
 
 /*
- * The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned
- * here.
+ * The kernel uses the buffers of such requests after they are submitted, which may need no system
+ * call. They cannot be pinned here.
  */
 static void log_pin(const char *what)
 {
@@ -239,8 +247,9 @@ static void log_pin(const char *what)
 	const int saved = errno;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		caller_print("%s: pin buffers in shared memory until their requests have completed, see dsm_pin(3)",
-			     what);
+		caller_print(
+			"%s: pin buffers in shared memory until their requests have completed, see dsm_pin(3)",
+			what);
 	errno = saved;
 }
 
@@ -253,11 +262,14 @@ static long by_row(const struct row *row, long n, const long *arg, const void *c
 	return row && row_needs_copies(row, arg) ? row_run(row, NULL, n, arg) : raw_syscall(n, arg);
 }
 
-/* The last system call that the tables have, or that takes neither a descriptor nor a path. What is newer may do anything. */
+/*
+ * The last system call that the tables have, or that takes neither a descriptor nor a path. What is
+ * newer may do anything.
+ */
 #define NEWEST SYS_set_mempolicy_home_node
 
-/* Calls whose descriptor is of use only in the process that has made it, or that the tables do not know; and those that change what
- * this process has, and rank 0's not. */
+/* Calls whose descriptor is of use only in the process that has made it, or that the tables do not
+ * know; and those that change what this process has, and rank 0's not. */
 static bool is_of_process(long n)
 {
 	switch (n) {
@@ -288,9 +300,10 @@ static bool is_of_process(long n)
 
 static long refuse_number(long n)
 {
-	return files_refuse(ENOSYS, "syscall",
-			    "syscall(%ld) by a thread of this rank is refused: descriptors are rank 0's; see dsm-cc(1)",
-			    n);
+	return files_refuse(
+		ENOSYS, "syscall",
+		"syscall(%ld) by a thread of this rank is refused: descriptors are rank 0's; see dsm-cc(1)",
+		n);
 }
 
 /* Only waiting operations have a time in the fourth argument. */
@@ -311,7 +324,8 @@ static bool has_time(int op)
 static long by_table(long n, const long *arg, const void *caller)
 {
 	const long a = arg[0], b = arg[1], c = arg[2], d = arg[3], e = arg[4], f = arg[5];
-	const struct row *row = n >= 0 && n < (long)(sizeof(numbers) / sizeof(numbers[0])) ? &numbers[n] : NULL;
+	const struct row *row =
+		n >= 0 && n < (long)(sizeof(numbers) / sizeof(numbers[0])) ? &numbers[n] : NULL;
 	int state, saved;
 	long result;
 
@@ -350,10 +364,11 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
 	const long arg[ARGS] = { a, b, c, d, e, f };
 
-	return __builtin_expect(!files && !dsm_needs_pin(NULL, 1), 1) ? raw_syscall(n, arg) : by_table(n, arg, CALLER);
+	return __builtin_expect(!files && !dsm_needs_pin(NULL, 1), 1) ? raw_syscall(n, arg)
+								      : by_table(n, arg, CALLER);
 }
 
-/* ---- libdsm's own descriptors ------------------------------------------------------------------------ */
+/* ---- libdsm's own descriptors ---------------------------------------------------------------- */
 
 #undef ROW
 #undef CALL

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* exec.c - exec(3) functions with strings as arguments: the list becomes an array for the call of rows.def. */
+/*
+ * exec.c - exec(3) functions with strings as arguments: the list becomes an array for the call of
+ * rows.def.
+ */
 #include "wrap.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * files.c - calls on descriptors and folders whose results are not words: what rank 0's C library returns a pointer to is copied. And
- * ranges of descriptors, which leave out those of libdsm.
+ * files.c - calls on descriptors and folders whose results are not words: what rank 0's C library
+ * returns a pointer to is copied. And ranges of descriptors, which leave out those of libdsm.
  */
 #include "wrap.h"
 
@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- ranges of descriptors --------------------------------------------------------------------------- */
+/* ---- ranges of descriptors ------------------------------------------------------------------- */
 
 /* Close what lies between libdsm's descriptors. Of rank 0. */
 static int close_between(unsigned int first, unsigned int last, int flags)
@@ -46,8 +46,9 @@ static int close_between(unsigned int first, unsigned int last, int flags)
 static int files_close_all(unsigned int first, unsigned int last, int flags, const void *caller)
 {
 	if (is_abroad(caller))
-		return caller_is_child("close_range") ? -1
-						      : (int)owner_words((void *)close_range, first, last, flags, 0);
+		return caller_is_child("close_range")
+			? -1
+			: (int)owner_words((void *)close_range, first, last, flags, 0);
 	if (files != FILES_GUARDED || dsm_files_is_runtime(caller) || first > last)
 		return NEXT(close_range)(first, last, flags);
 	return close_between(first, last, flags);
@@ -63,7 +64,7 @@ EXPORT void closefrom(int first)
 	files_close_all(first < 0 ? 0 : (unsigned int)first, UINT_MAX, 0, CALLER);
 }
 
-/* ---- descriptors for mmap(2) ------------------------------------------------------------------------- */
+/* ---- descriptors for mmap(2) ----------------------------------------------------------------- */
 
 /* What another process of this host needs to open the same file. */
 struct opened {
@@ -168,9 +169,12 @@ EXPORT int dsm_files_open_here(int fd)
 	return h.result;
 }
 
-/* ---- folders ----------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
-/* A thread's entry, for each folder that it reads at a time, in turn: it is valid until the same folder's next one. */
+/*
+ * A thread's entry, for each folder that it reads at a time, in turn: it is valid until the same
+ * folder's next one.
+ */
 #define ENTRIES 8
 static __thread struct {
 	DIR *of[ENTRIES];
@@ -240,9 +244,10 @@ EXPORT int readdir_r(DIR *d, struct dirent *to, struct dirent **result)
 	return is_abroad(CALLER) ? read_entry(d, to, result) : NEXT(readdir_r)(d, to, result);
 }
 
-EXPORT int readdir64_r(DIR *d, struct dirent64 *to, struct dirent64 **result) __attribute__((alias("readdir_r")));
+EXPORT int readdir64_r(DIR *d, struct dirent64 *to, struct dirent64 **result)
+	__attribute__((alias("readdir_r")));
 
-/* ---- names of terminals ------------------------------------------------------------------------------ */
+/* ---- names of terminals ---------------------------------------------------------------------- */
 
 static __thread char terminal[256];
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * messages.c - functions that print messages on standard error. The rank that calls formats the text; the C library of rank 0, which has
- * the program's standard error, prints it with all that it adds: the name of the program, the error, the count of messages.
+ * messages.c - functions that print messages on standard error. The rank that calls formats the
+ * text; the C library of rank 0, which has the program's standard error, prints it with all that it
+ * adds: the name of the program, the error, the count of messages.
  */
 #include "wrap.h"
 
@@ -174,12 +175,17 @@ EXPORT void error(int status, int number, const char *format, ...)
 		exit(status);
 }
 
-EXPORT void error_at_line(int status, int number, const char *file, unsigned int line, const char *format, ...)
+EXPORT void error_at_line(int status, int number, const char *file, unsigned int line,
+			  const char *format, ...)
 {
 	va_list ap;
 
 	va_start(ap, format);
-	message((struct message){ .kind = ERROR_AT, .number = number, .file = file, .line = line, .format = format },
+	message((struct message){ .kind = ERROR_AT,
+				  .number = number,
+				  .file = file,
+				  .line = line,
+				  .format = format },
 		ap, CALLER);
 	va_end(ap);
 	if (status)
@@ -189,7 +195,8 @@ EXPORT void error_at_line(int status, int number, const char *file, unsigned int
 EXPORT void herror(const char *s)
 {
 	if (is_abroad(CALLER))
-		fprintf(stderr, "%s%s%s\n", s && *s ? s : "", s && *s ? ": " : "", hstrerror(h_errno));
+		fprintf(stderr, "%s%s%s\n", s && *s ? s : "", s && *s ? ": " : "",
+			hstrerror(h_errno));
 	else
 		NEXT(herror)(s);
 }

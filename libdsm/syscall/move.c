@@ -2,10 +2,10 @@
 /*
  * move.c - read(2), write(2), pread(2), pwrite(2): in pieces where the buffer is large.
  *
- * A piece is a private copy; of a regular file, whose transfers wait for nobody, it is the buffer itself, pinned, from PIN_FROM on.
- * A transfer goes on with the next piece as the kernel would have: to the end of the buffer for output and for files; an
- * input from anything else returns with what has come. An error behind the first piece is left to the next call, as by
- * the kernel.
+ * A piece is a private copy; of a regular file, whose transfers wait for nobody, it is the buffer
+ * itself, pinned, from PIN_FROM on. A transfer goes on with the next piece as the kernel would
+ * have: to the end of the buffer for output and for files; an input from anything else returns with
+ * what has come. An error behind the first piece is left to the next call, as by the kernel.
  */
 #include "wrap.h"
 
@@ -125,15 +125,17 @@ static ssize_t move_start(struct move m)
 static const struct row abroad_in = { "read", LONG, { FD(1), OUTR(2, 1, 3), WAITS }, true },
 			abroad_out = { "write", LONG, { FD(1), INN(2, 1, 3), WAITS }, true };
 
-static bool is_elsewhere(const struct row *row, void *self, int fd, void *buf, size_t n, off_t off, const void *caller,
-			 ssize_t *result)
+static bool is_elsewhere(const struct row *row, void *self, int fd, void *buf, size_t n, off_t off,
+			 const void *caller, ssize_t *result)
 {
 	const long arg[ARGS] = { fd, (long)buf, (long)n, off };
 
 	if (files == FILES_ABROAD) {
 		if (!caller_is_abroad(caller))
 			return false;
-		*result = caller_is_child(row->name) ? -1 : row_run_abroad(row, (words_fn *)self, 0, arg);
+		*result = caller_is_child(row->name)
+			? -1
+			: row_run_abroad(row, (words_fn *)self, 0, arg);
 		return true;
 	}
 	if (!caller_may_not(fd, caller))
@@ -143,12 +145,13 @@ static bool is_elsewhere(const struct row *row, void *self, int fd, void *buf, s
 	return true;
 }
 
-#define ELSEWHERE(row, name, fd, buf, n, off, caller)                                                        \
-	do {                                                                                                 \
-		ssize_t result_;                                                                             \
-		if (__builtin_expect(files, 0) &&                                                            \
-		    is_elsewhere(row, (void *)name, fd, (void *)(uintptr_t)(buf), n, off, caller, &result_)) \
-			return result_;                                                                      \
+#define ELSEWHERE(row, name, fd, buf, n, off, caller)                                             \
+	do {                                                                                      \
+		ssize_t result_;                                                                  \
+		if (__builtin_expect(files, 0) &&                                                 \
+		    is_elsewhere(row, (void *)name, fd, (void *)(uintptr_t)(buf), n, off, caller, \
+				 &result_))                                                       \
+			return result_;                                                           \
 	} while (0)
 
 static ssize_t read_for(int fd, void *buf, size_t n, const void *caller)
@@ -169,7 +172,8 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	ELSEWHERE(&abroad_out, write, fd, buf, n, 0, CALLER);
 	if (!is_away(buf))
 		return NEXT(write)(fd, buf, n);
-	return move_start((struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
+	return move_start(
+		(struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
 }
 
 static ssize_t pread_for(int fd, void *buf, size_t n, off_t off, const void *caller)
@@ -190,12 +194,17 @@ EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
 	ELSEWHERE(&abroad_out, pwrite, fd, buf, n, off, CALLER);
 	if (!is_away(buf))
 		return NEXT(pwrite)(fd, buf, n, off);
-	return move_start(
-		(struct move){ .fd = fd, .out = true, .at = true, .buf = (char *)(uintptr_t)buf, .n = n, .off = off });
+	return move_start((struct move){ .fd = fd,
+					 .out = true,
+					 .at = true,
+					 .buf = (char *)(uintptr_t)buf,
+					 .n = n,
+					 .off = off });
 }
 
 EXPORT ssize_t pread64(int fd, void *buf, size_t n, off_t off) __attribute__((alias("pread")));
-EXPORT ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off) __attribute__((alias("pwrite")));
+EXPORT ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off)
+	__attribute__((alias("pwrite")));
 
 /* The checks of _FORTIFY_SOURCE: on the program's buffer, then continue without them. */
 extern void __chk_fail(void) __attribute__((noreturn));
@@ -217,4 +226,5 @@ EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size)
 	return pread_for(fd, buf, n, off, CALLER);
 }
 
-EXPORT ssize_t __pread64_chk(int fd, void *buf, size_t n, off_t off, size_t size) __attribute__((alias("__pread_chk")));
+EXPORT ssize_t __pread64_chk(int fd, void *buf, size_t n, off_t off, size_t size)
+	__attribute__((alias("__pread_chk")));

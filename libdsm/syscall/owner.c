@@ -2,15 +2,18 @@
 /*
  * owner.c - calls that rank 0 makes for threads of other ranks.
  *
- * A desk in shared memory carries one call at a time: the thread writes function and words, posts `asked`, and waits for `done`. A
- * thread of rank 0 sits at the other side. Its errno is the caller's. A desk that a thread leaves is taken by the next one. A signal
- * handler that makes a call while its thread waits takes a desk of its own.
+ * A desk in shared memory carries one call at a time: the thread writes function and words, posts
+ * `asked`, and waits for `done`. A thread of rank 0 sits at the other side. Its errno is the
+ * caller's. A desk that a thread leaves is taken by the next one. A signal handler that makes a
+ * call while its thread waits takes a desk of its own.
  *
- * A thread that is cancelled while it waits has its clerk cancelled, and waits for that: until then, the call uses its buffers.
+ * A thread that is cancelled while it waits has its clerk cancelled, and waits for that: until
+ * then, the call uses its buffers.
  *
- * A handler that interrupts the waiting thread ends its sleep when it returns, by a post of its own (dsm_files_interrupt()). The
- * thread then has rank 0 send its clerk a signal, which has an empty handler, and again until the call is done: the first may come
- * before the call sleeps. So the kernel decides, as for any interrupted call, whether it returns EINTR or what it has.
+ * A handler that interrupts the waiting thread ends its sleep when it returns, by a post of its own
+ * (dsm_files_interrupt()). The thread then has rank 0 send its clerk a signal, which has an empty
+ * handler, and again until the call is done: the first may come before the call sleeps. So the
+ * kernel decides, as for any interrupted call, whether it returns EINTR or what it has.
  */
 #include "owner.h"
 
@@ -44,7 +47,10 @@ struct desk {
 
 static struct desk *idle[IDLE]; /* each entry is exchanged atomically */
 
-/* A call that waits, for handlers that interrupt it. desk: NULL before and behind the wait. posted: a handler has ended the call. */
+/*
+ * A call that waits, for handlers that interrupt it. desk: NULL before and behind the wait. posted:
+ * a handler has ended the call.
+ */
 struct waited {
 	struct desk *desk;
 	uint32_t posted;
@@ -61,7 +67,7 @@ static __thread struct {
 static int interrupts;       /* the signal that interrupts a clerk; constant */
 static pthread_key_t at_end; /* its destructor gives the desks of a thread back */
 
-/* ---- at rank 0 --------------------------------------------------------------------------------------- */
+/* ---- at rank 0 ------------------------------------------------------------------------------- */
 
 static void desk_free(struct desk *d)
 {
@@ -152,13 +158,14 @@ void owner_start(void)
 		dsm_abort(70, "no signal is left for calls on files");
 }
 
-/* ---- at the other ranks ------------------------------------------------------------------------------ */
+/* ---- at the other ranks ---------------------------------------------------------------------- */
 
 static struct desk *desk_make(void)
 {
 	struct desk *d = dsm_calloc(1, sizeof(*d));
 
-	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) || dsm_spawn(&d->clerk, 0, NULL, clerk, d))
+	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) ||
+	    dsm_spawn(&d->clerk, 0, NULL, clerk, d))
 		dsm_abort(70, "no thread of rank 0 for calls on files (DSM_HEAP, ulimit -u)");
 	return d;
 }
@@ -170,7 +177,8 @@ static void desk_leave(struct desk *d)
 
 	for (i = 0; i < IDLE; i++) {
 		none = NULL;
-		if (__atomic_compare_exchange_n(&idle[i], &none, d, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&idle[i], &none, d, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
 			return;
 	}
 	d->fn = NULL;
@@ -184,8 +192,9 @@ static struct desk *desk_take(void)
 	unsigned int i;
 
 	for (i = 0; i < IDLE; i++) {
-		d = __atomic_load_n(&idle[i], __ATOMIC_RELAXED) ? __atomic_exchange_n(&idle[i], NULL, __ATOMIC_ACQUIRE)
-								: NULL;
+		d = __atomic_load_n(&idle[i], __ATOMIC_RELAXED)
+			? __atomic_exchange_n(&idle[i], NULL, __ATOMIC_ACQUIRE)
+			: NULL;
 		if (d)
 			return d;
 	}
@@ -269,7 +278,10 @@ static void swap_mask(uint64_t *mask)
 	raw_syscall(SYS_rt_sigprocmask, arg);
 }
 
-/* Wait for the clerk's post, and take the other one if a handler has made one: the next call would take it for its own. */
+/*
+ * Wait for the clerk's post, and take the other one if a handler has made one: the next call would
+ * take it for its own.
+ */
 static void desk_await(struct desk *d, enum owner_way way)
 {
 	struct waited *const w = &mine.call[mine.depth - 1];
@@ -282,7 +294,8 @@ static void desk_await(struct desk *d, enum owner_way way)
 	*w = (struct waited){ .way = way };
 	__atomic_store_n(&w->desk, d, __ATOMIC_RELAXED);
 	if (masked)
-		swap_mask(&mask); /* a handler of a signal that is pending ends the call, from here on */
+		/* a handler of a signal that is pending ends the call, from here on */
+		swap_mask(&mask);
 	while (!__atomic_load_n(&d->finished, __ATOMIC_ACQUIRE)) {
 		if (!__atomic_load_n(&w->posted, __ATOMIC_RELAXED)) {
 			taken += !dsm_sem_wait(&d->done);
@@ -308,7 +321,10 @@ long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way)
 	int state;
 
 	if (mine.depth == DEEP)
-		dsm_abort(70, "signal handlers that interrupt each other make calls on files, more than %d deep", DEEP);
+		dsm_abort(
+			70,
+			"signal handlers that interrupt each other make calls on files, more than %d deep",
+			DEEP);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	d = desk_mine(mine.depth++);
 	d->fn = (files_fn *)fn;
@@ -369,5 +385,6 @@ long owner_wait(void *fn, long a, long b, long c, long d)
 
 EXPORT long dsm_files_call(void *fn, long a, long b, long c, long d)
 {
-	return is_abroad(NULL) ? owner_words(fn, a, b, c, d) : ((files_fn *)fn)(a, b, c, d, 0, 0, 0);
+	return is_abroad(NULL) ? owner_words(fn, a, b, c, d)
+			       : ((files_fn *)fn)(a, b, c, d, 0, 0, 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owner.h - calls that rank 0 makes for threads of other ranks. Each such thread has a thread of its own there: so a call may wait, a
- * stream may be locked from one call to the next, and calls of one thread keep their order.
+ * owner.h - calls that rank 0 makes for threads of other ranks. Each such thread has a thread of
+ * its own there: so a call may wait, a stream may be locked from one call to the next, and calls of
+ * one thread keep their order.
  */
 #ifndef SYSCALL_OWNER_H
 #define SYSCALL_OWNER_H
@@ -15,11 +16,14 @@
 enum owner_way {
 	OWNER_RUNS,
 	OWNER_WAITS, /* a cancellation point: the call at rank 0 is cancelled as well */
-	OWNER_POLLS  /* the same, and each handler that interrupts it ends it; others only one without SA_RESTART */
+	/* the same, and each handler that interrupts it ends it; others only one without
+	 * SA_RESTART */
+	OWNER_POLLS
 };
 
-/* Run fn with these words at rank 0; it has the same address there. On the private stack (dsm_call()), outside of libdsm. errno goes
- * there and comes back. Blocks as fn does. A handler that interrupts this thread interrupts the call at rank 0. */
+/* Run fn with these words at rank 0; it has the same address there. On the private stack
+ * (dsm_call()), outside of libdsm. errno goes there and comes back. Blocks as fn does. A handler
+ * that interrupts this thread interrupts the call at rank 0. */
 long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way);
 /* At rank 0, once, and at the other ranks as well: reserve the signal that interrupts calls. */
 void owner_start(void);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * request.c - requests of asynchronous I/O, and the threads that carry them out. They call the functions of move.c. What these do
- * with a buffer holds here as well: a request that waits keeps no block.
+ * request.c - requests of asynchronous I/O, and the threads that carry them out. They call the
+ * functions of move.c. What these do with a buffer holds here as well: a request that waits keeps
+ * no block.
  *
- * A request is copied when it is made. Its control block, which any rank may look at, is written when it is made and when it
- * is done, and not touched afterwards. Requests for one descriptor are carried out one after the other, in the order of their
- * priorities and of their arrival; there are WORKERS threads at most, which end when they have been idle.
+ * A request is copied when it is made. Its control block, which any rank may look at, is written
+ * when it is made and when it is done, and not touched afterwards. Requests for one descriptor are
+ * carried out one after the other, in the order of their priorities and of their arrival; there are
+ * WORKERS threads at most, which end when they have been idle.
  *
- * `lock` protects all lists and is not held while anything is carried out or shared memory is touched.
+ * `lock` protects all lists and is not held while anything is carried out or shared memory is
+ * touched.
  */
 #include "request.h"
 
@@ -39,8 +42,9 @@ struct request {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static struct request *queue, *running;
-static unsigned int workers, idle, called; /* called: of the threads that were idle, and have not noticed */
-static uint32_t done_count;                /* a futex: requests that are done */
+/* called: of the threads that were idle, and have not noticed */
+static unsigned int workers, idle, called;
+static uint32_t done_count; /* a futex: requests that are done */
 
 struct notice {
 	void (*fn)(union sigval);
@@ -71,8 +75,9 @@ static void notify_by_thread(const struct sigevent *e)
 	*n = (struct notice){ e->sigev_notify_function, e->sigev_value };
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (NEXT(pthread_create)(&thread, e->sigev_notify_attributes ? e->sigev_notify_attributes : &attr, call_notice,
-				 n))
+	if (NEXT(pthread_create)(&thread,
+				 e->sigev_notify_attributes ? e->sigev_notify_attributes : &attr,
+				 call_notice, n))
 		free(n);
 	pthread_attr_destroy(&attr);
 }
@@ -322,7 +327,10 @@ static bool is_meant(const struct cancel *c, const struct request *r)
 	return c->cb ? r->cb == c->cb : r->fd == c->fd;
 }
 
-/* Under `lock`: does a thread carry out what is meant? When its end has begun, its result is waited for. */
+/*
+ * Under `lock`: does a thread carry out what is meant? When its end has begun, its result is waited
+ * for.
+ */
 static bool is_running(const struct cancel *c)
 {
 	const struct request *r = running;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.h - requests of asynchronous I/O, in a job of several ranks. Any thread of the program, on any stack unless stated
- * otherwise. */
+/* request.h - requests of asynchronous I/O, in a job of several ranks. Any thread of the program,
+ * on any stack unless stated otherwise. */
 #ifndef SYSCALL_REQUEST_H
 #define SYSCALL_REQUEST_H
 
@@ -33,19 +33,20 @@ static inline int request_error(const struct aiocb *cb)
 	return __atomic_load_n(&cb->__error_code, __ATOMIC_ACQUIRE);
 }
 
-/* Submit a request, in a group (NULL: none). Return 0, or -1 with errno, also stored in the control block. */
+/* Submit a request, in a group (NULL: none). Return 0, or -1 with errno, also stored in the control
+ * block. */
 int request_submit(struct aiocb *cb, enum operation what, struct group *g);
-/* Cancel the request of cb, or (NULL) all requests of the descriptor, unless it is already being executed. Return as aio_cancel().
- * Blocks while a result is being written. */
+/* Cancel the request of cb, or (NULL) all requests of the descriptor, unless it is already being
+ * executed. Return as aio_cancel(). Blocks while a result is being written. */
 int request_cancel(int fd, struct aiocb *cb);
-/* Drop a reference to the group: a request is complete, or its call has returned. The last one sends the notification and frees the
- * group. On the private stack. */
+/* Drop a reference to the group: a request is complete, or its call has returned. The last one
+ * sends the notification and frees the group. On the private stack. */
 void request_leave(struct group *g);
 
 /* Return a counter that changes whenever a request of this process completes. */
 uint32_t request_count(void);
-/* Wait until request_count() is no longer `seen`, for at most ns (less than a second). A cancellation point, on the private stack.
- * Return EINTR, or 0, also without a change. */
+/* Wait until request_count() is no longer `seen`, for at most ns (less than a second). A
+ * cancellation point, on the private stack. Return EINTR, or 0, also without a change. */
 int request_sleep(uint32_t seen, int64_t ns);
 
 #endif

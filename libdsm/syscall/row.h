@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * row.h - a row of the tables rows.def and files.def: which arguments of a call are buffers. Any thread; on any stack unless stated
- * otherwise.
+ * row.h - a row of the tables rows.def and files.def: which arguments of a call are buffers. Any
+ * thread; on any stack unless stated otherwise.
  */
 #ifndef SYSCALL_ROW_H
 #define SYSCALL_ROW_H
@@ -109,7 +109,8 @@ static inline bool mask_is_away(const struct mask *p)
 }
 
 /* True if a buffer of the call is in memory that the kernel may find missing. */
-static inline __attribute__((always_inline)) bool row_needs_copies(const struct row *row, const long *arg)
+static inline __attribute__((always_inline)) bool row_needs_copies(const struct row *row,
+								   const long *arg)
 {
 	int i;
 
@@ -118,8 +119,8 @@ static inline __attribute__((always_inline)) bool row_needs_copies(const struct 
 
 		if (b->way > OWN_STACK || b->way == WRITTEN_LINE)
 			continue;
-		if (b->way == OWN_STACK            ? STACK_IS_AWAY
-			    : b->way == STRINGS    ? strings_are_away((char *const *)arg[b->arg - 1])
+		if (b->way == OWN_STACK         ? STACK_IS_AWAY
+			    : b->way == STRINGS ? strings_are_away((char *const *)arg[b->arg - 1])
 			    : b->way == SET_BEHIND ? mask_is_away((void *)arg[b->arg - 1])
 						   : is_away((void *)arg[b->arg - 1]))
 			return true;
@@ -127,17 +128,20 @@ static inline __attribute__((always_inline)) bool row_needs_copies(const struct 
 	return false;
 }
 
-/* Make the call, next or (NULL) the system call of that number, on the private stack with private copies of the buffers. */
+/* Make the call, next or (NULL) the system call of that number, on the private stack with private
+ * copies of the buffers. */
 long row_run(const struct row *row, words_fn *next, long number, const long *arg);
-/* Make it at rank 0, by the function self (NULL: syscall(2), with the number) of this library, with copies in shared memory of
- * buffers that are not there. Blocks as the call does. */
+/* Make it at rank 0, by the function self (NULL: syscall(2), with the number) of this library, with
+ * copies in shared memory of buffers that are not there. Blocks as the call does. */
 long row_run_abroad(const struct row *row, words_fn *self, long number, const long *arg);
-/* True if the call is not for the kernel of this rank, or is for a descriptor of libdsm: then it has been made at rank 0 or
- * refused, and *result is what the function returns. next, number: as above. */
-bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number, const long *arg,
-		   const void *caller, long *result);
+/* True if the call is not for the kernel of this rank, or is for a descriptor of libdsm: then it
+ * has been made at rank 0 or refused, and *result is what the function returns. next, number: as
+ * above. */
+bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number,
+		   const long *arg, const void *caller, long *result);
 
-/* True if row_elsewhere() notes the descriptors of libdsm for this call, though its result is none. */
+/* True if row_elsewhere() notes the descriptors of libdsm for this call, though its result is
+ * none. */
 bool row_accounts(const char *name);
 
 /* Define the function of a row of files.def; find(name) is the next definition. */
@@ -161,7 +165,8 @@ bool row_accounts(const char *name);
 #define FILES_ROW(name, find, kind, ...)                                                        \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
 	FILES_FUNCTION(name, find, kind, __VA_ARGS__)
-/* A function that programs have from another library, with the name of a version there: see syscall.map. */
+/* A function that programs have from another library, with the name of a version there: see
+ * syscall.map. */
 #define FILES_ROW_OF(name, version, find, kind, ...)                             \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f); \
 	__asm__(".symver wrap_" #name ", " #name "@" version);                   \

@@ -2,7 +2,8 @@
 /*
  * rows.c - how a call is made by its row: with private copies of its buffers, or at rank 0.
  *
- * Output buffers are copied from the caller's memory first, so that bytes which the kernel leaves alone come back unchanged.
+ * Output buffers are copied from the caller's memory first, so that bytes which the kernel leaves
+ * alone come back unchanged.
  */
 #include "row.h"
 
@@ -100,10 +101,13 @@ static bool row_failed(const struct call *c)
 	return false;
 }
 
-static void copy_out(const struct call *c, const struct buffer *b, void *to, const void *from, size_t size)
+static void copy_out(const struct call *c, const struct buffer *b, void *to, const void *from,
+		     size_t size)
 {
 	const size_t came =
-		(size_t)(c->row->result == INT || c->row->result == DESCRIPTOR ? (int)c->result : c->result) * b->unit;
+		(size_t)(c->row->result == INT || c->row->result == DESCRIPTOR ? (int)c->result
+									       : c->result) *
+		b->unit;
 
 	if (b->way == WRITTEN_ALWAYS)
 		memcpy(to, from, size);
@@ -146,7 +150,8 @@ static long proceed(const struct call *c, const long *arg)
 {
 	if (c->abroad)
 		return proceed_abroad(c, arg);
-	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : raw_syscall(c->number, arg);
+	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5])
+		       : raw_syscall(c->number, arg);
 }
 
 /* Does the structure point to memory that may be elsewhere, though it is private itself? */
@@ -214,7 +219,7 @@ long row_run_abroad(const struct row *row, words_fn *self, long number, const lo
 	return c.result;
 }
 
-/* ---- whose call it is ------------------------------------------------------------------------------ */
+/* ---- whose call it is ------------------------------------------------------------------------ */
 
 /* Has this process a child? Only vfork(2) makes one at a rank other than 0. */
 static bool has_child(void)
@@ -243,7 +248,8 @@ static bool row_is_here(const struct row *row, const long *arg)
 
 static bool replaces(int fd)
 {
-	files_refuse(EBADF, "dup2", "descriptor %d is libdsm's, and dup2() to it is refused; see dsm-cc(1)", fd);
+	files_refuse(EBADF, "dup2",
+		     "descriptor %d is libdsm's, and dup2() to it is refused; see dsm-cc(1)", fd);
 	return true;
 }
 
@@ -289,10 +295,14 @@ static void take_own(int *fd)
 	own_add(*fd);
 }
 
-/* A call of libdsm on rank 0 that opens or closes a descriptor. Returns the result, with the number that it has now. */
+/*
+ * A call of libdsm on rank 0 that opens or closes a descriptor. Returns the result, with the number
+ * that it has now.
+ */
 static long row_note_own(const struct row *row, const long *arg, long result)
 {
-	int fd = (int)result, *pair = row_makes_pair(row->name) ? (int *)arg[row->name[0] == 'p' ? 0 : 3] : NULL;
+	int fd = (int)result,
+	    *pair = row_makes_pair(row->name) ? (int *)arg[row->name[0] == 'p' ? 0 : 3] : NULL;
 
 	if (pair && !result) {
 		take_own(&pair[0]);
@@ -309,17 +319,19 @@ static long row_note_own(const struct row *row, const long *arg, long result)
 	return result;
 }
 
-bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number, const long *arg,
-		   const void *caller, long *result)
+bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number,
+		   const long *arg, const void *caller, long *result)
 {
 	if (files == FILES_ABROAD) {
 		if (!caller_is_abroad(caller) || row_is_here(row, arg))
 			return false;
-		*result = caller_is_child(row->name) ? fail(row->result) : row_run_abroad(row, self, number, arg);
+		*result = caller_is_child(row->name) ? fail(row->result)
+						     : row_run_abroad(row, self, number, arg);
 		return true;
 	}
 	if (dsm_files_is_runtime(caller)) {
-		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : raw_syscall(number, arg);
+		*result = next ? next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5])
+			       : raw_syscall(number, arg);
 		*result = row_note_own(row, arg, *result);
 		return true;
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * scan.c - input from a stream of rank 0 that is parsed by the rank that reads: scanf(3), and lines for libraries, whose memory is
- * private. A private stream stands for the other one: it takes what that one has buffered, and gives back what was not used.
+ * scan.c - input from a stream of rank 0 that is parsed by the rank that reads: scanf(3), and lines
+ * for libraries, whose memory is private. A private stream stands for the other one: it takes what
+ * that one has buffered, and gives back what was not used.
  */
 #include "wrap.h"
 
@@ -27,7 +28,10 @@ static void unlock_stream(void *f)
 	funlockfile(f);
 }
 
-/* One byte, for which it may wait, and what is buffered behind it. Returns their number, 0 at the end. */
+/*
+ * One byte, for which it may wait, and what is buffered behind it. Returns their number, 0 at the
+ * end.
+ */
 static long take_some(FILE *f, char *out, long size)
 {
 	long n = 0;
@@ -69,8 +73,8 @@ static ssize_t read_view(void *cookie, char *to, size_t size)
 	long n;
 
 	pthread_setcancelstate(v->state, NULL);
-	n = owner_wait((void *)take_input, (long)v->f, (long)v->shared, (long)(size < PIECE_SIZE ? size : PIECE_SIZE),
-		       0);
+	n = owner_wait((void *)take_input, (long)v->f, (long)v->shared,
+		       (long)(size < PIECE_SIZE ? size : PIECE_SIZE), 0);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	if (n > 0)
 		memcpy(to, v->shared, (size_t)n);
@@ -107,7 +111,10 @@ static void end_view(void *arg)
 	free(v->shared);
 }
 
-/* The stream is locked meanwhile: it is one call. If it is cancelled, what it has read is gone, and take_input() has unlocked. */
+/*
+ * The stream is locked meanwhile: it is one call. If it is cancelled, what it has read is gone, and
+ * take_input() has unlocked.
+ */
 static void scan_view(struct scanned *c, struct view *v)
 {
 	const cookie_io_functions_t functions = { .read = read_view };
@@ -144,8 +151,8 @@ int __isoc99_vscanf(const char *format, va_list ap);
 int __isoc99_fscanf(FILE *f, const char *format, ...);
 int __isoc99_scanf(const char *format, ...);
 
-static int scan_run(FILE *f, int (*next)(FILE *, const char *, va_list), const char *format, va_list ap,
-		    const void *caller)
+static int scan_run(FILE *f, int (*next)(FILE *, const char *, va_list), const char *format,
+		    va_list ap, const void *caller)
 {
 	struct scanned c = { .f = f, .scan = next, .format = format };
 	va_list own;
@@ -179,7 +186,8 @@ static int scan_run(FILE *f, int (*next)(FILE *, const char *, va_list), const c
 	}
 
 SCANNERS(__isoc99_scanf, __isoc99_vscanf, ARGUMENTS(const char *format), stdin, __isoc99_vfscanf)
-SCANNERS(__isoc99_fscanf, __isoc99_vfscanf, ARGUMENTS(FILE *f, const char *format), f, __isoc99_vfscanf)
+SCANNERS(__isoc99_fscanf, __isoc99_vfscanf, ARGUMENTS(FILE *f, const char *format), f,
+	 __isoc99_vfscanf)
 
 /* The names of the older standard, which the header redirects. */
 #define OLD(name, result, ...) EXPORT result old_##name(__VA_ARGS__) __asm__(#name)
@@ -229,7 +237,7 @@ EXPORT int old_scanf(const char *format, ...)
 	return n;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 struct line {
 	char *text;
@@ -291,9 +299,13 @@ EXPORT ssize_t getdelim(char **line, size_t *size, int end, FILE *f)
 	return line_of(line, size, end, f, CALLER);
 }
 
-EXPORT ssize_t __getdelim(char **line, size_t *size, int end, FILE *f) __attribute__((alias("getdelim")));
+EXPORT ssize_t __getdelim(char **line, size_t *size, int end, FILE *f)
+	__attribute__((alias("getdelim")));
 
-/* ---- streams without a descriptor: of rank 0 if the program makes them, since any rank may use them -- */
+/*
+ * ---- streams without a descriptor: of rank 0 if the program makes them, since any rank may use
+ * them --
+ */
 
 struct made {
 	void *cookie;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * scratch.c - private memory for the duration of a call: on the stack, or mapped. It does not use malloc(): signal handlers call
- * read(2), too.
+ * scratch.c - private memory for the duration of a call: on the stack, or mapped. It does not use
+ * malloc(): signal handlers call read(2), too.
  *
  * For a call that rank 0 makes, the memory is of the shared heap.
  */
@@ -49,7 +49,8 @@ static void scratch_keep(struct mapped *m)
 
 	for (i = 0; i < KEPT && m->size <= KEPT_MAX; i++) {
 		none = NULL;
-		if (__atomic_compare_exchange_n(&kept[i], &none, m, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&kept[i], &none, m, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
 			return;
 	}
 	munmap(m, m->size);
@@ -57,7 +58,8 @@ static void scratch_keep(struct mapped *m)
 
 static void *map_private(size_t size)
 {
-	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 }
 
 static void *scratch_map(struct scratch *s, size_t size)
@@ -93,7 +95,8 @@ bool scratch_misses(const struct scratch *s, const void *p)
 
 void *scratch_get(struct scratch *s, size_t size, const void *p)
 {
-	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN, at = (s->used + align - 1) & ~(align - 1);
+	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN,
+		     at = (s->used + align - 1) & ~(align - 1);
 
 	if (s->shared || at > ROOM || size > ROOM - at)
 		return scratch_map(s, size);

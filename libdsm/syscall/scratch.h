@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scratch.h - memory for copies of one call's arguments, used and freed by the calling thread: private, or shared where rank 0 makes
- * the call. Copying reads shared memory, which may block for other ranks; other functions do not block.
+ * scratch.h - memory for copies of one call's arguments, used and freed by the calling thread:
+ * private, or shared where rank 0 makes the call. Copying reads shared memory, which may block for
+ * other ranks; other functions do not block.
  */
 #ifndef SYSCALL_SCRATCH_H
 #define SYSCALL_SCRATCH_H
@@ -37,7 +38,10 @@ bool scratch_misses(const struct scratch *s, const void *p);
 void *scratch_get(struct scratch *s, size_t size, const void *p);
 /* The same, and copy. NULL: ENOMEM; EFAULT: the range extends beyond the end of shared memory. */
 void *scratch_copy(struct scratch *s, size_t size, const void *p);
-/* Copy a string, or a NULL-terminated array of strings; those that the callee can use are not copied. NULL: ENOMEM, E2BIG. */
+/*
+ * Copy a string, or a NULL-terminated array of strings; those that the callee can use are not
+ * copied. NULL: ENOMEM, E2BIG.
+ */
 char *scratch_string(struct scratch *s, const char *p);
 char **scratch_strings(struct scratch *s, char *const *p);
 /* Free all of it; preserves errno. */

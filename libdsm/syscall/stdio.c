@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stdio.c - streams. The C library fills and empties the buffer of a stream by its own read(2) and write(2), which cannot be wrapped;
- * and a large fread(3) or fwrite(3) passes the caller's memory to them. So a stream never has a shared buffer, and never sees a
- * large shared range: pieces are copied. Formatted output is made in private memory.
+ * stdio.c - streams. The C library fills and empties the buffer of a stream by its own read(2) and
+ * write(2), which cannot be wrapped; and a large fread(3) or fwrite(3) passes the caller's memory
+ * to them. So a stream never has a shared buffer, and never sees a large shared range: pieces are
+ * copied. Formatted output is made in private memory.
  *
- * In a job that is one process to its author, streams are rank 0's, and are used there; output is formatted by the rank that
- * prints. files.def has the functions that are not here.
+ * In a job that is one process to its author, streams are rank 0's, and are used there; output is
+ * formatted by the rank that prints. files.def has the functions that are not here.
  *
- * The library's own buffers are private, because its calls of malloc() are not the program's (libdsm-pthread.so).
+ * The library's own buffers are private, because its calls of malloc() are not the program's
+ * (libdsm-pthread.so).
  */
 #include "wrap.h"
 
@@ -42,7 +44,8 @@ static size_t move_piece(const struct transfer *t, char *copy, size_t n)
 	size_t got;
 
 	if (!is_away(at))
-		return t->out ? NEXT(fwrite_unlocked)(at, 1, n, t->f) : NEXT(fread_unlocked)(at, 1, n, t->f);
+		return t->out ? NEXT(fwrite_unlocked)(at, 1, n, t->f)
+			      : NEXT(fread_unlocked)(at, 1, n, t->f);
 	if (t->out) {
 		memcpy(copy, at, n);
 		return NEXT(fwrite_unlocked)(copy, 1, n, t->f);
@@ -89,7 +92,9 @@ static size_t items(struct transfer t, size_t size)
 	return t.done / size;
 }
 
-/* Must this function do the transfer? Otherwise the C library does, with its own checks of sizes. */
+/*
+ * Must this function do the transfer? Otherwise the C library does, with its own checks of sizes.
+ */
 static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
 {
 	return (is_away(buf) || STACK_IS_AWAY) && !__builtin_mul_overflow(size, n, bytes) && *bytes;
@@ -106,7 +111,8 @@ static bool is_stream_abroad(const FILE *f, const void *caller)
 }
 
 /* Items done; self: fread() or fwrite(). */
-static size_t items_abroad(const struct row *row, void *self, void *buf, size_t size, size_t n, FILE *f)
+static size_t items_abroad(const struct row *row, void *self, void *buf, size_t size, size_t n,
+			   FILE *f)
 {
 	long arg[ARGS] = { (long)buf, 1, 0, (long)f };
 	size_t bytes;
@@ -151,9 +157,10 @@ EXPORT size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *f
 
 	if (__builtin_mul_overflow(size, n, &bytes) || bytes > room)
 		__chk_fail();
-	return is_stream_abroad(f, CALLER) ? items_abroad(&abroad_in, (void *)fread, buf, size, n, f)
-		: files                    ? NEXT(__fread_chk)(buf, room, size, n, f)
-					   : fread(buf, size, n, f);
+	return is_stream_abroad(f, CALLER)
+		? items_abroad(&abroad_in, (void *)fread, buf, size, n, f)
+		: files ? NEXT(__fread_chk)(buf, room, size, n, f)
+			: fread(buf, size, n, f);
 }
 
 static int put_string(const char *s, FILE *f)
@@ -170,7 +177,9 @@ static int string_abroad(void *self, const char *s, FILE *f)
 {
 	const long arg[ARGS] = { (long)s, (long)f };
 
-	return caller_is_child("fputs") ? EOF : (int)row_run_abroad(&abroad_string, (words_fn *)self, 0, arg);
+	return caller_is_child("fputs")
+		? EOF
+		: (int)row_run_abroad(&abroad_string, (words_fn *)self, 0, arg);
 }
 
 EXPORT int fputs(const char *s, FILE *f)
@@ -203,9 +212,10 @@ EXPORT int puts(const char *s)
 	return done;
 }
 
-/* ---- formatted output ----------------------------------------------------------------------------- */
+/* ---- formatted output ------------------------------------------------------------------------ */
 
-extern int __vsnprintf_chk(char *buf, size_t size, int flag, size_t room, const char *format, va_list ap);
+extern int __vsnprintf_chk(char *buf, size_t size, int flag, size_t room, const char *format,
+			   va_list ap);
 
 struct printed {
 	FILE *f; /* NULL: to fd */
@@ -269,7 +279,8 @@ static void print_run(void *arg)
 	s.shared = p.abroad;
 	va_copy(again, *p.ap);
 	n = __vsnprintf_chk(s.room, ROOM, p.flag, ROOM, p.format, *p.ap);
-	text = n < (int)ROOM && !p.abroad ? s.room : scratch_get(&s, n < 0 ? 1 : (size_t)n + 1, NULL);
+	text = n < (int)ROOM && !p.abroad ? s.room
+					  : scratch_get(&s, n < 0 ? 1 : (size_t)n + 1, NULL);
 	if (text && text != s.room && n >= 0 && n < (int)ROOM)
 		memcpy(text, s.room, (size_t)n + 1);
 	if (n >= (int)ROOM && text) {
@@ -297,7 +308,10 @@ static int stdio_print(FILE *f, int fd, bool abroad, int flag, const char *forma
 	return p.result;
 }
 
-/* An argument may be shared, and so may the stack, on which the C library formats for unbuffered streams. */
+/*
+ * An argument may be shared, and so may the stack, on which the C library formats for unbuffered
+ * streams.
+ */
 static bool prints(void)
 {
 	return dsm_needs_pin(NULL, 1);
@@ -349,9 +363,12 @@ static int print_fd(int fd, int flag, const char *format, va_list ap, const void
 	}
 #define ARGUMENTS(...) __VA_ARGS__
 
-PRINTERS(printf, vprintf, ARGUMENTS(const char *format), print_stream(stdout, 0, format, ap, CALLER))
-PRINTERS(fprintf, vfprintf, ARGUMENTS(FILE *f, const char *format), print_stream(f, 0, format, ap, CALLER))
-PRINTERS(dprintf, vdprintf, ARGUMENTS(int fd, const char *format), print_fd(fd, 0, format, ap, CALLER))
+PRINTERS(printf, vprintf, ARGUMENTS(const char *format),
+	 print_stream(stdout, 0, format, ap, CALLER))
+PRINTERS(fprintf, vfprintf, ARGUMENTS(FILE *f, const char *format),
+	 print_stream(f, 0, format, ap, CALLER))
+PRINTERS(dprintf, vdprintf, ARGUMENTS(int fd, const char *format),
+	 print_fd(fd, 0, format, ap, CALLER))
 PRINTERS(__printf_chk, __vprintf_chk, ARGUMENTS(int flag, const char *format),
 	 print_stream(stdout, flag, format, ap, CALLER))
 PRINTERS(__fprintf_chk, __vfprintf_chk, ARGUMENTS(FILE *f, int flag, const char *format),
@@ -359,9 +376,12 @@ PRINTERS(__fprintf_chk, __vfprintf_chk, ARGUMENTS(FILE *f, int flag, const char 
 PRINTERS(__dprintf_chk, __vdprintf_chk, ARGUMENTS(int fd, int flag, const char *format),
 	 print_fd(fd, flag, format, ap, CALLER))
 
-/* ---- buffers -------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
-/* A shared buffer is not used: the C library allocates one of its own. Nor is the private one of another rank. */
+/*
+ * A shared buffer is not used: the C library allocates one of its own. Nor is the private one of
+ * another rank.
+ */
 static int set_buffer(FILE *f, char *buf, int mode, size_t size, const void *caller)
 {
 	if (is_stream_abroad(f, caller))

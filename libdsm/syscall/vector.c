@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vector.c - calls with buffers behind pointers in structures: readv(2) and similar calls, messages of sockets. Each buffer that
- * may be elsewhere has one private copy for the whole call, because the transfer must not be divided.
+ * vector.c - calls with buffers behind pointers in structures: readv(2) and similar calls, messages
+ * of sockets. Each buffer that may be elsewhere has one private copy for the whole call, because
+ * the transfer must not be divided.
  */
 #include "wrap.h"
 
@@ -37,8 +38,8 @@ static struct iovec *iov_get(struct scratch *s, const struct iovec *v, size_t n,
 		out[i] = v[i];
 		if (!v[i].iov_len || !scratch_misses(s, v[i].iov_base))
 			continue;
-		out[i].iov_base =
-			in ? scratch_copy(s, v[i].iov_len, v[i].iov_base) : scratch_get(s, v[i].iov_len, v[i].iov_base);
+		out[i].iov_base = in ? scratch_copy(s, v[i].iov_len, v[i].iov_base)
+				     : scratch_get(s, v[i].iov_len, v[i].iov_base);
 		if (!out[i].iov_base)
 			return NULL;
 	}
@@ -59,7 +60,9 @@ static void iov_put(const struct iovec *to, const struct iovec *from, size_t n, 
 	}
 }
 
-/* EBADF: the descriptor is libdsm's, or this is a child of vfork(2), which has not the program's. */
+/*
+ * EBADF: the descriptor is libdsm's, or this is a child of vfork(2), which has not the program's.
+ */
 static bool is_not_for(int fd, const void *caller, const char *call)
 {
 	if (files == FILES_ABROAD)
@@ -70,7 +73,7 @@ static bool is_not_for(int fd, const void *caller, const char *call)
 	return true;
 }
 
-/* ---- readv(2) and its like ------------------------------------------------------------------------ */
+/* ---- readv(2) and its like ------------------------------------------------------------------- */
 
 enum vector_call { READV, PREADV, PREADV2, WRITEV, PWRITEV, PWRITEV2 };
 
@@ -88,8 +91,9 @@ static ssize_t vector_abroad(const struct vector *c, const struct iovec *v)
 	static const struct {
 		void *fn;
 	} by_name[] = {
-		[READV] = { (void *)readv },   [PREADV] = { (void *)preadv },   [PREADV2] = { (void *)preadv2 },
-		[WRITEV] = { (void *)writev }, [PWRITEV] = { (void *)pwritev }, [PWRITEV2] = { (void *)pwritev2 },
+		[READV] = { (void *)readv },     [PREADV] = { (void *)preadv },
+		[PREADV2] = { (void *)preadv2 }, [WRITEV] = { (void *)writev },
+		[PWRITEV] = { (void *)pwritev }, [PWRITEV2] = { (void *)pwritev2 },
 	};
 	const long word[OWNER_WORDS] = { c->fd, (long)v, c->n, c->off, c->flags };
 
@@ -157,31 +161,39 @@ EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
 
 EXPORT ssize_t preadv(int fd, const struct iovec *v, int n, off_t off)
 {
-	return vector((struct vector){ .what = PREADV, .fd = fd, .v = v, .n = n, .off = off }, CALLER);
+	return vector((struct vector){ .what = PREADV, .fd = fd, .v = v, .n = n, .off = off },
+		      CALLER);
 }
 
 EXPORT ssize_t pwritev(int fd, const struct iovec *v, int n, off_t off)
 {
-	return vector((struct vector){ .what = PWRITEV, .fd = fd, .v = v, .n = n, .off = off }, CALLER);
+	return vector((struct vector){ .what = PWRITEV, .fd = fd, .v = v, .n = n, .off = off },
+		      CALLER);
 }
 
 EXPORT ssize_t preadv2(int fd, const struct iovec *v, int n, off_t off, int flags)
 {
-	return vector((struct vector){ .what = PREADV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags }, CALLER);
+	return vector(
+		(struct vector){
+			.what = PREADV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags },
+		CALLER);
 }
 
 EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t off, int flags)
 {
-	return vector((struct vector){ .what = PWRITEV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags },
-		      CALLER);
+	return vector(
+		(struct vector){
+			.what = PWRITEV2, .fd = fd, .v = v, .n = n, .off = off, .flags = flags },
+		CALLER);
 }
 
-/* ---- messages of sockets -------------------------------------------------------------------------- */
+/* ---- messages of sockets --------------------------------------------------------------------- */
 
 static bool msg_is_away(const struct msghdr *m)
 {
 	return is_away(m) || is_away(m->msg_name) || is_away(m->msg_control) ||
-		(m->msg_iov && iov_is_away(m->msg_iov, m->msg_iovlen < IOV_MAX ? (int)m->msg_iovlen : IOV_MAX));
+		(m->msg_iov &&
+		 iov_is_away(m->msg_iov, m->msg_iovlen < IOV_MAX ? (int)m->msg_iovlen : IOV_MAX));
 }
 
 /* Make a private header with private buffers; send: with their contents. False: errno. */
@@ -210,7 +222,8 @@ static void msg_put(struct msghdr *m, const struct msghdr *from, ssize_t bytes)
 	if (m->msg_name && m->msg_name != from->msg_name)
 		memcpy(m->msg_name, from->msg_name, size_least(m->msg_namelen, from->msg_namelen));
 	if (m->msg_control && m->msg_control != from->msg_control)
-		memcpy(m->msg_control, from->msg_control, size_least(m->msg_controllen, from->msg_controllen));
+		memcpy(m->msg_control, from->msg_control,
+		       size_least(m->msg_controllen, from->msg_controllen));
 	m->msg_namelen = from->msg_namelen;
 	m->msg_controllen = from->msg_controllen;
 	m->msg_flags = from->msg_flags;
@@ -265,9 +278,11 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	struct message c = {
-		.fd = fd, .flags = flags, .send = true, .m = (struct msghdr *)(uintptr_t)m, .abroad = is_abroad(CALLER)
-	};
+	struct message c = { .fd = fd,
+			     .flags = flags,
+			     .send = true,
+			     .m = (struct msghdr *)(uintptr_t)m,
+			     .abroad = is_abroad(CALLER) };
 
 	if (files && is_not_for(fd, CALLER, "sendmsg"))
 		return -1;
@@ -291,8 +306,10 @@ static int messages_next(const struct messages *c, struct mmsghdr *m, struct tim
 	const long word[OWNER_WORDS] = { c->fd, (long)m, c->n, c->flags, (long)timeout };
 
 	if (c->abroad)
-		return (int)owner_call(c->send ? (void *)sendmmsg : (void *)recvmmsg, word, OWNER_WAITS);
-	return c->send ? NEXT(sendmmsg)(c->fd, m, c->n, c->flags) : NEXT(recvmmsg)(c->fd, m, c->n, c->flags, timeout);
+		return (int)owner_call(c->send ? (void *)sendmmsg : (void *)recvmmsg, word,
+				       OWNER_WAITS);
+	return c->send ? NEXT(sendmmsg)(c->fd, m, c->n, c->flags)
+		       : NEXT(recvmmsg)(c->fd, m, c->n, c->flags, timeout);
 }
 
 static void messages_run(void *arg)
@@ -306,7 +323,9 @@ static void messages_run(void *arg)
 
 	SCRATCH_BEGIN(s);
 	s.shared = c.abroad;
-	struct timespec *const timeout = !c.timeout ? NULL : c.abroad ? scratch_copy(&s, sizeof(own), &own) : &own;
+	struct timespec *const timeout = !c.timeout ? NULL
+		: c.abroad                          ? scratch_copy(&s, sizeof(own), &own)
+						    : &own;
 	c.n = c.n < IOV_MAX ? c.n : IOV_MAX; /* as the kernel does */
 	c.result = -1;
 	m = scratch_get(&s, c.n * sizeof(*m), NULL);
@@ -342,9 +361,12 @@ static bool messages_are_away(const struct mmsghdr *m, unsigned int n)
 
 EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags, struct timespec *timeout)
 {
-	struct messages c = {
-		.fd = fd, .flags = flags, .m = m, .n = n, .timeout = timeout, .abroad = is_abroad(CALLER)
-	};
+	struct messages c = { .fd = fd,
+			      .flags = flags,
+			      .m = m,
+			      .n = n,
+			      .timeout = timeout,
+			      .abroad = is_abroad(CALLER) };
 
 	if (files && is_not_for(fd, CALLER, "recvmmsg"))
 		return -1;
@@ -356,7 +378,9 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags, struct
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
-	struct messages c = { .fd = fd, .flags = flags, .send = true, .m = m, .n = n, .abroad = is_abroad(CALLER) };
+	struct messages c = {
+		.fd = fd, .flags = flags, .send = true, .m = m, .n = n, .abroad = is_abroad(CALLER)
+	};
 
 	if (files && is_not_for(fd, CALLER, "sendmmsg"))
 		return -1;
@@ -366,13 +390,14 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 	return c.result;
 }
 
-/* ---- seven arguments ------------------------------------------------------------------------------ */
+/* ---- seven arguments ------------------------------------------------------------------------- */
 
 extern void __chk_fail(void) __attribute__((noreturn));
-ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *addr, socklen_t *len);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *addr,
+		       socklen_t *len);
 
-EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags, struct sockaddr *addr,
-			      socklen_t *len)
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,
+			      struct sockaddr *addr, socklen_t *len)
 {
 	if (n > size)
 		__chk_fail();
@@ -380,7 +405,8 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flag
 					    : recvfrom(fd, buf, n, flags, addr, len);
 }
 
-#define SAME(name64, result, name, ...) EXPORT result name64(__VA_ARGS__) __attribute__((alias(#name)));
+#define SAME(name64, result, name, ...) \
+	EXPORT result name64(__VA_ARGS__) __attribute__((alias(#name)));
 SAME(preadv64, ssize_t, preadv, int, const struct iovec *, int, off_t)
 SAME(pwritev64, ssize_t, pwritev, int, const struct iovec *, int, off_t)
 SAME(preadv64v2, ssize_t, preadv2, int, const struct iovec *, int, off_t, int)

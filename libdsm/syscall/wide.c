@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wide.c - functions that neither rank 0 can run for another rank, nor that rank with a copy: on streams, text of wide characters, and
- * databases; on descriptors, what the kernel does with them later, or to the calling process. On what rank 0 has, they are refused.
+ * wide.c - functions that neither rank 0 can run for another rank, nor that rank with a copy: on
+ * streams, text of wide characters, and databases; on descriptors, what the kernel does with them
+ * later, or to the calling process. On what rank 0 has, they are refused.
  */
 #include "wrap.h"
 
@@ -13,10 +14,12 @@
 
 static bool wide_is_refused(const char *name, const void *stream, const void *caller)
 {
-	if (__builtin_expect(files != FILES_ABROAD, 1) || !is_abroad(caller) || stream_is_here(stream))
+	if (__builtin_expect(files != FILES_ABROAD, 1) || !is_abroad(caller) ||
+	    stream_is_here(stream))
 		return false;
 	if (!caller_is_child(name))
-		files_refuse(ENOSYS, name, "%s() on a stream of rank 0 is refused; see dsm-cc(1)", name);
+		files_refuse(ENOSYS, name, "%s() on a stream of rank 0 is refused; see dsm-cc(1)",
+			     name);
 	return true;
 }
 
@@ -26,20 +29,22 @@ EXPORT FILE *open_wmemstream(wchar_t **out, size_t *size)
 	if (files != FILES_ABROAD || !is_abroad(CALLER))
 		return NEXT(open_wmemstream)(out, size);
 	if (!caller_is_child(__func__))
-		files_refuse(ENOSYS, __func__, "%s() on another rank than 0 is refused; see dsm-cc(1)", __func__);
+		files_refuse(ENOSYS, __func__,
+			     "%s() on another rank than 0 is refused; see dsm-cc(1)", __func__);
 	return NULL;
 }
 
 /* Functions of up to six words, with a stream in one of them. */
 typedef long words_fn(long, long, long, long, long, long);
-#define REFUSED(name, stream, failure)                                                                        \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);            \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                            \
-	{                                                                                                     \
-		static words_fn *next;                                                                        \
-		if (!next)                                                                                    \
-			next = (words_fn *)next_of(#name);                                                    \
-		return wide_is_refused(#name, (void *)(stream), CALLER) ? (failure) : next(a, b, c, d, e, f); \
+#define REFUSED(name, stream, failure)                                                             \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                 \
+	{                                                                                          \
+		static words_fn *next;                                                             \
+		if (!next)                                                                         \
+			next = (words_fn *)next_of(#name);                                         \
+		return wide_is_refused(#name, (void *)(stream), CALLER) ? (failure)                \
+									: next(a, b, c, d, e, f);  \
 	}
 REFUSED(fgetws, c, 0)
 REFUSED(fgetws_unlocked, c, 0)
@@ -73,22 +78,24 @@ static bool number_is_refused(const char *name, int fd, const void *caller)
 		return caller_may_not(fd, caller);
 	}
 	if (!caller_is_child(name))
-		files_refuse(ENOSYS, name, "%s() on a descriptor of rank 0 is refused; see dsm-cc(1)", name);
+		files_refuse(ENOSYS, name,
+			     "%s() on a descriptor of rank 0 is refused; see dsm-cc(1)", name);
 	return true;
 }
 
 /* Functions of up to seven words on the descriptor that is the first. */
 typedef long seven_fn(long, long, long, long, long, long, long);
-#define REFUSED_NUMBER(name)                                                                               \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g) __asm__(#name); \
-	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g)                 \
-	{                                                                                                  \
-		static seven_fn *next;                                                                     \
-		if (number_is_refused(#name, (int)a, CALLER))                                              \
-			return -1;                                                                         \
-		if (!next)                                                                                 \
-			next = (seven_fn *)next_of(#name);                                                 \
-		return next(a, b, c, d, e, f, g);                                                          \
+#define REFUSED_NUMBER(name)                                                               \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f,         \
+				   long g) __asm__(#name);                                 \
+	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g) \
+	{                                                                                  \
+		static seven_fn *next;                                                     \
+		if (number_is_refused(#name, (int)a, CALLER))                              \
+			return -1;                                                         \
+		if (!next)                                                                 \
+			next = (seven_fn *)next_of(#name);                                 \
+		return next(a, b, c, d, e, f, g);                                          \
 	}
 REFUSED_NUMBER(vmsplice)
 REFUSED_NUMBER(fsconfig)
@@ -99,7 +106,8 @@ REFUSED_NUMBER(getsourcefilter)
 REFUSED_NUMBER(setsourcefilter)
 
 /* Each of those with arguments of their own in two forms. */
-#define TWO_FORMS(name, vname, first, stream, call) NAMED_FORMS(#name, name, vname, ARGUMENTS(first), stream, call)
+#define TWO_FORMS(name, vname, first, stream, call) \
+	NAMED_FORMS(#name, name, vname, ARGUMENTS(first), stream, call)
 #define NAMED_FORMS(text, name, vname, first, stream, call)               \
 	EXPORT int vname(first, va_list ap)                               \
 	{                                                                 \
@@ -125,8 +133,10 @@ int __isoc99_fwscanf(FILE *f, const wchar_t *format, ...);
 int __isoc99_vwscanf(const wchar_t *format, va_list ap);
 int __isoc99_wscanf(const wchar_t *format, ...);
 
-TWO_FORMS(wprintf, vwprintf, ARGUMENTS(const wchar_t *format), stdout, NEXT(vfwprintf)(stdout, format, ap))
-TWO_FORMS(fwprintf, vfwprintf, ARGUMENTS(FILE *f, const wchar_t *format), f, NEXT(vfwprintf)(f, format, ap))
+TWO_FORMS(wprintf, vwprintf, ARGUMENTS(const wchar_t *format), stdout,
+	  NEXT(vfwprintf)(stdout, format, ap))
+TWO_FORMS(fwprintf, vfwprintf, ARGUMENTS(FILE *f, const wchar_t *format), f,
+	  NEXT(vfwprintf)(f, format, ap))
 TWO_FORMS(__wprintf_chk, __vwprintf_chk, ARGUMENTS(int flag, const wchar_t *format), stdout,
 	  NEXT(__vfwprintf_chk)(stdout, flag, format, ap))
 TWO_FORMS(__fwprintf_chk, __vfwprintf_chk, ARGUMENTS(FILE *f, int flag, const wchar_t *format), f,
@@ -152,6 +162,7 @@ static int scan_wide(FILE *f, const wchar_t *format, va_list ap)
 	return next(f, format, ap);
 }
 
-NAMED_FORMS("wscanf", old_wscanf, old_vwscanf, ARGUMENTS(const wchar_t *format), stdin, scan_wide(stdin, format, ap))
+NAMED_FORMS("wscanf", old_wscanf, old_vwscanf, ARGUMENTS(const wchar_t *format), stdin,
+	    scan_wide(stdin, format, ap))
 NAMED_FORMS("fwscanf", old_fwscanf, old_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
 	    scan_wide(f, format, ap))

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wrap.h - libdsm-syscall.so: system calls on shared memory in jobs of several nodes without the kernel helper.
+ * wrap.h - libdsm-syscall.so: system calls on shared memory in jobs of several nodes without the
+ * kernel helper.
  *
- * In such jobs the kernel does not wait for a block: a call fails with EFAULT if a block of its buffer is not present. The library
- * interposes the C library's functions. A wrapped function with shared memory arguments runs on private copies (it bounces);
- * read(2), write(2) and similar calls pin large buffers of files. All other calls are passed to the C library after one check of
- * each pointer, which in a job of one node tests a flag.
+ * In such jobs the kernel does not wait for a block: a call fails with EFAULT if a block of its
+ * buffer is not present. The library interposes the C library's functions. A wrapped function with
+ * shared memory arguments runs on private copies (it bounces); read(2), write(2) and similar calls
+ * pin large buffers of files. All other calls are passed to the C library after one check of each
+ * pointer, which in a job of one node tests a flag.
  *
- * A call that may wait never holds a block: it bounces. So a thread that waits in recv(2) does not stop other ranks.
+ * A call that may wait never holds a block: it bounces. So a thread that waits in recv(2) does not
+ * stop other ranks.
  *
- * The work runs on the private stack (dsm_call()): memory that a C library function passes to the kernel from its own stack is then
- * private too. A wrapper passes no local variable to the kernel from a shared stack.
+ * The work runs on the private stack (dsm_call()): memory that a C library function passes to the
+ * kernel from its own stack is then private too. A wrapper passes no local variable to the kernel
+ * from a shared stack.
  *
- * Apart from the requests of request.c, the only state is the addresses of the next definitions. All functions that the C library
- * allows in signal handlers may be called there; only the pins of large buffers use malloc().
+ * Apart from the requests of request.c, the only state is the addresses of the next definitions.
+ * All functions that the C library allows in signal handlers may be called there; only the pins of
+ * large buffers use malloc().
  */
 #ifndef SYSCALL_WRAP_H
 #define SYSCALL_WRAP_H
@@ -32,7 +37,8 @@
 /* True if p is in memory that may be absent for a system call. */
 static inline bool is_away(const void *p)
 {
-	__asm__("" : "+r"(p)); /* avoids a warning about reading memory that the function only writes */
+	/* avoids a warning about reading memory that the function only writes */
+	__asm__("" : "+r"(p));
 	return p && dsm_needs_pin(p, 1);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * zlib.c - files of zlib, which many programs read in threads: the handle is private memory of the library's, and of rank 0, as a
- * stream of the C library. This library does not need zlib; a program that calls these functions has it.
+ * zlib.c - files of zlib, which many programs read in threads: the handle is private memory of the
+ * library's, and of rank 0, as a stream of the C library. This library does not need zlib; a
+ * program that calls these functions has it.
  */
 #include "row.h"
 
@@ -56,7 +57,7 @@ ROW(gzclose_r, "ZLIB_1.2.3.5", INT, STACK)
 ROW(gzclose_w, "ZLIB_1.2.3.5", INT, STACK)
 ROW(gzclearerr, "ZLIB_1.2.0.2", VOID, STACK)
 
-/* ---- items, formatted output ------------------------------------------------------------------------ */
+/* ---- items, formatted output ----------------------------------------------------------------- */
 
 /* What the library knows as bytes, in items: the last one may be cut, as in the C library. */
 typedef size_t items_fn(void *buf, size_t size, size_t n, void *file);
@@ -64,7 +65,8 @@ static const struct row items_in = { "gzfread", LONG, { OUTR(1, 1, 3), WAITS }, 
 			items_out = { "gzfwrite", LONG, { INN(1, 1, 3), WAITS }, true };
 
 /* At rank 0, for another rank. self: the function of this library. */
-static size_t items_abroad(const struct row *row, items_fn *self, void *buf, size_t size, size_t n, void *file)
+static size_t items_abroad(const struct row *row, items_fn *self, void *buf, size_t size, size_t n,
+			   void *file)
 {
 	long arg[ARGS] = { (long)buf, 1, 0, (long)file };
 
@@ -97,8 +99,8 @@ static long print_at_owner(long file, long text, long n)
 	static print_fn *next;
 
 	if (strlen((char *)text) != (size_t)n)
-		return ((int (*)(void *, const void *, unsigned int))zlib_find("gzwrite"))((void *)file, (void *)text,
-											   (unsigned int)n);
+		return ((int (*)(void *, const void *, unsigned int))zlib_find("gzwrite"))(
+			(void *)file, (void *)text, (unsigned int)n);
 	if (!next)
 		next = (print_fn *)zlib_find("gzprintf");
 	return next((void *)file, "%s", (char *)text);
@@ -120,7 +122,9 @@ static int zlib_print(void *file, const char *format, va_list ap, const void *ca
 		return 0;
 	n = vsnprintf(text, PRINTED, format, ap);
 	if (n > 0)
-		n = n < PRINTED ? (int)owner_wait((void *)print_at_owner, (long)file, (long)text, n, 0) : 0;
+		n = n < PRINTED
+			? (int)owner_wait((void *)print_at_owner, (long)file, (long)text, n, 0)
+			: 0;
 	free(text);
 	return n;
 }
@@ -145,7 +149,7 @@ EXPORT int wrap_gzprintf(void *file, const char *format, ...)
 	return n;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 typedef const char *error_fn(void *file, int *number);
 #define TEXT 256

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bound.h - the functions that a loaded library calls in others: the addresses to which the loader has bound their names, and how to
- * bind them to others. x86-64. Do not call it while another thread loads or unloads that library.
+ * bound.h - the functions that a loaded library calls in others: the addresses to which the loader
+ * has bound their names, and how to bind them to others. x86-64. Do not call it while another
+ * thread loads or unloads that library.
  */
 #ifndef UTIL_BOUND_H
 #define UTIL_BOUND_H
@@ -20,11 +21,14 @@ struct bound_tables {
 	size_t bytes[2];
 };
 
-static inline void bound_read(const struct dl_phdr_info *info, const ElfW(Dyn) * d, struct bound_tables *t)
+static inline void bound_read(const struct dl_phdr_info *info, const ElfW(Dyn) * d,
+			      struct bound_tables *t)
 {
 	for (; d->d_tag != DT_NULL; d++) {
 		/* The loader has replaced the offsets by addresses. */
-		const uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
+		const uintptr_t at = d->d_un.d_ptr < info->dlpi_addr
+			? info->dlpi_addr + d->d_un.d_ptr
+			: d->d_un.d_ptr;
 
 		switch (d->d_tag) {
 		case DT_SYMTAB: t->symbols = (const ElfW(Sym) *)at; break;
@@ -38,16 +42,22 @@ static inline void bound_read(const struct dl_phdr_info *info, const ElfW(Dyn) *
 	}
 }
 
-/* Call each(name, where, arg) for each name that the library uses; *where: its address, or, with lazy binding, code that finds it. */
-static inline void bound_each(const struct dl_phdr_info *info, void (*each)(const char *name, void **where, void *arg),
-			      void *arg)
+/*
+ * Call each(name, where, arg) for each name that the library uses; *where: its address, or, with
+ * lazy binding, code that finds it.
+ */
+static inline void bound_each(const struct dl_phdr_info *info,
+			      void (*each)(const char *name, void **where, void *arg), void *arg)
 {
 	struct bound_tables t = { 0 };
 	size_t i, k;
 
 	for (i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			bound_read(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t);
+			bound_read(
+				info,
+				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+				&t);
 	for (i = 0; i < 2 && t.symbols && t.strings; i++)
 		for (k = 0; k < t.bytes[i] / sizeof(*t.rela[i]); k++) {
 			const ElfW(Rela) *r = &t.rela[i][k];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cancel_signal.h - the signal by which the C library interrupts a system call to cancel a thread. The C library does not let its
- * own signals be changed, so this asks the kernel. Any thread; nothing blocks. *a must not be in shared memory.
+ * cancel_signal.h - the signal by which the C library interrupts a system call to cancel a thread.
+ * The C library does not let its own signals be changed, so this asks the kernel. Any thread;
+ * nothing blocks. *a must not be in shared memory.
  */
 #ifndef UTIL_CANCEL_SIGNAL_H
 #define UTIL_CANCEL_SIGNAL_H

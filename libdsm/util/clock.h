@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * clock.h - the monotonic clock of this host, CLOCK_MONOTONIC. Any thread, also in handlers of signals; never blocks.
+ * clock.h - the monotonic clock of this host, CLOCK_MONOTONIC. Any thread, also in handlers of
+ * signals; never blocks.
  */
 #ifndef UTIL_CLOCK_H
 #define UTIL_CLOCK_H

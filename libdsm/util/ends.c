@@ -12,8 +12,9 @@ static int no_key;                    /* errno; atomic */
 static void (*functions[ENDS])(void); /* atomic */
 
 /*
- * The key is older than those of other libraries, so its destructor runs first. Their destructors may still use what is undone
- * here, so it is undone in the next round of destructors. A thread that is noted again after that has two more rounds.
+ * The key is older than those of other libraries, so its destructor runs first. Their destructors
+ * may still use what is undone here, so it is undone in the next round of destructors. A thread
+ * that is noted again after that has two more rounds.
  */
 static void ends_run(void *arg)
 {

@@ -2,9 +2,9 @@
 /*
  * futex.h - sleeping and locking on words of shared memory, between processes.
  *
- * The locks guard a protocol step of well under a microsecond. Their holder may be killed. A waiter sleeps for a bounded
- * time, then calls word_lock_late, which checks for dead ranks, because the thread that normally checks may be a waiter
- * itself.
+ * The locks guard a protocol step of well under a microsecond. Their holder may be killed. A waiter
+ * sleeps for a bounded time, then calls word_lock_late, which checks for dead ranks, because the
+ * thread that normally checks may be a waiter itself.
  */
 #ifndef UTIL_FUTEX_H
 #define UTIL_FUTEX_H
@@ -19,7 +19,10 @@
 
 #include "util/clock.h"
 
-/* A step that holds a lock takes well under the time of so many pauses. Scenes of tests/orders have fewer. */
+/*
+ * A step that holds a lock takes well under the time of so many pauses. Scenes of tests/orders have
+ * fewer.
+ */
 #ifndef WORD_SPINS
 #define WORD_SPINS 200
 #endif
@@ -32,7 +35,8 @@ static inline void cpu_relax(void)
 /* Sleep while *word == expected, at most ns. Spurious returns are possible. */
 static inline void futex_wait(uint32_t *word, uint32_t expected, uint64_t ns)
 {
-	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u) };
 
 	syscall(SYS_futex, word, FUTEX_WAIT, expected, &t, NULL, 0);
 }

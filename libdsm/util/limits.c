@@ -2,8 +2,9 @@
 /*
  * limits.c - how much memory the host and the cgroups of this process allow.
  *
- * /proc/self/cgroup names the cgroup of the process in each hierarchy, and /proc/self/mountinfo says where that is mounted and
- * which cgroup the mount shows as its root: in a container, often that of the container. Both versions of cgroups may be in use.
+ * /proc/self/cgroup names the cgroup of the process in each hierarchy, and /proc/self/mountinfo
+ * says where that is mounted and which cgroup the mount shows as its root: in a container, often
+ * that of the container. Both versions of cgroups may be in use.
  */
 #include "util/limits.h"
 
@@ -66,7 +67,10 @@ static bool own_group(const char *root, const struct version *v, char *out)
 	return found;
 }
 
-/* "36 35 98:0 /root /mount/point options - type source options". top: the cgroup that the mount shows as its root. */
+/*
+ * "36 35 98:0 /root /mount/point options - type source options". top: the cgroup that the mount
+ * shows as its root.
+ */
 static bool find_mount(const char *root, const struct version *v, char *top, char *at)
 {
 	struct lines l;
@@ -80,13 +84,17 @@ static bool find_mount(const char *root, const struct version *v, char *top, cha
 		if (!rest || sscanf(line, "%*s %*s %*s %1023s %1023s", top, at) != 2 ||
 		    sscanf(rest, " - %31s %*s %1023s", type, options) != 2)
 			continue;
-		found = !strcmp(type, v->type) && (!*v->controller || has_word(options, v->controller));
+		found = !strcmp(type, v->type) &&
+			(!*v->controller || has_word(options, v->controller));
 	}
 	lines_close(&l);
 	return found;
 }
 
-/* The path of a group below the root of the mount; "": it is that root, or above it, where nothing can be seen. */
+/*
+ * The path of a group below the root of the mount; "": it is that root, or above it, where nothing
+ * can be seen.
+ */
 static const char *below(const char *group, const char *top)
 {
 	const size_t n = strcmp(top, "/") ? strlen(top) : 0;

@@ -18,7 +18,10 @@ void lines_close(struct lines *l)
 	sys_close(l->fd);
 }
 
-/* Move the unread bytes to the start of the buffer, and read more behind them. False: there is no more, or no room. */
+/*
+ * Move the unread bytes to the start of the buffer, and read more behind them. False: there is no
+ * more, or no room.
+ */
 static bool lines_fill(struct lines *l)
 {
 	ssize_t n;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lines.h - reads the lines of a file of the kernel, without memory of its own and without cancellation points. */
+/*
+ * lines.h - reads the lines of a file of the kernel, without memory of its own and without
+ * cancellation points.
+ */
 #ifndef UTIL_LINES_H
 #define UTIL_LINES_H
 
@@ -14,7 +17,10 @@ struct lines {
 
 /* False: the file cannot be opened. */
 bool lines_open(struct lines *l, const char *path);
-/* The next line, without its end; NULL: there is none. Valid until the next call. A line of more than 4,095 bytes comes in pieces. */
+/*
+ * The next line, without its end; NULL: there is none. Valid until the next call. A line of more
+ * than 4,095 bytes comes in pieces.
+ */
 char *lines_next(struct lines *l);
 void lines_close(struct lines *l);
 

@@ -28,7 +28,8 @@ static bool is_kept(int fd)
 {
 	struct stat s;
 
-	return !syscall(SYS_fstat, fd, &s) && s.st_ino && s.st_dev == kept.device && s.st_ino == kept.inode;
+	return !syscall(SYS_fstat, fd, &s) && s.st_ino && s.st_dev == kept.device &&
+		s.st_ino == kept.inode;
 }
 
 void log_keep(void)
@@ -68,8 +69,9 @@ void log_rank(int rank)
 }
 
 /*
- * The reader of stderr, often the launcher, may have gone. Then the line is lost, but SIGPIPE must not end the process, which may
- * have to tell others. Uses system calls: the functions of libc are cancellation points, or wrapped.
+ * The reader of stderr, often the launcher, may have gone. Then the line is lost, but SIGPIPE must
+ * not end the process, which may have to tell others. Uses system calls: the functions of libc are
+ * cancellation points, or wrapped.
  */
 static void write_line(const char *line, size_t n)
 {
@@ -79,7 +81,8 @@ static void write_line(const char *line, size_t n)
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &old, sizeof(old));
-	if (syscall(SYS_write, log_descriptor(), line, n) < 0 && errno == EPIPE && !(pending & pipe))
+	if (syscall(SYS_write, log_descriptor(), line, n) < 0 && errno == EPIPE &&
+	    !(pending & pipe))
 		syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof(pipe));
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sys.h - system calls that may sleep. Unlike the C library's functions of these names, they are no cancellation points.
+ * sys.h - system calls that may sleep. Unlike the C library's functions of these names, they are no
+ * cancellation points.
  *
- * For code that functions of dsm.h run with cancellation enabled (job/inside.h). scripts/check-cancel lists the files that may
- * call the C library's functions. Errors are -1 and errno, as in the C library.
+ * For code that functions of dsm.h run with cancellation enabled (job/inside.h).
+ * scripts/check-cancel lists the files that may call the C library's functions. Errors are -1 and
+ * errno, as in the C library.
  */
 #ifndef UTIL_SYS_H
 #define UTIL_SYS_H

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* top.c - keeps the records with the largest counts, out of any number: insertion into a short list. */
+/*
+ * top.c - keeps the records with the largest counts, out of any number: insertion into a short
+ * list.
+ */
 #include "util/top.h"
 
 #include <stdint.h>

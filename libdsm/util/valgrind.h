@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Valgrind's simulated CPU treats these instructions as a request and puts the answer into rdx; a real CPU ignores them. */
+/*
+ * Valgrind's simulated CPU treats these instructions as a request and puts the answer into rdx; a
+ * real CPU ignores them.
+ */
 static inline bool under_valgrind(void)
 {
 	const uint64_t running_on_valgrind[6] = { 0x1001 };

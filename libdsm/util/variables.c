@@ -30,15 +30,19 @@ static const Elf64_Shdr *sections(const struct image *m, unsigned int *n)
 {
 	const Elf64_Ehdr *e = (const Elf64_Ehdr *)m->at;
 
-	if (m->size < sizeof(*e) || memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e->e_shentsize != sizeof(Elf64_Shdr) || e->e_shoff % 8 ||
+	if (m->size < sizeof(*e) || memcmp(e->e_ident, ELFMAG, SELFMAG) ||
+	    e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_shentsize != sizeof(Elf64_Shdr) ||
+	    e->e_shoff % 8 ||
 	    !lies_within(m, e->e_shoff, (uint64_t)e->e_shnum * sizeof(Elf64_Shdr)))
 		return NULL;
 	*n = e->e_shnum;
 	return (const Elf64_Shdr *)(m->at + e->e_shoff);
 }
 
-/* By how much the executable was moved when it was loaded: the program headers say where they were meant to be. */
+/*
+ * By how much the executable was moved when it was loaded: the program headers say where they were
+ * meant to be.
+ */
 static uintptr_t moved_by(void)
 {
 	const Elf64_Phdr *h = (const Elf64_Phdr *)getauxval(AT_PHDR);
@@ -51,16 +55,16 @@ static uintptr_t moved_by(void)
 }
 
 /* Look through one symbol table for variables that overlap [from, to), as linked. */
-static void look_through(const struct image *m, const Elf64_Shdr *table, const Elf64_Shdr *strings, uint64_t from,
-			 uint64_t to, struct variable *out, const char **name)
+static void look_through(const struct image *m, const Elf64_Shdr *table, const Elf64_Shdr *strings,
+			 uint64_t from, uint64_t to, struct variable *out, const char **name)
 {
 	const Elf64_Sym *s = (const Elf64_Sym *)(m->at + table->sh_offset);
 	size_t n = table->sh_size / sizeof(*s), i;
 
 	for (i = 0; i < n; i++) {
-		if (ELF64_ST_TYPE(s[i].st_info) != STT_OBJECT || s[i].st_shndx == SHN_UNDEF || s[i].st_value >= to ||
-		    s[i].st_size > UINT64_MAX - s[i].st_value || s[i].st_value + s[i].st_size <= from ||
-		    s[i].st_name >= strings->sh_size)
+		if (ELF64_ST_TYPE(s[i].st_info) != STT_OBJECT || s[i].st_shndx == SHN_UNDEF ||
+		    s[i].st_value >= to || s[i].st_size > UINT64_MAX - s[i].st_value ||
+		    s[i].st_value + s[i].st_size <= from || s[i].st_name >= strings->sh_size)
 			continue;
 		out->n++;
 		if (s[i].st_size <= out->size)
@@ -71,7 +75,8 @@ static void look_through(const struct image *m, const Elf64_Shdr *table, const E
 	}
 }
 
-static int find(const struct image *m, uint64_t from, uint64_t to, struct variable *out, char *name, size_t name_size)
+static int find(const struct image *m, uint64_t from, uint64_t to, struct variable *out, char *name,
+		size_t name_size)
 {
 	unsigned int n = 0, i;
 	const Elf64_Shdr *s = sections(m, &n);
@@ -92,7 +97,8 @@ static int find(const struct image *m, uint64_t from, uint64_t to, struct variab
 	return 0;
 }
 
-int variables_find(const void *addr, size_t size, struct variable *out, char *name, size_t name_size)
+int variables_find(const void *addr, size_t size, struct variable *out, char *name,
+		   size_t name_size)
 {
 	const uintptr_t moved = moved_by(), from = (uintptr_t)addr - moved;
 	struct variable found = { 0 };

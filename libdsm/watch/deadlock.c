@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * deadlock.c - the program is deadlocked when all its threads, on all ranks, wait for each other (DSM_DEADLOCK).
+ * deadlock.c - the program is deadlocked when all its threads, on all ranks, wait for each other
+ * (DSM_DEADLOCK).
  *
- * A thread counts as waiting if the kernel says that it sleeps, and its note (note.c) says that it has waited for another
- * thread, without a time limit, for at least DSM_STALL_MS. Any other thread of a rank's process may wake one: then there is no
- * verdict. Nor is there one while a rank has a signal handler of the program, which may call sem_post(3).
+ * A thread counts as waiting if the kernel says that it sleeps, and its note (note.c) says that it
+ * has waited for another thread, without a time limit, for at least DSM_STALL_MS. Any other thread
+ * of a rank's process may wake one: then there is no verdict. Nor is there one while a rank has a
+ * signal handler of the program, which may call sem_post(3).
  *
- * Rank 0 asks all ranks twice, as in the detection of termination (Mattern, "Algorithms for distributed termination detection",
- * 1987). Each rank answers with its waits, and with the numbers of messages sent and received that may wake a thread. If both
- * answers of each rank are equal, all threads have waited from the end of the first round to the beginning of the second, so none
- * of them started anything in between. If as many messages were received as sent, nothing that they started before was in flight.
- * If a message has arrived but its thread has not run yet, that thread does not sleep. (The kernel helper does not count
- * messages; there the age of the waits must do.) While a node closes (miss/release.h), messages wait there that are not counted yet:
+ * Rank 0 asks all ranks twice, as in the detection of termination (Mattern, "Algorithms for
+ * distributed termination detection", 1987). Each rank answers with its waits, and with the numbers
+ * of messages sent and received that may wake a thread. If both answers of each rank are equal, all
+ * threads have waited from the end of the first round to the beginning of the second, so none of
+ * them started anything in between. If as many messages were received as sent, nothing that they
+ * started before was in flight. If a message has arrived but its thread has not run yet, that
+ * thread does not sleep. (The kernel helper does not count messages; there the age of the waits
+ * must do.) While a node closes (miss/release.h), messages wait there that are not counted yet:
  * then there is no verdict.
  *
  * Threads: the one of stall_collector.c asks.
@@ -59,9 +63,12 @@ int deadlock_ms(void)
 	return (int)(ms < CHECK_MIN_MS ? CHECK_MIN_MS : ms > CHECK_MAX_MS ? CHECK_MAX_MS : ms);
 }
 
-/* ---- one rank ------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
-/* The waits of this rank's threads. Used by one thread at a time: the service thread, or at rank 0 the asking thread. */
+/*
+ * The waits of this rank's threads. Used by one thread at a time: the service thread, or at rank 0
+ * the asking thread.
+ */
 static struct {
 	unsigned int n;
 	uint32_t tid[CTL_NOTES];
@@ -82,7 +89,8 @@ static bool read_notes(uint64_t now)
 		if (!since)
 			continue;
 		if (!w->lasting ||
-		    (w->about.kind != ABOUT_OBJECT && w->about.kind != ABOUT_BARRIER && !w->label.what) ||
+		    (w->about.kind != ABOUT_OBJECT && w->about.kind != ABOUT_BARRIER &&
+		     !w->label.what) ||
 		    now < since || now - since < note_limit_ns())
 			return false;
 		waits.tid[waits.n++] = w->tid;
@@ -107,9 +115,13 @@ int deadlock_serve(struct asleep *out)
 	struct asleep v = { 0 };
 	int n;
 
-	if (releases_used() && release_closing()) /* what may wake a thread waits for a close, and is not counted yet */
+	/* what may wake a thread waits for a close, and is not counted yet */
+	if (releases_used() && release_closing())
 		return -EBUSY;
-	/* A note may be removed after it was read. Then the thread sleeps elsewhere, and the next round notices. */
+	/*
+	 * A note may be removed after it was read. Then the thread sleeps elsewhere, and the next
+	 * round notices.
+	 */
 	n = read_notes(clock_ns()) && !threads_handle_signals() ? threads_asleep(has_note) : -1;
 	if (n <= 0)
 		return -EBUSY;
@@ -121,7 +133,7 @@ int deadlock_serve(struct asleep *out)
 	return 0;
 }
 
-/* ---- all ranks ------------------------------------------------------------------------------------ */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 static bool stopping(void)
 {
@@ -135,7 +147,8 @@ static bool ask_all(struct asleep *v)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++)
-		if (stopping() || call_rank(r, CALL_ASLEEP, &none, sizeof(none), &v[r], sizeof(v[r])))
+		if (stopping() ||
+		    call_rank(r, CALL_ASLEEP, &none, sizeof(none), &v[r], sizeof(v[r])))
 			return false;
 	return true;
 }
@@ -163,11 +176,11 @@ static bool is_deadlock(struct asleep *first, struct asleep *second)
 	return sent == received;
 }
 
-/* ---- the report ----------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 /* ", held by ..." if the holder is known; else empty. */
-static void holder_describe(const struct stall_row *rows, unsigned int n, const struct stall_row *w, char *buf,
-			    size_t size)
+static void holder_describe(const struct stall_row *rows, unsigned int n, const struct stall_row *w,
+			    char *buf, size_t size)
 {
 	unsigned int i;
 
@@ -216,8 +229,9 @@ static void deadlock_report(struct stall_row *rows)
 	if (!threads)
 		return;
 	state.reported = true;
-	log_line("deadlock: the threads of all ranks wait for each other (%u thread%s; DSM_DEADLOCK=%s)", threads,
-		 threads > 1 ? "s" : "", job.set.deadlock);
+	log_line(
+		"deadlock: the threads of all ranks wait for each other (%u thread%s; DSM_DEADLOCK=%s)",
+		threads, threads > 1 ? "s" : "", job.set.deadlock);
 	for (i = 0; i < n && said < LINES_MAX; i++) {
 		const struct stall_row *w = &rows[i];
 
@@ -225,7 +239,8 @@ static void deadlock_report(struct stall_row *rows)
 			continue;
 		stall_object(w, object, sizeof(object));
 		holder_describe(rows, n, w, holder, sizeof(holder));
-		log_line("deadlock: thread %u of rank %u waits for %s%s", w->tid, w->rank, object, holder);
+		log_line("deadlock: thread %u of rank %u waits for %s%s", w->tid, w->rank, object,
+			 holder);
 		said++;
 	}
 	if (said < threads)
@@ -247,8 +262,8 @@ static void deadlock_ask(void)
 
 void deadlock_check(uint64_t now)
 {
-	if (now < state.next || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || stopping() ||
-	    state.reported)
+	if (now < state.next || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING ||
+	    stopping() || state.reported)
 		return;
 	state.next = now + (uint64_t)deadlock_ms() * 1000000u;
 	if (!read_notes(now))

@@ -13,13 +13,14 @@
 bool deadlock_watches(void);
 /* The time in ms that its service thread may sleep between two checks. */
 int deadlock_ms(void);
-/* Check for a deadlock; if a check of all ranks is due, start a thread that calls them. Called by the service thread, or in a job
- * of one rank by waiting threads. Does not block. */
+/* Check for a deadlock; if a check of all ranks is due, start a thread that calls them. Called by
+ * the service thread, or in a job of one rank by waiting threads. Does not block. */
 void deadlock_check(uint64_t now);
 /* Stop checking, and wait for a check in progress. Called before the ranks disconnect. */
 void deadlock_stop(void);
 
-/* Serve CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting. Does not block. */
+/* Serve CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting.
+ * Does not block. */
 struct asleep;
 int deadlock_serve(struct asleep *out);
 

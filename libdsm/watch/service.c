@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * service.c - the service thread: it handles messages from other hosts while the application computes, watches the other ranks of
- * this host, and fires timers that threads left behind. It sleeps in epoll.
+ * service.c - the service thread: it handles messages from other hosts while the application
+ * computes, watches the other ranks of this host, and fires timers that threads left behind. It
+ * sleeps in epoll.
  */
 #include "watch/service.h"
 
@@ -47,8 +48,10 @@ enum {
 	WHAT_MASK = ~0ull << 32
 };
 
-#define TICK_MS 1000 /* longest sleep between two checks of connections, of silent ranks, and of memory */
-#define DOZE_MS 20   /* longer than a tick of the kernel: setting an earlier timer may take 7 us in a virtual machine */
+/* longest sleep between two checks of connections, of silent ranks, and of memory */
+#define TICK_MS 1000
+/* longer than a tick of the kernel: setting an earlier timer may take 7 us in a virtual machine */
+#define DOZE_MS 20
 #define THREADS_MS 250 /* between two checks for remaining threads, once the first has ended */
 
 static int stopping;
@@ -59,7 +62,9 @@ static bool moved; /* moved to the processor of a sleeping thread */
 
 static int watch_as(int fd, uint64_t what, int how)
 {
-	/* While the transport stays unarmed, an unread event must not wake this thread repeatedly. */
+	/*
+	 * While the transport stays unarmed, an unread event must not wake this thread repeatedly.
+	 */
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
 
 	if (what == WHAT_BELL || (what == WHAT_NET && edges))
@@ -109,7 +114,9 @@ static void service_handle(const struct epoll_event *ev)
 /* The longest sleep in epoll. */
 static int service_timeout(bool busy, bool dozes)
 {
-	int ms = !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS;
+	int ms = !job.net                       ? -1
+		: job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1
+						: TICK_MS;
 
 	if (busy) /* timers are due in microseconds: yield, because a sleep could take longer */
 		return 0;
@@ -128,7 +135,10 @@ static bool has_other_work(void)
 	return work_late_waits() || call_waits() || __atomic_load_n(&stopping, __ATOMIC_RELAXED);
 }
 
-/* Launchers bind a rank to one processor by default. This thread must be able to run when the application uses that one. */
+/*
+ * Launchers bind a rank to one processor by default. This thread must be able to run when the
+ * application uses that one.
+ */
 static void be_anywhere(void)
 {
 	cpu_set_t all;
@@ -138,7 +148,10 @@ static void be_anywhere(void)
 	moved = false;
 }
 
-/* Move to the processor of a sleeping thread, which nobody needs. The kernel would wake this thread near the sender. */
+/*
+ * Move to the processor of a sleeping thread, which nobody needs. The kernel would wake this thread
+ * near the sender.
+ */
 static bool move_over(void)
 {
 	const unsigned int cpu = wait_sleeper_cpu();
@@ -179,10 +192,12 @@ static void message_came(void)
 }
 
 /*
- * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than everything
- * else. So after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of
- * this rank sleeps, since then a processor is likely to be idle, and none polls: that one takes the message, and this one would
- * take a processor from a thread that it serves. It does not if the transport's own threads poll. True: a message has come.
+ * A peer that waits for each answer sends its next message soon after it, and waking this thread
+ * takes longer than everything else. So after a message it polls for the next one, for as long as a
+ * waiter would (spin.h). It does so only while a thread of this rank sleeps, since then a processor
+ * is likely to be idle, and none polls: that one takes the message, and this one would take a
+ * processor from a thread that it serves. It does not if the transport's own threads poll. True: a
+ * message has come.
  */
 static bool next_comes(void)
 {
@@ -196,7 +211,8 @@ static bool next_comes(void)
 		if (has_other_work())
 			return false;
 		now = clock_ns();
-		if (!wait_sleepers() || wait_polls() || now - coming.last >= spin_limit(&coming.spin, set) ||
+		if (!wait_sleepers() || wait_polls() ||
+		    now - coming.last >= spin_limit(&coming.spin, set) ||
 		    is_in_the_way(&rounds, now)) {
 			if (moved)
 				be_anywhere();
@@ -217,7 +233,8 @@ static unsigned int lingers(bool needed)
 	const bool vain = woken, waits = wait_polled(&seen);
 
 	woken = false;
-	return job.netops->threads ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
+	return job.netops->threads ? 0
+				   : linger_for(&linger, needed, vain, waits && !wait_sleepers());
 }
 
 /* dozes: for a short sleep. False: a message is there already. */
@@ -239,7 +256,8 @@ static bool arm(bool *dozes)
 	return true;
 }
 
-static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy, bool dozes)
+static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy,
+		       bool dozes)
 {
 	const struct timespec soon = { .tv_nsec = linger_ns };
 	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
@@ -264,7 +282,8 @@ static void serve_once(uint64_t *last_ping)
 	if (heap_wants_drain(rank_info(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
-		const bool polled = wait_polls(); /* then that thread takes messages, or would have */
+		/* then that thread takes messages, or would have */
+		const bool polled = wait_polls();
 		bool came = false;
 
 		while (run_poll(64) > 0)
@@ -277,7 +296,9 @@ static void serve_once(uint64_t *last_ping)
 		linger = lingers(came && !polled);
 		if (busy)
 			linger = 0;
-		/* A requester says that it has used the block: that can wait for its next request. */
+		/*
+		 * A requester says that it has used the block: that can wait for its next request.
+		 */
 		dozes = run_expects_done() && !wait_sleepers();
 		if (!busy && !linger && !arm(&dozes))
 			busy = true;

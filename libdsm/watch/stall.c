@@ -2,11 +2,12 @@
 /*
  * stall.c - if a wait lasts long, one report says which threads wait where (DSM_STALL_MS).
  *
- * A thread that goes to sleep leaves a note that says what it waits for (note.c). A waiter whose own wait has lasted for
- * DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and prints the report. In the fault handler, and if
- * the kernel helper has the waits, a thread does that instead (stall_collector.c), which the service thread starts: a call must not wait
- * there, or cannot be made. One process of a node at a time reports (`stall_due`), and among the nodes the one with the lowest
- * rank whose wait is old; intervals double.
+ * A thread that goes to sleep leaves a note that says what it waits for (note.c). A waiter whose
+ * own wait has lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by
+ * calls, and prints the report. In the fault handler, and if the kernel helper has the waits, a
+ * thread does that instead (stall_collector.c), which the service thread starts: a call must not
+ * wait there, or cannot be made. One process of a node at a time reports (`stall_due`), and among
+ * the nodes the one with the lowest rank whose wait is old; intervals double.
  */
 #include "watch/stall.h"
 
@@ -27,7 +28,7 @@
 
 #define ROWS 2048 /* of all ranks, per report */
 
-/* ---- gathering ------------------------------------------------------------------------------------ */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
 enum { OUTSIDE = 0, ABSENT, WAITS, PART, HOLDS };
 
@@ -47,12 +48,13 @@ static int stall_gather(struct stall_row *rows)
 		n += (unsigned int)got / sizeof(rows[0]);
 	}
 	for (i = 0; i < n; i++)
-		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].age_ms >= job.set.stall_ms && rows[i].rank < lowest)
+		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].age_ms >= job.set.stall_ms &&
+		    rows[i].rank < lowest)
 			lowest = rows[i].rank;
 	return lowest < job.size && is_here((uint16_t)lowest) ? (int)n : -EAGAIN;
 }
 
-/* ---- the line ------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 struct text {
 	size_t n;
@@ -75,8 +77,9 @@ static void text_add(struct text *t, const char *fmt, ...)
 static bool labelled(const struct wait_label *l, char *buf, size_t size)
 {
 	static const char *const names[] = {
-		[DSM_WAIT_MUTEX] = "mutex",   [DSM_WAIT_COND] = "condition",  [DSM_WAIT_RWLOCK] = "rwlock",
-		[DSM_WAIT_SEM] = "semaphore", [DSM_WAIT_BARRIER] = "barrier", [DSM_WAIT_JOIN] = "the end of thread",
+		[DSM_WAIT_MUTEX] = "mutex",     [DSM_WAIT_COND] = "condition",
+		[DSM_WAIT_RWLOCK] = "rwlock",   [DSM_WAIT_SEM] = "semaphore",
+		[DSM_WAIT_BARRIER] = "barrier", [DSM_WAIT_JOIN] = "the end of thread",
 		[DSM_WAIT_FUTEX] = "futex"
 	};
 
@@ -101,17 +104,20 @@ void stall_object(const struct stall_row *row, char *buf, size_t size)
 	switch ((enum about)a->kind) {
 	case ABOUT_BLOCK:
 		r = region_at(block_off(a->object));
-		snprintf(buf, size, "block %p of %s, home node %u", (void *)range_at(block_off(a->object)),
-			 r ? r->name : "?", a->home);
+		snprintf(buf, size, "block %p of %s, home node %u",
+			 (void *)range_at(block_off(a->object)), r ? r->name : "?", a->home);
 		return;
 	case ABOUT_OBJECT:
 		snprintf(buf, size, "%s %u of node %u",
-			 a->sync < sizeof(names) / sizeof(names[0]) && names[a->sync] ? names[a->sync] : "object",
+			 a->sync < sizeof(names) / sizeof(names[0]) && names[a->sync]
+				 ? names[a->sync]
+				 : "object",
 			 a->object & SYNC_INDEX_MAX, a->home);
 		return;
 	case ABOUT_BARRIER:
 		if (a->object)
-			snprintf(buf, size, "barrier %u of rank %u", a->object / job.size, a->object % job.size);
+			snprintf(buf, size, "barrier %u of rank %u", a->object / job.size,
+				 a->object % job.size);
 		else
 			snprintf(buf, size, "dsm_barrier() or a collective");
 		return;
@@ -123,8 +129,8 @@ void stall_object(const struct stall_row *row, char *buf, size_t size)
 }
 
 /* "rank 3 waits", "ranks 0-2,5 wait": the ranks with which[r] == is. False: there are none. */
-static bool text_add_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
-			   const char *many)
+static bool text_add_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is,
+			   const char *one, const char *many)
 {
 	unsigned int n = 0, r, end;
 	bool comma = false;
@@ -160,7 +166,8 @@ static bool same(const struct stall_row *a, const struct stall_row *b)
 	return stall_same(&a->about, &b->about);
 }
 
-static void text_add_barrier(struct text *t, const struct wait_about *a, uint8_t *which, const uint32_t *threads)
+static void text_add_barrier(struct text *t, const struct wait_about *a, uint8_t *which,
+			     const uint32_t *threads)
 {
 	uint16_t r;
 
@@ -170,7 +177,8 @@ static void text_add_barrier(struct text *t, const struct wait_about *a, uint8_t
 		else if (!which[r] && (!a->mask || a->mask >> r & 1))
 			which[r] = ABSENT;
 	text_add_ranks(t, ": ", which, WAITS, "waits", "wait");
-	text_add_ranks(t, ", ", which, PART, "waits with some of its threads", "wait with some of their threads");
+	text_add_ranks(t, ", ", which, PART, "waits with some of its threads",
+		       "wait with some of their threads");
 	text_add_ranks(t, ", ", which, ABSENT, "has not arrived", "have not arrived");
 }
 
@@ -199,8 +207,8 @@ static void text_add_group(struct text *t, struct stall_row *rows, unsigned int 
 			which[o->rank] = WAITS;
 			threads[o->rank]++;
 			o->about.kind = ABOUT_DONE;
-		} else if (o->about.kind == ABOUT_HOLDS && a.kind == ABOUT_OBJECT && stall_same(&o->about, &a) &&
-			   !which[o->rank]) {
+		} else if (o->about.kind == ABOUT_HOLDS && a.kind == ABOUT_OBJECT &&
+			   stall_same(&o->about, &a) && !which[o->rank]) {
 			which[o->rank] = HOLDS;
 		}
 	}
@@ -214,7 +222,8 @@ static void text_add_group(struct text *t, struct stall_row *rows, unsigned int 
 
 static void stall_report(void)
 {
-	static struct stall_row rows[ROWS]; /* stall_due admits one thread per node, for as long as its calls last */
+	/* stall_due admits one thread per node, for as long as its calls last */
+	static struct stall_row rows[ROWS];
 	static uint8_t busy[WIRE_MAX_NODES];
 	static uint32_t inside;
 	struct text t = { 0 };
@@ -237,7 +246,8 @@ static void stall_report(void)
 			text_add_group(&t, rows, (unsigned int)n, i);
 		}
 	if (t.n) {
-		text_add_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm", "are not waiting in libdsm");
+		text_add_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm",
+			       "are not waiting in libdsm");
 		log_line("after %lu s without an answer (a report, not an error: DSM_STALL_MS): %s",
 			 (unsigned long)(oldest / 1000), t.s);
 	}
@@ -253,7 +263,8 @@ static bool stall_claim(uint64_t now)
 
 	step = step ? step * 2 : note_limit_ns();
 	if (now < due ||
-	    !__atomic_compare_exchange_n(&c->stall_due, &due, now + step, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	    !__atomic_compare_exchange_n(&c->stall_due, &due, now + step, 0, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
 		return false;
 	__atomic_store_n(&c->stall_step, step, __ATOMIC_RELAXED);
 	return true;
@@ -261,7 +272,8 @@ static bool stall_claim(uint64_t now)
 
 static bool is_due(uint64_t since, uint64_t now)
 {
-	return job.set.stall_ms && now - since >= note_limit_ns() && !note_quiet && stall_claim(now);
+	return job.set.stall_ms && now - since >= note_limit_ns() && !note_quiet &&
+		stall_claim(now);
 }
 
 static uint32_t wanted; /* a report by the asking thread is wanted; atomic */
@@ -273,7 +285,8 @@ static void stall_want(void)
 
 void stall_ask(void)
 {
-	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) && !stall_collector_start(stall_report))
+	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) &&
+	    !stall_collector_start(stall_report))
 		stall_want(); /* let the other thread ask */
 }
 

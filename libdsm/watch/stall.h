@@ -2,8 +2,8 @@
 /*
  * stall.h - reports of long waits: which threads wait, and for what.
  *
- * Any thread inside the runtime may call these functions, also in the fault handler. Only a report blocks: it waits for the
- * answers of other nodes, outside the fault handler.
+ * Any thread inside the runtime may call these functions, also in the fault handler. Only a report
+ * blocks: it waits for the answers of other nodes, outside the fault handler.
  */
 #ifndef WATCH_STALL_H
 #define WATCH_STALL_H
@@ -16,8 +16,9 @@
 
 /* Report if it is due. Called by a thread that has waited since `since`. */
 void stall_check(uint64_t since, uint64_t now);
-/* Start the thread that collects and reports, if a wait in the fault handler or in the kernel helper is due. stall_check_kernel()
- * checks the waits in the kernel helper. The service thread calls both; neither blocks. */
+/* Start the thread that collects and reports, if a wait in the fault handler or in the kernel
+ * helper is due. stall_check_kernel() checks the waits in the kernel helper. The service thread
+ * calls both; neither blocks. */
 void stall_ask(void);
 void stall_check_kernel(void);
 

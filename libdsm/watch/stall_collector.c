@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stall_collector.c - the thread that asks the other ranks which threads wait for what (stall.c, deadlock.c).
+ * stall_collector.c - the thread that asks the other ranks which threads wait for what (stall.c,
+ * deadlock.c).
  *
- * The service thread must not wait for other nodes, since it checks whether they are silent. The fault handler must not either,
- * since a signal ends each wait there. There is at most one such thread at a time, and it exists only while it asks.
+ * The service thread must not wait for other nodes, since it checks whether they are silent. The
+ * fault handler must not either, since a signal ends each wait there. There is at most one such
+ * thread at a time, and it exists only while it asks.
  */
 #include "watch/stall_collector.h"
 
@@ -48,7 +50,8 @@ bool stall_collector_start(void (*ask)(void))
 	pthread_t t;
 	bool made = false;
 
-	if (!__atomic_compare_exchange_n(&asking, &nobody, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	if (!__atomic_compare_exchange_n(&asking, &nobody, 1, 0, __ATOMIC_SEQ_CST,
+					 __ATOMIC_RELAXED))
 		return false;
 	if (!__atomic_load_n(&closed, __ATOMIC_SEQ_CST)) {
 		what = ask;

@@ -19,7 +19,8 @@ from report import Part, verdict
 SIDES = ("off", "on")
 TABLE = "coherence=rxe0@0;bulk=rxe1@1"
 QPS, SAMPLES = 100, 1000
-# Neighbours. One that polls is bound to the processor of the second NIC on both sides: no group binds a thread that never waits.
+# Neighbours. One that polls is bound to the processor of the second NIC on both sides: no group
+# binds a thread that never waits.
 NEIGHBOURS = {"quiet": None, "send": ["ib_send_bw", "-e", "-s", "256", "-r", "16"],
               "write": ["taskset", "-c", "1", "ib_write_bw", "-s", "4096"]}
 SHARE = 0.95  # of the interrupts of a NIC that have to be on its processor
@@ -32,7 +33,7 @@ for i in 0 1; do
 done"""
 
 
-# ---- programs ---------------------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------
 
 
 def command(cluster, side, group, words, port, *more):
@@ -101,7 +102,7 @@ def measure(runs, names):
     return rows_of(found, "beside", "side")
 
 
-# ---- what the counters say --------------------------------------------------------------------------
+# ---- what the counters say -----------------------------------------------------------------------
 
 
 def of_neighbour(turn, side):
@@ -159,7 +160,7 @@ def verdicts(data):
             yield verdict("ib_send_lat -e, %s, beside %s on two NICs: groups on / off" % (what, name), r and r[0], most=0.5)
 
 
-# ---- counters of one side in the name of another ----------------------------------------------------
+# ---- counters of one side in the name of another -------------------------------------------------
 
 
 def samples():

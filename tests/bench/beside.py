@@ -25,7 +25,7 @@ SHOW_CPUS = ["sh", "-c", 'grep Cpus_allowed_list /proc/self/status; exec "$0" "$
 SHARE = 0.8  # of completions that have to be where their side says
 
 
-# ---- sides ------------------------------------------------------------------------------------------
+# ---- sides ---------------------------------------------------------------------------------------
 
 
 def groups(side):
@@ -65,7 +65,7 @@ def honour_vectors(cluster):
         cluster.run(node, "sh", "-c", "for i in /proc/irq/*/virtio*-input.*; do echo %d >\"${i%%/*}/smp_affinity_list\"; done" % NEIGHBOUR_CPU)
 
 
-# ---- counters ---------------------------------------------------------------------------------------
+# ---- counters ------------------------------------------------------------------------------------
 
 
 def read_counters(cluster):
@@ -120,7 +120,7 @@ def on_victims_cpu(counts, program, neighbour):
     return share(counts, neighbour, busiest(counts, program))
 
 
-# ---- neighbours -------------------------------------------------------------------------------------
+# ---- neighbours ----------------------------------------------------------------------------------
 
 
 def packets(cluster, node, device):
@@ -206,7 +206,7 @@ def both(cluster, words):
     out.append("".join([ended(p) for p in parts]))
 
 
-# ---- victims ----------------------------------------------------------------------------------------
+# ---- victims -------------------------------------------------------------------------------------
 
 
 def dsm_victim(cluster, side, samples):
@@ -239,7 +239,7 @@ def measure_victims(cluster, side, samples):
     return found
 
 
-# ---- what the counters say --------------------------------------------------------------------------
+# ---- what the counters say -----------------------------------------------------------------------
 
 
 def expected_cpus(side, cpu):

@@ -2,10 +2,12 @@
 /*
  * churn.c - a bad neighbour: a process that creates and destroys CQs and queue pairs all the time.
  *
- * A round creates so many of both, connects each queue pair to itself, sends a message over it, waits for the event of its
- * CQ, and destroys all. It goes on until SIGTERM or SIGINT. Every failure ends the process with a message.
+ * A round creates so many of both, connects each queue pair to itself, sends a message over it,
+ * waits for the event of its CQ, and destroys all. It goes on until SIGTERM or SIGINT. Every
+ * failure ends the process with a message.
  *
- * Output, at the end: one JSON object with the numbers of objects and messages and the seconds that they took.
+ * Output, at the end: one JSON object with the numbers of objects and messages and the seconds that
+ * they took.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -84,27 +86,33 @@ static void connect_to_itself(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
-	must(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	must(!ibv_modify_qp(qp, &a,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
 				  .path_mtu = IBV_MTU_1024,
 				  .dest_qp_num = qp->qp_num,
 				  .max_dest_rd_atomic = 1,
 				  .min_rnr_timer = 12,
-				  .ah_attr = {
-					  .is_global = 1,
-					  .port_num = 1,
-					  .dlid = lid,
-					  .grh = { .dgid = gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 1 } } };
+				  .ah_attr = { .is_global = 1,
+					       .port_num = 1,
+					       .dlid = lid,
+					       .grh = { .dgid = gid,
+							.sgid_index = (uint8_t)gid_index,
+							.hop_limit = 1 } } };
 	must(!ibv_modify_qp(qp, &a,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
 	     "RTR");
-	a = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = QP_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
-	};
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				  .timeout = QP_TIMEOUT,
+				  .retry_cnt = 7,
+				  .rnr_retry = 7,
+				  .max_rd_atomic = 1 };
 	must(!ibv_modify_qp(qp, &a,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				    IBV_QP_MAX_QP_RD_ATOMIC),
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
 	     "RTS");
 }
 
@@ -126,7 +134,8 @@ static void create(struct pair *p)
 
 static void send_to_itself(struct ibv_qp *qp)
 {
-	struct ibv_sge in = { (uintptr_t)memory + SIZE, SIZE, mr->lkey }, out = { (uintptr_t)memory, SIZE, mr->lkey };
+	struct ibv_sge in = { (uintptr_t)memory + SIZE, SIZE, mr->lkey },
+		       out = { (uintptr_t)memory, SIZE, mr->lkey };
 	struct ibv_recv_wr receive = { .sg_list = &in, .num_sge = 1 }, *bad_receive;
 	struct ibv_send_wr send = { .sg_list = &out,
 				    .num_sge = 1,

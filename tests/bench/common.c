@@ -46,8 +46,8 @@ unsigned int bench_number(const char *text, unsigned int least, unsigned int mos
 	unsigned long v = strtoul(text, &end, 10);
 
 	if (*end || end == text || v < least || v > most) {
-		fprintf(stderr, "%s: %s: a number from %u to %u is wanted\n", program_invocation_short_name, text,
-			least, most);
+		fprintf(stderr, "%s: %s: a number from %u to %u is wanted\n",
+			program_invocation_short_name, text, least, most);
 		exit(2);
 	}
 	return (unsigned int)v;
@@ -82,7 +82,9 @@ static long tracepoint(void)
 
 bool bench_cost_open(void)
 {
-	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr), .inherit = 1 };
+	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT,
+					.size = sizeof(attr),
+					.inherit = 1 };
 	long id = tracepoint();
 
 	if (id < 0)

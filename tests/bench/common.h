@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common.h - what benchmarks share. What they count beside time: system calls and context switches of all threads of this
- * process, from the kernel's own counters (perf events; no program is needed, the rights of root usually are).
+ * common.h - what benchmarks share. What they count beside time: system calls and context switches
+ * of all threads of this process, from the kernel's own counters (perf events; no program is
+ * needed, the rights of root usually are).
  */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
@@ -25,7 +26,10 @@ unsigned int bench_number(const char *text, unsigned int least, unsigned int mos
 /* Of a call of libdsm, after dsm_init(): ends the job where err is one. */
 void bench_check(int err, const char *what);
 
-/* Before threads are made: only threads of later are counted along. False: system calls cannot be counted here. */
+/*
+ * Before threads are made: only threads of later are counted along. False: system calls cannot be
+ * counted here.
+ */
 bool bench_cost_open(void);
 void bench_cost_read(struct bench_cost *out);
 

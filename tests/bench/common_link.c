@@ -56,7 +56,7 @@ static void must(bool fine, const char *what)
 		die(what);
 }
 
-/* ---- device and queue pair ---------------------------------------------------------------------- */
+/* ---- device and queue pair ------------------------------------------------------------------- */
 
 static void open_device(struct link *s, const char *device_name)
 {
@@ -108,7 +108,8 @@ int link_best_gid(struct ibv_context *device, uint8_t gid[16])
 static void choose_gid(struct link *s)
 {
 	if (s->gid_index >= 0) {
-		must(!ibv_query_gid(s->device, 1, s->gid_index, (union ibv_gid *)s->here.gid), "the GID");
+		must(!ibv_query_gid(s->device, 1, s->gid_index, (union ibv_gid *)s->here.gid),
+		     "the GID");
 		return;
 	}
 	s->gid_index = link_best_gid(s->device, s->here.gid);
@@ -126,7 +127,8 @@ static void make_qp(struct link *s)
 						  .max_inline_data = sizeof(struct note) } };
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
-				    .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+				    .qp_access_flags =
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
 	struct ibv_port_attr port;
 
 	s->pd = ibv_alloc_pd(s->device);
@@ -141,9 +143,11 @@ static void make_qp(struct link *s)
 	must(s->qp, "queue pair");
 	must(!posix_memalign((void **)&s->memory, BLOCK, sizeof(*s->memory)), "memory");
 	memset(s->memory, 1, sizeof(*s->memory));
-	s->mr = ibv_reg_mr(s->pd, s->memory, sizeof(*s->memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	s->mr = ibv_reg_mr(s->pd, s->memory, sizeof(*s->memory),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	must(s->mr, "registering memory");
-	must(!ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	must(!ibv_modify_qp(s->qp, &init,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "INIT");
 	must(!ibv_query_port(s->device, 1, &port), "port 1");
 	s->here.qpn = s->qp->qp_num;
@@ -155,7 +159,8 @@ static void make_qp(struct link *s)
 
 static void post_receive(struct link *s, uint64_t id)
 {
-	struct ibv_sge sge = { (uint64_t)(uintptr_t)&s->memory->notes[id], sizeof(struct note), s->mr->lkey };
+	struct ibv_sge sge = { (uint64_t)(uintptr_t)&s->memory->notes[id], sizeof(struct note),
+			       s->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	must(!ibv_post_recv(s->qp, &wr, &bad), "posting a receive");
@@ -163,34 +168,39 @@ static void post_receive(struct link *s, uint64_t id)
 
 static void connect_qp(struct link *s)
 {
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
-				   .dest_qp_num = s->there.qpn,
-				   .max_dest_rd_atomic = 1,
-				   .min_rnr_timer = 12,
-				   .path_mtu = s->here.mtu < s->there.mtu ? s->here.mtu : s->there.mtu,
-				   .ah_attr = { .is_global = 1,
-						.port_num = 1,
-						.dlid = (uint16_t)s->there.lid,
-						.grh = { .sgid_index = (uint8_t)s->gid_index, .hop_limit = 64 } } };
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = QP_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.dest_qp_num = s->there.qpn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.path_mtu = s->here.mtu < s->there.mtu ? s->here.mtu : s->there.mtu,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .dlid = (uint16_t)s->there.lid,
+			     .grh = { .sgid_index = (uint8_t)s->gid_index, .hop_limit = 64 } }
 	};
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = QP_TIMEOUT,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1 };
 	uint64_t i;
 
 	memcpy(rtr.ah_attr.grh.dgid.raw, s->there.gid, sizeof(s->there.gid));
 	must(!ibv_modify_qp(s->qp, &rtr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
 	     "RTR");
 	must(!ibv_modify_qp(s->qp, &rts,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				    IBV_QP_MAX_QP_RD_ATOMIC),
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
 	     "RTS");
 	for (i = 0; i < NOTES; i++)
 		post_receive(s, i);
 }
 
-/* ---- the rounds --------------------------------------------------------------------------------- */
+/* ---- the rounds ------------------------------------------------------------------------------ */
 
 static void wc_check(const struct ibv_wc *wc)
 {
@@ -222,7 +232,9 @@ static void post(struct link *s, struct ibv_send_wr *wr)
 static void send_note(struct link *s, const struct note *note)
 {
 	struct ibv_sge sge = { (uint64_t)(uintptr_t)note, sizeof(*note), 0 };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE
+	};
 
 	post(s, &wr);
 }
@@ -235,7 +247,8 @@ static void send_block(struct link *s, uint32_t round)
 				  .num_sge = 1,
 				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 				  .imm_data = htonl(round),
-				  .wr.rdma = { s->there.block + at * (uint64_t)BLOCK, s->there.rkey } };
+				  .wr.rdma = { s->there.block + at * (uint64_t)BLOCK,
+					       s->there.rkey } };
 
 	post(s, &wr);
 }
@@ -252,7 +265,8 @@ static void await(struct link *s, bool sleeping, struct ibv_wc *wc)
 			continue;
 		if (!s->armed) {
 			must(!ibv_req_notify_cq(s->came, 0), "arming");
-			s->armed = true; /* and look once more: what came in between gives no event */
+			/* and look once more: what came in between gives no event */
+			s->armed = true;
 			continue;
 		}
 		must(!ibv_get_cq_event(s->channel, &cq, &context), "waiting for an event");
@@ -263,7 +277,7 @@ static void await(struct link *s, bool sleeping, struct ibv_wc *wc)
 	wc_check(wc);
 }
 
-/* ---- for users ---------------------------------------------------------------------------------- */
+/* ---- for users ------------------------------------------------------------------------------- */
 
 struct link *link_open(const char *device, int gid_index, struct link_address *here)
 {

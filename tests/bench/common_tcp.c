@@ -16,7 +16,8 @@
 
 int bench_listen(const char *port)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)bench_number(port, 1, 65535)) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)bench_number(port, 1, 65535)) };
 	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = -1;
 
 	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * delivery.c - how a page fault best reaches the runtime, and what changing a page's protection costs, on this machine.
+ * delivery.c - how a page fault best reaches the runtime, and what changing a page's protection
+ * costs, on this machine.
  *
- * No libdsm inside: plain userfaultfd(2), signals and mprotect(2). The choice recorded in docs/tuning.md (the faulting
- * thread itself, by SIGBUS) rests on these rows. Output: one JSON object a line.
+ * No libdsm inside: plain userfaultfd(2), signals and mprotect(2). The choice recorded in
+ * docs/tuning.md (the faulting thread itself, by SIGBUS) rests on these rows. Output: one JSON
+ * object a line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,22 +45,25 @@ static void must(bool ok, const char *what)
 static void report(const char *row, double *v)
 {
 	qsort(v, REPEATS, sizeof(*v), bench_by_value);
-	printf("{\"row\": \"%s\", \"mode\": \"bare\", \"ranks\": 1, \"value\": %.3f, \"unit\": \"us\"}\n", row,
-	       v[REPEATS / 2]);
+	printf("{\"row\": \"%s\", \"mode\": \"bare\", \"ranks\": 1, \"value\": %.3f, \"unit\": \"us\"}\n",
+	       row, v[REPEATS / 2]);
 	fflush(stdout);
 }
 
 static void punch(void)
 {
-	must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGES * PAGE), "fallocate");
+	must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGES * PAGE),
+	     "fallocate");
 }
 
 static void open_uffd(uint64_t features)
 {
 	struct uffdio_api api = { .api = UFFD_API,
-				  .features = features | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+				  .features = features | UFFD_FEATURE_MISSING_SHMEM |
+					  UFFD_FEATURE_PAGEFAULT_FLAG_WP };
 	struct uffdio_register reg = { .range = { (uint64_t)(uintptr_t)area, PAGES * PAGE },
-				       .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP };
+				       .mode = UFFDIO_REGISTER_MODE_MISSING |
+					       UFFDIO_REGISTER_MODE_WP };
 
 	uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	must(uffd >= 0, "userfaultfd");
@@ -75,7 +80,8 @@ static void zero(uint64_t addr)
 
 static void protect(size_t page, size_t n, bool on)
 {
-	struct uffdio_writeprotect w = { .range = { (uint64_t)(uintptr_t)(area + page * PAGE), n * PAGE },
+	struct uffdio_writeprotect w = { .range = { (uint64_t)(uintptr_t)(area + page * PAGE),
+						    n * PAGE },
 					 .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0 };
 
 	must(!ioctl(uffd, UFFDIO_WRITEPROTECT, &w), "UFFDIO_WRITEPROTECT");
@@ -90,7 +96,9 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 static void on_segv(int sig, siginfo_t *info, void *context)
 {
 	(void)sig, (void)context;
-	must(!mprotect((void *)((uintptr_t)info->si_addr & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE), "mprotect");
+	must(!mprotect((void *)((uintptr_t)info->si_addr & ~(PAGE - 1)), PAGE,
+		       PROT_READ | PROT_WRITE),
+	     "mprotect");
 }
 
 static void catch (int sig, void (*fn)(int, siginfo_t *, void *))
@@ -169,7 +177,8 @@ static void rows_mprotect(void)
 		touch_all();
 		start = bench_now_us();
 		for (i = 0; i < PAGES; i++)
-			must(!mprotect(area + i * PAGE, PAGE, i & 1 ? PROT_READ : PROT_NONE), "mprotect");
+			must(!mprotect(area + i * PAGE, PAGE, i & 1 ? PROT_READ : PROT_NONE),
+			     "mprotect");
 		one[r] = (bench_now_us() - start) / PAGES;
 		must(!mprotect(area, PAGES * PAGE, PROT_READ | PROT_WRITE), "mprotect");
 		start = bench_now_us();
@@ -210,7 +219,8 @@ static void row_close(const char *name, bool running)
 		must(write(to_child[1], "t", 1) == 1 && read(from_child[0], &c, 1) == 1, "pipe");
 		start = bench_now_us();
 		for (i = 0; i < PAGES; i++)
-			must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(i * PAGE), PAGE),
+			must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					(off_t)(i * PAGE), PAGE),
 			     "fallocate");
 		v[r] = (bench_now_us() - start) / PAGES;
 		must(write(to_child[1], "n", 1) == 1, "write");
@@ -246,7 +256,9 @@ int main(int argc, char **argv)
 	must(!pthread_cancel(t) && !pthread_join(t, NULL),
 	     "pthread_join"); /* before the descriptor's number is used again */
 	close(uffd);
-	must(mmap(area, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == area, "mmap");
+	must(mmap(area, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) ==
+		     area,
+	     "mmap");
 	rows_mprotect();
 	must(!mprotect(area, PAGES * PAGE, PROT_READ | PROT_WRITE), "mprotect");
 	punch();

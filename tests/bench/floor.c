@@ -2,14 +2,16 @@
 /*
  * floor.c - what a fault on another rank's block costs at the least: bare UCX, no library of ours.
  *
- * Two processes. The requester sends one small message (32 bytes); the responder, polling or asleep, answers with
- * 4 KiB:
+ * Two processes. The requester sends one small message (32 bytes); the responder, polling or
+ * asleep, answers with 4 KiB:
  *
  *   am    as the payload of one active message (what libdsm does over UCX)
- *   put   written into the requester's memory (ucp_put_nbx, flush), followed by a small message that says so
+ *   put   written into the requester's memory (ucp_put_nbx, flush), followed by a small message
+ *         that says so
  *
- * and the requester, polling or asleep, waits for it. Where the responder sleeps, the requester first computes for a
- * while, so that it really does. One process for each transport and side, because UCX reads its settings once.
+ * and the requester, polling or asleep, waits for it. Where the responder sleeps, the requester
+ * first computes for a while, so that it really does. One process for each transport and side,
+ * because UCX reads its settings once.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -105,8 +107,8 @@ static void finish(struct side *s, ucs_status_ptr_t req, const char *what)
 	must(status, what);
 }
 
-static ucs_status_t arrived(void *arg, const void *header, size_t header_size, void *data, size_t size,
-			    const ucp_am_recv_param_t *param)
+static ucs_status_t arrived(void *arg, const void *header, size_t header_size, void *data,
+			    size_t size, const ucp_am_recv_param_t *param)
 {
 	struct side *s = arg;
 
@@ -150,8 +152,8 @@ static void make_worker(struct side *s)
 		.thread_mode = UCS_THREAD_MODE_SINGLE,
 	};
 	const ucp_am_handler_param_t am = {
-		.field_mask =
-			UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+		.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+			UCP_AM_HANDLER_PARAM_FIELD_ARG,
 		.cb = arrived,
 		.arg = s,
 	};
@@ -222,7 +224,8 @@ static void send_note(struct side *s, const struct note *note, size_t payload)
 {
 	const ucp_request_param_t none = { 0 };
 
-	finish(s, ucp_am_send_nbx(s->ep, 0, note, sizeof(*note), s->block, payload, &none), "message");
+	finish(s, ucp_am_send_nbx(s->ep, 0, note, sizeof(*note), s->block, payload, &none),
+	       "message");
 }
 
 static void respond(struct side *s)
@@ -237,7 +240,8 @@ static void respond(struct side *s)
 			return;
 		n.op = OP_ANSWER;
 		if (n.answer == ANSWER_PUT) {
-			ucs_status_ptr_t put = ucp_put_nbx(s->ep, s->block, BLOCK, s->remote, s->rkey, &none);
+			ucs_status_ptr_t put =
+				ucp_put_nbx(s->ep, s->block, BLOCK, s->remote, s->rkey, &none);
 
 			finish(s, ucp_ep_flush_nbx(s->ep, &none), "flush");
 			finish(s, put, "put");
@@ -248,7 +252,9 @@ static void respond(struct side *s)
 
 static void run_rounds(struct side *s, int answer, int mode, unsigned int n)
 {
-	struct note note = { .op = OP_ASK, .answer = (uint32_t)answer, .sleep = mode != MODE_POLL_POLL };
+	struct note note = { .op = OP_ASK,
+			     .answer = (uint32_t)answer,
+			     .sleep = mode != MODE_POLL_POLL };
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
@@ -280,7 +286,8 @@ static struct result measure(struct side *s, int answer, int mode)
 	}
 	qsort(medians, repeats, sizeof(*medians), bench_by_value);
 	qsort(p99s, repeats, sizeof(*p99s), bench_by_value);
-	return (struct result){ medians[repeats / 2], p99s[repeats / 2], medians[0], medians[repeats - 1], 1 };
+	return (struct result){ medians[repeats / 2], p99s[repeats / 2], medians[0],
+				medians[repeats - 1], 1 };
 }
 
 /* In a process of its own: both sides over one transport; results to fd out. */
@@ -357,16 +364,18 @@ static void print_table(struct result all[TRANSPORTS][ANSWERS][MODES])
 {
 	size_t t, a, m;
 
-	printf("%-10s %-6s %-12s %10s %10s   %s\n", "transport", "answer", "req_resp", "median us", "p99 us",
-	       "medians");
+	printf("%-10s %-6s %-12s %10s %10s   %s\n", "transport", "answer", "req_resp", "median us",
+	       "p99 us", "medians");
 	for (t = 0; t < TRANSPORTS; t++)
 		for (a = 0; a < ANSWERS; a++)
 			for (m = 0; m < MODES; m++) {
 				const struct result *r = &all[t][a][m];
 
-				printf("%-10s %-6s %-12s ", transports[t].name, answer_names[a], mode_names[m]);
+				printf("%-10s %-6s %-12s ", transports[t].name, answer_names[a],
+				       mode_names[m]);
 				if (r->ok)
-					printf("%10.2f %10.2f   %.2f..%.2f\n", r->median, r->p99, r->least, r->most);
+					printf("%10.2f %10.2f   %.2f..%.2f\n", r->median, r->p99,
+					       r->least, r->most);
 				else
 					printf("%10s\n", "failed");
 			}
@@ -385,9 +394,12 @@ static void usage(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "rounds", required_argument, NULL, 'n' }, { "repeats", required_argument, NULL, 'r' },
-		{ "gap", required_argument, NULL, 'g' },    { "table", no_argument, NULL, 't' },
-		{ "help", no_argument, NULL, 'h' },         { 0 },
+		{ "rounds", required_argument, NULL, 'n' },
+		{ "repeats", required_argument, NULL, 'r' },
+		{ "gap", required_argument, NULL, 'g' },
+		{ "table", no_argument, NULL, 't' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	static struct result all[TRANSPORTS][ANSWERS][MODES];
 	int opt, table = 0, failed = 0, status, ends[2];
@@ -396,7 +408,9 @@ int main(int argc, char **argv)
 
 	while ((opt = getopt_long(argc, argv, "n:r:g:th", options, NULL)) != -1)
 		switch (opt) {
-		case 'n': rounds = bench_number(optarg, 1, sizeof(samples) / sizeof(*samples)); break;
+		case 'n':
+			rounds = bench_number(optarg, 1, sizeof(samples) / sizeof(*samples));
+			break;
 		case 'r': repeats = bench_number(optarg, 1, REPEATS_MAX); break;
 		case 'g': gap_us = bench_number(optarg, 1, 1000000); break;
 		case 't': table = 1; break;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * footprint.c - the queue pairs and the registered memory of a job on two nodes, when every rank has used everything.
+ * footprint.c - the queue pairs and the registered memory of a job on two nodes, when every rank
+ * has used everything.
  *
- * Runs under mpirun, ranks dealt out in turn. Each rank uses blocks, locks and atomics whose home is the rank before it and the
- * one behind it, asks both for their counters, and takes part in broadcasts of both nodes. That opens every connection of the job:
- * a rank has connections to one rank of the other node only. Then the first rank of each node asks the kernel (`rdma resource`)
- * for all queue pairs and memory regions of the devices there, while the others wait, and counts them.
+ * Runs under mpirun, ranks dealt out in turn. Each rank uses blocks, locks and atomics whose home
+ * is the rank before it and the one behind it, asks both for their counters, and takes part in
+ * broadcasts of both nodes. That opens every connection of the job: a rank has connections to one
+ * rank of the other node only. Then the first rank of each node asks the kernel (`rdma resource`)
+ * for all queue pairs and memory regions of the devices there, while the others wait, and counts
+ * them.
  *
  * Output: one JSON object for each node.
  */
@@ -48,7 +51,10 @@ static struct board *board_of(int r)
 	return (struct board *)(boards + (size_t)r * PAGE);
 }
 
-/* Reads and writes; the blocks' home is where they were touched first, and their last writer is anywhere. */
+/*
+ * Reads and writes; the blocks' home is where they were touched first, and their last writer is
+ * anywhere.
+ */
 static void use_blocks(volatile char *base, size_t each, size_t step, int r)
 {
 	size_t at;
@@ -76,7 +82,8 @@ static void use_rank(int r, char *pages, char *large)
 static void use_all(void)
 {
 	static char bulk[BULK];
-	char *pages = open_region("pages", (size_t)PAGES * PAGE, PAGE), *large = open_region("large", LARGE, LARGE);
+	char *pages = open_region("pages", (size_t)PAGES * PAGE, PAGE),
+	     *large = open_region("large", LARGE, LARGE);
 	int i;
 
 	boards = open_region("boards", PAGE, PAGE);
@@ -133,7 +140,8 @@ static void count_region(const char *object, struct count *n)
 }
 
 /* Each object of the answer, which is JSON without nested objects. */
-static void ask_kernel(const char *command, void (*count)(const char *, struct count *), struct count *n)
+static void ask_kernel(const char *command, void (*count)(const char *, struct count *),
+		       struct count *n)
 {
 	char *answer = calloc(1, ANSWER), *object, *end;
 	FILE *f = popen(command, "r");

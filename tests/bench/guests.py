@@ -10,13 +10,15 @@ BUILD = "build/" + os.environ.get("VARIANT", "release")
 LIMIT = 240  # seconds for one program
 GAP_US = 1000  # before an operation that is timed alone: in emulated guests, what the one before leaves behind takes so long
 
-# Two and four ranks share no page in the columns of an fft of this size; below 18 chance decides who writes a page when.
+# Two and four ranks share no page in the columns of an fft of this size; below 18 chance decides
+# who writes a page when.
 APPS = [("lu", ["--size", "512"]), ("sor", ["--size", "512", "--iterations", "20"]), ("fft", ["--size", "20"]), ("radix", ["--size", "524288"]),
         ("water", ["--size", "216", "--steps", "10"]), ("barnes", ["--size", "1024"]), ("matmul", ["--size", "256"])]
 COUNTERS = {"faults": ("read faults", "write faults", "upgrades"), "messages": ("messages",),
             "bytes": ("data moved",), "invalidations": ("invalidations",)}
 
-# The counter of packets, as drivers name it: rxe; mlx5, mlx4 and InfiniBand in general; bnxt_re and efa.
+# The counter of packets, as drivers name it: rxe; mlx5, mlx4 and InfiniBand in general; bnxt_re and
+# efa.
 PACKETS_SENT = """cd /sys/class/infiniband/$0/ports/1 && cat hw_counters/sent_pkts 2>/dev/null || cat counters/port_xmit_packets 2>/dev/null ||
 cat hw_counters/tx_pkts 2>/dev/null || { echo "$0 has no counter of the packets that it sends" >&2; exit 1; }"""
 
@@ -37,8 +39,8 @@ class Cluster:
 
     kind = "guests"
     booted = "?"  # the last ones: emulation and kernel
-    # What guests can do, and real machines cannot: `scripts/cluster vectors`, a limited rate of a link, a machine that is stopped,
-    # counting instructions, another RDMA device. See missing().
+    # What guests can do, and real machines cannot: `scripts/cluster vectors`, a limited rate of a
+    # link, a machine that is stopped, counting instructions, another RDMA device. See missing().
     can_vectors = can_rate = can_freeze = can_icount = can_link = True
     most = 4  # machines that a job is run on
     software = ipoib = False  # the RDMA device is one in software that ignores vectors; TCP is carried by an InfiniBand port
@@ -247,7 +249,7 @@ def us(v):
     return cell(v, "%.2f" if v is not None and v < 10 else "%.0f")
 
 
-# ---- programs ---------------------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------
 
 
 def single(cluster, env, samples, floor=None, *options):

@@ -16,7 +16,8 @@ CAN_LOCK = 1 << 14  # CAP_IPC_LOCK: no limit
 ACTIVE, IPOIB = "4", "32"  # state of a port; type of an interface
 TOOLS = {"ib_send_lat": "perftest", "ib_write_lat": "perftest", "ib_send_bw": "perftest", "orted": "openmpi-bin", "setsid": "util-linux"}
 
-# Run by ssh on a host: $0 the checkout, $1 the other hosts, then programs of the build. Prints lines "KEY WORD...".
+# Run by ssh on a host: $0 the checkout, $1 the other hosts, then programs of the build. Prints
+# lines "KEY WORD...".
 PROBE = r"""
 PATH=$PATH:/usr/sbin:/sbin
 echo reached
@@ -236,7 +237,7 @@ class Hosts(Cluster):
         return built.stdout.split()[-1]
 
 
-# ---- options and results ----------------------------------------------------------------------------
+# ---- options and results -------------------------------------------------------------------------
 
 
 def add_arguments(p, module=False):

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lanes.c - what each technique of net/verbs is worth (DSM_VERBS): two processes send each other messages over the
- * transport alone, without libdsm above it. Each experiment (lanes_cases.c) has a side with the technique and one
- * without; they alternate. Each side has to prove by counters that it ran with it, or without: a row that cannot is an
- * error, and the exit status is 3.
+ * lanes.c - what each technique of net/verbs is worth (DSM_VERBS): two processes send each other
+ * messages over the transport alone, without libdsm above it. Each experiment (lanes_cases.c) has a
+ * side with the technique and one without; they alternate. Each side has to prove by counters that
+ * it ran with it, or without: a row that cannot is an error, and the exit status is 3.
  *
- * The two find each other by TCP: `lanes --serve PORT` there, `lanes HOST:PORT` here. The side that connects prints
- * JSON lines.
+ * The two find each other by TCP: `lanes --serve PORT` there, `lanes HOST:PORT` here. The side that
+ * connects prints JSON lines.
  */
 #include "lanes.h"
 
@@ -29,7 +29,7 @@ static void must(bool fine, const char *what)
 	exit(1);
 }
 
-/* ---- printing ----------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_end(const char *name, const struct lanes_count *c)
 {
@@ -41,12 +41,14 @@ static void print_end(const char *name, const struct lanes_count *c)
 	       "\"immediates\": %llu, \"bare\": %llu, \"reads\": %llu, \"inlined\": %llu, \"signalled\": %llu, "
 	       "\"solicited\": %llu, \"handed_over\": %llu, \"completions\": %llu, \"locks\": %llu, \"idle_locks\": %llu, "
 	       "\"events\": %llu, \"vectors\": [",
-	       name, c->cpu_us, U(c->calls), U(w->requests), U(w->doorbells), U(w->writes), U(w->immediates),
-	       U(w->bare), U(w->reads), U(w->inlined), U(w->signalled), U(w->solicited), U(w->handed_over),
-	       U(w->completions), U(w->locks), U(w->idle_locks), U(w->events));
+	       name, c->cpu_us, U(c->calls), U(w->requests), U(w->doorbells), U(w->writes),
+	       U(w->immediates), U(w->bare), U(w->reads), U(w->inlined), U(w->signalled),
+	       U(w->solicited), U(w->handed_over), U(w->completions), U(w->locks), U(w->idle_locks),
+	       U(w->events));
 	for (i = 0; i < c->nvectors; i++)
-		printf("%s{\"device\": \"%s\", \"vector\": %d, \"completions\": %llu}", i ? ", " : "",
-		       c->vectors[i].device, c->vectors[i].vector, U(c->vectors[i].completions));
+		printf("%s{\"device\": \"%s\", \"vector\": %d, \"completions\": %llu}",
+		       i ? ", " : "", c->vectors[i].device, c->vectors[i].vector,
+		       U(c->vectors[i].completions));
 	printf("]}");
 }
 
@@ -63,17 +65,20 @@ static void print_side(const char *name, const struct lanes_result *r)
 /* What the row is about: higher is better for rates. */
 static const char *unit_of(const struct lanes_case *c)
 {
-	return c->by_cpu ? "us of processor time/message" : c->load == LANES_ECHO ? "us" : "messages/s";
+	return c->by_cpu                ? "us of processor time/message"
+		: c->load == LANES_ECHO ? "us"
+					: "messages/s";
 }
 
-static void print_row(const struct lanes_case *c, unsigned int turn, const struct lanes_result r[LANES_SIDES],
-		      const char *error)
+static void print_row(const struct lanes_case *c, unsigned int turn,
+		      const struct lanes_result r[LANES_SIDES], const char *error)
 {
 	printf("{\"row\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"senders\": %u, \"size\": %u, \"window\": %u, "
 	       "\"links\": %u, "
 	       "\"aim\": %.3f, \"turn\": %u, \"settings\": [\"%s\", \"%s\"], \"groups\": [\"%s\", \"%s\"], \"error\": \"%s\"",
-	       c->name, c->what, unit_of(c), c->senders ? c->senders : 1, c->size, c->window ? c->window : 1, c->links,
-	       c->aim, turn, c->verbs[LANES_ON], c->verbs[LANES_OFF], c->groups[LANES_ON] ? c->groups[LANES_ON] : "",
+	       c->name, c->what, unit_of(c), c->senders ? c->senders : 1, c->size,
+	       c->window ? c->window : 1, c->links, c->aim, turn, c->verbs[LANES_ON],
+	       c->verbs[LANES_OFF], c->groups[LANES_ON] ? c->groups[LANES_ON] : "",
 	       c->groups[LANES_OFF] ? c->groups[LANES_OFF] : "", error);
 	print_side("on", &r[LANES_ON]);
 	print_side("off", &r[LANES_OFF]);
@@ -82,7 +87,7 @@ static void print_row(const struct lanes_case *c, unsigned int turn, const struc
 }
 #undef U
 
-/* ---- all ---------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static bool wanted(const char *name, int n, char **names)
 {
@@ -103,7 +108,8 @@ static unsigned int links_of(const char *devices)
 }
 
 /* Sides take turns at being the first. False: a side is not what it should be. */
-static bool run_case(int fd, const char *devices, const struct lanes_case *c, unsigned int turn, unsigned int ms)
+static bool run_case(int fd, const char *devices, const struct lanes_case *c, unsigned int turn,
+		     unsigned int ms)
 {
 	struct lanes_result r[LANES_SIDES];
 	char error[256] = "";
@@ -116,11 +122,13 @@ static bool run_case(int fd, const char *devices, const struct lanes_case *c, un
 		lanes_measure(fd, devices, c, side, ms, &r[side]);
 		why = lanes_judge(c, side, &r[side]);
 		if (why)
-			snprintf(error, sizeof(error), "%s: %s", side == LANES_ON ? "on" : "off", why);
+			snprintf(error, sizeof(error), "%s: %s", side == LANES_ON ? "on" : "off",
+				 why);
 	}
 	print_row(c, turn, r, error);
 	if (error[0])
-		fprintf(stderr, "lanes: %s, %u senders, %u bytes: error: %s\n", c->name, c->senders, c->size, error);
+		fprintf(stderr, "lanes: %s, %u senders, %u bytes: error: %s\n", c->name, c->senders,
+			c->size, error);
 	return !error[0];
 }
 
@@ -146,9 +154,12 @@ static void usage(FILE *to)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "serve", required_argument, NULL, 's' }, { "device", required_argument, NULL, 'd' },
-		{ "turns", required_argument, NULL, 't' }, { "ms", required_argument, NULL, 'm' },
-		{ "help", no_argument, NULL, 'h' },        { 0 },
+		{ "serve", required_argument, NULL, 's' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "turns", required_argument, NULL, 't' },
+		{ "ms", required_argument, NULL, 'm' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	const char *serve = NULL, *devices = "rxe0,rxe1";
 	unsigned int turns = 1, ms = 400, turn, i;
@@ -181,7 +192,8 @@ int main(int argc, char **argv)
 				continue;
 			else if (lanes_cases[i].links > links_of(devices))
 				printf("{\"row\": \"%s\", \"what\": \"%s\", \"links\": %u, \"unmeasured\": \"takes more devices\"}\n",
-				       lanes_cases[i].name, lanes_cases[i].what, lanes_cases[i].links);
+				       lanes_cases[i].name, lanes_cases[i].what,
+				       lanes_cases[i].links);
 			else
 				fine &= run_case(fd, devices, &lanes_cases[i], turn, ms);
 	return fine ? 0 : 3;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lanes.h - what the files of the benchmark lanes share: its experiments, and a measurement of one side of one.
+ * lanes.h - what the files of the benchmark lanes share: its experiments, and a measurement of one
+ * side of one.
  *
- * A measurement opens net/verbs at both ends with the settings of a side, runs a load, and brings the counters of both
- * ends. They have to show that the side ran what it is named after: lanes_judge(). Two sides that ran the same code
- * cannot both pass.
+ * A measurement opens net/verbs at both ends with the settings of a side, runs a load, and brings
+ * the counters of both ends. They have to show that the side ran what it is named after:
+ * lanes_judge(). Two sides that ran the same code cannot both pass.
  */
 #ifndef BENCH_LANES_H
 #define BENCH_LANES_H
@@ -33,10 +34,17 @@ struct lanes_case {
 	enum lanes_load load;
 	unsigned int links, senders, window, size;
 	bool classes; /* messages of all classes in turn; else of one */
-	bool threads; /* the transport's own threads deliver, at both ends; else the main threads do */
-	bool late;    /* the receiver polls every LANES_LATE_US only, so that completions come in batches */
-	double aim;   /* of the figure, on over off where rates are compared, off over on for times; 0: none */
-	bool by_cpu;  /* the figure is processor time per message; else messages per second, or the time of an echo */
+	/* the transport's own threads deliver, at both ends; else the main threads do */
+	bool threads;
+	/* the receiver polls every LANES_LATE_US only, so that completions come in batches */
+	bool late;
+	/* of the figure, on over off where rates are compared, off over on for times; 0: none */
+	double aim;
+	/*
+	 * the figure is processor time per message; else messages per second, or the time of an
+	 * echo
+	 */
+	bool by_cpu;
 };
 
 #define LANES_LATE_US 2000
@@ -65,11 +73,12 @@ extern const struct lanes_case lanes_cases[];
 extern const unsigned int lanes_ncases;
 
 /* Why these counters are not those of that side; NULL: they are. */
-const char *lanes_judge(const struct lanes_case *c, enum lanes_side side, const struct lanes_result *r);
+const char *lanes_judge(const struct lanes_case *c, enum lanes_side side,
+			const struct lanes_result *r);
 
 /* devices: names of one or two, by commas. Both end the program where something fails. */
 void lanes_serve(int fd, const char *devices); /* until fd ends */
-void lanes_measure(int fd, const char *devices, const struct lanes_case *c, enum lanes_side side, unsigned int ms,
-		   struct lanes_result *out);
+void lanes_measure(int fd, const char *devices, const struct lanes_case *c, enum lanes_side side,
+		   unsigned int ms, struct lanes_result *out);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lanes_cases.c - the experiments: each technique of DSM_VERBS by itself, under a load that uses it, with the settings
- * that would hide it out of the way; and the counters that tell its two sides apart.
+ * lanes_cases.c - the experiments: each technique of DSM_VERBS by itself, under a load that uses
+ * it, with the settings that would hide it out of the way; and the counters that tell its two sides
+ * apart.
  */
 #include "lanes.h"
 
@@ -25,7 +26,10 @@ const struct lanes_case lanes_cases[] = {
 	DIRECT(2, 4), DIRECT(2, 32), DIRECT(2, 128),
 	DIRECT(4, 4), DIRECT(4, 32), DIRECT(4, 128),
 	DIRECT(8, 4), DIRECT(8, 32), DIRECT(8, 128),
-	/* imm=0: else the immediate word is the header, on both sides. landing: a block of 8 KiB is written, too. */
+	/*
+	 * imm=0: else the immediate word is the header, on both sides. landing: a block of 8 KiB is
+	 * written, too.
+	 */
 	{ .name = "S2", .what = "header and block in one write; else a write and a send", .aim = 1.2,
 	  .verbs = { "imm=0,landing=8192", "imm=0,landing=8192,coalesce=0" },
 	  .load = LANES_ECHO, .links = 1, .size = 8 * KIB },
@@ -74,7 +78,10 @@ static uint64_t busiest(const struct lanes_count *c, bool by_device, uint64_t *a
 	return most;
 }
 
-/* Where they are spread, the busiest link, or vector, has at most 4/5 of the completions; where not, at least 19/20. */
+/*
+ * Where they are spread, the busiest link, or vector, has at most 4/5 of the completions; where
+ * not, at least 19/20.
+ */
 static const char *judge_spread(const struct lanes_case *c, bool on, const struct lanes_result *r)
 {
 	const bool links = strcmp(c->verbs[LANES_ON], c->verbs[LANES_OFF]) != 0;
@@ -90,10 +97,12 @@ static const char *judge_spread(const struct lanes_case *c, bool on, const struc
 	return NULL;
 }
 
-const char *lanes_judge(const struct lanes_case *c, enum lanes_side side, const struct lanes_result *r)
+const char *lanes_judge(const struct lanes_case *c, enum lanes_side side,
+			const struct lanes_result *r)
 {
 	const struct net_work *s = &r->sender.net.work, *d = &r->receiver.net.work;
-	const uint64_t n = r->messages, sends = s->requests - s->reads, found = d->locks - d->idle_locks;
+	const uint64_t n = r->messages, sends = s->requests - s->reads,
+		       found = d->locks - d->idle_locks;
 	const bool on = side == LANES_ON;
 
 	if (!n || sends < n)
@@ -103,18 +112,22 @@ const char *lanes_judge(const struct lanes_case *c, enum lanes_side side, const 
 			  : unless(s->handed_over >= n, "did not go through the send thread");
 	if (!strcmp(c->name, "S2"))
 		return unless(d->writes >= n && !d->bare, "blocks were not written with a header")
-			?: on ? unless(d->immediates == d->writes, "header and block were two work requests")
+			?: on ? unless(d->immediates == d->writes,
+				       "header and block were two work requests")
 			      : unless(!d->immediates, "header and block were one work request");
 	if (!strcmp(c->name, "imm"))
 		return unless(d->immediates >= n, "blocks were not written with an immediate word")
-			?: on ? unless(d->bare == d->immediates, "the immediate word was not the header")
-			      : unless(!d->bare, "the immediate word was the header");
+			?: on
+			? unless(d->bare == d->immediates, "the immediate word was not the header")
+			: unless(!d->bare, "the immediate word was the header");
 	if (!strcmp(c->name, "S3"))
 		return on ? unless(s->doorbells * 2 <= s->requests, "there were no chains")
 			  : unless(s->doorbells == s->requests, "there were chains");
 	if (!strcmp(c->name, "S4"))
-		return on ? unless(d->reads >= n && d->reads <= r->sent, "payloads were read in pieces")
-			  : unless(d->reads >= n * (c->size / (4 * KIB)), "payloads were read whole");
+		return on
+			? unless(d->reads >= n && d->reads <= r->sent,
+				 "payloads were read in pieces")
+			: unless(d->reads >= n * (c->size / (4 * KIB)), "payloads were read whole");
 	if (!strcmp(c->name, "R1"))
 		return judge_spread(c, on, r);
 	if (!strcmp(c->name, "R2"))
@@ -122,12 +135,15 @@ const char *lanes_judge(const struct lanes_case *c, enum lanes_side side, const 
 			?: on ? unless(found * 2 <= d->completions, "there were no batches")
 			      : unless(found >= d->completions, "there were batches");
 	if (!strcmp(c->name, "inline"))
-		return on ? unless(s->inlined * 10 >= sends * 9, "messages were not in the work request")
+		return on ? unless(s->inlined * 10 >= sends * 9,
+				   "messages were not in the work request")
 			  : unless(!s->inlined, "messages were in the work request");
 	if (!strcmp(c->name, "signal"))
-		return on ? unless(s->signalled * 4 <= sends, "each send reported its completion")
-			  : unless(s->signalled == sends, "not all sends reported their completion");
-	if (!strcmp(c->name, "solicit")) { /* while a woken thread waits for a processor, no further event comes */
+		return on
+			? unless(s->signalled * 4 <= sends, "each send reported its completion")
+			: unless(s->signalled == sends, "not all sends reported their completion");
+	if (!strcmp(c->name, "solicit")) {
+		/* while a woken thread waits for a processor, no further event comes */
 		const uint64_t few = r->sent / 10 + 10;
 
 		return on ? unless(s->events <= few, "answers raised events")

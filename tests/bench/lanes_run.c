@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lanes_run.c - one measurement: two ends of net/verbs that are opened for it, find each other over a socket, and run a
- * load. Both ends may be in one process.
+ * lanes_run.c - one measurement: two ends of net/verbs that are opened for it, find each other over
+ * a socket, and run a load. Both ends may be in one process.
  *
  *   client                          server
  *   order (case, side) ->           opens
@@ -83,7 +83,7 @@ static void get(int fd, void *p, size_t n)
 	must(recv(fd, p, n, MSG_WAITALL) == (ssize_t)n, "the other end");
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static struct msg message(const struct lanes_end *e, uint8_t type, uint32_t object)
 {
@@ -105,13 +105,15 @@ static uint8_t stream_type(const struct lanes_case *c, uint64_t sent)
 {
 	static const uint8_t types[] = { MSG_PING, MSG_DATA, MSG_READ_REQ, MSG_CALL };
 
-	return c->size ? MSG_CALL : types[c->classes ? sent % (sizeof(types) / sizeof(types[0])) : 0];
+	return c->size ? MSG_CALL
+		       : types[c->classes ? sent % (sizeof(types) / sizeof(types[0])) : 0];
 }
 
 /* The receiver's side of the window. Several threads may be here; each message is reported once. */
 static void stream_in(struct lanes_end *e, const struct msg *m)
 {
-	const uint64_t part = e->c->window / ACK_PART, n = atomic_fetch_add(&e->received[m->object], 1) + 1;
+	const uint64_t part = e->c->window / ACK_PART,
+		       n = atomic_fetch_add(&e->received[m->object], 1) + 1;
 	uint64_t reported = atomic_load(&e->reported[m->object]);
 	struct msg ack;
 
@@ -188,10 +190,10 @@ static bool waited(const struct msg *m)
 	return m->type == MSG_DATA || m->type == MSG_GRANT;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-static void open_end(struct lanes_end *e, const struct lanes_case *c, enum lanes_side side, uint16_t rank, int fd,
-		     const char *devices)
+static void open_end(struct lanes_end *e, const struct lanes_case *c, enum lanes_side side,
+		     uint16_t rank, int fd, const char *devices)
 {
 	struct net_config cfg = { .rank = rank,
 				  .size = 2,
@@ -260,7 +262,8 @@ static void count(struct lanes_end *e, const struct bench_cost *from, struct lan
 	n = net_verbs.vectors(e->net, rows, LANES_VECTORS);
 	out->nvectors = n < LANES_VECTORS ? n : LANES_VECTORS;
 	for (i = 0; i < out->nvectors; i++) {
-		snprintf(out->vectors[i].device, sizeof(out->vectors[i].device), "%s", rows[i].device);
+		snprintf(out->vectors[i].device, sizeof(out->vectors[i].device), "%s",
+			 rows[i].device);
 		out->vectors[i].vector = rows[i].vector;
 		out->vectors[i].completions = rows[i].completions;
 	}
@@ -268,7 +271,7 @@ static void count(struct lanes_end *e, const struct bench_cost *from, struct lan
 	out->calls = now.calls - from->calls;
 }
 
-/* ---- the server --------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static bool client_is_done(int fd, int ms)
 {
@@ -307,7 +310,8 @@ void lanes_serve(int fd, const char *devices)
 
 	while (recv(fd, &order, sizeof(order), MSG_WAITALL) == (ssize_t)sizeof(order)) {
 		must(order.which < lanes_ncases && order.side < LANES_SIDES, "an order");
-		open_end(&e, &lanes_cases[order.which], (enum lanes_side)order.side, 1, fd, devices);
+		open_end(&e, &lanes_cases[order.which], (enum lanes_side)order.side, 1, fd,
+			 devices);
 		bench_cost_read(&from);
 		serve_until_done(&e, fd);
 		get(fd, &done, 1);
@@ -318,7 +322,7 @@ void lanes_serve(int fd, const char *devices)
 	}
 }
 
-/* ---- the client --------------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static void take_turn(struct sender *s)
 {
@@ -342,7 +346,10 @@ static void send_one(struct sender *s, bool last)
 	post(s->end, &m, s->end->c->size);
 }
 
-/* Where several threads deliver, messages overtake each other: the last may be reported before others were received. */
+/*
+ * Where several threads deliver, messages overtake each other: the last may be reported before
+ * others were received.
+ */
 static void finish(struct sender *s)
 {
 	const double until = bench_now_us() + PATIENCE_S * 1e6;
@@ -396,7 +403,8 @@ static void stream(struct lanes_end *e, unsigned int ms, struct lanes_result *ou
 		before += e->senders[i].sent;
 	start = bench_now_us();
 	for (i = 0; i < n && e->c->threads; i++)
-		must(!pthread_create(&e->senders[i].thread, NULL, send_all, &e->senders[i]), "a thread");
+		must(!pthread_create(&e->senders[i].thread, NULL, send_all, &e->senders[i]),
+		     "a thread");
 	if (e->c->threads)
 		usleep(ms * 1000);
 	while (!e->c->threads && bench_now_us() - start < ms * 1000.0)
@@ -454,8 +462,8 @@ static void echo(struct lanes_end *e, unsigned int ms, struct lanes_result *out)
 	free(samples);
 }
 
-void lanes_measure(int fd, const char *devices, const struct lanes_case *c, enum lanes_side side, unsigned int ms,
-		   struct lanes_result *out)
+void lanes_measure(int fd, const char *devices, const struct lanes_case *c, enum lanes_side side,
+		   unsigned int ms, struct lanes_result *out)
 {
 	const struct order order = { .which = (uint32_t)(c - lanes_cases), .side = side };
 	static struct lanes_end e;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * micro.c - what one operation costs: misses, upgrades, transfers (micro_blocks.c), memory (micro_memory.c), locks, barriers (micro_sync.c), allocation.
+ * micro.c - what one operation costs: misses, upgrades, transfers (micro_blocks.c), memory
+ * (micro_memory.c), locks, barriers (micro_sync.c), allocation.
  *
- * Runs under mpirun with 2 to 8 ranks; rank 0 is the home of everything, rank 1 does the timed work, further ranks are
- * sharers or wait in a barrier. Each row is the median of several repetitions of the mean over many operations.
- * Output: one JSON object a line on rank 0.
+ * Runs under mpirun with 2 to 8 ranks; rank 0 is the home of everything, rank 1 does the timed
+ * work, further ranks are sharers or wait in a barrier. Each row is the median of several
+ * repetitions of the mean over many operations. Output: one JSON object a line on rank 0.
  */
 #include "micro.h"
 
@@ -36,7 +37,8 @@ void micro_fresh(void)
 		bench_check(dsm_region_detach(region), "dsm_region_detach");
 		dsm_barrier();
 	}
-	bench_check(dsm_region_open("bench", (size_t)micro.blocks * BLOCK, &o, &region), "dsm_region_open");
+	bench_check(dsm_region_open("bench", (size_t)micro.blocks * BLOCK, &o, &region),
+		    "dsm_region_open");
 	micro.area = dsm_region_base(region);
 	dsm_barrier();
 }
@@ -55,8 +57,8 @@ void micro_report(const char *name, double *v, int n, const char *unit)
 	bench_check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
 	memcpy(&best, &bits, sizeof(best));
 	if (micro.rank == 0) {
-		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n", name,
-		       micro.label, micro.size, best, unit);
+		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n",
+		       name, micro.label, micro.size, best, unit);
 		fflush(stdout);
 	}
 }
@@ -95,14 +97,16 @@ static void bench_alloc(void)
 	micro_report("malloc + free of 64 bytes", micro.rank == 1 ? v : NULL, micro.repeats, "ns");
 }
 
-static void report_cost(const char *what, const struct bench_cost *a, const struct bench_cost *b, int ops)
+static void report_cost(const char *what, const struct bench_cost *a, const struct bench_cost *b,
+			int ops)
 {
 	static const char *const sides[] = { "home", "asker" };
 	char name[96];
 	int who;
 
 	for (who = 0; who < 2; who++) {
-		double calls = (double)(b->calls - a->calls) / ops, cpu = (b->cpu_us - a->cpu_us) / ops,
+		double calls = (double)(b->calls - a->calls) / ops,
+		       cpu = (b->cpu_us - a->cpu_us) / ops,
 		       switches = (double)(b->switches - a->switches) / ops;
 
 		snprintf(name, sizeof(name), "%s: system calls, %s", what, sides[who]);

@@ -25,7 +25,10 @@ void micro_fresh(void);
 /* By all ranks: one of them touches every block. */
 void micro_write_all(int by, char value);
 void micro_read_all(int by);
-/* By all ranks: the median of each repetition's value, as the rank that passes a value (v) has measured it. */
+/*
+ * By all ranks: the median of each repetition's value, as the rank that passes a value (v) has
+ * measured it.
+ */
 void micro_report(const char *name, double *v, int n, const char *unit);
 
 /* micro_blocks.c */

@@ -97,11 +97,13 @@ void micro_first(void)
 				*(volatile char *)(micro.area + (size_t)i * BLOCK) = 1;
 		own[r] = (bench_now_us() - start) / micro.blocks;
 	}
-	micro_report("first write of a home to its own block", micro.rank == 0 ? own : NULL, micro.repeats, "us");
+	micro_report("first write of a home to its own block", micro.rank == 0 ? own : NULL,
+		     micro.repeats, "us");
 }
 
-/* Rank 1 touches what rank 0 has written: pages of its own node, where they share one; one in `every`. odd: in an order that no
- * page follows its neighbour; any odd number is prime to a power of two. */
+/* Rank 1 touches what rank 0 has written: pages of its own node, where they share one; one in
+ * `every`. odd: in an order that no page follows its neighbour; any odd number is prime to a power
+ * of two. */
 static void second_touch(const char *name, bool write, size_t odd, size_t every)
 {
 	double v[REPEATS_MAX], start;
@@ -128,9 +130,10 @@ static void second_touch(const char *name, bool write, size_t odd, size_t every)
 	micro_report(name, micro.rank == 1 ? v : NULL, micro.repeats, "us");
 }
 
-/* Processor time of rank 1: of a barrier that maps what rank 0 has written, of its writes after that, and of a barrier with nothing
- * to map. Only rank 1 takes part in these barriers, so that nobody is waited for. It naps before them: the runtime looks for such
- * pages once a millisecond, and counts frames of the region before until they are freed. */
+/* Processor time of rank 1: of a barrier that maps what rank 0 has written, of its writes after
+ * that, and of a barrier with nothing to map. Only rank 1 takes part in these barriers, so that
+ * nobody is waited for. It naps before them: the runtime looks for such pages once a millisecond,
+ * and counts frames of the region before until they are freed. */
 static void second_barrier(void)
 {
 	const useconds_t nap = 20000;
@@ -173,10 +176,14 @@ static void second_barrier(void)
 		}
 		dsm_barrier();
 	}
-	micro_report("barrier of one rank that maps pages, processor time per page", me == 1 ? v[0] : NULL, r, "us");
-	micro_report("barrier of one rank that maps pages, chunks mapped", me == 1 ? v[1] : NULL, r, "chunks");
-	micro_report("first write after that barrier, processor time", me == 1 ? v[2] : NULL, r, "us");
-	micro_report("barrier of one rank, nothing to map, processor time", me == 1 ? v[3] : NULL, r, "us");
+	micro_report("barrier of one rank that maps pages, processor time per page",
+		     me == 1 ? v[0] : NULL, r, "us");
+	micro_report("barrier of one rank that maps pages, chunks mapped", me == 1 ? v[1] : NULL, r,
+		     "chunks");
+	micro_report("first write after that barrier, processor time", me == 1 ? v[2] : NULL, r,
+		     "us");
+	micro_report("barrier of one rank, nothing to map, processor time", me == 1 ? v[3] : NULL,
+		     r, "us");
 }
 
 void micro_second(void)
@@ -185,7 +192,8 @@ void micro_second(void)
 	second_touch("first read by a second rank of the node, in no order", false, 389, 1);
 	second_touch("first write by a second rank of the node, in order", true, 1, 1);
 	second_touch("first write by a second rank of the node, in no order", true, 389, 1);
-	second_barrier(); /* before the others, after which the runtime expects few of its pages to be used */
+	/* before the others, after which the runtime expects few of its pages to be used */
+	second_barrier();
 	second_touch("first read by a second rank of the node, one page in 16", false, 1, 16);
 	second_touch("first write by a second rank of the node, one page in 16", true, 1, 16);
 }
@@ -202,7 +210,8 @@ static void bench_stream(const char *name, bool prefetch)
 		if (micro.rank == 1)
 			for (i = 0; i < micro.blocks; i++) {
 				if (prefetch && i % 64 == 0)
-					dsm_prefetch(micro.area + (size_t)i * BLOCK, 64 * BLOCK, DSM_READ);
+					dsm_prefetch(micro.area + (size_t)i * BLOCK, 64 * BLOCK,
+						     DSM_READ);
 				(void)*(volatile char *)(micro.area + (size_t)i * BLOCK);
 			}
 		v[r] = (bench_now_us() - start) / micro.blocks;
@@ -226,14 +235,17 @@ void micro_pingpong(void)
 		dsm_barrier();
 		start = bench_now_us();
 		for (i = 0; micro.rank < 2 && i < (uint64_t)rounds; i++) {
-			while (atomic_load_explicit(word, memory_order_acquire) != 2 * i + (uint64_t)micro.rank)
+			while (atomic_load_explicit(word, memory_order_acquire) !=
+			       2 * i + (uint64_t)micro.rank)
 				;
-			atomic_store_explicit(word, 2 * i + (uint64_t)micro.rank + 1, memory_order_release);
+			atomic_store_explicit(word, 2 * i + (uint64_t)micro.rank + 1,
+					      memory_order_release);
 		}
 		v[r] = (bench_now_us() - start) / (2.0 * rounds);
 		dsm_barrier();
 	}
-	micro_report("ping-pong of one block, one way", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+	micro_report("ping-pong of one block, one way", micro.rank == 1 ? v : NULL, micro.repeats,
+		     "us");
 }
 
 /* A flag in one block announces 8 bytes or a whole block of another. */
@@ -299,10 +311,11 @@ static void bench_two_writers(void)
 		}
 		v[r] = (bench_now_us() - start) / rounds;
 		last += (uint64_t)rounds;
-		bench_check(word[0] == last && word[8] == last ? 0 : -EIO, "what two writers of a page have written");
+		bench_check(word[0] == last && word[8] == last ? 0 : -EIO,
+			    "what two writers of a page have written");
 	}
-	micro_report("false sharing by two writers of a page, per iteration with barrier", micro.rank == 1 ? v : NULL,
-		     micro.repeats, "us");
+	micro_report("false sharing by two writers of a page, per iteration with barrier",
+		     micro.rank == 1 ? v : NULL, micro.repeats, "us");
 }
 
 void micro_false_sharing(void)
@@ -315,13 +328,14 @@ void micro_false_sharing(void)
 		micro_write_all(0, 0);
 		start = bench_now_us();
 		for (i = 0; micro.rank < 2 && i < blocks; i++)
-			*(volatile uint64_t *)(micro.area + (size_t)i * BLOCK + 64 * (size_t)micro.rank) = (uint64_t)i;
+			*(volatile uint64_t *)(micro.area + (size_t)i * BLOCK +
+					       64 * (size_t)micro.rank) = (uint64_t)i;
 		dsm_barrier();
 		v[r] = (bench_now_us() - start) / blocks;
 		dsm_barrier();
 	}
-	micro_report("false sharing by two writers, per block, barrier included", micro.rank == 1 ? v : NULL,
-		     micro.repeats, "us");
+	micro_report("false sharing by two writers, per block, barrier included",
+		     micro.rank == 1 ? v : NULL, micro.repeats, "us");
 	bench_two_writers();
 }
 
@@ -345,7 +359,8 @@ void micro_busy_home(void)
 		usleep(1000);
 	}
 	dsm_barrier();
-	micro_report("worst miss while the home computes for 1.5 s", micro.rank == 1 ? &worst : NULL, 1, "us");
+	micro_report("worst miss while the home computes for 1.5 s",
+		     micro.rank == 1 ? &worst : NULL, 1, "us");
 }
 
 #define HOME_GAP_US 20.0 /* between two misses */
@@ -399,15 +414,17 @@ void micro_computing_home(void)
 	int r, i;
 
 	for (r = 0; r < micro.repeats; r++) {
-		bench_check(dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region), "dsm_region_open");
+		bench_check(dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region),
+			    "dsm_region_open");
 		base = dsm_region_base(region);
 		for (i = 0; micro.rank == 0 && i < micro.blocks; i++)
 			base[(size_t)i * BLOCK] = 1;
 		close[r] = misses_of_a_busy_home(base);
 		if (micro.rank == 1) { /* its copies go, and the home's stay as they are */
 			bench_check(dsm_region_detach(region), "dsm_region_detach");
-			bench_check(dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region),
-				    "dsm_region_open");
+			bench_check(
+				dsm_region_open("home", (size_t)micro.blocks * BLOCK, &o, &region),
+				"dsm_region_open");
 			base = dsm_region_base(region);
 		}
 		open[r] = misses_of_a_busy_home(base);
@@ -416,23 +433,26 @@ void micro_computing_home(void)
 		bench_check(dsm_region_detach(region), "dsm_region_detach");
 		dsm_barrier();
 	}
-	micro_report("read miss while the home computes, a page to close", micro.rank == 1 ? close : NULL,
-		     micro.repeats, "us");
-	micro_report("read miss while the home computes, none to close", micro.rank == 1 ? open : NULL, micro.repeats,
-		     "us");
+	micro_report("read miss while the home computes, a page to close",
+		     micro.rank == 1 ? close : NULL, micro.repeats, "us");
+	micro_report("read miss while the home computes, none to close",
+		     micro.rank == 1 ? open : NULL, micro.repeats, "us");
 }
 
 /* Blocks that are larger than what comes straight to its request. */
 void micro_large(void)
 {
-	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0, .block_size = 64 << 10 };
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED,
+					.home_rank = 0,
+					.block_size = 64 << 10 };
 	double v[REPEATS_MAX], start;
 	dsm_region_t *region;
 	int r, i, n = micro.blocks / 16 + 1;
 	volatile char *base;
 
 	for (r = 0; r < micro.repeats; r++) {
-		bench_check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
+		bench_check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region),
+			    "dsm_region_open");
 		base = dsm_region_base(region);
 		for (i = 0; micro.rank == 0 && i < n; i++)
 			base[(size_t)i * o.block_size] = 1;

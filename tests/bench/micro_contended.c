@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * micro_contended.c - sections and hand-offs that threads contend for, beside the C library's own objects in the same memory,
- * used by the same threads (one node only: elsewhere a pthread_mutex has no memory to lie in).
+ * micro_contended.c - sections and hand-offs that threads contend for, beside the C library's own
+ * objects in the same memory, used by the same threads (one node only: elsewhere a pthread_mutex
+ * has no memory to lie in).
  *
- * Threads run for a time, not for a number of rounds, so that they overlap. Counters prove it: each thread had sections, the sum
- * contains all sections, and the library has counted ours.
+ * Threads run for a time, not for a number of rounds, so that they overlap. Counters prove it: each
+ * thread had sections, the sum contains all sections, and the library has counted ours.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -65,7 +66,8 @@ static void *contend(void *arg)
 	return NULL;
 }
 
-static void all_had_theirs(const struct side *sides, unsigned int threads, struct contended *c, uint64_t counted)
+static void all_had_theirs(const struct side *sides, unsigned int threads, struct contended *c,
+			   uint64_t counted)
 {
 	uint64_t own = 0, sum = 0, locks = counted;
 	unsigned int t;
@@ -78,12 +80,17 @@ static void all_had_theirs(const struct side *sides, unsigned int threads, struc
 	sum = own;
 	bench_check(dsm_reduce(&sum, DSM_UINT64, DSM_SUM), "dsm_reduce");
 	bench_check(dsm_reduce(&locks, DSM_UINT64, DSM_SUM), "dsm_reduce");
-	if (c->sections != sum || (sides[0].ours && locks != sum) || c->changes < (uint64_t)micro.size * threads)
+	if (c->sections != sum || (sides[0].ours && locks != sum) ||
+	    c->changes < (uint64_t)micro.size * threads)
 		dsm_abort(1, "the sections are not those that were counted");
 }
 
-/* Microseconds of a section, over all threads; *changes: how often the lock came to another thread, of 1,000 sections. */
-static double run_sections(unsigned int threads, struct contended *c, dsm_mutex_t *ours, double *changes)
+/*
+ * Microseconds of a section, over all threads; *changes: how often the lock came to another thread,
+ * of 1,000 sections.
+ */
+static double run_sections(unsigned int threads, struct contended *c, dsm_mutex_t *ours,
+			   double *changes)
 {
 	struct side sides[THREADS_MAX];
 	pthread_t ids[THREADS_MAX];
@@ -98,9 +105,10 @@ static double run_sections(unsigned int threads, struct contended *c, dsm_mutex_
 	bench_check(dsm_stats_get(micro.rank, NULL, &before), "dsm_stats_get");
 	start = bench_now_us();
 	for (t = 0; t < threads; t++) {
-		sides[t] = (struct side){
-			.c = c, .ours = ours, .end = start + RUN_US, .me = (uint64_t)micro.rank * THREADS_MAX + t + 1
-		};
+		sides[t] = (struct side){ .c = c,
+					  .ours = ours,
+					  .end = start + RUN_US,
+					  .me = (uint64_t)micro.rank * THREADS_MAX + t + 1 };
 		if (pthread_create(&ids[t], NULL, contend, &sides[t]))
 			dsm_abort(1, "a thread cannot be made");
 	}
@@ -147,20 +155,24 @@ void micro_handoff(void)
 		/* By turns, so that the machine's moods meet both. */
 		for (r = 0; r < micro.repeats; r++)
 			for (who = dsm_nodes() > 1; who < 2; who++)
-				us[who][r] = run_sections(threads, c, who ? &m : NULL, &changes[who][r]);
+				us[who][r] =
+					run_sections(threads, c, who ? &m : NULL, &changes[who][r]);
 		for (who = dsm_nodes() > 1; who < 2; who++) {
 			const char *whose = who ? "dsm_mutex" : "pthread_mutex";
 
-			snprintf(name, sizeof(name), "contended section, %u threads of each rank, %s", threads, whose);
+			snprintf(name, sizeof(name),
+				 "contended section, %u threads of each rank, %s", threads, whose);
 			micro_report(name, micro.rank == 0 ? us[who] : NULL, micro.repeats, "us");
-			snprintf(name, sizeof(name), "contended section, %u threads of each rank, %s, hand-offs",
+			snprintf(name, sizeof(name),
+				 "contended section, %u threads of each rank, %s, hand-offs",
 				 threads, whose);
-			micro_report(name, micro.rank == 0 ? changes[who] : NULL, micro.repeats, "per 1000");
+			micro_report(name, micro.rank == 0 ? changes[who] : NULL, micro.repeats,
+				     "per 1000");
 		}
 	}
 }
 
-/* ---- producer and consumer ------------------------------------------------------------------------ */
+/* ---- producer and consumer ------------------------------------------------------------------- */
 
 static void post(struct contended *c, const dsm_sem_t *ours, int which)
 {
@@ -179,7 +191,10 @@ static void await(struct contended *c, const dsm_sem_t *ours, int which)
 			;
 }
 
-/* Semaphores block: each waits for the other all the time. What the consumer reads is what was written for it. */
+/*
+ * Semaphores block: each waits for the other all the time. What the consumer reads is what was
+ * written for it.
+ */
 static double run_semaphores(struct contended *c, const dsm_sem_t *ours, int rounds)
 {
 	unsigned char *data = (unsigned char *)(c + 1);
@@ -223,8 +238,8 @@ void micro_semaphores(void)
 		for (who = dsm_nodes() > 1; who < 2; who++)
 			us[who][r] = run_semaphores(c, who ? sems : NULL, rounds);
 	if (dsm_nodes() == 1)
-		micro_report("producer/consumer by sem_t, 4 KiB, one way", micro.rank == 1 ? us[0] : NULL,
-			     micro.repeats, "us");
-	micro_report("producer/consumer by semaphores, 4 KiB, one way", micro.rank == 1 ? us[1] : NULL, micro.repeats,
-		     "us");
+		micro_report("producer/consumer by sem_t, 4 KiB, one way",
+			     micro.rank == 1 ? us[0] : NULL, micro.repeats, "us");
+	micro_report("producer/consumer by semaphores, 4 KiB, one way",
+		     micro.rank == 1 ? us[1] : NULL, micro.repeats, "us");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * micro_memory.c - what one copy of a block in a node saves: memory, where all ranks read the same; and a home's way back to what
- * another rank has written. Beside each figure, the blocks that moved say whether it was measured within a node or between nodes.
+ * micro_memory.c - what one copy of a block in a node saves: memory, where all ranks read the same;
+ * and a home's way back to what another rank has written. Beside each figure, the blocks that moved
+ * say whether it was measured within a node or between nodes.
  */
 #include "micro.h"
 
@@ -14,7 +15,7 @@
 
 #define FILES 16 /* of libdsm, that a rank has open */
 
-/* ---- the job's memory ------------------------------------------------------------------------------ */
+/* ---- the job's memory ------------------------------------------------------------------------ */
 
 /* Bytes that this process has mapped and uses; of what several map, its share. */
 static double mapped(void)
@@ -112,7 +113,7 @@ static void report(const char *row, const char *what, double v, const char *unit
 	micro_report(name, micro.rank ? NULL : &v, 1, unit);
 }
 
-/* ---- all ranks read the same ------------------------------------------------------------------------ */
+/* ---- all ranks read the same ----------------------------------------------------------------- */
 
 /* Rank 0 writes all, then each rank reads all. The figures are of what was not there before. */
 void micro_memory(void)
@@ -140,7 +141,7 @@ void micro_memory(void)
 	report(row, ", one rank after the other", us, "us/block");
 }
 
-/* ---- a home reads what another rank has written ------------------------------------------------------ */
+/* ---- a home reads what another rank has written ---------------------------------------------- */
 
 /* Rank 0 reads all blocks, which rank 1 has written. Returns us for each. */
 static double stream_back(char wrote)
@@ -172,11 +173,17 @@ static void back_once(void)
 	report(row, ", blocks moved", blocks[micro.repeats / 2], "blocks/block");
 }
 
-/* core/push.h: what the home learns takes so many iterations. From then on it is the same every so many. */
+/*
+ * core/push.h: what the home learns takes so many iterations. From then on it is the same every so
+ * many.
+ */
 #define BACK_LEARN 10
 #define BACK_PERIOD 32
 
-/* Means of a whole period: reads by the home; the whole iteration, with the writes and two barriers; its misses, and blocks pushed. */
+/*
+ * Means of a whole period: reads by the home; the whole iteration, with the writes and two
+ * barriers; its misses, and blocks pushed.
+ */
 static void back_period(double *reads, double *all, double *misses, double *pushed)
 {
 	struct dsm_stats before, after;

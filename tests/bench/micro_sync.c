@@ -12,7 +12,8 @@
 /* What it is compared with on one node: a mutex of the C library in shared memory. */
 static void bench_pthread_mutex(void)
 {
-	pthread_mutex_t *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutex_t *m =
+		mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_mutexattr_t a;
 	double v[REPEATS_MAX], start;
 	int r, i, n = micro_rounds(2000);
@@ -30,7 +31,8 @@ static void bench_pthread_mutex(void)
 		}
 		v[r] = (bench_now_us() - start) / n;
 	}
-	micro_report("lock + unlock, uncontended, pthread_mutex", micro.rank == 0 ? v : NULL, micro.repeats, "us");
+	micro_report("lock + unlock, uncontended, pthread_mutex", micro.rank == 0 ? v : NULL,
+		     micro.repeats, "us");
 	munmap(m, sizeof(*m));
 }
 
@@ -55,7 +57,8 @@ void micro_locks(void)
 			v[r] = (bench_now_us() - start) / n;
 			dsm_barrier();
 		}
-		micro_report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home",
+		micro_report(who ? "lock + unlock, uncontended, remote"
+				 : "lock + unlock, uncontended, home",
 			     micro.rank == who ? v : NULL, micro.repeats, "us");
 	}
 	for (r = 0; r < micro.repeats; r++) {
@@ -72,7 +75,8 @@ void micro_locks(void)
 		}
 		v[r] = sum / (turns / 2);
 	}
-	micro_report("free lock taken over by the other rank", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+	micro_report("free lock taken over by the other rank", micro.rank == 1 ? v : NULL,
+		     micro.repeats, "us");
 	for (r = 0; r < micro.repeats; r++) {
 		dsm_barrier();
 		start = bench_now_us();
@@ -84,7 +88,8 @@ void micro_locks(void)
 		v[r] = (bench_now_us() - start) / (2 * n);
 		dsm_barrier();
 	}
-	micro_report("contended hand-off with one dirty block", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+	micro_report("contended hand-off with one dirty block", micro.rank == 1 ? v : NULL,
+		     micro.repeats, "us");
 }
 
 void micro_barrier(void)
@@ -109,7 +114,8 @@ void micro_barrier(void)
 		dsm_barrier();
 		v[r] = bench_now_us() - start;
 	}
-	snprintf(name, sizeof(name), "barrier with %s shared blocks cached", micro.blocks == 1024 ? "1,024" : "some");
+	snprintf(name, sizeof(name), "barrier with %s shared blocks cached",
+		 micro.blocks == 1024 ? "1,024" : "some");
 	micro_report(name, micro.rank == 0 ? v : NULL, micro.repeats, "us");
 }
 
@@ -129,7 +135,8 @@ void micro_atomics(void)
 		v[r] = (bench_now_us() - start) / n;
 		dsm_barrier();
 	}
-	micro_report("atomic fetch-add, remote home", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+	micro_report("atomic fetch-add, remote home", micro.rank == 1 ? v : NULL, micro.repeats,
+		     "us");
 }
 
 static dsm_atomic_t storm_target;
@@ -153,7 +160,8 @@ void micro_storm(void)
 
 	for (r = 0; r < micro.size && r < 64; r++) {
 		if (micro.rank == 0)
-			bench_check(dsm_atomic_init(&all[r], 0, (r + 1) % micro.size), "dsm_atomic_init");
+			bench_check(dsm_atomic_init(&all[r], 0, (r + 1) % micro.size),
+				    "dsm_atomic_init");
 		bench_check(dsm_broadcast(&all[r], sizeof(all[r]), 0), "dsm_broadcast");
 	}
 	storm_target = all[micro.rank % 64];
@@ -168,5 +176,6 @@ void micro_storm(void)
 		dsm_barrier();
 		v[r] = (double)micro.size * STORM_THREADS * n / (bench_now_us() - start) * 1e6;
 	}
-	micro_report("atomics by 8 threads of every rank", micro.rank == 0 ? v : NULL, micro.repeats, "ops/s");
+	micro_report("atomics by 8 threads of every rank", micro.rank == 0 ? v : NULL,
+		     micro.repeats, "ops/s");
 }

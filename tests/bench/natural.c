@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * natural.c - programs as people write them for threads, without one hint: rows of one matrix side by side, arrays that are not
- * padded, one lock for a queue.
+ * natural.c - programs as people write them for threads, without one hint: rows of one matrix side
+ * by side, arrays that are not padded, one lock for a queue.
  *
- * The same code runs in three ways (--as): `sequential`, one worker; `threads`, P workers of one process with the C library's
- * mutex and barrier, on private memory; `ranks`, one worker on each rank, with libdsm's, on one allocation of rank 0's heap.
- * Each prints its time and a checksum. The checksum of a program is the same in all ways, whatever the schedule.
- * Output: one JSON object per line; of `ranks`, with how much of the memory moved.
+ * The same code runs in three ways (--as): `sequential`, one worker; `threads`, P workers of one
+ * process with the C library's mutex and barrier, on private memory; `ranks`, one worker on each
+ * rank, with libdsm's, on one allocation of rank 0's heap. Each prints its time and a checksum. The
+ * checksum of a program is the same in all ways, whatever the schedule. Output: one JSON object per
+ * line; of `ranks`, with how much of the memory moved.
  */
 #include <dsm.h>
 #include <getopt.h>
@@ -108,7 +109,7 @@ static void fill_doubles(double *v, size_t n)
 		v[i] = (double)(mix(i + 1) >> 11) * 0x1p-53;
 }
 
-/* ---- Jacobi: two grids, rows dealt out in bands ------------------------------------------------ */
+/* ---- Jacobi: two grids, rows dealt out in bands ---------------------------------------------- */
 
 static size_t jacobi_bytes(size_t n)
 {
@@ -130,7 +131,8 @@ static void jacobi(struct shared *s, size_t n, size_t rounds, unsigned id, unsig
 		for (i = from; i < to; i++)
 			for (j = 1; j < n - 1; j++)
 				b[i * n + j] = 0.25 *
-					(a[(i - 1) * n + j] + a[(i + 1) * n + j] + a[i * n + j - 1] + a[i * n + j + 1]);
+					(a[(i - 1) * n + j] + a[(i + 1) * n + j] +
+					 a[i * n + j - 1] + a[i * n + j + 1]);
 		barrier(s);
 		other = a;
 		a = b;
@@ -143,7 +145,7 @@ static uint64_t jacobi_result(const void *data, size_t n)
 	return sum_of(data, 2 * n * n);
 }
 
-/* ---- LU without blocks: rows dealt out in turn, a barrier for each column ------------------------ */
+/* ---- LU without blocks: rows dealt out in turn, a barrier for each column -------------------- */
 
 static size_t matrix_bytes(size_t n)
 {
@@ -185,7 +187,7 @@ static uint64_t matrix_result(const void *data, size_t n)
 	return sum_of(data, n * n);
 }
 
-/* ---- LU in blocks, each contiguous: columns of blocks dealt out in turn ----------------------------- */
+/* ---- LU in blocks, each contiguous: columns of blocks dealt out in turn ---------------------- */
 
 #define B ((size_t)32) /* a block has two pages */
 
@@ -282,7 +284,8 @@ static void blocks(struct shared *s, size_t n, size_t rounds, unsigned id, unsig
 		for (i = k + 1; i < nb; i++)
 			for (j = k + 1; j < nb; j++)
 				if (j % count == id)
-					subtract(block_at(a, n, i, j), block_at(a, n, i, k), block_at(a, n, k, j));
+					subtract(block_at(a, n, i, j), block_at(a, n, i, k),
+						 block_at(a, n, k, j));
 	}
 	barrier(s);
 }
@@ -292,7 +295,7 @@ static uint64_t blocks_result(const void *data, size_t n)
 	return sum_of(blocks_in(data), n * n);
 }
 
-/* ---- matrix product: rows of the result in bands ------------------------------------------------- */
+/* ---- matrix product: rows of the result in bands --------------------------------------------- */
 
 static size_t product_bytes(size_t n)
 {
@@ -323,7 +326,7 @@ static uint64_t product_result(const void *data, size_t n)
 	return sum_of((const double *)data + 2 * n * n, n * n);
 }
 
-/* ---- scatter: keys of all workers in neighbouring lines of 64 bytes -------------------------------- */
+/* ---- scatter: keys of all workers in neighbouring lines of 64 bytes -------------------------- */
 
 #define LINE 8 /* words */
 
@@ -355,7 +358,7 @@ static uint64_t scatter_result(const void *data, size_t n)
 	return sum_of(data, n * LINE);
 }
 
-/* ---- a queue of tasks under one lock -------------------------------------------------------------- */
+/* ---- a queue of tasks under one lock --------------------------------------------------------- */
 
 #define STEPS 500 /* of a task, some nanoseconds each */
 
@@ -402,7 +405,7 @@ static const struct program programs[] = {
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
 };
 
-/* ---- the three ways ------------------------------------------------------------------------------ */
+/* ---- the three ways -------------------------------------------------------------------------- */
 
 /* A processor for each, as ranks get one from mpirun. */
 static void pin(unsigned id)
@@ -466,7 +469,8 @@ static void run_threads(void)
 	check(pthread_mutex_init(&shared->lock, NULL), "pthread_mutex_init");
 	check(pthread_barrier_init(&shared->meet, NULL, workers), "pthread_barrier_init");
 	for (i = 1; i < workers; i++)
-		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i), "pthread_create");
+		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i),
+		      "pthread_create");
 	worker(NULL);
 	for (i = 1; i < workers; i++)
 		pthread_join(threads[i], NULL);
@@ -508,8 +512,9 @@ static void report(void)
 		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"misses_of_fill\": %lu, \"bytes_moved\": %lu, "
 		       "\"populated\": %lu, \"homes_in\": %lu, \"messages\": %lu}\n",
 		       program->name, size, repeat, names[way], workers, nodes, shared->seconds,
-		       (unsigned long)program->result(shared->data, size), (unsigned long)misses(&all),
-		       (unsigned long)filled, (unsigned long)all.bytes_in, (unsigned long)all.populated,
+		       (unsigned long)program->result(shared->data, size),
+		       (unsigned long)misses(&all), (unsigned long)filled,
+		       (unsigned long)all.bytes_in, (unsigned long)all.populated,
 		       (unsigned long)all.homes_in, (unsigned long)all.messages_out);
 	if (way == RANKS)
 		check(dsm_finalize(), "dsm_finalize");
@@ -524,7 +529,8 @@ static void usage(FILE *to)
 		"Run a program that was written for threads, and print its time and checksum as JSON.\n"
 		"`ranks` wants mpirun, which says how many workers there are. Programs, their sizes and repetitions:\n");
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
-		fprintf(to, "  %-10s %zu, %zu\n", programs[i].name, programs[i].size, programs[i].repeat);
+		fprintf(to, "  %-10s %zu, %zu\n", programs[i].name, programs[i].size,
+			programs[i].repeat);
 }
 
 static void choose(int argc, char **argv)
@@ -553,9 +559,12 @@ static void choose(int argc, char **argv)
 static void options(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "as", required_argument, NULL, 'a' },   { "workers", required_argument, NULL, 'w' },
-		{ "size", required_argument, NULL, 's' }, { "repeat", required_argument, NULL, 'r' },
-		{ "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
+		{ "as", required_argument, NULL, 'a' },
+		{ "workers", required_argument, NULL, 'w' },
+		{ "size", required_argument, NULL, 's' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 

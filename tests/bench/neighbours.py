@@ -55,7 +55,7 @@ def two(v):
     return "-" if v is None else "%.2f" % v
 
 
-# ---- noise and churn --------------------------------------------------------------------------------
+# ---- noise and churn -----------------------------------------------------------------------------
 
 
 def measure_noise(runs, _):
@@ -194,7 +194,7 @@ def churn_verdicts(data):
         yield verdict("%s, 99 %%, beside churn / quiet, groups on" % victim, r and r[0], most=1.2)
 
 
-# ---- applications -----------------------------------------------------------------------------------
+# ---- applications --------------------------------------------------------------------------------
 
 
 def measure_apps(runs, _):
@@ -268,7 +268,7 @@ def app_verdicts(data):
         yield verdict("%s beside perftest, time per miss: groups on / off" % app, r and r[0], most=0.95)
 
 
-# ---- counters of one side in the name of another ----------------------------------------------------
+# ---- counters of one side in the name of another -------------------------------------------------
 
 
 def counted(victim, cpus, neighbour="", neighbour_cpus=(), allowed="0-1", groups=None):

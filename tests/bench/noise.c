@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * noise.c - how long single operations take, each one timed: medians and tails, for a quiet network and a loaded one.
+ * noise.c - how long single operations take, each one timed: medians and tails, for a quiet network
+ * and a loaded one.
  *
- * Runs under mpirun; rank 0 is the home of everything, rank 1 asks, others wait in a barrier. The operations come by turns,
- * so that what loads the machine meets all of them alike:
+ * Runs under mpirun; rank 0 is the home of everything, rank 1 asks, others wait in a barrier. The
+ * operations come by turns, so that what loads the machine meets all of them alike:
  *
  *   read miss    a block that rank 0 has written anew (class data)
  *   write miss   the same; rank 0 loses it (with --faults)
@@ -11,12 +12,14 @@
  *   atomic       a fetch-and-add at rank 0 (class sync)
  *   lock         a free lock that rank 0 held last (class sync)
  *
- * With --echo, by turns with these, the same from kernel to kernel: a small message, a block written in answer, by dsm.ko.
+ * With --echo, by turns with these, the same from kernel to kernel: a small message, a block
+ * written in answer, by dsm.ko.
  *
- * With --floor, by turns with these, the least that they could cost: round trips over bare verbs between the same two
- * processes (common_link.h), both sides polling or both sleeping.
+ * With --floor, by turns with these, the least that they could cost: round trips over bare verbs
+ * between the same two processes (common_link.h), both sides polling or both sleeping.
  *
- * --gap is for how long rank 1 computes before each operation: what the one before leaves to be done is over by then.
+ * --gap is for how long rank 1 computes before each operation: what the one before leaves to be
+ * done is over by then.
  *
  * Output: one JSON object a line on rank 0, in microseconds.
  */
@@ -38,8 +41,9 @@
 
 enum { READ_MISS, WRITE_MISS, UPGRADE, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, ECHO, KINDS };
 
-static const char *const names[KINDS] = { "read miss", "write miss",   "upgrade",        "atomic",
-					  "lock",      "floor: fault", "floor: message", "floor: kernel" };
+static const char *const names[KINDS] = { "read miss",      "write miss",   "upgrade",
+					  "atomic",         "lock",         "floor: fault",
+					  "floor: message", "floor: kernel" };
 
 static unsigned int nsamples = 512, gap_us;
 static const char *label = "";
@@ -51,14 +55,16 @@ static struct link *bare;
 static bool floors, floor_sleeps, faults, echo;
 static int module = -1; /* the library's descriptor of dsm.ko */
 static uintptr_t module_base;
-static dsm_region_t *once_only; /* upgrades: a block that is upgraded again is taken for one that migrates */
+/* upgrades: a block that is upgraded again is taken for one that migrates */
+static dsm_region_t *once_only;
 
 static dsm_region_t *make_area(int kind)
 {
 	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
 	dsm_region_t *region;
 
-	bench_check(dsm_region_open(names[kind], (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
+	bench_check(dsm_region_open(names[kind], (size_t)BATCH * BLOCK, &o, &region),
+		    "dsm_region_open");
 	areas[kind] = dsm_region_base(region);
 	return region;
 }
@@ -158,10 +164,12 @@ static double once(int kind, int i)
 		;
 	start = bench_now_us();
 	if (kind == ECHO) {
-		struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO,
-					   .pages = 1,
-					   .page = (uint32_t)(((uintptr_t)areas[ECHO] - module_base) / BLOCK +
-							      (uintptr_t)i) };
+		struct dsm_ioc_range r = {
+			.op = DSM_RANGE_ECHO,
+			.pages = 1,
+			.page = (uint32_t)(((uintptr_t)areas[ECHO] - module_base) / BLOCK +
+					   (uintptr_t)i)
+		};
 
 		if (ioctl(module, DSM_IOC_RANGE, &r))
 			dsm_abort(2, "echo: %s", strerror(errno));
@@ -192,7 +200,8 @@ static void report(int kind, double *v)
 
 	qsort(v, nsamples, sizeof(*v), bench_by_value);
 	if (rank == 0)
-		printf("{\"row\": \"%s\", \"label\": \"%s\", \"samples\": %u", names[kind], label, nsamples);
+		printf("{\"row\": \"%s\", \"label\": \"%s\", \"samples\": %u", names[kind], label,
+		       nsamples);
 	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		double value = rank == 1 ? v[(size_t)(parts[i] * (nsamples - 1))] : 0;
 		uint64_t bits;
@@ -280,10 +289,14 @@ static void measure(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },        { "samples", required_argument, NULL, 'n' },
-		{ "label", required_argument, NULL, 'l' }, { "floor", required_argument, NULL, 'f' },
-		{ "faults", no_argument, NULL, 'w' },      { "echo", no_argument, NULL, 'e' },
-		{ "gap", required_argument, NULL, 'g' },   { 0 },
+		{ "help", no_argument, NULL, 'h' },
+		{ "samples", required_argument, NULL, 'n' },
+		{ "label", required_argument, NULL, 'l' },
+		{ "floor", required_argument, NULL, 'f' },
+		{ "faults", no_argument, NULL, 'w' },
+		{ "echo", no_argument, NULL, 'e' },
+		{ "gap", required_argument, NULL, 'g' },
+		{ 0 },
 	};
 	struct dsm_config cfg;
 	int c, err;

@@ -11,7 +11,7 @@ WAYS = {"verbs": {"DSM_NET": "verbs", "DSM_BACKEND": "user"}, "shared": {"DSM_NE
         "module": {"DSM_NET": "verbs", "DSM_BACKEND": "kmod"}}
 NETS = ("verbs", "shared")
 
-# ---- transfers --------------------------------------------------------------------------------------
+# ---- transfers -----------------------------------------------------------------------------------
 
 
 def measure_transfers(runs, quick):
@@ -73,7 +73,7 @@ def transfer_verdicts(data):
     yield verdict("read miss, 99 %, beside transfers / quiet, DSM_NET=shared", r and r[0], most=1.3)
 
 
-# ---- queue pairs and memory -------------------------------------------------------------------------
+# ---- queue pairs and memory ----------------------------------------------------------------------
 
 
 def measure_ranks(runs, _):
@@ -135,7 +135,7 @@ def rank_verdicts(data):
         yield verdict("queue pairs, %d ranks per node / one: %s" % (most, "of the module" if way == "module" else way), r and r[0], most=1)
 
 
-# ---- counters of one side in the name of another ----------------------------------------------------
+# ---- counters of one side in the name of another -------------------------------------------------
 
 
 def samples():

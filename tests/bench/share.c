@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * share.c - librshare against native queue pairs, and its scheduler and working modes against none: one measurement per run, a
- * line of JSON. tests/bench/sharing runs it in a guest.
+ * share.c - librshare against native queue pairs, and its scheduler and working modes against none:
+ * one measurement per run, a line of JSON. tests/bench/sharing runs it in a guest.
  *
  *   share serve PROFILE
- *   share PROFILE EXPERIMENT SIDE COUNT SIZE MS    with the server of that profile, at SHARE_SERVER (default 10.10.0.1)
+ *   share PROFILE EXPERIMENT SIDE COUNT SIZE MS    with the server of that profile, at SHARE_SERVER
+ *                                                  (default 10.10.0.1)
  *
  * SHARE_DEVICE is the RDMA device (the first).
- * Experiment class starts a second process with an owner of its own, whose elephants go to the server of profile fifo; its line
- * of JSON is the second. Side alone: it does not.
+ * Experiment class starts a second process with an owner of its own, whose elephants go to the
+ * server of profile fifo; its line of JSON is the second. Side alone: it does not.
  */
 #include "share.h"
 
@@ -31,7 +32,10 @@ static pid_t load; /* the other process of experiment class */
 static const struct share_profile profiles[] = {
 	/* name      port   chunk  window   receives run_after idle_after pool conns class narrow */
 	{ "default", 18700, 0, 0, 0, 0, 0, 96 * MIB, 2048, 0, 0 },
-	/* A message of 4 MiB is four chunks, which are all posted at once: first come, first served. */
+	/*
+	 * A message of 4 MiB is four chunks, which are all posted at once: first come, first
+	 * served.
+	 */
 	{ "fifo", 18701, MIB, 64 * MIB, 64, 0, 0, 64 * MIB, 64, 0, UINT32_MAX },
 	/* The owner polls after one productive round, and sleeps after an empty one. */
 	{ "eager", 18702, 0, 0, 0, 1, 1, 8 * MIB, 64, 0, 0 },
@@ -104,7 +108,8 @@ static int begin_load(const char *ms)
 		snprintf(number, sizeof(number), "%d", dup(loaded[1]));
 		setenv("SHARE_LOADED", number, 1);
 		dup2(input[0], STDIN_FILENO);
-		execl("/proc/self/exe", "share", "fifo", "load", "equal", "2", "4194304", ms, (char *)NULL);
+		execl("/proc/self/exe", "share", "fifo", "load", "equal", "2", "4194304", ms,
+		      (char *)NULL);
 		_exit(127);
 	}
 	close(input[0]);
@@ -128,7 +133,8 @@ static void raise_files(void)
 {
 	struct rlimit files;
 
-	getrlimit(RLIMIT_NOFILE, &files); /* an fd of a connection is one here and one in the owner */
+	/* an fd of a connection is one here and one in the owner */
+	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 }
@@ -147,7 +153,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "serve"))
 		share_serve(share_profile(argv[2]));
 	if (argc != 7) {
-		fprintf(stderr, "usage: share serve PROFILE | share PROFILE EXPERIMENT SIDE COUNT SIZE MS\n");
+		fprintf(stderr,
+			"usage: share serve PROFILE | share PROFILE EXPERIMENT SIDE COUNT SIZE MS\n");
 		return 2;
 	}
 	p = share_profile(argv[1]);
@@ -161,8 +168,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "share: there is no experiment %s\n", argv[2]);
 		return 2;
 	}
-	snprintf(server, sizeof(server), "%s:%u", getenv("SHARE_SERVER") ? getenv("SHARE_SERVER") : "10.10.0.1",
-		 p->port);
+	snprintf(server, sizeof(server), "%s:%u",
+		 getenv("SHARE_SERVER") ? getenv("SHARE_SERVER") : "10.10.0.1", p->port);
 	if (!strcmp(e->name, "class") && strcmp(o.side, "alone"))
 		loaded = begin_load(argv[6]);
 	r = share_open(p, false);

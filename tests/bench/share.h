@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share.h - what the files of the benchmark of librshare share: profiles of owners, services of the server, and a
- * native queue pair for the other side of each comparison.
+ * share.h - what the files of the benchmark of librshare share: profiles of owners, services of the
+ * server, and a native queue pair for the other side of each comparison.
  *
- * The counters beside each figure show what it is of: work requests and doorbells of the owner and of native queue
- * pairs, locks taken, events waited for. tests/bench/sharing refuses rows whose two sides ran the same code.
+ * The counters beside each figure show what it is of: work requests and doorbells of the owner and
+ * of native queue pairs, locks taken, events waited for. tests/bench/sharing refuses rows whose two
+ * sides ran the same code.
  */
 #ifndef BENCH_SHARE_H
 #define BENCH_SHARE_H
@@ -35,8 +36,10 @@ double share_now_us(void);
 
 enum { SHARE_ECHO = 1, SHARE_SINK, SHARE_NATIVE, SHARE_REPORT };
 
-/* A service: what is done with messages of up to 1 << size bytes, of which 1 << depth may be under way. */
-#define SHARE_SERVICE(kind, size, depth) ((uint32_t)(kind) << 16 | (uint32_t)(size) << 8 | (uint32_t)(depth))
+/* A service: what is done with messages of up to 1 << size bytes, of which 1 << depth may be under
+ * way. */
+#define SHARE_SERVICE(kind, size, depth) \
+	((uint32_t)(kind) << 16 | (uint32_t)(size) << 8 | (uint32_t)(depth))
 
 struct share_report {
 	struct rshare_info info;
@@ -71,9 +74,10 @@ void share_native_close(struct share_native *n);
 void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id);
 /* The same with the messages of a chain, with one doorbell; at most SHARE_CHAIN. */
 #define SHARE_CHAIN 64
-void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids, unsigned int count);
-/* Completions of sends have their id in wr_id, those of messages a number of SHARE_RECEIVED or more. Messages are handed back
- * to the queue; what they contain is nobody's concern. */
+void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids,
+			unsigned int count);
+/* Completions of sends have their id in wr_id, those of messages a number of SHARE_RECEIVED or
+ * more. Messages are handed back to the queue; what they contain is nobody's concern. */
 #define SHARE_RECEIVED (1u << 20)
 int share_native_poll(struct share_native *n, struct ibv_wc *wc, int max);
 /* Sleep until there may be a completion. */

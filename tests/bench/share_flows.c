@@ -2,10 +2,13 @@
 /*
  * share_flows.c - experiments with flows of short and of long messages.
  *
- *   mice         COUNT flows, half of them mice of SIZE bytes, half elephants of 4 MiB; side equal: one priority; strict: mice
- *                have a higher one; events, poll: each flow has a native queue pair, and each mouse sleeps or polls
- *   class        COUNT flows of mice with a high priority, beside the elephants of `load` in another process
- *   load         COUNT flows of elephants, until the end of stdin; a byte to fd SHARE_LOADED once they are under way
+ *   mice         COUNT flows, half of them mice of SIZE bytes, half elephants of 4 MiB; side equal:
+ *                one priority; strict: mice have a higher one; events, poll: each flow has a native
+ *                queue pair, and each mouse sleeps or polls
+ *   class        COUNT flows of mice with a high priority, beside the elephants of `load` in
+ *                another process
+ *   load         COUNT flows of elephants, until the end of stdin; a byte to fd SHARE_LOADED once
+ *                they are under way
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +33,8 @@ struct flow {
 	bool sleeping;
 	uint64_t sent; /* messages of a native elephant */
 	char *buf;
-	struct share_samples times, late; /* since the send, and since the moment at which it was due */
+	/* since the send, and since the moment at which it was due */
+	struct share_samples times, late;
 };
 
 /* Wait for the completion of a send. */
@@ -130,11 +134,14 @@ static uint64_t elephant_chunks(const struct flow *flows, unsigned int n)
 
 static struct flow flows[16];
 
-static void begin_flow(struct flow *f, const struct share_options *o, bool heavy, unsigned int priority, char *buf)
+static void begin_flow(struct flow *f, const struct share_options *o, bool heavy,
+		       unsigned int priority, char *buf)
 {
 	f->o = o;
 	f->buf = buf;
-	f->c = share_dial(heavy ? SHARE_SERVICE(SHARE_SINK, 22, 1) : SHARE_SERVICE(SHARE_SINK, 12, 5), priority);
+	f->c = share_dial(heavy ? SHARE_SERVICE(SHARE_SINK, 22, 1)
+				: SHARE_SERVICE(SHARE_SINK, 12, 5),
+			  priority);
 	share_next_of(f->c, RSHARE_CONNECTED);
 }
 
@@ -213,7 +220,8 @@ void share_run_mice(const struct share_options *o)
 	}
 	print_mice(n, 2);
 	printf(", \"events\": %llu, \"elephant_chunks\": %llu, \"elephant_us\": %.0f, \"chunk\": %u, ",
-	       (unsigned long long)events, (unsigned long long)chunks, us, native ? ELEPHANT : after.here.chunk);
+	       (unsigned long long)events, (unsigned long long)chunks, us,
+	       native ? ELEPHANT : after.here.chunk);
 	share_print_counters(&before, &after);
 }
 
@@ -259,7 +267,8 @@ void share_run_load(const struct share_options *o)
 		;
 	share_must(rshare_get_info(share_here, &info), "rshare_get_info");
 	/* All that was posted: one window is long, so it says nothing of when it was sent. */
-	printf("\"bytes\": %llu, \"us\": %.0f}\n", (unsigned long long)elephant_chunks(flows, 2 * n) * info.chunk,
+	printf("\"bytes\": %llu, \"us\": %.0f}\n",
+	       (unsigned long long)elephant_chunks(flows, 2 * n) * info.chunk,
 	       share_now_us() - start);
 	fflush(stdout);
 	_exit(0); /* what is under way is of no interest */

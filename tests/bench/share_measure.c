@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* share_measure.c - what the experiments share: connections to the server, counters of both processes, samples. */
+/*
+ * share_measure.c - what the experiments share: connections to the server, counters of both
+ * processes, samples.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +23,8 @@ struct rshare_conn *share_dial(uint32_t service, unsigned int priority)
 {
 	struct rshare_conn *c;
 
-	share_must(rshare_connect(share_here, share_server, service, priority, 1, &c), "rshare_connect");
+	share_must(rshare_connect(share_here, share_server, service, priority, 1, &c),
+		   "rshare_connect");
 	return c;
 }
 
@@ -65,10 +69,13 @@ void share_count(struct share_counters *out)
 	share_must(rshare_disconnect(c, SHARE_WAIT_MS), "rshare_disconnect");
 	rshare_put(share_here, buf);
 	getrusage(RUSAGE_SELF, &use);
-	out->user_us = (double)use.ru_utime.tv_sec * 1e6 + (double)use.ru_utime.tv_usec + out->there.user_us;
-	out->system_us = (double)use.ru_stime.tv_sec * 1e6 + (double)use.ru_stime.tv_usec + out->there.system_us;
+	out->user_us = (double)use.ru_utime.tv_sec * 1e6 + (double)use.ru_utime.tv_usec +
+		out->there.user_us;
+	out->system_us = (double)use.ru_stime.tv_sec * 1e6 + (double)use.ru_stime.tv_usec +
+		out->there.system_us;
 	share_must(rshare_get_info(share_here, &out->here), "rshare_get_info");
-	out->strict = share_here->owner->links ? share_here->owner->links->peer.lane[RS_STRICT].tail : 0;
+	out->strict =
+		share_here->owner->links ? share_here->owner->links->peer.lane[RS_STRICT].tail : 0;
 	out->native_posts = share_pair ? share_pair->posts : 0;
 	out->native_doorbells = share_pair ? share_pair->doorbells : 0;
 	out->us = share_now_us();
@@ -82,10 +89,11 @@ void share_print_counters(const struct share_counters *a, const struct share_cou
 	       "\"strict_posts\": %u, \"wakeups\": %llu, \"signals\": %llu, \"to_running\": %llu, \"to_blocked\": %llu, "
 	       "\"server_wakeups\": %llu, \"server_to_running\": %llu, \"native\": %llu, \"native_posts\": %llu, "
 	       "\"native_doorbells\": %llu",
-	       (b->us - a->us) / 1e6, b->user_us - a->user_us, b->system_us - a->system_us, MORE(here.posts),
-	       MORE(here.doorbells), b->strict - a->strict, MORE(here.wakeups), MORE(here.signals),
-	       MORE(here.to_running), MORE(here.to_blocked), MORE(there.info.wakeups), MORE(there.info.to_running),
-	       MORE(there.native), MORE(native_posts), MORE(native_doorbells));
+	       (b->us - a->us) / 1e6, b->user_us - a->user_us, b->system_us - a->system_us,
+	       MORE(here.posts), MORE(here.doorbells), b->strict - a->strict, MORE(here.wakeups),
+	       MORE(here.signals), MORE(here.to_running), MORE(here.to_blocked),
+	       MORE(there.info.wakeups), MORE(there.info.to_running), MORE(there.native),
+	       MORE(native_posts), MORE(native_doorbells));
 #undef MORE
 }
 
@@ -100,8 +108,8 @@ void share_sample(struct share_samples *s, double us)
 void share_print_samples(const char *name, struct share_samples *s)
 {
 	qsort(s->us, s->n, sizeof(s->us[0]), bench_by_value);
-	printf("\"%s\": %u, \"median_us\": %.1f, \"p99_us\": %.1f", name, s->n, s->n ? s->us[s->n / 2] : 0,
-	       s->n ? s->us[s->n * 99 / 100] : 0);
+	printf("\"%s\": %u, \"median_us\": %.1f, \"p99_us\": %.1f", name, s->n,
+	       s->n ? s->us[s->n / 2] : 0, s->n ? s->us[s->n * 99 / 100] : 0);
 }
 
 /* ---- the end of a measurement --------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * share_native.c - a native queue pair: one RC queue pair with its own CQ, and no owner. Device, queue pair and receive
- * buffers are made by the functions that librshare's owner uses, so that both sides have the same attributes.
+ * share_native.c - a native queue pair: one RC queue pair with its own CQ, and no owner. Device,
+ * queue pair and receive buffers are made by the functions that librshare's owner uses, so that
+ * both sides have the same attributes.
  *
  * One thread at a time; experiments that share the queue pair between threads bring a lock.
  */
@@ -13,7 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECEIVES_BYTES (16u << 20) /* receive buffers in all, but at least 16 of them and at most 512 */
+/* receive buffers in all, but at least 16 of them and at most 512 */
+#define RECEIVES_BYTES (16u << 20)
 
 struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 {
@@ -29,7 +31,8 @@ struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 	c.peers = 1;
 	c.receives = RECEIVES_BYTES / c.chunk;
 	c.receives = c.receives < 16 ? 16 : c.receives > 512 ? 512 : c.receives;
-	if (rs_device_open(&n->dev, getenv("SHARE_DEVICE"), &c, why) || rs_qp_create(&n->dev, &n->qp, why)) {
+	if (rs_device_open(&n->dev, getenv("SHARE_DEVICE"), &c, why) ||
+	    rs_qp_create(&n->dev, &n->qp, why)) {
 		fprintf(stderr, "share: %s\n", why);
 		exit(1);
 	}
@@ -37,7 +40,8 @@ struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 	n->mr = n->buffer ? ibv_reg_mr(n->dev.pd, n->buffer, c.chunk, 0) : NULL;
 	if (!n->mr)
 		share_must(-ENOMEM, "registering memory");
-	*here = (struct rs_address){ .lid = n->dev.port_attr.lid, .mtu = (uint8_t)n->dev.port_attr.active_mtu };
+	*here = (struct rs_address){ .lid = n->dev.port_attr.lid,
+				     .mtu = (uint8_t)n->dev.port_attr.active_mtu };
 	__builtin_memcpy(here->gid, n->dev.gid.raw, sizeof(here->gid));
 	here->qpn[RS_STRICT] = n->qp.qp->qp_num;
 	here->psn[RS_STRICT] = n->qp.psn;
@@ -46,7 +50,8 @@ struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 
 void share_native_connect(struct share_native *n, const struct rs_address *there)
 {
-	share_must(rs_qp_connect(&n->dev, &n->qp, there, RS_STRICT, 0, 0), "connecting a queue pair");
+	share_must(rs_qp_connect(&n->dev, &n->qp, there, RS_STRICT, 0, 0),
+		   "connecting a queue pair");
 }
 
 void share_native_close(struct share_native *n)
@@ -58,7 +63,8 @@ void share_native_close(struct share_native *n)
 	free(n);
 }
 
-void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids, unsigned int count)
+void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *ids,
+			unsigned int count)
 {
 	struct ibv_sge sge = { (uintptr_t)n->buffer, bytes, n->mr->lkey };
 	struct ibv_send_wr wr[SHARE_CHAIN], *bad;
@@ -71,7 +77,8 @@ void share_native_chain(struct share_native *n, uint32_t bytes, const uint32_t *
 			.sg_list = &sge,
 			.num_sge = 1,
 			.opcode = IBV_WR_SEND,
-			.send_flags = IBV_SEND_SIGNALED | (bytes <= n->qp.inlined ? IBV_SEND_INLINE : 0),
+			.send_flags =
+				IBV_SEND_SIGNALED | (bytes <= n->qp.inlined ? IBV_SEND_INLINE : 0),
 		};
 	share_must(-ibv_post_send(n->qp.qp, wr, &bad), "posting a send");
 	n->doorbells++;

@@ -2,12 +2,16 @@
 /*
  * share_run.c - the experiments, but for those of share_flows.c.
  *
- *   threads      COUNT threads send to one node; side ring: each over a connection; mutex: all over one native queue pair;
- *                chain: the same, but the holder of the mutex posts what all threads have to send, as one chain.
- *                A thread without completions sleeps on its connection, or (mutex, chain) yields
- *   connections  one thread sends over COUNT connections; side ring: they are in a set; fds: each has an fd
- *   bursts       bursts of COUNT echoes; the working modes are the profile's; side pause: 2 ms between them; side stream: none
- *   latency      echoes, one at a time; side ring, or a native queue pair whose two ends poll or wait for events
+ *   threads      COUNT threads send to one node; side ring: each over a connection; mutex: all over
+ *                one native queue pair; chain: the same, but the holder of the mutex posts what all
+ *                threads have to send, as one chain. A thread without completions sleeps on its
+ *                connection, or (mutex, chain) yields
+ *   connections  one thread sends over COUNT connections; side ring: they are in a set; fds: each
+ *                has an fd
+ *   bursts       bursts of COUNT echoes; the working modes are the profile's; side pause: 2 ms
+ *                between them; side stream: none
+ *   latency      echoes, one at a time; side ring, or a native queue pair whose two ends poll or
+ *                wait for events
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +36,8 @@ struct sender {
 	struct rshare_conn *c;
 	char *buf;
 	unsigned int waiting; /* messages for the holder of the mutex; side chain */
-	uint64_t done, mine;  /* messages: of all that are done, counted by whoever polls; and taken note of */
+	/* messages: of all that are done, counted by whoever polls; and taken note of */
+	uint64_t done, mine;
 } __attribute__((aligned(64)));
 
 static struct sender senders[64];
@@ -47,7 +52,8 @@ static void *send_over_ring(void *arg)
 	int i, n;
 
 	while (!share_stopped() || under_way) {
-		while (under_way < WINDOW && !share_stopped() && !rshare_send(s->c, s->buf, s->o->size, 0))
+		while (under_way < WINDOW && !share_stopped() &&
+		       !rshare_send(s->c, s->buf, s->o->size, 0))
 			under_way++;
 		n = rshare_poll(s->c, e, 16);
 		share_must(n, "rshare_poll");
@@ -98,7 +104,10 @@ static void post(struct sender *s, bool chains)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The lock is for a call of libibverbs. The completion of a send is for its thread, whoever finds it. */
+/*
+ * The lock is for a call of libibverbs. The completion of a send is for its thread, whoever finds
+ * it.
+ */
 static void *send_under_mutex(void *arg)
 {
 	struct sender *s = arg;
@@ -187,8 +196,8 @@ static void share_run_threads(const struct share_options *o)
 	}
 	share_count(&before);
 	for (i = 0; i < threads; i++)
-		share_must(-pthread_create(&senders[i].thread, NULL, ring ? send_over_ring : send_under_mutex,
-					   &senders[i]),
+		share_must(-pthread_create(&senders[i].thread, NULL,
+					   ring ? send_over_ring : send_under_mutex, &senders[i]),
 			   "a thread");
 	usleep(SHARE_WARM_UP_US);
 	start = share_now_us();
@@ -201,8 +210,8 @@ static void share_run_threads(const struct share_options *o)
 		pthread_join(senders[i].thread, NULL);
 	share_count(&after);
 	printf("\"per_s\": %.1f, \"messages\": %llu, \"locks\": %llu, \"contended\": %llu, ",
-	       (double)(last - first) / us * 1e6, (unsigned long long)all_done(threads), (unsigned long long)locks,
-	       (unsigned long long)contended);
+	       (double)(last - first) / us * 1e6, (unsigned long long)all_done(threads),
+	       (unsigned long long)locks, (unsigned long long)contended);
 	share_print_counters(&before, &after);
 	if (share_pair)
 		share_native_end(share_pair);
@@ -303,7 +312,8 @@ static int connect_all(const struct share_options *o, unsigned int depth, bool s
 			share_next_of(all[i].c, RSHARE_CONNECTED);
 		in.data.ptr = set ? NULL : &all[i];
 		if (!set || !i)
-			share_must(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &in) ? -errno : 0, "epoll_ctl");
+			share_must(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &in) ? -errno : 0,
+				   "epoll_ctl");
 	}
 	return epoll_fd;
 }
@@ -311,9 +321,10 @@ static int connect_all(const struct share_options *o, unsigned int depth, bool s
 static void share_run_connections(const struct share_options *o)
 {
 	const unsigned int depth = depth_of(o->count);
-	struct many m = {
-		.o = o, .set = !strcmp(o->side, "ring"), .window = 1u << depth, .buf = rshare_get(share_here, o->size)
-	};
+	struct many m = { .o = o,
+			  .set = !strcmp(o->side, "ring"),
+			  .window = 1u << depth,
+			  .buf = rshare_get(share_here, o->size) };
 	const int epoll_fd = connect_all(o, depth, m.set);
 	struct epoll_event ready[64];
 	struct share_counters before, after;
@@ -345,8 +356,9 @@ static void share_run_connections(const struct share_options *o)
 	printf("\"per_s\": %.1f, \"messages\": %llu, \"queue_pairs\": %u, \"connections\": %u, \"used\": %u, "
 	       "\"registered\": %llu, "
 	       "\"files\": %u, ",
-	       (double)(m.done - first) / (now - start) * 1e6, (unsigned long long)m.done, after.here.queue_pairs,
-	       before.here.connections, m.used, (unsigned long long)after.here.registered, open_files());
+	       (double)(m.done - first) / (now - start) * 1e6, (unsigned long long)m.done,
+	       after.here.queue_pairs, before.here.connections, m.used,
+	       (unsigned long long)after.here.registered, open_files());
 	share_print_counters(&before, &after);
 }
 
@@ -451,15 +463,16 @@ static void share_run_latency(const struct share_options *o)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-#define EXPERIMENT(name)                                                                                              \
-	static void begin_##name(struct rshare *share, const char *at, const struct share_options *o)                 \
-	{                                                                                                             \
-		share_here = share;                                                                                   \
-		share_server = at;                                                                                    \
-		printf("{\"row\": \"" #name "\", \"side\": \"%s\", \"count\": %u, \"size\": %u, ", o->side, o->count, \
-		       o->size);                                                                                      \
-		share_run_##name(o);                                                                                  \
-		printf("}\n");                                                                                        \
+#define EXPERIMENT(name)                                                                           \
+	static void begin_##name(struct rshare *share, const char *at,                             \
+				 const struct share_options *o)                                    \
+	{                                                                                          \
+		share_here = share;                                                                \
+		share_server = at;                                                                 \
+		printf("{\"row\": \"" #name "\", \"side\": \"%s\", \"count\": %u, \"size\": %u, ", \
+		       o->side, o->count, o->size);                                                \
+		share_run_##name(o);                                                               \
+		printf("}\n");                                                                     \
 	}
 EXPERIMENT(threads)
 EXPERIMENT(connections)

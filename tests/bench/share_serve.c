@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* share_serve.c - the server: one thread for all connections of librshare, and one for each native queue pair. */
+/*
+ * share_serve.c - the server: one thread for all connections of librshare, and one for each native
+ * queue pair.
+ */
 #include "share.h"
 
 #include <errno.h>
@@ -11,9 +14,11 @@
 #include <sys/resource.h>
 
 static const uint32_t services[] = {
-	SHARE_SERVICE(SHARE_SINK, 6, 5),  SHARE_SERVICE(SHARE_SINK, 12, 5),  SHARE_SERVICE(SHARE_SINK, 12, 2),
-	SHARE_SERVICE(SHARE_SINK, 12, 0), SHARE_SERVICE(SHARE_SINK, 22, 1),  SHARE_SERVICE(SHARE_ECHO, 6, 5),
-	SHARE_SERVICE(SHARE_ECHO, 20, 1), SHARE_SERVICE(SHARE_NATIVE, 8, 0), SHARE_SERVICE(SHARE_REPORT, 8, 0),
+	SHARE_SERVICE(SHARE_SINK, 6, 5),   SHARE_SERVICE(SHARE_SINK, 12, 5),
+	SHARE_SERVICE(SHARE_SINK, 12, 2),  SHARE_SERVICE(SHARE_SINK, 12, 0),
+	SHARE_SERVICE(SHARE_SINK, 22, 1),  SHARE_SERVICE(SHARE_ECHO, 6, 5),
+	SHARE_SERVICE(SHARE_ECHO, 20, 1),  SHARE_SERVICE(SHARE_NATIVE, 8, 0),
+	SHARE_SERVICE(SHARE_REPORT, 8, 0),
 };
 
 /* A connection, or (c NULL) the listener of a service. */

@@ -25,7 +25,8 @@ PROGRAMS = {
 # The same with arguments, for programs of ANL macros.
 SUITE = {"kdtree": ("{threads} 200", "{threads} 2"), "octree": ("{threads} 16384 27", "{threads} 16384 27"),
          "tasks": ("{threads} 2000000", "{threads} 200000"), "transpose": ("{threads} 1024 40", "{threads} 256 4")}
-# Calls of locks that a program makes at least, with two nodes: what the library counts there must not be less. wavefront has semaphores.
+# Calls of locks that a program makes at least, with two nodes: what the library counts there must
+# not be less. wavefront has semaphores.
 LOCK_CALLS = {"bank": 11000, "objects": 200000, "queue": 4000, "steal": 1000, "wavefront": 0, "words": 40000, "kdtree": 896, "octree": 650000,
               "tasks": 3000, "transpose": 2}
 LOCKS = {"uncontended": "lock + unlock, uncontended, ns", "section": "contended section, ns",

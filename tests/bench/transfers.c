@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * transfers.c - read misses of one rank, with and without a neighbour rank of the same node that moves 4 MiB at a time.
+ * transfers.c - read misses of one rank, with and without a neighbour rank of the same node that
+ * moves 4 MiB at a time.
  *
- * Runs under mpirun, four ranks on two nodes: ranks 0 and 2 on one, ranks 1 and 3 on the other. Rank 1 reads blocks of 4 KiB that
- * rank 0 has written anew, each read timed. Rank 3 fetches 4 MiB that rank 2 has written anew, in blocks of --block bytes,
- * again and again: in one half of the rounds, by turns with the other half.
+ * Runs under mpirun, four ranks on two nodes: ranks 0 and 2 on one, ranks 1 and 3 on the other.
+ * Rank 1 reads blocks of 4 KiB that rank 0 has written anew, each read timed. Rank 3 fetches 4 MiB
+ * that rank 2 has written anew, in blocks of --block bytes, again and again: in one half of the
+ * rounds, by turns with the other half.
  *
  * Output: JSON lines. Rank 1 prints the times of both halves, rank 3 what it fetched meanwhile.
  */
@@ -24,7 +26,8 @@ enum { QUIET, BESIDE, HALVES };
 /* In a region, each member in a block of its own. */
 struct board {
 	struct {
-		volatile unsigned int round; /* rank 1: it is over; rank 3: no transfer of it follows */
+		/* rank 1: it is over; rank 3: no transfer of it follows */
+		volatile unsigned int round;
 		char pad[PAGE - sizeof(unsigned int)];
 	} measured, fetched;
 };
@@ -39,9 +42,12 @@ static dsm_sem_t wanted, filled, begun; /* of ranks 2 and 3; rank 3 posts begun 
 static double *times[HALVES];
 static unsigned int taken[HALVES];
 
-static void *open_region(const char *name, size_t size, size_t block_size, int home, dsm_region_t **region)
+static void *open_region(const char *name, size_t size, size_t block_size, int home,
+			 dsm_region_t **region)
 {
-	struct dsm_region_options o = { .block_size = block_size, .home = DSM_HOME_FIXED, .home_rank = home };
+	struct dsm_region_options o = { .block_size = block_size,
+					.home = DSM_HOME_FIXED,
+					.home_rank = home };
 
 	bench_check(dsm_region_open(name, size, &o, region), "dsm_region_open");
 	return dsm_region_base(*region);
@@ -73,7 +79,7 @@ static void make(void)
 	}
 }
 
-/* ---- ranks 0 and 1 ---------------------------------------------------------------------------- */
+/* ---- ranks 0 and 1 --------------------------------------------------------------------------- */
 
 static double read_miss(int i)
 {
@@ -104,7 +110,7 @@ static void measure(int half)
 	}
 }
 
-/* ---- ranks 2 and 3 ---------------------------------------------------------------------------- */
+/* ---- ranks 2 and 3 --------------------------------------------------------------------------- */
 
 static void write_anew(unsigned int round)
 {
@@ -137,7 +143,7 @@ static unsigned int fetch(unsigned int round)
 	return n;
 }
 
-/* ---- both ------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static void report(int half)
 {
@@ -155,8 +161,8 @@ static void report_transfers(unsigned int n, double us)
 	struct dsm_stats s;
 
 	bench_check(dsm_stats_get(rank, large_region, &s), "dsm_stats_get");
-	printf("{\"row\": \"transfers\", \"count\": %u, \"bytes\": %llu, \"blocks\": %llu, \"us\": %.0f}\n", n,
-	       (unsigned long long)s.bytes_in, (unsigned long long)s.blocks_in, us);
+	printf("{\"row\": \"transfers\", \"count\": %u, \"bytes\": %llu, \"blocks\": %llu, \"us\": %.0f}\n",
+	       n, (unsigned long long)s.bytes_in, (unsigned long long)s.blocks_in, us);
 }
 
 static void run(void)
@@ -204,9 +210,12 @@ static int usage(FILE *f)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },        { "samples", required_argument, NULL, 'n' },
-		{ "gap", required_argument, NULL, 'g' },   { "rounds", required_argument, NULL, 'r' },
-		{ "block", required_argument, NULL, 'b' }, { 0 },
+		{ "help", no_argument, NULL, 'h' },
+		{ "samples", required_argument, NULL, 'n' },
+		{ "gap", required_argument, NULL, 'g' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "block", required_argument, NULL, 'b' },
+		{ 0 },
 	};
 	struct dsm_config cfg;
 	int c, err;

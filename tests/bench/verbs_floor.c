@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * verbs_floor.c - what a round trip between two machines costs at the least: bare verbs, no library of ours.
+ * verbs_floor.c - what a round trip between two machines costs at the least: bare verbs, no library
+ * of ours.
  *
  * The responder answers a small message with
  *
  *   message   another small message: the least that a lock or an atomic operation costs
  *   fault     4 KiB by one RDMA write with immediate: the least that a miss costs
  *
- * Each side polls its completion queue, or sleeps on the completion channel. Where the responder is to sleep, the requester
- * lets it: it pauses before each round.
- * The sides find each other by TCP: `verbs_floor --serve PORT` here, `verbs_floor HOST:PORT` there, in any order.
+ * Each side polls its completion queue, or sleeps on the completion channel. Where the responder is
+ * to sleep, the requester lets it: it pauses before each round.
+ * The sides find each other by TCP: `verbs_floor --serve PORT` here, `verbs_floor HOST:PORT` there,
+ * in any order.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -69,13 +71,14 @@ static struct link *make_link(int fd, const char *device, int gid_index)
 	char ready = 1;
 
 	must(write(fd, &here, sizeof(here)) == (ssize_t)sizeof(here), "sending the address");
-	must(recv(fd, &there, sizeof(there), MSG_WAITALL) == (ssize_t)sizeof(there), "the other side's address");
+	must(recv(fd, &there, sizeof(there), MSG_WAITALL) == (ssize_t)sizeof(there),
+	     "the other side's address");
 	link_connect(l, &there);
 	must(write(fd, &ready, 1) == 1 && recv(fd, &ready, 1, MSG_WAITALL) == 1, "the other side");
 	return l;
 }
 
-/* ---- the rounds --------------------------------------------------------------------------------- */
+/* ---- the rounds ------------------------------------------------------------------------------ */
 
 /* One at a time: each round's time. */
 static void run_singly(struct link *l, size_t row, unsigned int n)
@@ -123,13 +126,14 @@ static void measure(struct link *l, size_t row)
 	printf("{\"row\": \"%s\", \"requester\": \"%s\", \"responder\": \"%s\", \"depth\": %u, \"rounds\": %u, \"median_us\": %.3f, "
 	       "\"p99_us\": %.3f, \"p10_us\": %.3f, \"min_us\": %.3f, \"calls\": %.2f, \"busy_percent\": %.0f}\n",
 	       rows[row].name, rows[row].requester_sleeps ? "event" : "poll",
-	       rows[row].responder_sleeps ? "event" : "poll", rows[row].depth, n, samples[deep ? 0 : n / 2],
-	       samples[deep ? 0 : n * 99ull / 100], samples[deep ? 0 : n / 10], samples[0],
-	       (double)(after.calls - before.calls) / n, (after.cpu_us - before.cpu_us) / total * 100);
+	       rows[row].responder_sleeps ? "event" : "poll", rows[row].depth, n,
+	       samples[deep ? 0 : n / 2], samples[deep ? 0 : n * 99ull / 100],
+	       samples[deep ? 0 : n / 10], samples[0], (double)(after.calls - before.calls) / n,
+	       (after.cpu_us - before.cpu_us) / total * 100);
 	fflush(stdout);
 }
 
-/* ---- options ------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static void usage(FILE *to)
 {

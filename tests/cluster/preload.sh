@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Usage: tests/cluster/preload.sh [CLUSTER]
 #
-# Run unmodified perftest in two guests with libcqgroup-preload.so: node0 is the server, node1 the client, each in a group. Both
-# check in their kernel which vector was requested from the device (a probe on rxe_create_cq; `rdma resource` does not show it),
-# and the CPUs of the threads that wait for events. Then tests/cluster/vectors runs in the same guests. With CLUSTER, use that
-# cluster, whose guests need at least two CPUs; otherwise start and stop one. Ends with "N passed, N failed".
+# Run unmodified perftest in two guests with libcqgroup-preload.so: node0 is the server, node1 the
+# client, each in a group. Both check in their kernel which vector was requested from the device (a
+# probe on rxe_create_cq; `rdma resource` does not show it), and the CPUs of the threads that wait
+# for events. Then tests/cluster/vectors runs in the same guests. With CLUSTER, use that cluster,
+# whose guests need at least two CPUs; otherwise start and stop one. Ends with "N passed, N failed".
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top"
 preload=$top/build/release/libcqgroup-preload.so
 
-# ---- the host's side ------------------------------------------------------------------------------------------------
+# ---- the host's side -----------------------------------------------------------------------------
 
 if [[ ! ${CLUSTER_NODE:-} ]]; then
 	name=${1:-preload-$$}
@@ -37,7 +38,7 @@ if [[ ! ${CLUSTER_NODE:-} ]]; then
 	exit
 fi
 
-# ---- a guest's side -------------------------------------------------------------------------------------------------
+# ---- a guest's side ------------------------------------------------------------------------------
 
 tracing=/sys/kernel/tracing
 run=${1:?} # what the host calls this run: the guests may have seen others
@@ -80,7 +81,8 @@ listening() {
 		rdma resource show cm_id 2>/dev/null | grep -q "LISTEN.*:$port "
 }
 
-# perftest NAME "SETTING..." TOOL OPTION...: run it on both sides; its output to $output, CPUs to $cpus, vectors to $kernel.
+# perftest NAME "SETTING..." TOOL OPTION...: run it on both sides; its output to $output, CPUs to
+# $cpus, vectors to $kernel.
 perftest() {
 	local program tool=$3 settings ready to=()
 	name=$1

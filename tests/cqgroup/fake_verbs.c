@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fake_verbs.c - takes the place of libibverbs.so.1: two devices, FAKE_VECTORS vectors each. It prints the vector of every CQ that
- * it is asked for, after the name of the device if that is the second; one of vector FAKE_REFUSE is refused. The device FAKE_DEAD
- * cannot be opened. Every poll finds three completions.
+ * fake_verbs.c - takes the place of libibverbs.so.1: two devices, FAKE_VECTORS vectors each. It
+ * prints the vector of every CQ that it is asked for, after the name of the device if that is the
+ * second; one of vector FAKE_REFUSE is refused. The device FAKE_DEAD cannot be opened. Every poll
+ * finds three completions.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -23,8 +24,8 @@ static void *make(const char *what, struct ibv_context *ctx, int vector)
 {
 	struct ibv_cq_ex *cq;
 
-	printf("%s%s%s %d\n", ctx->device == list[0] ? "" : ctx->device->name, ctx->device == list[0] ? "" : " ", what,
-	       vector);
+	printf("%s%s%s %d\n", ctx->device == list[0] ? "" : ctx->device->name,
+	       ctx->device == list[0] ? "" : " ", what, vector);
 	fflush(stdout);
 	if (vector == number("FAKE_REFUSE", -1)) {
 		errno = EINVAL;
@@ -106,8 +107,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *c)
 	return 0;
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			     int vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int vector)
 {
 	struct ibv_cq *cq = make("create_cq", ctx, vector);
 

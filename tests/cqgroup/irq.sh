@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# irq.sh - scripts/irq-affinity on a recorded machine: 16 CPUs on two nodes, mlx5_0 with 8 vectors on node 1, rxe0, which has
-# no interrupts. Sourced by run.
+# irq.sh - scripts/irq-affinity on a recorded machine: 16 CPUs on two nodes, mlx5_0 with 8 vectors
+# on node 1, rxe0, which has no interrupts. Sourced by run.
 
 machine=$(mktemp -d "${TMPDIR:-/tmp}/dsm-irq.XXXXXX")
 trap 'rm -rf "$machine"' EXIT
@@ -26,7 +26,8 @@ settings() {
 	done
 }
 
-# device NAME COUNT: another one on node 1, whose interrupts are called as the printf format NAME says, from 200 on.
+# device NAME COUNT: another one on node 1, whose interrupts are called as the printf format NAME
+# says, from 200 on.
 device() {
 	local folder=$machine/sys/class/infiniband/$1/device i
 	mkdir -p "$folder/msi_irqs"
@@ -96,7 +97,8 @@ while read -r groups wanted; do
 	same "CPUs of $groups" "$(cat "$machine"/proc/irq/13[2-9]/smp_affinity_list | paste -sd' ')" "$wanted"
 done <tests/cqgroup/cpus
 
-# The defaults of every number of vectors, which the library has too; and the names that drivers give.
+# The defaults of every number of vectors, which the library has too; and the names that drivers
+# give.
 names=('mlx5_comp%d@pci:0000:c1:00.0' 'irdma-0000:c1:00.0-CEQ-%d' 'bnxt_re-nq-%d@pci:0000:c1:00.0' 'mlx4-%d@0000:c1:00.0' 'efa-comp%d@pci:0000:c1:00.0')
 i=0
 while read -r n wanted; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# preload.sh - libcqgroup-preload.so under programs that know nothing of it, over a libibverbs that tells of every CQ.
-# Sourced by run.
+# preload.sh - libcqgroup-preload.so under programs that know nothing of it, over a libibverbs that
+# tells of every CQ. Sourced by run.
 
 preload=$top/$BUILD/libcqgroup-preload.so
 folder=$top/$BUILD/tests/cqgroup

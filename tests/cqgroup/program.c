@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * program.c - an ordinary verbs program that does what its arguments say, each word one thing: open import cq=V ex=V event
- * poll destroy close cpus thread stir.
+ * program.c - an ordinary verbs program that does what its arguments say, each word one thing: open
+ * import cq=V ex=V event poll destroy close cpus thread stir.
  *
  * With -DLOADER it has no verbs itself: it loads the same code as a plugin, its first argument.
  */

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * alloc.c - misses of a thread that was interrupted inside malloc(): nothing on their way allocates.
+ * alloc.c - misses of a thread that was interrupted inside malloc(): nothing on their way
+ * allocates.
  *
- * This program's own malloc() takes a lock that a thread holds while it accesses shared memory. If it comes there itself, it says
- * so and aborts; if another thread of the process does, that waits for the lock, so that a miss which needs it hangs.
+ * This program's own malloc() takes a lock that a thread holds while it accesses shared memory. If
+ * it comes there itself, it says so and aborts; if another thread of the process does, that waits
+ * for the lock, so that a miss which needs it hangs.
  *
  *   alloc [ROUNDS]    over all blocks; 40
  */
@@ -143,7 +145,8 @@ int main(int argc, char **argv)
 	}
 	MUST(dsm_barrier());
 	for (i = 0; i < BLOCKS; i++)
-		if (memory[i * 4096] != (char)(rounds * dsm_size()) || big[i / 8 * BIG] != (char)(rounds * dsm_size()))
+		if (memory[i * 4096] != (char)(rounds * dsm_size()) ||
+		    big[i / 8 * BIG] != (char)(rounds * dsm_size()))
 			must(-EIO, "what was counted");
 	MUST(dsm_barrier());
 	MUST(dsm_finalize());

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * block.c - all ranks but one wait for that one, in the way WHAT says, and it goes in the way HOW says.
+ * block.c - all ranks but one wait for that one, in the way WHAT says, and it goes in the way HOW
+ * says.
  *
  *   block WHAT HOW     HOW: kill exit return segv abort stop none
  *
- * The victim is rank 1, or rank 0 (which keeps the names of regions) for attach. It leaves its pid in $FAIL_FOLDER/victim
- * just before, so that a runner can be the one who stops it.
+ * The victim is rank 1, or rank 0 (which keeps the names of regions) for attach. It leaves its pid
+ * in $FAIL_FOLDER/victim just before, so that a runner can be the one who stops it.
  */
 #include <dsm.h>
 
@@ -42,7 +43,8 @@ static const size_t size = 64 * 4096;
 
 static void make(const char *what)
 {
-	struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = strstr(what, "-home") ? victim : 0 };
+	struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
+					  .home_rank = strstr(what, "-home") ? victim : 0 };
 	dsm_region_t *r;
 
 	MUST(dsm_region_open("memory", size, &opt, &r));
@@ -78,7 +80,8 @@ static void wait_for_it(const char *what)
 	} else if (!strncmp(what, "mutex", 5)) {
 		MUST(dsm_mutex_lock(&things.mutex));
 	} else if (!strncmp(what, "rwlock", 6)) {
-		MUST(me % 2 ? dsm_rwlock_wrlock(&things.rwlock) : dsm_rwlock_rdlock(&things.rwlock));
+		MUST(me % 2 ? dsm_rwlock_wrlock(&things.rwlock)
+			    : dsm_rwlock_rdlock(&things.rwlock));
 	} else if (!strncmp(what, "sem", 3)) {
 		MUST(dsm_sem_wait(&things.sem));
 	} else if (!strncmp(what, "cond", 4)) {

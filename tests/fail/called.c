@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * called.c - for some seconds, the other ranks call rank 1, which may be stopped: only its service thread can answer.
+ * called.c - for some seconds, the other ranks call rank 1, which may be stopped: only its service
+ * thread can answer.
  *
  *   called SECONDS
  */

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cancel.c - threads that are cancelled in the runtime: it ends what it does first, and leaves nothing behind.
+ * cancel.c - threads that are cancelled in the runtime: it ends what it does first, and leaves
+ * nothing behind.
  *
- *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none of it ends the thread
- *   cancel waiting    threads that wait in dsm_sem_wait(), dsm_cond_wait() and dsm_join() end soon; what they waited for is not lost
- *   cancel limits     the same where calls sleep: the heap is full, blocks are pinned, a rank's ring of freed memory is full
+ *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none
+ *                     of it ends the thread
+ *   cancel waiting    threads that wait in dsm_sem_wait(), dsm_cond_wait() and dsm_join() end soon;
+ *                     what they waited for is not lost
+ *   cancel limits     the same where calls sleep: the heap is full, blocks are pinned, a rank's
+ *                     ring of freed memory is full
  *   cancel abort      a thread with a cancellation pending ends the job: it does not unwind
- *   cancel not        dsm_mutex_lock(), dsm_rwlock_*lock() and dsm_barrier_wait() are no cancellation points
+ *   cancel not        dsm_mutex_lock(), dsm_rwlock_*lock() and dsm_barrier_wait() are no
+ *                     cancellation points
  */
 #include <dsm.h>
 
@@ -276,7 +281,8 @@ static void *wait_sem(void *arg)
 	(void)arg;
 	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
 	MUST(dsm_sem_wait(&sem));
-	__atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED); /* a thread that is cancelled as it returns counts, too */
+	/* a thread that is cancelled as it returns counts, too */
+	__atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -310,7 +316,10 @@ static void *wait_cond_timed(void *arg)
 	return NULL;
 }
 
-/* *arg: it has one. The status of a thread that is cancelled as it returns does not tell (glibc 2.36). */
+/*
+ * *arg: it has one. The status of a thread that is cancelled as it returns does not tell (glibc
+ * 2.36).
+ */
 static void *wait_token(void *arg)
 {
 	MUST(dsm_mutex_lock(&mutex));
@@ -386,7 +395,8 @@ static void waiting(void)
 	MUST(dsm_barrier());
 	MUST(dsm_sem_wait(&sem));
 	MUST(dsm_barrier());
-	check(dsm_sem_trywait(&sem) == -EAGAIN, "a semaphore was counted up by a waiter that was cancelled");
+	check(dsm_sem_trywait(&sem) == -EAGAIN,
+	      "a semaphore was counted up by a waiter that was cancelled");
 	MUST(dsm_barrier());
 }
 
@@ -423,7 +433,10 @@ static void give_token(void)
 	MUST(dsm_mutex_unlock(&mutex));
 }
 
-/* Signals that cross the cancellations: a token for each of those who are not cancelled, and a signal for each token. */
+/*
+ * Signals that cross the cancellations: a token for each of those who are not cancelled, and a
+ * signal for each token.
+ */
 static void crossing_signals(void)
 {
 	int has[CROSSING] = { 0 }, i;
@@ -519,7 +532,8 @@ static void not_a_point(void *(*how)(void *), void (*release)(void))
 	check(pthread_tryjoin_np(t, &end) == EBUSY, "a thread was cancelled where it must not");
 	release();
 	pthread_join(t, &end);
-	check(end != PTHREAD_CANCELED, "a thread was cancelled in a call that is no cancellation point");
+	check(end != PTHREAD_CANCELED,
+	      "a thread was cancelled in a call that is no cancellation point");
 }
 
 static void free_mutex(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* common.h - what the programs of tests/fail share: the start, ending with a message, the time, and what others do. */
+/*
+ * common.h - what the programs of tests/fail share: the start, ending with a message, the time, and
+ * what others do.
+ */
 #ifndef FAIL_COMMON_H
 #define FAIL_COMMON_H
 
@@ -55,7 +58,8 @@ static inline void await_state(int tid, char state)
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
 	while (now != state) {
 		f = fopen(path, "r");
-		check(f && fscanf(f, "%*d (%*[^)]) %c", &now) == 1, "who was to stop or to sleep has gone");
+		check(f && fscanf(f, "%*d (%*[^)]) %c", &now) == 1,
+		      "who was to stop or to sleep has gone");
 		fclose(f);
 		usleep(1000);
 	}

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on with them.
+ * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on
+ * with them.
  *
- *   early RANK[,RANK...] POINT [stop]    at the first HOOK() of that name; in a build without them (or POINT "none") nothing happens
+ *   early RANK[,RANK...] POINT [stop]    at the first HOOK() of that name; in a build without them
+ *                                        (or POINT "none") nothing happens
  *
- * With `stop`, each rank says when the launcher's server has it, and one whose dsm_init() succeeds waits for what ends it.
+ * With `stop`, each rank says when the launcher's server has it, and one whose dsm_init() succeeds
+ * waits for what ends it.
  */
 #include <dsm.h>
 

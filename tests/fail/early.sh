@@ -29,7 +29,8 @@ early() {
 	says '^(libdsm|dsm_init)' 1
 }
 
-# Rank 1 has stopped, and the launcher's server has all ranks: whom it does not have by its end fails in another way.
+# Rank 1 has stopped, and the launcher's server has all ranks: whom it does not have by its end
+# fails in another way.
 all_launched() {
 	local r
 	grep -qs '^reached ' "$folder/out.1" || return 1
@@ -38,8 +39,9 @@ all_launched() {
 	done
 }
 
-# MODE POINT WHAT: rank 1 stops there, mpirun and its PMIx server are killed, and rank 1 goes on (CONT) or is killed (KILL). In the
-# mode `apart` each rank takes the others for ranks of other hosts: it is in a user namespace of its own.
+# MODE POINT WHAT: rank 1 stops there, mpirun and its PMIx server are killed, and rank 1 goes on
+# (CONT) or is killed (KILL). In the mode `apart` each rank takes the others for ranks of other
+# hosts: it is in a user namespace of its own.
 unled() {
 	local i r began apart=()
 	mode "$1"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* fence.c - rank 1 is killed at the last moment: in dsm_finalize(), when it has said goodbye and waits for the others. */
+/*
+ * fence.c - rank 1 is killed at the last moment: in dsm_finalize(), when it has said goodbye and
+ * waits for the others.
+ */
 #include <dsm.h>
 
 #include <dlfcn.h>
@@ -8,10 +11,12 @@
 
 static int victim;
 
-int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done, void *arg);
+int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done,
+		  void *arg);
 
 /* The runtime calls this one, in dsm_init() and then in dsm_finalize(). */
-int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done, void *arg)
+int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done,
+		  void *arg)
 {
 	int (*real)(const void *, size_t, const void *, size_t, void *, void *);
 

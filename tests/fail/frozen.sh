@@ -45,8 +45,8 @@ stopped_briefly() {
 	says 'is lost' 0
 }
 
-# Silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other hosts. Each rank is in a user namespace of its own, and so
-# takes the others for ranks of other hosts.
+# Silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other hosts. Each rank is in a
+# user namespace of its own, and so takes the others for ranks of other hosts.
 silent() {
 	local r began
 	settings=(DSM_NODE=rank DSM_FAULT=mprotect UCX_TLS=tcp DSM_LOST_MS=1000)
@@ -68,7 +68,8 @@ silent() {
 	says 'is lost: nothing' 1
 }
 
-# MODE: rank 1 stops for longer than DSM_LOST_MS, while its node lives and others call it. Their calls wait, and say so.
+# MODE: rank 1 stops for longer than DSM_LOST_MS, while its node lives and others call it. Their
+# calls wait, and say so.
 called() {
 	local r
 	mode "$1"

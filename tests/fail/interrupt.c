@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * interrupt.c - signals that come while a miss lasts. The last rank keeps a block from the others (it has pinned it), or is
- * stopped. Where nodes have two ranks each, three ranks leave it a node of its own: a rank of its node would have the block.
+ * interrupt.c - signals that come while a miss lasts. The last rank keeps a block from the others
+ * (it has pinned it), or is stopped. Where nodes have two ranks each, three ranks leave it a node
+ * of its own: a rank of its node would have the block.
  *
- *   interrupt handler    handlers run while the miss lasts, touch shared memory themselves, and the access succeeds in the end
+ *   interrupt handler    handlers run while the miss lasts, touch shared memory themselves, and the
+ *                        access succeeds in the end
  *   interrupt jump       a handler leaves the access by siglongjmp(), for good
- *   interrupt directed   the same for signals to single threads, several of which wait for the same block
+ *   interrupt directed   the same for signals to single threads, several of which wait for the same
+ *                        block
  *   interrupt fatal      SIGALRM without a handler ends the process while its miss lasts
  *   interrupt stopped    the same where the last rank is stopped and cannot answer; rank 1 ends
- *   interrupt asked      the same for rank 0, whose miss has to close a mapping of rank 1, of the same node, which is stopped
- *   interrupt call       a handler runs while the program waits in a call of libdsm, which goes on waiting
+ *   interrupt asked      the same for rank 0, whose miss has to close a mapping of rank 1, of the
+ *                        same node, which is stopped
+ *   interrupt call       a handler runs while the program waits in a call of libdsm, which goes on
+ *                        waiting
  */
 #include <dsm.h>
 
@@ -37,7 +42,8 @@ static void handler(int sig)
 {
 	(void)sig;
 	came++;
-	memory[(1 + came % 8) * PAGE]++; /* mostly not there: a miss inside the handler, inside a miss */
+	/* mostly not there: a miss inside the handler, inside a miss */
+	memory[(1 + came % 8) * PAGE]++;
 }
 
 static void jump(int sig)
@@ -68,7 +74,8 @@ static void await_enough(void)
 	int i;
 
 	for (i = 0; i < dsm_size() - 1; i++)
-		check(!dsm_sem_timedwait(&enough, 10000000000), "signals to threads that wait did not come");
+		check(!dsm_sem_timedwait(&enough, 10000000000),
+		      "signals to threads that wait did not come");
 }
 
 /* The keeper has block 0 until the others have had enough signals, or ten seconds. */
@@ -84,7 +91,10 @@ static void keep(void)
 
 #define LEAST_MS 400
 
-/* For a thread that is in a miss, or in a call: some of its handlers have run, for that time at least. */
+/*
+ * For a thread that is in a miss, or in a call: some of its handlers have run, for that time at
+ * least.
+ */
 static void *tell(void *arg)
 {
 	const long until = now_ms() + LEAST_MS;
@@ -134,7 +144,8 @@ static void handled(int write)
 		pthread_join(t, NULL);
 	}
 	MUST(dsm_barrier());
-	check(!write || memory[2] == dsm_size() - 1, "a write that was interrupted is lost, or was done twice");
+	check(!write || memory[2] == dsm_size() - 1,
+	      "a write that was interrupted is lost, or was done twice");
 	MUST(dsm_barrier());
 }
 
@@ -152,7 +163,8 @@ static void jumped(void)
 			check(0, "an access succeeded that was not possible");
 		}
 		timer(0);
-		MUST(dsm_sem_post(&enough, 1)); /* the keeper still has the block: the miss was interrupted */
+		/* the keeper still has the block: the miss was interrupted */
+		MUST(dsm_sem_post(&enough, 1));
 		memory[(me + 2) * PAGE] = me;
 		check(memory[(me + 2) * PAGE] == me, "a block that is free cannot be had");
 	}
@@ -239,13 +251,14 @@ static void fatal(int stop)
 }
 
 /*
- * Without DSM_HOLD_US, the thread that misses takes the block from its node again, for the next requester in line:
+ * Without DSM_HOLD_US, the thread that misses takes the block from its node again, for the next
+ * requester in line:
  *
  *   rank 0 (its node is home)     rank 1             keeper
  *                                 reads, stops       reads, pins
  *   at 300 ms: writes, waits for the pin
- *                                                    at 500 ms: another thread writes, is next in line
- *                                                    at 700 ms: unpins
+ *                                                    at 500 ms: another thread writes, is next in
+ *                                                    line at 700 ms: unpins
  *   has the block, is to close both mappings
  */
 static void asked(void)

@@ -4,10 +4,12 @@
  *
  *   mpirun -n N keeper FOLDER SECONDS PROGRAM [ARGUMENT...]
  *
- * mpirun ends all ranks when one fails, which would hide what the runtime itself does. So the process that mpirun started
- * only waits; a second one, in a session of its own, starts the program and leaves in FOLDER, for rank R:
+ * mpirun ends all ranks when one fails, which would hide what the runtime itself does. So the
+ * process that mpirun started only waits; a second one, in a session of its own, starts the program
+ * and leaves in FOLDER, for rank R:
  *   pid.R   the program's process    out.R, err.R   what it wrote
- *   end.R   its exit status (128 + signal; 124: killed after SECONDS) and when, in ms of CLOCK_MONOTONIC
+ *   end.R   its exit status (128 + signal; 124: killed after SECONDS) and when, in ms of
+ *           CLOCK_MONOTONIC
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,8 @@
  *   leave daemon        daemon(): the parent ends
  *
  * Rank 1 does something else, and stays:
- *   leave stay-child    children by fork() and exec, vfork(), posix_spawn(), system() come and go, and one stays
+ *   leave stay-child    children by fork() and exec, vfork(), posix_spawn(), system() come and go,
+ *                       and one stays
  *   leave stay-thread   main() leaves by pthread_exit(); another thread goes on to dsm_finalize()
  *   leave stay-early    the same; it is the last of many that blocked all signals before dsm_init()
  */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: too little of something, wrong settings, ranks that do not fit together, strangers.
+# Part of tests/fail/run: too little of something, wrong settings, ranks that do not fit together,
+# strangers.
 
 # fails SECONDS PATTERN [SETTING...] -- PROGRAM...: the job ends with a failure and says so.
 fails() {
@@ -17,7 +18,8 @@ fails() {
 	says "^libdsm: .*$pattern"
 }
 
-# fail_alike SECONDS PATTERN PROGRAM...: each rank says that, and no more. mpirun would end the last ones before they can.
+# fail_alike SECONDS PATTERN PROGRAM...: each rank says that, and no more. mpirun would end the last
+# ones before they can.
 fail_alike() {
 	local r
 	job "$1" "${@:3}"
@@ -82,7 +84,8 @@ memory_says() {
 	says "$3" "$2"
 }
 
-# Each of two ranks names its own size, and that of the rank that has made the region; who wants the same is told nothing.
+# Each of two ranks names its own size, and that of the rank that has made the region; who wants the
+# same is told nothing.
 memory_sizes() {
 	local does
 	memory sizes
@@ -151,7 +154,8 @@ other_settings() {
 		-n 1 -x DSM_HOME=blocked "$bin/steady" : -n 2 "$bin/steady"
 }
 
-# One rank that is to be a node of its own makes all of them nodes; one that cannot have userfaultfd is of the node all the same.
+# One rank that is to be a node of its own makes all of them nodes; one that cannot have userfaultfd
+# is of the node all the same.
 nodes() {
 	timeout -k 5 60 mpirun -n 2 -x DSM_STATS=table "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" >"$folder/out" 2>&1 </dev/null ||
 		problem "a job of one node ended with status $?"
@@ -218,7 +222,8 @@ strangers() {
 	local pid
 	"$bin/stranger" 6 "$1" "$bin/steady" >"$folder/calls" 2>&1 &
 	pid=$!
-	# The sockets are there for some milliseconds of a job: on a busy host, a few jobs may pass before one is called.
+	# The sockets are there for some milliseconds of a job: on a busy host, a few jobs may pass
+	# before one is called.
 	while kill -0 "$pid" 2>/dev/null; do
 		works "$bin/steady"
 		((took < 12000)) || problem "the job took $took ms"
@@ -229,7 +234,8 @@ strangers() {
 	! grep -q '^0 calls' "$folder/calls" || problem 'no stranger came through'
 }
 
-# UID: somebody takes the names that the sockets of the next job would have if they followed from those of the last one.
+# UID: somebody takes the names that the sockets of the next job would have if they followed from
+# those of the last one.
 squatters() {
 	local collector pid i
 	while :; do grep -o '@libdsm-[0-9]*-[0-9]*-.*' /proc/net/unix || true; done >"$folder/seen" &

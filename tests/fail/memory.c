@@ -6,7 +6,8 @@
  *   memory lazy       a region that is larger than the machine, and little used
  *   memory sizes      one region, opened with two sizes
  *   memory heap       until it is exhausted, twice
- *   memory maps       every second page of a region: more mappings than a process may have with DSM_FAULT=mprotect
+ *   memory maps       every second page of a region: more mappings than a process may have with
+ *                     DSM_FAULT=mprotect
  *   memory pins       the same, while system calls use pages that are pinned
  */
 #include <dsm.h>
@@ -25,7 +26,8 @@ static void expect(int got, int want, const char *what)
 {
 	if (got == want)
 		return;
-	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got), want);
+	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got),
+		want);
 	exit(2);
 }
 
@@ -69,7 +71,8 @@ static void lazy(void)
 	MUST(dsm_barrier());
 	expect(base[0] + base[size / 2] + base[size - 1], 21, "three bytes of a large region");
 	MUST(dsm_barrier());
-	expect(dsm_region_open("more", (size_t)100 << 30, NULL, &r), -ENOMEM, "another beyond the space");
+	expect(dsm_region_open("more", (size_t)100 << 30, NULL, &r), -ENOMEM,
+	       "another beyond the space");
 }
 
 static void sizes(void)
@@ -83,18 +86,25 @@ static void sizes(void)
 	}
 	MUST(dsm_barrier());
 	if (me == 1) {
-		expect(dsm_region_open("two sizes", 20000, NULL, &r), -EEXIST, "the region with another size");
-		expect(dsm_region_open("two blocks", 10000, &opt, &r), -EEXIST, "the region with other blocks");
-		expect(dsm_region_create("two sizes", 30000, NULL, &r), -EEXIST, "a region of that name");
+		expect(dsm_region_open("two sizes", 20000, NULL, &r), -EEXIST,
+		       "the region with another size");
+		expect(dsm_region_open("two blocks", 10000, &opt, &r), -EEXIST,
+		       "the region with other blocks");
+		expect(dsm_region_create("two sizes", 30000, NULL, &r), -EEXIST,
+		       "a region of that name");
 		expect(dsm_region_create("two sizes", 10000, NULL, &r), -EEXIST, "the same region");
 		MUST(dsm_region_open("two sizes", 10000, NULL, &r));
-		expect(dsm_region_open("two sizes", 40000, NULL, &r), -EALREADY, "it again, with another size");
+		expect(dsm_region_open("two sizes", 40000, NULL, &r), -EALREADY,
+		       "it again, with another size");
 		expect(dsm_region_open("two sizes", 10000, NULL, &r), -EALREADY, "it again");
 	}
 	MUST(dsm_barrier());
 }
 
-/* How much each of several ranks gets that exhaust the heap at once is chance. So one after the other. */
+/*
+ * How much each of several ranks gets that exhaust the heap at once is chance. So one after the
+ * other.
+ */
 static void heap_alone(void)
 {
 	enum { EACH = 1 << 20, MOST = 4096 };
@@ -143,7 +153,8 @@ static void maps(void)
 	for (i = 0; me == 0 && i < pages; i++)
 		base[2 * i * 4096] = (char)(i % 127);
 	for (i = 0; me == 0 && i < pages; i++)
-		expect(base[2 * i * 4096], (char)(i % 127), "a page after the last mapping was used up");
+		expect(base[2 * i * 4096], (char)(i % 127),
+		       "a page after the last mapping was used up");
 	MUST(dsm_barrier());
 	for (i = 0; i < pages; i += 97)
 		expect(base[2 * i * 4096], (char)(i % 127), "a page of rank 0");
@@ -156,11 +167,15 @@ static void through(const int *fds, volatile char *to, volatile char *from)
 	char text[64] = "", back[64] = "";
 
 	snprintf(text, sizeof(text), "to %p", (void *)to);
-	expect((int)write(fds[1], text, sizeof(text)), (int)sizeof(text), "write of private memory");
-	expect((int)read(fds[0], (void *)to, sizeof(text)), (int)sizeof(text), "read into a pinned page");
+	expect((int)write(fds[1], text, sizeof(text)), (int)sizeof(text),
+	       "write of private memory");
+	expect((int)read(fds[0], (void *)to, sizeof(text)), (int)sizeof(text),
+	       "read into a pinned page");
 	expect(memcmp((void *)to, text, sizeof(text)), 0, "what a read brought into a pinned page");
-	expect((int)write(fds[1], (void *)from, sizeof(back)), (int)sizeof(back), "write from a pinned page");
-	expect((int)read(fds[0], back, sizeof(back)), (int)sizeof(back), "read into private memory");
+	expect((int)write(fds[1], (void *)from, sizeof(back)), (int)sizeof(back),
+	       "write from a pinned page");
+	expect((int)read(fds[0], back, sizeof(back)), (int)sizeof(back),
+	       "read into private memory");
 	expect(memcmp((void *)from, back, sizeof(back)), 0, "what a write took from a pinned page");
 }
 
@@ -195,7 +210,8 @@ static void pins(void)
 	}
 	MUST(dsm_barrier());
 	for (i = 0; i < pages; i += 97)
-		expect(i % each > 1 ? base[2 * i * 4096] : (char)(i % 127), (char)(i % 127), "a page of rank 0");
+		expect(i % each > 1 ? base[2 * i * 4096] : (char)(i % 127), (char)(i % 127),
+		       "a page of rank 0");
 	MUST(dsm_barrier());
 }
 
@@ -215,7 +231,8 @@ static void together(void)
 			for (i = from; me == turn % 2 && i < from + few; i++) {
 				void *page = (void *)(base + 2 * i * 4096);
 
-				MUST(turn < 2 ? dsm_pin(page, 4096, DSM_READ) : dsm_unpin(page, 4096));
+				MUST(turn < 2 ? dsm_pin(page, 4096, DSM_READ)
+					      : dsm_unpin(page, 4096));
 			}
 			MUST(dsm_barrier());
 		}

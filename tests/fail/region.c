@@ -2,10 +2,13 @@
 /*
  * region.c - calls about regions that fail, or that wait for long.
  *
- *   region contents    its creator has no mapping left for a region with contents: the name is free again, also for waiting ranks
- *   region leaving     it detaches while a request is under way for a block that another rank has pinned: calls about other regions go
- *                      on, the thread sleeps, and the wait is reported
- *   region stale       a handle is refused when its region has gone, and another has its place; or it has come again
+ *   region contents    its creator has no mapping left for a region with contents: the name is free
+ *                      again, also for waiting ranks
+ *   region leaving     it detaches while a request is under way for a block that another rank has
+ *                      pinned: calls about other regions go on, the thread sleeps, and the wait is
+ *                      reported
+ *   region stale       a handle is refused when its region has gone, and another has its place; or
+ *                      it has come again
  */
 #include <dsm.h>
 
@@ -18,7 +21,8 @@
 
 #include "common.h"
 
-#define SIZE 10000 /* no multiple of what a region takes of the window: it needs mappings of its own */
+/* no multiple of what a region takes of the window: it needs mappings of its own */
+#define SIZE 10000
 
 static int me;
 static dsm_sem_t *gate; /* shared */
@@ -27,7 +31,8 @@ static void expect(int got, int want, const char *what)
 {
 	if (got == want)
 		return;
-	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got), want);
+	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got),
+		want);
 	exit(2);
 }
 
@@ -57,8 +62,9 @@ static dsm_region_t *open_filled(const char *name, int *err)
 }
 
 /*
- * A transport maps memory to make a connection, and UCX to send the first long message. Do both before rank 1 uses up its mappings:
- * in a node of several ranks, rank 1 may not have communicated with another node yet.
+ * A transport maps memory to make a connection, and UCX to send the first long message. Do both
+ * before rank 1 uses up its mappings: in a node of several ranks, rank 1 may not have communicated
+ * with another node yet.
  */
 static void connect_all(void)
 {
@@ -217,7 +223,8 @@ static void stale(void)
 		MUST(dsm_region_detach(again));
 		MUST(dsm_region_open("second", SIZE, NULL, &second));
 		refused(again, "a handle of an earlier attachment");
-		check(dsm_region_base(second) == p && dsm_region_size(second) == SIZE, "a new handle is none");
+		check(dsm_region_base(second) == p && dsm_region_size(second) == SIZE,
+		      "a new handle is none");
 	}
 	refused(NULL, "no handle");
 	refused((dsm_region_t *)(void *)&local, "an address");

@@ -2,7 +2,8 @@
 /*
  * signals.c - shared memory where it may not be touched.
  *
- *   signals handler    by a signal handler that interrupted a libdsm call which does not sleep: the process ends by SIGSEGV
+ *   signals handler    by a signal handler that interrupted a libdsm call which does not sleep: the
+ *                      process ends by SIGSEGV
  *   signals kept       by one that defers its signal there: allowed
  *   signals asleep     by a handler that interrupted one which sleeps: allowed
  *   signals between    by a handler that interrupted the program itself: allowed

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * squatter.c - `squatter SECONDS UID FIRST COUNT <NAMES`: as that user, takes the socket names that a next run would have if its
- * names were those of the last run but for the processes: FIRST and the following ones. Prints how many it has taken.
+ * squatter.c - `squatter SECONDS UID FIRST COUNT <NAMES`: as that user, takes the socket names that
+ * a next run would have if its names were those of the last run but for the processes: FIRST and
+ * the following ones. Prints how many it has taken.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@ static int take(const char *name, int pid)
 	if (sscanf(name, "@libdsm-%d-%*d%127s", &uid, rest) != 2)
 		return 0;
 	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-%d-%d%s", uid, pid, rest);
-	return !bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
+	return !bind(s, (struct sockaddr *)&sa,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,8 @@
  *
  *   stall barrier|group|mutex|semaphore|condition|block|busy|deadlock
  *
- * Rank 1 is what the others wait for; busy: it computes, and nobody waits. deadlock: ranks 0 and 1 wait for each other, for ever.
+ * Rank 1 is what the others wait for; busy: it computes, and nobody waits. deadlock: ranks 0 and 1
+ * wait for each other, for ever.
  */
 #include <dsm.h>
 
@@ -47,7 +48,8 @@ static void wait_for_mutex(void)
 
 static void wait_for_each_other(void)
 {
-	dsm_mutex_t *first = me ? &shared->second : &shared->mutex, *then = me ? &shared->mutex : &shared->second;
+	dsm_mutex_t *first = me ? &shared->second : &shared->mutex,
+		    *then = me ? &shared->mutex : &shared->second;
 
 	if (me < 2)
 		MUST(dsm_mutex_lock(first));

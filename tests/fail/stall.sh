@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: when ranks wait for long, one line says who waits where, and the job goes on.
+# Part of tests/fail/run: when ranks wait for long, one line says who waits where, and the job goes
+# on.
 
 # MODE WHAT PATTERN: one of three seconds; reports come after one and two.
 stalls() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* steady.c - works for some seconds: faults, locks, barriers. Says "ready" and ends with 0, or says what failed.
+/* steady.c - works for some seconds: faults, locks, barriers. Says "ready" and ends with 0, or says
+ * what failed.
  *
  *   steady SECONDS [MEGABYTES]     MEGABYTES: of the region, 1
  */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stranger.c - `stranger SECONDS UID PROGRAM`: calls every libdsm socket of the program's processes as that user, and says
- * nothing, nonsense, or nonsense with descriptors. Prints how often it got through, and how often it was answered.
+ * stranger.c - `stranger SECONDS UID PROGRAM`: calls every libdsm socket of the program's processes
+ * as that user, and says nothing, nonsense, or nonsense with descriptors. Prints how often it got
+ * through, and how often it was answered.
  */
 #include <poll.h>
 #include <stddef.h>
@@ -20,9 +21,10 @@ static void say(int s, int what)
 	int fds[3] = { 0, 1, 2 };
 	char nonsense[32] = "let me in", control[CMSG_SPACE(sizeof(fds))] = "";
 	struct iovec io = { nonsense, sizeof(nonsense) };
-	struct msghdr m = {
-		.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-	};
+	struct msghdr m = { .msg_iov = &io,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	if (what == 0) /* nothing */
@@ -66,7 +68,8 @@ static void call(const char *name)
 	char answer[64];
 
 	memcpy(sa.sun_path + 1, name, n);
-	if (connect(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n))) {
+	if (connect(s, (struct sockaddr *)&sa,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n))) {
 		close(s);
 		return;
 	}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: threads that are cancelled, interrupted by signals, or end, while they are in the runtime.
+# Part of tests/fail/run: threads that are cancelled, interrupted by signals, or end, while they are
+# in the runtime.
 
 cancelled() {
 	mode "$1"
@@ -64,8 +65,9 @@ end_in_miss() {
 	says "rank $victim of this host is lost" 1
 }
 
-# MODE HOW VICTIM KEEPER WITNESS: the victim ends by SIGALRM, in time, while its miss lasts, for which it needs the keeper, which
-# may be stopped; the witness notices. A busy host may be late, too, but not three times.
+# MODE HOW VICTIM KEEPER WITNESS: the victim ends by SIGALRM, in time, while its miss lasts, for
+# which it needs the keeper, which may be stopped; the witness notices. A busy host may be late,
+# too, but not three times.
 ended_in_miss() {
 	local late all=''
 	for _ in 1 2 3; do
@@ -93,7 +95,8 @@ for m in rank ${full:+tcp mprotect mixed mixmp}; do
 done
 one interrupt-asked-mixmp ended_in_miss mixmp asked 0 1 2
 
-# MODE HOW TEXT STATUS: rank 1 leaves; the others say so within five seconds of it, though a process of it may live on.
+# MODE HOW TEXT STATUS: rank 1 leaves; the others say so within five seconds of it, though a process
+# of it may live on.
 left() {
 	local r when
 	mode "$1"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * undo.c - dsm_init() fails at every place that a limit can make it fail, and leaves the process as it was: no descriptor,
- * mapping, thread or signal handler more. A process can try once only, so each limit is for a child.
+ * undo.c - dsm_init() fails at every place that a limit can make it fail, and leaves the process as
+ * it was: no descriptor, mapping, thread or signal handler more. A process can try once only, so
+ * each limit is for a child.
  */
 #include <dsm.h>
 
@@ -34,7 +35,8 @@ static int mappings(void)
 	int n = 0;
 
 	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx", &from, &to) == 2 && (strstr(line, "libdsm-") || to - from > 48ul << 20))
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+		    (strstr(line, "libdsm-") || to - from > 48ul << 20))
 			n++;
 	if (f)
 		fclose(f);
@@ -66,9 +68,11 @@ static int attempt(int resource, rlim_t limit)
 	fds -= entries("/proc/self/fd");
 	maps -= mappings();
 	if (!fds && !maps && !handlers() && entries("/proc/self/task") == 3)
-		return dsm_init(NULL) == -114 && dsm_barrier() == -107 ? 0 : 1; /* -EALREADY, -ENOTCONN */
+		/* -EALREADY, -ENOTCONN */
+		return dsm_init(NULL) == -114 && dsm_barrier() == -107 ? 0 : 1;
 	printf("limit %lu: error %d (%s) leaves %d descriptors, %d mappings, %d handlers, %d threads\n",
-	       (unsigned long)limit, err, dsm_strerror(err), -fds, -maps, handlers(), entries("/proc/self/task") - 2);
+	       (unsigned long)limit, err, dsm_strerror(err), -fds, -maps, handlers(),
+	       entries("/proc/self/task") - 2);
 	fflush(stdout);
 	return 1;
 }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * walk.c - at each step of a miss and of calls that wait, something happens to the thread that is there.
+ * walk.c - at each step of a miss and of calls that wait, something happens to the thread that is
+ * there.
  *
  *   walk points                 the names of the steps
- *   walk all [POINT[,POINT...]] at each step but those: pthread_cancel, a signal with a handler, fork, pthread_exit of another
+ *   walk all [POINT[,POINT...]] at each step but those: pthread_cancel, a signal with a handler,
+ *   fork, pthread_exit of another
  *                               thread; and whether it was reached, after how many rounds
  *   walk POINT term|exec|kill   one step: rank 1 ends
  *
- * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write, and
- * makes calls that wait: for a partner of its rank, for locks and pins of other ranks, for threads on them, for memory, in
- * collectives. sleep-X is the library's step "call_sleep" in the call that the victim names X. After each event the job goes on,
- * with a new victim where the old one has ended, and in the end what all have counted is compared with the memory.
+ * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses
+ * blocks that all ranks write, and makes calls that wait: for a partner of its rank, for locks and
+ * pins of other ranks, for threads on them, for memory, in collectives. sleep-X is the library's
+ * step "call_sleep" in the call that the victim names X. After each event the job goes on, with a
+ * new victim where the old one has ended, and in the end what all have counted is compared with the
+ * memory.
  */
 #include <dsm.h>
 
@@ -46,7 +50,9 @@ static const char *const points[] = {
 /* clang-format on */
 #define POINTS (sizeof(points) / sizeof(points[0]))
 
-static const char *const actions[] = { "cancel", "signal", "fork", "thread", "term", "exec", "kill" };
+static const char *const actions[] = {
+	"cancel", "signal", "fork", "thread", "term", "exec", "kill"
+};
 #define MILD 4
 
 static volatile long *memory; /* block 0: handles; then what is counted, a block each */
@@ -69,8 +75,8 @@ static void must(int err, const char *what)
 {
 	if (err >= 0)
 		return;
-	fprintf(stderr, "rank %d, %s at %s: %s: %d: %s\n", me, action ? action : "", point ? point : "", what, err,
-		dsm_strerror(err));
+	fprintf(stderr, "rank %d, %s at %s: %s: %d: %s\n", me, action ? action : "",
+		point ? point : "", what, err, dsm_strerror(err));
 	exit(2);
 }
 
@@ -78,7 +84,8 @@ static void check(int ok, const char *what)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "rank %d, %s at %s: %s\n", me, action ? action : "", point ? point : "", what);
+	fprintf(stderr, "rank %d, %s at %s: %s\n", me, action ? action : "", point ? point : "",
+		what);
 	exit(2);
 }
 
@@ -192,7 +199,10 @@ static void wait_cond(void)
 	pthread_cleanup_pop(1);
 }
 
-/* Two of the blocks that others pin: dsm_pin() would not wait for the one that dsm_acquire() has just got. */
+/*
+ * Two of the blocks that others pin: dsm_pin() would not wait for the one that dsm_acquire() has
+ * just got.
+ */
 static void acquire_and_pin(int i)
 {
 	call = "acquire";
@@ -229,7 +239,10 @@ static void take_locks(void)
 	MUST(dsm_rwlock_unlock(&rwlock));
 }
 
-/* None of these is a cancellation point, so the partner may count on the victim where it has asked for it. */
+/*
+ * None of these is a cancellation point, so the partner may count on the victim where it has asked
+ * for it.
+ */
 static void meet_partner(void)
 {
 	call = "barrier";
@@ -352,7 +365,10 @@ static void *partner(void *arg)
 	return NULL;
 }
 
-/* Where a miss takes microseconds nobody sleeps in one or joins another's: a block that is pinned takes longer. */
+/*
+ * Where a miss takes microseconds nobody sleeps in one or joins another's: a block that is pinned
+ * takes longer.
+ */
 static void keep(int i)
 {
 	MUST(dsm_pin(block_at(i), 4096, DSM_WRITE));

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: something happens to a thread at each step of a miss and of calls that wait (walk.c). The job goes
-# on, or ends; the latter at some steps only without --full.
+# Part of tests/fail/run: something happens to a thread at each step of a miss and of calls that
+# wait (walk.c). The job goes on, or ends; the latter at some steps only without --full.
 
 build_walk() {
 	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/walk || problem 'cannot be built'
 }
 
-# MODE [STEP[,STEP...]]: the job goes on. Each step must have been come to with every action; but those that do not exist in that mode.
+# MODE [STEP[,STEP...]]: the job goes on. Each step must have been come to with every action; but
+# those that do not exist in that mode.
 walk_on() {
 	local missed
 	mode "$1"
@@ -47,7 +48,8 @@ one walk-on-mixed walk_on mixed deliver
 one walk-on-mprotect walk_on mprotect take
 one walk-on-mixmp walk_on mixmp take,deliver
 
-# MODE STEP: does it come there? Where rank 1 shares a node with rank 0, that one takes what the third sends.
+# MODE STEP: does it come there? Where rank 1 shares a node with rank 0, that one takes what the
+# third sends.
 comes() {
 	[[ $1 != @(mprotect|mixmp) || $2 != take ]] && [[ $1 != @(mixed|mixmp) || $2 != deliver ]]
 }

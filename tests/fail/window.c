@@ -2,8 +2,8 @@
 /*
  * window.c - where the shared memory ends.
  *
- *   window probe     reads and writes on both sides of every edge; its own handler of SIGSEGV, set before dsm_init(), is called
- *                    for those that must fail, and for no other
+ *   window probe     reads and writes on both sides of every edge; its own handler of SIGSEGV, set
+ *                    before dsm_init(), is called for those that must fail, and for no other
  *   window WHERE     one write that must end the process by SIGSEGV: past, gap, detached, heap
  */
 #include <dsm.h>
@@ -53,14 +53,18 @@ static void edges(char *base, size_t bytes)
 
 	for (write = 0; write < 2; write++) {
 		require(!access_fails(base, write), "the first byte cannot be used", bytes);
-		require(!access_fails(base + bytes - 1, write), "the last byte cannot be used", bytes);
-		require(!access_fails(base + usable - 1, write), "the rest of the last page cannot be used", bytes);
+		require(!access_fails(base + bytes - 1, write), "the last byte cannot be used",
+			bytes);
+		require(!access_fails(base + usable - 1, write),
+			"the rest of the last page cannot be used", bytes);
 		if (usable == UNIT)
 			continue;
-		require(access_fails(base + usable, write), "the page behind the end can be used", write);
+		require(access_fails(base + usable, write), "the page behind the end can be used",
+			write);
 		require(usable + PAGE >= UNIT || access_fails(base + usable + PAGE, write),
 			"the second page behind the end can be used", write);
-		require(access_fails(base + UNIT - 1, write), "the last byte of the unit can be used", write);
+		require(access_fails(base + UNIT - 1, write),
+			"the last byte of the unit can be used", write);
 	}
 }
 
@@ -94,7 +98,8 @@ static void come_back(int rank)
 	MUST(dsm_barrier());
 	if (me == rank) {
 		MUST(dsm_region_detach(r));
-		require(access_fails(base, 0) && access_fails(base + 69999, 1), "a detached region can be used", 0);
+		require(access_fails(base, 0) && access_fails(base + 69999, 1),
+			"a detached region can be used", 0);
 	}
 	MUST(dsm_barrier());
 	if (me == (rank + 1) % size && me != rank)
@@ -109,7 +114,8 @@ static void come_back(int rank)
 	}
 	MUST(dsm_barrier());
 	require(size == 1 || base[69998] == 'x', "the last byte but one", 0);
-	require(size == 1 || base[69999] != 'x', "the last byte, after it was written by a rank that had come back", 0);
+	require(size == 1 || base[69999] != 'x',
+		"the last byte, after it was written by a rank that had come back", 0);
 	MUST(dsm_barrier());
 	MUST(dsm_region_detach(r));
 	MUST(dsm_barrier());
@@ -135,7 +141,8 @@ static void probe(void)
 	static const size_t blocks[] = { 4 * K, 64 * K, 2048 * K };
 	unsigned int i, k;
 
-	require(access_fails(heap_end(), 0) && access_fails(heap_end(), 1), "the heap has no end", 0);
+	require(access_fails(heap_end(), 0) && access_fails(heap_end(), 1), "the heap has no end",
+		0);
 	require(!access_fails(heap_end() - 1, 0), "the end of the heap cannot be read", 0);
 	MUST(dsm_barrier());
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -145,15 +152,17 @@ static void probe(void)
 
 			snprintf(name, sizeof(name), "%zu by %zu", sizes[i], blocks[k]);
 			r = open_region(name, sizes[i], blocks[k], &base);
-			require(dsm_prefetch(base, sizes[i], DSM_READ) == 0, "prefetching all of it", i);
-			require(dsm_prefetch(base, UNIT + 1, DSM_READ) < 0, "prefetching more than all of it", i);
+			require(dsm_prefetch(base, sizes[i], DSM_READ) == 0,
+				"prefetching all of it", i);
+			require(dsm_prefetch(base, UNIT + 1, DSM_READ) < 0,
+				"prefetching more than all of it", i);
 			MUST(dsm_barrier());
 			edges(base, sizes[i]);
 			MUST(dsm_barrier());
 			move(base, sizes[i]);
 			MUST(dsm_region_detach(r));
-			require(access_fails(base, 0) && access_fails(base, 1), "a detached region can be used",
-				sizes[i]);
+			require(access_fails(base, 0) && access_fails(base, 1),
+				"a detached region can be used", sizes[i]);
 			MUST(dsm_barrier());
 		}
 	for (i = 0; i < 2; i++)

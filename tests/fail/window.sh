@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: the edges of shared memory. Behind a region's last page there is none, whatever its block size.
+# Part of tests/fail/run: the edges of shared memory. Behind a region's last page there is none,
+# whatever its block size.
 
 # MODE RANKS: accesses on both sides of every edge.
 edges() {

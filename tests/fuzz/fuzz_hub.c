@@ -2,9 +2,10 @@
 /*
  * fuzz_hub.c - the rings and frames of librshare: libFuzzer target.
  *
- * Two nodes run in this process (share_world.h). On each, one process overwrites the rings that it shares with the
- * owner with bytes of the input; a third node sends frames made of them to the second. A connection between two other
- * processes must continue: all its messages arrive, in order and complete, and neither node blames the other.
+ * Two nodes run in this process (share_world.h). On each, one process overwrites the rings that it
+ * shares with the owner with bytes of the input; a third node sends frames made of them to the
+ * second. A connection between two other processes must continue: all its messages arrive, in order
+ * and complete, and neither node blames the other.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -43,10 +44,14 @@ static void third_begin(struct state *s)
 	rs_peer_ready(&s->third, WORLD_CHUNK);
 }
 
-/* Of the third node: what it has posted is done; a node that breaks the rules is dropped, and comes again. */
+/*
+ * Of the third node: what it has posted is done; a node that breaks the rules is dropped, and comes
+ * again.
+ */
 static void third_sends(struct state *s, const uint8_t *b, size_t n)
 {
-	struct rs_frame f = { .version = RS_FRAME_VERSION, .kind = (uint8_t)(b[0] % (RS_FRAME_KINDS + 1)) };
+	struct rs_frame f = { .version = RS_FRAME_VERSION,
+			      .kind = (uint8_t)(b[0] % (RS_FRAME_KINDS + 1)) };
 	char message[sizeof(f) + WORLD_CHUNK] = { 0 };
 	unsigned int lane;
 
@@ -58,9 +63,10 @@ static void third_sends(struct state *s, const uint8_t *b, size_t n)
 		}
 	}
 	f.number = (uint16_t)(s->third.lane[b[1] & 1].received + 1 + !(b[1] & 0xf0));
-	f.to = b[2] & 1                                    ? RS_CONNS_MAX * (1 + b[3] % 4u) + b[4] % 16u
-		: s->n[1].client[b[2] >> 1 & 1].rs.conn[0] ? s->n[1].client[b[2] >> 1 & 1].rs.conn[0]->id
-							   : 0;
+	f.to = b[2] & 1 ? RS_CONNS_MAX * (1 + b[3] % 4u) + b[4] % 16u
+		: s->n[1].client[b[2] >> 1 & 1].rs.conn[0]
+		? s->n[1].client[b[2] >> 1 & 1].rs.conn[0]->id
+		: 0;
 	f.from = RS_CONNS_MAX + b[5];
 	f.seq = b[6];
 	f.total = b[7] & 1 ? b[7] / 2u | 1u << 8 : b[7] * 4u;
@@ -70,7 +76,8 @@ static void third_sends(struct state *s, const uint8_t *b, size_t n)
 	memcpy(message, &f, sizeof(f));
 	if (n > 12 && b[10] & 1) /* any byte of it */
 		message[b[11] % sizeof(f)] = (char)b[12];
-	if (rs_peer_receive(&s->third, (enum rs_lane)(b[1] & 1), message, (uint32_t)sizeof(f) + f.len)) {
+	if (rs_peer_receive(&s->third, (enum rs_lane)(b[1] & 1), message,
+			    (uint32_t)sizeof(f) + f.len)) {
 		rs_peer_lost(&s->third, -EBADMSG);
 		third_begin(s);
 	}
@@ -79,7 +86,8 @@ static void third_sends(struct state *s, const uint8_t *b, size_t n)
 static void scribble(struct state *s, const uint8_t *b)
 {
 	struct world_client *c = &s->n[b[0] & 1].client[0];
-	const uint32_t at = b[1] | (uint32_t)b[2] << 8, index = b[0] & 2 ? s->bad[b[0] & 1] : b[0] >> 2 & (CONNS - 1);
+	const uint32_t at = b[1] | (uint32_t)b[2] << 8,
+		       index = b[0] & 2 ? s->bad[b[0] & 1] : b[0] >> 2 & (CONNS - 1);
 
 	((char *)world_seg(c, index))[at % c->rs.layout.conn_bytes] = (char)b[3];
 	world_ready(c, index);
@@ -93,7 +101,8 @@ static void go_on(struct state *s)
 	struct world_client *from = &s->n[0].client[1], *to = &s->n[1].client[1];
 	struct rs_cqe e;
 
-	if (s->posted - s->received < 4 && world_recv(to, s->good[1], (s->posted % 4) * 1024, LEN, s->posted))
+	if (s->posted - s->received < 4 &&
+	    world_recv(to, s->good[1], (s->posted % 4) * 1024, LEN, s->posted))
 		s->posted++;
 	if (s->sent - s->received < 4) {
 		memset(world_pool(from, (s->sent % 4) * 1024), (int)s->sent, LEN);
@@ -104,7 +113,8 @@ static void go_on(struct state *s)
 	while (world_poll(to, s->good[1], &e)) {
 		const char *at = world_pool(to, (e.cookie % 4) * 1024);
 
-		must(e.type == RSHARE_RECEIVED && !e.status && e.cookie == s->received && e.len == LEN);
+		must(e.type == RSHARE_RECEIVED && !e.status && e.cookie == s->received &&
+		     e.len == LEN);
 		must(at[0] == (char)s->received && !memcmp(at, at + 1, LEN - 1));
 		s->received++;
 	}

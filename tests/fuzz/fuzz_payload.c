@@ -2,13 +2,14 @@
 /*
  * fuzz_payload.c - calls and answers of a malicious peer: libFuzzer target.
  *
- * The input is a sequence of records. A record selects the caller, the call, and the payload: bytes of the input, or
- * a valid payload with small numbers from the input, of which one field is set to an edge of its range or just
- * outside. Calls that payload_request() accepts go to the first node's tables of regions and units, as in call.c.
- * Invalid calls may be refused. The tables must stay consistent, no place may be given out twice, and answers must
- * obey their rules.
+ * The input is a sequence of records. A record selects the caller, the call, and the payload: bytes
+ * of the input, or a valid payload with small numbers from the input, of which one field is set to
+ * an edge of its range or just outside. Calls that payload_request() accepts go to the first node's
+ * tables of regions and units, as in call.c. Invalid calls may be refused. The tables must stay
+ * consistent, no place may be given out twice, and answers must obey their rules.
  *
- * Each payload lies in memory of exactly its size, so that AddressSanitizer detects reads beyond it.
+ * Each payload lies in memory of exactly its size, so that AddressSanitizer detects reads beyond
+ * it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ struct record {
 
 enum { HOW_RAW = 1, HOW_ANSWER = 2, HOW_EDGE = 4, HOW_LONGER = 8, HOW_SHORTER = 16 };
 
-/* ---- what must hold ---------------------------------------------------------------------------------- */
+/* ---- what must hold -------------------------------------------------------------------------- */
 
 static void check_regions(void)
 {
@@ -66,7 +67,8 @@ static void check_regions(void)
 			must(!taken[unit]++);
 		chained = n = 0;
 		for (id = g->names[region_hash(r->name)]; id; id = g->regions[id - 1].next) {
-			must(id <= WORLD_REGIONS && g->regions[id - 1].used && g->regions[id - 1].named);
+			must(id <= WORLD_REGIONS && g->regions[id - 1].used &&
+			     g->regions[id - 1].named);
 			must(++chained <= WORLD_REGIONS);
 			n += id == i + 1;
 		}
@@ -83,7 +85,7 @@ static void check_units(void)
 		must(units_owner(job.mem.units, i) <= WORLD_RANKS);
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void call(const struct payload_limits *lim, uint8_t op, const char *payload, uint32_t room)
 {
@@ -108,7 +110,8 @@ static void call(const struct payload_limits *lim, uint8_t op, const char *paylo
 }
 
 /* The numbers of a struct that keeps the rules, changed a little. */
-static void season(const struct payload_limits *lim, unsigned int shape, char *at, const struct record *r)
+static void season(const struct payload_limits *lim, unsigned int shape, char *at,
+		   const struct record *r)
 {
 	const struct rule_type *t = payload_type(shape);
 	unsigned int i, k = 0;
@@ -119,9 +122,11 @@ static void season(const struct payload_limits *lim, unsigned int shape, char *a
 
 		if (f->rule == PAYLOAD_RULE_NAME || f->rule == PAYLOAD_RULE_TEXT) {
 			at[f->offset] = (char)('a' + r->name % 3);
-		} else if (payload_is_number(f) && f->rule != PAYLOAD_RULE_ZERO && shape != SHAPE_HEAD) {
+		} else if (payload_is_number(f) && f->rule != PAYLOAD_RULE_ZERO &&
+			   shape != SHAPE_HEAD) {
 			was = rule_get(f, at);
-			if (f->size == 8 && payload_range(lim, shape, i, at, 0, &lo, &hi) && hi - lo > REGION_UNIT)
+			if (f->size == 8 && payload_range(lim, shape, i, at, 0, &lo, &hi) &&
+			    hi - lo > REGION_UNIT)
 				v *= REGION_UNIT;
 			rule_set(f, at, f->rule == PAYLOAD_RULE_ANY || v ? v : was);
 			k++;
@@ -129,7 +134,8 @@ static void season(const struct payload_limits *lim, unsigned int shape, char *a
 	}
 }
 
-static void edge(const struct payload_limits *lim, unsigned int shape, char *at, const struct record *r, size_t rows)
+static void edge(const struct payload_limits *lim, unsigned int shape, char *at,
+		 const struct record *r, size_t rows)
 {
 	const struct rule_type *t = payload_type(shape);
 	uint64_t values[VALUES_MAX];
@@ -138,14 +144,16 @@ static void edge(const struct payload_limits *lim, unsigned int shape, char *at,
 	if (!t->n)
 		return;
 	if (payload_is_number(&t->fields[i]))
-		rule_set(&t->fields[i], at, values[r->value % payload_values(lim, shape, i, at, rows, values)]);
+		rule_set(&t->fields[i], at,
+			 values[r->value % payload_values(lim, shape, i, at, rows, values)]);
 	else
 		memset(at + t->fields[i].offset, r->value, t->fields[i].size);
 }
 
 static uint32_t few_rows(uint8_t op, uint8_t rows)
 {
-	return payload_room(op, rows % (1 + WIRE_CALL_MAX / (payload_type(payload_call(op)->row)->size + 1)));
+	return payload_room(
+		op, rows % (1 + WIRE_CALL_MAX / (payload_type(payload_call(op)->row)->size + 1)));
 }
 
 static size_t change_size(const struct record *r, size_t size)
@@ -155,7 +163,8 @@ static size_t change_size(const struct record *r, size_t size)
 }
 
 /* A copy that ends where the payload does, so that a sanitizer sees what is read beyond it. */
-static char *as_sent(const struct record *r, char *good, size_t *size, const uint8_t *raw, size_t raw_size)
+static char *as_sent(const struct record *r, char *good, size_t *size, const uint8_t *raw,
+		     size_t raw_size)
 {
 	char *at;
 
@@ -189,7 +198,7 @@ static void request(const struct record *r, uint8_t op, const uint8_t *raw, size
 	free(at);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void believe(const struct payload_limits *lim, uint8_t op, const char *at, size_t size)
 {
@@ -201,14 +210,16 @@ static void believe(const struct payload_limits *lim, uint8_t op, const char *at
 
 	if (op <= CALL_VACATE || op == CALL_WITHDRAW)
 		must(r->id < CTL_REGIONS && r->off % REGION_UNIT == 0 && r->off < lim->space &&
-		     r->bytes <= lim->space - r->off && r->size <= r->bytes && strlen(r->name) < sizeof(r->name));
+		     r->bytes <= lim->space - r->off && r->size <= r->bytes &&
+		     strlen(r->name) < sizeof(r->name));
 	else if (op == CALL_UNITS_TAKE)
 		must(u->n && u->at + (uint64_t)u->n <= job.heap_shape.count && u->used <= u->n);
 	else if (op == CALL_TRIM)
 		for (i = 0; i < t->head.n; i++)
 			must(t->runs[i].at + (uint64_t)t->runs[i].n <= job.heap_shape.count);
 	else if (op == CALL_FIND)
-		must(strlen(f->site) < sizeof(f->site) && strlen(f->object.name) < sizeof(f->object.name));
+		must(strlen(f->site) < sizeof(f->site) &&
+		     strlen(f->object.name) < sizeof(f->object.name));
 	must(size <= WIRE_CALL_MAX);
 }
 

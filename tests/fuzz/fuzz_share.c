@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_share.c - the scheduler of shared queue pairs, the headers that a peer sends, and the messages of a repair:
- * libFuzzer target.
+ * fuzz_share.c - the scheduler of shared queue pairs, the headers that a peer sends, and the
+ * messages of a repair: libFuzzer target.
  *
- * The first byte selects the kind of input. For the scheduler, each pair of bytes is a call with arguments: all
- * lengths, windows and orders of completion are tried, and the chunks are compared with the operations. For repairs,
- * the bytes are posts, completions, arriving numbers, claims and messages, in any order. For structs, the input is a
- * valid struct in which some fields have values at the edges of their rules: it must be accepted if and only if all
- * its fields obey them.
+ * The first byte selects the kind of input. For the scheduler, each pair of bytes is a call with
+ * arguments: all lengths, windows and orders of completion are tried, and the chunks are compared
+ * with the operations. For repairs, the bytes are posts, completions, arriving numbers, claims and
+ * messages, in any order. For structs, the input is a valid struct in which some fields have values
+ * at the edges of their rules: it must be accepted if and only if all its fields obey them.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -103,7 +103,10 @@ static void call(struct world *w, uint8_t what, uint8_t arg)
 	case 3:
 	case 4: pick(w, 1 + arg % 8); break;
 	case 5: done(w, arg); break;
-	case 6: rs_sched_set(&w->sched, f, what / 8 % RS_PRIORITIES, (uint8_t)(1 + arg % RS_WEIGHT_MAX)); break;
+	case 6:
+		rs_sched_set(&w->sched, f, what / 8 % RS_PRIORITIES,
+			     (uint8_t)(1 + arg % RS_WEIGHT_MAX));
+		break;
 	case 7:
 		if (arg < 128)
 			break;
@@ -121,7 +124,8 @@ static void schedule(const uint8_t *data, size_t size)
 	unsigned int i;
 
 	must(w);
-	rs_sched_init(&w->sched, 8 + data[0] * 2u, (const uint32_t[]){ data[1] * 16u, data[2] * 16u },
+	rs_sched_init(&w->sched, 8 + data[0] * 2u,
+		      (const uint32_t[]){ data[1] * 16u, data[2] * 16u },
 		      (const uint32_t[]){ 1 + data[3] % 32, 1 + data[3] / 8 });
 	for (i = 0; i < FLOWS; i++)
 		rs_flow_init(&w->flow[i], (uint8_t)(i * 2 % RS_PRIORITIES), (uint8_t)(1 + i));
@@ -150,8 +154,10 @@ static void parse(const uint8_t *data, size_t size)
 	must(exact);
 	memcpy(exact, data, size);
 	if (!rs_frame_parse(exact, (uint32_t)size, chunk, &f)) {
-		must(f.kind && f.kind < RS_FRAME_KINDS && f.len == size - sizeof(f) && f.len <= chunk);
-		must(f.kind != RS_FRAME_DATA || ((uint64_t)f.offset + f.len <= f.total && f.total <= RS_MESSAGE_MAX));
+		must(f.kind && f.kind < RS_FRAME_KINDS && f.len == size - sizeof(f) &&
+		     f.len <= chunk);
+		must(f.kind != RS_FRAME_DATA ||
+		     ((uint64_t)f.offset + f.len <= f.total && f.total <= RS_MESSAGE_MAX));
 		must(f.kind == RS_FRAME_DATA || !f.len);
 		must(f.kind == RS_FRAME_OPEN ? !f.to && f.from : f.to);
 	}
@@ -186,7 +192,10 @@ static void complete(struct lane *l, unsigned int n)
 		must(s->post.len == l->next++);
 }
 
-/* Whatever is claimed: sends go again in their order, the last of them last, and as many as the claim leaves. */
+/*
+ * Whatever is claimed: sends go again in their order, the last of them last, and as many as the
+ * claim leaves.
+ */
 static void claim(struct lane *l, uint32_t received)
 {
 	const uint32_t missing = l->fifo.numbered - received;
@@ -207,13 +216,15 @@ static void take(struct lane *l, uint16_t number)
 	const uint32_t before = l->fifo.received;
 	const int err = rs_fifo_take(&l->fifo, number);
 
-	must(err ? l->fifo.received == before : l->fifo.received == before + 1 && (uint16_t)(before + 1) == number);
+	must(err ? l->fifo.received == before
+		 : l->fifo.received == before + 1 && (uint16_t)(before + 1) == number);
 }
 
 static void hear(struct lane *l, uint8_t kind, uint8_t epoch)
 {
 	const struct rs_repair before = l->repair;
-	const struct rs_repair_message m = share_repair_message(kind % 4, l->repair.epoch + epoch % 4 - 1);
+	const struct rs_repair_message m =
+		share_repair_message(kind % 4, l->repair.epoch + epoch % 4 - 1);
 	const int actions = rs_repair_hear(&l->repair, &m);
 
 	must(actions >= 0 || (l->repair.state == before.state && l->repair.epoch == before.epoch));
@@ -228,7 +239,9 @@ static void repair(const uint8_t *data, size_t size)
 	struct lane *l = calloc(1, sizeof(*l));
 
 	must(l);
-	l->fifo = (struct rs_fifo){ .sent = l->slot, .size = POSTS, .numbered = UINT32_MAX - data[0] % 8u };
+	l->fifo = (struct rs_fifo){ .sent = l->slot,
+				    .size = POSTS,
+				    .numbered = UINT32_MAX - data[0] % 8u };
 	l->fifo.received = l->fifo.numbered;
 	for (data++, size--; size >= 2; data += 2, size -= 2)
 		switch (data[0] % 6) {
@@ -293,7 +306,8 @@ static void frame_of_values(const void *at, uint32_t behind)
 	memcpy(exact, &f, sizeof(f));
 	memset(exact + sizeof(f), 0, behind);
 	x = limits(f.total, 0, behind);
-	for (s = behind ? RS_SHAPE_DATA : RS_SHAPE_EMPTY; s <= (behind ? RS_SHAPE_DATA : RS_SHAPE_UNKNOWN); s++)
+	for (s = behind ? RS_SHAPE_DATA : RS_SHAPE_EMPTY;
+	     s <= (behind ? RS_SHAPE_DATA : RS_SHAPE_UNKNOWN); s++)
 		any |= holds(&x, (enum rs_shape)s, &f);
 	must(any == !rs_frame_parse(exact, (uint32_t)sizeof(f) + behind, CHUNK, &out));
 	free(exact);
@@ -308,9 +322,11 @@ static void entry_of_values(enum rs_shape shape, const void *at)
 	if (shape == RS_SHAPE_RECEIVE)
 		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
 	else if (shape <= RS_SHAPE_MOVE)
-		must(rs_op_ok(s, x.pool) == (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_MOVE, s)));
+		must(rs_op_ok(s, x.pool) ==
+		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_MOVE, s)));
 	else
-		must(rs_event_ok(at, CONNS) == (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));
+		must(rs_event_ok(at, CONNS) ==
+		     (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));
 }
 
 static void owner_of_values(enum rs_shape shape, const void *at, const struct rs_address *a)
@@ -332,7 +348,8 @@ static void owner_of_values(enum rs_shape shape, const void *at, const struct rs
 	}
 	memcpy(&h, at, offsetof(struct rs_hello, address));
 	h.address = *a;
-	must(!rs_hello_asks(&h, x.key) == (holds(&x, RS_SHAPE_HELLO, &h) && holds(&x, RS_SHAPE_QPS, a)));
+	must(!rs_hello_asks(&h, x.key) ==
+	     (holds(&x, RS_SHAPE_HELLO, &h) && holds(&x, RS_SHAPE_QPS, a)));
 	err = rs_hello_answers(&h, x.key);
 	must(!err == !rs_hello_asks(&h, x.key));
 	must(err == h.status || err == -EPROTO || err == -EACCES);
@@ -385,13 +402,15 @@ static void values(const uint8_t *data, size_t size)
 		entry_of_values((enum rs_shape)shape, &at);
 	else if (shape <= RS_SHAPE_REPAIR_READY)
 		owner_of_values((enum rs_shape)shape, &at, &a);
-	else if (shape >= RS_SHAPE_ASK_ATTACH && shape <= RS_SHAPE_FAILED && shape != RS_SHAPE_ATTACHED)
+	else if (shape >= RS_SHAPE_ASK_ATTACH && shape <= RS_SHAPE_FAILED &&
+		 shape != RS_SHAPE_ATTACHED)
 		process_of_values((enum rs_shape)shape, &at);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const what[])(const uint8_t *, size_t) = { parse, schedule, repair, message, values };
+	static void (*const what[])(const uint8_t *, size_t) = { parse, schedule, repair, message,
+								 values };
 
 	if (size >= 5)
 		what[data[0] % 5](data + 1, size - 1);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_shared.c - frames and addresses of a malicious rank over librshare, before the message is interpreted:
- * libFuzzer target.
+ * fuzz_shared.c - frames and addresses of a malicious rank over librshare, before the message is
+ * interpreted: libFuzzer target.
  *
- * The first byte selects the kind of input: a frame, the frame by which a peer returns memory, or an address. The
- * rest is raw bytes, or a valid struct in which some fields have values at the edges of their rules. The target
- * checks what the transport accepts: no payload that was not received, no slot other than that of a request, no
- * number that was not given out.
+ * The first byte selects the kind of input: a frame, the frame by which a peer returns memory, or
+ * an address. The rest is raw bytes, or a valid struct in which some fields have values at the
+ * edges of their rules. The target checks what the transport accepts: no payload that was not
+ * received, no slot other than that of a request, no number that was not given out.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static bool holds(const struct shared_limits *x, enum shared_shape shape, const 
 	return rule_all_hold(&shared_table, x, shape, at);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 struct how {
 	uint8_t lane, class, longer;
@@ -76,12 +76,16 @@ static void frame_in(const struct shared_place *p, const struct shared_frame *f)
 
 	if (!shared_frame_ok(p, f))
 		return;
-	must(p->bytes >= sizeof(*f) && f->src == PEER && f->m.src == PEER && wire_class(f->m.type) == p->class);
+	must(p->bytes >= sizeof(*f) && f->src == PEER && f->m.src == PEER &&
+	     wire_class(f->m.type) == p->class);
 	must(f->size <= net_payload_max(f->m.type));
 	switch (f->kind) {
-	case SHARED_MSG: must(holds(&x, SHARED_SHAPE_MSG, f) && f->size == p->bytes - sizeof(*f)); break;
+	case SHARED_MSG:
+		must(holds(&x, SHARED_SHAPE_MSG, f) && f->size == p->bytes - sizeof(*f));
+		break;
 	case SHARED_LAND:
-		must(holds(&x, SHARED_SHAPE_LAND, f) && f->m.req_slot < SLOTS && f->m.req_node == ME);
+		must(holds(&x, SHARED_SHAPE_LAND, f) && f->m.req_slot < SLOTS &&
+		     f->m.req_node == ME);
 		must(f->size && f->size <= SHARED_LANDING && p->bytes == sizeof(*f));
 		break;
 	case SHARED_FETCH:
@@ -122,7 +126,7 @@ static void bytes_in(const uint8_t *data, size_t size, bool release)
 		frame_in(&p, &f);
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static void address_in(const void *address, size_t size)
 {
@@ -140,10 +144,10 @@ static void address_in(const void *address, size_t size)
 	free(exact);
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-static const uint8_t *choose(unsigned int shape, const struct shared_limits *x, void *at, const uint8_t *data,
-			     size_t *size)
+static const uint8_t *choose(unsigned int shape, const struct shared_limits *x, void *at,
+			     const uint8_t *data, size_t *size)
 {
 	const size_t used = rule_choose(&shared_table, x, shape, at, data, *size);
 
@@ -163,7 +167,8 @@ static void frame_of_values(unsigned int shape, const uint8_t *data, size_t size
 	memset(&f, 0, sizeof(f));
 	data = choose(shape, &x, &f, data, &size);
 	x.size = f.size;
-	data = choose(shape == SHARED_SHAPE_FETCH ? SHARED_SHAPE_LENT : SHARED_SHAPE_NOWHERE, &x, &f.from, data, &size);
+	data = choose(shape == SHARED_SHAPE_FETCH ? SHARED_SHAPE_LENT : SHARED_SHAPE_NOWHERE, &x,
+		      &f.from, data, &size);
 	if (release) {
 		choose(SHARED_SHAPE_NOTHING, &x, &f.m, data, &size);
 		release_in(&p, &f);

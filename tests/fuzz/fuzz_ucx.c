@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_ucx.c - what a malicious peer can do by UCX, up to where the message is looked at: libFuzzer target.
+ * fuzz_ucx.c - what a malicious peer can do by UCX, up to where the message is looked at: libFuzzer
+ * target.
  *
- * The first byte says what the rest is: an address or an active message; as bytes, or as a struct that is right but for fields
- * that have values at the edges of their rules. All is in memory of exactly its size.
+ * The first byte says what the rest is: an address or an active message; as bytes, or as a struct
+ * that is right but for fields that have values at the edges of their rules. All is in memory of
+ * exactly its size.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -58,9 +60,11 @@ static void message_in(const void *header, size_t header_size, size_t size)
 	int err = ucx_message_read(&cfg, at, header_size, size, &a, &m);
 
 	must(a.header == header_size && a.data == size && a.src == m.src);
-	must(err || (rule_all_hold(&ucx_table, &x, UCX_SHAPE_ARRIVAL, &a) && ucx_sender_known(&cfg, &a)));
+	must(err ||
+	     (rule_all_hold(&ucx_table, &x, UCX_SHAPE_ARRIVAL, &a) && ucx_sender_known(&cfg, &a)));
 	must(err || (header_size == sizeof(m) && size <= net_payload_max(m.type) && m.dst == ME));
-	must(!ucx_sender_known(&cfg, &a) || (m.src < RANKS && m.src != ME && header_size == sizeof(m)));
+	must(!ucx_sender_known(&cfg, &a) ||
+	     (m.src < RANKS && m.src != ME && header_size == sizeof(m)));
 	free(at);
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_verbs.c - frames, datagrams and addresses of a malicious peer over verbs, before the message is interpreted:
- * libFuzzer target.
+ * fuzz_verbs.c - frames, datagrams and addresses of a malicious peer over verbs, before the message
+ * is interpreted: libFuzzer target.
  *
- * The first byte selects the kind of input: a frame in a receive buffer, a frame written to a landing slot, a
- * datagram, or an address. The rest is raw bytes, or a valid struct in which some fields have values at the edges of
- * their rules. Each input lies in memory of exactly its size, so that AddressSanitizer detects reads beyond it. The
- * target checks what the transport accepts: no payload outside its place, no rank that does not exist, no slot other
- * than that of the request, no length other than the received one.
+ * The first byte selects the kind of input: a frame in a receive buffer, a frame written to a
+ * landing slot, a datagram, or an address. The rest is raw bytes, or a valid struct in which some
+ * fields have values at the edges of their rules. Each input lies in memory of exactly its size, so
+ * that AddressSanitizer detects reads beyond it. The target checks what the transport accepts: no
+ * payload outside its place, no rank that does not exist, no slot other than that of the request,
+ * no length other than the received one.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -42,7 +43,9 @@ static uint32_t object(void *arg, uint16_t slot)
 	return 100u + slot;
 }
 
-static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS, .object = object };
+static const struct net_config cfg = {
+	.rank = ME, .size = RANKS, .nslots = SLOTS, .object = object
+};
 
 #define BEHIND 64 /* bytes behind the message of a frame of values */
 
@@ -79,20 +82,22 @@ static void take(const uint8_t **data, size_t *size, void *out, size_t want)
 	*size -= n;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static bool inside(const char *at, size_t size, const char *area, size_t room)
 {
 	return at >= area && size <= room && (size_t)(at - area) <= room - size;
 }
 
-static void check_frame(const struct frame_place *p, const struct frame *f, const struct msg *m, const char *payload)
+static void check_frame(const struct frame_place *p, const struct frame *f, const struct msg *m,
+			const char *payload)
 {
 	const size_t all = SLOTS * p->landing_stride;
 	volatile uint8_t sum = 0;
 	uint32_t i;
 
-	must(f->class == p->class && f->src == p->peer && f->kind && (f->kind < FRAME_KINDS || f->kind == FRAME_BARE));
+	must(f->class == p->class && f->src == p->peer && f->kind &&
+	     (f->kind < FRAME_KINDS || f->kind == FRAME_BARE));
 	must((f->kind == FRAME_BARE) == (p->immediate && p->word >> 31));
 	if (f->kind == FRAME_FREE || f->kind == FRAME_QUIT) {
 		must(!p->immediate && p->bytes == sizeof(*f));
@@ -101,16 +106,19 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 	if (f->kind == FRAME_FETCH) {
 		must(!p->immediate && f->size && p->bytes == HEAD + sizeof(struct remote));
 		must(holds(VERBS_SHAPE_REMOTE, payload));
-		for (i = 0; i < sizeof(struct remote); i++) /* as begin_fetch() does; AddressSanitizer looks */
+		/* as begin_fetch() does; AddressSanitizer looks */
+		for (i = 0; i < sizeof(struct remote); i++)
 			sum = (uint8_t)(sum + (uint8_t)payload[i]);
 		return;
 	}
-	must(f->kind == FRAME_BARE ? p->bytes == f->size && m->object == 100u + m->req_slot && bare_fits(m, PEER) &&
-			     bare_word(m, f->seq) == p->word
-				   : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
+	must(f->kind == FRAME_BARE
+		     ? p->bytes == f->size && m->object == 100u + m->req_slot &&
+			     bare_fits(m, PEER) && bare_word(m, f->seq) == p->word
+		     : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
 	must((f->kind != FRAME_LAND && f->kind != FRAME_BARE) ||
 	     (f->size <= p->landing_bytes && m->req_node == ME && m->req_slot < SLOTS));
-	must(!p->immediate || f->kind == FRAME_BARE || (f->kind == FRAME_LAND && m->req_slot == p->word));
+	must(!p->immediate || f->kind == FRAME_BARE ||
+	     (f->kind == FRAME_LAND && m->req_slot == p->word));
 	if (f->kind == FRAME_LAND || f->kind == FRAME_BARE)
 		must(inside(payload, f->size, p->landing, all));
 	else
@@ -130,7 +138,9 @@ struct frame_how {
 static void frame_in(const uint8_t *data, size_t size, bool immediate)
 {
 	struct frame_how how;
-	struct frame_place p = { .cfg = &cfg, .peer = PEER, .immediate = immediate, .landing_bytes = BLOCK };
+	struct frame_place p = {
+		.cfg = &cfg, .peer = PEER, .immediate = immediate, .landing_bytes = BLOCK
+	};
 	char *landing, *buf;
 	const char *payload = NULL;
 	struct frame f;
@@ -148,18 +158,20 @@ static void frame_in(const uint8_t *data, size_t size, bool immediate)
 	must(landing && buf);
 	memcpy(buf, data, size < p.room ? size : p.room);
 	if (how.word < SLOTS)
-		memcpy(landing + how.word * p.landing_stride, data, size < p.landing_stride ? size : p.landing_stride);
+		memcpy(landing + how.word * p.landing_stride, data,
+		       size < p.landing_stride ? size : p.landing_stride);
 	p.buf = buf;
 	p.landing = landing;
 	if (frame_read(&p, &f, &m, &payload)) {
 		check_frame(&p, &f, &m, payload);
-		must((frame_turn(f.seq, f.seq - 1) == FRAME_NEXT) && (frame_turn(f.seq, f.seq) == FRAME_AGAIN));
+		must((frame_turn(f.seq, f.seq - 1) == FRAME_NEXT) &&
+		     (frame_turn(f.seq, f.seq) == FRAME_AGAIN));
 	}
 	free(buf);
 	free(landing);
 }
 
-/* ---- datagrams and addresses -------------------------------------------------------------------- */
+/* ---- datagrams and addresses ----------------------------------------------------------------- */
 
 static void datagram_in(const uint8_t *data, size_t size)
 {
@@ -172,11 +184,14 @@ static void datagram_in(const uint8_t *data, size_t size)
 		must(s->class < CLASS_MAX);
 	must((v == SHAKE_GOOD) ==
 	     (size == sizeof(*s) && s->from != ME &&
-	      (holds(VERBS_SHAPE_ASK, s) || holds(VERBS_SHAPE_TELL, s) || holds(VERBS_SHAPE_REFUSE, s))));
+	      (holds(VERBS_SHAPE_ASK, s) || holds(VERBS_SHAPE_TELL, s) ||
+	       holds(VERBS_SHAPE_REFUSE, s))));
 	if (v == SHAKE_GOOD) {
-		must(size == sizeof(*s) && s->version == SHAKE_VERSION && s->key == KEY && s->to == ME);
+		must(size == sizeof(*s) && s->version == SHAKE_VERSION && s->key == KEY &&
+		     s->to == ME);
 		/* With 10 frames sent and 4 known to be there. */
-		must(frame_received_good(s->received, 4, 10) == (s->received >= 4 && s->received <= 10));
+		must(frame_received_good(s->received, 4, 10) ==
+		     (s->received >= 4 && s->received <= 10));
 	}
 	free(s);
 }
@@ -190,14 +205,15 @@ static void address_in(const uint8_t *data, size_t size)
 
 	if (!err) {
 		must(b.version == BLOB_VERSION && b.rank == PEER && b.nslots == SLOTS);
-		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && holds(VERBS_SHAPE_BLOB, &b));
+		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size &&
+		     holds(VERBS_SHAPE_BLOB, &b));
 		for (i = 0; i < b.ndevs; i++)
 			must(holds(VERBS_SHAPE_BLOB_DEV, &b.devs[i]));
 	}
 	free(at);
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* One field, and which of its values. */
 struct choice {
@@ -229,10 +245,14 @@ static uint32_t set_word(const uint8_t **data, size_t *size)
 	}
 	i = c.value % word_types[kind].n;
 	word_range(&x, kind, i, &lo, &hi);
-	return word_set(&word_types[kind].fields[i], word, (uint64_t)(c.field & 2 ? hi : lo) + (c.field >> 2 & 3) - 1);
+	return word_set(&word_types[kind].fields[i], word,
+			(uint64_t)(c.field & 2 ? hi : lo) + (c.field >> 2 & 3) - 1);
 }
 
-/* As it lies in memory: what stands before a frame in the input of frame_in(), the frame, its message, what is behind it. */
+/*
+ * As it lies in memory: what stands before a frame in the input of frame_in(), the frame, its
+ * message, what is behind it.
+ */
 static void frame_of_values(enum verbs_shape shape, const uint8_t *data, size_t size)
 {
 	struct {
@@ -247,7 +267,9 @@ static void frame_of_values(enum verbs_shape shape, const uint8_t *data, size_t 
 			.dst = ME,
 			.object = 100,
 			.req_node = ME } };
-	size_t behind = shape == VERBS_SHAPE_LAND ? 0 : shape == VERBS_SHAPE_FETCH ? sizeof(struct remote) : BEHIND;
+	size_t behind = shape == VERBS_SHAPE_LAND ? 0
+		: shape == VERBS_SHAPE_FETCH      ? sizeof(struct remote)
+						  : BEHIND;
 	const bool bare = shape == VERBS_SHAPE_FREE || shape == VERBS_SHAPE_QUIT;
 
 	set_fields(shape, &in.f, &data, &size);
@@ -256,7 +278,8 @@ static void frame_of_values(enum verbs_shape shape, const uint8_t *data, size_t 
 	if (shape == VERBS_SHAPE_LANDED)
 		in.how.word = set_word(&data, &size);
 	in.m.req_slot = in.how.word < SLOTS ? (uint16_t)in.how.word : 0;
-	frame_in((const uint8_t *)&in, offsetof(__typeof__(in), m) + (bare ? 0 : sizeof(in.m) + behind),
+	frame_in((const uint8_t *)&in,
+		 offsetof(__typeof__(in), m) + (bare ? 0 : sizeof(in.m) + behind),
 		 shape == VERBS_SHAPE_LANDED);
 }
 
@@ -280,7 +303,8 @@ static void values_in(const uint8_t *data, size_t size)
 		set_fields(VERBS_SHAPE_BLOB, &b, &data, &size);
 		for (shape = 0; shape < VERBS_DEVICES; shape++)
 			set_fields(VERBS_SHAPE_BLOB_DEV, &b.devs[shape], &data, &size);
-		address_in((const uint8_t *)&b, b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b));
+		address_in((const uint8_t *)&b,
+			   b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b));
 		return;
 	case VERBS_SHAPE_REMOTE: shape = VERBS_SHAPE_FETCH; break;
 	default: break;

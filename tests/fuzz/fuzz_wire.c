@@ -2,11 +2,13 @@
 /*
  * fuzz_wire.c - what a malicious peer can do to the core by messages: libFuzzer target.
  *
- * The input is a sequence of records: a byte that says what happens (a message comes, a thread of this rank faults,
- * locks, arrives at a barrier ...) and 32 bytes. Messages that wire_check() passes go to the state machines of a small
- * world, as an engine would hand them: it checks which object a message is for, and nothing else. Garbage may be
- * refused, requests may be granted or stay unanswered for good; but no memory is touched outside the world, action lists
- * stay within bounds, nothing is sent to a rank that is not there, queues stay queues, and work for one message ends.
+ * The input is a sequence of records: a byte that says what happens (a message comes, a thread of
+ * this rank faults, locks, arrives at a barrier ...) and 32 bytes. Messages that wire_check()
+ * passes go to the state machines of a small world, as an engine would hand them: it checks which
+ * object a message is for, and nothing else. Garbage may be refused, requests may be granted or
+ * stay unanswered for good; but no memory is touched outside the world, action lists stay within
+ * bounds, nothing is sent to a rank that is not there, queues stay queues, and work for one message
+ * ends.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define BARRIERS 2
 #define HELD 5 /* messages that wait for a close */
 #define PENDING 1024
-#define STEPS_MAX (4 * RANKS_MAX * SLOTS) /* for one record: all that can wait, and what follows from it */
+/* for one record: all that can wait, and what follows from it */
+#define STEPS_MAX (4 * RANKS_MAX * SLOTS)
 
 #define must(x)                                                                            \
 	do {                                                                               \
@@ -110,10 +113,14 @@ static void check_action(const struct world *w, const struct action *a)
 		must(a->msg.version == WIRE_VERSION);
 		must(a->msg.type && a->msg.type < MSG_TYPES);
 		break;
-	case ACT_MCAST: must(set_next(a->mask, 0, w->nnodes, g, SET_NOBODY, SET_NOBODY) <= w->nnodes); break;
+	case ACT_MCAST:
+		must(set_next(a->mask, 0, w->nnodes, g, SET_NOBODY, SET_NOBODY) <= w->nnodes);
+		break;
 	case ACT_WAKE:
 	case ACT_WAIT: must(a->slot < SLOTS); break;
-	case ACT_RESUME: must(a->node == SET_NOBODY || (a->node < w->nnodes && a->slot < SLOTS)); break;
+	case ACT_RESUME:
+		must(a->node == SET_NOBODY || (a->node < w->nnodes && a->slot < SLOTS));
+		break;
 	case ACT_OPEN: must(a->prot <= PROT_RW && a->from <= OPEN_ZERO); break;
 	case ACT_REPLY: must(a->slot < SLOTS && a->prot <= 1); break;
 	case ACT_BLAME: must(a->node < w->nnodes); break;
@@ -156,7 +163,8 @@ static void carry_out(struct world *w, int err, const struct actions *out)
 		const struct action *a = &out->v[i];
 
 		check_action(w, a);
-		if (a->type == ACT_RESUME || ((a->type == ACT_SEND || a->type == ACT_DATA) && a->msg.dst == w->me))
+		if (a->type == ACT_RESUME ||
+		    ((a->type == ACT_SEND || a->type == ACT_DATA) && a->msg.dst == w->me))
 			later(w, &a->msg);
 		if (a->type == ACT_MCAST && set_has(a->mask, w->me, set_granule(w->nnodes)) &&
 		    w->me != a->msg.req_node && w->me != a->except) {
@@ -180,17 +188,25 @@ static void fetch(struct world *w, const struct action *a)
 			 .req_slot = SLOTS - 1,
 			 .home = a->msg.home,
 			 .flags = a->msg.flags };
-	const struct page_ctx ctx = { .me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10 };
+	const struct page_ctx ctx = {
+		.me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10
+	};
 	struct actions out;
 
-	carry_out(w, page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m, &out), &out);
+	carry_out(w,
+		  page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m,
+			    &out),
+		  &out);
 }
 
 static struct closing_ctx closes_of(struct world *w)
 {
-	return (struct closing_ctx){
-		.me = w->me, .nnodes = w->nnodes, .lists = &w->lists, .peers = w->peers, .held = w->held, .nheld = HELD
-	};
+	return (struct closing_ctx){ .me = w->me,
+				     .nnodes = w->nnodes,
+				     .lists = &w->lists,
+				     .peers = w->peers,
+				     .held = w->held,
+				     .nheld = HELD };
 }
 
 static int close_step(struct world *w, enum closing_event ev, const struct msg *m)
@@ -212,7 +228,10 @@ static int close_step(struct world *w, enum closing_event ev, const struct msg *
 static void closes(struct world *w, const struct msg *m)
 {
 	const struct closing_ctx ctx = closes_of(w);
-	struct msg inside = { .version = WIRE_VERSION, .type = m->value >> 8 & 63, .src = m->src, .dst = w->me },
+	struct msg inside = { .version = WIRE_VERSION,
+			      .type = m->value >> 8 & 63,
+			      .src = m->src,
+			      .dst = w->me },
 		   note = *m;
 	struct actions out;
 	int err;
@@ -237,15 +256,20 @@ static void closes(struct world *w, const struct msg *m)
 /* This node releases, or its close goes on. */
 static void local_close(struct world *w, const struct msg *in)
 {
-	struct msg m = {
-		.version = WIRE_VERSION, .type = MSG_LOCKED, .src = w->me, .dst = in->dst % w->nnodes, .req_node = w->me
-	};
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_LOCKED,
+			 .src = w->me,
+			 .dst = in->dst % w->nnodes,
+			 .req_node = w->me };
 
 	w->lists.opened = in->op & 1;
 	close_step(w, (enum closing_event)(in->aux % (CE_GATHERED + 1u)), &m);
 }
 
-/* As miss/step.c and kmod/node/step.c; every third block is of a region that this rank does not know. */
+/*
+ * As miss/step.c and kmod/node/step.c; every third block is of a region that this rank does not
+ * know.
+ */
 static void dispatch(struct world *w, const struct msg *m)
 {
 	const struct objects objects = { .list = &w->list, .flat = w->objects, .limit = OBJECTS };
@@ -306,7 +330,9 @@ static void dispatch(struct world *w, const struct msg *m)
 
 static void local_page(struct world *w, enum page_event ev, const struct msg *in)
 {
-	const struct page_ctx ctx = { .me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10 };
+	const struct page_ctx ctx = {
+		.me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10
+	};
 	struct msg m = { .object = in->object % BLOCKS,
 			 .req_node = w->me,
 			 .req_slot = in->req_slot % SLOTS,
@@ -345,7 +371,9 @@ static void local_hold(struct world *w, const struct msg *in)
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
 		carry_out(w, hold_thread(&ctx, index, h, HE_UNLOCK, NULL, &out), &out);
 	} else if (h->state == HOLD_CACHED) {
-		carry_out(w, hold_thread(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, NULL, &out), &out);
+		carry_out(w,
+			  hold_thread(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, NULL, &out),
+			  &out);
 	}
 }
 
@@ -390,15 +418,17 @@ static void local_arrive(struct world *w, const struct msg *in)
 /* ---- the target ----------------------------------------------------------------------------- */
 
 /*
- * Most random bytes are no message: what would be refused at the door is made good by the table, and then up to three fields
- * get a value of the edge of their rule, or one just outside, which the door must refuse.
+ * Most random bytes are no message: what would be refused at the door is made good by the table,
+ * and then up to three fields get a value of the edge of their rule, or one just outside, which the
+ * door must refuse.
  */
 static void repair(const struct world *w, uint8_t how, const struct wire_limits *lim, struct msg *m)
 {
 	const struct msg raw = *m;
 	unsigned int changes = how >> 4 & 3, i;
 
-	*m = wire_good((uint8_t)(raw.type % (MSG_TYPES - 1) + 1), (uint16_t)(raw.src % w->nnodes), lim);
+	*m = wire_good((uint8_t)(raw.type % (MSG_TYPES - 1) + 1), (uint16_t)(raw.src % w->nnodes),
+		       lim);
 	for (i = WF_flags; i < WIRE_FIELD_COUNT; i++) {
 		const enum wire_field f = (enum wire_field)i;
 		int64_t lo, hi, v = wire_get(&raw, f);
@@ -416,7 +446,8 @@ static void repair(const struct world *w, uint8_t how, const struct wire_limits 
 	if (wire_rule_of(m->type, WF_req_node) == RULE_GEN && how & 0xc0)
 		object_address(m, object_name(m->object, w->objects[m->object].gen));
 	for (i = 0; i < changes; i++) {
-		const enum wire_field f = (enum wire_field)((raw.value >> (8 * i)) % WIRE_FIELD_COUNT);
+		const enum wire_field f =
+			(enum wire_field)((raw.value >> (8 * i)) % WIRE_FIELD_COUNT);
 		int64_t values[WIRE_VALUES_MAX], lo, hi;
 		const unsigned int n = wire_values(m, f, lim, values);
 		const int64_t v = values[(raw.value >> (8 * i + 24)) % n];

@@ -2,36 +2,39 @@
 /*
  * fuzz_world.c - a job of honest ranks and one faulty rank, with all its state: libFuzzer target.
  *
- * The input is a sequence of records. Each record is one event. A thread of an honest rank touches a block, locks,
- * arrives at a barrier, waits for a condition, a semaphore or a reader-writer lock, with or without a time limit,
- * cancels its wait, or creates or destroys an object. Or one of the messages in flight is delivered. Or the faulty
- * rank sends a message: the answer of a correct rank, a received message with another type, or any message of the
- * table of core/wire.h with fields at and beyond their bounds. An input that reaches a deep state is kept, and
- * extended.
+ * The input is a sequence of records. Each record is one event. A thread of an honest rank touches
+ * a block, locks, arrives at a barrier, waits for a condition, a semaphore or a reader-writer lock,
+ * with or without a time limit, cancels its wait, or creates or destroys an object. Or one of the
+ * messages in flight is delivered. Or the faulty rank sends a message: the answer of a correct
+ * rank, a received message with another type, or any message of the table of core/wire.h with
+ * fields at and beyond their bounds. An input that reaches a deep state is kept, and extended.
  *
- * What must hold: no memory outside the world is accessed, and action lists stay within bounds. The faulty rank takes
- * part in a block or an object if it is its home, or if one of its requests for it was accepted, or one of the
- * answers that may come from any rank. For all other blocks and objects, whatever the faulty rank has sent: contents
- * are those of the last write, there is one writer or there are readers, locks exclude each other, and a barrier ends
- * when all have arrived. No message of an honest rank is refused.
+ * What must hold: no memory outside the world is accessed, and action lists stay within bounds. The
+ * faulty rank takes part in a block or an object if it is its home, or if one of its requests for
+ * it was accepted, or one of the answers that may come from any rank. For all other blocks and
+ * objects, whatever the faulty rank has sent: contents are those of the last write, there is one
+ * writer or there are readers, locks exclude each other, and a barrier ends when all have arrived.
+ * No message of an honest rank is refused.
  *
- * At the end all messages are delivered. Then no thread waits for a block in which the faulty rank does not take
- * part, for the answer to a request that cannot block, or in the queue of a destroyed object. Threads may still wait
- * for a lock, a semaphore or a condition, or at a barrier, because nobody may have released them. A thread that waits
- * for a semaphore, a condition or a reader-writer lock is in the queue of that object, and its wait ends when it is
- * cancelled.
+ * At the end all messages are delivered. Then no thread waits for a block in which the faulty rank
+ * does not take part, for the answer to a request that cannot block, or in the queue of a destroyed
+ * object. Threads may still wait for a lock, a semaphore or a condition, or at a barrier, because
+ * nobody may have released them. A thread that waits for a semaphore, a condition or a
+ * reader-writer lock is in the queue of that object, and its wait ends when it is cancelled.
  *
- * Queues (line.c), whichever ranks take part in the object: only the first in the queue can be woken. If it can be
- * woken, it is woken at once or by MSG_RESUME. A signal counts one waiter that no other signal has counted, if there
- * is one; a broadcast counts all. Nobody is in a queue twice. SOP_CANCEL removes a waiter from the queue, and loses
- * no signal. A wait ends once.
+ * Queues (line.c), whichever ranks take part in the object: only the first in the queue can be
+ * woken. If it can be woken, it is woken at once or by MSG_RESUME. A signal counts one waiter that
+ * no other signal has counted, if there is one; a broadcast counts all. Nobody is in a queue twice.
+ * SOP_CANCEL removes a waiter from the queue, and loses no signal. A wait ends once.
  *
- * Objects have generations (core/objects.h). Honest ranks use and destroy the newest object in a place and earlier
- * ones, whose handles they all keep. A message that names a destroyed or missing object changes nothing at its home,
- * and is answered with an error (MSG_UNLOCK: as if the lock had been passed on); nobody holds a lock by such a name.
- * No name is given out twice. An object is destroyed only if no honest rank holds it, keeps it, or waits in its
- * queue. The faulty rank takes part in one generation, not in a place: in objects that it has created, and in the
- * living object that one of its requests has named (also SOP_DESTROY), but not in later objects in the same place.
+ * Objects have generations (core/objects.h). Honest ranks use and destroy the newest object in a
+ * place and earlier ones, whose handles they all keep. A message that names a destroyed or missing
+ * object changes nothing at its home, and is answered with an error (MSG_UNLOCK: as if the lock had
+ * been passed on); nobody holds a lock by such a name. No name is given out twice. An object is
+ * destroyed only if no honest rank holds it, keeps it, or waits in its queue. The faulty rank takes
+ * part in one generation, not in a place: in objects that it has created, and in the living object
+ * that one of its requests has named (also SOP_DESTROY), but not in later objects in the same
+ * place.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +67,8 @@ static bool about_block(uint8_t type)
 }
 
 /*
- * Does the faulty rank take part in the object of the message? A message to a hold record or a slot has 8 bits of the object's
- * generation, and MSG_LOCKED does not always come from the home.
+ * Does the faulty rank take part in the object of the message? A message to a hold record or a slot
+ * has 8 bits of the object's generation, and MSG_LOCKED does not always come from the home.
  */
 static bool takes_part(uint16_t me, const struct msg *m)
 {
@@ -102,7 +105,10 @@ static void joins_living(uint16_t home, const struct msg *m)
 	joins_object(at >= 0 && w->made[at].alive ? at : -1);
 }
 
-/* By a request; or by what may come from any rank, for only the home, or the manager, knows from whom: a block, a grant, a lock. */
+/*
+ * By a request; or by what may come from any rank, for only the home, or the manager, knows from
+ * whom: a block, a grant, a lock.
+ */
 static void joins(uint16_t me, const struct msg *m)
 {
 	switch (m->type) {
@@ -152,8 +158,9 @@ static struct wire_limits limits(uint16_t me)
 }
 
 /*
- * Does the slot of a request wait in me's line for a block in which the other rank takes part? It has ended that request by an
- * answer of its own, or made it; so this one is refused, though the rank that asks is in good order, and is not answered.
+ * Does the slot of a request wait in me's line for a block in which the other rank takes part? It
+ * has ended that request by an answer of its own, or made it; so this one is refused, though the
+ * rank that asks is in good order, and is not answered.
  */
 static bool in_line(uint16_t me, const struct msg *m)
 {
@@ -187,7 +194,10 @@ static void deliver(unsigned int i)
 	err = l.from == me ? 0 : l.m.src != l.from ? -EBADMSG : wire_check(&l.m, &lim);
 	memcpy(part, w->part, sizeof(part));
 	memcpy(part_made, w->part_made, sizeof(part_made));
-	/* A lock in which it takes part may come to a record of another home's with as much of its name. */
+	/*
+	 * A lock in which it takes part may come to a record of another home's with as much of its
+	 * name.
+	 */
 	if (!err && (l.from == OTHER || (l.m.type == MSG_LOCKED && takes_part(me, &l.m))))
 		joins(me, &l.m);
 	if (!err)
@@ -198,9 +208,10 @@ static void deliver(unsigned int i)
 	}
 	must(!err || err == -EBADMSG || err == -ESTALE);
 	if (aloud) /* of one input, to see what it does */
-		fprintf(stderr, "%s %u -> %u object %u req %u.%u home %u count %d aux %u value %llu: %d\n",
-			wire_name(l.m.type), l.from, me, l.m.object, l.m.req_node, l.m.req_slot, l.m.home, l.m.count,
-			l.m.aux, (unsigned long long)l.m.value, err);
+		fprintf(stderr,
+			"%s %u -> %u object %u req %u.%u home %u count %d aux %u value %llu: %d\n",
+			wire_name(l.m.type), l.from, me, l.m.object, l.m.req_node, l.m.req_slot,
+			l.m.home, l.m.count, l.m.aux, (unsigned long long)l.m.value, err);
 	total.messages++;
 	total.others += l.from == OTHER;
 	total.refused += err && l.from == OTHER;
@@ -234,7 +245,12 @@ static void touch(uint16_t me, unsigned int thread, uint32_t block, bool write)
 static void give_back(uint16_t me, uint32_t block, uint8_t how)
 {
 	const struct copy *p = &w->r[me].pages[block];
-	struct msg m = { .type = MSG_RELEASE, .op = how & 1, .src = me, .object = block, .req_node = me, .aux = 1 };
+	struct msg m = { .type = MSG_RELEASE,
+			 .op = how & 1,
+			 .src = me,
+			 .object = block,
+			 .req_node = me,
+			 .aux = 1 };
 	const unsigned int slot = ASYNC;
 
 	if (how & 2) {
@@ -273,7 +289,9 @@ static unsigned int sync_slot(struct rank *r)
 	return s;
 }
 
-/* A handle: of the newest object in a place, or of one before it. -1: the honest ranks have none. */
+/*
+ * A handle: of the newest object in a place, or of one before it. -1: the honest ranks have none.
+ */
 static int handle(struct input *in)
 {
 	static const uint8_t before[] = { 0, 0, 1, 2 };
@@ -326,8 +344,12 @@ static void ask(uint16_t me, unsigned int slot, struct msg *m, const struct slot
 static void synchronise(uint16_t me, int at, uint8_t op)
 {
 	static const uint8_t
-		first[SYNC_KINDS] = { [SYNC_SEM] = SOP_WAIT, [SYNC_COND] = SOP_ENQUEUE, [SYNC_ATOMIC] = SOP_LOAD },
-		n[SYNC_KINDS] = { [SYNC_RWLOCK] = 1, [SYNC_SEM] = 3, [SYNC_COND] = 3, [SYNC_ATOMIC] = 4 };
+		first[SYNC_KINDS] = { [SYNC_SEM] = SOP_WAIT,
+				      [SYNC_COND] = SOP_ENQUEUE,
+				      [SYNC_ATOMIC] = SOP_LOAD },
+		n[SYNC_KINDS] = {
+			[SYNC_RWLOCK] = 1, [SYNC_SEM] = 3, [SYNC_COND] = 3, [SYNC_ATOMIC] = 4
+		};
 	struct rank *r = &w->r[me];
 	unsigned int slot = sync_slot(r);
 	struct msg m = { .type = MSG_SYNC, .value = 1 };
@@ -347,7 +369,9 @@ static void synchronise(uint16_t me, int at, uint8_t op)
 		m.op = r->rw[at] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
 		r->rw[at] = 0;
 	} else if (kind == SYNC_RWLOCK) {
-		m.op = (uint8_t)(op & 1 ? (op & 2 ? SOP_TRYRDLOCK : SOP_RDLOCK) : op & 2 ? SOP_TRYWRLOCK : SOP_WRLOCK);
+		m.op = (uint8_t)(op & 1           ? (op & 2 ? SOP_TRYRDLOCK : SOP_RDLOCK)
+					 : op & 2 ? SOP_TRYWRLOCK
+						  : SOP_WRLOCK);
 		s.gets = op & 1 ? 1 : 2;
 		r->rw[at] = 3;
 	}
@@ -357,15 +381,17 @@ static void synchronise(uint16_t me, int at, uint8_t op)
 }
 
 /*
- * A wait is taken back, as libdsm/sync/cancel.c does: when one of two answers has come, once; without "in line" at any time, and
- * again as long as the home has not had the request.
+ * A wait is taken back, as libdsm/sync/cancel.c does: when one of two answers has come, once;
+ * without "in line" at any time, and again as long as the home has not had the request.
  */
 static void take_back(uint16_t me, unsigned int slot)
 {
 	struct rank *r = &w->r[me];
 	struct slot *s = &r->slots[slot];
 	const bool twice = sync_twice(s->op, s->flags);
-	struct msg m = { .type = MSG_SYNC, .op = SOP_CANCEL, .src = me, .req_slot = (uint16_t)slot };
+	struct msg m = {
+		.type = MSG_SYNC, .op = SOP_CANCEL, .src = me, .req_slot = (uint16_t)slot
+	};
 
 	if (!s->busy || s->woken || !s->made || !sync_waits(s->op) || s->cancels)
 		return;
@@ -380,9 +406,12 @@ static void take_back(uint16_t me, unsigned int slot)
 
 static void create(uint16_t me, uint16_t home, uint8_t kind)
 {
-	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_COND, SYNC_ATOMIC };
+	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_COND,
+					 SYNC_ATOMIC };
 	const unsigned int slot = sync_slot(&w->r[me]);
-	struct msg m = { .type = MSG_SYNC, .op = SOP_CREATE, .dst = home, .aux = kinds[kind % sizeof(kinds)] };
+	struct msg m = {
+		.type = MSG_SYNC, .op = SOP_CREATE, .dst = home, .aux = kinds[kind % sizeof(kinds)]
+	};
 
 	m.value = m.aux == SYNC_SEM;
 	if (slot < SLOTS)
@@ -505,18 +534,24 @@ static void answer(const struct msg *to, uint8_t how)
 		break;
 	default: break;
 	}
-	m.req_node = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME || to->type == MSG_ADOPT
+	m.req_node = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME ||
+			to->type == MSG_ADOPT
 		? OTHER
 		: to->req_node;
 	if (to->type == MSG_MOVE)
 		m.req_node = to->src;
 	say(&m,
-	    m.type == MSG_INV_ACK || (m.type == MSG_DATA && to->type != MSG_READ_REQ && to->type != MSG_WRITE_REQ)
+	    m.type == MSG_INV_ACK ||
+			    (m.type == MSG_DATA && to->type != MSG_READ_REQ &&
+			     to->type != MSG_WRITE_REQ)
 		    ? (uint16_t)(to->req_node % HONEST)
 		    : dst);
 }
 
-/* The object of a message: what its receiver has, had, or may have next; for a hold record, what that is about. */
+/*
+ * The object of a message: what its receiver has, had, or may have next; for a hold record, what
+ * that is about.
+ */
 static void name_object(struct msg *m, uint16_t to, uint8_t object, bool other)
 {
 	const uint32_t index = object % OBJECTS;
@@ -525,7 +560,8 @@ static void name_object(struct msg *m, uint16_t to, uint8_t object, bool other)
 
 	if (at >= 0)
 		name = w->made[at].name + (other && object & 32 ? object_name(0, 1) : 0);
-	if (m->type == MSG_NEXT || m->type == MSG_LOCKED || m->type == MSG_FREED || m->type == MSG_RECALL) {
+	if (m->type == MSG_NEXT || m->type == MSG_LOCKED || m->type == MSG_FREED ||
+	    m->type == MSG_RECALL) {
 		const struct hold *h = &w->r[to].holds[m->aux];
 
 		name = world_name(h->object, h->gen);
@@ -641,7 +677,10 @@ static bool quiet(void)
 	return is;
 }
 
-/* All messages in flight are delivered, and threads use the blocks that they get. Then nobody waits for a block of the honest ranks. */
+/*
+ * All messages in flight are delivered, and threads use the blocks that they get. Then nobody waits
+ * for a block of the honest ranks.
+ */
 static void settle(void)
 {
 	unsigned int rounds, r, b, s, left;
@@ -662,10 +701,14 @@ static void settle(void)
 	for (r = 0; r < HONEST; r++)
 		for (s = 0; s < BLOCK_SLOTS; s++)
 			must(!w->r[r].slots[s].busy ||
-			     w->part[w->r[r].slots[s].block ? w->r[r].slots[s].block - 1u : w->r[r].slots[s].home]);
+			     w->part[w->r[r].slots[s].block ? w->r[r].slots[s].block - 1u
+							    : w->r[r].slots[s].home]);
 }
 
-/* Nor does anybody wait for the answer to a request that cannot block, or in the queue of a destroyed object. */
+/*
+ * Nor does anybody wait for the answer to a request that cannot block, or in the queue of a
+ * destroyed object.
+ */
 static void settle_objects(void)
 {
 	unsigned int r, i;
@@ -675,8 +718,8 @@ static void settle_objects(void)
 			const struct hold *h = &w->r[r].holds[i];
 			const int at = world_made(h->home, world_name(h->object, h->gen));
 
-			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) || w->made[at].alive ||
-			     w->part_made[at]);
+			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) ||
+			     w->made[at].alive || w->part_made[at]);
 		}
 		for (i = BLOCK_SLOTS; i < SLOTS; i++) {
 			const struct slot *s = &w->r[r].slots[i];
@@ -721,8 +764,12 @@ static void *zeroed(size_t n, size_t each)
 
 static void begin(void)
 {
-	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_COND, SYNC_ATOMIC };
-	/* The second outgrows the 8 bits of a message's object soon; those of the third are used up. */
+	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK,
+						SYNC_SEM,  SYNC_COND,  SYNC_ATOMIC };
+	/*
+	 * The second outgrows the 8 bits of a message's object soon; those of the third are used
+	 * up.
+	 */
 	static const uint32_t gens[HONEST] = { 0x40, 0xff, OBJECT_GEN_MAX - 1 };
 	unsigned int i, k;
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * line.c - the queue of each object at its home, derived from the requests that arrived there and the answers that
- * left: a second account of conditions, semaphores and reader-writer locks, independent of the core's. It contains
- * the requests of all ranks, including the faulty one.
+ * line.c - the queue of each object at its home, derived from the requests that arrived there and
+ * the answers that left: a second account of conditions, semaphores and reader-writer locks,
+ * independent of the core's. It contains the requests of all ranks, including the faulty one.
  */
 #include <string.h>
 
 #include "world.h"
 
-/* May the first in line be woken now; or, with nobody in line, a new request for the same be granted? */
+/*
+ * May the first in line be woken now; or, with nobody in line, a new request for the same be
+ * granted?
+ */
 static bool may_go(const struct line *l, uint8_t op)
 {
 	switch (op) {
@@ -56,7 +59,8 @@ static void leaves(struct line *l, int at)
 /* A turn has come: of the first in line. */
 static void take_turn(struct line *l, const struct msg *a)
 {
-	must(l->n && l->who[0].rank == a->dst && l->who[0].slot == a->req_slot && !a->count && !a->value);
+	must(l->n && l->who[0].rank == a->dst && l->who[0].slot == a->req_slot && !a->count &&
+	     !a->value);
 	goes(l, l->who[0].op);
 	leaves(l, 0);
 }
@@ -69,7 +73,10 @@ static void tries(struct line *l, uint8_t op, int16_t status, int16_t fails)
 		goes(l, op);
 }
 
-/* A waiter that is not in line has got its turn, or not arrived yet; one that a signal has counted can no longer be cancelled. */
+/*
+ * A waiter that is not in line has got its turn, or not arrived yet; one that a signal has counted
+ * can no longer be cancelled.
+ */
 static void cancels(struct line *l, const struct msg *m, int16_t status)
 {
 	const int at = line_find(l, m->src, m->req_slot);
@@ -127,7 +134,8 @@ void line_step(struct line *l, const struct msg *m, const struct actions *out)
 		if (!out->n || first->count != -EINVAL)
 			comes(l, m);
 	} else if (m->type == MSG_SYNC) {
-		must(out->n && first->type == MSG_REPLY && first->dst == m->src && first->req_slot == m->req_slot);
+		must(out->n && first->type == MSG_REPLY && first->dst == m->src &&
+		     first->req_slot == m->req_slot);
 		i = 1;
 		if (first->count != -EINVAL)
 			answered(l, m, first);

@@ -18,8 +18,8 @@ void world_check_blocks(void)
 
 	for (b = 0; b < BLOCKS; b++) {
 		for (r = readers = writers = 0; r < HONEST; r++) {
-			must(w->r[r].pages[b].state < PG_STATES && w->r[r].pages[b].held < PE_EVENTS &&
-			     w->r[r].dirs[b].owner < RANKS);
+			must(w->r[r].pages[b].state < PG_STATES &&
+			     w->r[r].pages[b].held < PE_EVENTS && w->r[r].dirs[b].owner < RANKS);
 			readers += w->r[r].prot[b] == PROT_RO;
 			writers += w->r[r].prot[b] == PROT_RW;
 		}
@@ -31,7 +31,8 @@ int world_made(uint16_t home, uint64_t name)
 {
 	int at;
 
-	for (at = (int)w->nmade - 1; at >= 0 && (w->made[at].home != home || w->made[at].name != name); at--)
+	for (at = (int)w->nmade - 1;
+	     at >= 0 && (w->made[at].home != home || w->made[at].name != name); at--)
 		;
 	return at;
 }
@@ -41,7 +42,8 @@ int world_newest(uint16_t home, uint32_t index, unsigned int before)
 	int at;
 
 	for (at = (int)w->nmade - 1; at >= 0; at--)
-		if (w->made[at].home == home && (w->made[at].name & SYNC_INDEX_MAX) == index && !before--)
+		if (w->made[at].home == home && (w->made[at].name & SYNC_INDEX_MAX) == index &&
+		    !before--)
 			break;
 	return at;
 }
@@ -55,8 +57,9 @@ void world_make(uint16_t home, uint64_t name, uint8_t kind, bool part, bool know
 	must(index && index < OBJECTS && w->nmade < MADE);
 	must(last < 0 || (!w->made[last].alive && w->made[last].name < name));
 	w->part_made[w->nmade] = part;
-	w->made[w->nmade++] =
-		(struct made){ .name = name, .home = (uint8_t)home, .kind = kind, .alive = true, .known = known };
+	w->made[w->nmade++] = (struct made){
+		.name = name, .home = (uint8_t)home, .kind = kind, .alive = true, .known = known
+	};
 }
 
 static bool grasped(const struct hold *h)
@@ -109,7 +112,8 @@ static void check_tables(void)
 
 		if (!x->alive)
 			continue;
-		must(!full[x->home][index] && s->kind == x->kind && object_name(index, s->gen) == x->name);
+		must(!full[x->home][index] && s->kind == x->kind &&
+		     object_name(index, s->gen) == x->name);
 		full[x->home][index] = true;
 	}
 	for (r = 0; r < HONEST; r++)
@@ -146,7 +150,10 @@ static bool hold_open(uint16_t me, uint32_t index, const struct hold *h)
 	return false;
 }
 
-/* The same of a slot; or an answer that gives no lock. SOP_CANCEL and its late answer do not count, nor does "in line". */
+/*
+ * The same of a slot; or an answer that gives no lock. SOP_CANCEL and its late answer do not count,
+ * nor does "in line".
+ */
 static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
 {
 	bool open = s->told & TOLD_TURN && !s->gets;
@@ -159,9 +166,11 @@ static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
 			continue;
 		if (l->m.type == MSG_SYNC && l->from == me)
 			open |= l->m.op != SOP_CANCEL;
-		if (l->m.type == MSG_REPLY && l->m.dst == me && l->from == w->made[s->made - 1].home)
-			open |= l->m.count ? l->m.count != -EALREADY
-					   : !s->gets && !(sync_twice(s->op, s->flags) && l->m.value);
+		if (l->m.type == MSG_REPLY && l->m.dst == me &&
+		    l->from == w->made[s->made - 1].home)
+			open |= l->m.count
+				? l->m.count != -EALREADY
+				: !s->gets && !(sync_twice(s->op, s->flags) && l->m.value);
 	}
 	return open;
 }
@@ -175,10 +184,12 @@ static void check_unused(unsigned int at)
 		for (i = 0; i < HOLDS; i++) {
 			const struct hold *h = &w->r[r].holds[i];
 
-			if (h->home != w->made[at].home || world_name(h->object, h->gen) != w->made[at].name)
+			if (h->home != w->made[at].home ||
+			    world_name(h->object, h->gen) != w->made[at].name)
 				continue;
 			must(!grasped(h));
-			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) || hold_open(r, i, h));
+			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) ||
+			     hold_open(r, i, h));
 		}
 		must(w->r[r].rw[at] != 1 && w->r[r].rw[at] != 2);
 		for (i = BLOCK_SLOTS; i < SLOTS; i++) {
@@ -208,7 +219,10 @@ void world_post(uint16_t from, const struct msg *m, uint32_t data)
 			w->seen[w->nseen++ % SEEN] = *m;
 		return;
 	}
-	/* Bounded by what is asked for, as long as honest ranks ask; what else comes is lost with the connection. */
+	/*
+	 * Bounded by what is asked for, as long as honest ranks ask; what else comes is lost with
+	 * the connection.
+	 */
 	must(w->n < UNDER_WAY);
 	*l = (struct letter){ .m = *m, .from = from, .data = data };
 	l->m.version = WIRE_VERSION;
@@ -285,7 +299,8 @@ static void reply(uint16_t me, const struct action *a)
 	if (s->gets) /* tried */
 		w->r[me].rw[s->made - 1u] = a->status ? 0 : s->gets;
 	s->gets = 0;
-	if (a->slot >= BLOCK_SLOTS && !s->made && !a->status) { /* who has made an object tells the others its handle */
+	if (a->slot >= BLOCK_SLOTS && !s->made && !a->status) {
+		/* who has made an object tells the others its handle */
 		const int at = world_made(s->home, a->mask);
 
 		must(at >= 0 && !w->made[at].known);
@@ -297,14 +312,14 @@ static void reply(uint16_t me, const struct action *a)
 		s->woken = 1;
 }
 
-static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot, uint16_t home,
-		       uint8_t flags);
+static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot,
+		       uint16_t home, uint8_t flags);
 
 static void fetch(uint16_t me, const struct action *a)
 {
 	if (!w->r[me].slots[ASYNC].busy)
-		local_page(me, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ, ASYNC, a->msg.home,
-			   a->msg.flags);
+		local_page(me, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ, ASYNC,
+			   a->msg.home, a->msg.flags);
 }
 
 static void blame(uint16_t me, uint16_t rank, uint32_t block)
@@ -319,7 +334,9 @@ static void open_block(struct rank *r, uint32_t block, const struct action *a, u
 	if (a->from == OPEN_AGAIN) {
 		const struct copy *p = &r->pages[block];
 
-		r->prot[block] = page_writable(p) ? PROT_RW : page_readable(p) ? PROT_RO : r->prot[block];
+		r->prot[block] = page_writable(p) ? PROT_RW
+			: page_readable(p)        ? PROT_RO
+						  : r->prot[block];
 		return;
 	}
 	if (a->from == OPEN_DATA)
@@ -372,7 +389,8 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 /* ---- machines of an honest rank ------------------------------------------------------------- */
 
 /* Where no home is known, the rank `home` is asked. */
-static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot, uint16_t home, uint8_t flags)
+static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot,
+		       uint16_t home, uint8_t flags)
 {
 	struct msg m = { .object = block,
 			 .src = me,
@@ -388,7 +406,9 @@ static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned
 	int err;
 
 	if (ev == PE_READ || ev == PE_WRITE)
-		*s = (struct slot){ .busy = 1, .write = ev == PE_WRITE, .block = (uint8_t)(block + 1) };
+		*s = (struct slot){ .busy = 1,
+				    .write = ev == PE_WRITE,
+				    .block = (uint8_t)(block + 1) };
 	err = page_step(&ctx, &w->r[me].pages[block], ev, &m, &out);
 	must(!err || w->part[block]);
 	if (err)
@@ -458,7 +478,8 @@ static struct table table_of(const struct rank *r)
 }
 
 /* m names what is not there, or no longer: its sender learns that, and nothing changes. */
-static void judge_gone(uint16_t me, const struct msg *m, const struct actions *out, const struct table *was)
+static void judge_gone(uint16_t me, const struct msg *m, const struct actions *out,
+		       const struct table *was)
 {
 	const struct table is = table_of(&w->r[me]);
 	const struct msg *a = &out->v[0].msg;
@@ -468,14 +489,16 @@ static void judge_gone(uint16_t me, const struct msg *m, const struct actions *o
 		must(m->type == MSG_RESUME || m->type == MSG_RECALLED);
 		return;
 	}
-	must(out->n == 1 && out->v[0].type == ACT_SEND && a->dst == m->src && a->object == m->object &&
-	     a->req_slot == m->req_slot);
+	must(out->n == 1 && out->v[0].type == ACT_SEND && a->dst == m->src &&
+	     a->object == m->object && a->req_slot == m->req_slot);
 	must(a->type == (m->type == MSG_SYNC ? MSG_REPLY : MSG_FREED));
-	must(a->count == (m->type == MSG_UNLOCK ? 0 : -EINVAL) && a->value == (m->type == MSG_UNLOCK));
+	must(a->count == (m->type == MSG_UNLOCK ? 0 : -EINVAL) &&
+	     a->value == (m->type == MSG_UNLOCK));
 }
 
 /* One step of an object. Its number if it is destroyed, else -1. */
-static int judge(uint16_t me, const struct msg *m, int err, const struct actions *out, const struct table *was)
+static int judge(uint16_t me, const struct msg *m, int err, const struct actions *out,
+		 const struct table *was)
 {
 	const int at = world_made(me, world_name(m->object, m->req_node));
 	int destroyed = -1;
@@ -486,7 +509,8 @@ static int judge(uint16_t me, const struct msg *m, int err, const struct actions
 		return -1;
 	}
 	for (i = 1; i < OBJECTS; i++)
-		must(i == object_index(m) || !memcmp(&was->objects[i], &w->r[me].objects[i], sizeof(was->objects[i])));
+		must(i == object_index(m) ||
+		     !memcmp(&was->objects[i], &w->r[me].objects[i], sizeof(was->objects[i])));
 	for (i = 0; i < out->n; i++) {
 		const struct msg *a = &out->v[i].msg;
 
@@ -508,8 +532,8 @@ static void judge_create(uint16_t me, const struct msg *m, const struct actions 
 {
 	const struct msg *a = &out->v[0].msg;
 
-	must(out->n == 1 && out->v[0].type == ACT_SEND && a->type == MSG_REPLY && a->dst == m->src &&
-	     (!a->count || a->count == -ENOSPC));
+	must(out->n == 1 && out->v[0].type == ACT_SEND && a->type == MSG_REPLY &&
+	     a->dst == m->src && (!a->count || a->count == -ENOSPC));
 	if (a->count)
 		return;
 	world_make(me, a->value, m->aux & 7, m->src == OTHER, m->src == OTHER);
@@ -519,9 +543,12 @@ static void judge_create(uint16_t me, const struct msg *m, const struct actions 
 int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 {
 	struct rank *r = &w->r[me];
-	struct dispatch d = {
-		.me = me, .nnodes = RANKS, .follow = 1, .now = w->now, .hold_us = 10, .combine = combine
-	};
+	struct dispatch d = { .me = me,
+			      .nnodes = RANKS,
+			      .follow = 1,
+			      .now = w->now,
+			      .hold_us = 10,
+			      .combine = combine };
 	const struct objects objects = { .list = &r->list, .flat = r->objects, .limit = OBJECTS };
 	const struct table was = table_of(r);
 	struct actions out;
@@ -547,7 +574,9 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 		world_carry_out(me, d.page ? number : 0, &out, data);
 	if (destroyed >= 0 && !w->part_made[destroyed])
 		check_unused((unsigned int)destroyed);
-	/* A barrier of the honest ranks, of which the other is no member, ends when all have come. */
+	/*
+	 * A barrier of the honest ranks, of which the other is no member, ends when all have come.
+	 */
 	for (k = 0; d.bar && d.bar->gen != gen && k < HONEST; k++)
 		must(w->r[k].came[number] >= d.bar->gen);
 	return err;

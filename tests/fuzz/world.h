@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world.h - honest ranks with the machines of the core, their host, and what must hold of them. For fuzz_world.c, world.c, line.c. */
+/*
+ * world.h - honest ranks with the machines of the core, their host, and what must hold of them. For
+ * fuzz_world.c, world.c, line.c.
+ */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
 
@@ -76,13 +79,17 @@ struct letter {
 	uint32_t data;
 };
 
-/* The queue of a condition, a semaphore or a reader-writer lock, and what its first waiter needs to be woken (line.c). */
+/*
+ * The queue of a condition, a semaphore or a reader-writer lock, and what its first waiter needs to
+ * be woken (line.c).
+ */
 struct line {
 	struct {
 		uint8_t rank, slot, op;
 	} who[LINE];
 	uint32_t n;
-	uint32_t due; /* waiters that signals have counted, and who have not been answered: the first */
+	/* waiters that signals have counted, and who have not been answered: the first */
+	uint32_t due;
 	uint32_t readers;
 	bool writer;
 	uint64_t value; /* of the semaphore */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * backlog.c - messages that wait in dsm.ko because of a peer are charged to the user of the waiting rank
- * (docs/kernel.md, "Security"). In each test, a peer makes thousands of messages wait, by verbs. They must be charged
- * while they exist. Then the test repeats this with a limit of locked memory that leaves room for few of them: the
- * module refuses the others, and continues.
+ * backlog.c - messages that wait in dsm.ko because of a peer are charged to the user of the waiting
+ * rank (docs/kernel.md, "Security"). In each test, a peer makes thousands of messages wait, by
+ * verbs. They must be charged while they exist. Then the test repeats this with a limit of locked
+ * memory that leaves room for few of them: the module refuses the others, and continues.
  *
- * Messages also wait, without a limit, if neither softirq nor a worker has memory for them. No rank is lost then, and
- * the requests are served as soon as there is memory.
+ * Messages also wait, without a limit, if neither softirq nor a worker has memory for them. No rank
+ * is lost then, and the requests are served as soon as there is memory.
  *
- * Runs in a guest with the module loaded and a soft RDMA device, as root; /dev/dsm is opened to everybody meanwhile.
- * Without arguments all tests run.
+ * Runs in a guest with the module loaded and a soft RDMA device, as root; /dev/dsm is opened to
+ * everybody meanwhile. Without arguments all tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"
@@ -20,14 +20,21 @@
 #include <unistd.h>
 
 #define VICTIM 0u
-#define LARGE (1ull << 40)                           /* a window whose tables need more than the free memory */
-#define FREE_PAGES ((long)((8ul << 20) / PAGE))      /* free memory of a context, not counted as locked */
-#define MESSAGES (6000u / (unsigned int)patience(1)) /* a debug kernel complains of workers that wait for a minute */
-#define LEAST (MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages that the messages themselves fill */
-#define ROOM (LEAST / 3)                                         /* pages that the limit leaves for messages */
-#define SPARE 1             /* memory charged by the byte may keep one page charged */
-#define THERE 0u            /* a page of the victim that has a frame and, if a test needs it, a key */
-#define AWAY DSM_UNIT_PAGES /* a page of the peer, in a unit of 2 MiB in which the victim has no frames */
+/* a window whose tables need more than the free memory */
+#define LARGE (1ull << 40)
+/* free memory of a context, not counted as locked */
+#define FREE_PAGES ((long)((8ul << 20) / PAGE))
+/* a debug kernel complains of workers that wait for a minute */
+#define MESSAGES (6000u / (unsigned int)patience(1))
+/* pages that the messages themselves fill */
+#define LEAST (MESSAGES * (long)sizeof(struct msg) / (long)PAGE)
+/* pages that the limit leaves for messages */
+#define ROOM (LEAST / 3)
+#define SPARE 1 /* memory charged by the byte may keep one page charged */
+/* a page of the victim that has a frame and, if a test needs it, a key */
+#define THERE 0u
+/* a page of the peer, in a unit of 2 MiB in which the victim has no frames */
+#define AWAY DSM_UNIT_PAGES
 
 static struct victim victim;
 static struct peer *const peer = &victim.peer;
@@ -85,7 +92,7 @@ static bool falls_to(long pages)
 	return charged() <= pages;
 }
 
-/* ---- from a backlog to none ------------------------------------------------------------------- */
+/* ---- from a backlog to none ------------------------------------------------------------------ */
 
 struct backlog {
 	bool (*prepare)(void);                 /* NULL: nothing to prepare */
@@ -98,15 +105,18 @@ struct backlog {
 	int err;                               /* with this error */
 };
 
-/* Send until all messages are sent and completed, or the module gives a rank up: then it accepts no more. */
+/*
+ * Send until all messages are sent and completed, or the module gives a rank up: then it accepts no
+ * more.
+ */
 static bool flood(const struct backlog *b)
 {
 	const long long given_up = counter("ranks_given_up");
 	const double end = now_s() + patience(60);
 	unsigned int n = 0;
 
-	while ((n < MESSAGES || peer->posted) && counter("ranks_given_up") == given_up && !peer->broken &&
-	       now_s() < end) {
+	while ((n < MESSAGES || peer->posted) && counter("ranks_given_up") == given_up &&
+	       !peer->broken && now_s() < end) {
 		struct msg m;
 
 		peer_poll(peer, heard);
@@ -125,8 +135,8 @@ static bool flood(const struct backlog *b)
 /* limit: of locked memory, or RLIM_INFINITY. needed: pages locked before the messages are sent. */
 static bool begin(const struct backlog *b, rlim_t limit, long *needed)
 {
-	const bool ok =
-		victim_begin(&victim, LARGE, limit) && expect(charged() > FREE_PAGES, "the window takes what is free");
+	const bool ok = victim_begin(&victim, LARGE, limit) &&
+		expect(charged() > FREE_PAGES, "the window takes what is free");
 
 	if (!ok)
 		return false;
@@ -153,9 +163,11 @@ static bool charges(const struct backlog *b, long *needed)
 	most = charged();
 	printf("%ld pages locked, %ld more for %u messages\n", *needed, most - before, MESSAGES);
 	return expect(most >= before + LEAST, "messages that wait are charged") &&
-		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost") &&
+		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me),
+		       "nobody is lost") &&
 		b->release() &&
-		expect(falls_to(before + b->more + SPARE), "they are charged no more when they have gone");
+		expect(falls_to(before + b->more + SPARE),
+		       "they are charged no more when they have gone");
 }
 
 static bool refuses(const struct backlog *b, long limit)
@@ -173,9 +185,11 @@ static bool refuses(const struct backlog *b, long limit)
 		usleep(1000);
 	most = locked();
 	printf("%ld pages locked before, %ld with messages, of %ld\n", needed, most, limit);
-	return expect(counter("ranks_given_up") > given_up, "more messages than the user may lock") &&
+	return expect(counter("ranks_given_up") > given_up,
+		      "more messages than the user may lock") &&
 		expect(most <= limit, "no more than that") && b->release() &&
-		expect(victim_loses(&victim, b->loses, heard) && victim_lost(&victim, b->loses) == b->err,
+		expect(victim_loses(&victim, b->loses, heard) &&
+			       victim_lost(&victim, b->loses) == b->err,
 		       "the victim is told") &&
 		expect(!victim_lost(&victim, !b->loses), "nobody else is lost") &&
 		expect(falls_to(before + b->more + SPARE), "all that waited is gone");
@@ -193,7 +207,7 @@ static bool run(const struct backlog *b)
 	return victim_end(&victim) && ok;
 }
 
-/* ---- for the peer's credit -------------------------------------------------------------------- */
+/* ---- for the peer's credit ------------------------------------------------------------------- */
 
 /* The block is at home, so the victim only answers that the message has arrived. */
 static struct msg give_back(unsigned int n)
@@ -211,14 +225,16 @@ static bool take_answers(void)
 
 static bool credit(void)
 {
-	static const struct backlog b = {
-		.message = give_back, .greedy = 1u << CLASS_SYNC, .release = take_answers, .loses = 1, .err = -EPIPE
-	};
+	static const struct backlog b = { .message = give_back,
+					  .greedy = 1u << CLASS_SYNC,
+					  .release = take_answers,
+					  .loses = 1,
+					  .err = -EPIPE };
 
 	return run(&b);
 }
 
-/* ---- for the peer's key ----------------------------------------------------------------------- */
+/* ---- for the peer's key ---------------------------------------------------------------------- */
 
 static bool write_there(void)
 {
@@ -252,7 +268,7 @@ static bool key(void)
 	return run(&b);
 }
 
-/* ---- for a worker ----------------------------------------------------------------------------- */
+/* ---- for a worker ---------------------------------------------------------------------------- */
 
 /* Give the peer the first blocks of units in which the victim has no frames. */
 static bool own_away(unsigned int blocks)
@@ -271,7 +287,8 @@ static bool own_away(unsigned int blocks)
 			usleep(100);
 			continue;
 		}
-		m = done < granted ? about(MSG_DONE, grants[done++] >> 1) : about(MSG_WRITE_REQ, AWAY + asked++);
+		m = done < granted ? about(MSG_DONE, grants[done++] >> 1)
+				   : about(MSG_WRITE_REQ, AWAY + asked++);
 		m.req_slot = (uint16_t)((m.object >> 1) - AWAY);
 		if (!say(&m))
 			return false;
@@ -290,7 +307,8 @@ static bool own_many(void)
 }
 
 /*
- * No frames can be made while others are freed; test_slow_free holds that up until forgotten(). The state of blocks goes first.
+ * No frames can be made while others are freed; test_slow_free holds that up until forgotten(). The
+ * state of blocks goes first.
  */
 static bool forget_slowly(void)
 {
@@ -339,7 +357,7 @@ static bool worker(void)
 	return set_parameter("test_slow_free", "0") && ok;
 }
 
-/* ---- repeated messages ------------------------------------------------------------------------ */
+/* ---- repeated messages ----------------------------------------------------------------------- */
 
 static struct msg give_back_again(unsigned int n)
 {
@@ -369,27 +387,30 @@ static bool waits_once(const struct backlog *b)
 	for (end = now_s() + patience(20); !asked_back && now_s() < end; usleep(200))
 		peer_poll(peer, heard);
 	return expect(asked_back, "the block is asked back") &&
-		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
+		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me),
+		       "nobody is lost");
 }
 
 static bool again(void)
 {
-	static const struct backlog b = {
-		.prepare = own_one, .hold = forget_slowly, .message = give_back_again, .release = forgotten
-	};
+	static const struct backlog b = { .prepare = own_one,
+					  .hold = forget_slowly,
+					  .message = give_back_again,
+					  .release = forgotten };
 	bool ok = waits_once(&b);
 
 	ok = set_parameter("test_slow_free", "0") && ok;
 	return victim_end(&victim) && ok;
 }
 
-/* ---- for memory ------------------------------------------------------------------------------- */
+/* ---- for memory ------------------------------------------------------------------------------ */
 
 #define UNKNOWN (2 * DSM_UNIT_PAGES) /* a page in 2 MiB that nobody has named yet */
 
 static bool refuse_all(bool is)
 {
-	return set_parameter("test_fail_alloc", is ? "1" : "0") && set_parameter("test_fail_sleeping", is ? "1" : "0");
+	return set_parameter("test_fail_alloc", is ? "1" : "0") &&
+		set_parameter("test_fail_sleeping", is ? "1" : "0");
 }
 
 /* Waits until a worker has retried several times without memory. */
@@ -400,7 +421,8 @@ static bool waits_for_memory(const struct msg *m)
 
 	if (!refuse_all(true) || !say(m))
 		return false;
-	while (counter("tried_again") < before + 5 && !victim_lost(&victim, VICTIM) && now_s() < end) {
+	while (counter("tried_again") < before + 5 && !victim_lost(&victim, VICTIM) &&
+	       now_s() < end) {
 		peer_poll(peer, heard);
 		usleep(200);
 	}
@@ -415,7 +437,8 @@ static bool for_memory(void)
 	const double end = now_s() + patience(20);
 	const long long frames = counter("frames");
 
-	if (!waits_for_memory(&back) || !expect(counter("frames") == frames, "no frames while there is no memory") ||
+	if (!waits_for_memory(&back) ||
+	    !expect(counter("frames") == frames, "no frames while there is no memory") ||
 	    !refuse_all(false))
 		return false;
 	while (counter("frames") == frames && now_s() < end)
@@ -423,12 +446,14 @@ static bool for_memory(void)
 	if (!expect(counter("frames") > frames, "frames as soon as there is"))
 		return false;
 	granted = 0;
-	if (!waits_for_memory(&ask) || !expect(!granted, "nothing is granted") || !refuse_all(false))
+	if (!waits_for_memory(&ask) || !expect(!granted, "nothing is granted") ||
+	    !refuse_all(false))
 		return false;
 	for (; !granted && !peer->broken && now_s() < end; usleep(200))
 		peer_poll(peer, heard);
 	return expect(granted, "a block for the peer") &&
-		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
+		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me),
+		       "nobody is lost");
 }
 
 static bool shortage(void)

@@ -43,7 +43,8 @@ bool reached(const _Atomic unsigned int *n, unsigned int wanted)
 
 struct job *job_new(void)
 {
-	void *p = mmap(NULL, sizeof(struct job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, sizeof(struct job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 
 	if (p == MAP_FAILED) {
 		perror("job_new");
@@ -88,14 +89,15 @@ static uint64_t siphash(const uint64_t key[2], uint64_t first, uint64_t second)
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
-uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class, const unsigned int rank[2],
-		     const uint32_t qpn[2])
+uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class,
+		     const unsigned int rank[2], const uint32_t qpn[2])
 {
 	const uint64_t way = (uint64_t)rank[0] << 16 | rank[1];
 	uint64_t k[2];
 
 	memcpy(k, key->key, sizeof(k));
-	return siphash(k, way << 32 | class << 8 | (unsigned char)what, (uint64_t)qpn[0] << 32 | qpn[1]);
+	return siphash(k, way << 32 | class << 8 | (unsigned char)what,
+		       (uint64_t)qpn[0] << 32 | qpn[1]);
 }
 
 void job_set(struct job *j, unsigned int ranks, bool rdma)
@@ -114,7 +116,8 @@ static bool together(struct job *j, _Atomic unsigned int *place)
 	double end = now_s() + patience(60);
 
 	atomic_fetch_add(place, 1);
-	while (atomic_load(place) < (j->present ? (unsigned int)__builtin_popcountll(j->present) : j->ranks)) {
+	while (atomic_load(place) <
+	       (j->present ? (unsigned int)__builtin_popcountll(j->present) : j->ranks)) {
 		if (atomic_load(&j->failed) || atomic_load(&j->stop) || now_s() > end)
 			return false;
 		usleep(1000);
@@ -133,7 +136,8 @@ static int connect_all(struct job *j, unsigned int rank, int fd)
 					     .address_size = j->address_size[p],
 					     .address = (uintptr_t)j->address[p] };
 
-		if (p != rank && (!j->present || j->present >> p & 1) && ioctl(fd, DSM_IOC_CONNECT, &c))
+		if (p != rank && (!j->present || j->present >> p & 1) &&
+		    ioctl(fd, DSM_IOC_CONNECT, &c))
 			return -errno;
 	}
 	return 0;
@@ -170,7 +174,8 @@ int job_join(struct job *j, unsigned int rank)
 		return -errno;
 	if (!j->rdma)
 		strcpy(in.device, "none");
-	if (ioctl(fd, DSM_IOC_WINDOW, &w) || ioctl(fd, DSM_IOC_JOIN, &in) || ioctl(fd, DSM_IOC_KEY, &j->key))
+	if (ioctl(fd, DSM_IOC_WINDOW, &w) || ioctl(fd, DSM_IOC_JOIN, &in) ||
+	    ioctl(fd, DSM_IOC_KEY, &j->key))
 		goto fail_errno;
 	j->address_size[rank] = in.address_size;
 	if (!together(j, &j->come))
@@ -180,7 +185,8 @@ int job_join(struct job *j, unsigned int rank)
 		goto fail;
 	if (job_region(j, fd, DSM_REGION_ADD))
 		goto fail_errno;
-	if (mmap(JOB_BASE, w.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
+	if (mmap(JOB_BASE, w.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+		 0) == MAP_FAILED)
 		goto fail_errno;
 	err = -EIO;
 	if (together(j, &j->ready))
@@ -203,7 +209,8 @@ int job_attach(const struct job *j, int of)
 	if (fd < 0)
 		return -errno;
 	if (!ioctl(fd, DSM_IOC_ATTACH, &a) && (!j || !job_region(j, fd, DSM_REGION_ADD)) &&
-	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED)
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+		 0) != MAP_FAILED)
 		return fd;
 	err = -errno;
 	close(fd);
@@ -236,14 +243,19 @@ static void show_stacks(pid_t pid)
 		closedir(d);
 }
 
-/* Wait for processes until `end`. gone[i]: process i has ended, with statuses[i] if not NULL. Returns how many have not. */
-static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, int *statuses, double end)
+/*
+ * Wait for processes until `end`. gone[i]: process i has ended, with statuses[i] if not NULL.
+ * Returns how many have not.
+ */
+static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, int *statuses,
+				 double end)
 {
 	unsigned int i, left;
 
 	do {
 		for (left = i = 0; i < n; i++) {
-			gone[i] = gone[i] || waitpid(pids[i], statuses ? &statuses[i] : NULL, WNOHANG) != 0;
+			gone[i] = gone[i] ||
+				waitpid(pids[i], statuses ? &statuses[i] : NULL, WNOHANG) != 0;
 			left += !gone[i];
 		}
 	} while (left && now_s() < end && !usleep(2000));
@@ -294,7 +306,8 @@ void until_asleep(const _Atomic unsigned int *tid)
 
 	do
 		usleep(1000);
-	while ((!atomic_load(tid) || thread_state(getpid(), atomic_load(tid)) != 'S') && now_s() < end);
+	while ((!atomic_load(tid) || thread_state(getpid(), atomic_load(tid)) != 'S') &&
+	       now_s() < end);
 }
 
 /* ---- accesses ------------------------------------------------------------------------------- */
@@ -305,7 +318,8 @@ __thread volatile bool away_set;
 static void caught(int sig)
 {
 	if (!away_set) {
-		signal(sig, SIG_DFL); /* repeat the access with the default handler: the kernel logs its address */
+		/* repeat the access with the default handler: the kernel logs its address */
+		signal(sig, SIG_DFL);
 		return;
 	}
 	siglongjmp(away, sig);
@@ -360,7 +374,8 @@ static long long expected(const char *gauge)
 
 bool nothing_left(double seconds)
 {
-	static const char *const gauges[] = { "views", "contexts", "joined", "frames", "charged", "sends_waiting" };
+	static const char *const gauges[] = { "views",  "contexts", "joined",
+					      "frames", "charged",  "sends_waiting" };
 	enum { GAUGES = sizeof(gauges) / sizeof(gauges[0]) };
 	double end = now_s() + patience(seconds);
 	unsigned int i, left;
@@ -441,8 +456,10 @@ int tainted(void)
 
 void show_counters(void)
 {
-	static const char *const names[] = { "faults",     "pages_changed", "messages_sent", "messages_received",
-					     "keys_asked", "bad_messages",  "ranks_given_up" };
+	static const char *const names[] = { "faults",        "pages_changed",
+					     "messages_sent", "messages_received",
+					     "keys_asked",    "bad_messages",
+					     "ranks_given_up" };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)

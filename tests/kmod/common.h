@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common.h - what the tests of dsm.ko share: a small job of several processes over /dev/dsm without libdsm, in one guest, and
- * looks at what the module says of itself.
+ * common.h - what the tests of dsm.ko share: a small job of several processes over /dev/dsm without
+ * libdsm, in one guest, and looks at what the module says of itself.
  */
 #ifndef KMOD_TEST_H
 #define KMOD_TEST_H
@@ -24,9 +24,10 @@ struct job {
 	unsigned int ranks;
 	uint64_t present; /* mask of those that come, if not all; without RDMA */
 	struct dsm_ioc_key key;
-	uint64_t window;  /* of each rank; 0: JOB_WINDOW */
-	bool rdma;        /* between ranks; else they are of one kernel */
-	uint32_t here;    /* mask of ranks that are of one kernel all the same, as seen from each other */
+	uint64_t window; /* of each rank; 0: JOB_WINDOW */
+	bool rdma;       /* between ranks; else they are of one kernel */
+	/* mask of ranks that are of one kernel all the same, as seen from each other */
+	uint32_t here;
 	uint32_t mode;    /* enum dsm_mode */
 	uint32_t home;    /* enum dsm_region_home */
 	uint32_t order;   /* of region 0 */
@@ -46,25 +47,34 @@ struct job *job_new(void);
 void job_set(struct job *j, unsigned int ranks, bool rdma);
 void new_key(struct dsm_ioc_key *key);
 /*
- * What only who has the key can say of a connection (kmod/net/lane.c, lane_secret()): 'P', the number of the first packet that `from` sends,
- * 24 bits of it; 'H', the value of its first message.
+ * What only who has the key can say of a connection (kmod/net/lane.c, lane_secret()): 'P', the
+ * number of the first packet that `from` sends, 24 bits of it; 'H', the value of its first message.
  */
-uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class, const unsigned int rank[2],
-		     const uint32_t qpn[2]);
-/* Join as a rank, connect, add region 0 over the whole window, map it at JOB_BASE: the file, or -errno. */
+uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class,
+		     const unsigned int rank[2], const uint32_t qpn[2]);
+/*
+ * Join as a rank, connect, add region 0 over the whole window, map it at JOB_BASE: the file, or
+ * -errno.
+ */
 int job_join(struct job *j, unsigned int rank);
 /* DSM_REGION_*: region 0. 0, or -1 and errno. */
 int job_region(const struct job *j, int fd, unsigned int op);
-/* As another process of the node whose file is given: attach, add region 0 (j NULL: there is no job), map the window at JOB_BASE: the
- * new file, or -errno. */
+/* As another process of the node whose file is given: attach, add region 0 (j NULL: there is no
+ * job), map the window at JOB_BASE: the new file, or -errno. */
 int job_attach(const struct job *j, int of);
-/* Until the processes have ended; those that have not by then are told of, with where they hang, and killed: false. */
+/*
+ * Until the processes have ended; those that have not by then are told of, with where they hang,
+ * and killed: false.
+ */
 bool job_reap(const pid_t *pids, unsigned int n, double seconds);
 /* The same; how each has ended. */
 bool job_statuses(const pid_t *pids, unsigned int n, int *statuses, double seconds);
 /* As in proc(5): 'S' asleep, 'D' asleep and not for signals, ...; 0: there is no such thread. */
 char thread_state(pid_t pid, unsigned int tid);
-/* Until the thread of this process with this number (0: not known yet) sleeps in the kernel, as far as one can see. */
+/*
+ * Until the thread of this process with this number (0: not known yet) sleeps in the kernel, as far
+ * as one can see.
+ */
 void until_asleep(const _Atomic unsigned int *tid);
 
 /* One access. 0, or the signal it ended with. Each thread may do so after catch_signals(). */
@@ -76,7 +86,10 @@ extern __thread volatile bool away_set;
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
 extern long long frames_kept;        /* frames that stay for ever, which nothing_left() expects */
 bool nothing_left(
-	double seconds); /* no open file, context, rank, frame, other memory or message; says what there is, if not */
+	/*
+	 * no open file, context, rank, frame, other memory or message; says what there is, if not
+	 */
+	double seconds);
 bool module_loaded(void);
 void module_needed(void); /* if it is not loaded, the program ends with status 77 */
 void show_counters(void); /* some of them, on one line */
@@ -87,20 +100,27 @@ void show_ranks(void);    /* what they wait for */
 unsigned int listed(const char *what);
 unsigned int listed_with(const char *what, const char *part); /* only those that contain `part` */
 bool none_listed(const char *what);
-int tainted(void);               /* by what the kernel has complained of; -1: it does not say */
-double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
+int tainted(void); /* by what the kernel has complained of; -1: it does not say */
+/* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
+double patience(double seconds);
 double now_s(void);
 /* Until *n is that much; false: it took too long. */
 bool reached(const _Atomic unsigned int *n, unsigned int wanted);
 
-/* What the fuzzers are asked for: so long, or until there were so many inputs; rounds of so much (0: it has no such option). */
+/*
+ * What the fuzzers are asked for: so long, or until there were so many inputs; rounds of so much
+ * (0: it has no such option).
+ */
 struct fuzz_options {
 	uint64_t seed;
 	double seconds, round;
 	unsigned long inputs;
 };
 
-/* From the command line, for a guest with the module loaded. -1: go on; else the status to exit with. */
+/*
+ * From the command line, for a guest with the module loaded. -1: go on; else the status to exit
+ * with.
+ */
 int fuzz_options(int argc, char **argv, const char *usage, struct fuzz_options *o);
 
 /* splitmix64 */

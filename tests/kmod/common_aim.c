@@ -107,10 +107,12 @@ static void forget_object(struct aim *w, const struct dsm_ioc_call *c)
 static const struct {
 	uint8_t kind, op;
 } ops[] = {
-	{ SYNC_RWLOCK, SOP_TRYRDLOCK }, { SYNC_RWLOCK, SOP_TRYRDLOCK }, { SYNC_RWLOCK, SOP_TRYWRLOCK },
-	{ SYNC_SEM, SOP_TRYWAIT },      { SYNC_SEM, SOP_POST },         { SYNC_COND, SOP_SIGNAL },
-	{ SYNC_COND, SOP_BROADCAST },   { SYNC_ATOMIC, SOP_LOAD },      { SYNC_ATOMIC, SOP_STORE },
-	{ SYNC_ATOMIC, SOP_ADD },       { SYNC_ATOMIC, SOP_EXCHANGE },  { SYNC_NONE, SOP_TRYWAIT },
+	{ SYNC_RWLOCK, SOP_TRYRDLOCK }, { SYNC_RWLOCK, SOP_TRYRDLOCK },
+	{ SYNC_RWLOCK, SOP_TRYWRLOCK }, { SYNC_SEM, SOP_TRYWAIT },
+	{ SYNC_SEM, SOP_POST },         { SYNC_COND, SOP_SIGNAL },
+	{ SYNC_COND, SOP_BROADCAST },   { SYNC_ATOMIC, SOP_LOAD },
+	{ SYNC_ATOMIC, SOP_STORE },     { SYNC_ATOMIC, SOP_ADD },
+	{ SYNC_ATOMIC, SOP_EXCHANGE },  { SYNC_NONE, SOP_TRYWAIT },
 };
 
 static void aim_sync(struct aim *w, uint64_t *r, struct dsm_ioc_call *c)
@@ -149,7 +151,11 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 	case VARIANT_CREATE_SEM:
 	case VARIANT_CREATE_ATOMIC: c->value = pick(r, 3); break;
 	case VARIANT_CALL_WAIT:
-		aim_object(w, r, c->op == SOP_WAIT ? SYNC_SEM : c->op == SOP_ENQUEUE ? SYNC_COND : SYNC_RWLOCK, c);
+		aim_object(w, r,
+			   c->op == SOP_WAIT              ? SYNC_SEM
+				   : c->op == SOP_ENQUEUE ? SYNC_COND
+							  : SYNC_RWLOCK,
+			   c);
 		c->ns = pick(r, 64) ? 1 + pick(r, 1000000) : 0;
 		c->value = 0;
 		c->mutex = c->op == SOP_ENQUEUE ? take(w->holds, r) : 0;
@@ -163,7 +169,8 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		hold = take(w->holds, r);
 		c->hold = (uint16_t)(hold ? hold - 1 : c->hold);
 		break;
-	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break; /* all calls of a thread use one address */
+	/* all calls of a thread use one address */
+	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break;
 	default:
 		c->object = variant == VARIANT_CALL_BARRIER ? 1 + pick(r, 3) : 0;
 		c->value = next(r);
@@ -251,7 +258,8 @@ static void aim_join(struct aim *w, uint64_t *r, struct dsm_ioc_join *j)
 
 static struct dsm_address_qp *some_qp(const struct job *j, uint64_t *r, char *address)
 {
-	return (struct dsm_address_qp *)(void *)(address + sizeof(struct dsm_address)) + pick(r, j->ranks * CLASS_MAX);
+	return (struct dsm_address_qp *)(void *)(address + sizeof(struct dsm_address)) +
+		pick(r, j->ranks * CLASS_MAX);
 }
 
 void aim_connect(const struct job *j, uint64_t *r, unsigned int peer, struct dsm_ioc_connect *c)
@@ -264,8 +272,14 @@ void aim_connect(const struct job *j, uint64_t *r, unsigned int peer, struct dsm
 	case 0:
 	case 1:
 	case 2: aim_aside(r, &dsm_variants[VARIANT_ADDRESS_ROCE], &limits, address); break;
-	case 3: aim_aside(r, &dsm_variants[VARIANT_ADDRESS_QP], &limits, (char *)some_qp(j, r, address)); break;
-	case 4: aim_aside(r, &dsm_variants[VARIANT_OTHER_QP], &limits, (char *)some_qp(j, r, address)); break;
+	case 3:
+		aim_aside(r, &dsm_variants[VARIANT_ADDRESS_QP], &limits,
+			  (char *)some_qp(j, r, address));
+		break;
+	case 4:
+		aim_aside(r, &dsm_variants[VARIANT_OTHER_QP], &limits,
+			  (char *)some_qp(j, r, address));
+		break;
 	default: break;
 	}
 	c->rank = (uint16_t)peer;
@@ -276,7 +290,9 @@ void aim_connect(const struct job *j, uint64_t *r, unsigned int peer, struct dsm
 void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 {
 	switch (variant) {
-	case VARIANT_WINDOW: ((struct dsm_ioc_window *)arg)->size = (uint64_t)(1 + pick(r, 8)) << 21; break;
+	case VARIANT_WINDOW:
+		((struct dsm_ioc_window *)arg)->size = (uint64_t)(1 + pick(r, 8)) << 21;
+		break;
 	case VARIANT_PROTECT: aim_protect(r, arg); break;
 	case VARIANT_JOIN: aim_join(w, r, arg); break;
 	case VARIANT_KEY: *(struct dsm_ioc_key *)arg = *w->keys[pick(r, 2)]; break;
@@ -344,7 +360,8 @@ void aim_aside(uint64_t *r, const struct dsm_variant *v, const struct args_limit
 	else if (n && pick(r, 4))
 		args_put(rule, arg, value[pick(r, n)]);
 	else if (pick(r, 3))
-		args_put(rule, arg, rule->size == 8 && pick(r, 2) ? memory_address(r) : aim_odd_number(r));
+		args_put(rule, arg,
+			 rule->size == 8 && pick(r, 2) ? memory_address(r) : aim_odd_number(r));
 	else
 		args_put(rule, arg, args_get(rule, arg) + (uint64_t)(int64_t)((int)pick(r, 5) - 2));
 }
@@ -371,11 +388,14 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 		keep(w->pins, (uint64_t)g->page << 32 | g->pages << 1 | (g->write & DSM_PIN_WRITE));
 	if (dsm_variants[variant].cmd != DSM_IOC_CALL || c->status)
 		return;
-	if (variant == VARIANT_CALL_CREATE || variant == VARIANT_CREATE_SEM || variant == VARIANT_CREATE_ATOMIC)
-		atomic_store(&w->objects[pick(r, AIM_OBJECTS)], object(c->value2 >> 32, c->home, c->result));
+	if (variant == VARIANT_CALL_CREATE || variant == VARIANT_CREATE_SEM ||
+	    variant == VARIANT_CREATE_ATOMIC)
+		atomic_store(&w->objects[pick(r, AIM_OBJECTS)],
+			     object(c->value2 >> 32, c->home, c->result));
 	else if (locks_to(c) >= 0 && (variant == VARIANT_CALL_SYNC || variant == VARIANT_CALL_WAIT))
 		keep(w->rwlocks, named | (locks_to(c) ? TO_WRITE : 0));
-	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2)) /* else the name stays in use */
+	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2))
+		/* else the name stays in use */
 		forget_object(w, c);
 	else if (variant == VARIANT_CALL_LOCK || variant == VARIANT_CALL_TRYLOCK)
 		keep(w->holds, c->hold + 1u);

@@ -8,7 +8,10 @@
 
 static unsigned int width(const struct dsm_rule *r)
 {
-	return r->kind == ARG_EACH ? 2 : r->kind == ARG_TEXT || r->kind == ARG_NONZERO ? 1 : r->size < 8 ? r->size : 8;
+	return r->kind == ARG_EACH                              ? 2
+		: r->kind == ARG_TEXT || r->kind == ARG_NONZERO ? 1
+		: r->size < 8                                   ? r->size
+								: 8;
 }
 
 uint64_t args_get(const struct dsm_rule *r, const void *arg)
@@ -24,7 +27,9 @@ void args_put(const struct dsm_rule *r, void *arg, uint64_t value)
 	memcpy((char *)arg + r->at, &value, width(r));
 }
 
-/* The fields page, pages and size are at the same offset in all structs whose rules refer to them. */
+/*
+ * The fields page, pages and size are at the same offset in all structs whose rules refer to them.
+ */
 static uint32_t word(const void *arg, size_t at)
 {
 	uint32_t v;
@@ -38,9 +43,11 @@ static uint16_t own_size(const void *arg)
 	return ((const struct dsm_ioc_join *)arg)->size;
 }
 
-/* The range of values that a rule allows: lowest, highest, step. False: the rule allows no range. */
-static bool span(const struct dsm_rule *r, const struct args_limits *l, const void *arg, int64_t *lo, int64_t *hi,
-		 int64_t *step)
+/*
+ * The range of values that a rule allows: lowest, highest, step. False: the rule allows no range.
+ */
+static bool span(const struct dsm_rule *r, const struct args_limits *l, const void *arg,
+		 int64_t *lo, int64_t *hi, int64_t *step)
 {
 	*lo = 0;
 	*step = 1;
@@ -79,7 +86,8 @@ static bool span(const struct dsm_rule *r, const struct args_limits *l, const vo
 	}
 }
 
-uint64_t args_inside(const struct dsm_rule *r, const struct args_limits *l, const void *arg, uint64_t *random)
+uint64_t args_inside(const struct dsm_rule *r, const struct args_limits *l, const void *arg,
+		     uint64_t *random)
 {
 	int64_t lo, hi, step;
 	unsigned int bit;
@@ -87,14 +95,18 @@ uint64_t args_inside(const struct dsm_rule *r, const struct args_limits *l, cons
 	if (r->kind == ARG_INDEX_OR && !pick(random, 2))
 		return (uint64_t)r->a;
 	if (span(r, l, arg, &lo, &hi, &step))
-		return (uint64_t)lo + (hi > lo ? next(random) % (uint64_t)((hi - lo) / step + 1) * (uint64_t)step : 0);
+		return (uint64_t)lo +
+			(hi > lo ? next(random) % (uint64_t)((hi - lo) / step + 1) * (uint64_t)step
+				 : 0);
 	switch (r->kind) {
 	case ARG_FLAGS: return next(random) & r->b;
 	case ARG_OBJECT: return 1 + pick(random, 16);
 	case ARG_GROUP:
 		return pick(random, 2)
 			? 0
-			: (l->ranks >= 64 ? next(random) : next(random) & ((1ull << l->ranks) - 1)) | 1ull << l->me;
+			: (l->ranks >= 64 ? next(random)
+					  : next(random) & ((1ull << l->ranks) - 1)) |
+				1ull << l->me;
 	case ARG_ONE_OF:
 		do
 			bit = pick(random, 64);
@@ -130,8 +142,8 @@ static void edge(struct edges *e, int64_t v, bool bad)
 	e->bad[e->n++] = bad;
 }
 
-unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, const void *arg, uint64_t *value,
-			bool *bad)
+unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, const void *arg,
+			uint64_t *value, bool *bad)
 {
 	struct edges e = { r, value, bad, 0 };
 	int64_t lo, hi, step;
@@ -151,8 +163,11 @@ unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, c
 			edge(&e, r->a, false);
 			edge(&e, r->a + 1, true);
 		}
-		/* The largest value of the field's width; above INT_MAX, it is negative as an int. */
-		if (width(r) < 8 && hi < (1ll << (width(r) * 8)) - 1 && r->kind != ARG_EACH && r->kind != ARG_SIGNED)
+		/*
+		 * The largest value of the field's width; above INT_MAX, it is negative as an int.
+		 */
+		if (width(r) < 8 && hi < (1ll << (width(r) * 8)) - 1 && r->kind != ARG_EACH &&
+		    r->kind != ARG_SIGNED)
 			edge(&e, (1ll << (width(r) * 8)) - 1, true);
 		return e.n;
 	}
@@ -177,19 +192,23 @@ unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, c
 	return e.n;
 }
 
-void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *arg, uint64_t *random)
+void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *arg,
+	       uint64_t *random)
 {
 	unsigned int i;
 
 	for (i = 0; i < v->n; i++)
-		if (v->rules[i].kind == ARG_OWN_RANK) /* its rank is followed by the field that depends on it */
-			args_put(&v->rules[i + 1], arg, args_inside(&v->rules[i + 1], l, arg, random));
+		/* its rank is followed by the field that depends on it */
+		if (v->rules[i].kind == ARG_OWN_RANK)
+			args_put(&v->rules[i + 1], arg,
+				 args_inside(&v->rules[i + 1], l, arg, random));
 	for (i = 0; i < v->n; i++) {
 		const struct dsm_rule *r = &v->rules[i];
 
 		if (i && v->rules[i - 1].kind == ARG_OWN_RANK)
 			continue;
-		if (r->kind != ARG_ANY && r->kind != ARG_POINTER && r->kind != ARG_TEXT && r->kind != ARG_NONZERO)
+		if (r->kind != ARG_ANY && r->kind != ARG_POINTER && r->kind != ARG_TEXT &&
+		    r->kind != ARG_NONZERO)
 			args_put(r, arg, args_inside(r, l, arg, random));
 	}
 }

@@ -18,10 +18,11 @@
 
 /* A block whose home is a liar, as far as honest ranks use it. */
 struct line {
-	_Atomic bool held;             /* locked by a thread of an honest rank */
-	bool busy;                     /* a request is being served */
-	uint8_t owner;                 /* owner + 1; 0: no rank has touched the block */
-	uint8_t home;                  /* home + 1, an honest rank that is now the home; 0: the liar */
+	_Atomic bool held; /* locked by a thread of an honest rank */
+	bool busy;         /* a request is being served */
+	uint8_t owner;     /* owner + 1; 0: no rank has touched the block */
+	/* home + 1, an honest rank that is now the home; 0: the liar */
+	uint8_t home;
 	uint8_t sharers;               /* mask of ranks */
 	struct msg pending[JOB_RANKS]; /* type 0: none */
 };
@@ -55,7 +56,8 @@ static struct {
 
 struct crowd *crowd_new(void)
 {
-	struct crowd *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct crowd *c =
+		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (c == MAP_FAILED) {
 		perror("crowd_new");
@@ -87,7 +89,8 @@ void crowd_join(struct crowd *c, const struct job *j, uint16_t me, uint64_t seed
 	self.me = me;
 	self.random = seed;
 	for (p = 0; p < CROWD_RANKS; p++)
-		self.liars[p] = (struct liar){ .ranks = CROWD_RANKS, .me = (uint16_t)p, .target = me };
+		self.liars[p] =
+			(struct liar){ .ranks = CROWD_RANKS, .me = (uint16_t)p, .target = me };
 }
 
 uint16_t crowd_any(uint64_t *r)
@@ -136,7 +139,9 @@ static void post(uint16_t to, const struct inject_message *i)
 
 static void say(const struct msg *m)
 {
-	post(m->dst, &(struct inject_message){ .m = *m, .peer = m->src, .class = (uint8_t)wire_class(m->type) });
+	post(m->dst,
+	     &(struct inject_message){
+		     .m = *m, .peer = m->src, .class = (uint8_t)wire_class(m->type) });
 }
 
 unsigned int crowd_answered(struct inject_message *out, unsigned int room)
@@ -288,7 +293,8 @@ static void send_block(const struct msg *m, uint16_t from, bool write)
 /* Keep the name of an object made by a liar; this may replace an older one. */
 static void keep_name(uint16_t home, uint64_t name)
 {
-	atomic_store(&shared->names[pick(&self.random, NAMES)], (uint64_t)home << 48 | (name & 0xffffffffffffull));
+	atomic_store(&shared->names[pick(&self.random, NAMES)],
+		     (uint64_t)home << 48 | (name & 0xffffffffffffull));
 }
 
 static void unlock(const struct msg *m)
@@ -392,7 +398,10 @@ static void answer(const struct msg *m)
 	say(&a);
 }
 
-/* Repeat or delay an answer. Ranks that wait for the block are served, whether or not MSG_DONE has come. */
+/*
+ * Repeat or delay an answer. Ranks that wait for the block are served, whether or not MSG_DONE has
+ * come.
+ */
 void crowd_answer_again(const struct liar *l)
 {
 	const struct msg m = l->seen[pick(&self.random, LIAR_SEEN)];
@@ -410,8 +419,8 @@ void crowd_hear(const struct msg *m)
 	if (m->dst >= CROWD_RANKS || crowd_is_honest(m->dst))
 		return;
 	liar_hear(&self.liars[m->dst], m);
-	if (m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_DONE || m->type == MSG_LOCK ||
-	    m->type == MSG_TRYLOCK)
+	if (m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_DONE ||
+	    m->type == MSG_LOCK || m->type == MSG_TRYLOCK)
 		self.asked[self.nasked++ % ASKED] = *m;
 	if (pick(&self.random, shared->lies ? 100 : 1000))
 		answer(m);
@@ -460,7 +469,10 @@ bool crowd_operate(const struct liar *l, struct msg *m)
 	return true;
 }
 
-/* Act as a manager that forwards requests to the home it has appointed: of one writer and one reader. */
+/*
+ * Act as a manager that forwards requests to the home it has appointed: of one writer and one
+ * reader.
+ */
 bool crowd_forward(struct inject_message *i)
 {
 	uint64_t *r = &self.random;
@@ -469,10 +481,12 @@ bool crowd_forward(struct inject_message *i)
 
 	if (!page)
 		return false;
-	i->peer = self.job->home == DSM_REGION_CYCLIC ? page % CROWD_RANKS : page / 16 % CROWD_RANKS;
+	i->peer =
+		self.job->home == DSM_REGION_CYCLIC ? page % CROWD_RANKS : page / 16 % CROWD_RANKS;
 	i->m = (struct msg){ .version = WIRE_VERSION,
 			     .type = write ? MSG_WRITE_REQ : MSG_READ_REQ,
-			     .flags = (uint8_t)(MSGF_FORWARDED | (write && pick(r, 2) ? MSGF_HAS : 0)),
+			     .flags = (uint8_t)(MSGF_FORWARDED |
+						(write && pick(r, 2) ? MSGF_HAS : 0)),
 			     .src = i->peer,
 			     .dst = self.me,
 			     .object = page << 1 | 1,

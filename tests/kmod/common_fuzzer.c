@@ -73,22 +73,27 @@ static unsigned int choose(uint64_t *r)
 static void side_learn(unsigned int variant, unsigned int file, const void *arg)
 {
 	if (variant == VARIANT_WINDOW)
-		self.limits[file].pages = (uint32_t)(((const struct dsm_ioc_window *)arg)->size / PAGE);
+		self.limits[file].pages =
+			(uint32_t)(((const struct dsm_ioc_window *)arg)->size / PAGE);
 	if (variant == VARIANT_JOIN) {
 		self.limits[file].ranks = ((const struct dsm_ioc_join *)arg)->size;
 		self.limits[file].me = ((const struct dsm_ioc_join *)arg)->rank;
 	}
 }
 
-static void do_call(struct fuzzer *f, unsigned int variant, unsigned int file, void *arg, void *at, unsigned long cmd)
+static void do_call(struct fuzzer *f, unsigned int variant, unsigned int file, void *arg, void *at,
+		    unsigned long cmd)
 {
 	const struct dsm_variant *v = &dsm_variants[variant];
-	struct outcome *last = &self.all->outcomes->last[self.number][f->thread][f->nrecord++ % OUTCOME_RECORDS];
+	struct outcome *last =
+		&self.all->outcomes->last[self.number][f->thread][f->nrecord++ % OUTCOME_RECORDS];
 	const int fd = __atomic_load_n(&self.files[file], __ATOMIC_RELAXED);
 	const bool waits = aim_waits(variant, arg);
 	int err;
 
-	*last = (struct outcome){ .variant = (uint8_t)variant, .file = (uint8_t)file, .under_way = 1 };
+	*last = (struct outcome){ .variant = (uint8_t)variant,
+				  .file = (uint8_t)file,
+				  .under_way = 1 };
 	memcpy(last->arg, arg, v->size < sizeof(last->arg) ? v->size : sizeof(last->arg));
 	atomic_fetch_add(&self.waiting, waits);
 	err = outcome_call(self.all->outcomes, last, variant, fd, cmd, at);
@@ -134,8 +139,8 @@ static bool sets_up(unsigned int variant)
 }
 
 /*
- * CONNECT again to a peer that is connected: the context must not change, whether the call fails with EINVAL (a wrong address) or
- * EEXIST (the right one).
+ * CONNECT again to a peer that is connected: the context must not change, whether the call fails
+ * with EINVAL (a wrong address) or EEXIST (the right one).
  */
 static void connect_again(struct fuzzer *f)
 {
@@ -208,8 +213,8 @@ static void step(struct fuzzer *f, unsigned int variant, unsigned int file, void
 }
 
 /*
- * Join as another rank, or as the same rank again, in this job or the other one, which may belong to another user. Each step may
- * use a wrong argument.
+ * Join as another rank, or as the same rank again, in this job or the other one, which may belong
+ * to another user. Each step may use a wrong argument.
  */
 static void side_rank(struct fuzzer *f, unsigned int file)
 {
@@ -222,9 +227,10 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)memory_scratch,
 				   .vectors = { -1, -1, -1, -1 } };
-	struct dsm_ioc_region g = {
-		.pages = 512, .home = pick(r, 2), .id = (uint16_t)pick(r, 4), .page = pick(r, 4) * 512
-	};
+	struct dsm_ioc_region g = { .pages = 512,
+				    .home = pick(r, 2),
+				    .id = (uint16_t)pick(r, 4),
+				    .page = pick(r, 4) * 512 };
 	const bool rdma = !pick(r, j->rdma ? 4 : 8);
 	struct dsm_ioc_key key = j->key;
 	unsigned int peer;
@@ -232,7 +238,8 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 	in.rank = (uint16_t)pick(r, in.size ? in.size : 1);
 	if (!rdma)
 		strcpy(in.device, "none");
-	else if (pick(r, 4)) /* with the job's key, this would be a second rank with the same number */
+	else if (pick(r, 4))
+		/* with the job's key, this would be a second rank with the same number */
 		key.key[0] ^= (uint8_t)(1 + pick(r, 255));
 	step(f, VARIANT_WINDOW, file, &w);
 	step(f, VARIANT_JOIN, file, &in);
@@ -246,7 +253,8 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 		}
 		step(f, VARIANT_CONNECT, file, &c);
 	}
-	step(f, g.home == DSM_REGION_CYCLIC ? VARIANT_REGION_CYCLIC : VARIANT_REGION_FIRST, file, &g);
+	step(f, g.home == DSM_REGION_CYCLIC ? VARIANT_REGION_CYCLIC : VARIANT_REGION_FIRST, file,
+	     &g);
 }
 
 /* Create a context with its own window, and map it. */
@@ -262,7 +270,10 @@ static void side_window(struct fuzzer *f, unsigned int file)
 		munmap(p, 4 << 20);
 }
 
-/* Attach another view to a context of this process, mostly that of its rank; then the file acts for that rank, too. */
+/*
+ * Attach another view to a context of this process, mostly that of its rank; then the file acts for
+ * that rank, too.
+ */
 static void side_view(struct fuzzer *f, unsigned int file)
 {
 	const unsigned int of = pick(&f->random, 3) ? 0 : pick(&f->random, FILES);
@@ -282,7 +293,8 @@ static void child(struct fuzzer *f)
 	if (pick(&f->random, 2)) {
 		put_file(2, open("/dev/dsm", O_RDWR));
 		side_view(f, 2);
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, self.files[2], 0);
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		     self.files[2], 0);
 		put_file(0, dup(self.files[2]));
 		self.limits[0] = self.limits[2];
 	}
@@ -338,8 +350,8 @@ static void do_file(struct fuzzer *f)
 static void do_touch(struct fuzzer *f)
 {
 	unsigned int i, n = 1 + pick(&f->random, 8);
-	volatile char *p =
-		JOB_BASE + (pick(&f->random, 2) ? pick(&f->random, 16) * PAGE : pick(&f->random, JOB_WINDOW));
+	volatile char *p = JOB_BASE +
+		(pick(&f->random, 2) ? pick(&f->random, 16) * PAGE : pick(&f->random, JOB_WINDOW));
 
 	atomic_fetch_add(&self.waiting, 1);
 	for (i = 0; i < n; i++)
@@ -364,7 +376,8 @@ static void make_objects(unsigned int rank)
 
 	for (i = 0; i < 4; i++)
 		for (kind = 1; kind <= DSM_SYNC_KIND_MAX; kind++) {
-			struct dsm_ioc_call c = { .home = (uint16_t)rank, .value2 = (uint64_t)kind << 32 };
+			struct dsm_ioc_call c = { .home = (uint16_t)rank,
+						  .value2 = (uint64_t)kind << 32 };
 
 			if (!ioctl(self.files[0], DSM_IOC_CALL, &c))
 				aim_learn(&self.aim, VARIANT_CALL_CREATE, &c, &random);
@@ -404,8 +417,9 @@ static void begin(int fd, unsigned int rank)
 
 	for (i = 0; i < FILES; i++)
 		self.files[i] = i ? -1 : fd;
-	self.limits[0] =
-		(struct args_limits){ .pages = JOB_PAGES, .ranks = (uint16_t)job->job.ranks, .me = (uint16_t)rank };
+	self.limits[0] = (struct args_limits){ .pages = JOB_PAGES,
+					       .ranks = (uint16_t)job->job.ranks,
+					       .me = (uint16_t)rank };
 	self.aim = (struct aim){ .job = &job->job,
 				 .keys = { &jobs[0].job.key, &jobs[1].job.key },
 				 .calm = job->calm,
@@ -413,8 +427,8 @@ static void begin(int fd, unsigned int rank)
 	make_objects(rank);
 }
 
-void fuzzer_rank(struct fuzzer_shared *all, struct fuzzer_job *job, unsigned int number, unsigned int rank,
-		 uint64_t seed)
+void fuzzer_rank(struct fuzzer_shared *all, struct fuzzer_job *job, unsigned int number,
+		 unsigned int rank, uint64_t seed)
 {
 	static struct fuzzer f[THREADS];
 	unsigned int i;
@@ -435,13 +449,17 @@ void fuzzer_rank(struct fuzzer_shared *all, struct fuzzer_job *job, unsigned int
 	begin(fd, rank);
 	for (i = 0; i < THREADS; i++) {
 		f[i] = (struct fuzzer){ .random = seed + i, .thread = i };
-		self.threads[i] = pthread_self(); /* a valid thread to signal until the others exist */
+		/* a valid thread to signal until the others exist */
+		self.threads[i] = pthread_self();
 	}
 	put_file(1, open("/dev/dsm", O_RDWR));
 	side_window(&f[0], 1);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&self.threads[i], NULL, fuzz_thread, &f[i]);
-	/* Threads may wait forever, because their calls made no sense. Only a kill or this exit ends them. */
+	/*
+	 * Threads may wait forever, because their calls made no sense. Only a kill or this exit
+	 * ends them.
+	 */
 	while (!atomic_load(&job->job.stop))
 		usleep(10000);
 	_exit(0);

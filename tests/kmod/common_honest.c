@@ -32,7 +32,8 @@ static int file;
 
 struct honest *honest_new(void)
 {
-	struct honest *new = mmap(NULL, sizeof(*new), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct honest *new =
+		mmap(NULL, sizeof(*new), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (new == MAP_FAILED) {
 		perror("honest_new");
@@ -57,7 +58,9 @@ static volatile uint64_t *word(unsigned int rank, unsigned int thread, unsigned 
 static bool operate(unsigned int op, uint64_t value, uint64_t *result)
 {
 	const uint64_t name = atomic_load(&h->object);
-	struct dsm_ioc_call c = { .op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value };
+	struct dsm_ioc_call c = {
+		.op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value
+	};
 
 	if (!name || ioctl(file, DSM_IOC_CALL, &c) || c.status)
 		return false;
@@ -98,7 +101,8 @@ static void *counter_thread(void *arg)
 			return NULL;
 	atomic_fetch_add(&h->warm, 1);
 	while (atomic_load(&h->phase) < END)
-		if (!count(thread, pick(&random, atomic_load(&h->phase) == BOTH_UNITS ? 2 * PAGES : PAGES)))
+		if (!count(thread,
+			   pick(&random, atomic_load(&h->phase) == BOTH_UNITS ? 2 * PAGES : PAGES)))
 			return NULL;
 	atomic_fetch_add(&h->ended, 1);
 	return NULL;
@@ -116,8 +120,8 @@ static void *check_thread(void *arg)
 		for (t = 0; t < THREADS; t++)
 			for (p = 0; p < 2 * PAGES; p++)
 				if (*word(r, t, p) != h->written[r][t][p]) {
-					printf("word of rank %u, thread %u, page %u: %llu, not %llu\n", r, t, p,
-					       (unsigned long long)*word(r, t, p),
+					printf("word of rank %u, thread %u, page %u: %llu, not %llu\n",
+					       r, t, p, (unsigned long long)*word(r, t, p),
 					       (unsigned long long)h->written[r][t][p]);
 					atomic_fetch_add(&h->wrong, 1);
 				}
@@ -150,9 +154,11 @@ static void make_objects(void)
 
 void honest_start(struct honest *one, int fd, unsigned int rank)
 {
-	struct dsm_ioc_region g = {
-		.page = HONEST_FIRST, .pages = HONEST_PAGES, .id = 1, .home = DSM_REGION_FIXED, .arg = 0
-	};
+	struct dsm_ioc_region g = { .page = HONEST_FIRST,
+				    .pages = HONEST_PAGES,
+				    .id = 1,
+				    .home = DSM_REGION_FIXED,
+				    .arg = 0 };
 	pthread_t thread;
 	unsigned int t;
 
@@ -182,13 +188,15 @@ static void *work(void *arg)
 		if (pick(&w->random, 4)) {
 			static const unsigned int some[] = { 24, 64, HONEST_FIRST };
 
-			touch(JOB_BASE + pick(&w->random, some[pick(&w->random, 3)]) * PAGE, pick(&w->random, 2));
+			touch(JOB_BASE + pick(&w->random, some[pick(&w->random, 3)]) * PAGE,
+			      pick(&w->random, 2));
 		} else {
 			struct dsm_ioc_call c = { .call = (uint16_t)pick(&w->random, 3),
 						  .home = (uint16_t)pick(&w->random, w->ranks) };
 
 			if (c.call == DSM_CALL_SYNC && pick(&w->random, 4))
-				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* the value of a new object */
+				/* the value of a new object */
+				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32;
 			else
 				c.object = 1u << 24 | (1 + pick(&w->random, 8));
 			if (c.call == DSM_CALL_SYNC && !c.value2)
@@ -221,7 +229,8 @@ unsigned long honest_steps(const struct honest *one)
 	return atomic_load(&one->steps);
 }
 
-static bool until(const struct honest *one, const _Atomic unsigned int *n, unsigned int wanted, const char *what)
+static bool until(const struct honest *one, const _Atomic unsigned int *n, unsigned int wanted,
+		  const char *what)
 {
 	const double end = now_s() + patience(20);
 
@@ -247,8 +256,8 @@ static bool goes_on(const struct honest *one)
 	if (atomic_load(&one->steps) >= steps && (!both || atomic_load(&one->late) >= GO_ON))
 		return true;
 	printf("FAILED: honest ranks do not go on%s: %lu steps, %lu there, signal %d\n",
-	       both ? " where nobody has been" : "", atomic_load(&one->steps), atomic_load(&one->late),
-	       atomic_load(&one->signal));
+	       both ? " where nobody has been" : "", atomic_load(&one->steps),
+	       atomic_load(&one->late), atomic_load(&one->signal));
 	return false;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_honest.h - ranks that share memory while another rank breaks the protocol. Each thread counts in its own
- * words on pages that all write, and in an object that all add to; at the end every word has the value that its
- * thread has written.
+ * common_honest.h - ranks that share memory while another rank breaks the protocol. Each thread
+ * counts in its own words on pages that all write, and in an object that all add to; at the end
+ * every word has the value that its thread has written.
  */
 #ifndef KMOD_HONEST_H
 #define KMOD_HONEST_H
@@ -10,8 +10,8 @@
 #include "common.h"
 
 /*
- * At the end of the window, in a region of its own, which lives at rank 0. The first unit is in use from the start; nobody
- * touches the second before honest_end().
+ * At the end of the window, in a region of its own, which lives at rank 0. The first unit is in use
+ * from the start; nobody touches the second before honest_end().
  */
 #define HONEST_PAGES (2 * DSM_UNIT_PAGES)
 #define HONEST_FIRST (JOB_PAGES - HONEST_PAGES)
@@ -26,7 +26,10 @@ void honest_start(struct honest *h, int fd, unsigned int rank);
 void honest_disturb(int fd, unsigned int ranks, unsigned int threads, uint64_t seed);
 /* They have used all pages of the first unit, so that they know where those live. */
 bool honest_warm(const struct honest *h, unsigned int ranks);
-/* They go on, also on pages that nobody had used, and what they have written is there. Says what is not so. */
+/*
+ * They go on, also on pages that nobody had used, and what they have written is there. Says what is
+ * not so.
+ */
 bool honest_end(struct honest *h, unsigned int ranks);
 unsigned long honest_steps(const struct honest *h);
 

@@ -34,8 +34,9 @@ bool liar_is_wrong(const struct liar *l, const struct msg *m, unsigned int class
 {
 	const struct wire_limits limits = liar_limits(l);
 
-	return m->src != l->me || wire_check(m, &limits) || (m->type == MSG_DATA && m->req_slot < LIAR_SHORT_SLOTS) ||
-		m->type == MSG_HELLO || wire_class(m->type) != class;
+	return m->src != l->me || wire_check(m, &limits) ||
+		(m->type == MSG_DATA && m->req_slot < LIAR_SHORT_SLOTS) || m->type == MSG_HELLO ||
+		wire_class(m->type) != class;
 }
 
 /* Choose values that are likely to exist for fields that accept many values. */
@@ -43,8 +44,9 @@ static void aim(const struct liar *l, uint64_t *r, struct msg *m)
 {
 	const unsigned int order = pick(r, 4) ? 0 : pick(r, 10);
 
-	m->req_slot =
-		wire_rule_of(m->type, WF_req_slot) == RULE_ZERO ? 0 : (uint16_t)pick(r, pick(r, 2) ? 8 : LIAR_SLOTS);
+	m->req_slot = wire_rule_of(m->type, WF_req_slot) == RULE_ZERO
+		? 0
+		: (uint16_t)pick(r, pick(r, 2) ? 8 : LIAR_SLOTS);
 	if (m->type == MSG_DATA)
 		m->req_slot = (uint16_t)(LIAR_SHORT_SLOTS + pick(r, LIAR_SLOTS - LIAR_SHORT_SLOTS));
 	if (wire_rule_of(m->type, WF_req_node) == RULE_NODE)
@@ -135,10 +137,14 @@ void liar_change_field(const struct liar *l, uint64_t *r, struct msg *m)
 	wire_set(m, f, values[pick(r, n)]);
 }
 
-/* A block of region 0 whose home is the target unless another rank touches it first (region_home() of the module). */
+/*
+ * A block of region 0 whose home is the target unless another rank touches it first (region_home()
+ * of the module).
+ */
 static uint32_t block_there(const struct liar *l, uint64_t *r, const struct job *j)
 {
-	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, all = j->pages / run / l->ranks;
+	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16,
+			   all = j->pages / run / l->ranks;
 	/* Few runs, so that the blocks are near those of other ranks. */
 	const unsigned int runs = all < 4 ? all : 64 / run / l->ranks < 4 ? 4 : 64 / run / l->ranks;
 

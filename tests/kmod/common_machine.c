@@ -24,9 +24,10 @@ static void cannot(const char *what)
 
 static void memory_slot(int vm, uint32_t slot, uint64_t at, const void *p, unsigned int pages)
 {
-	struct kvm_userspace_memory_region m = {
-		.slot = slot, .guest_phys_addr = at, .memory_size = pages * PAGE, .userspace_addr = (uintptr_t)p
-	};
+	struct kvm_userspace_memory_region m = { .slot = slot,
+						 .guest_phys_addr = at,
+						 .memory_size = pages * PAGE,
+						 .userspace_addr = (uintptr_t)p };
 
 	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &m))
 		cannot("memory");

@@ -86,7 +86,8 @@ static void move(uint64_t *r, char *at, size_t size)
 	if (pick(r, 60))
 		p = mremap(at, size, size * (1 + pick(r, 3)), (int)pick(r, 4));
 	else /* rarely move the mapping that the rank uses */
-		p = mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, JOB_BASE + (1ul << 38));
+		p = mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   JOB_BASE + (1ul << 38));
 	(void)p;
 }
 
@@ -126,8 +127,8 @@ void memory_call(uint64_t *r, int fd)
 	case 10: by_kernel(r, at); break;
 	case 11: poll(&p, 1, (int)pick(r, 2)); break;
 	default:
-		if (lseek(fd, (off_t)pick(r, 100), SEEK_SET) < 0 || read(fd, memory_scratch, 8) < 0 ||
-		    write(fd, memory_scratch, 8) < 0)
+		if (lseek(fd, (off_t)pick(r, 100), SEEK_SET) < 0 ||
+		    read(fd, memory_scratch, 8) < 0 || write(fd, memory_scratch, 8) < 0)
 			break;
 	}
 }

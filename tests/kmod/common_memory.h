@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_memory.h - all system calls except ioctl(2) by which a process can affect the mapping of a window and its
- * file.
+ * common_memory.h - all system calls except ioctl(2) by which a process can affect the mapping of a
+ * window and its file.
  */
 #ifndef KMOD_MEMORY_H
 #define KMOD_MEMORY_H

@@ -12,7 +12,8 @@
 
 struct outcomes *outcomes_new(void)
 {
-	struct outcomes *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct outcomes *o =
+		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (o == MAP_FAILED) {
 		perror("outcomes_new");
@@ -21,7 +22,8 @@ struct outcomes *outcomes_new(void)
 	return o;
 }
 
-int outcome_call(struct outcomes *o, struct outcome *last, unsigned int variant, int fd, unsigned long cmd, void *at)
+int outcome_call(struct outcomes *o, struct outcome *last, unsigned int variant, int fd,
+		 unsigned long cmd, void *at)
 {
 	const struct dsm_variant *v = &dsm_variants[variant];
 	int err = ioctl(fd, cmd, at) ? errno : 0;
@@ -32,7 +34,10 @@ int outcome_call(struct outcomes *o, struct outcome *last, unsigned int variant,
 	if (!err && v->cmd == DSM_IOC_CALL && cmd == v->cmd) {
 		const int status = -((struct dsm_ioc_call *)at)->status;
 
-		atomic_fetch_add(&o->answered[variant][status > 0 && status < (int)OUTCOME_ERRNOS ? status : 0], 1);
+		atomic_fetch_add(
+			&o->answered[variant]
+				    [status > 0 && status < (int)OUTCOME_ERRNOS ? status : 0],
+			1);
 	}
 	return err;
 }
@@ -49,7 +54,8 @@ static unsigned long sum(const _Atomic unsigned long *by)
 
 unsigned long outcomes_inputs(const struct outcomes *o)
 {
-	unsigned long n = atomic_load(&o->others) + atomic_load(&o->addresses[0]) + atomic_load(&o->addresses[1]);
+	unsigned long n = atomic_load(&o->others) + atomic_load(&o->addresses[0]) +
+		atomic_load(&o->addresses[1]);
 	unsigned int v;
 
 	for (v = 0; v < dsm_narguments; v++)
@@ -84,10 +90,11 @@ void outcomes_show(const struct outcomes *o, double seconds)
 		putchar('\n');
 	}
 	show_counters();
-	printf("addresses refused %lu, right %lu\n", atomic_load(&o->addresses[0]), atomic_load(&o->addresses[1]));
+	printf("addresses refused %lu, right %lu\n", atomic_load(&o->addresses[0]),
+	       atomic_load(&o->addresses[1]));
 	printf("accesses %lu, signals %lu, other system calls %lu, children %lu, processes killed %lu\n",
-	       atomic_load(&o->accesses), atomic_load(&o->signals), atomic_load(&o->others), atomic_load(&o->forks),
-	       atomic_load(&o->killed));
+	       atomic_load(&o->accesses), atomic_load(&o->signals), atomic_load(&o->others),
+	       atomic_load(&o->forks), atomic_load(&o->killed));
 	printf("%lu inputs, %u different outcomes, %.0f a second\n", outcomes_inputs(o), different,
 	       (double)outcomes_inputs(o) / seconds);
 }
@@ -108,8 +115,10 @@ void outcomes_show_last(const struct outcomes *o)
 				       l->under_way     ? "under way"
 					       : l->err ? strerror(l->err)
 							: "done");
-				for (b = 0; b < sizeof(l->arg) && b < dsm_variants[l->variant].size; b += 4)
-					printf(" %x", *(const uint32_t *)(const void *)(l->arg + b));
+				for (b = 0; b < sizeof(l->arg) && b < dsm_variants[l->variant].size;
+				     b += 4)
+					printf(" %x",
+					       *(const uint32_t *)(const void *)(l->arg + b));
 				putchar('\n');
 			}
 }
@@ -120,7 +129,8 @@ bool outcomes_reach(const struct outcomes *o, bool say)
 	unsigned int v;
 
 	for (v = 0; v < dsm_narguments; v++) {
-		const bool answered = dsm_variants[v].cmd != DSM_IOC_CALL || atomic_load(&o->answered[v][0]);
+		const bool answered =
+			dsm_variants[v].cmd != DSM_IOC_CALL || atomic_load(&o->answered[v][0]);
 
 		if (sum(o->by[v]) < OFTEN || (atomic_load(&o->by[v][0]) && answered))
 			continue;

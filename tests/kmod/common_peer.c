@@ -47,16 +47,18 @@ bool peer_open(struct peer *p)
 {
 	if (!pd && !open_device())
 		return false;
-	p->memory = mmap(NULL, sizeof(*p->memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-			 -1, 0);
-	p->mr = ibv_reg_mr(pd, p->memory, sizeof(*p->memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	p->memory = mmap(NULL, sizeof(*p->memory), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	p->mr = ibv_reg_mr(pd, p->memory, sizeof(*p->memory),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	p->landing = (uintptr_t)p->memory->landing;
 	return p->mr ? true : peer_fail("memory cannot be registered");
 }
 
 static void post_receive(struct peer *p, unsigned int class, unsigned int i)
 {
-	struct ibv_sge sge = { (uintptr_t)p->memory->in[class][i], sizeof(p->memory->in[class][i]), p->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)p->memory->in[class][i], sizeof(p->memory->in[class][i]),
+			       p->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = class << 16 | i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	ibv_post_recv(p->qp[class], &wr, &bad);
@@ -64,13 +66,14 @@ static void post_receive(struct peer *p, unsigned int class, unsigned int i)
 
 static bool make_qp(struct peer *p, unsigned int class)
 {
-	struct ibv_qp_init_attr init = {
-		.send_cq = p->cq,
-		.recv_cq = p->cq,
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-		.cap = { .max_send_wr = OUT, .max_recv_wr = PEER_RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 }
-	};
+	struct ibv_qp_init_attr init = { .send_cq = p->cq,
+					 .recv_cq = p->cq,
+					 .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1,
+					 .cap = { .max_send_wr = OUT,
+						  .max_recv_wr = PEER_RECEIVES,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
@@ -78,7 +81,8 @@ static bool make_qp(struct peer *p, unsigned int class)
 
 	p->qp[class] = ibv_create_qp(pd, &init);
 	if (!p->qp[class] ||
-	    ibv_modify_qp(p->qp[class], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+	    ibv_modify_qp(p->qp[class], &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		return peer_fail("no queue pair");
 	for (i = 0; i < PEER_RECEIVES; i++)
 		post_receive(p, class, i);
@@ -128,22 +132,23 @@ static int gid_index(const uint8_t *gid)
 	int i;
 
 	for (i = 0; i < 64; i++)
-		if (!ibv_query_gid_ex(device, 1, (uint32_t)i, &e, 0) && e.gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    !memcmp(&e.gid, gid, sizeof(e.gid)))
+		if (!ibv_query_gid_ex(device, 1, (uint32_t)i, &e, 0) &&
+		    e.gid_type == IBV_GID_TYPE_ROCE_V2 && !memcmp(&e.gid, gid, sizeof(e.gid)))
 			return i;
 	return -1;
 }
 
 /* The secret of a class's connection; theirs: of the direction from the target. */
-static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class, bool theirs)
+static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class,
+		       bool theirs)
 {
 	const struct address *a = (const void *)j->address[p->liar.target];
 	const uint32_t mine = p->qp[class]->qp_num, other = a->qps[p->liar.me][class].qpn;
 
-	return lane_secret(
-		&j->key, what, class,
-		(const unsigned int[]){ theirs ? p->liar.target : p->liar.me, theirs ? p->liar.me : p->liar.target },
-		(const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
+	return lane_secret(&j->key, what, class,
+			   (const unsigned int[]){ theirs ? p->liar.target : p->liar.me,
+						   theirs ? p->liar.me : p->liar.target },
+			   (const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
 }
 
 uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int class, bool theirs)
@@ -173,23 +178,25 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 				   .rnr_retry = 7,
 				   .max_rd_atomic = 1,
 				   .sq_psn = first_psn(p, j, c) };
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = a->head.mtu,
-		.dest_qp_num = a->qps[p->liar.me][c].qpn,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64, .sgid_index = (uint8_t)index } }
-	};
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = a->head.mtu,
+				   .dest_qp_num = a->qps[p->liar.me][c].qpn,
+				   .max_dest_rd_atomic = 1,
+				   .min_rnr_timer = 1,
+				   .rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
+				   .ah_attr = { .is_global = 1,
+						.port_num = 1,
+						.grh = { .hop_limit = 64,
+							 .sgid_index = (uint8_t)index } } };
 
 	memcpy(&rtr.ah_attr.grh.dgid, a->head.gid, sizeof(a->head.gid));
 	return !ibv_modify_qp(p->qp[c], &rtr,
-			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) &&
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER) &&
 		!ibv_modify_qp(p->qp[c], &rts,
-			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				       IBV_QP_MAX_QP_RD_ATOMIC);
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 bool peer_connect(struct peer *p, const struct job *j)
@@ -235,7 +242,8 @@ void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 	}
 }
 
-void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like)
+void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size,
+	       const struct ibv_send_wr *like)
 {
 	char *at = p->memory->out[p->sends++ % OUT];
 	struct ibv_sge sge = { (uintptr_t)at, size, p->mr->lkey };
@@ -270,13 +278,15 @@ void peer_return_credits(struct peer *p, unsigned int class)
 	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
 					.imm_data = __builtin_bswap32(p->taken[class]) };
 
-	if (p->greedy >> class & 1 || p->taken[class] < PEER_CREDITS / 2 || !p->credit[class] || p->broken)
+	if (p->greedy >> class & 1 || p->taken[class] < PEER_CREDITS / 2 || !p->credit[class] ||
+	    p->broken)
 		return;
 	p->taken[class] = 0;
 	peer_post(p, class, NULL, 0, &wr);
 }
 
-static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct peer *p, const struct msg *m))
+static void came(struct peer *p, const struct ibv_wc *wc,
+		 void (*heard)(struct peer *p, const struct msg *m))
 {
 	const unsigned int class = (unsigned int)wc->wr_id >> 16, i = wc->wr_id & 0xffff;
 	unsigned int n = wc->byte_len / sizeof(struct msg), k;
@@ -291,7 +301,8 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		return;
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		const struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(__builtin_bswap32(wc->imm_data));
+		const struct word_KERNEL_BLOCK w =
+			word_get_KERNEL_BLOCK(__builtin_bswap32(wc->imm_data));
 		const uint16_t slot = (uint16_t)(w.slot_high * 256 + w.slot_low);
 
 		m[0] = (struct msg){ .version = WIRE_VERSION,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_peer.h - a rank of a job that is no context of dsm.ko, but this program: by verbs from user space, it may send its
- * peers whatever it likes.
+ * common_peer.h - a rank of a job that is no context of dsm.ko, but this program: by verbs from
+ * user space, it may send its peers whatever it likes.
  */
 #ifndef KMOD_PEER_H
 #define KMOD_PEER_H
@@ -11,7 +11,8 @@
 #include "common_liar.h"
 #include "core/word.h"
 
-#define PEER_PACK 4u       /* as kmod/net/conn.h has it: messages of one send of the coherence class */
+/* as kmod/net/conn.h has it: messages of one send of the coherence class */
+#define PEER_PACK 4u
 #define PEER_CREDITS 64u   /* as kmod/net/conn.h has it */
 #define PEER_RECEIVES 256u /* of each queue pair */
 
@@ -46,20 +47,33 @@ bool peer_open(struct peer *p);
 /* Queue pairs and receives; until peer_end(). */
 bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target);
 void peer_end(struct peer *p);
-/* Put the address of rank `me` where the others look for it. It is made of their addresses: they have come. */
+/*
+ * Put the address of rank `me` where the others look for it. It is made of their addresses: they
+ * have come.
+ */
 void peer_address(const struct peer *p, unsigned int n, struct job *j);
 bool peer_connect(struct peer *p, const struct job *j);
 
-/* What the first message of a queue pair says to prove that its sender has the key; theirs: what the target says. */
+/*
+ * What the first message of a queue pair says to prove that its sender has the key; theirs: what
+ * the target says.
+ */
 uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int class, bool theirs);
-/* The first message of a queue pair proves that its sender has the key, but for the bits that are wrong in it. */
+/*
+ * The first message of a queue pair proves that its sender has the key, but for the bits that are
+ * wrong in it.
+ */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);
 /* May it send in each class, and answer? */
 bool peer_may_send(const struct peer *p);
-/* In a class in which it is not greedy, if there are enough of them; peer_poll() does so as messages come. */
+/*
+ * In a class in which it is not greedy, if there are enough of them; peer_poll() does so as
+ * messages come.
+ */
 void peer_return_credits(struct peer *p, unsigned int class);
 /* A send, or what `like` says. */
-void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like);
+void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size,
+	       const struct ibv_send_wr *like);
 /* Take what has come; each message goes to heard(). */
 void peer_poll(struct peer *p, void (*heard)(struct peer *p, const struct msg *m));
 

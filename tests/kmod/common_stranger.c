@@ -11,7 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns what succeeded, or NULL with errno set. Without a device, joining proves nothing until the rank connects. */
+/*
+ * Returns what succeeded, or NULL with errno set. Without a device, joining proves nothing until
+ * the rank connects.
+ */
 static const char *join(const struct visitor *v)
 {
 	int fd = rank_open(JOB_WINDOW);
@@ -19,13 +22,16 @@ static const char *join(const struct visitor *v)
 	if (fd < 0)
 		return NULL;
 	if (v->by_device)
-		return rank_join_by(fd, "", NULL, v->rank, v->size) ? NULL : "DSM_IOC_JOIN by the device";
+		return rank_join_by(fd, "", NULL, v->rank, v->size) ? NULL
+								    : "DSM_IOC_JOIN by the device";
 	if (rank_join(fd, &v->key, v->rank, v->size))
 		return NULL;
-	return rank_connect(fd, (v->rank + 1) % v->size) ? NULL : "DSM_IOC_CONNECT to the next rank";
+	return rank_connect(fd, (v->rank + 1) % v->size) ? NULL
+							 : "DSM_IOC_CONNECT to the next rank";
 }
 
-pid_t visit(const struct visitor *v, void (*over)(const struct visitor *v, const char *did, int err))
+pid_t visit(const struct visitor *v,
+	    void (*over)(const struct visitor *v, const char *did, int err))
 {
 	const char *did;
 	pid_t pid;
@@ -34,7 +40,8 @@ pid_t visit(const struct visitor *v, void (*over)(const struct visitor *v, const
 	pid = fork();
 	if (pid)
 		return pid;
-	if ((v->uid && setresuid(v->uid, v->uid, v->uid)) || (v->elsewhere && unshare(CLONE_NEWNET)))
+	if ((v->uid && setresuid(v->uid, v->uid, v->uid)) ||
+	    (v->elsewhere && unshare(CLONE_NEWNET)))
 		_exit(1);
 	did = join(v);
 	over(v, did, did ? 0 : errno);
@@ -57,7 +64,8 @@ static bool ends_with(const struct visitor *v, int err, const char *what)
 
 	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == err)
 		return true;
-	printf("FAILED: %s: %s instead of %s\n", what, strerror(WEXITSTATUS(status)), strerror(err));
+	printf("FAILED: %s: %s instead of %s\n", what, strerror(WEXITSTATUS(status)),
+	       strerror(err));
 	return false;
 }
 

@@ -21,13 +21,14 @@ bool expect(bool is, const char *what)
 bool refused(int result, int err, const char *what)
 {
 	if (result != -1 || errno != err) {
-		printf("FAILED: %s: %s instead of %s\n", what, result == -1 ? strerror(errno) : "done", strerror(err));
+		printf("FAILED: %s: %s instead of %s\n", what,
+		       result == -1 ? strerror(errno) : "done", strerror(err));
 		return false;
 	}
 	return true;
 }
 
-/* ---- a job in one process: each rank is a file ------------------------------------------------ */
+/* ---- a job in one process: each rank is a file ----------------------------------------------- */
 
 int rank_open(uint64_t window)
 {
@@ -41,7 +42,8 @@ int rank_open(uint64_t window)
 	return fd;
 }
 
-int rank_join_by(int fd, const char *device, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size)
+int rank_join_by(int fd, const char *device, const struct dsm_ioc_key *key, unsigned int rank,
+		 unsigned int size)
 {
 	static char address[DSM_ADDRESS_MAX];
 	struct dsm_ioc_join in = { .rank = (uint16_t)rank,
@@ -75,7 +77,8 @@ int rank_region(int fd, uint32_t pages, unsigned int home)
 }
 
 /* Make ranks 0 and 1 of a job of two, each a file of this process. */
-bool two_ranks_by(int fd[2], const char *device, uint64_t window, unsigned int home0, unsigned int home1)
+bool two_ranks_by(int fd[2], const char *device, uint64_t window, unsigned int home0,
+		  unsigned int home1)
 {
 	struct dsm_ioc_key key;
 	unsigned int i;
@@ -83,7 +86,8 @@ bool two_ranks_by(int fd[2], const char *device, uint64_t window, unsigned int h
 	new_key(&key);
 	for (i = 0; i < 2; i++) {
 		fd[i] = rank_open(window);
-		if (!expect(fd[i] >= 0, "a context") || !expect(!rank_join_by(fd[i], device, &key, i, 2), "JOIN"))
+		if (!expect(fd[i] >= 0, "a context") ||
+		    !expect(!rank_join_by(fd[i], device, &key, i, 2), "JOIN"))
 			return false;
 	}
 	return expect(!rank_connect(fd[0], 1) && !rank_connect(fd[1], 0), "CONNECT") &&

@@ -30,7 +30,9 @@ static uint64_t forget(const struct job *j, int fd)
 {
 	struct dsm_ioc_range r = { .op = DSM_RANGE_FORGET, .pages = DSM_UNIT_PAGES };
 
-	return job_region(j, fd, DSM_REGION_REMOVE) || ioctl(fd, DSM_IOC_RANGE, &r) ? (uint64_t)errno : 0;
+	return job_region(j, fd, DSM_REGION_REMOVE) || ioctl(fd, DSM_IOC_RANGE, &r)
+		? (uint64_t)errno
+		: 0;
 }
 
 static uint64_t make_call(int fd, struct dsm_ioc_call *c)
@@ -38,7 +40,10 @@ static uint64_t make_call(int fd, struct dsm_ioc_call *c)
 	return ioctl(fd, DSM_IOC_CALL, c) ? (uint64_t)errno : (uint64_t)(int64_t)c->status;
 }
 
-/* The argument of the last VICTIM_CALL or VICTIM_CHILD. It has one address, by which the module recognises a repeated call. */
+/*
+ * The argument of the last VICTIM_CALL or VICTIM_CHILD. It has one address, by which the module
+ * recognises a repeated call.
+ */
 static struct dsm_ioc_call called;
 
 static sigjmp_buf out_of_call;
@@ -51,7 +56,8 @@ static void leave_call(int sig)
 
 static uint64_t make_called(int fd)
 {
-	const struct sigaction leave = { .sa_handler = leave_call }, ignore = { .sa_handler = SIG_IGN };
+	const struct sigaction leave = { .sa_handler = leave_call },
+			       ignore = { .sa_handler = SIG_IGN };
 	volatile uint64_t result = EINPROGRESS;
 
 	if (!sigsetjmp(out_of_call, 1)) {
@@ -151,9 +157,9 @@ static bool has_come(struct job *j, const _Atomic unsigned int *place, unsigned 
 bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 {
 	struct job *j = v->job ? v->job : job_new();
-	void *shared = v->shared
-		? v->shared
-		: mmap(NULL, sizeof(*v->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *shared = v->shared ? v->shared
+				 : mmap(NULL, sizeof(*v->shared), PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (!expect(shared != MAP_FAILED, "shared memory"))
 		return false;
@@ -180,8 +186,8 @@ bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 		v->pid = start_somebody(be_victim, v);
 		setrlimit(RLIMIT_MEMLOCK, &before);
 	}
-	if (!expect(has_come(j, &j->come, 1), "the victim joins") || !(v->peer.mr || peer_open(&v->peer)) ||
-	    !peer_begin(&v->peer, RANKS, PEER, VICTIM))
+	if (!expect(has_come(j, &j->come, 1), "the victim joins") ||
+	    !(v->peer.mr || peer_open(&v->peer)) || !peer_begin(&v->peer, RANKS, PEER, VICTIM))
 		return false;
 	peer_address(&v->peer, 1, j);
 	if (!peer_connect(&v->peer, j))
@@ -222,7 +228,8 @@ uint64_t victim_result(struct victim *v)
 
 	while (atomic_load(&v->shared->order) != VICTIM_REST && now_s() < end)
 		usleep(200);
-	return atomic_load(&v->shared->order) == VICTIM_REST ? atomic_load(&v->shared->result) : ~0ull;
+	return atomic_load(&v->shared->order) == VICTIM_REST ? atomic_load(&v->shared->result)
+							     : ~0ull;
 }
 
 uint64_t victim_do(struct victim *v, enum victim_order order, uint32_t page)
@@ -236,7 +243,8 @@ int victim_lost(const struct victim *v, unsigned int rank)
 	return atomic_load(&v->shared->lost[rank]);
 }
 
-bool victim_loses(struct victim *v, unsigned int rank, void (*heard)(struct peer *p, const struct msg *m))
+bool victim_loses(struct victim *v, unsigned int rank,
+		  void (*heard)(struct peer *p, const struct msg *m))
 {
 	const double end = now_s() + patience(20);
 

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * crossing.c - where two changes of a page cross, a translation is flushed before the call that takes the access away returns.
+ * crossing.c - where two changes of a page cross, a translation is flushed before the call that
+ * takes the access away returns.
  *
- * A thread on a processor of its own writes to a page all the time. Workers and faults make all table entries
- * (test_fail_trylock), and the module holds them where this test wants them to meet (test_pause_*):
+ * A thread on a processor of its own writes to a page all the time. Workers and faults make all
+ * table entries (test_fail_trylock), and the module holds them where this test wants them to meet
+ * (test_pause_*):
  *
- *   closes   the worker of one call has lowered the entry and is held before it flushes. Another call closes the page, too, and
- *            must not return before the page is flushed, though it finds nothing to lower
- *   fault    a thread faults on the page while it may write, and is held before it makes the entry; the fault of the writer
- *            makes it. The page is closed, and the worker is held before it lowers the entry. The first fault goes on, and
- *            must leave the entry to the worker, which then goes on, too
- *   table    a call closes a page that nobody has touched, so there is no page table, and is held when it has found none. A thread
- *            touches the page. The module behaves as a processor whose store buffer keeps what it has written for as long as it
- *            may: until a barrier, or until the call goes on
+ *   closes   the worker of one call has lowered the entry and is held before it flushes. Another
+ *            call closes the page, too, and must not return before the page is flushed, though it
+ *            finds nothing to lower
+ *   fault    a thread faults on the page while it may write, and is held before it makes the entry;
+ *            the fault of the writer makes it. The page is closed, and the worker is held before it
+ *            lowers the entry. The first fault goes on, and must leave the entry to the worker,
+ *            which then goes on, too
+ *   table    a call closes a page that nobody has touched, so there is no page table, and is held
+ *            when it has found none. A thread touches the page. The module behaves as a processor
+ *            whose store buffer keeps what it has written for as long as it may: until a barrier,
+ *            or until the call goes on
  *
- * The first two close pages in turns to reading and altogether: then the table entry is empty, and another call finds no entry.
- * Nothing may be written when the call has returned. With test_lose_flush and test_lose_fence something must be, in all cases
- * (--control): in the first two, as soon as the writer's processor has not happened to forget the page by itself.
+ * The first two close pages in turns to reading and altogether: then the table entry is empty, and
+ * another call finds no entry. Nothing may be written when the call has returned. With
+ * test_lose_flush and test_lose_fence something must be, in all cases (--control): in the first
+ * two, as soon as the writer's processor has not happened to forget the page by itself.
  *
- * While a fault or a worker is held, it has mmap_lock for reading: no thread of this process maps memory then.
+ * While a fault or a worker is held, it has mmap_lock for reading: no thread of this process maps
+ * memory then.
  *
  * Runs in a guest with two processors or more and the module loaded.
  */
@@ -37,10 +44,14 @@
 
 #define PARAMETERS "/sys/module/dsm/parameters/"
 #define ROUNDS 20u
-#define WINDOW (JOB_WINDOW + ROUNDS * DSM_UNIT_PAGES * PAGE) /* behind JOB_PAGES, 2 MiB for each round of `table` */
-#define PATIENCE_S 60                                        /* for the control to see a stale write */
-#define STUCK_S 15                                           /* for a thread to reach the point where it is held */
-#define LOOK_US 3000                                         /* long enough for the writer to write */
+/* behind JOB_PAGES, 2 MiB for each round of `table` */
+#define WINDOW (JOB_WINDOW + ROUNDS * DSM_UNIT_PAGES * PAGE)
+/* for the control to see a stale write */
+#define PATIENCE_S 60
+/* for a thread to reach the point where it is held */
+#define STUCK_S 15
+/* long enough for the writer to write */
+#define LOOK_US 3000
 
 enum where { FAULT, LOWER, FLUSH, STORE, PLACES };
 enum { FREE, NEXT, HELD };
@@ -59,8 +70,9 @@ struct actor {
 };
 
 static int dev, holds[PLACES];
-static unsigned int page; /* changes each time: a translation that was not flushed is useless then */
-static bool by_page;      /* changes between rounds: the call of this round is PROTECT_PAGE */
+/* changes each time: a translation that was not flushed is useless then */
+static unsigned int page;
+static bool by_page; /* changes between rounds: the call of this round is PROTECT_PAGE */
 static atomic_bool writing, ending;
 static _Atomic unsigned int written, passes, refused;
 
@@ -74,7 +86,8 @@ static void protect(unsigned int prot)
 	struct dsm_prot_item item = { page, prot };
 	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
 
-	if (by_page ? ioctl(dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(page, prot)) : ioctl(dev, DSM_IOC_PROTECT, &p))
+	if (by_page ? ioctl(dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(page, prot))
+		    : ioctl(dev, DSM_IOC_PROTECT, &p))
 		atomic_fetch_add(&refused, 1);
 }
 
@@ -89,7 +102,10 @@ static void stay_on(unsigned int processor)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Runs on a processor with a real-time priority, so that no worker preempts it: returning from a worker would flush. */
+/*
+ * Runs on a processor with a real-time priority, so that no worker preempts it: returning from a
+ * worker would flush.
+ */
 static void *writer(void *arg)
 {
 	const struct sched_param first = { .sched_priority = 1 };
@@ -124,7 +140,9 @@ static void *actor(void *arg)
 	return NULL;
 }
 
-/* Each case of a round has a page of its own, so every other round of it closes pages altogether. */
+/*
+ * Each case of a round has a page of its own, so every other round of it closes pages altogether.
+ */
 static void close_page(void)
 {
 	protect(page / 2 % 2 ? DSM_PROT_NONE : DSM_PROT_READ);
@@ -191,7 +209,10 @@ static bool stops_writing(void)
 	return reached(&passes, atomic_load(&passes) + 2) || fail("the writer does not stop");
 }
 
-/* Is the page written after it was closed? The writer may yet count the last word that it wrote before. */
+/*
+ * Is the page written after it was closed? The writer may yet count the last word that it wrote
+ * before.
+ */
 static bool is_written(void)
 {
 	const unsigned int before = atomic_load(&written);
@@ -225,8 +246,8 @@ static bool fault(unsigned long *stale)
 	if (!comes_to(FAULT) || !begins_to_write() || !set_hold(LOWER, NEXT))
 		return false;
 	tell(&closer);
-	if (!comes_to(LOWER) || !set_hold(FAULT, FREE) || !finishes(&toucher) || !set_hold(LOWER, FREE) ||
-	    !finishes(&closer))
+	if (!comes_to(LOWER) || !set_hold(FAULT, FREE) || !finishes(&toucher) ||
+	    !set_hold(LOWER, FREE) || !finishes(&closer))
 		return false;
 	*stale += is_written();
 	return stops_writing();
@@ -264,8 +285,8 @@ static bool open_all(void)
 	}
 	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
-		MAP_FAILED &&
+		mmap(JOB_BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		     dev, 0) != MAP_FAILED &&
 		file_set(PARAMETERS "test_fail_trylock", "1");
 }
 
@@ -277,13 +298,17 @@ static bool run(bool control)
 	unsigned int i, rounds;
 	bool ok = true;
 
-	if (pthread_create(&threads[0], NULL, writer, NULL) || pthread_create(&threads[1], NULL, actor, &closer) ||
+	if (pthread_create(&threads[0], NULL, writer, NULL) ||
+	    pthread_create(&threads[1], NULL, actor, &closer) ||
 	    pthread_create(&threads[2], NULL, actor, &toucher))
 		exit(2);
 	stay_on(0);
-	for (rounds = 0; ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS); rounds++) {
+	for (rounds = 0;
+	     ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS);
+	     rounds++) {
 		by_page = rounds / 2 % 2;
-		ok = closes(&stale[0]) && fault(&stale[1]) && (rounds >= ROUNDS || table(rounds, &stale[2]));
+		ok = closes(&stale[0]) && fault(&stale[1]) &&
+			(rounds >= ROUNDS || table(rounds, &stale[2]));
 	}
 	for (i = 0; i < PLACES; i++)
 		set_hold(i, FREE);
@@ -295,7 +320,8 @@ static bool run(bool control)
 	printf("%u rounds: written after two calls had crossed %lu times, after a fault and a call %lu times, with a new table %lu times\n",
 	       rounds, stale[0], stale[1], stale[2]);
 	ok &= !atomic_load(&refused) || fail("a call was refused");
-	return ok && (control ? stale[0] && stale[1] && stale[2] : !stale[0] && !stale[1] && !stale[2]);
+	return ok &&
+		(control ? stale[0] && stale[1] && stale[2] : !stale[0] && !stale[1] && !stale[2]);
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * devices.c - JOIN refuses a device that it cannot use, and the kernel log says why: a device of iWARP, if the argument names one, and
- * rxe as it would be if it lacked what test_lacks says, or if a device of so many bits of address (test_dma_bits) wrote its blocks.
- * JOIN takes one with enough bits, and rxe as it is.
+ * devices.c - JOIN refuses a device that it cannot use, and the kernel log says why: a device of
+ * iWARP, if the argument names one, and rxe as it would be if it lacked what test_lacks says, or if
+ * a device of so many bits of address (test_dma_bits) wrote its blocks. JOIN takes one with enough
+ * bits, and rxe as it is.
  *
  * Runs in a guest with the module loaded and rxe.
  */
@@ -90,7 +91,8 @@ int main(int argc, char **argv)
 		refused += cases[i].err != 0;
 		err = join_device(device);
 		if (err != cases[i].err) {
-			printf("FAILED: JOIN by %s: %s, not %s\n", device, strerror(err), strerror(cases[i].err));
+			printf("FAILED: JOIN by %s: %s, not %s\n", device, strerror(err),
+			       strerror(cases[i].err));
 			ok = false;
 		} else if (err && !last_line_has(cases[i].word)) {
 			printf("FAILED: the log does not say \"%s\"\n", cases[i].word);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * echo.c - only the rank that was asked may answer an echo (DSM_RANGE_ECHO), and only once; the answer is 32 bits of
- * immediate data. Rank 0 is a context of dsm.ko; the others are this program, by verbs from user space. Rank 1 is
- * asked. Rank 2 answers first: rank 0 gives it up, and the echo still waits. Rank 1's answer completes the echo. A
- * second answer makes rank 1 lost, too.
+ * echo.c - only the rank that was asked may answer an echo (DSM_RANGE_ECHO), and only once; the
+ * answer is 32 bits of immediate data. Rank 0 is a context of dsm.ko; the others are this program,
+ * by verbs from user space. Rank 1 is asked. Rank 2 answers first: rank 0 gives it up, and the echo
+ * still waits. Rank 1's answer completes the echo. A second answer makes rank 1 lost, too.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */
@@ -79,7 +79,8 @@ static bool connected(struct job *j, struct peer *peers)
 	bool ok = reached(&j->come, 1);
 
 	for (i = 0; i < 2 && ok; i++) {
-		ok = peer_open(&peers[i]) && peer_begin(&peers[i], RANKS, (uint16_t)(HOME + i), CONTEXT);
+		ok = peer_open(&peers[i]) &&
+			peer_begin(&peers[i], RANKS, (uint16_t)(HOME + i), CONTEXT);
 		if (ok)
 			peer_address(&peers[i], 1, j);
 		ok = ok && peer_connect(&peers[i], j);
@@ -118,7 +119,9 @@ static bool echoes(struct peer *peers)
 	ok = expect(is_lost(OTHER), "a rank that was not asked is given up") &&
 		expect(!atomic_load(&shared->ended), "the echo waits");
 	answer(&peers[0]);
-	ok = ok && expect(reached(&shared->ended, 1) && !atomic_load(&shared->result), "the home's answer ends it") &&
+	ok = ok &&
+		expect(reached(&shared->ended, 1) && !atomic_load(&shared->result),
+		       "the home's answer ends it") &&
 		expect(!(atomic_load(&shared->lost) >> HOME & 1), "the home is not lost");
 	answer(&peers[0]);
 	return ok && expect(is_lost(HOME), "a home that answers twice is given up");
@@ -133,7 +136,8 @@ int main(void)
 
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED)
 		return 2;
 	job_set(j, RANKS, true);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * egress.c - the order in which dsm.ko sends to a peer (kmod/net/egress.c). A rank in user space, by verbs, requests
- * blocks and objects from a context, and returns no credit, so that the answers wait. Checked: blocks are cut into
- * chunks, and arrive complete; the bytes in flight stay within the window; synchronisation overtakes blocks, and
- * blocks wait meanwhile; blocks share the connection by the priority of their region; if the peer is given up, or the
- * process is killed, nothing that waited is left.
+ * egress.c - the order in which dsm.ko sends to a peer (kmod/net/egress.c). A rank in user space,
+ * by verbs, requests blocks and objects from a context, and returns no credit, so that the answers
+ * wait. Checked: blocks are cut into chunks, and arrive complete; the bytes in flight stay within
+ * the window; synchronisation overtakes blocks, and blocks wait meanwhile; blocks share the
+ * connection by the priority of their region; if the peer is given up, or the process is killed,
+ * nothing that waited is left.
  *
- * Runs in a guest with the module loaded and a soft RDMA device, as root; sets parameters of the module and resets
- * them. Without arguments all tests run.
+ * Runs in a guest with the module loaded and a soft RDMA device, as root; sets parameters of the
+ * module and resets them. Without arguments all tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"
@@ -25,7 +26,8 @@
 #define MANY 16u /* units of region 0 */
 #define CHUNK (16u << 10)
 #define WINDOW (128u << 10)
-#define ALONE (PEER_CREDITS - 2u) /* sends before credit runs out: HELLO takes one, returning credits another */
+/* sends before credit runs out: HELLO takes one, returning credits another */
+#define ALONE (PEER_CREDITS - 2u)
 
 /* Units of the window after region 0. */
 enum { UNIT_LOW = MANY, UNIT_HIGH, UNIT_URGENT, UNIT_LARGE, UNITS };
@@ -40,19 +42,24 @@ static const struct {
 };
 
 static void prepare(int fd);
-static struct victim victim = { .pages = MANY * DSM_UNIT_PAGES, .order = ORDER, .prepare = prepare };
+static struct victim victim = { .pages = MANY * DSM_UNIT_PAGES,
+				.order = ORDER,
+				.prepare = prepare };
 static struct peer *const peer = &victim.peer;
 static unsigned int landed, replies; /* landed blocks, and answers about objects */
 static uint32_t pages_landed[1024];  /* the first page of each block, in order of arrival */
 
-/* ---- the victim ------------------------------------------------------------------------------- */
+/* ---- the victim ------------------------------------------------------------------------------ */
 
 static uint64_t word_of(uint32_t page)
 {
 	return page * 0x9e3779b97f4a7c15ull + 1;
 }
 
-/* The victim owns all pages, so that it sends them. Each page has its own word at its begin and end. */
+/*
+ * The victim owns all pages, so that it sends them. Each page has its own word at its begin and
+ * end.
+ */
 static void prepare(int fd)
 {
 	uint32_t i, page;
@@ -77,7 +84,7 @@ static void prepare(int fd)
 	}
 }
 
-/* ---- the peer --------------------------------------------------------------------------------- */
+/* ---- the peer -------------------------------------------------------------------------------- */
 
 static void heard(struct peer *p, const struct msg *m)
 {
@@ -165,7 +172,10 @@ static bool until_counted(const char *name, long long n)
 	return expect(counter(name) >= n, name);
 }
 
-/* Receive blocks until the victim has no credit for more. They are from units that the test uses for nothing else. */
+/*
+ * Receive blocks until the victim has no credit for more. They are from units that the test uses
+ * for nothing else.
+ */
 static bool spend_data_credit(void)
 {
 	peer->greedy |= 1u << CLASS_DATA;
@@ -191,7 +201,9 @@ static bool begin(void)
 
 static bool end(bool ok)
 {
-	ok = ok && expect(!victim_lost(&victim, 0) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
+	ok = ok &&
+		expect(!victim_lost(&victim, 0) && !victim_lost(&victim, peer->liar.me),
+		       "nobody is lost");
 	return victim_end(&victim) && ok;
 }
 
@@ -209,7 +221,7 @@ static bool right(unsigned int unit)
 	return expect(!wrong, "the contents of the blocks");
 }
 
-/* ---- the window ------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 /* The module's maximum of block bytes in flight to the peer. */
 static unsigned long most_on_the_way(void)
@@ -219,7 +231,8 @@ static unsigned long most_on_the_way(void)
 	char line[200];
 
 	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, " blocks on their way: %lu bytes, to a peer at most %lu of", &now, &most) == 2)
+		if (sscanf(line, " blocks on their way: %lu bytes, to a peer at most %lu of", &now,
+			   &most) == 2)
 			break;
 	if (f)
 		fclose(f);
@@ -275,11 +288,13 @@ static bool large(void)
 	return end(ok);
 }
 
-/* ---- strict classes first --------------------------------------------------------------------- */
+/* ---- strict classes first -------------------------------------------------------------------- */
 
 #define WAIT 8u /* answers and blocks that must wait */
 
-/* Answers wait for credit. Later blocks wait behind them, though the blocks have places and credit. */
+/*
+ * Answers wait for credit. Later blocks wait behind them, though the blocks have places and credit.
+ */
 static bool hold_back(void)
 {
 	const long long first = counter("strict_first");
@@ -305,7 +320,8 @@ static bool strict(void)
 
 	for (; ok && now_s() < latest; usleep(1000))
 		peer_poll(peer, heard); /* receive anything that arrives */
-	ok = ok && expect(replies < ALONE + WAIT, "answers wait") && expect(landed == 1, "so do blocks");
+	ok = ok && expect(replies < ALONE + WAIT, "answers wait") &&
+		expect(landed == 1, "so do blocks");
 	if (ok)
 		give_credit(CLASS_SYNC);
 	ok = ok && expect(until(&replies, ALONE + WAIT, 20), "the answers come") &&
@@ -320,7 +336,10 @@ static int by_size(const void *a, const void *b)
 
 #define PINGS 400u
 
-/* While hundreds of blocks wait, answers are sent at once: few blocks come between a request and its answer. */
+/*
+ * While hundreds of blocks wait, answers are sent at once: few blocks come between a request and
+ * its answer.
+ */
 static bool pass(void)
 {
 	static int between[PINGS];
@@ -342,11 +361,12 @@ static bool pass(void)
 		printf("%u answers passed a backlog of %u blocks of 64 KiB; between question and answer came %d (median), %d (most)\n",
 		       n, all, between[n / 2], between[n - 1]);
 	ok = ok && expect(n >= 8, "answers in the middle of blocks") &&
-		expect(between[n / 2] <= (int)(8 * WINDOW / (BLOCK_PAGES * PAGE)), "answers pass blocks");
+		expect(between[n / 2] <= (int)(8 * WINDOW / (BLOCK_PAGES * PAGE)),
+		       "answers pass blocks");
 	return end(ok);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 #define URGENT 10u
 #define SHARE 21u /* blocks of four epochs: 16 of high priority, 4 of normal, 1 of low */
@@ -371,29 +391,35 @@ static bool weights(void)
 		urgent += pages_landed[i] / DSM_UNIT_PAGES == UNIT_URGENT;
 	for (; ok && i < ALONE + URGENT + SHARE; i++)
 		of[pages_landed[i] / DSM_UNIT_PAGES]++;
-	printf("first %u urgent blocks of %u; then %u of high priority, %u of normal, %u of low\n", urgent, URGENT,
-	       of[UNIT_HIGH], of[0], of[UNIT_LOW]);
+	printf("first %u urgent blocks of %u; then %u of high priority, %u of normal, %u of low\n",
+	       urgent, URGENT, of[UNIT_HIGH], of[0], of[UNIT_LOW]);
 	ok = ok && expect(urgent == URGENT, "urgent blocks come first") &&
-		expect(of[UNIT_HIGH] >= 15 && of[UNIT_HIGH] <= 17 && of[0] >= 3 && of[0] <= 5 && of[UNIT_LOW] <= 2,
+		expect(of[UNIT_HIGH] >= 15 && of[UNIT_HIGH] <= 17 && of[0] >= 3 && of[0] <= 5 &&
+			       of[UNIT_LOW] <= 2,
 		       "the others by weight");
 	return end(ok);
 }
 
-/* ---- loss of the peer, end of the process ----------------------------------------------------- */
+/* ---- loss of the peer, end of the process ---------------------------------------------------- */
 
 #define LISTED_SENDS "  sends to "
 
 /* A key of 0 is a protocol error. */
 static void break_the_protocol(void)
 {
-	const struct msg m = {
-		.version = WIRE_VERSION, .type = MSG_KEY, .src = peer->liar.me, .dst = peer->liar.target, .object = 1
-	};
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = MSG_KEY,
+			       .src = peer->liar.me,
+			       .dst = peer->liar.target,
+			       .object = 1 };
 
 	peer_post(peer, wire_class(m.type), &m, sizeof(m), NULL);
 }
 
-/* The victim gives the peer up while messages and blocks wait for it; the victim's process continues. */
+/*
+ * The victim gives the peer up while messages and blocks wait for it; the victim's process
+ * continues.
+ */
 static bool given_up(void)
 {
 	bool ok = begin() && hold_back();
@@ -402,7 +428,8 @@ static bool given_up(void)
 	if (ok)
 		break_the_protocol();
 	ok = ok && expect(victim_loses(&victim, peer->liar.me, heard), "the peer is given up");
-	for (latest = now_s() + patience(10); counter("sends_waiting") && now_s() < latest; usleep(1000))
+	for (latest = now_s() + patience(10); counter("sends_waiting") && now_s() < latest;
+	     usleep(1000))
 		;
 	ok = ok && expect(!counter("sends_waiting"), "nothing waits any more") &&
 		expect(none_listed(LISTED_SENDS), "nor has a turn") &&
@@ -413,14 +440,16 @@ static bool given_up(void)
 /* The victim's process is killed while messages and blocks wait. */
 static bool killed(void)
 {
-	return end(begin() && hold_back() && expect(listed(LISTED_SENDS) == 1, "what waits is listed"));
+	return end(begin() && hold_back() &&
+		   expect(listed(LISTED_SENDS) == 1, "what waits is listed"));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct attack tests[] = {
-		{ "window", window },   { "large", large },       { "strict", strict }, { "pass", pass },
-		{ "weights", weights }, { "given-up", given_up }, { "killed", killed },
+		{ "window", window }, { "large", large },     { "strict", strict },
+		{ "pass", pass },     { "weights", weights }, { "given-up", given_up },
+		{ "killed", killed },
 	};
 
 	return attacks_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

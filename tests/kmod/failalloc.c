@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * failalloc.c - each call of dsm.ko, its mapping and its faults with each of the allocations they make refused, one at a
- * time, and with the first ones together: by the task's own count (/proc/self/task/TID/fail-nth) and mark (make-it-fail), so
- * that nobody else goes without.
+ * failalloc.c - each call of dsm.ko, its mapping and its faults with each of the allocations they
+ * make refused, one at a time, and with the first ones together: by the task's own count
+ * (/proc/self/task/TID/fail-nth) and mark (make-it-fail), so that nobody else goes without.
  *
- * A script of two ranks in one process goes through a job from opening the device to forgetting a range. For each of its
- * steps it is run again and again, with the first, second, ... allocation of that step refused, until the step makes no more;
- * behind the first --stride ones in larger and larger strides. What must hold: the step works or fails, the script ends, and
- * nothing is left. Splats and leaks are for the caller to find, in the kernel's log and by kmemleak.
+ * A script of two ranks in one process goes through a job from opening the device to forgetting a
+ * range. For each of its steps it is run again and again, with the first, second, ... allocation of
+ * that step refused, until the step makes no more; behind the first --stride ones in larger and
+ * larger strides. What must hold: the step works or fails, the script ends, and nothing is left.
+ * Splats and leaks are for the caller to find, in the kernel's log and by kmemleak.
  *
- * Without RDMA a step that has failed for the want of one allocation is made again, and works; so do all others; no rank is lost,
- * and the ranks reach each other. By RDMA it may not: rxe has changed a queue pair's state when its own allocation for that fails.
- * There the ranks do what makes messages and keys; locks, objects, barriers, other processes and regions are tried in one kernel.
+ * Without RDMA a step that has failed for the want of one allocation is made again, and works; so
+ * do all others; no rank is lost, and the ranks reach each other. By RDMA it may not: rxe has
+ * changed a queue pair's state when its own allocation for that fails. There the ranks do what
+ * makes messages and keys; locks, objects, barriers, other processes and regions are tried in one
+ * kernel.
  *
- * JOIN and CONNECT by RDMA are refused each allocation that the module itself makes for connections, by test_fail_sleeping; rxe's
- * own are left alone (counts()). A CONNECT that was refused is tried again.
+ * JOIN and CONNECT by RDMA are refused each allocation that the module itself makes for
+ * connections, by test_fail_sleeping; rxe's own are left alone (counts()). A CONNECT that was
+ * refused is tried again.
  *
- * Runs in a guest, as root, with the module loaded and a soft RDMA device. On a kernel without CONFIG_FAILSLAB there are JOIN and
- * CONNECT by RDMA only.
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. On a kernel without
+ * CONFIG_FAILSLAB there are JOIN and CONNECT by RDMA only.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"
@@ -39,7 +43,8 @@
 #include <unistd.h>
 
 #define WINDOW (10ul << 20)
-#define REGION_PAGES 2048u /* pages of region 0; region 1 has the other pages, and a table of owners */
+/* pages of region 0; region 1 has the other pages, and a table of owners */
+#define REGION_PAGES 2048u
 #define OWNED_PAGES (WINDOW / PAGE - REGION_PAGES)
 #define PARTS 8u
 #define LIMIT_NS 1000000u
@@ -48,7 +53,8 @@
 #define STRIDE 64u
 #define FIRST 0u /* refuse the step's first allocations, one after the other: */
 #define FIRST_OF "8"
-#define JOINS_LEAST 16u /* at least so many allocations of the module in JOIN over RDMA with one peer */
+/* at least so many allocations of the module in JOIN over RDMA with one peer */
+#define JOINS_LEAST 16u
 
 enum way { HERE, RDMA, PROTECT, WAYS };
 static const char *const way_names[] = { "one kernel", "RDMA", "protection" };
@@ -70,8 +76,9 @@ static struct report {
 
 static struct script {
 	enum way way;
-	unsigned int at, target, nth; /* steps so far; the step to fail, and which allocation (or FIRST) */
-	bool counts;                  /* the current step may be the target */
+	/* steps so far; the step to fail, and which allocation (or FIRST) */
+	unsigned int at, target, nth;
+	bool counts; /* the current step may be the target */
 	const char *name;
 	int fail_fd, all_fd;
 	int fd[2];
@@ -90,12 +97,14 @@ static bool set(const char *file, const char *value)
 }
 
 /*
- * Some steps are left out: those that are the same without RDMA, and JOIN, which makes queue pairs and is left to join_all(). If
- * rxe's own allocations for a queue pair fail, rxe (Linux 6.1) stops timers that it has not set up.
+ * Some steps are left out: those that are the same without RDMA, and JOIN, which makes queue pairs
+ * and is left to join_all(). If rxe's own allocations for a queue pair fail, rxe (Linux 6.1) stops
+ * timers that it has not set up.
  */
 static bool counts(const char *name)
 {
-	static const char *const left_out[] = { "open", "WINDOW", "JOIN", "REGION", "mmap", "STATS", "HOT", "LOST" };
+	static const char *const left_out[] = { "open", "WINDOW", "JOIN", "REGION",
+						"mmap", "STATS",  "HOT",  "LOST" };
 	unsigned int i;
 
 	for (i = 0; s.way == RDMA && i < sizeof(left_out) / sizeof(left_out[0]); i++)
@@ -169,7 +178,10 @@ static int sync_once(unsigned int rank, const struct dsm_ioc_call *in, struct ds
 	return ioctl(s.fd[rank], DSM_IOC_CALL, out) ? -errno : out->status;
 }
 
-/* A synchronisation call, whose expected result is `wanted`: a status of the object's home, or -errno. c is input and output. */
+/*
+ * A synchronisation call, whose expected result is `wanted`: a status of the object's home, or
+ * -errno. c is input and output.
+ */
 static bool sync_ends(const char *name, unsigned int rank, struct dsm_ioc_call *c, int wanted)
 {
 	const struct dsm_ioc_call in = *c;
@@ -194,7 +206,8 @@ static void access_page(const char *name, unsigned int rank, unsigned int page, 
 		was_again(touch(BASE(rank) + page * PAGE, write) != 0);
 }
 
-static void range(const char *name, unsigned int op, unsigned int page, unsigned int pages, unsigned int write)
+static void range(const char *name, unsigned int op, unsigned int page, unsigned int pages,
+		  unsigned int write)
 {
 	struct dsm_ioc_range r = { .op = op, .page = page, .pages = pages, .write = write };
 
@@ -234,7 +247,8 @@ static bool open_rank(unsigned int rank)
 					      .vectors = { -1, -1, -1, -1 } };
 	if (s.way == HERE)
 		strcpy(s.join[rank].device, "none");
-	return !call("JOIN", s.fd[rank], DSM_IOC_JOIN, &s.join[rank]) && !call("KEY", s.fd[rank], DSM_IOC_KEY, &key);
+	return !call("JOIN", s.fd[rank], DSM_IOC_JOIN, &s.join[rank]) &&
+		!call("KEY", s.fd[rank], DSM_IOC_KEY, &key);
 }
 
 #define REGION(what)                                                           \
@@ -251,12 +265,14 @@ static bool connect_rank(unsigned int rank)
 				     .address = (uintptr_t)s.address[peer] };
 	struct dsm_ioc_region g = REGION(DSM_REGION_ADD);
 
-	return !call("CONNECT", s.fd[rank], DSM_IOC_CONNECT, &c) && !call("REGION", s.fd[rank], DSM_IOC_REGION, &g);
+	return !call("CONNECT", s.fd[rank], DSM_IOC_CONNECT, &c) &&
+		!call("REGION", s.fd[rank], DSM_IOC_REGION, &g);
 }
 
 static bool map_once(unsigned int rank, int fd)
 {
-	return mmap(BASE(rank), WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED;
+	return mmap(BASE(rank), WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		    fd, 0) != MAP_FAILED;
 }
 
 static bool map_file(unsigned int rank, int fd)
@@ -292,7 +308,8 @@ static void use_protection(void)
 		items[i].prot = DSM_PROT_READ;
 	call("PROTECT in softirq", s.fd[0], DSM_IOC_PROTECT, &p);
 	access_page("read", 0, 5, false);
-	call("PROTECT_PAGE", s.fd[0], DSM_IOC_PROTECT_PAGE, (void *)dsm_page_item(JOB_PAGES - 1, DSM_PROT_WRITE));
+	call("PROTECT_PAGE", s.fd[0], DSM_IOC_PROTECT_PAGE,
+	     (void *)dsm_page_item(JOB_PAGES - 1, DSM_PROT_WRITE));
 }
 
 /* Open the files for this thread; injection concerns only this thread. */
@@ -307,7 +324,10 @@ static void open_marks(void)
 		_exit(4);
 }
 
-/* Another process attaches to rank 0, adds its region, uses its pages, and removes the region. Its steps count in this script. */
+/*
+ * Another process attaches to rank 0, adds its region, uses its pages, and removes the region. Its
+ * steps count in this script.
+ */
 static void use_view(void)
 {
 	struct dsm_ioc_attach a = { .fd = s.fd[0] };
@@ -324,7 +344,8 @@ static void use_view(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	open_marks();
 	fd = open_device();
-	if (!call("ATTACH", fd, DSM_IOC_ATTACH, &a) && !call("REGION", fd, DSM_IOC_REGION, &add) && map_file(0, fd)) {
+	if (!call("ATTACH", fd, DSM_IOC_ATTACH, &a) && !call("REGION", fd, DSM_IOC_REGION, &add) &&
+	    map_file(0, fd)) {
 		access_page("the other process reads", 0, 0, false);
 		access_page("the other process writes", 0, 5, true);
 		call("REMOVE", fd, DSM_IOC_REGION, &remove);
@@ -395,7 +416,8 @@ static void use_objects(void)
 	struct dsm_ioc_call mutex = { .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    cond = { .value2 = (uint64_t)SYNC_COND << 32 },
 			    sem = { .value2 = (uint64_t)SYNC_SEM << 32 };
-	struct dsm_ioc_call lock = { .call = DSM_CALL_TRYLOCK }, unlock = { .call = DSM_CALL_UNLOCK },
+	struct dsm_ioc_call lock = { .call = DSM_CALL_TRYLOCK },
+			    unlock = { .call = DSM_CALL_UNLOCK },
 			    post = { .op = SOP_POST, .value = 1 }, take = { .op = SOP_WAIT },
 			    wait = { .op = SOP_WAIT, .ns = LIMIT_NS },
 			    point = { .op = SOP_WAIT, .ns = LIMIT_NS, .hold = DSM_SYNC_POINT },
@@ -425,8 +447,8 @@ static void use_objects(void)
 static void has_lost(unsigned int rank, const struct dsm_ioc_lost *lost)
 {
 	if (lost->rank != -1)
-		snprintf(report->lost, sizeof(report->lost), "rank %u has lost rank %d: %s", rank, lost->rank,
-			 strerror(-lost->err));
+		snprintf(report->lost, sizeof(report->lost), "rank %u has lost rank %d: %s", rank,
+			 lost->rank, strerror(-lost->err));
 }
 
 static void look_at(unsigned int rank, unsigned int page)
@@ -434,7 +456,8 @@ static void look_at(unsigned int rank, unsigned int page)
 	const int sig = touch(BASE(rank) + page * PAGE, true);
 
 	if (sig)
-		snprintf(report->lost, sizeof(report->lost), "rank %u has no page %u: %s", rank, page, strsignal(sig));
+		snprintf(report->lost, sizeof(report->lost), "rank %u has no page %u: %s", rank,
+			 page, strsignal(sig));
 }
 
 /* Can each rank still reach the other? Page 2 is rank 0's, page 7 rank 1's. */
@@ -445,7 +468,8 @@ static void look_for_lost(void)
 
 	for (i = 0; i < 2; i++) {
 		if (ioctl(s.fd[i], DSM_IOC_LOST, &lost))
-			snprintf(report->lost, sizeof(report->lost), "rank %u: LOST: %s", i, strerror(errno));
+			snprintf(report->lost, sizeof(report->lost), "rank %u: LOST: %s", i,
+				 strerror(errno));
 		has_lost(i, &lost);
 		look_at(i, 2);
 		look_at(i, 7);
@@ -454,8 +478,9 @@ static void look_for_lost(void)
 }
 
 /*
- * As in the library: forget a range when no rank has a request for it, checked twice, so that the message that ended the last
- * request has arrived, too. A rank that was given up for lack of memory may have a request forever.
+ * As in the library: forget a range when no rank has a request for it, checked twice, so that the
+ * message that ended the last request has arrived, too. A rank that was given up for lack of memory
+ * may have a request forever.
  */
 static void until_quiet(unsigned int page, unsigned int pages)
 {
@@ -471,7 +496,9 @@ static void until_quiet(unsigned int page, unsigned int pages)
 static void use_job(void)
 {
 	static uint32_t transfers[DSM_UNIT_PAGES];
-	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = (uint64_t)SYNC_MUTEX << 32 },
+	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC,
+				     .home = 1,
+				     .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    lock = { .call = DSM_CALL_LOCK, .home = 1 };
 	struct dsm_ioc_call unlock = { .call = DSM_CALL_UNLOCK };
 	struct dsm_ioc_stats stats = { .region = 0 };
@@ -523,7 +550,8 @@ static void play(void)
 	if (s.way == PROTECT) {
 		if (open_rank(0) && map_rank(0))
 			use_protection();
-	} else if (open_rank(0) && open_rank(1) && connect_rank(0) && connect_rank(1) && map_rank(0) && map_rank(1)) {
+	} else if (open_rank(0) && open_rank(1) && connect_rank(0) && connect_rank(1) &&
+		   map_rank(0) && map_rank(1)) {
 		use_job();
 	}
 	before("close");
@@ -546,9 +574,9 @@ static bool refuse_one_of(unsigned int n)
 }
 
 /*
- * Count only the allocations of JOIN, in a context of its own. If JOIN makes n or more allocations and one of n is refused, each
- * JOIN fails. The second and later ones fail at the n-th, because they start after a refused one. If n exceeds the number, two
- * JOINs in a row never both fail.
+ * Count only the allocations of JOIN, in a context of its own. If JOIN makes n or more allocations
+ * and one of n is refused, each JOIN fails. The second and later ones fail at the n-th, because
+ * they start after a refused one. If n exceeds the number, two JOINs in a row never both fail.
  */
 static bool join_all(const char *how, uint32_t mode)
 {
@@ -569,8 +597,9 @@ static bool join_all(const char *how, uint32_t mode)
 		if (!err)
 			break;
 		if (err != -ENOMEM || counter("joined") || counter("charged") != charged) {
-			printf("FAILED: JOIN, %s, without its allocation %u: %s; %lld ranks, %lld pages\n", how, n,
-			       strerror(-err), counter("joined"), counter("charged") - charged);
+			printf("FAILED: JOIN, %s, without its allocation %u: %s; %lld ranks, %lld pages\n",
+			       how, n, strerror(-err), counter("joined"),
+			       counter("charged") - charged);
 			ok = false;
 		}
 	}
@@ -584,7 +613,8 @@ static bool join_all(const char *how, uint32_t mode)
 	ok &= nothing_left(20);
 	device_objects(after, sizeof(after));
 	if (ok && strcmp(before, after)) {
-		printf("FAILED: objects of the RDMA device are left\nbefore: %safter:  %s", before, after);
+		printf("FAILED: objects of the RDMA device are left\nbefore: %safter:  %s", before,
+		       after);
 		ok = false;
 	}
 	return ok;
@@ -594,15 +624,18 @@ static bool joins(void)
 {
 	bool ok = join_all("softirq", DSM_MODE_SOFTIRQ);
 
-	ok = ok && file_set(PARAMETERS "test_no_srq", "1") && file_set(PARAMETERS "test_no_inline", "1") &&
+	ok = ok && file_set(PARAMETERS "test_no_srq", "1") &&
+		file_set(PARAMETERS "test_no_inline", "1") &&
 		join_all("polling, buffers of each connection", DSM_MODE_POLL);
-	return file_set(PARAMETERS "test_no_srq", "0") && file_set(PARAMETERS "test_no_inline", "0") && ok;
+	return file_set(PARAMETERS "test_no_srq", "0") &&
+		file_set(PARAMETERS "test_no_inline", "0") && ok;
 }
 
-/* ---- CONNECT by RDMA -------------------------------------------------------------------------- */
+/* ---- CONNECT by RDMA ------------------------------------------------------------------------- */
 
 /*
- * Each queue pair's path to the peer needs an allocation. With every second one refused, each CONNECT gets further than the last.
+ * Each queue pair's path to the peer needs an allocation. With every second one refused, each
+ * CONNECT gets further than the last.
  */
 static bool connect_again_and_again(void)
 {
@@ -615,7 +648,8 @@ static bool connect_again_and_again(void)
 	while (ok && ioctl(s.fd[0], DSM_IOC_CONNECT, &c)) {
 		ok = errno == ENOMEM && ++refused < 2 * CLASS_MAX;
 		if (!ok)
-			printf("FAILED: CONNECT after %u that were refused memory: %s\n", refused, strerror(errno));
+			printf("FAILED: CONNECT after %u that were refused memory: %s\n", refused,
+			       strerror(errno));
 	}
 	ok &= refuse_one_of(0);
 	printf("CONNECT by RDMA: %u refused\n", refused);
@@ -637,8 +671,11 @@ static bool connects(void)
 		printf("FAILED: connected twice\n");
 		ok = false;
 	}
-	ok = ok && !ioctl(s.fd[0], DSM_IOC_REGION, &g) && connect_rank(1) && map_rank(0) && map_rank(1);
-	if (ok && (touch(BASE(0) + PAGE, true) || touch(BASE(1), false) || touch(BASE(1) + PAGE, false))) {
+	ok = ok && !ioctl(s.fd[0], DSM_IOC_REGION, &g) && connect_rank(1) && map_rank(0) &&
+		map_rank(1);
+	if (ok &&
+	    (touch(BASE(0) + PAGE, true) || touch(BASE(1), false) ||
+	     touch(BASE(1) + PAGE, false))) {
 		printf("FAILED: the ranks do not reach each other\n");
 		ok = false;
 	}
@@ -662,10 +699,14 @@ static bool all_worked(void)
 		printf("FAILED: it did not come to its end\n");
 	if (report->lost[0])
 		printf("FAILED: %s\n", report->lost);
-	return !report->failed_again && !report->others && (s.way == PROTECT || report->ended) && !report->lost[0];
+	return !report->failed_again && !report->others && (s.way == PROTECT || report->ended) &&
+		!report->lost[0];
 }
 
-/* False: the script did not end, left something behind, or did not recover from a single refused allocation. */
+/*
+ * False: the script did not end, left something behind, or did not recover from a single refused
+ * allocation.
+ */
 static bool one(enum way way, unsigned int target, unsigned int nth)
 {
 	pid_t pid;
@@ -681,7 +722,8 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 	ok &= nothing_left(20) && report->steps; /* the script ran to its end */
 	ok = ok && (!is_strict() || all_worked());
 	if (!ok)
-		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target, report->name, nth);
+		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target,
+		       report->name, nth);
 	return ok;
 }
 
@@ -689,8 +731,9 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 static bool allow_failures(void)
 {
 	return set("failslab/ignore-gfp-wait", "N") && set("failslab/verbose", "0") &&
-		set("failslab/task-filter", "Y") && set("failslab/times", "0") && set("failslab/probability", "100") &&
-		set("fail_page_alloc/ignore-gfp-wait", "N") && set("fail_page_alloc/ignore-gfp-highmem", "N") &&
+		set("failslab/task-filter", "Y") && set("failslab/times", "0") &&
+		set("failslab/probability", "100") && set("fail_page_alloc/ignore-gfp-wait", "N") &&
+		set("fail_page_alloc/ignore-gfp-highmem", "N") &&
 		set("fail_page_alloc/min-order", "0") && set("fail_page_alloc/verbose", "0");
 }
 
@@ -710,7 +753,8 @@ int main(int argc, char **argv)
 		}
 	}
 	module_needed();
-	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (report == MAP_FAILED) {
 		perror("mmap");
 		return 1;
@@ -733,8 +777,8 @@ int main(int argc, char **argv)
 			return 1;
 		steps = report->steps;
 		if (steps < (way == PROTECT ? 8 : way == RDMA ? 20 : 30)) {
-			printf("FAILED: %s: the script ends after %u steps when nothing is refused\n", way_names[way],
-			       steps);
+			printf("FAILED: %s: the script ends after %u steps when nothing is refused\n",
+			       way_names[way], steps);
 			return 1;
 		}
 		runs = refused = failed = most = without = 0;

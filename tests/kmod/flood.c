@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * flood.c - wire.c without a network: messages of ranks that break the protocol, thousands per second. In a job of 64
- * ranks, two are contexts of dsm.ko that share memory and objects (common_honest.h); their threads fault, lock,
- * create objects and meet at barriers. The other 62 are liars. They exist only as messages, which a thread of each
- * honest rank hands to the code behind its completions (kmod/node/inject.h). The same call returns the messages that the
- * module sends to liars. Most of these are answered as a rank would: by the homes of blocks, by owners, in locks, in
- * barriers. So requests make progress, and invented messages find objects in all their states.
+ * flood.c - wire.c without a network: messages of ranks that break the protocol, thousands per
+ * second. In a job of 64 ranks, two are contexts of dsm.ko that share memory and objects
+ * (common_honest.h); their threads fault, lock, create objects and meet at barriers. The other 62
+ * are liars. They exist only as messages, which a thread of each honest rank hands to the code
+ * behind its completions (kmod/node/inject.h). The same call returns the messages that the module
+ * sends to liars. Most of these are answered as a rank would: by the homes of blocks, by owners, in
+ * locks, in barriers. So requests make progress, and invented messages find objects in all their
+ * states.
  *
- * A refused message changes nothing. In three of four rounds, a liar that is lost for it may therefore come back at
- * once, as if it had not sent it. In the fourth it stays lost, and the round is over when most of them are lost.
+ * A refused message changes nothing. In three of four rounds, a liar that is lost for it may
+ * therefore come back at once, as if it had not sent it. In the fourth it stays lost, and the round
+ * is over when most of them are lost.
  *
- * What must hold: processes end when they are killed, leave nothing behind, and the kernel reports no problem. In
- * rounds in which liars send nothing that may be believed, honest ranks continue, find what they have written, and
- * none is told that the other is lost. In the other rounds they may wait forever, or take each other for liars
- * (docs/protocol.md). Each type of message must have been accepted at least once.
+ * What must hold: processes end when they are killed, leave nothing behind, and the kernel reports
+ * no problem. In rounds in which liars send nothing that may be believed, honest ranks continue,
+ * find what they have written, and none is told that the other is lost. In the other rounds they
+ * may wait forever, or take each other for liars (docs/protocol.md). Each type of message must have
+ * been accepted at least once.
  *
  * Runs in a guest, with a module that is built for it.
  */
@@ -40,10 +44,12 @@
 #define BATCH 256u
 #define ENOUGH 2000000u /* after so many messages, each type should have been accepted */
 
-static const char *const outcome_names[INJECT_OUTCOMES] = { "lost", "refused", "wrong", "stray", "later", "taken" };
+static const char *const outcome_names[INJECT_OUTCOMES] = { "lost",  "refused", "wrong",
+							    "stray", "later",   "taken" };
 
 static struct shared {
-	_Atomic bool pour, pours[JOB_RANKS]; /* liars of all ranks should send; those of rank [i] do */
+	/* liars of all ranks should send; those of rank [i] do */
+	_Atomic bool pour, pours[JOB_RANKS];
 	bool lies, forgive;
 	_Atomic int blamed[JOB_RANKS]; /* + 1: an honest rank that this rank was told is lost */
 	_Atomic uint64_t lost[JOB_RANKS];
@@ -144,7 +150,8 @@ static struct inject_message make_up(void)
 			liar_change_field(l, r, &i.m);
 	}
 	liar_keep_off(l, &i.m);
-	i.class = (uint8_t)(pick(r, 1000) || !shared->lies ? wire_class(i.m.type) : pick(r, CLASS_MAX));
+	i.class = (uint8_t)(pick(r, 1000) || !shared->lies ? wire_class(i.m.type)
+							   : pick(r, CLASS_MAX));
 	return i;
 }
 
@@ -158,16 +165,18 @@ static unsigned int arrive(struct inject_message *out, unsigned int room)
 		return 0; /* the thread sends its own arrival to a liar */
 	for (p = 0; p < RANKS && n < room; p++)
 		if (group >> p & 1 && !crowd_is_honest(p))
-			out[n++] = (struct inject_message){ .m = { .version = WIRE_VERSION,
-								   .type = MSG_ARRIVE,
-								   .src = (uint16_t)p,
-								   .dst = self.me,
-								   .object = atomic_load(&self.number),
-								   .req_node = (uint16_t)p,
-								   .req_slot = (uint16_t)atomic_load(&self.life),
-								   .aux = 1 },
-							    .peer = (uint16_t)p,
-							    .class = CLASS_SYNC };
+			out[n++] = (struct inject_message){
+				.m = { .version = WIRE_VERSION,
+				       .type = MSG_ARRIVE,
+				       .src = (uint16_t)p,
+				       .dst = self.me,
+				       .object = atomic_load(&self.number),
+				       .req_node = (uint16_t)p,
+				       .req_slot = (uint16_t)atomic_load(&self.life),
+				       .aux = 1 },
+				.peer = (uint16_t)p,
+				.class = CLASS_SYNC
+			};
 	return n;
 }
 
@@ -206,7 +215,8 @@ static void *pour(void *arg)
 {
 	(void)arg;
 	crowd_join(crowd, self.job, self.me, next(&self.random));
-	setpriority(PRIO_PROCESS, 0, -10); /* this thread only: honest threads leave it enough time */
+	/* this thread only: honest threads leave it enough time */
+	setpriority(PRIO_PROCESS, 0, -10);
 	for (;;) {
 		atomic_store(&shared->pours[self.me], true);
 		while (atomic_load(&shared->pour))
@@ -227,7 +237,9 @@ static void *meet(void *arg)
 
 	(void)arg;
 	for (;;) {
-		struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER, .threads = 1, .value = next(&r) };
+		struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER,
+					  .threads = 1,
+					  .value = next(&r) };
 		unsigned int i;
 
 		c.object = 1 + self.me * 4 + pick(&r, 4);
@@ -288,7 +300,8 @@ static bool begin(const struct job *j)
 
 	while (atomic_load(&j->ready) < HONEST && !atomic_load(&j->failed) && now_s() < end)
 		usleep(1000);
-	return atomic_load(&j->ready) == HONEST ? honest_warm(honest, HONEST) : fail("honest ranks do not join");
+	return atomic_load(&j->ready) == HONEST ? honest_warm(honest, HONEST)
+						: fail("honest ranks do not join");
 }
 
 /* Let liars send for a while, or until most of them are lost. */
@@ -299,14 +312,16 @@ static void let_pour(unsigned long most)
 
 	atomic_store(&shared->pour, true);
 	while (messages() - before < most && now_s() < end &&
-	       __builtin_popcountll(atomic_load(&shared->lost[0]) & atomic_load(&shared->lost[SECOND])) < RANKS / 2)
+	       __builtin_popcountll(atomic_load(&shared->lost[0]) &
+				    atomic_load(&shared->lost[SECOND])) < RANKS / 2)
 		usleep(20000);
 	/*
-	 * Any rank may answer an honest rank's first request for a block. So liars must be silent before honest ranks use new
-	 * pages.
+	 * Any rank may answer an honest rank's first request for a block. So liars must be silent
+	 * before honest ranks use new pages.
 	 */
 	atomic_store(&shared->pour, false);
-	while ((atomic_load(&shared->pours[0]) || atomic_load(&shared->pours[SECOND])) && now_s() < end + patience(10))
+	while ((atomic_load(&shared->pours[0]) || atomic_load(&shared->pours[SECOND])) &&
+	       now_s() < end + patience(10))
 		usleep(1000);
 }
 
@@ -314,7 +329,8 @@ static bool end_well(void)
 {
 	if (shared->lies)
 		return true;
-	return honest_end(honest, HONEST) && (!misled() || fail("an honest rank was told that another is gone"));
+	return honest_end(honest, HONEST) &&
+		(!misled() || fail("an honest rank was told that another is gone"));
 }
 
 /* Are both honest ranks alive? They run until they are killed. */
@@ -394,8 +410,8 @@ static bool one_round(struct job *j, uint64_t *r, unsigned long most)
 
 static bool is_ours(uint8_t type)
 {
-	return wire_hosts(type) & HOST_KERNEL && type != MSG_HELLO && type != MSG_KEY_WANTED && type != MSG_KEY &&
-		type != MSG_ECHO; /* handled by the connection, not by a step */
+	return wire_hosts(type) & HOST_KERNEL && type != MSG_HELLO && type != MSG_KEY_WANTED &&
+		type != MSG_KEY && type != MSG_ECHO; /* handled by the connection, not by a step */
 }
 
 static bool show_types(void)
@@ -432,7 +448,8 @@ static int run(const struct fuzz_options *o)
 	setrlimit(RLIMIT_MEMLOCK, &all);
 	honest = honest_new();
 	crowd = crowd_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	while (ok && now_s() < began + o->seconds && messages() < o->inputs) {
 		ok = one_round(j, &r, (unsigned long)o->round);
 		if (now_s() > told + 60) {
@@ -443,7 +460,8 @@ static int run(const struct fuzz_options *o)
 	}
 	ok &= show_types();
 	printf("%lu rounds of seed %llu: %lu messages, %lu of them answers, %lu for lost ranks besides; %lu steps of honest ranks\n",
-	       rounds, (unsigned long long)o->seed, messages(), crowd_answers(crowd), count_of(INJECT_LOST), steps);
+	       rounds, (unsigned long long)o->seed, messages(), crowd_answers(crowd),
+	       count_of(INJECT_LOST), steps);
 	printf("%lu inputs, %lu taken, %.0f a second\n", messages(), count_of(INJECT_TAKEN),
 	       (double)messages() / (now_s() - began));
 	return ok ? 0 : 1;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz.c - calls of /dev/dsm that no library makes: valid ones that go deep, with a field now and then that is at its bound or
- * beyond, random ones, and everything else that a process can do to a mapping and to a file.
+ * fuzz.c - calls of /dev/dsm that no library makes: valid ones that go deep, with a field now and
+ * then that is at its bound or beyond, random ones, and everything else that a process can do to a
+ * mapping and to a file.
  *
- * Arguments come from the table by which the module checks them (common_args.h), aimed at what is there: objects that were made,
- * locks that are held, blocks that others want. A round is one or two jobs of one to three ranks each, of the same user or of
- * two, by RDMA or in one kernel. Each rank is a process with some threads (common_fuzzer.h). Threads get signals; processes are
- * killed in the middle. A round in which most threads wait for what never comes is over: it would try nothing.
+ * Arguments come from the table by which the module checks them (common_args.h), aimed at what is
+ * there: objects that were made, locks that are held, blocks that others want. A round is one or
+ * two jobs of one to three ranks each, of the same user or of two, by RDMA or in one kernel. Each
+ * rank is a process with some threads (common_fuzzer.h). Threads get signals; processes are killed
+ * in the middle. A round in which most threads wait for what never comes is over: it would try
+ * nothing.
  *
- * What must hold: processes end when they are killed; no context, rank or frame is left; the kernel has complained of nothing
- * (/proc/sys/kernel/tainted; its log is the caller's to read). If not, the last calls of each thread are printed. And calls get
- * somewhere (outcomes_reach()).
+ * What must hold: processes end when they are killed; no context, rank or frame is left; the kernel
+ * has complained of nothing (/proc/sys/kernel/tainted; its log is the caller's to read). If not,
+ * the last calls of each thread are printed. And calls get somewhere (outcomes_reach()).
  * Everything follows from --seed but time. Runs in a guest with the module loaded.
  */
 #include "tests/kmod/common_fuzzer.h"
@@ -47,8 +50,8 @@ static void read_ticks(unsigned long long *idle, unsigned long long *all)
 
 	*all = *idle = 0;
 	if (!f ||
-	    fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
-		   &v[7]) != 8)
+	    fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
+		   &v[4], &v[5], &v[6], &v[7]) != 8)
 		perror("/proc/stat");
 	if (f)
 		fclose(f);
@@ -122,10 +125,12 @@ static bool wait_for_jobs(unsigned int njobs, unsigned int number)
 	for (i = 0; i < njobs; i++) {
 		struct job *j = &shared->jobs[i].job;
 
-		while (atomic_load(&j->ready) < j->ranks && !atomic_load(&j->failed) && now_s() < end)
+		while (atomic_load(&j->ready) < j->ranks && !atomic_load(&j->failed) &&
+		       now_s() < end)
 			usleep(1000);
 		if (atomic_load(&j->ready) < j->ranks) {
-			printf("round %u: no job: %s\n", number, strerror(-atomic_load(&j->failed)));
+			printf("round %u: no job: %s\n", number,
+			       strerror(-atomic_load(&j->failed)));
 			ok = false;
 		}
 	}
@@ -189,7 +194,8 @@ static bool prepare(void)
 
 	setrlimit(RLIMIT_MEMLOCK, &all);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* inherit the children of killed ranks */
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED || chmod("/dev/dsm", 0666)) {
 		perror("fuzz");
 		return false;
@@ -198,14 +204,18 @@ static bool prepare(void)
 	return true;
 }
 
-/* Some calls succeed only now and then, a CANCEL that meets its call for instance: so the rounds go on for such, within limits. */
+/*
+ * Some calls succeed only now and then, a CANCEL that meets its call for instance: so the rounds go
+ * on for such, within limits.
+ */
 static bool goes_on(const struct fuzz_options *o, double began)
 {
 	const double passed = now_s() - began;
 
 	if (inputs() >= o->inputs)
 		return false;
-	return passed < o->seconds || (passed < o->seconds * LONGER && !outcomes_reach(shared->outcomes, false));
+	return passed < o->seconds ||
+		(passed < o->seconds * LONGER && !outcomes_reach(shared->outcomes, false));
 }
 
 static int run(const struct fuzz_options *o)
@@ -220,7 +230,8 @@ static int run(const struct fuzz_options *o)
 	while (ok && goes_on(o, began)) {
 		ok = one_round(o->seed, round, o->round);
 		if (!ok)
-			printf("round %u of seed %llu failed\n", round, (unsigned long long)o->seed);
+			printf("round %u of seed %llu failed\n", round,
+			       (unsigned long long)o->seed);
 		round++;
 		if (now_s() > told + 60) {
 			told = now_s();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hot.c - DSM_IOC_HOT reports blocks that change ranks. Two ranks of one guest store to blocks in turn, in an order
- * that the test imposes: the home of each block must have counted every change of its write permission, and nothing
- * else. Two jobs run at a time, with different numbers; neither sees those of the other. In one kernel and by RDMA,
- * with blocks of one page and of four.
+ * hot.c - DSM_IOC_HOT reports blocks that change ranks. Two ranks of one guest store to blocks in
+ * turn, in an order that the test imposes: the home of each block must have counted every change of
+ * its write permission, and nothing else. Two jobs run at a time, with different numbers; neither
+ * sees those of the other. In one kernel and by RDMA, with blocks of one page and of four.
  *
- * Also checked: a refused call changes nothing; another process of the node sees the same numbers; a forgotten range
- * begins at 0.
+ * Also checked: a refused call changes nothing; another process of the node sees the same numbers;
+ * a forgotten range begins at 0.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */
@@ -52,7 +52,10 @@ static void must(bool ok, const char *what)
 		fail(what);
 }
 
-/* If the next step is rank's: wait until all earlier steps are done, and return true. Other ranks return at once. */
+/*
+ * If the next step is rank's: wait until all earlier steps are done, and return true. Other ranks
+ * return at once.
+ */
 static bool my_turn(unsigned int rank)
 {
 	const unsigned int before = self.steps++;
@@ -154,7 +157,8 @@ static void none_from(uint32_t page)
 {
 	uint32_t at = page;
 
-	must(hot(self.fd, &at) == ENOENT && at == page && transfers[0] == ~0u, "nothing from here on");
+	must(hot(self.fd, &at) == ENOENT && at == page && transfers[0] == ~0u,
+	     "nothing from here on");
 }
 
 struct expected {
@@ -168,11 +172,12 @@ static void counted(int fd, uint32_t from, uint32_t page, const struct expected 
 	char what[120];
 
 	must(!hot(fd, &at), "there are counters");
-	snprintf(what, sizeof(what), "counters from page %u on are those of %u, not %u", from, page, at);
+	snprintf(what, sizeof(what), "counters from page %u on are those of %u, not %u", from, page,
+		 at);
 	must(at == page, what);
 	for (i = 0; i < n; i++) {
-		snprintf(what, sizeof(what), "page %u changed ranks %u times, counted were %u", e[i].page, e[i].times,
-			 transfers[e[i].page - page]);
+		snprintf(what, sizeof(what), "page %u changed ranks %u times, counted were %u",
+			 e[i].page, e[i].times, transfers[e[i].page - page]);
 		must(transfers[e[i].page - page] == e[i].times, what);
 	}
 	for (k = 0; k < DSM_UNIT_PAGES; k++)
@@ -188,7 +193,8 @@ static void refused(int fd, struct dsm_ioc_hot h, int wanted, const char *what)
 	char line[120];
 	int err = ioctl(fd, DSM_IOC_HOT, &h) ? errno : 0;
 
-	snprintf(line, sizeof(line), "%s: %s, which should be: %s", what, strerror(err), strerror(wanted));
+	snprintf(line, sizeof(line), "%s: %s, which should be: %s", what, strerror(err),
+		 strerror(wanted));
 	must(err == wanted, line);
 	must(!memcmp(&h, &before, sizeof(h)), "a refused call writes nothing");
 }
@@ -198,16 +204,23 @@ static void refusals(void)
 	const uint64_t to = (uintptr_t)transfers;
 	struct dsm_ioc_window w = { .size = JOB_WINDOW };
 	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
-	char *edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *edge =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	must(fd >= 0 && edge != MAP_FAILED && !munmap(edge + PAGE, PAGE), "a file and a page");
-	refused(self.fd, (struct dsm_ioc_hot){ .page = 1, .transfers = to }, EINVAL, "no first page");
-	refused(self.fd, (struct dsm_ioc_hot){ .page = JOB_PAGES, .transfers = to }, EINVAL, "behind the window");
-	refused(self.fd, (struct dsm_ioc_hot){ .page = ~0u << 9, .transfers = to }, EINVAL, "far behind it");
-	refused(self.fd, (struct dsm_ioc_hot){ .reserved = 1, .transfers = to }, EINVAL, "reserved");
+	refused(self.fd, (struct dsm_ioc_hot){ .page = 1, .transfers = to }, EINVAL,
+		"no first page");
+	refused(self.fd, (struct dsm_ioc_hot){ .page = JOB_PAGES, .transfers = to }, EINVAL,
+		"behind the window");
+	refused(self.fd, (struct dsm_ioc_hot){ .page = ~0u << 9, .transfers = to }, EINVAL,
+		"far behind it");
+	refused(self.fd, (struct dsm_ioc_hot){ .reserved = 1, .transfers = to }, EINVAL,
+		"reserved");
 	refused(self.fd, (struct dsm_ioc_hot){ .transfers = 0 }, EFAULT, "no room");
-	refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)edge + PAGE - 1024 }, EFAULT, "half the room");
-	refused(self.fd, (struct dsm_ioc_hot){ .transfers = ~0ull << 47 }, EFAULT, "the kernel's memory");
+	refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)edge + PAGE - 1024 }, EFAULT,
+		"half the room");
+	refused(self.fd, (struct dsm_ioc_hot){ .transfers = ~0ull << 47 }, EFAULT,
+		"the kernel's memory");
 	refused(fd, (struct dsm_ioc_hot){ .transfers = to }, ENOTCONN, "a file without a window");
 	must(!ioctl(fd, DSM_IOC_WINDOW, &w), "a window");
 	refused(fd, (struct dsm_ioc_hot){ .transfers = to }, ENOTCONN, "a context without a job");
@@ -215,7 +228,10 @@ static void refusals(void)
 	munmap(edge, PAGE);
 }
 
-/* A forked child may not use the file. A process that has attached to the context may, and sees the same counters. */
+/*
+ * A forked child may not use the file. A process that has attached to the context may, and sees the
+ * same counters.
+ */
 static void other_process(const struct expected *e, unsigned int n)
 {
 	int status;
@@ -227,7 +243,8 @@ static void other_process(const struct expected *e, unsigned int n)
 		int fd;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)transfers }, ENXIO, "another's file");
+		refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)transfers }, ENXIO,
+			"another's file");
 		fd = job_attach(&self.t->job, self.fd);
 		must(fd >= 0, "a process attaches");
 		counted(fd, 0, 0, e, n);
@@ -324,7 +341,8 @@ static bool jobs(bool rdma, unsigned int order)
 		ok &= !status;
 	}
 	ok &= nothing_left(20);
-	printf("%s, blocks of %u pages: %s\n", rdma ? "RDMA" : "one kernel", 1u << order, ok ? "ok" : "FAILED");
+	printf("%s, blocks of %u pages: %s\n", rdma ? "RDMA" : "one kernel", 1u << order,
+	       ok ? "ok" : "FAILED");
 	return ok;
 }
 
@@ -335,7 +353,8 @@ int main(void)
 	unsigned int i;
 
 	module_needed();
-	turns = mmap(NULL, JOBS * sizeof(*turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	turns = mmap(NULL, JOBS * sizeof(*turns), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (turns == MAP_FAILED)
 		return 2;
 	for (i = 0; i < 4 && ok; i++)

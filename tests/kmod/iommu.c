@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * iommu.c - the driver of an IOMMU that uses the page tables of a process (SVA) hears of each page that a call closes, before the call
- * returns. Since Linux 6.6 such a driver hears of flushes only. The kernel flushes what it finds empty only if it knows of a change that is
- * not flushed (tlb_flush_pending).
+ * iommu.c - the driver of an IOMMU that uses the page tables of a process (SVA) hears of each page
+ * that a call closes, before the call returns. Since Linux 6.6 such a driver hears of flushes only.
+ * The kernel flushes what it finds empty only if it knows of a change that is not flushed
+ * (tlb_flush_pending).
  *
  * Runs in a guest with the module loaded, and iommu.ko of tests/kmod/ulp, which plays the driver.
  */
@@ -54,7 +55,10 @@ static bool set(int fd, unsigned int n, unsigned int prot)
 	return !ioctl(fd, DSM_IOC_PROTECT, &p);
 }
 
-/* Close n pages, which are open (n 0: one, by PROTECT_PAGE). How many flushes does the driver hear of meanwhile? -1: it failed. */
+/*
+ * Close n pages, which are open (n 0: one, by PROTECT_PAGE). How many flushes does the driver hear
+ * of meanwhile? -1: it failed.
+ */
 static long closes(int fd, unsigned int n, unsigned int prot)
 {
 	const unsigned int pages = n ? n : 1;
@@ -65,13 +69,15 @@ static long closes(int fd, unsigned int n, unsigned int prot)
 	for (i = 0; ok && i < pages; i++)
 		*(volatile char *)(JOB_BASE + i * PAGE) = 1;
 	before = driver_flushes();
-	ok = ok && before >= 0 && (n ? set(fd, n, prot) : !ioctl(fd, DSM_IOC_PROTECT_PAGE, dsm_page_item(0, prot)));
+	ok = ok && before >= 0 &&
+		(n ? set(fd, n, prot) : !ioctl(fd, DSM_IOC_PROTECT_PAGE, dsm_page_item(0, prot)));
 	return ok ? driver_flushes() - before : -1;
 }
 
 int main(int argc, char **argv)
 {
-	static const unsigned int pages[] = { 0, 1, MANY }, lower[] = { DSM_PROT_READ, DSM_PROT_NONE };
+	static const unsigned int pages[] = { 0, 1, MANY },
+				  lower[] = { DSM_PROT_READ, DSM_PROT_NONE };
 	const bool control = argc > 1 && !strcmp(argv[1], "--control");
 	struct dsm_ioc_window w = { .size = JOB_WINDOW };
 	struct utsname kernel;
@@ -93,15 +99,19 @@ int main(int argc, char **argv)
 	}
 	fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, DSM_IOC_WINDOW, &w) ||
-	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED ||
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+		 0) == MAP_FAILED ||
 	    !driver_set(DRIVER "page", (unsigned long)JOB_BASE) || !driver_set(DRIVER "watch", 1)) {
 		perror("FAILED: a window that the driver watches");
 		return 1;
 	}
 	for (i = 0; i < 6; i++) {
 		heard = closes(fd, pages[i / 2], lower[i % 2]);
-		printf("%u pages closed %s: %ld flushes\n", pages[i / 2], i % 2 ? "altogether" : "to reading", heard);
-		/* An entry that is only lowered is flushed in any case, as the kernel finds it set. */
+		printf("%u pages closed %s: %ld flushes\n", pages[i / 2],
+		       i % 2 ? "altogether" : "to reading", heard);
+		/*
+		 * An entry that is only lowered is flushed in any case, as the kernel finds it set.
+		 */
 		bad += heard < 0 || (control ? i % 2 && heard : !heard);
 	}
 	bad += !driver_set(DRIVER "watch", 0);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * killed.c - an answer arrives for a thread that was killed. The process of rank 1 waits for a lock or a semaphore
- * and is killed. A child keeps the descriptor, so the rank still exists when rank 0 releases the lock or posts the
- * semaphore. What must hold: the kernel reports no problem, and nothing is left once the child has exited.
+ * killed.c - an answer arrives for a thread that was killed. The process of rank 1 waits for a lock
+ * or a semaphore and is killed. A child keeps the descriptor, so the rank still exists when rank 0
+ * releases the lock or posts the semaphore. What must hold: the kernel reports no problem, and
+ * nothing is left once the child has exited.
  *
- * Then a thread waits for the lock of its context, in KEY, CONNECT or JOIN, while another has it (test_pause_connect), and their process
- * is killed: the thread that waits must end at once.
+ * Then a thread waits for the lock of its context, in KEY, CONNECT or JOIN, while another has it
+ * (test_pause_connect), and their process is killed: the thread that waits must end at once.
  *
- * --unload: the process has given up its wait for a lock. When the process exits, a worker forgets that wait, and is
- * the last user of the rank. The worker stays in the module (test_linger) while the test unloads it. What must hold:
- * the module stays until the worker has left.
+ * --unload: the process has given up its wait for a lock. When the process exits, a worker forgets
+ * that wait, and is the last user of the rank. The worker stays in the module (test_linger) while
+ * the test unloads it. What must hold: the module stays until the worker has left.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +46,8 @@ static bool call(int fd, struct dsm_ioc_call c, struct dsm_ioc_call *out)
 
 static void waiter(bool lock, const int child[2])
 {
-	struct dsm_ioc_call c = { .call = lock ? DSM_CALL_LOCK : DSM_CALL_SYNC, .op = lock ? 0 : SOP_WAIT };
+	struct dsm_ioc_call c = { .call = lock ? DSM_CALL_LOCK : DSM_CALL_SYNC,
+				  .op = lock ? 0 : SOP_WAIT };
 	int fd = job_join(j, 1);
 	char byte;
 
@@ -84,10 +86,16 @@ static bool one(bool lock)
 	close(child[0]);
 	fd = job_join(j, 0);
 	ok = fd >= 0 &&
-		call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)(lock ? SYNC_MUTEX : SYNC_SEM) << 32 }, &made);
+		call(fd,
+		     (struct dsm_ioc_call){ .value2 = (uint64_t)(lock ? SYNC_MUTEX : SYNC_SEM)
+						    << 32 },
+		     &made);
 	ok = ok &&
 		(!lock ||
-		 call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_LOCK, .object = (uint32_t)made.result }, &held));
+		 call(fd,
+		      (struct dsm_ioc_call){ .call = DSM_CALL_LOCK,
+					     .object = (uint32_t)made.result },
+		      &held));
 	if (ok)
 		atomic_store(&shared->name, (uint32_t)made.result);
 	while (ok && !atomic_load(&shared->waits) && now_s() < end)
@@ -96,23 +104,30 @@ static bool one(bool lock)
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	if (lock)
-		ok = ok && call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold }, &held);
+		ok = ok &&
+			call(fd,
+			     (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold },
+			     &held);
 	else
 		ok = ok &&
-			call(fd, (struct dsm_ioc_call){ .op = SOP_POST, .object = (uint32_t)made.result, .value = 1 },
+			call(fd,
+			     (struct dsm_ioc_call){
+				     .op = SOP_POST, .object = (uint32_t)made.result, .value = 1 },
 			     &held);
 	usleep(100000);
 	close(child[1]);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(fd);
 	ok = ok && WIFSIGNALED(status) && nothing_left(20) && tainted() == taint;
-	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap the child, which this process has inherited */
+	/* reap the child, which this process has inherited */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
-	printf("%s: %s\n", lock ? "a lock" : "a semaphore", ok ? "its answer found nobody" : "FAILED");
+	printf("%s: %s\n", lock ? "a lock" : "a semaphore",
+	       ok ? "its answer found nobody" : "FAILED");
 	return ok;
 }
 
-/* ---- the lock of the context ------------------------------------------------------------------ */
+/* ---- the lock of the context ----------------------------------------------------------------- */
 
 #define PAUSE "/sys/module/dsm/parameters/test_pause_connect"
 
@@ -147,7 +162,9 @@ static void *holds_lock(void *arg)
 static void waits_for_lock(unsigned long op)
 {
 	struct dsm_ioc_connect connect = { .rank = 1, .flags = DSM_CONNECT_HERE };
-	struct dsm_ioc_join join = { .size = 2, .gid = -1, .device = "none", .vectors = { -1, -1, -1, -1 } };
+	struct dsm_ioc_join join = {
+		.size = 2, .gid = -1, .device = "none", .vectors = { -1, -1, -1, -1 }
+	};
 	double end = now_s() + patience(20);
 	pthread_t t;
 
@@ -183,7 +200,8 @@ static bool killed_at_lock(const char *name, unsigned long op)
 	pid = fork();
 	if (!pid)
 		waits_for_lock(op);
-	while (!(atomic_load(&locked->waiter) && thread_state(pid, atomic_load(&locked->waiter)) == 'D') &&
+	while (!(atomic_load(&locked->waiter) &&
+		 thread_state(pid, atomic_load(&locked->waiter)) == 'D') &&
 	       now_s() < end)
 		usleep(1000);
 	ok = paused() && now_s() < end;
@@ -195,7 +213,8 @@ static bool killed_at_lock(const char *name, unsigned long op)
 	} while (state && state != 'Z' && state != 'X' && now_s() < began + patience(3));
 	held = paused() && thread_state(pid, atomic_load(&locked->holder));
 	ok = ok && held && (!state || state == 'Z' || state == 'X');
-	printf("%s waits for the lock of its context: %s\n", name, ok ? "killed meanwhile" : "FAILED");
+	printf("%s waits for the lock of its context: %s\n", name,
+	       ok ? "killed meanwhile" : "FAILED");
 	file_set(PAUSE, "0");
 	return job_reap(&pid, 1, 20) && nothing_left(20) && ok;
 }
@@ -234,14 +253,19 @@ static bool unloaded(void)
 	if (!pid)
 		gives_up();
 	fd = job_join(j, 0);
-	ok = fd >= 0 && call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_MUTEX << 32 }, &made) &&
-		call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_LOCK, .object = (uint32_t)made.result }, &held);
+	ok = fd >= 0 &&
+		call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_MUTEX << 32 }, &made) &&
+		call(fd,
+		     (struct dsm_ioc_call){ .call = DSM_CALL_LOCK,
+					    .object = (uint32_t)made.result },
+		     &held);
 	if (ok)
 		atomic_store(&shared->name, (uint32_t)made.result);
 	began = now_s();
 	while (ok && !atomic_load(&shared->waits) && now_s() < began + patience(60))
 		usleep(1000);
-	ok = ok && atomic_load(&shared->waits) && file_set("/sys/module/dsm/parameters/test_linger", text);
+	ok = ok && atomic_load(&shared->waits) &&
+		file_set("/sys/module/dsm/parameters/test_linger", text);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(fd); /* the lock must not be granted */
 	refused = module_unload() == -EWOULDBLOCK;
@@ -251,8 +275,8 @@ static bool unloaded(void)
 		usleep(500);
 	took = now_s() - began;
 	ok = job_reap(&pid, 1, 20) && ok;
-	printf("a worker stays for %s ms: unloaded after %.0f ms (%s), refused before: %s\n", text, took * 1e3,
-	       strerror(-err), refused ? "yes" : "no");
+	printf("a worker stays for %s ms: unloaded after %.0f ms (%s), refused before: %s\n", text,
+	       took * 1e3, strerror(-err), refused ? "yes" : "no");
 	ok = ok && refused && !err && !module_loaded() && took >= linger;
 	if (!ok)
 		printf("FAILED: the module goes when the worker has gone, no sooner\n");
@@ -274,8 +298,10 @@ int main(int argc, char **argv)
 	module_needed();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	locked = mmap(NULL, sizeof(*locked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	locked = mmap(NULL, sizeof(*locked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED || locked == MAP_FAILED)
 		return 2;
 	if (unloading)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * limits.c - threads that wait for a lock in dsm.ko with a time limit. The lock's holder is a rank of the same guest,
- * which does not release it; in one kernel and by RDMA.
+ * limits.c - threads that wait for a lock in dsm.ko with a time limit. The lock's holder is a rank
+ * of the same guest, which does not release it; in one kernel and by RDMA.
  *
- * Their calls end in time, and the threads have slept. A thread that waited behind another thread of its rank leaves
- * no slot in use; neither does one whose handler leaves the wait by siglongjmp(3). The first thread, whose request is
- * queued at the lock's home, leaves one slot in use, however many follow. When the lock arrives, it goes to a thread
- * of the rank that still waits, or is released; in the end it is free.
+ * Their calls end in time, and the threads have slept. A thread that waited behind another thread
+ * of its rank leaves no slot in use; neither does one whose handler leaves the wait by
+ * siglongjmp(3). The first thread, whose request is queued at the lock's home, leaves one slot in
+ * use, however many follow. When the lock arrives, it goes to a thread of the rank that still
+ * waits, or is released; in the end it is free.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */
@@ -24,7 +25,8 @@
 #include <unistd.h>
 
 #define LIMIT_NS 50000000u /* limit of a call, on a fast kernel */
-#define COSTS 100u /* on a slow kernel: processor time of a call times this; 800 calls take less than half of it */
+/* on a slow kernel: processor time of a call times this; 800 calls take less than half of it */
+#define COSTS 100u
 #define TIMES 40u
 #define THREADS 20u
 #define LONG_NS 60000000000ull
@@ -94,7 +96,8 @@ static void holds(void)
 	unlock(hold);
 	until_step(3);
 	expect(!lock(DSM_CALL_LOCK, LONG_NS, &hold), "it comes back to its first holder");
-	expect(none_listed(LISTED_CALL) && none_listed(LISTED_SLOT), "nothing of what was given up is left");
+	expect(none_listed(LISTED_CALL) && none_listed(LISTED_SLOT),
+	       "nothing of what was given up is left");
 	unlock(hold);
 	atomic_store(&both->step, 4);
 	fflush(stdout);
@@ -189,7 +192,8 @@ static void waits(bool stay)
 		pthread_create(&threads[i], NULL, passes, NULL);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	expect(now_s() - start < patience(20) + 2e-9 * TIMES * (double)limit_ns, "limits pass in time");
+	expect(now_s() - start < patience(20) + 2e-9 * TIMES * (double)limit_ns,
+	       "limits pass in time");
 	expect(processor_s() - used < 0.5 * (now_s() - start) + 0.1, "the threads sleep");
 	thread = thread_asleep(leaves);
 	pthread_kill(thread, SIGUSR1);

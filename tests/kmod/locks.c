@@ -2,9 +2,10 @@
 /*
  * locks.c - a fault keeps neither mmap_lock nor its thread for long.
  *
- * A thread polls for a block that another rank has pinned, as long as a rank may poll (1 s). Meanwhile another thread of its process
- * maps memory: the fault must give up mmap_lock at once. A process of the node waits in a fault for frames that FORGET frees, for
- * seconds (test_slow_free): it can be killed.
+ * A thread polls for a block that another rank has pinned, as long as a rank may poll (1 s).
+ * Meanwhile another thread of its process maps memory: the fault must give up mmap_lock at once. A
+ * process of the node waits in a fault for frames that FORGET frees, for seconds (test_slow_free):
+ * it can be killed.
  *
  * Runs in a guest with the module loaded.
  */
@@ -58,7 +59,8 @@ static void pins(void)
 	if (fd < 0 || range(fd, DSM_RANGE_PIN, SPIN_PAGE, 1))
 		_exit(3);
 	atomic_store(&shared->pinned, 1);
-	if (!reached(&shared->done, 1) || range(fd, DSM_RANGE_UNPIN, SPIN_PAGE, 1) || !reached(&shared->done, 2))
+	if (!reached(&shared->done, 1) || range(fd, DSM_RANGE_UNPIN, SPIN_PAGE, 1) ||
+	    !reached(&shared->done, 2))
 		_exit(4);
 	_exit(0);
 }
@@ -125,7 +127,8 @@ static bool polling(void)
 		pthread_join(thread, NULL);
 	}
 	atomic_store(&shared->done, 2);
-	ok = ok && expect(longest < patience(MAP_SECONDS), "memory can be mapped while a fault polls");
+	ok = ok &&
+		expect(longest < patience(MAP_SECONDS), "memory can be mapped while a fault polls");
 	printf("mapped memory within %.0f ms while a fault polled\n", longest * 1e3);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(fd);
@@ -176,7 +179,8 @@ static bool forgetting(void)
 	pid = fork();
 	if (!pid)
 		faults();
-	ok = expect(reached(&shared->faulting, 2), "another process of the node") && file_set(SLOW_FREE, text);
+	ok = expect(reached(&shared->faulting, 2), "another process of the node") &&
+		file_set(SLOW_FREE, text);
 	if (ok) {
 		pthread_create(&thread, NULL, forgets, NULL);
 		usleep(200000);
@@ -186,12 +190,16 @@ static bool forgetting(void)
 	}
 	began = now_s();
 	kill(pid, SIGKILL);
-	ok = expect(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "the other process waits for frames") && ok;
+	ok = expect(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
+		    "the other process waits for frames") &&
+		ok;
 	took = now_s() - began;
 	file_set(SLOW_FREE, "0");
 	if (ok)
 		pthread_join(thread, NULL);
-	ok = ok && expect(took < patience(KILL_SECONDS), "a process that waits for frames in a fault can be killed");
+	ok = ok &&
+		expect(took < patience(KILL_SECONDS),
+		       "a process that waits for frames in a fault can be killed");
 	printf("killed within %.0f ms while it waited for frames\n", took * 1e3);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(dev);
@@ -209,7 +217,8 @@ int main(int argc, char **argv)
 	}
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED)
 		return 2;
 	ok = polling();

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
- * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
+ * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel
+ * has tried it; giving it to a child; taking it away while its pages are freed; and leaving the
+ * module no user while a thread is still in a fault of it.
  *
- * Nobody else pins a frame, or reads it for another process. The mmu notifiers of each process of the node are called before frames are
- * freed.
+ * Nobody else pins a frame, or reads it for another process. The mmu notifiers of each process of
+ * the node are called before frames are freed.
  *
- * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late (userfaultfd), makes neither a frame
- * nor an entry: the frames are the rank's then, which frees them. A JOIN that waits to write its answer to such memory has happened:
- * PROTECT is refused.
+ * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late
+ * (userfaultfd), makes neither a frame nor an entry: the frames are the rank's then, which frees
+ * them. A JOIN that waits to write its answer to such memory has happened: PROTECT is refused.
  *
- * Whatever was refused, the module goes on to be the only one to change table entries: frames that are freed
- * (DSM_RANGE_FORGET) are mapped nowhere.
+ * Whatever was refused, the module goes on to be the only one to change table entries: frames that
+ * are freed (DSM_RANGE_FORGET) are mapped nowhere.
  *
- * Runs in a guest, as root, with the module loaded. --unload unloads it while a fault lingers in it (test_linger).
+ * Runs in a guest, as root, with the module loaded. --unload unloads it while a fault lingers in it
+ * (test_linger).
  */
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_module.h"
@@ -88,12 +90,16 @@ static int window_open(void)
 	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 || ioctl(fd, DSM_IOC_WINDOW, &w) ||
-	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+		 0) == MAP_FAILED)
 		return -errno;
 	return fd;
 }
 
-/* What runs in a process of its own, as the only rank of a job, or with a context that has joined none. */
+/*
+ * What runs in a process of its own, as the only rank of a job, or with a context that has joined
+ * none.
+ */
 static void alone(struct job *j, void (*f)(int fd), const char *name, bool joined)
 {
 	pid_t pid;
@@ -136,18 +142,21 @@ static void moves(int fd)
 
 	fill(0);
 	fill(UNIT);
-	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE)),
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED,
+			      ELSEWHERE)),
 	       "it cannot be moved");
 	expect(still(0) == UNIT, "what was there is there");
 	expect(!touch((volatile char *)word(3 * UNIT), true), "other pages can be had");
 	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
 	expect(still(0) == 0, "its frames are mapped no more");
 	fill(0);
-	expect(refused(mremap(JOB_BASE, half, half, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE)), "nor a part of it");
+	expect(refused(mremap(JOB_BASE, half, half, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE)),
+	       "nor a part of it");
 	expect(refused(mremap(JOB_BASE, JOB_WINDOW, half, 0)), "it does not shrink");
 	expect(refused(mremap(JOB_BASE, JOB_WINDOW, 2 * JOB_WINDOW, MREMAP_MAYMOVE)), "nor grow");
 	expect(refused(mremap(JOB_BASE, 0, JOB_WINDOW, MREMAP_MAYMOVE)), "nor is it doubled");
-	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_DONTUNMAP)), "in either way");
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_DONTUNMAP)),
+	       "in either way");
 	expect(munmap(JOB_BASE, PAGE) && munmap(JOB_BASE + PAGE, PAGE), "it has no holes");
 	expect(still(0) == UNIT && still(UNIT) == UNIT, "what was there is there, still");
 	expect(!range(fd, DSM_RANGE_FORGET, 0, 2 * UNIT, 0), "a range is forgotten");
@@ -164,7 +173,8 @@ static void children(int fd)
 	pid_t pid;
 
 	fill(0);
-	expect(madvise(JOB_BASE, JOB_WINDOW, MADV_DOFORK) && errno == EINVAL, "children cannot be given it");
+	expect(madvise(JOB_BASE, JOB_WINDOW, MADV_DOFORK) && errno == EINVAL,
+	       "children cannot be given it");
 	expect(madvise(JOB_BASE, PAGE, MADV_DOFORK), "nor a page of it");
 	pid = fork();
 	if (!pid)
@@ -178,9 +188,12 @@ static void children(int fd)
 	expect(still(0) == 0, "its frames are mapped no more");
 }
 
-/* ---- other users of frames --------------------------------------------------------------------- */
+/* ---- other users of frames ------------------------------------------------------------------- */
 
-/* The kernel refuses the window to those who would pin its frames, or copy from them: they would keep them when they are freed. */
+/*
+ * The kernel refuses the window to those who would pin its frames, or copy from them: they would
+ * keep them when they are freed.
+ */
 static void unpinned(int fd)
 {
 	static char own[PAGE];
@@ -188,7 +201,8 @@ static void unpinned(int fd)
 	int ends[2];
 
 	fill(0);
-	expect(process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == -1 && errno == EFAULT, "process_vm_readv(2)");
+	expect(process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == -1 && errno == EFAULT,
+	       "process_vm_readv(2)");
 	expect(!pipe(ends), "a pipe");
 	expect(vmsplice(ends[1], &theirs, 1, 0) == -1 && errno == EFAULT, "vmsplice(2)");
 	expect(write(ends[1], JOB_BASE, PAGE) == (ssize_t)PAGE, "a copy of it can be written");
@@ -217,7 +231,10 @@ static void *forgetter(void *arg)
 	return NULL;
 }
 
-/* Frames are freed while munmap(2) is at their entries. That nobody writes to them then only a kernel with page poisoning sees. */
+/*
+ * Frames are freed while munmap(2) is at their entries. That nobody writes to them then only a
+ * kernel with page poisoning sees.
+ */
 static void unmapped(int fd)
 {
 	pthread_t threads[4];
@@ -234,7 +251,7 @@ static void unmapped(int fd)
 		pthread_join(threads[i], NULL);
 }
 
-/* ---- who else has translations ----------------------------------------------------------------- */
+/* ---- who else has translations --------------------------------------------------------------- */
 
 /* Of two processes. */
 static struct {
@@ -263,8 +280,8 @@ static void other_view(int fd)
 }
 
 /*
- * Before frames are freed, the mmu notifiers of each process that maps them are called: the module has one in each, and counts its
- * own. What others have translations for: secondary.c.
+ * Before frames are freed, the mmu notifiers of each process that maps them are called: the module
+ * has one in each, and counts its own. What others have translations for: secondary.c.
  */
 static void notified(int fd)
 {
@@ -281,16 +298,20 @@ static void notified(int fd)
 	wait_for(1);
 	before = counter("zaps_notified");
 	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
-	expect(counter("zaps_notified") == before + 2, "both processes' notifiers are called, once");
+	expect(counter("zaps_notified") == before + 2,
+	       "both processes' notifiers are called, once");
 	expect(still(UNIT) == UNIT, "other pages are as they were");
 	atomic_store(&both->step, 2);
 	waitpid(pid, &status, 0);
 	expect(!status, "the other process");
 }
 
-/* ---- a call that JOIN overtakes ---------------------------------------------------------------- */
+/* ---- a call that JOIN overtakes -------------------------------------------------------------- */
 
-/* Memory that the module waits for, when it copies an item from there, or the answer of JOIN to there. */
+/*
+ * Memory that the module waits for, when it copies an item from there, or the answer of JOIN to
+ * there.
+ */
 static struct {
 	void *at;
 	int fault_fd, fd;
@@ -307,7 +328,8 @@ static bool late_begin(int fd, uint64_t mode)
 	late.at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	late.fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	r.range.start = (uintptr_t)late.at;
-	return late.at != MAP_FAILED && late.fault_fd >= 0 && !ioctl(late.fault_fd, UFFDIO_API, &api) &&
+	return late.at != MAP_FAILED && late.fault_fd >= 0 &&
+		!ioctl(late.fault_fd, UFFDIO_API, &api) &&
 		!ioctl(late.fault_fd, UFFDIO_REGISTER, &r);
 }
 
@@ -363,8 +385,8 @@ static bool joins_alone(int fd)
 }
 
 /*
- * When the item comes the rank frees the frames of its page: they are unlinked, and are held there (test_slow_free) with the entries
- * that lead to them.
+ * When the item comes the rank frees the frames of its page: they are unlinked, and are held there
+ * (test_slow_free) with the entries that lead to them.
  */
 static void overtaken(int fd)
 {
@@ -474,7 +496,10 @@ static void leaves(struct job *j)
 	wait_for(1);
 	faulted = counter("faults");
 	pthread_create(&thread, NULL, faults, NULL);
-	/* What counts it has mmap_lock, which munmap(2) then waits for until the fault has its file. */
+	/*
+	 * What counts it has mmap_lock, which munmap(2) then waits for until the fault has its
+	 * file.
+	 */
 	while (counter("faults") == faulted && now_s() < end)
 		usleep(1000);
 	expect(linger(LINGER_MS), "test_linger");
@@ -483,7 +508,9 @@ static void leaves(struct job *j)
 	pthread_join(thread, NULL);
 }
 
-/* A thread is in a fault, whose mapping and file are gone: the module must not go before it is out. */
+/*
+ * A thread is in a fault, whose mapping and file are gone: the module must not go before it is out.
+ */
 static void unload(struct job *j)
 {
 	pid_t pids[2];
@@ -515,7 +542,8 @@ static void unload(struct job *j)
 	gone = now_s();
 	printf("unloaded after %.0f ms\n", (gone - atomic_load(&both->let_go)) * 1000);
 	expect(!err, "it can be unloaded");
-	expect(atomic_load(&both->let_go) > 0 && gone - atomic_load(&both->let_go) >= LINGER_MS * 1e-3,
+	expect(atomic_load(&both->let_go) > 0 &&
+		       gone - atomic_load(&both->let_go) >= LINGER_MS * 1e-3,
 	       "but not before the fault is over");
 	expect(job_reap(pids, 2, 20), "both ranks end");
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * miss.c - one write miss between two ranks that RDMA connects, for tests/kmod/miss, which lets the kernel trace the functions of
- * dsm.ko: tracing is on only for the access. Prints the number of the thread that misses.
+ * miss.c - one write miss between two ranks that RDMA connects, for tests/kmod/miss, which lets the
+ * kernel trace the functions of dsm.ko: tracing is on only for the access. Prints the number of the
+ * thread that misses.
  *
- * The block is at home at rank 0, which has written it. Rank 1 writes it, after another block of the same 2 MiB, so that rank 0
- * knows the key of its frames.
+ * The block is at home at rank 0, which has written it. Rank 1 writes it, after another block of
+ * the same 2 MiB, so that rank 0 knows the key of its frames.
  */
 #include "tests/kmod/common.h"
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/node/park.c), and that no thread repeats.
+ * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/node/park.c),
+ * and that no thread repeats.
  *
- * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler
- * could be: the call is kept. A call from higher up gives it up, and no request is left in line for the condition. The same holds
- * if the condition was signalled and destroyed before. A thread that has left a call at a cancellation point cancels it, before
- * or after the object of the wait has arrived; no other thread can. If a thread's handlers wait in calls, and are interrupted in
- * turn, at most PARKED_MAX calls are parked. The next signal waits, and each call is made once.
+ * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper
+ * on its stack, where a handler could be: the call is kept. A call from higher up gives it up, and
+ * no request is left in line for the condition. The same holds if the condition was signalled and
+ * destroyed before. A thread that has left a call at a cancellation point cancels it, before or
+ * after the object of the wait has arrived; no other thread can. If a thread's handlers wait in
+ * calls, and are interrupted in turn, at most PARKED_MAX calls are parked. The next signal waits,
+ * and each call is made once.
  *
- * A wait for a mutex is given up, and the mutex arrives meanwhile (test_slow_await). The worker that gives the mutex back frees
- * the call: after that, the module must not use it any more.
+ * A wait for a mutex is given up, and the mutex arrives meanwhile (test_slow_await). The worker
+ * that gives the mutex back frees the call: after that, the module must not use it any more.
  *
  * One rank, in a guest with the module loaded.
  */
@@ -141,7 +144,7 @@ static void is_left(bool destroyed)
 	_exit(0);
 }
 
-/* ---- a call whose answer comes while it is given up -------------------------------------------- */
+/* ---- a call whose answer comes while it is given up ------------------------------------------ */
 
 #define SLOW_AWAIT "/sys/module/dsm/parameters/test_slow_await"
 
@@ -168,7 +171,8 @@ static void *leaves_mutex(void *arg)
 
 static void is_met(bool unused)
 {
-	struct dsm_ioc_call again = { .call = DSM_CALL_TRYLOCK }, unlock = { .call = DSM_CALL_UNLOCK };
+	struct dsm_ioc_call again = { .call = DSM_CALL_TRYLOCK },
+			    unlock = { .call = DSM_CALL_UNLOCK };
 	struct sigaction sa = { .sa_handler = leave };
 	int64_t name = call((struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_MUTEX << 32 });
 	pthread_t thread;
@@ -185,7 +189,8 @@ static void is_met(bool unused)
 	atomic_store(&go, 1);
 	expect(none_listed(LISTED_CALL), "it is given up");
 	unlock.hold = mutex.hold;
-	expect(!ioctl(fd, DSM_IOC_CALL, &unlock) && !unlock.status, "the mutex goes to the wait meanwhile");
+	expect(!ioctl(fd, DSM_IOC_CALL, &unlock) && !unlock.status,
+	       "the mutex goes to the wait meanwhile");
 	pthread_join(thread, NULL);
 	expect(none_listed(LISTED_SLOT), "its slot is free");
 	expect(!ioctl(fd, DSM_IOC_CALL, &again) && !again.status, "the mutex is given back");
@@ -205,8 +210,10 @@ struct kind {
 
 static const struct kind kinds[] = {
 	{ "a semaphore", SYNC_SEM, 0, SOP_WAIT, SOP_POST, SOP_POST, SOP_TRYWAIT },
-	{ "a lock to write", SYNC_RWLOCK, SOP_WRLOCK, SOP_WRLOCK, SOP_WRUNLOCK, SOP_WRUNLOCK, SOP_TRYWRLOCK },
-	{ "a lock to read", SYNC_RWLOCK, SOP_WRLOCK, SOP_RDLOCK, SOP_WRUNLOCK, SOP_RDUNLOCK, SOP_TRYWRLOCK },
+	{ "a lock to write", SYNC_RWLOCK, SOP_WRLOCK, SOP_WRLOCK, SOP_WRUNLOCK, SOP_WRUNLOCK,
+	  SOP_TRYWRLOCK },
+	{ "a lock to read", SYNC_RWLOCK, SOP_WRLOCK, SOP_RDLOCK, SOP_WRUNLOCK, SOP_RDUNLOCK,
+	  SOP_TRYWRLOCK },
 	{ "a condition", SYNC_COND, 0, SOP_ENQUEUE, SOP_SIGNAL, 0, SOP_DESTROY },
 };
 
@@ -244,7 +251,9 @@ static int64_t aside(struct dsm_ioc_call c)
 
 static void operate(uint32_t object, uint8_t op)
 {
-	const struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = op, .object = object, .value = op == SOP_POST };
+	const struct dsm_ioc_call c = {
+		.call = DSM_CALL_SYNC, .op = op, .object = object, .value = op == SOP_POST
+	};
 
 	expect(!op || !aside(c), "an operation of another thread");
 }
@@ -264,9 +273,12 @@ static void begin(const struct kind *k, struct dsm_ioc_call *c)
 		expect(!ioctl(fd, DSM_IOC_CALL, &lock) && !lock.status, "a mutex");
 		c->mutex = lock.hold + 1u;
 	}
-	expect(ioctl(fd, DSM_IOC_CALL, c) && errno == EINPROGRESS, "a thread that would sleep leaves its call");
+	expect(ioctl(fd, DSM_IOC_CALL, c) && errno == EINPROGRESS,
+	       "a thread that would sleep leaves its call");
 	expect(listed(LISTED_CALL) == 1 && !c->waited, "it is kept");
-	expect(!lock.object || !aside((struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK, .object = lock.object }),
+	expect(!lock.object ||
+		       !aside((struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK,
+						     .object = lock.object }),
 	       "its mutex is released");
 }
 
@@ -274,7 +286,8 @@ static void end(const struct kind *k, uint32_t object, const struct dsm_ioc_call
 {
 	expect(c->waited && c->status == (granted ? 0 : -ETIMEDOUT), "its status");
 	expect(!listed(LISTED_CALL) && none_listed(LISTED_SLOT), "it has ended");
-	expect(aside(cancellation(c)) == -ENOENT && call(cancellation(c)) == -ENOENT, "it ends once");
+	expect(aside(cancellation(c)) == -ENOENT && call(cancellation(c)) == -ENOENT,
+	       "it ends once");
 	operate(object, granted ? k->undo : k->let);
 	operate(object, k->again);
 }
@@ -282,9 +295,11 @@ static void end(const struct kind *k, uint32_t object, const struct dsm_ioc_call
 static void take_back(const struct kind *k, uint64_t ns, bool granted)
 {
 	const uint32_t object = make(k->object);
-	struct dsm_ioc_call c = {
-		.call = DSM_CALL_SYNC, .op = k->wait, .object = object, .ns = ns, .hold = DSM_SYNC_POINT
-	};
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
+				  .op = k->wait,
+				  .object = object,
+				  .ns = ns,
+				  .hold = DSM_SYNC_POINT };
 
 	operate(object, k->hold);
 	begin(k, &c);
@@ -298,9 +313,11 @@ static void take_back(const struct kind *k, uint64_t ns, bool granted)
 static void make_again(const struct kind *k, uint64_t ns)
 {
 	const uint32_t object = make(k->object);
-	struct dsm_ioc_call c = {
-		.call = DSM_CALL_SYNC, .op = k->wait, .object = object, .ns = ns, .hold = DSM_SYNC_POINT
-	};
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
+				  .op = k->wait,
+				  .object = object,
+				  .ns = ns,
+				  .hold = DSM_SYNC_POINT };
 
 	operate(object, k->hold);
 	begin(k, &c);
@@ -327,7 +344,8 @@ static void is_taken_back(bool limited)
 /* Arrive at a barrier of two threads. */
 static int64_t arrive(unsigned int barrier)
 {
-	return call((struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = barrier, .threads = 2, .value2 = 1 });
+	return call((struct dsm_ioc_call){
+		.call = DSM_CALL_BARRIER, .object = barrier, .threads = 2, .value2 = 1 });
 }
 
 static void arrive_in_next(int sig)
@@ -374,7 +392,8 @@ static void is_limited(bool unused)
 	for (i = 0; i <= PARKED_MAX; i++)
 		expect(!arrive(i), "the other arrives");
 	pthread_join(thread, NULL);
-	expect(atomic_load(&made) == PARKED_MAX + 1 && atomic_load(&handled) == PARKED_MAX + 1, "all end");
+	expect(atomic_load(&made) == PARKED_MAX + 1 && atomic_load(&handled) == PARKED_MAX + 1,
+	       "all end");
 	expect(!listed(LISTED_CALL), "nothing is parked");
 	_exit(0);
 }

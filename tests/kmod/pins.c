@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and again: each gets its
- * turns, and no rank loses what another has written while it had the block pinned. The same if each rank has threads
- * whose pins overlap; a thread that has pinned the block before does not wait for the others.
+ * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and
+ * again: each gets its turns, and no rank loses what another has written while it had the block
+ * pinned. The same if each rank has threads whose pins overlap; a thread that has pinned the block
+ * before does not wait for the others.
  *
- * A thread waits to pin the first of two blocks whose region has a table of owners. Another thread of its process
- * removes the region, and makes the kernel allocate tables of that size with ranks that do not exist. The pin must
- * fail, and nothing may stay pinned.
+ * A thread waits to pin the first of two blocks whose region has a table of owners. Another thread
+ * of its process removes the region, and makes the kernel allocate tables of that size with ranks
+ * that do not exist. The pin must fail, and nothing may stay pinned.
  *
- *   --vector V [CPU]   pretend that the ranks are on several kernels: messages take RDMA, to queues on completion vector V,
- *                      which are handled on that processor (default: the vector's); only the first part
+ *   --vector V [CPU]   pretend that the ranks are on several kernels: messages take RDMA, to queues
+ *                      on completion vector V, which are handled on that processor (default: the
+ *                      vector's); only the first part
  *
  * Runs in a guest with the module loaded.
  */
@@ -43,7 +45,8 @@ static bool pin_as(int fd, unsigned int op, unsigned int write)
 
 static bool pin(int fd, bool on)
 {
-	return on ? pin_as(fd, DSM_RANGE_PIN, DSM_PIN_WRITE | DSM_PIN_TURNS) : pin_as(fd, DSM_RANGE_UNPIN, 1);
+	return on ? pin_as(fd, DSM_RANGE_PIN, DSM_PIN_WRITE | DSM_PIN_TURNS)
+		  : pin_as(fd, DSM_RANGE_UNPIN, 1);
 }
 
 /* Wait for all ranks before exit: a rank that exits takes its blocks along. */
@@ -169,7 +172,8 @@ static void *pins_two(void *arg)
 {
 	(void)arg;
 	atomic_store(&all->tid, (unsigned int)gettid());
-	expect(range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE) == EINVAL, "the pin fails when its region has gone");
+	expect(range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE) == EINVAL,
+	       "the pin fails when its region has gone");
 	return NULL;
 }
 
@@ -182,7 +186,8 @@ static void removes(void)
 	until_asleep(&all->tid);
 	expect(!region(rank_fd, DSM_REGION_REMOVE, HOLDER), "the region is removed");
 	for (i = 0; i < TABLES; i++)
-		expect(region(rank_fd, DSM_REGION_ADD, UINT16_MAX) && errno == EINVAL, "owners that are no ranks");
+		expect(region(rank_fd, DSM_REGION_ADD, UINT16_MAX) && errno == EINVAL,
+		       "owners that are no ranks");
 	atomic_store(&all->removed, 1);
 	pthread_join(thread, NULL);
 	expect(!region(rank_fd, DSM_REGION_ADD, HOLDER), "the region is made again");
@@ -202,9 +207,11 @@ static void holds(void)
 static void removing_process(unsigned int rank)
 {
 	rank_fd = job_join(j, rank);
-	expect(rank_fd >= 0 && !region(rank_fd, DSM_REGION_ADD, HOLDER), "a region whose blocks have owners");
+	expect(rank_fd >= 0 && !region(rank_fd, DSM_REGION_ADD, HOLDER),
+	       "a region whose blocks have owners");
 	if (rank == HOLDER)
-		expect(!range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE), "the blocks are pinned");
+		expect(!range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE),
+		       "the blocks are pinned");
 	all_come(&all->ended);
 	if (rank == HOLDER)
 		holds();
@@ -255,10 +262,11 @@ static bool in_turn(char **where)
 
 static bool overlapping(void)
 {
-	const bool ok = all_ranks(overlapping_process, NULL) && !atomic_load(&all->failed) && everybody_has_had(TURNS);
+	const bool ok = all_ranks(overlapping_process, NULL) && !atomic_load(&all->failed) &&
+		everybody_has_had(TURNS);
 
-	printf("overlapping pins: %u, %u and %u turns\n", atomic_load(&all->turns[0]), atomic_load(&all->turns[1]),
-	       atomic_load(&all->turns[2]));
+	printf("overlapping pins: %u, %u and %u turns\n", atomic_load(&all->turns[0]),
+	       atomic_load(&all->turns[1]), atomic_load(&all->turns[2]));
 	return ok;
 }
 
@@ -266,7 +274,8 @@ static bool removed_meanwhile(void)
 {
 	const bool ok = all_ranks(removing_process, NULL) && !atomic_load(&all->failed);
 
-	printf("a region that is removed while a thread waits: %s\n", ok ? "the pin fails" : "FAILED");
+	printf("a region that is removed while a thread waits: %s\n",
+	       ok ? "the pin fails" : "FAILED");
 	return ok;
 }
 

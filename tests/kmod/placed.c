@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * placed.c - frames are taken from the NUMA node that the policy of the process names (set_mempolicy(2)), or its cpuset; those that a
- * worker makes, because a peer gives blocks back, from the node that this named when the process made the window. If the node of the
- * cpuset is full, the kernel reclaims memory there, and takes no frames from the other one.
+ * placed.c - frames are taken from the NUMA node that the policy of the process names
+ * (set_mempolicy(2)), or its cpuset; those that a worker makes, because a peer gives blocks back,
+ * from the node that this named when the process made the window. If the node of the cpuset is
+ * full, the kernel reclaims memory there, and takes no frames from the other one.
  *
  * Runs in a guest with the module loaded and two nodes (numa=fake=2).
  */
@@ -84,7 +85,10 @@ static bool cpuset_unbind(void)
 	return group_put(GROUPS "/cgroup.procs", "0");
 }
 
-/* KiB that the zones of a node report under these two names together, of which one may be NULL; -1: there is no such node. */
+/*
+ * KiB that the zones of a node report under these two names together, of which one may be NULL; -1:
+ * there is no such node.
+ */
 static long node_kib(unsigned int node, const char *name, const char *other)
 {
 	unsigned int of = UINT_MAX;
@@ -96,7 +100,8 @@ static long node_kib(unsigned int node, const char *name, const char *other)
 	while (f && fgets(line, sizeof(line), f)) {
 		sscanf(line, "Node %u, zone", &of);
 		is |= of == node;
-		if (of == node && (sscanf(line, name, &n) == 1 || (other && sscanf(line, other, &n) == 1)))
+		if (of == node &&
+		    (sscanf(line, name, &n) == 1 || (other && sscanf(line, other, &n) == 1)))
 			pages += n;
 	}
 	if (f)
@@ -104,7 +109,10 @@ static long node_kib(unsigned int node, const char *name, const char *other)
 	return is ? pages * (long)(PAGE / 1024) : -1;
 }
 
-/* Free memory, also on the lists of processors, where frames are that were freed before; -1: there is no such node. */
+/*
+ * Free memory, also on the lists of processors, where frames are that were freed before; -1: there
+ * is no such node.
+ */
 static long node_free(unsigned int node)
 {
 	return node_kib(node, " pages free %ld", " count: %ld");
@@ -135,13 +143,17 @@ static bool fills(struct job *j, const struct way *way, unsigned int node)
 	for (p = JOB_BASE; p < JOB_BASE + SIZE; p += PAGE)
 		*(volatile char *)p = 1;
 	taken = before - node_free(node);
-	printf("%s: of %lu KiB of frames, %ld came from node %u\n", way->name, SIZE / 1024, taken, node);
+	printf("%s: of %lu KiB of frames, %ld came from node %u\n", way->name, SIZE / 1024, taken,
+	       node);
 	munmap(JOB_BASE, SIZE);
 	close(fd);
 	return way->unbind() && taken >= (long)ENOUGH && nothing_left(20);
 }
 
-/* Rank 1, which may be bound, touches all blocks, and gives them back to rank 0, which has no frames for them. */
+/*
+ * Rank 1, which may be bound, touches all blocks, and gives them back to rank 0, which has no
+ * frames for them.
+ */
 static void gives_back(struct job *j)
 {
 	struct dsm_ioc_range evict = { .op = DSM_RANGE_EVICT, .pages = SIZE / PAGE };
@@ -181,22 +193,29 @@ static bool worker_fills(struct job *j, const struct way *way, unsigned int node
 	while (counter("frames") < (long long)(2 * SIZE / PAGE) && now_s() < end)
 		usleep(1000);
 	taken = before - node_free(node);
-	printf("%s: of %lu KiB of frames that a worker made, %ld came from node %u\n", way->name, SIZE / 1024, taken,
-	       node);
+	printf("%s: of %lu KiB of frames that a worker made, %ld came from node %u\n", way->name,
+	       SIZE / 1024, taken, node);
 	kill(pid, SIGKILL);
 	munmap(JOB_BASE, SIZE);
 	close(fd);
-	return job_reap(&pid, 1, 20) && bound && fd >= 0 && now_s() < end && taken >= (long)ENOUGH && nothing_left(20);
+	return job_reap(&pid, 1, 20) && bound && fd >= 0 && now_s() < end &&
+		taken >= (long)ENOUGH && nothing_left(20);
 }
 
-/* Fill the node, partly with memory that the kernel may take back at any time (MADV_FREE), say so, and wait. */
+/*
+ * Fill the node, partly with memory that the kernel may take back at any time (MADV_FREE), say so,
+ * and wait.
+ */
 static void fill_node(unsigned int node, int done)
 {
-	char *p = mmap(NULL, RECLAIMABLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *more;
+	char *p = mmap(NULL, RECLAIMABLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0),
+	     *more;
 	bool ok = p != MAP_FAILED && policy_bind(node);
 
 	if (ok) {
-		madvise(p, RECLAIMABLE, MADV_NOHUGEPAGE); /* a huge page is not taken back in parts */
+		/* a huge page is not taken back in parts */
+		madvise(p, RECLAIMABLE, MADV_NOHUGEPAGE);
 		memset(p, 1, RECLAIMABLE);
 	}
 	while (ok && node_free(node) > node_low(node) + (long)STEP / 1024) {
@@ -235,8 +254,9 @@ static pid_t node_reclaimer(unsigned int node)
 }
 
 /*
- * Run on a processor of the other node, whose memory the kernel then prefers, and keep the thread that reclaims memory of this node from
- * running: it would make room there before the next frame. Or undo that.
+ * Run on a processor of the other node, whose memory the kernel then prefers, and keep the thread
+ * that reclaims memory of this node from running: it would make room there before the next frame.
+ * Or undo that.
  */
 static bool race_decide(unsigned int node, bool undo)
 {
@@ -249,7 +269,8 @@ static bool race_decide(unsigned int node, bool undo)
 	for (cpu = 0; undo && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &set);
 	if (undo)
-		return !sched_setscheduler(0, SCHED_OTHER, &normal) && !sched_setaffinity(0, sizeof(set), &set) &&
+		return !sched_setscheduler(0, SCHED_OTHER, &normal) &&
+			!sched_setaffinity(0, sizeof(set), &set) &&
 			!sched_setaffinity(reclaimer, sizeof(set), &set);
 	for (cpu = 0; cpu < (unsigned int)sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
 		CPU_ZERO(&set);
@@ -261,7 +282,10 @@ static bool race_decide(unsigned int node, bool undo)
 	return false;
 }
 
-/* The window is filled by a process in the cpuset of the node, which is full. How many KiB come from the other one? */
+/*
+ * The window is filled by a process in the cpuset of the node, which is full. How many KiB come
+ * from the other one?
+ */
 static bool strays(struct job *j, unsigned int node, long *strayed)
 {
 	bool filled = false, bound;
@@ -290,8 +314,8 @@ static bool strays(struct job *j, unsigned int node, long *strayed)
 		*(volatile char *)p = 1;
 	*strayed = before - node_free(1 - node);
 	bound &= race_decide(node, true);
-	printf("cpuset: of %lu KiB of frames of node %u, which is full, %ld came from the other one\n", SIZE / 1024,
-	       node, *strayed);
+	printf("cpuset: of %lu KiB of frames of node %u, which is full, %ld came from the other one\n",
+	       SIZE / 1024, node, *strayed);
 	munmap(JOB_BASE, SIZE);
 	close(fd);
 	kill(pid, SIGKILL);
@@ -320,10 +344,12 @@ int main(int argc, char **argv)
 	}
 	j = job_new();
 	mkdir(GROUPS, 0700);
-	ok = !mount("none", GROUPS, "cgroup2", 0, NULL) && group_put(GROUPS "/cgroup.subtree_control", "+cpuset");
+	ok = !mount("none", GROUPS, "cgroup2", 0, NULL) &&
+		group_put(GROUPS "/cgroup.subtree_control", "+cpuset");
 	for (i = 0; i < 4 && !control; i++)
 		ok &= fills(j, &ways[i / 2], i % 2) && worker_fills(j, &ways[i / 2], i % 2);
-	ok = ok && strays(j, 1, &strayed) && (control ? strayed >= (long)ENOUGH / 2 : strayed <= (long)FEW);
+	ok = ok && strays(j, 1, &strayed) &&
+		(control ? strayed >= (long)ENOUGH / 2 : strayed <= (long)FEW);
 	rmdir(GROUPS "/node0");
 	rmdir(GROUPS "/node1");
 	umount(GROUPS);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * protect.c - the protection primitive of dsm.ko: that it works, what it costs. That no translation survives it: stale.c.
+ * protect.c - the protection primitive of dsm.ko: that it works, what it costs. That no translation
+ * survives it: stale.c.
  *
- * Runs in a guest with the module loaded. `check` is a test: exit status 0 when all holds. `bench` prints a line of JSON for
- * each method and number of pages: nanoseconds per page, which are instructions where the guest counts them as time.
+ * Runs in a guest with the module loaded. `check` is a test: exit status 0 when all holds. `bench`
+ * prints a line of JSON for each method and number of pages: nanoseconds per page, which are
+ * instructions where the guest counts them as time.
  */
 #include <dsm_uapi.h>
 #include <errno.h>
@@ -50,11 +52,13 @@ static int open_window(void)
 	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	if (dev < 0 || ioctl(dev, DSM_IOC_WINDOW, &w))
 		return -errno;
-	window = mmap(BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0);
+	window = mmap(BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev,
+		      0);
 	return window == MAP_FAILED ? -errno : 0;
 }
 
-static int protect(const struct dsm_prot_item *items, unsigned int n, unsigned int flags, struct dsm_ioc_protect *out)
+static int protect(const struct dsm_prot_item *items, unsigned int n, unsigned int flags,
+		   struct dsm_ioc_protect *out)
 {
 	struct dsm_ioc_protect p = { .items = (uintptr_t)items, .count = n, .flags = flags };
 	int err = ioctl(dev, DSM_IOC_PROTECT, &p) ? -errno : 0;
@@ -142,17 +146,20 @@ static void check_batch(unsigned int flags)
 {
 	static struct dsm_prot_item items[DSM_PROTECT_MAX];
 	static unsigned char want[PAGES];
-	const char *slow = getenv("KMOD_TEST_SLOW"); /* set by tests/kmod/run where a signal takes a millisecond */
+	/* set by tests/kmod/run where a signal takes a millisecond */
+	const char *slow = getenv("KMOD_TEST_SLOW");
 	const unsigned int rounds = flags == PROTECT_PAGE || (slow && atoi(slow) > 1) ? 4 : 20;
 	unsigned int round, i, wrong = 0;
 
 	for (round = 0; round < rounds; round++) {
 		const unsigned int most =
-			flags == PROTECT_PAGE ? 64 : DSM_PROTECT_MAX; /* each page may wait for a worker */
+			/* each page may wait for a worker */
+			flags == PROTECT_PAGE ? 64 : DSM_PROTECT_MAX;
 		unsigned int n = round ? 1 + (unsigned int)rand() % most : most;
 
 		for (i = 0; i < n; i++) {
-			items[i] = (struct dsm_prot_item){ (unsigned int)rand() % PAGES, (unsigned int)rand() % 3 };
+			items[i] = (struct dsm_prot_item){ (unsigned int)rand() % PAGES,
+							   (unsigned int)rand() % 3 };
 			want[items[i].page] = (unsigned char)items[i].prot;
 		}
 		for (i = 0; flags == PROTECT_PAGE && i < n; i++)
@@ -192,13 +199,15 @@ static void check_arguments(void)
 	expect(ioctl(dev, DSM_IOC_PROTECT, NULL) && errno == EFAULT, "no argument");
 	expect(ioctl(dev, DSM_IOC_WINDOW, &w) && errno == EBUSY, "a second window");
 	expect(ioctl(dev, _IO(DSM_IOC_MAGIC, 99)) && errno == ENOTTY, "an unknown call");
-	expect(mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0) == MAP_FAILED && errno == EBUSY,
+	expect(mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0) == MAP_FAILED &&
+		       errno == EBUSY,
 	       "a second mapping");
 	expect(munmap(window + PAGE, PAGE) && errno == EINVAL, "a hole in the mapping");
 	expect(mprotect(window, PAGE, PROT_READ), "mprotect(2)");
 }
 
-/* ioctl(2) of a 32-bit program: its arguments have 32 bits. -ENOSYS, or a signal: the kernel runs no such programs. */
+/* ioctl(2) of a 32-bit program: its arguments have 32 bits. -ENOSYS, or a signal: the kernel runs
+ * no such programs. */
 static int ioctl_32(unsigned long cmd, unsigned int arg)
 {
 	long result = 54;
@@ -219,13 +228,16 @@ static void check_page_arguments(void)
 
 	expect(protect_page(PAGES, DSM_PROT_READ) == -EINVAL, "a page behind the window, by value");
 	expect(protect_page(~0u, DSM_PROT_NONE) == -EINVAL, "the last number of a page");
-	expect(protect_page(0, 3) == -EINVAL && protect_page(0, ~0u) == -EINVAL, "an unknown protection, by value");
-	expect(!protect_page(PAGES - 1, DSM_PROT_NONE), "to close a page without a frame is no error");
+	expect(protect_page(0, 3) == -EINVAL && protect_page(0, ~0u) == -EINVAL,
+	       "an unknown protection, by value");
+	expect(!protect_page(PAGES - 1, DSM_PROT_NONE),
+	       "to close a page without a frame is no error");
 	expect(touch(window + (PAGES - 1) * PAGE, false) == SIGBUS, "it is closed");
 	err = ioctl_32(DSM_IOC_PROTECT_PAGE, 0);
 	expect(err == -ENOTTY || err == -ENOSYS, "PROTECT_PAGE of a 32-bit process");
 	err = ioctl_32(DSM_IOC_PROTECT, 0);
-	expect(err == -EFAULT || err == -ENOSYS, "PROTECT of a 32-bit process reaches its argument");
+	expect(err == -EFAULT || err == -ENOSYS,
+	       "PROTECT of a 32-bit process reaches its argument");
 }
 
 static bool no_lock_is_free(void)
@@ -240,8 +252,8 @@ static bool no_lock_is_free(void)
 
 #define ALONE 100u
 
-/* A process with one thread changes pages without others' help, unless this processor is not the only one that knows it: so it stays on
- * one. The others forget it at their next flush. */
+/* A process with one thread changes pages without others' help, unless this processor is not the
+ * only one that knows it: so it stays on one. The others forget it at their next flush. */
 static void check_alone(void)
 {
 	long long before = counted("pages_changed_alone"), lowered;
@@ -250,7 +262,8 @@ static void check_alone(void)
 
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
-	expect(!sched_getaffinity(0, sizeof(all), &all) && !sched_setaffinity(0, sizeof(one), &one), "one processor");
+	expect(!sched_getaffinity(0, sizeof(all), &all) && !sched_setaffinity(0, sizeof(one), &one),
+	       "one processor");
 	if (before < 0)
 		return expect(false, "the counter of pages changed alone");
 	for (i = 0; i < ALONE; i++)
@@ -258,8 +271,10 @@ static void check_alone(void)
 		    protect_page(7, DSM_PROT_READ) || touch(window + 7 * PAGE, true) != SIGBUS)
 			break;
 	expect(i == ALONE, "a page opens and closes");
-	expect(!protect_page(7, DSM_PROT_NONE) && touch(window + 7 * PAGE, false) == SIGBUS, "it closes altogether");
-	lowered = counted("pages_changed_alone") - before - ALONE; /* raising takes no lock where none is free */
+	expect(!protect_page(7, DSM_PROT_NONE) && touch(window + 7 * PAGE, false) == SIGBUS,
+	       "it closes altogether");
+	/* raising takes no lock where none is free */
+	lowered = counted("pages_changed_alone") - before - ALONE;
 	if (no_lock_is_free())
 		expect(lowered == 0, "a worker has lowered all");
 	else
@@ -308,15 +323,18 @@ static void check_calls(void)
 	if (pipe(fds))
 		return expect(false, "pipe");
 	expect(!protect_one(9, DSM_PROT_NONE, 0), "close");
-	expect(write(fds[1], window + 9 * PAGE, 1) < 0 && errno == EFAULT, "write(2) from a closed page");
+	expect(write(fds[1], window + 9 * PAGE, 1) < 0 && errno == EFAULT,
+	       "write(2) from a closed page");
 	expect(!protect_one(9, DSM_PROT_READ, 0), "open");
 	expect(write(fds[1], window + 9 * PAGE, 1) == 1, "write(2) from an open page");
-	expect(read(fds[0], window + 9 * PAGE, 1) < 0 && errno == EFAULT, "read(2) into a page for reading");
+	expect(read(fds[0], window + 9 * PAGE, 1) < 0 && errno == EFAULT,
+	       "read(2) into a page for reading");
 	expect(read(fds[0], &c, 1) == 1, "what could not be read is still there");
 	c = 'x';
 	expect(write(fds[1], &c, 1) == 1, "write");
 	expect(!protect_one(9, DSM_PROT_WRITE, 0), "open for writing");
-	expect(read(fds[0], window + 9 * PAGE, 1) == 1 && window[9 * PAGE] == 'x', "read(2) into a page for writing");
+	expect(read(fds[0], window + 9 * PAGE, 1) == 1 && window[9 * PAGE] == 'x',
+	       "read(2) into a page for writing");
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -330,7 +348,8 @@ static void check_child(void)
 	window[3 * PAGE] = 5;
 	pid = fork();
 	if (!pid) {
-		bool ok = protect_one(3, DSM_PROT_NONE, 0) == -ENXIO && protect_page(3, DSM_PROT_NONE) == -ENXIO &&
+		bool ok = protect_one(3, DSM_PROT_NONE, 0) == -ENXIO &&
+			protect_page(3, DSM_PROT_NONE) == -ENXIO &&
 			touch(window + 3 * PAGE, false) == SIGSEGV;
 
 		_exit(ok ? 0 : 1);
@@ -340,7 +359,8 @@ static void check_child(void)
 	expect(window[3 * PAGE] == 5, "and its parent keeps both");
 }
 
-/* Frames count as locked memory of the user: an unprivileged process gets no more than its limit. */
+/* Frames count as locked memory of the user: an unprivileged process gets no more than its
+ * limit. */
 static void check_limit(void)
 {
 	int status;
@@ -368,10 +388,13 @@ static void check_limit(void)
 static void check_unmapped(void)
 {
 	/* The kernel refuses the move only after it has tried it. */
-	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) == MAP_FAILED,
+	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) ==
+		       MAP_FAILED,
 	       "mremap(2)");
-	expect(!protect_one(1, DSM_PROT_WRITE, 0) && !touch(window + PAGE, true), "a page can be opened after it");
-	expect(!protect_one(1, DSM_PROT_NONE, 0) && touch(window + PAGE, false) == SIGBUS, "and closed");
+	expect(!protect_one(1, DSM_PROT_WRITE, 0) && !touch(window + PAGE, true),
+	       "a page can be opened after it");
+	expect(!protect_one(1, DSM_PROT_NONE, 0) && touch(window + PAGE, false) == SIGBUS,
+	       "and closed");
 	expect(!munmap(window, WINDOW), "munmap");
 	expect(protect_one(1, DSM_PROT_READ, 0) == -ENXIO, "nothing to protect after it");
 	expect(protect_page(1, DSM_PROT_READ) == -ENXIO, "nor by value");
@@ -413,11 +436,12 @@ static char *plain; /* memory for mprotect(2) and userfaultfd */
 static int uffd = -1;
 
 enum method { KMOD, KMOD_SOFTIRQ, KMOD_PAGE, MPROTECT, UFFD, METHODS };
-static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "dsm.ko, a page a call", "mprotect",
+static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq",
+						   "dsm.ko, a page a call", "mprotect",
 						   "userfaultfd write-protect" };
 
-/* Which pages change, and how. One call of mprotect(2) or of userfaultfd changes contiguous pages to one protection; scattered
- * pages, or mixed protections, take a call for each page. */
+/* Which pages change, and how. One call of mprotect(2) or of userfaultfd changes contiguous pages
+ * to one protection; scattered pages, or mixed protections, take a call for each page. */
 enum change { SCATTERED, MIXED, CONTIGUOUS, CHANGES };
 static const char *const change_names[CHANGES] = { "rw to ro", "mixed", "rw to ro, contiguous" };
 
@@ -443,7 +467,8 @@ static void set_uffd(unsigned int page, unsigned int n, unsigned int prot)
 static void change_pages(enum method m, enum change c, unsigned int n, int which)
 {
 	const struct dsm_prot_item *list = lists[which];
-	void (*set)(unsigned int, unsigned int, unsigned int) = m == MPROTECT ? set_mprotect : set_uffd;
+	void (*set)(unsigned int, unsigned int, unsigned int) =
+		m == MPROTECT ? set_mprotect : set_uffd;
 	unsigned int i, run = c == CONTIGUOUS ? n : 1;
 
 	if (m == KMOD || m == KMOD_SOFTIRQ)
@@ -456,7 +481,8 @@ static void change_pages(enum method m, enum change c, unsigned int n, int which
 			set(list[i].page, run, list[i].prot);
 }
 
-/* Touch all pages first, so that they are mapped. Make two lists, so that alternating between them changes every page. */
+/* Touch all pages first, so that they are mapped. Make two lists, so that alternating between them
+ * changes every page. */
 static void prepare(enum method m, enum change c)
 {
 	unsigned int i;
@@ -465,7 +491,8 @@ static void prepare(enum method m, enum change c)
 		unsigned int page = c == CONTIGUOUS ? i : i * SPREAD;
 
 		lists[0][i] = (struct dsm_prot_item){ page, c == MIXED ? i % 3 : DSM_PROT_WRITE };
-		lists[1][i] = (struct dsm_prot_item){ page, c == MIXED ? (i + 1) % 3 : DSM_PROT_READ };
+		lists[1][i] =
+			(struct dsm_prot_item){ page, c == MIXED ? (i + 1) % 3 : DSM_PROT_READ };
 	}
 	if (m != MPROTECT && m != UFFD) {
 		protect(lists[0], 512, 0, NULL);
@@ -475,10 +502,12 @@ static void prepare(enum method m, enum change c)
 	}
 	if (plain)
 		munmap(plain, 512 * SPREAD * PAGE);
-	plain = mmap(NULL, 512 * SPREAD * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	plain = mmap(NULL, 512 * SPREAD * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
 	memset(plain, 1, 512 * SPREAD * PAGE);
 	if (m == UFFD) {
-		struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | (1 << 12) };
+		struct uffdio_api api = { .api = UFFD_API,
+					  .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | (1 << 12) };
 		struct uffdio_register reg = { .range = { (uintptr_t)plain, 512 * SPREAD * PAGE },
 					       .mode = UFFDIO_REGISTER_MODE_WP };
 
@@ -514,8 +543,8 @@ static void measure(enum method m, enum change c, unsigned int n)
 		change_pages(m, c, n, 0);
 	}
 	qsort(v, 15, sizeof(v[0]), by_value);
-	printf("{\"method\": \"%s\", \"change\": \"%s\", \"pages\": %u, \"ns_per_page\": %.1f}\n", method_names[m],
-	       change_names[c], n, v[7]);
+	printf("{\"method\": \"%s\", \"change\": \"%s\", \"pages\": %u, \"ns_per_page\": %.1f}\n",
+	       method_names[m], change_names[c], n, v[7]);
 }
 
 /* What an ioctl(2) costs that changes nothing: the floor of all that go through one. */
@@ -534,7 +563,8 @@ static bool measure_refused(const char *method, int fd, unsigned long cmd, unsig
 		v[r] = now_ns() - start;
 	}
 	qsort(v, 15, sizeof(v[0]), by_value);
-	printf("{\"method\": \"%s\", \"change\": \"refused\", \"pages\": 1, \"ns_per_page\": %.1f}\n", method, v[7]);
+	printf("{\"method\": \"%s\", \"change\": \"refused\", \"pages\": 1, \"ns_per_page\": %.1f}\n",
+	       method, v[7]);
 	return refused;
 }
 
@@ -546,7 +576,8 @@ static bool measure_floor(void)
 
 	refused = measure_refused("ioctl of /dev/null", null, _IO(0xd5, 99), 0);
 	refused &= measure_refused("ioctl of a userfaultfd", uffd, _IO(0xd5, 99), 0);
-	refused &= measure_refused(method_names[KMOD_PAGE], dev, DSM_IOC_PROTECT_PAGE, dsm_page_item(PAGES, 0));
+	refused &= measure_refused(method_names[KMOD_PAGE], dev, DSM_IOC_PROTECT_PAGE,
+				   dsm_page_item(PAGES, 0));
 	close(null);
 	if (!refused)
 		fprintf(stderr, "protect: a call was to be refused, and was not\n");

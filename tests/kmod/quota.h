@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * quota.h - shared by the files of quota: attacks by messages of a peer (quota_messages.c), and by calls of a process
- * (quota_processes.c). Each returns whether it has failed, as it must.
+ * quota.h - shared by the files of quota: attacks by messages of a peer (quota_messages.c), and by
+ * calls of a process (quota_processes.c). Each returns whether it has failed, as it must.
  */
 #ifndef KMOD_QUOTA_H
 #define KMOD_QUOTA_H

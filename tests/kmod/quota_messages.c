@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * quota_messages.c - a peer whose messages make the module allocate or work for a rank: states of blocks, tables, keys, frames,
- * and requests that nobody answers.
+ * quota_messages.c - a peer whose messages make the module allocate or work for a rank: states of
+ * blocks, tables, keys, frames, and requests that nobody answers.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- states of blocks ------------------------------------------------------------------------- */
+/* ---- states of blocks ------------------------------------------------------------------------ */
 
 static int place(int fd, uint32_t page, uint32_t rank)
 {
@@ -60,8 +60,10 @@ static int big_rank(unsigned int rank)
 {
 	int fd = rank_open(BIG);
 
-	if (!expect(fd >= 0 && !rank_join(fd, &meeting->key, rank, 2), "JOIN") || !meet(&meeting->come) ||
-	    !expect(!rank_connect(fd, !rank) && !rank_region(fd, (uint32_t)(BIG / PAGE), 0), "CONNECT, REGION") ||
+	if (!expect(fd >= 0 && !rank_join(fd, &meeting->key, rank, 2), "JOIN") ||
+	    !meet(&meeting->come) ||
+	    !expect(!rank_connect(fd, !rank) && !rank_region(fd, (uint32_t)(BIG / PAGE), 0),
+		    "CONNECT, REGION") ||
 	    !meet(&meeting->connected))
 		return -1;
 	return fd;
@@ -105,24 +107,29 @@ static bool place_all(void *unused)
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
 	placed = atomic_load(&meeting->placed);
-	printf("%u states, %ld KiB, rank %d cannot go on (%s)\n", placed, taken, lost.rank, strerror(-lost.err));
-	return expect(placed > 64 && placed * 20480ul <= LIMIT + FREE, "no more states than may be locked") &&
+	printf("%u states, %ld KiB, rank %d cannot go on (%s)\n", placed, taken, lost.rank,
+	       strerror(-lost.err));
+	return expect(placed > 64 && placed * 20480ul <= LIMIT + FREE,
+		      "no more states than may be locked") &&
 		expect(taken < (long)((4 * LIMIT + 4 * FREE) >> 10), "no more memory than that") &&
-		expect(lost.rank == 0 && lost.err == -EDQUOT, "their home is told why it cannot go on");
+		expect(lost.rank == 0 && lost.err == -EDQUOT,
+		       "their home is told why it cannot go on");
 }
 
 bool quota_states(void)
 {
-	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 	new_key(&meeting->key);
 	return as_somebody(place_all, NULL);
 }
 
-/* ---- tables and keys that a peer over RDMA, and the victim itself, make the module keep --------- */
+/* ---- tables and keys that a peer over RDMA, and the victim itself, make the module keep ------ */
 
 #define LARGE (1ull << 40) /* a window whose tables need more than the free memory */
 #define FREE_PAGES (FREE / PAGE)
-#define CHUNKS 128u      /* chunks of a table that the peer asks for, at most; each is a page or more */
+/* chunks of a table that the peer asks for, at most; each is a page or more */
+#define CHUNKS 128u
 #define FOR_CHUNKS 32u   /* pages that the limit leaves for them */
 #define LINES_CHUNK 256u /* places per chunk, as in core/queue.h */
 #define BARS_CHUNK 16u   /* as in kmod/node/rank.h */
@@ -138,22 +145,26 @@ static void heard(struct peer *p, const struct msg *m)
 /* A request that queues at the victim takes a place there. Each slot has its own. */
 static struct msg line(unsigned int chunk)
 {
-	return (struct msg){
-		.type = MSG_SYNC, .op = SOP_WAIT, .object = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
-	};
+	return (struct msg){ .type = MSG_SYNC,
+			     .op = SOP_WAIT,
+			     .object = 1,
+			     .req_slot = (uint16_t)(chunk * LINES_CHUNK) };
 }
 
 /* The same for a block. The first request is served, but MSG_DONE never comes. */
 static struct msg block(unsigned int chunk)
 {
-	return (struct msg){
-		.type = MSG_READ_REQ, .object = 1, .req_node = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
-	};
+	return (struct msg){ .type = MSG_READ_REQ,
+			     .object = 1,
+			     .req_node = 1,
+			     .req_slot = (uint16_t)(chunk * LINES_CHUNK) };
 }
 
 static struct msg barrier(unsigned int chunk)
 {
-	return (struct msg){ .type = MSG_ARRIVE, .req_node = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
+	return (struct msg){
+		.type = MSG_ARRIVE, .req_node = 1, .object = chunk * BARS_CHUNK, .aux = 1
+	};
 }
 
 /* Send until the victim is lost, or all messages are sent and completed. */
@@ -176,7 +187,8 @@ static bool ask_for_chunks(struct msg (*message)(unsigned int chunk), unsigned i
 		m.version = WIRE_VERSION;
 		m.src = p->liar.me;
 		m.dst = p->liar.target;
-		if (!expect(!liar_is_wrong(&p->liar, &m, wire_class(m.type)), "what a rank may send"))
+		if (!expect(!liar_is_wrong(&p->liar, &m, wire_class(m.type)),
+			    "what a rank may send"))
 			return false;
 		peer_post(p, wire_class(m.type), &m, sizeof(m), NULL);
 	}
@@ -193,7 +205,10 @@ static long charged_at_least(long pages)
 	return charged();
 }
 
-/* Without a limit each chunk is charged. With a limit, the victim is told why it is lost, and stays within the limit. */
+/*
+ * Without a limit each chunk is charged. With a limit, the victim is told why it is lost, and stays
+ * within the limit.
+ */
 static bool chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 {
 	long base, taken;
@@ -201,7 +216,8 @@ static bool chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 
 	ok = victim_begin(&victim, LARGE, RLIM_INFINITY);
 	base = charged();
-	ok = ok && ask_for_chunks(message, all) && expect(!victim_lost(&victim, 0), "the victim goes on");
+	ok = ok && ask_for_chunks(message, all) &&
+		expect(!victim_lost(&victim, 0), "the victim goes on");
 	taken = charged_at_least(base + (long)all) - base;
 	printf("%ld pages with the window, %ld more for %u chunks\n", base, taken, all);
 	ok = ok && expect(base > (long)FREE_PAGES, "the window takes what is free") &&
@@ -209,7 +225,8 @@ static bool chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 	ok = victim_end(&victim) && ok;
 	if (!ok)
 		return false;
-	ok = victim_begin(&victim, LARGE, (rlim_t)base - FREE_PAGES + FOR_CHUNKS) && ask_for_chunks(message, all) &&
+	ok = victim_begin(&victim, LARGE, (rlim_t)base - FREE_PAGES + FOR_CHUNKS) &&
+		ask_for_chunks(message, all) &&
 		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EDQUOT,
 		       "the victim is told why it cannot go on") &&
 		expect(charged() <= base + (long)FOR_CHUNKS, "it has no more than it may");
@@ -239,9 +256,10 @@ static long charged_without_key(void)
 	int fd = rank_open(JOB_WINDOW);
 
 	new_key(&key);
-	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1) && !rank_region(fd, JOB_PAGES, 0), "a rank") ||
-	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) ==
-			    JOB_BASE,
+	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1) && !rank_region(fd, JOB_PAGES, 0),
+		    "a rank") ||
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == JOB_BASE,
 		    "its window"))
 		return -1;
 	before = charged();
@@ -276,11 +294,13 @@ bool quota_keys(void)
 	return victim_end(&victim) && ok;
 }
 
-/* ---- blocks that the victim loses ------------------------------------------------------------- */
+/* ---- blocks that the victim loses ------------------------------------------------------------ */
 
-#define LENT (512u / (unsigned int)patience(1)) /* blocks of the victim that the peer asks for, all at once */
-#define LENT_BYTES 64u                          /* no transaction and no timer is smaller */
-#define LENT_PLACES ((long)((LENT + LINES_CHUNK - 1) / LINES_CHUNK)) /* pages for places in line, which stay */
+/* blocks of the victim that the peer asks for, all at once */
+#define LENT (512u / (unsigned int)patience(1))
+#define LENT_BYTES 64u /* no transaction and no timer is smaller */
+/* pages for places in line, which stay */
+#define LENT_PLACES ((long)((LENT + LINES_CHUNK - 1) / LINES_CHUNK))
 #define LENT_PAGES (LENT_PLACES + (long)(LENT * LENT_BYTES / PAGE))
 #define LENT_ROOM (LENT_PLACES + 1) /* pages that the limit leaves */
 #define SPARE 1                     /* memory charged by the byte may keep one page charged */
@@ -323,7 +343,10 @@ static struct msg wish(uint8_t type, unsigned int n)
 			     .req_slot = (uint16_t)n };
 }
 
-/* Ask for all blocks. Returns the most pages that are charged meanwhile, and until they are `pages`. */
+/*
+ * Ask for all blocks. Returns the most pages that are charged meanwhile, and until they are
+ * `pages`.
+ */
 static long most_charged(long pages)
 {
 	const double end = now_s() + patience(10);
@@ -331,7 +354,8 @@ static long most_charged(long pages)
 	unsigned int n = 0;
 	long most = 0;
 
-	while ((n < LENT || most < pages) && !victim_lost(&victim, 0) && !p->broken && lent < LENT && now_s() < end) {
+	while ((n < LENT || most < pages) && !victim_lost(&victim, 0) && !p->broken &&
+	       lent < LENT && now_s() < end) {
 		struct msg m = wish(MSG_WRITE_REQ, n);
 
 		peer_poll(p, take_block);
@@ -352,7 +376,10 @@ static bool close_slowly(bool is)
 		set_parameter("test_slow_entry", is ? "2000000" : "0");
 }
 
-/* Keys are charged as well, so they are there before: the answer to an echo is the block, which the victim keeps. */
+/*
+ * Keys are charged as well, so they are there before: the answer to an echo is the block, which the
+ * victim keeps.
+ */
 static bool has_written(rlim_t limit)
 {
 	const double end = now_s() + patience(10);
@@ -373,7 +400,8 @@ static bool has_written(rlim_t limit)
 	}
 	came = lent == 1;
 	lent = 0;
-	return expect(came, "a block") && expect(charged() > (long)FREE_PAGES, "the window takes what is free");
+	return expect(came, "a block") &&
+		expect(charged() > (long)FREE_PAGES, "the window takes what is free");
 }
 
 /* All of them are charged while they exist. */
@@ -395,7 +423,8 @@ static bool are_charged_at_a_time(bool slowly, long *needed)
 	}
 	printf("%u blocks have come, %ld pages are left\n", lent, charged() - base);
 	ok = ok &&
-		expect(lent == LENT && charged() <= base + LENT_PLACES + SPARE, "and no longer when they have gone") &&
+		expect(lent == LENT && charged() <= base + LENT_PLACES + SPARE,
+		       "and no longer when they have gone") &&
 		expect(!victim_lost(&victim, 0) && !victim_lost(&victim, 1), "nobody is lost");
 	return victim_end(&victim) && ok;
 }
@@ -430,11 +459,13 @@ bool quota_timers(void)
 	return lends(false);
 }
 
-/* ---- frames that the victim allocates because of a peer --------------------------------------- */
+/* ---- frames that the victim allocates because of a peer -------------------------------------- */
 
-#define BARE_WINDOW (64ul << 20)                          /* region 0 has the first JOB_PAGES of it */
-#define BARE ((unsigned int)(JOB_PAGES / DSM_UNIT_PAGES)) /* the first unit of 2 MiB after region 0, in no region */
-#define BARE_UNITS 16u                                    /* units that get frames */
+/* region 0 has the first JOB_PAGES of it */
+#define BARE_WINDOW (64ul << 20)
+/* the first unit of 2 MiB after region 0, in no region */
+#define BARE ((unsigned int)(JOB_PAGES / DSM_UNIT_PAGES))
+#define BARE_UNITS 16u /* units that get frames */
 
 static unsigned int granted; /* blocks granted to the peer */
 
@@ -461,11 +492,13 @@ static bool say(struct msg m)
 }
 
 /*
- * The peer gets a block and gives it back. This is correct if the peer has a region that the victim has left, or not added yet.
+ * The peer gets a block and gives it back. This is correct if the peer has a region that the victim
+ * has left, or not added yet.
  */
 static bool give_back(unsigned int unit, double end)
 {
-	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1, .req_node = victim.peer.liar.me };
+	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1,
+			       .req_node = victim.peer.liar.me };
 	const unsigned int before = granted;
 	struct msg ask = m, done = m, back = m;
 
@@ -476,7 +509,9 @@ static bool give_back(unsigned int unit, double end)
 	back.aux = DSM_UNIT_PAGES;
 	if (!say(ask))
 		return false;
-	for (; granted == before && !victim.peer.broken && !victim_lost(&victim, 0) && now_s() < end; usleep(100))
+	for (;
+	     granted == before && !victim.peer.broken && !victim_lost(&victim, 0) && now_s() < end;
+	     usleep(100))
 		peer_poll(&victim.peer, count_grant);
 	return granted != before && say(done) && say(back);
 }
@@ -500,7 +535,8 @@ static unsigned int give_back_all(rlim_t limit)
 	unsigned int n = 0;
 
 	granted = 0;
-	if (!victim_begin(&victim, BARE_WINDOW, limit) || !expect(!counter("frames"), "no frames yet"))
+	if (!victim_begin(&victim, BARE_WINDOW, limit) ||
+	    !expect(!counter("frames"), "no frames yet"))
 		return 0;
 	peer_greet(&victim.peer, victim.job, 0);
 	while (n < BARE_UNITS && give_back(BARE + n, end))
@@ -521,11 +557,15 @@ bool quota_frames(void)
 	if (!ok)
 		return false;
 	n = give_back_all(LIMIT / PAGE);
-	ok = expect(n && victim_loses(&victim, 0, count_grant) && victim_lost(&victim, 0) == -EDQUOT,
+	ok = expect(n && victim_loses(&victim, 0, count_grant) &&
+			    victim_lost(&victim, 0) == -EDQUOT,
 		    "the victim is told why it cannot go on");
 	made = (long)counter("frames");
-	printf("%u blocks given back to somebody who may lock %lu pages: %ld frames\n", n, LIMIT / PAGE, made);
-	ok = ok && expect(made > 0 && made <= (long)(LIMIT / PAGE), "no more frames than may be locked");
+	printf("%u blocks given back to somebody who may lock %lu pages: %ld frames\n", n,
+	       LIMIT / PAGE, made);
+	ok = ok &&
+		expect(made > 0 && made <= (long)(LIMIT / PAGE),
+		       "no more frames than may be locked");
 	return victim_end(&victim) && ok;
 }
 
@@ -544,18 +584,20 @@ bool quota_foreign(void)
 	n = give_back_all(RLIM_INFINITY);
 	ok = expect(n && victim_loses(&victim, 1, count_grant), "the peer is given up");
 	made = (long)counter("frames");
-	printf("%u blocks given back to a rank that takes %d MiB: %ld frames\n", n, FOREIGN_MIB, made);
+	printf("%u blocks given back to a rank that takes %d MiB: %ld frames\n", n, FOREIGN_MIB,
+	       made);
 	ok = ok && expect(made == most, "frames for what the rank takes, and no more") &&
-		expect(!victim_lost(&victim, 0) && !victim_do(&victim, VICTIM_WRITE, 0), "the victim goes on");
+		expect(!victim_lost(&victim, 0) && !victim_do(&victim, VICTIM_WRITE, 0),
+		       "the victim goes on");
 	ok = victim_end(&victim) && ok;
 	return set_parameter("foreign_mib", "256") && ok;
 }
 
-/* ---- processors ------------------------------------------------------------------------------- */
+/* ---- processors ------------------------------------------------------------------------------ */
 
 /*
- * Two ranks each claim that the other is the home, so that they forward a request to each other forever. The requester must get
- * its processor back all the same, and the ranks must be killable.
+ * Two ranks each claim that the other is the home, so that they forward a request to each other
+ * forever. The requester must get its processor back all the same, and the ranks must be killable.
  */
 bool quota_homes(void)
 {

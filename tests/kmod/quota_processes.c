@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* quota_processes.c - a process whose calls take more than its share: tables of regions, contexts, threads that poll, memory of a cgroup. */
+/*
+ * quota_processes.c - a process whose calls take more than its share: tables of regions, contexts,
+ * threads that poll, memory of a cgroup.
+ */
 #include "tests/kmod/common_trust.h"
 #include "tests/kmod/quota.h"
 
@@ -20,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- regions and their tables ------------------------------------------------------------------- */
+/* ---- regions and their tables ---------------------------------------------------------------- */
 
 #define OWNERS DSM_PARTS_MAX
 #define OWNERS_BYTES (OWNERS * sizeof(struct dsm_owner))
@@ -76,7 +79,8 @@ static bool regions_all(void *unused)
 		if (!expect(!one_region(fd, i, DSM_REGION_REMOVE), "a region goes"))
 			return false;
 	atomic_store(&crowd->removed, 1);
-	return reached(&crowd->go, 3) && expect(!one_region(fd, 0, DSM_REGION_ADD), "a region can be added again");
+	return reached(&crowd->go, 3) &&
+		expect(!one_region(fd, 0, DSM_REGION_ADD), "a region can be added again");
 }
 
 static bool are_charged(void)
@@ -94,11 +98,13 @@ static bool are_charged(void)
 	n = atomic_load(&crowd->n);
 	more = charged() - base;
 	printf("%u regions with %u owners each: %ld pages, beside %ld\n", n, OWNERS, more, base);
-	ok = expect(n && n < DSM_REGIONS_MAX && atomic_load(&crowd->err) == EDQUOT, "there is no memory for another") &&
+	ok = expect(n && n < DSM_REGIONS_MAX && atomic_load(&crowd->err) == EDQUOT,
+		    "there is no memory for another") &&
 		expect(n * OWNERS_BYTES <= (unsigned long)more * PAGE, "they are charged") &&
 		expect(base + more <= (long)((LIMIT + FREE) / PAGE), "no more than may be locked");
 	atomic_store(&crowd->go, 2);
-	ok = expect(reached(&crowd->removed, 1) && charged() == base, "all of it is given back") && ok;
+	ok = expect(reached(&crowd->removed, 1) && charged() == base, "all of it is given back") &&
+		ok;
 	atomic_store(&crowd->go, 3);
 	return ok;
 }
@@ -109,13 +115,14 @@ bool quota_regions(void)
 	bool ok;
 	pid_t pid;
 
-	crowd = mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	crowd = mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	pid = start_somebody(regions_all, NULL);
 	ok = are_charged();
 	return waitpid(pid, &status, 0) == pid && !status && ok;
 }
 
-/* ---- contexts, threads ------------------------------------------------------------------------ */
+/* ---- contexts, threads ----------------------------------------------------------------------- */
 
 static bool open_all(void *unused)
 {
@@ -130,7 +137,10 @@ static bool open_all(void *unused)
 
 #define ENOUGH 250u /* contexts, more than a user may have */
 
-/* In a process of root, with or without CAP_SYS_RESOURCE: the number of contexts that it can make, up to ENOUGH; 255: failed. */
+/*
+ * In a process of root, with or without CAP_SYS_RESOURCE: the number of contexts that it can make,
+ * up to ENOUGH; 255: failed.
+ */
 static unsigned int open_as_root(bool exempt)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -151,7 +161,9 @@ static unsigned int open_as_root(bool exempt)
 			n++;
 		_exit((int)n);
 	}
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? (unsigned int)WEXITSTATUS(status) : 255;
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+		? (unsigned int)WEXITSTATUS(status)
+		: 255;
 }
 
 static bool put(const char *file, const char *text)
@@ -163,8 +175,12 @@ static bool put(const char *file, const char *text)
 	return expect(ok, file);
 }
 
-/* As another user of a namespace of SOMEBODY: open until it is refused, and keep the files until *go is 2. */
-static void open_as_subuid(unsigned int uid, _Atomic unsigned int *opened, const _Atomic unsigned int *go)
+/*
+ * As another user of a namespace of SOMEBODY: open until it is refused, and keep the files until
+ * *go is 2.
+ */
+static void open_as_subuid(unsigned int uid, _Atomic unsigned int *opened,
+			   const _Atomic unsigned int *go)
 {
 	unsigned int n = 0;
 
@@ -206,7 +222,8 @@ static bool namespace_opens(void *shared)
 /* All users of a namespace count as its owner. */
 static bool namespaces(void)
 {
-	_Atomic unsigned int *n = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_Atomic unsigned int *n =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char path[64];
 	bool ok;
 	int status;
@@ -217,7 +234,9 @@ static bool namespaces(void)
 	atomic_store(&n[1], 1);
 	ok = expect(waitpid(pid, &status, 0) == pid && !status, "users of a namespace") && ok;
 	printf("%u and %u contexts of two users of a namespace\n", n[2] - 1, n[3] - 1);
-	return expect(n[2] > 64 && n[2] < ENOUGH && n[3] == 1, "users of a namespace share its owner's limit") && ok;
+	return expect(n[2] > 64 && n[2] < ENOUGH && n[3] == 1,
+		      "users of a namespace share its owner's limit") &&
+		ok;
 }
 
 bool quota_contexts(void)
@@ -247,7 +266,8 @@ static unsigned long polled(void)
 		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
 		f = fopen(path, "r");
 		if (f && fgets(line, sizeof(line), f) && strstr(line, "(dsm-poll)") &&
-		    sscanf(strchr(line, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+		    sscanf(strchr(line, ')'),
+			   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
 			   &kernel) == 2)
 			ticks += user + kernel;
 		if (f)
@@ -274,8 +294,10 @@ static bool idle(void)
 static bool poll_all(void *unused)
 {
 	(void)unused;
-	return expect(join_by_rdma(DSM_MODE_POLL) >= 0 && join_by_rdma(DSM_MODE_POLL) >= 0, "two ranks that poll") &&
-		expect(idle(), "threads that poll leave the processors alone while nothing comes") &&
+	return expect(join_by_rdma(DSM_MODE_POLL) >= 0 && join_by_rdma(DSM_MODE_POLL) >= 0,
+		      "two ranks that poll") &&
+		expect(idle(),
+		       "threads that poll leave the processors alone while nothing comes") &&
 		refused(join_by_rdma(DSM_MODE_POLL), EUSERS, "a third one") &&
 		expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "a rank that does not poll");
 }
@@ -305,27 +327,32 @@ static long charged_kib(void)
 
 #define ATTACHED (8 * (2l << 20)) /* an attached process begins here */
 
-/* Another process of the node, of another cgroup: its accesses are charged to that of the context. */
+/*
+ * Another process of the node, of another cgroup: its accesses are charged to that of the context.
+ */
 static bool group_attached(int fd, uint64_t size)
 {
 	struct dsm_ioc_attach a = { .fd = fd };
 	int mine = open("/dev/dsm", O_RDWR), i;
 
 	if (!put(GROUPS "/cgroup.procs", "0") ||
-	    !expect(mine >= 0 && !ioctl(mine, DSM_IOC_ATTACH, &a) && !rank_region(mine, (uint32_t)(size / PAGE), 0),
+	    !expect(mine >= 0 && !ioctl(mine, DSM_IOC_ATTACH, &a) &&
+			    !rank_region(mine, (uint32_t)(size / PAGE), 0),
 		    "ATTACH") ||
-	    !expect(mmap(JOB_BASE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, mine, 0) !=
-			    MAP_FAILED,
+	    !expect(mmap(JOB_BASE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+			 mine, 0) != MAP_FAILED,
 		    "its window"))
 		return false;
 	for (i = 0; i < 8; i++)
-		if (!expect(!touch(JOB_BASE + ATTACHED + i * (2l << 20), true), "an access of an attached process"))
+		if (!expect(!touch(JOB_BASE + ATTACHED + i * (2l << 20), true),
+			    "an access of an attached process"))
 			return false;
 	return true;
 }
 
 /*
- * Frames and tables are charged to the memory cgroup of the process. The kernel charges in units of up to 256 KiB per processor.
+ * Frames and tables are charged to the memory cgroup of the process. The kernel charges in units of
+ * up to 256 KiB per processor.
  */
 static bool group_rank(void)
 {
@@ -341,8 +368,11 @@ static bool group_rank(void)
 		return false;
 	before = charged_kib();
 	fd = rank_open(size);
-	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1) && !rank_region(fd, (uint32_t)(size / PAGE), 0), "a rank") ||
-	    !expect(mmap(JOB_BASE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED,
+	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1) &&
+			    !rank_region(fd, (uint32_t)(size / PAGE), 0),
+		    "a rank") ||
+	    !expect(mmap(JOB_BASE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+			 fd, 0) != MAP_FAILED,
 		    "its window"))
 		return false;
 	tables = charged_kib() - before;
@@ -362,8 +392,11 @@ static bool group_rank(void)
 	others = charged_kib() - before - tables - frames;
 	printf("%ld KiB of tables, %ld KiB for 16 MiB, %ld KiB for 16 MiB of an attached process in another group\n",
 	       tables, frames, others);
-	return !status && expect(others >= 16000, "frames of an attached process are charged to the same group") &&
-		expect(tables > 1024, "tables are charged") && expect(frames >= 16000, "frames are charged");
+	return !status &&
+		expect(others >= 16000,
+		       "frames of an attached process are charged to the same group") &&
+		expect(tables > 1024, "tables are charged") &&
+		expect(frames >= 16000, "frames are charged");
 }
 
 bool quota_cgroup(void)
@@ -373,7 +406,8 @@ bool quota_cgroup(void)
 
 	mkdir(GROUPS, 0700);
 	if (!expect(!mount("none", GROUPS, "cgroup2", 0, NULL), "cgroup2") ||
-	    !put(GROUPS "/cgroup.subtree_control", "+memory") || !expect(!mkdir(GROUP, 0700), GROUP))
+	    !put(GROUPS "/cgroup.subtree_control", "+memory") ||
+	    !expect(!mkdir(GROUP, 0700), GROUP))
 		return false;
 	fflush(stdout);
 	pid = fork();
@@ -385,6 +419,6 @@ bool quota_cgroup(void)
 	}
 	waitpid(pid, &status, 0);
 	/* A worker frees the rank's memory soon afterwards. */
-	return nothing_left(20) && expect(!rmdir(GROUP), "rmdir " GROUP) && expect(!umount(GROUPS), "umount " GROUPS) &&
-		!status;
+	return nothing_left(20) && expect(!rmdir(GROUP), "rmdir " GROUP) &&
+		expect(!umount(GROUPS), "umount " GROUPS) && !status;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * receive.c - the receive buffers of dsm.ko. Four ranks over RDMA. First: how much memory each has for an idle peer.
- * Then three ranks send to the first at once, more than it has buffers for at first, and all make equal progress.
- * The same without shared receive queues. Last: a rank in user space sends without credit; only the rank that it
- * sends to gives it up.
+ * receive.c - the receive buffers of dsm.ko. Four ranks over RDMA. First: how much memory each has
+ * for an idle peer. Then three ranks send to the first at once, more than it has buffers for at
+ * first, and all make equal progress. The same without shared receive queues. Last: a rank in user
+ * space sends without credit; only the rank that it sends to gives it up.
  *
- * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and resets them.
+ * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and
+ * resets them.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_module.h"
@@ -45,7 +46,9 @@ static unsigned int me;
 static bool operate(unsigned int op, uint64_t value, uint64_t *result)
 {
 	const uint64_t name = atomic_load(&shared->object);
-	struct dsm_ioc_call c = { .op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value };
+	struct dsm_ioc_call c = {
+		.op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value
+	};
 
 	if (ioctl(file, DSM_IOC_CALL, &c) || c.status)
 		return false;
@@ -223,14 +226,15 @@ static bool fair_for(double seconds, double latest)
 		a = added_since(before);
 	} while (now_s() < begun + seconds || (a.least < LEAST && now_s() < latest));
 	ok = a.least >= LEAST && a.least * FAIR >= a.most;
-	printf("%u peers at once: %lu to %lu additions each, %.0f a second%s\n", RANKS - 1, a.least, a.most,
-	       (double)a.all / (now_s() - begun), ok ? "" : ", NOT ALIKE");
+	printf("%u peers at once: %lu to %lu additions each, %.0f a second%s\n", RANKS - 1, a.least,
+	       a.most, (double)a.all / (now_s() - begun), ok ? "" : ", NOT ALIKE");
 	return ok;
 }
 
 /*
- * Must hold in one of several periods. A busy host may keep a rank from its processor for most of a period, and a lost packet may
- * delay its messages. If credits are distributed unfairly, all periods are unfair.
+ * Must hold in one of several periods. A busy host may keep a rank from its processor for most of a
+ * period, and a lost packet may delay its messages. If credits are distributed unfairly, all
+ * periods are unfair.
  */
 static bool fair(double seconds)
 {
@@ -278,7 +282,10 @@ static bool busy_once(struct job *j, const char *kind, double seconds, bool *wai
 	return end(pids, n) && ok;
 }
 
-/* Whether a message finds its peer without credit is a matter of time: it has to in one of three runs. */
+/*
+ * Whether a message finds its peer without credit is a matter of time: it has to in one of three
+ * runs.
+ */
 static bool busy(struct job *j, const char *kind, double seconds)
 {
 	bool waited = false;
@@ -298,7 +305,10 @@ static void ignored(struct peer *p, const struct msg *m)
 	(void)m;
 }
 
-/* The peer requests objects, as many as it likes, which is correct. It never returns credit for the answers. */
+/*
+ * The peer requests objects, as many as it likes, which is correct. It never returns credit for the
+ * answers.
+ */
 static void send_without_credit(struct peer *p)
 {
 	const struct msg m = { .version = WIRE_VERSION,
@@ -337,7 +347,8 @@ static bool greedy(struct job *j)
 	n = start(j, 3, 5, pids);
 	ok = wait_for(&j->come, 2, j);
 	for (i = 0; i < 2 && ok; i++)
-		ok = (peers[i].mr || peer_open(&peers[i])) && peer_begin(&peers[i], 3, GREEDY, (uint16_t)(2 * i));
+		ok = (peers[i].mr || peer_open(&peers[i])) &&
+			peer_begin(&peers[i], 3, GREEDY, (uint16_t)(2 * i));
 	if (ok)
 		peer_address(peers, 2, j);
 	for (i = 0; i < 2 && ok; i++)
@@ -358,7 +369,8 @@ static bool greedy(struct job *j)
 		printf("a peer without credit: given up by ranks %s%s, the other rank has added %lu times since\n",
 		       atomic_load(&shared->lost[0]) == 1 << GREEDY ? "0" : "",
 		       atomic_load(&shared->lost[2]) ? "2" : "", after - before);
-		ok = atomic_load(&shared->lost[0]) == 1 << GREEDY && !atomic_load(&shared->lost[2]) && after > before;
+		ok = atomic_load(&shared->lost[0]) == 1 << GREEDY &&
+			!atomic_load(&shared->lost[2]) && after > before;
 	}
 	atomic_store(&shared->over, 1);
 	ok = end(pids, n) && ok;
@@ -374,7 +386,8 @@ static bool greedy(struct job *j)
 /* However many packets come at once, a run of softirq handles so many messages at most. */
 static bool budget(struct job *j)
 {
-	bool ok = file_set(SOFTIRQ_BUDGET, "8") && file_set(SOFTIRQ_MOST, "0") && busy(j, "shared", 1);
+	bool ok = file_set(SOFTIRQ_BUDGET, "8") && file_set(SOFTIRQ_MOST, "0") &&
+		busy(j, "shared", 1);
 	const long long most = counter("softirq_run_most");
 
 	printf("softirq has handled %lld messages at most in one run\n", most);
@@ -395,7 +408,8 @@ int main(int argc, char **argv)
 	}
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	ok = busy(j, "shared", 2);
 	ok &= file_set(NO_SRQ, "1") && busy(j, "of each connection", 1);
 	ok &= file_set(NO_SRQ, "0");

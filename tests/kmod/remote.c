@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * remote.c - guarantees of dsm.ko against hosts that reach its queue pairs (docs/kernel.md, "Security"): hosts
- * outside the job, which do not have its key, and peers, which have an rkey. Each test is an attack by verbs that
- * must fail. Each test first checks that the module accepts the correct operation.
+ * remote.c - guarantees of dsm.ko against hosts that reach its queue pairs (docs/kernel.md,
+ * "Security"): hosts outside the job, which do not have its key, and peers, which have an rkey.
+ * Each test is an attack by verbs that must fail. Each test first checks that the module accepts
+ * the correct operation.
  *
- * Runs in a guest with the module loaded and a soft RDMA device, as root. Without arguments all tests run.
+ * Runs in a guest with the module loaded and a soft RDMA device, as root. Without arguments all
+ * tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"
@@ -50,7 +52,10 @@ static bool hears(unsigned int n, double seconds)
 
 static struct msg of_type(uint8_t type)
 {
-	return (struct msg){ .version = WIRE_VERSION, .type = type, .src = peer->liar.me, .dst = peer->liar.target };
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = type,
+			     .src = peer->liar.me,
+			     .dst = peer->liar.target };
 }
 
 static struct msg make_object(void)
@@ -96,13 +101,14 @@ static bool begin(void)
 		expect(!victim_do(&victim, VICTIM_WRITE, READ_BACK), "the victim writes a page");
 }
 
-/* ---- hosts outside the job: the proof ---------------------------------------------------------- */
+/* ---- hosts outside the job: the proof -------------------------------------------------------- */
 
 static const struct first {
 	const char *what;
 	struct msg (*message)(void);
-	bool greet;   /* send a proof first, */
-	bool theirs;  /* the victim's proof of this queue pair; else the peer's proof of another queue pair */
+	bool greet; /* send a proof first, */
+	/* the victim's proof of this queue pair; else the peer's proof of another queue pair */
+	bool theirs;
 	bool refused; /* false if the proof is the right one */
 } firsts[] = {
 	{ "an object, after the proof", make_object, true, false, false },
@@ -114,8 +120,8 @@ static const struct first {
 };
 
 /*
- * The message is sent twice: a module that took any first message for the proof would act on the second. If the module refuses
- * the message, rank 1 is lost, and gets no answer.
+ * The message is sent twice: a module that took any first message for the proof would act on the
+ * second. If the module refuses the message, rank 1 is lost, and gets no answer.
  */
 static bool is_first(const struct first *f)
 {
@@ -136,7 +142,8 @@ static bool is_first(const struct first *f)
 		ok = expect(victim_loses(&victim, 1, heard), f->what);
 		ok = expect(!hears(1, 0.1) && !peer->rkey, f->what) && ok;
 	} else if (ok) {
-		ok = expect(hears(2, patience(20)), f->what) && expect(!victim_lost(&victim, 1), f->what);
+		ok = expect(hears(2, patience(20)), f->what) &&
+			expect(!victim_lost(&victim, 1), f->what);
 	}
 	return victim_end(&victim) && ok;
 }
@@ -151,11 +158,11 @@ static bool proof(void)
 	return ok;
 }
 
-/* ---- hosts outside the job: the number of the first packet ------------------------------------ */
+/* ---- hosts outside the job: the number of the first packet ----------------------------------- */
 
 /*
- * Does the module receive what is sent? -1: there is no victim. The device takes a packet with a wrong number for an old one, or
- * for one after a lost packet.
+ * Does the module receive what is sent? -1: there is no victim. The device takes a packet with a
+ * wrong number for an old one, or for one after a lost packet.
  */
 static int comes_through(enum peer_psn psn, double seconds)
 {
@@ -183,19 +190,22 @@ static int comes_through(enum peer_psn psn, double seconds)
 static bool number(void)
 {
 	static const enum peer_psn wrong[] = { PSN_ZERO, PSN_AHEAD, PSN_BEHIND };
-	bool ok = expect(comes_through(PSN_RIGHT, patience(20)) == 1, "packets with the right numbers");
+	bool ok = expect(comes_through(PSN_RIGHT, patience(20)) == 1,
+			 "packets with the right numbers");
 	unsigned int i;
 
 	ok = victim_end(&victim) && ok;
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		ok &= expect(comes_through(wrong[i], 0.3) == 0, "packets with wrong numbers are not accepted") &&
-			expect(!victim_lost(&victim, 0) && !victim_lost(&victim, 1), "nobody is lost by them");
+		ok &= expect(comes_through(wrong[i], 0.3) == 0,
+			     "packets with wrong numbers are not accepted") &&
+			expect(!victim_lost(&victim, 0) && !victim_lost(&victim, 1),
+			       "nobody is lost by them");
 		ok = victim_end(&victim) && ok;
 	}
 	return ok;
 }
 
-/* ---- peers: what an rkey is good for ------------------------------------------------------------ */
+/* ---- peers: what an rkey is good for --------------------------------------------------------- */
 
 /* Send one RDMA request to a page of the victim, and return how it completes. */
 static enum ibv_wc_status request(struct ibv_send_wr wr, unsigned int class, unsigned int page)
@@ -229,12 +239,13 @@ static bool begin_with_key(void)
 	peer_greet(peer, victim.job, 0);
 	say(wire_class(m.type), &m);
 	return expect(hears(1, patience(20)) && peer->rkey, "the peer gets a key") &&
-		expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+		expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS,
+		       "the peer writes by it");
 }
 
 /*
- * The key of a page's 2 MiB comes with the place of the page in the window, and not with the address of the frame in the kernel or in
- * the memory of the victim's host.
+ * The key of a page's 2 MiB comes with the place of the page in the window, and not with the
+ * address of the frame in the kernel or in the memory of the victim's host.
  */
 static bool address(void)
 {
@@ -249,11 +260,15 @@ static bool address(void)
 		ok = expect(!victim_do(&victim, VICTIM_WRITE, page), "the victim writes a page");
 		say(wire_class(m.type), &m);
 		ok = ok && expect(hears(before + 1, patience(20)), "the peer gets a key");
-		if (ok && !expect(peer->at < JOB_WINDOW, "a key comes with an address of the victim's host")) {
+		if (ok &&
+		    !expect(peer->at < JOB_WINDOW,
+			    "a key comes with an address of the victim's host")) {
 			printf("  page %u, %#llx\n", page, (unsigned long long)peer->at);
 			ok = false;
 		}
-		ok = ok && expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+		ok = ok &&
+			expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS,
+			       "the peer writes by it");
 	}
 	return victim_end(&victim) && ok;
 }
@@ -269,8 +284,10 @@ static bool key(void)
 		{ IBV_WR_RDMA_READ, CLASS_DATA, "a peer reads frames" },
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, CLASS_DATA, "a peer exchanges words of frames" },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, CLASS_DATA, "a peer adds to words of frames" },
-		{ IBV_WR_RDMA_WRITE, CLASS_COHERENCE, "a peer writes frames over the class of messages" },
-		{ IBV_WR_RDMA_WRITE, CLASS_SYNC, "a peer writes frames over the class of synchronisation" },
+		{ IBV_WR_RDMA_WRITE, CLASS_COHERENCE,
+		  "a peer writes frames over the class of messages" },
+		{ IBV_WR_RDMA_WRITE, CLASS_SYNC,
+		  "a peer writes frames over the class of synchronisation" },
 		{ IBV_WR_RDMA_WRITE, CLASS_BULK, "a peer writes frames over the bulk class" },
 	};
 	bool ok = true;
@@ -285,18 +302,23 @@ static bool key(void)
 			return false;
 		}
 		word = victim_do(&victim, VICTIM_READ, READ_BACK);
-		if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		    wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 			wr.wr.atomic.compare_add = word;
 			wr.wr.atomic.swap = word + 1;
 		}
-		ok &= expect(request(wr, others[i].class, READ_BACK) != IBV_WC_SUCCESS, others[i].what) &&
+		ok &= expect(request(wr, others[i].class, READ_BACK) != IBV_WC_SUCCESS,
+			     others[i].what) &&
 			expect(victim_do(&victim, VICTIM_READ, READ_BACK) == word, others[i].what);
 		ok = victim_end(&victim) && ok;
 	}
 	return ok;
 }
 
-/* The key must be invalid before the frames are freed. test_slow_free makes the module wait between the two. */
+/*
+ * The key must be invalid before the frames are freed. test_slow_free makes the module wait between
+ * the two.
+ */
 static bool forgotten(void)
 {
 	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
@@ -337,7 +359,10 @@ static bool works(void)
 	return victim_end(&victim) && ok;
 }
 
-/* Does the device, which refuses `times` times to end a key, get no more frames to write to than it had? */
+/*
+ * Does the device, which refuses `times` times to end a key, get no more frames to write to than it
+ * had?
+ */
 static bool outlives(const char *times, unsigned int lines)
 {
 	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
@@ -349,8 +374,10 @@ static bool outlives(const char *times, unsigned int lines)
 	ok = ok && expect(frames, "frames") &&
 		expect(victim_do(&victim, VICTIM_FORGET, 0) == EIO, "FORGET is refused") &&
 		expect(counter("frames") == frames, "frames of a key that has not ended stay") &&
-		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EIO, "the rank stops") &&
-		expect(request(write, CLASS_DATA, WRITTEN) != IBV_WC_SUCCESS, "a peer writes to them") &&
+		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EIO,
+		       "the rank stops") &&
+		expect(request(write, CLASS_DATA, WRITTEN) != IBV_WC_SUCCESS,
+		       "a peer writes to them") &&
 		expect(logged("does not invalidate") == before + lines, "one line");
 	return ok;
 }
@@ -364,7 +391,10 @@ static bool late(void)
 	return set_parameter("test_fail_dereg", "0") && ok && works();
 }
 
-/* It never does. The frames and the module stay, and other ranks work. For the end of a guest: it is not the same after this. */
+/*
+ * It never does. The frames and the module stay, and other ranks work. For the end of a guest: it
+ * is not the same after this.
+ */
 static bool kept(void)
 {
 	const unsigned int before = logged("never freed");
@@ -378,19 +408,22 @@ static bool kept(void)
 	while (counter("contexts") && now_s() < end)
 		usleep(1000);
 	ok = expect(!counter("contexts"), "the context is gone") && ok;
-	ok = expect(counter("frames") == frames_kept, "frames that are never freed are counted") && ok;
+	ok = expect(counter("frames") == frames_kept, "frames that are never freed are counted") &&
+		ok;
 	ok = set_parameter("test_fail_dereg", "0") && ok &&
 		expect(logged("never freed") == before + 1, "one more line") &&
-		expect(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK, "the module stays");
+		expect(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK,
+		       "the module stays");
 	return ok && works();
 }
 
-/* ---- peers: answers of an object's home to a wait that is taken back --------------------------- */
+/* ---- peers: answers of an object's home to a wait that is taken back ------------------------- */
 
 /*
- * If an object is destroyed meanwhile, the home of a semaphore or a condition answers a wait and SOP_CANCEL separately: it
- * refuses SOP_CANCEL, perhaps before it answers the wait. An honest home sends these two answers, so no rank may be lost. The
- * call must end when both have come, and its slot must be free then.
+ * If an object is destroyed meanwhile, the home of a semaphore or a condition answers a wait and
+ * SOP_CANCEL separately: it refuses SOP_CANCEL, perhaps before it answers the wait. An honest home
+ * sends these two answers, so no rank may be lost. The call must end when both have come, and its
+ * slot must be free then.
  */
 
 #define WAITED_FOR (1u << 24 | 1) /* the object */
@@ -412,26 +445,96 @@ static const struct wait {
 	int16_t answers[2]; /* after SOP_CANCEL; -ETIMEDOUT comes alone */
 	int16_t status;     /* expected status of the call */
 } waits[] = {
-	{ "a wait is refused, and SOP_CANCEL", SOP_WAIT, CANCELLED, false, { -EINVAL, -EINVAL }, -EINVAL },
-	{ "a wait is granted, and SOP_CANCEL refused", SOP_WAIT, CANCELLED, false, { 0, -EINVAL }, 0 },
-	{ "SOP_CANCEL is refused, and a wait granted", SOP_WAIT, CANCELLED, false, { -EINVAL, 0 }, 0 },
+	{ "a wait is refused, and SOP_CANCEL",
+	  SOP_WAIT,
+	  CANCELLED,
+	  false,
+	  { -EINVAL, -EINVAL },
+	  -EINVAL },
+	{ "a wait is granted, and SOP_CANCEL refused",
+	  SOP_WAIT,
+	  CANCELLED,
+	  false,
+	  { 0, -EINVAL },
+	  0 },
+	{ "SOP_CANCEL is refused, and a wait granted",
+	  SOP_WAIT,
+	  CANCELLED,
+	  false,
+	  { -EINVAL, 0 },
+	  0 },
 	{ "a wait is taken back", SOP_WAIT, CANCELLED, false, { -ETIMEDOUT }, -ETIMEDOUT },
 	{ "the turn comes, SOP_CANCEL is refused", SOP_WAIT, CANCELLED, true, { 0, -EINVAL }, 0 },
 	{ "SOP_CANCEL is refused, the turn comes", SOP_WAIT, CANCELLED, true, { -EINVAL, 0 }, 0 },
 	{ "a condition, SOP_CANCEL is refused", SOP_ENQUEUE, CANCELLED, false, { -EINVAL, 0 }, 0 },
-	{ "before \"in line\", the turn comes, SOP_CANCEL is refused", SOP_WAIT, EARLY, true, { 0, -EINVAL }, 0 },
-	{ "before \"in line\", SOP_CANCEL is refused, the turn comes", SOP_WAIT, EARLY, true, { -EINVAL, 0 }, 0 },
-	{ "before \"in line\", a condition is taken back", SOP_ENQUEUE, EARLY, false, { -ETIMEDOUT }, -ETIMEDOUT },
-	{ "time is up, the turn comes, SOP_CANCEL is refused", SOP_WAIT, TIMED_OUT, true, { 0, -EINVAL }, 0 },
-	{ "time is up, SOP_CANCEL is refused, the turn comes", SOP_WAIT, TIMED_OUT, true, { -EINVAL, 0 }, 0 },
-	{ "time is up, a condition, SOP_CANCEL is refused", SOP_ENQUEUE, TIMED_OUT, true, { -EINVAL, 0 }, 0 },
+	{ "before \"in line\", the turn comes, SOP_CANCEL is refused",
+	  SOP_WAIT,
+	  EARLY,
+	  true,
+	  { 0, -EINVAL },
+	  0 },
+	{ "before \"in line\", SOP_CANCEL is refused, the turn comes",
+	  SOP_WAIT,
+	  EARLY,
+	  true,
+	  { -EINVAL, 0 },
+	  0 },
+	{ "before \"in line\", a condition is taken back",
+	  SOP_ENQUEUE,
+	  EARLY,
+	  false,
+	  { -ETIMEDOUT },
+	  -ETIMEDOUT },
+	{ "time is up, the turn comes, SOP_CANCEL is refused",
+	  SOP_WAIT,
+	  TIMED_OUT,
+	  true,
+	  { 0, -EINVAL },
+	  0 },
+	{ "time is up, SOP_CANCEL is refused, the turn comes",
+	  SOP_WAIT,
+	  TIMED_OUT,
+	  true,
+	  { -EINVAL, 0 },
+	  0 },
+	{ "time is up, a condition, SOP_CANCEL is refused",
+	  SOP_ENQUEUE,
+	  TIMED_OUT,
+	  true,
+	  { -EINVAL, 0 },
+	  0 },
 	{ "time is up", SOP_WAIT, TIMED_OUT, true, { -ETIMEDOUT }, -ETIMEDOUT },
 	{ "a wait that is left is refused", SOP_WAIT, LEFT, false, { -EINVAL }, 0 },
-	{ "a wait is left, the turn comes, SOP_CANCEL is refused", SOP_WAIT, LEFT, true, { 0, -EINVAL }, 0 },
-	{ "a wait is left, SOP_CANCEL is refused, the turn comes", SOP_WAIT, LEFT, true, { -EINVAL, 0 }, 0 },
-	{ "a thread is killed, a wait and SOP_CANCEL refused", SOP_WAIT, KILLED, false, { -EINVAL, -EINVAL }, 0 },
-	{ "a thread is killed, SOP_CANCEL refused, a wait granted", SOP_WAIT, KILLED, false, { -EINVAL, 0 }, 0 },
-	{ "a thread is killed, SOP_CANCEL refused, the turn comes", SOP_WAIT, KILLED, true, { -EINVAL, 0 }, 0 },
+	{ "a wait is left, the turn comes, SOP_CANCEL is refused",
+	  SOP_WAIT,
+	  LEFT,
+	  true,
+	  { 0, -EINVAL },
+	  0 },
+	{ "a wait is left, SOP_CANCEL is refused, the turn comes",
+	  SOP_WAIT,
+	  LEFT,
+	  true,
+	  { -EINVAL, 0 },
+	  0 },
+	{ "a thread is killed, a wait and SOP_CANCEL refused",
+	  SOP_WAIT,
+	  KILLED,
+	  false,
+	  { -EINVAL, -EINVAL },
+	  0 },
+	{ "a thread is killed, SOP_CANCEL refused, a wait granted",
+	  SOP_WAIT,
+	  KILLED,
+	  false,
+	  { -EINVAL, 0 },
+	  0 },
+	{ "a thread is killed, SOP_CANCEL refused, the turn comes",
+	  SOP_WAIT,
+	  KILLED,
+	  true,
+	  { -EINVAL, 0 },
+	  0 },
 };
 
 static struct msg asked_for[4];
@@ -492,7 +595,8 @@ static bool begin_wait(const struct wait *w, pid_t *child)
 	if (w->how == KILLED)
 		*child = (pid_t)victim_result(&victim);
 	else if (w->how != TIMED_OUT &&
-		 !expect(victim_result(&victim) == EINPROGRESS, "a thread that would sleep leaves its call"))
+		 !expect(victim_result(&victim) == EINPROGRESS,
+			 "a thread that would sleep leaves its call"))
 		return false;
 	if (w->how == CANCELLED || w->how == EARLY)
 		victim_order(&victim, VICTIM_CANCEL, 0);
@@ -503,7 +607,10 @@ static bool begin_wait(const struct wait *w, pid_t *child)
 	return (w->how == LEFT && !line) || hears_request(1, SOP_CANCEL);
 }
 
-/* Send the answers. If the module is granted something that no thread waits for, it gives it back by another operation. */
+/*
+ * Send the answers. If the module is granted something that no thread waits for, it gives it back
+ * by another operation.
+ */
 static bool end_wait(const struct wait *w, uint64_t gap_us, pid_t child)
 {
 	const bool both = w->answers[0] != -ETIMEDOUT && (w->how != LEFT || w->limit);
@@ -513,7 +620,9 @@ static bool end_wait(const struct wait *w, uint64_t gap_us, pid_t child)
 		usleep(gap_us);
 		if (child)
 			kill(child, SIGKILL);
-		if (child && !expect(victim_do(&victim, VICTIM_REAP, 0) == (uint64_t)child, "a process is killed"))
+		if (child &&
+		    !expect(victim_do(&victim, VICTIM_REAP, 0) == (uint64_t)child,
+			    "a process is killed"))
 			return false;
 		answer_it(w->answers[1], 0);
 	}
@@ -522,7 +631,8 @@ static bool end_wait(const struct wait *w, uint64_t gap_us, pid_t child)
 			return false;
 		answer_it(-EINVAL, 0);
 	}
-	return w->how == LEFT || child || expect((int64_t)victim_result(&victim) == w->status, "its status");
+	return w->how == LEFT || child ||
+		expect((int64_t)victim_result(&victim) == w->status, "its status");
 }
 
 static bool is_waited(const struct wait *w)
@@ -533,7 +643,8 @@ static bool is_waited(const struct wait *w)
 		pid_t child = 0;
 
 		/* With a gap, the thread sees the first answer alone; without, both at once. */
-		if (!expect(begin_wait(w, &child) && end_wait(w, i % 2 ? 0 : 20000, child), w->what) ||
+		if (!expect(begin_wait(w, &child) && end_wait(w, i % 2 ? 0 : 20000, child),
+			    w->what) ||
 		    !expect(none_listed(LISTED_SLOT) && !listed(LISTED_CALL), "its slot is free") ||
 		    !expect(!peer->broken && !victim_lost(&victim, peer->liar.me), w->what)) {
 			printf("  %s, round %u\n", w->what, i);
@@ -560,7 +671,7 @@ static bool refusals(void)
 	return ok;
 }
 
-/* ---- peers: a peer that falls silent ----------------------------------------------------------- */
+/* ---- peers: a peer that falls silent --------------------------------------------------------- */
 
 /* The peer gets a page that no rank has touched. */
 static bool owns(uint32_t page)
@@ -577,7 +688,9 @@ static bool owns(uint32_t page)
 	return true;
 }
 
-/* Reset the peer's queue pairs: they accept no packet and send nothing, like a host without power. */
+/*
+ * Reset the peer's queue pairs: they accept no packet and send nothing, like a host without power.
+ */
 static bool falls_silent(void)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
@@ -602,7 +715,8 @@ static bool silence(void)
 	peer_greet(peer, victim.job, 0);
 	ok = ok && owns(DSM_UNIT_PAGES) && falls_silent();
 	victim_order(&victim, VICTIM_WRITE, DSM_UNIT_PAGES);
-	for (end = now_s() + patience(20); ok && counter("ranks_given_up") == given_up && now_s() < end;)
+	for (end = now_s() + patience(20);
+	     ok && counter("ranks_given_up") == given_up && now_s() < end;)
 		usleep(1000);
 	ok = ok && expect(counter("ranks_given_up") == given_up + 1, "a silent peer is given up");
 	return victim_end(&victim) && ok;
@@ -611,8 +725,9 @@ static bool silence(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "proof", proof },         { "number", number }, { "address", address },   { "key", key },
-		{ "forgotten", forgotten }, { "late", late },     { "refusals", refusals }, { "silence", silence },
+		{ "proof", proof },       { "number", number },       { "address", address },
+		{ "key", key },           { "forgotten", forgotten }, { "late", late },
+		{ "refusals", refusals }, { "silence", silence },
 	};
 	static const struct attack last[] = { { "kept", kept } };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * rules.c - dsm.ko refuses exactly the arguments that dsm_uapi_rules.h does not allow. For each variant of each
- * argument, in a rank of a job and in a context that has not joined one: valid arguments, and valid ones with one
- * field just inside or just outside its range.
+ * rules.c - dsm.ko refuses exactly the arguments that dsm_uapi_rules.h does not allow. For each
+ * variant of each argument, in a rank of a job and in a context that has not joined one: valid
+ * arguments, and valid ones with one field just inside or just outside its range.
  *
- * "Valid" refers to the argument. If the state of the rank forbids the call, the error is not EINVAL, or it is EINVAL
- * because the page of a range is in no region. So an argument outside its range must give EINVAL. One inside must
- * not, where nothing else can.
+ * "Valid" refers to the argument. If the state of the rank forbids the call, the error is not
+ * EINVAL, or it is EINVAL because the page of a range is in no region. So an argument outside its
+ * range must give EINVAL. One inside must not, where nothing else can.
  */
 #include "tests/kmod/common_args.h"
 
@@ -128,8 +128,8 @@ static int context_for(const struct dsm_variant *v)
 	if (protects(v)) {
 		int fd = open_window();
 
-		if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) ==
-		    MAP_FAILED) {
+		if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED) {
 			perror("mmap");
 			exit(2);
 		}
@@ -157,7 +157,8 @@ static bool may_be_invalid(const struct dsm_variant *v)
 	return v->cmd == DSM_IOC_CONNECT || v->cmd == DSM_IOC_RANGE || v->cmd == DSM_IOC_JOIN;
 }
 
-static void one(const struct dsm_variant *v, const void *arg, const struct dsm_rule *changed, uint64_t value, bool bad)
+static void one(const struct dsm_variant *v, const void *arg, const struct dsm_rule *changed,
+		uint64_t value, bool bad)
 {
 	static uint64_t random = 3;
 	const struct dsm_rule *r = changed;
@@ -171,14 +172,19 @@ static void one(const struct dsm_variant *v, const void *arg, const struct dsm_r
 	     r < v->rules + v->n;
 	     r++)
 		if (r->kind == ARG_PAGES)
-			args_put(r, copy, r == changed ? value : args_inside(r, &limits, copy, &random));
-	/* A huge window is valid, though it needs more memory than the guest has. Then the error is not EINVAL. */
+			args_put(r, copy,
+				 r == changed ? value : args_inside(r, &limits, copy, &random));
+	/*
+	 * A huge window is valid, though it needs more memory than the guest has. Then the error is
+	 * not EINVAL.
+	 */
 	err = ioctl(fd, v->cmd, args_pass(v, copy)) ? errno : 0;
 	checked++;
 	if (bad ? err != EINVAL : err == EINVAL && !may_be_invalid(v)) {
 		wrong++;
-		printf("%s with %s %#llx: %s, which %s be\n", v->name, changed ? changed->name : "valid fields",
-		       (unsigned long long)value, err ? strerror(err) : "accepted", bad ? "must EINVAL" : "must not");
+		printf("%s with %s %#llx: %s, which %s be\n", v->name,
+		       changed ? changed->name : "valid fields", (unsigned long long)value,
+		       err ? strerror(err) : "accepted", bad ? "must EINVAL" : "must not");
 	}
 	context_done(v, fd);
 }
@@ -190,7 +196,8 @@ static bool is_other(const struct dsm_variant *v, const struct dsm_rule *r, uint
 		return value && !(value % (uint64_t)r->a);
 	if (!strcmp(v->name, "BARRIER_0") && !strcmp(r->name, "object"))
 		return value == 1;
-	return value < 64 && (r->kind == ARG_IS || r->kind == ARG_ONE_OF || r->kind == ARG_NUMBER) &&
+	return value < 64 &&
+		(r->kind == ARG_IS || r->kind == ARG_ONE_OF || r->kind == ARG_NUMBER) &&
 		(!strcmp(r->name, "op") || !strcmp(r->name, "call") ||
 		 (v->cmd == DSM_IOC_REGION && !strcmp(r->name, "home")));
 }
@@ -211,7 +218,8 @@ static void variant(const struct dsm_variant *v, uint64_t *random)
 			continue;
 		n = args_edges(r, &limits, arg, value, bad);
 		for (k = 0; k < n; k++)
-			if (!(bad[k] && is_other(v, r, value[k])) && (bad[k] || v->cmd != DSM_IOC_CALL))
+			if (!(bad[k] && is_other(v, r, value[k])) &&
+			    (bad[k] || v->cmd != DSM_IOC_CALL))
 				one(v, arg, r, value[k], bad[k]);
 	}
 }
@@ -258,19 +266,22 @@ static void owners(uint64_t *random)
 /* CONNECT rank 0 to rank 1 with the address in address[1]. */
 static void try_address(int fd, uint32_t size, const char *what, uint64_t value, bool bad)
 {
-	struct dsm_ioc_connect c = { .rank = 1, .address_size = size, .address = (uintptr_t)address[1] };
+	struct dsm_ioc_connect c = { .rank = 1,
+				     .address_size = size,
+				     .address = (uintptr_t)address[1] };
 	const int err = ioctl(fd, DSM_IOC_CONNECT, &c) ? errno : 0;
 
 	checked++;
 	if (err != (bad ? EINVAL : 0)) {
 		wrong++;
-		printf("CONNECT by an address with %s %#llx: %s\n", what, (unsigned long long)value, strerror(err));
+		printf("CONNECT by an address with %s %#llx: %s\n", what, (unsigned long long)value,
+		       strerror(err));
 	}
 }
 
 /*
- * Try each field at its bounds: the bad values with fd, or each good value with a new rank, since a queue pair connects only
- * once.
+ * Try each field at its bounds: the bad values with fd, or each good value with a new rank, since a
+ * queue pair connects only once.
  */
 static void try_field(const struct dsm_variant *v, size_t at, bool bad, int fd)
 {
@@ -307,7 +318,9 @@ static void try_field(const struct dsm_variant *v, size_t at, bool bad, int fd)
 	}
 }
 
-/* Start from the right address and change one field. A wrong field must leave the rank unchanged. */
+/*
+ * Start from the right address and change one field. A wrong field must leave the rank unchanged.
+ */
 static void addresses(void)
 {
 	static const enum dsm_variant_place rows[] = { VARIANT_ADDRESS_QP, VARIANT_OTHER_QP };
@@ -323,7 +336,8 @@ static void addresses(void)
 		try_field(head, 0, bad, fd[0]);
 		for (i = 0; i < 2 * CLASS_MAX; i++)
 			try_field(&dsm_variants[rows[i / CLASS_MAX]],
-				  sizeof(struct dsm_address) + i * sizeof(struct dsm_address_qp), bad, fd[0]);
+				  sizeof(struct dsm_address) + i * sizeof(struct dsm_address_qp),
+				  bad, fd[0]);
 	}
 	try_address(fd[0], address_size - 1, "bytes", address_size - 1, true);
 	try_address(fd[0], address_size + 1, "bytes", address_size + 1, true);

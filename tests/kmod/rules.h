@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rules.h - dsm_uapi_rules.h as a table to walk: for the generator of arguments (fuzz.c) and for scripts/call-table. */
+/*
+ * rules.h - dsm_uapi_rules.h as a table to walk: for the generator of arguments (fuzz.c) and for
+ * scripts/call-table.
+ */
 #ifndef KMOD_RULES_H
 #define KMOD_RULES_H
 
@@ -68,12 +71,12 @@ ARG_PLACES(dsm_ioc_call) ARG_PLACES(dsm_ioc_range) ARG_PLACES(dsm_ioc_stats) ARG
 			  ARG_##kind,                     \
 			  (int64_t)(a),                   \
 			  (uint64_t)(b) },
-#define ARG_ROWS(call, variant, s)                                                      \
-	static const struct dsm_rule rules_##variant[] = { DSM_FIELDS_##s(ARG_FIELD, s) \
-								   DSM_RULES_##variant(ARG_ROW, s) };
-#define ARG_VARIANT(call, variant, s)                                                                   \
-	{ #variant, DSM_IOC_##call, rules_##variant, sizeof(rules_##variant) / sizeof(struct dsm_rule), \
-	  sizeof(struct s) },
+#define ARG_ROWS(call, variant, s)                                         \
+	static const struct dsm_rule rules_##variant[] = { DSM_FIELDS_##s( \
+		ARG_FIELD, s) DSM_RULES_##variant(ARG_ROW, s) };
+#define ARG_VARIANT(call, variant, s)                \
+	{ #variant, DSM_IOC_##call, rules_##variant, \
+	  sizeof(rules_##variant) / sizeof(struct dsm_rule), sizeof(struct s) },
 
 /* clang-format off */
 #pragma GCC diagnostic push
@@ -87,7 +90,10 @@ static const struct dsm_variant dsm_variants[] = {
 };
 /* clang-format on */
 #define ARG_ONE(call, variant, s) +1
-enum { dsm_narguments = 0 DSM_VARIANTS(ARG_ONE), dsm_nvariants = dsm_narguments DSM_POINTEES(ARG_ONE) };
+enum {
+	dsm_narguments = 0 DSM_VARIANTS(ARG_ONE),
+	dsm_nvariants = dsm_narguments DSM_POINTEES(ARG_ONE)
+};
 
 /* The place of each in dsm_variants. */
 #define ARG_PLACE(call, variant, s) VARIANT_##variant,

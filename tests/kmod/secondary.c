@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * secondary.c - a virtual machine has memory of a region. Its translations are KVM's, which no flush of a processor reaches; when a
- * call or an answer to a peer says that access was taken away, the machine has lost it, too:
+ * secondary.c - a virtual machine has memory of a region. Its translations are KVM's, which no
+ * flush of a processor reaches; when a call or an answer to a peer says that access was taken away,
+ * the machine has lost it, too:
  *
  *   protect    a call closes the page, to reading and altogether
  *   freed      the page's frame is freed, and the machine writes to the next one
@@ -10,7 +11,8 @@
  *   another    the machine is in the other process of the node: what one lowers, the other loses
  *   ended      the machine's process ends while others take its pages
  *
- * stale --machine does the first with threads, all the time. Runs in a guest with KVM, as root, with the module loaded.
+ * stale --machine does the first with threads, all the time. Runs in a guest with KVM, as root,
+ * with the module loaded.
  */
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_machine.h"
@@ -98,8 +100,8 @@ static void protected(struct job *j)
 
 	(void)j;
 	expect(fd >= 0 && !ioctl(fd, DSM_IOC_WINDOW, &w) &&
-		       mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) !=
-			       MAP_FAILED,
+		       mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED,
 	       "a window");
 	/* The machine is older than its memory, then younger. */
 	for (i = 0; i < 4; i++) {
@@ -111,7 +113,8 @@ static void protected(struct job *j)
 			expect(machine_create(&m, JOB_BASE, 2), "a virtual machine");
 		expect(!protect(fd, 0, DSM_PROT_WRITE), "open");
 		*word(0) = 5;
-		expect(machine_adds(&m, 0, 1) && *word(0) == 6, "the machine writes to an open page");
+		expect(machine_adds(&m, 0, 1) && *word(0) == 6,
+		       "the machine writes to an open page");
 		expect(!protect(fd, 0, lower[i % 2]), "close");
 		expect_none_stale(!machine_adds(&m, 0, 1), "it is refused a closed page");
 		expect(!protect(fd, 0, DSM_PROT_READ), "open for reading");
@@ -120,7 +123,10 @@ static void protected(struct job *j)
 	machine_destroy(&m);
 }
 
-/* What the machine writes after the page was forgotten is in the new frame, not in the one that was freed. */
+/*
+ * What the machine writes after the page was forgotten is in the new frame, not in the one that was
+ * freed.
+ */
 static void freed(struct job *j)
 {
 	int fd = job_join(j, 0);
@@ -143,7 +149,8 @@ static void has_machine(struct job *j)
 	struct machine m;
 	unsigned int i;
 
-	expect(job_join(j, 0) >= 0 && machine_create(&m, JOB_BASE, 1), "a rank with a virtual machine");
+	expect(job_join(j, 0) >= 0 && machine_create(&m, JOB_BASE, 1),
+	       "a rank with a virtual machine");
 	for (i = 0; i < TURNS && !bad; i++) {
 		expect(machine_adds(&m, 0, 1), "the machine adds");
 		next_step(4 * i + 1);
@@ -161,7 +168,8 @@ static void is_peer(struct job *j)
 	expect(job_join(j, 1) >= 0, "a rank");
 	for (i = 0; i < TURNS && !bad; i++) {
 		wait_for(4 * i + 1);
-		expect_none_stale(*word(0) == 12 * i + 1, "the peer reads what the machine has written");
+		expect_none_stale(*word(0) == 12 * i + 1,
+				  "the peer reads what the machine has written");
 		next_step(4 * i + 2);
 		wait_for(4 * i + 3);
 		expect_none_stale(*word(0) == 12 * i + 2, "also after it has read the page before");
@@ -176,7 +184,8 @@ static void ends_with_machine(struct job *j)
 	struct machine m;
 	unsigned int i;
 
-	expect(job_join(j, 0) >= 0 && machine_create(&m, JOB_BASE, MACHINE_PAGES), "a rank with a virtual machine");
+	expect(job_join(j, 0) >= 0 && machine_create(&m, JOB_BASE, MACHINE_PAGES),
+	       "a rank with a virtual machine");
 	for (i = 0; i < MACHINE_PAGES; i++)
 		expect(machine_adds(&m, i * PAGE, 1), "the machine writes");
 	next_step(1);
@@ -188,7 +197,8 @@ static void *takes(void *arg)
 
 	for (i = 0; i < MACHINE_PAGES; i++)
 		if (!touch((volatile char *)word(i), true))
-			expect(*(volatile unsigned char *)word(i) == 2, "what the machine has written is there");
+			expect(*(volatile unsigned char *)word(i) == 2,
+			       "what the machine has written is there");
 	return arg;
 }
 
@@ -232,7 +242,9 @@ static void removes(struct job *j)
 	expect(!status || (control && WEXITSTATUS(status) == 2), "the other process");
 }
 
-/* The peer takes the page from a node, the machine is in the process that does not handle messages. */
+/*
+ * The peer takes the page from a node, the machine is in the process that does not handle messages.
+ */
 static void two_views(struct job *j)
 {
 	int fd = job_join(j, 0);
@@ -242,7 +254,8 @@ static void two_views(struct job *j)
 	expect(fd >= 0, "a rank");
 	fflush(stdout);
 	if (!fork()) {
-		expect(job_attach(j, fd) >= 0 && machine_create(&m, JOB_BASE, 1), "another process with a machine");
+		expect(job_attach(j, fd) >= 0 && machine_create(&m, JOB_BASE, 1),
+		       "another process with a machine");
 		for (i = 0; i < TURNS && !bad; i++) {
 			expect(machine_adds(&m, 0, 1), "the machine adds");
 			next_step(2 * i + 1);
@@ -261,7 +274,8 @@ static void is_peer_of_two(struct job *j)
 	expect(job_join(j, 1) >= 0, "a rank");
 	for (i = 0; i < TURNS && !bad; i++) {
 		wait_for(2 * i + 1);
-		expect_none_stale(*word(0) == 11 * i + 1, "the peer reads what the machine has written");
+		expect_none_stale(*word(0) == 11 * i + 1,
+				  "the peer reads what the machine has written");
 		*word(0) += 10;
 		next_step(2 * i + 2);
 	}
@@ -270,7 +284,8 @@ static void is_peer_of_two(struct job *j)
 /* ---- the test ------------------------------------------------------------------------------- */
 
 /* A case. With the control, it must show a stale translation if it can. */
-static void go(struct job *j, const char *name, unsigned int n, void (*const ranks[])(struct job *), bool shows)
+static void go(struct job *j, const char *name, unsigned int n, void (*const ranks[])(struct job *),
+	       bool shows)
 {
 	pid_t pids[2];
 	int statuses[2] = { 0, 0 };
@@ -311,7 +326,8 @@ int main(int argc, char **argv)
 							  { two_views, is_peer_of_two },
 							  { freed },
 							  { ends_with_machine, takes_pages } };
-	static const char *const names[] = { "protect", "removed", "peer", "another", "freed", "ended" };
+	static const char *const names[] = { "protect", "removed", "peer",
+					     "another", "freed",   "ended" };
 	struct job *j;
 	unsigned int i;
 	int kvm;

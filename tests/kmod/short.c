@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * short.c - dsm.ko when something is short: page table locks taken, allocations of softirq refused, send queues and queues of
- * processors full, no inline sends; and the three ways to handle completions. A job whose ranks write words of the same pages must
- * come out right all the same, with no rank lost, and a counter must tell that the detour was taken.
+ * short.c - dsm.ko when something is short: page table locks taken, allocations of softirq refused,
+ * send queues and queues of processors full, no inline sends; and the three ways to handle
+ * completions. A job whose ranks write words of the same pages must come out right all the same,
+ * with no rank lost, and a counter must tell that the detour was taken.
  *
- * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and takes them back.
+ * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and
+ * takes them back.
  */
 #include "tests/kmod/common.h"
 
@@ -113,7 +115,9 @@ static void rank_process(struct job *j, unsigned int rank)
 		_exit(3);
 	atomic_fetch_add(&sums->ready, 1);
 	for (t = 0; t < THREADS; t++) {
-		w[t] = (struct worker){ .random = rank * 100 + t, .rank = rank, .thread = t, .fd = fd };
+		w[t] = (struct worker){
+			.random = rank * 100 + t, .rank = rank, .thread = t, .fd = fd
+		};
 		pthread_create(&threads[t], NULL, work, &w[t]);
 	}
 	for (t = 0; t < THREADS; t++)
@@ -160,7 +164,8 @@ static uint64_t total(void)
 /* A busy softirq continues in ksoftirqd; both count. */
 static long long counted(const struct shortage *s)
 {
-	return counter(s->counter) + (strcmp(s->counter, "handled_in_softirq") ? 0 : counter("handled_in_ksoftirqd"));
+	return counter(s->counter) +
+		(strcmp(s->counter, "handled_in_softirq") ? 0 : counter("handled_in_ksoftirqd"));
 }
 
 static void start(struct job *j, const struct shortage *s, bool rdma, pid_t *pids)
@@ -180,14 +185,17 @@ static void start(struct job *j, const struct shortage *s, bool rdma, pid_t *pid
 	}
 }
 
-/* Run for the given time, and until the detour was taken: on a busy machine that may take longer. */
+/*
+ * Run for the given time, and until the detour was taken: on a busy machine that may take longer.
+ */
 static void watch(const struct job *j, const struct shortage *s, long long before)
 {
 	double latest = now_s() + patience(60), end;
 
 	while (atomic_load(&sums->ready) < RANKS && !atomic_load(&j->failed) && now_s() < latest)
 		usleep(1000);
-	for (end = now_s() + seconds; now_s() < end || (counted(s) <= before && now_s() < latest); usleep(10000))
+	for (end = now_s() + seconds; now_s() < end || (counted(s) <= before && now_s() < latest);
+	     usleep(10000))
 		;
 	atomic_store(&sums->over, 1);
 }
@@ -203,11 +211,11 @@ static bool run(struct job *j, const struct shortage *s, bool rdma)
 	ended = job_reap(pids, RANKS, 60 + 10 * seconds);
 	left = !nothing_left(20);
 	after = counted(s);
-	printf("%-30s %-4s  %8llu writes, %u wrong, %u ranks lost, %s %lld%s\n", s->name, rdma ? "RDMA" : "here",
-	       (unsigned long long)total(), atomic_load(&sums->wrong), atomic_load(&sums->lost), s->counter,
-	       after - before, ended ? "" : ", did not end");
-	return ended && !left && atomic_load(&sums->checked) == RANKS && !atomic_load(&sums->wrong) &&
-		!atomic_load(&sums->lost) && after > before;
+	printf("%-30s %-4s  %8llu writes, %u wrong, %u ranks lost, %s %lld%s\n", s->name,
+	       rdma ? "RDMA" : "here", (unsigned long long)total(), atomic_load(&sums->wrong),
+	       atomic_load(&sums->lost), s->counter, after - before, ended ? "" : ", did not end");
+	return ended && !left && atomic_load(&sums->checked) == RANKS &&
+		!atomic_load(&sums->wrong) && !atomic_load(&sums->lost) && after > before;
 }
 
 int main(int argc, char **argv)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signals.c - a thread of a rank waits in dsm.ko for a block that another rank has pinned, and gets signals. Their
- * handler runs at once, and the access completes when the block arrives, with the contents that the other rank wrote.
- * The same for a block that is elsewhere, and for one that the thread may read and wants to write; and for a signal that comes when
- * the block has arrived, but the thread has not been told of it (test_pause_grant).
+ * signals.c - a thread of a rank waits in dsm.ko for a block that another rank has pinned, and gets
+ * signals. Their handler runs at once, and the access completes when the block arrives, with the
+ * contents that the other rank wrote. The same for a block that is elsewhere, and for one that the
+ * thread may read and wants to write; and for a signal that comes when the block has arrived, but
+ * the thread has not been told of it (test_pause_grant).
  *
- * The other files do the same with each kind of call that waits (signals_calls.c), and with operations on ranges
- * (signals_ranges.c); and disturb operations that end without another rank's help (signals_disturbed.c).
+ * The other files do the same with each kind of call that waits (signals_calls.c), and with
+ * operations on ranges (signals_ranges.c); and disturb operations that end without another rank's
+ * help (signals_disturbed.c).
  *
  * Runs in a guest with the module loaded.
  */
@@ -66,13 +68,16 @@ void begins(bool goes)
 	struct sigaction sa = { .sa_handler = leave };
 
 	waiter_fd = job_join(j, 0);
-	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+	if (!expect(waiter_fd >= 0, "a job of two ranks") ||
+	    !expect(reached(&both->pinned, 1), "the other rank"))
 		_exit(1);
 	sigaction(SIGUSR1, &sa, NULL);
 	leaves = goes;
 }
 
-/* Start the waiting thread, and send all its signals while it waits; call `meanwhile` before each. */
+/*
+ * Start the waiting thread, and send all its signals while it waits; call `meanwhile` before each.
+ */
 pthread_t begin_and_signal(void *(*run)(void *), bool goes, void (*meanwhile)(void))
 {
 	pthread_t thread;
@@ -87,7 +92,8 @@ pthread_t begin_and_signal(void *(*run)(void *), bool goes, void (*meanwhile)(vo
 		if (!expect(reached(&both->handled, i), "a handler"))
 			break;
 	}
-	atomic_store(&both->handled, SIGNALS); /* the other rank must not wait for a thread that failed */
+	/* the other rank must not wait for a thread that failed */
+	atomic_store(&both->handled, SIGNALS);
 	return thread;
 }
 
@@ -167,7 +173,8 @@ static void waits(bool upgrade)
 	long long faults;
 	unsigned int i;
 
-	if (!expect(fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+	if (!expect(fd >= 0, "a job of two ranks") ||
+	    !expect(reached(&both->pinned, 1), "the other rank"))
 		_exit(1);
 	sigaction(SIGUSR1, &sa, NULL);
 	if (upgrade)
@@ -181,7 +188,8 @@ static void waits(bool upgrade)
 		if (!expect(reached(&both->handled, i), "a handler"))
 			break;
 	}
-	atomic_store(&both->handled, SIGNALS); /* the other rank must not wait for a thread that failed */
+	/* the other rank must not wait for a thread that failed */
+	atomic_store(&both->handled, SIGNALS);
 	pthread_join(thread, NULL);
 	expect(*word() == WRITTEN + 1, "the access is made, and once");
 	fflush(stdout);
@@ -201,7 +209,10 @@ static bool misses(bool upgrade)
 
 #define PAUSE_GRANT "/sys/module/dsm/parameters/test_pause_grant"
 
-/* A grant is held with softirqs off, on the processor of the rank that lets the block go: not where the signal is to be handled. */
+/*
+ * A grant is held with softirqs off, on the processor of the rank that lets the block go: not where
+ * the signal is to be handled.
+ */
 static void run_on(int cpu)
 {
 	cpu_set_t set;
@@ -268,7 +279,8 @@ static void misses_answer(bool unused)
 	(void)unused;
 	run_on(0);
 	fd = job_join(j, 0);
-	if (!expect(fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+	if (!expect(fd >= 0, "a job of two ranks") ||
+	    !expect(reached(&both->pinned, 1), "the other rank"))
 		_exit(1);
 	sigaction(SIGUSR1, &sa, NULL);
 	pthread_create(&thread, NULL, access_asleep, NULL);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signals_calls.c - a thread waits in each kind of call that waits, and gets signals: handlers run, and the call ends when
- * the other rank permits it, and has been made once, also if handlers make calls. A handler may also leave by
- * siglongjmp(3), before or after the object of the wait has arrived. Other ranks then get it, whether the thread makes
- * another call or exits.
+ * signals_calls.c - a thread waits in each kind of call that waits, and gets signals: handlers run,
+ * and the call ends when the other rank permits it, and has been made once, also if handlers make
+ * calls. A handler may also leave by siglongjmp(3), before or after the object of the wait has
+ * arrived. Other ranks then get it, whether the thread makes another call or exits.
  */
 #include "core/sync.h"
 #include "tests/kmod/signals.h"
@@ -14,14 +14,15 @@
 
 struct kind {
 	const char *name;
-	struct dsm_ioc_call wait, let; /* call of the waiting rank, call of the other rank that ends the wait */
-	struct dsm_ioc_call hold;      /* by the other rank, before */
-	struct dsm_ioc_call undo;      /* by the waiting rank, after */
-	struct dsm_ioc_call again;     /* by the other rank, at the end: as if nobody had waited */
-	int32_t status;                /* expected status of `again` */
-	uint8_t object;                /* enum sync_kind */
-	bool given_back;               /* what nobody waits for is given back */
-	bool mutex;                    /* the wait releases a mutex */
+	/* call of the waiting rank, call of the other rank that ends the wait */
+	struct dsm_ioc_call wait, let;
+	struct dsm_ioc_call hold;  /* by the other rank, before */
+	struct dsm_ioc_call undo;  /* by the waiting rank, after */
+	struct dsm_ioc_call again; /* by the other rank, at the end: as if nobody had waited */
+	int32_t status;            /* expected status of `again` */
+	uint8_t object;            /* enum sync_kind */
+	bool given_back;           /* what nobody waits for is given back */
+	bool mutex;                /* the wait releases a mutex */
 };
 
 #define CALL(c, ...)                                \
@@ -145,7 +146,10 @@ static void make_mutex(void)
 	mutex_name = (uint32_t)c.result;
 }
 
-/* Another thread locks the mutex that the waiting thread has released, in the same hold record, and keeps it until it unlocks. */
+/*
+ * Another thread locks the mutex that the waiting thread has released, in the same hold record, and
+ * keeps it until it unlocks.
+ */
 static void take_mutex(void)
 {
 	uint16_t hold;
@@ -201,7 +205,8 @@ static void lets(bool goes)
 	}
 	expect(!make_call(fd, &what->hold, &hold), "it is held");
 	atomic_store(&both->pinned, 1);
-	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
+	expect(reached(&both->handled, goes ? 1 : SIGNALS),
+	       "handlers run while their thread waits");
 	if (goes && !late)
 		expect(reached(&both->ended, 1), "the thread goes on");
 	else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signals_disturbed.c - placements, echoes, additions, and attempts at a semaphore or a lock, under constant signals, whose
- * handlers return, make calls, or leave.
+ * signals_disturbed.c - placements, echoes, additions, and attempts at a semaphore or a lock, under
+ * constant signals, whose handlers return, make calls, or leave.
  */
 #include "core/sync.h"
 #include "tests/kmod/signals.h"
@@ -79,7 +79,8 @@ static int try_it(int fd, uint8_t op)
 
 static int give_it_back(int fd)
 {
-	struct dsm_ioc_call c = SYNC(attempts[made].undo, .object = atomic_load(&both->object), .value = 1);
+	struct dsm_ioc_call c =
+		SYNC(attempts[made].undo, .object = atomic_load(&both->object), .value = 1);
 
 	return ioctl(fd, DSM_IOC_CALL, &c) ? errno : -c.status;
 }
@@ -99,7 +100,9 @@ static int operate_on(int fd, unsigned int page)
 	else if (made >= TRIES)
 		err = try_it(fd, attempts[made].op);
 	else
-		err = range(fd, made == PLACEMENTS ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
+		err = range(fd, made == PLACEMENTS ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0)
+			? errno
+			: 0;
 	in_call = 0;
 	if (made >= TRIES)
 		err = !err ? give_it_back(fd) : err == attempts[made].refused ? 0 : -err;
@@ -107,8 +110,8 @@ static int operate_on(int fd, unsigned int page)
 }
 
 /*
- * Operations that end without another rank's help, under constant signals: each takes effect once, as if there were no signals.
- * If handlers leave them, the answers free the slots.
+ * Operations that end without another rank's help, under constant signals: each takes effect once,
+ * as if there were no signals. If handlers leave them, the answers free the slots.
  */
 static void is_disturbed(bool unused)
 {
@@ -136,7 +139,8 @@ static void is_disturbed(bool unused)
 	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* a different call, in case the last was left */
 	expect(none_listed(LISTED_SLOT), "the slots are free");
 	if (made >= TRIES)
-		expect(!try_it(fd, attempts[made].again) && try_it(fd, attempts[made].again) == attempts[made].refused,
+		expect(!try_it(fd, attempts[made].again) &&
+			       try_it(fd, attempts[made].again) == attempts[made].refused,
 		       "all is given back");
 	atomic_store(&both->ended, 1);
 	fflush(stdout);
@@ -152,7 +156,8 @@ static void answers(bool unused)
 
 	(void)unused;
 	expect(fd >= 0, "a job of two ranks");
-	expect(made < ADDITIONS || (call(fd, &object, &object) && !object.status), "an object is made");
+	expect(made < ADDITIONS || (call(fd, &object, &object) && !object.status),
+	       "an object is made");
 	atomic_store(&both->object, (unsigned int)object.result);
 	for (i = 0; i < ANSWERED && made == ECHOES; i++) /* an echo needs frames */
 		*(volatile unsigned int *)(JOB_BASE + (2 * i + 1) * PAGE) = WRITTEN;
@@ -166,7 +171,8 @@ enum handlers { COUNT, LEAVE, CALL };
 
 static bool disturbed(enum made what_is_made, enum handlers handlers)
 {
-	static const char *const how[] = { "among", "left at", "among, with calls in their handlers," };
+	static const char *const how[] = { "among", "left at",
+					   "among, with calls in their handlers," };
 	bool ok;
 
 	made = what_is_made;
@@ -174,8 +180,8 @@ static bool disturbed(enum made what_is_made, enum handlers handlers)
 	busy = handlers == CALL;
 	ok = run_ranks(is_disturbed, answers, false, true);
 	busy = false;
-	printf("%s %s %u signals: %s\n", made_names[made], how[handlers], atomic_load(&both->handled),
-	       ok ? "ok" : "FAILED");
+	printf("%s %s %u signals: %s\n", made_names[made], how[handlers],
+	       atomic_load(&both->handled), ok ? "ok" : "FAILED");
 	return ok;
 }
 
@@ -185,6 +191,7 @@ bool test_disturbed(void)
 
 	ok = ok && disturbed(PLACEMENTS, LEAVE) && disturbed(ECHOES, LEAVE);
 	ok = ok && disturbed(ADDITIONS, COUNT) && disturbed(ADDITIONS, CALL);
-	ok = ok && disturbed(TRIES, LEAVE) && disturbed(READ_TRIES, LEAVE) && disturbed(WRITE_TRIES, LEAVE);
+	ok = ok && disturbed(TRIES, LEAVE) && disturbed(READ_TRIES, LEAVE) &&
+		disturbed(WRITE_TRIES, LEAVE);
 	return ok;
 }

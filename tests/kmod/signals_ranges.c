@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signals_ranges.c - a thread waits in operations on ranges, and gets signals. They wait for the later blocks of a range
- * that is pinned in part; for a request slot, while other threads wait for their blocks in all of them; and for the
- * answers to a placement and to an echo, here of a rank that has ended. While a rank waits for more pinned blocks than it
- * has slots for blocks only, other blocks arrive at once.
+ * signals_ranges.c - a thread waits in operations on ranges, and gets signals. They wait for the
+ * later blocks of a range that is pinned in part; for a request slot, while other threads wait for
+ * their blocks in all of them; and for the answers to a placement and to an echo, here of a rank
+ * that has ended. While a rank waits for more pinned blocks than it has slots for blocks only,
+ * other blocks arrive at once.
  */
 #include "tests/kmod/signals.h"
 #include "tests/kmod/common_module.h"
@@ -28,14 +29,22 @@ struct operation {
 	unsigned int op, page, pages, write; /* DSM_RANGES: an access */
 	unsigned int ways;                   /* ways to try: the thread stays, or leaves */
 	bool rdma;
-	bool full;     /* slots are used up; SLOTS_OF_BLOCKS of them are for blocks */
-	bool unpinned; /* the first blocks are pinned; the thread waits for the last, which the other rank has pinned */
-	bool alone;    /* the other rank has ended, and does not answer */
+	bool full; /* slots are used up; SLOTS_OF_BLOCKS of them are for blocks */
+	/*
+	 * the first blocks are pinned; the thread waits for the last, which the other rank has
+	 * pinned
+	 */
+	bool unpinned;
+	bool alone; /* the other rank has ended, and does not answer */
 };
 
 /* Rank 1 is the home of odd pages. */
 static const struct operation operations[] = {
-	{ .name = "a slot for an access", .op = DSM_RANGES, .page = MANY - 1, .full = true, .ways = STAYS },
+	{ .name = "a slot for an access",
+	  .op = DSM_RANGES,
+	  .page = MANY - 1,
+	  .full = true,
+	  .ways = STAYS },
 	{ .name = "a slot for a block",
 	  .op = DSM_RANGE_ACQUIRE,
 	  .page = MANY - 1,
@@ -50,8 +59,19 @@ static const struct operation operations[] = {
 	  .write = DSM_PIN_WRITE,
 	  .unpinned = true,
 	  .ways = STAYS | LEAVES },
-	{ .name = "a placement", .op = DSM_RANGE_PLACE, .page = 1, .pages = 1, .alone = true, .ways = LEAVES },
-	{ .name = "an echo", .op = DSM_RANGE_ECHO, .page = 1, .pages = 1, .rdma = true, .alone = true, .ways = LEAVES },
+	{ .name = "a placement",
+	  .op = DSM_RANGE_PLACE,
+	  .page = 1,
+	  .pages = 1,
+	  .alone = true,
+	  .ways = LEAVES },
+	{ .name = "an echo",
+	  .op = DSM_RANGE_ECHO,
+	  .page = 1,
+	  .pages = 1,
+	  .rdma = true,
+	  .alone = true,
+	  .ways = LEAVES },
 };
 
 static const struct operation *now;
@@ -105,7 +125,8 @@ static void keeps(bool goes)
 	expect(!range(fd, DSM_RANGE_PIN, page, pages, 1), "blocks are pinned");
 	atomic_store(&both->pinned, 1);
 	reached(&both->tid, 1); /* the waiting rank may have to take all slots first */
-	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
+	expect(reached(&both->handled, goes ? 1 : SIGNALS),
+	       "handlers run while their thread waits");
 	if (goes) {
 		expect(reached(&both->ended, 1), "the thread goes on");
 		/* A pin left behind would keep the block. */
@@ -130,7 +151,10 @@ static void away_from_here(int sig)
 	siglongjmp(away, 1);
 }
 
-/* Fill that many slots with requests for blocks. A thread that leaves an access leaves its slot to the answer. */
+/*
+ * Fill that many slots with requests for blocks. A thread that leaves an access leaves its slot to
+ * the answer.
+ */
 static void fill_slots(unsigned int blocks)
 {
 	struct sigaction sa = { .sa_handler = away_from_here }, old;
@@ -210,7 +234,8 @@ static void operates(bool goes)
 		check_pins(goes);
 	atomic_store(&both->pinned, 2);
 	if (!now->alone)
-		expect(reached(&both->pinned, 3), "the other rank"); /* its blocks have their home here */
+		/* its blocks have their home here */
+		expect(reached(&both->pinned, 3), "the other rank");
 	fflush(stdout);
 	_exit(0);
 }
@@ -270,7 +295,8 @@ static void asks_for_many(bool unused)
 
 	(void)unused;
 	waiter_fd = job_join(j, 0);
-	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+	if (!expect(waiter_fd >= 0, "a job of two ranks") ||
+	    !expect(reached(&both->pinned, 1), "the other rank"))
 		_exit(1);
 	fill_slots(MORE);
 	expect(*word_of(MORE) == WRITTEN + MORE, "what the other rank has written");
@@ -288,7 +314,8 @@ static bool many(bool rdma)
 {
 	const bool ok = run_ranks(asks_for_many, keeps_many, false, rdma);
 
-	printf("%u pinned blocks%s: %s\n", MORE, rdma ? " over RDMA" : "", ok ? "another one comes" : "FAILED");
+	printf("%u pinned blocks%s: %s\n", MORE, rdma ? " over RDMA" : "",
+	       ok ? "another one comes" : "FAILED");
 	return ok;
 }
 

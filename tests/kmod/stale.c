@@ -2,21 +2,27 @@
 /*
  * stale.c - no translation outlives the call that took the access away.
  *
- * Several threads write to the same pages all the time. Others open pages of theirs and close them again; once the call that
- * closes has returned, nobody's word in them may change until they are opened. Where changes of one page cross, one of them
- * finds an entry that another has lowered but not yet flushed:
+ * Several threads write to the same pages all the time. Others open pages of theirs and close them
+ * again; once the call that closes has returned, nobody's word in them may change until they are
+ * opened. Where changes of one page cross, one of them finds an entry that another has lowered but
+ * not yet flushed:
  *
- *   faults     a thread that was allowed to write when it faulted makes the entry after the page was closed, and so lowers it
+ *   faults     a thread that was allowed to write when it faulted makes the entry after the page
+ *              was closed, and so lowers it
  *   lowerers   threads that only take access away, from anybody's pages
- *   --apart    those who write, and the lowerers, are another process, which is attached to the context of this one
+ *   --apart    those who write, and the lowerers, are another process, which is attached to the
+ *              context of this one
  *   --machine  one more that writes is a virtual machine, whose translations are KVM's
- *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their place and come back
- *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on (test_hold_cpu)
+ *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their
+ *              place and come back
+ *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on
+ *              (test_hold_cpu)
  *
- * Runs in a guest with two processors or more (--machine: one) and the module loaded, which is asked to be slow, by chance, between a check of
- * the protection and the entry (test_slow_entry). With test_fail_trylock, when workers and faults make all entries, most changes
- * cross. With test_no_remote_flush a word must change (--control), or with test_lose_notify and --machine: this depends on timing, so
- * the test waits for it.
+ * Runs in a guest with two processors or more (--machine: one) and the module loaded, which is
+ * asked to be slow, by chance, between a check of the protection and the entry (test_slow_entry).
+ * With test_fail_trylock, when workers and faults make all entries, most changes cross. With
+ * test_no_remote_flush a word must change (--control), or with test_lose_notify and --machine: this
+ * depends on timing, so the test waits for it.
  */
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_machine.h"
@@ -51,7 +57,8 @@ static bool moving, hotplug, control, apart, with_machine;
 
 static struct shared {
 	atomic_bool stop;
-	_Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused, added;
+	_Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left,
+		refused, added;
 } * sh;
 
 static volatile uint64_t *word(unsigned int page, unsigned int writer)
@@ -137,7 +144,9 @@ static void pause_for(unsigned int n)
 		__asm__ volatile("pause");
 }
 
-/* Check that no thread, including this one, can write to closed pages. They are open for reading. */
+/*
+ * Check that no thread, including this one, can write to closed pages. They are open for reading.
+ */
 static void look(const unsigned int *pages, unsigned int n, unsigned int me, unsigned int patient)
 {
 	uint64_t seen[OWNED][WORDS];
@@ -200,7 +209,8 @@ static void *mover(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&sh->stop)) {
-		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE) != MAP_FAILED)
+		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   ELSEWHERE) != MAP_FAILED)
 			abort();
 		atomic_fetch_add(&sh->moves, 1);
 		usleep(2000);
@@ -279,8 +289,8 @@ static bool open_window(void)
 
 	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
-		MAP_FAILED;
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		     dev, 0) != MAP_FAILED;
 }
 
 static unsigned int start(pthread_t *threads, unsigned int at, void *(*f)(void *), unsigned int n)
@@ -307,7 +317,10 @@ static bool seen_enough(void)
 		(!moving || atomic_load(&sh->moves)) && (!hotplug || atomic_load(&sh->switches));
 }
 
-/* Run for the given time, and until enough was seen. If a call never returns, an acknowledgement was lost. */
+/*
+ * Run for the given time, and until enough was seen. If a call never returns, an acknowledgement
+ * was lost.
+ */
 static bool watch(double seconds)
 {
 	double end = now_s() + seconds, latest = end + patience(PATIENCE_S), last[CLOSERS];
@@ -384,8 +397,9 @@ static int run(double seconds)
 	set("test_slow_entry", 0);
 	printf("%lu + %lu rounds, %lu lowered, %lu stale, %lu refused, %lu faults, %lu moves, %lu processors off (%lu with what others waited for), %lu by the machine\n",
 	       atomic_load(&sh->rounds[0]), atomic_load(&sh->rounds[1]), atomic_load(&sh->lowered),
-	       atomic_load(&sh->wrong), atomic_load(&sh->refused), atomic_load(&sh->faults), atomic_load(&sh->moves),
-	       atomic_load(&sh->switches), atomic_load(&sh->left), atomic_load(&sh->added));
+	       atomic_load(&sh->wrong), atomic_load(&sh->refused), atomic_load(&sh->faults),
+	       atomic_load(&sh->moves), atomic_load(&sh->switches), atomic_load(&sh->left),
+	       atomic_load(&sh->added));
 	ok &= !atomic_load(&sh->refused) && !atomic_load(&sh->left) && seen_enough() &&
 		(control || !atomic_load(&sh->wrong));
 	return ok ? 0 : 1;
@@ -420,7 +434,8 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	if (!module_loaded() || sysconf(_SC_NPROCESSORS_ONLN) < (with_machine ? 1 : 2)) {
-		fprintf(stderr, "stale: this test needs dsm.ko and two processors (--machine: one)\n");
+		fprintf(stderr,
+			"stale: this test needs dsm.ko and two processors (--machine: one)\n");
 		return 77;
 	}
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm.c - everything that ends a rank of dsm.ko, at the worst moment. Ranks whose threads continuously fault, lock,
- * pin and meet at a barrier are killed, exit, unmap their window, or try to move it or to give it to a child. Their
- * RDMA device is deleted, also while they join; a processor goes offline; allocations are refused; processes of
- * another user and of another namespace try to join; and meanwhile the test tries to unload the module.
+ * storm.c - everything that ends a rank of dsm.ko, at the worst moment. Ranks whose threads
+ * continuously fault, lock, pin and meet at a barrier are killed, exit, unmap their window, or try
+ * to move it or to give it to a child. Their RDMA device is deleted, also while they join; a
+ * processor goes offline; allocations are refused; processes of another user and of another
+ * namespace try to join; and meanwhile the test tries to unload the module.
  *
- * Most rounds take only some tens of milliseconds, so that there are thousands; every LONG_EVERYth is longer. In
- * every DEVICE_EVERYth round the device is removed and comes back, in every CPU_EVERYth a processor, and in every
- * SHORT_EVERYth memory is short. After every RELOAD_EVERYth round the module is unloaded and loaded again, half of
- * the time while the device is removed; in some rounds it is unloaded while ranks die, and faults linger in it.
+ * Most rounds take only some tens of milliseconds, so that there are thousands; every LONG_EVERYth
+ * is longer. In every DEVICE_EVERYth round the device is removed and comes back, in every
+ * CPU_EVERYth a processor, and in every SHORT_EVERYth memory is short. After every RELOAD_EVERYth
+ * round the module is unloaded and loaded again, half of the time while the device is removed; in
+ * some rounds it is unloaded while ranks die, and faults linger in it.
  *
- * What the contents of pages must be is in storm_ranks.c, which events must have happened in storm_events.c. Before the
- * first round, a process that differs from the strangers only in its user or its network namespace must be able to join.
+ * What the contents of pages must be is in storm_ranks.c, which events must have happened in
+ * storm_events.c. Before the first round, a process that differs from the strangers only in its
+ * user or its network namespace must be able to join.
  *
- * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within
- * seconds, a device can be removed within REMOVAL_S, unloading is refused while there are users, and nothing is left
- * after each round. Whenever the module can be unloaded, and it must be after the last round, the RDMA device and the
- * slab caches have no more objects than before. The caller checks the kernel's log.
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold:
+ * processes end within seconds, a device can be removed within REMOVAL_S, unloading is refused
+ * while there are users, and nothing is left after each round. Whenever the module can be unloaded,
+ * and it must be after the last round, the RDMA device and the slab caches have no more objects
+ * than before. The caller checks the kernel's log.
  */
 #include "tests/kmod/storm.h"
 #include "tests/kmod/common_module.h"
@@ -75,14 +79,16 @@ static void wait_for_orders(const struct job *j, const pid_t *pids)
 	unsigned int i;
 
 	for (i = 0; i < j->ranks; i++)
-		while (atomic_load(&orders->order[i]) != GO_ON && is_running(pids[i]) && now_s() < end)
+		while (atomic_load(&orders->order[i]) != GO_ON && is_running(pids[i]) &&
+		       now_s() < end)
 			usleep(500);
 }
 
 static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *plan)
 {
 	unsigned int i, n = 2 + pick(r, 6), rank, gone = pick(r, j->ranks), event;
-	unsigned int removal = plan->removal ? pick(r, n) : n, offline = plan->processor ? pick(r, n) : n;
+	unsigned int removal = plan->removal ? pick(r, n) : n,
+		     offline = plan->processor ? pick(r, n) : n;
 	int err;
 
 	for (i = 0; i < n; i++) {
@@ -97,7 +103,8 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *
 				happened(EVENT_KILL);
 			gone = rank;
 			break;
-		case STRANGER: stranger(j, r, gone); break; /* in the place of this rank, if it has gone */
+		/* in the place of this rank, if it has gone */
+		case STRANGER: stranger(j, r, gone); break;
 		case REMOVAL:
 			plan->removed = true;
 			if (!remove_device())
@@ -152,9 +159,10 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	long long reserve;
 	bool ok;
 
-	plan.pause_us = (unsigned int)patience(all_long || number % LONG_EVERY == LONG_EVERY - 1 ? 100000
-						       : plan.shortage                           ? 50000
-												 : 6000);
+	plan.pause_us =
+		(unsigned int)patience(all_long || number % LONG_EVERY == LONG_EVERY - 1 ? 100000
+					       : plan.shortage                           ? 50000
+											 : 6000);
 	if (keep < 0)
 		return failed("/dev/dsm cannot be opened");
 	job_set(j, ranks, number % 2 == 0);
@@ -181,7 +189,8 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	if (ok && !plan.early)
 		ok = weather(j, r, pids, &plan);
 	if (plan.shortage)
-		atomic_fetch_add(&orders->events[EVENT_SHORT], (unsigned long)(counter("from_reserve") - reserve));
+		atomic_fetch_add(&orders->events[EVENT_SHORT],
+				 (unsigned long)(counter("from_reserve") - reserve));
 	if (pick(r, 2))
 		atomic_store(&j->stop, 1);
 	for (i = 0; i < ranks; i++)
@@ -230,10 +239,12 @@ int main(int argc, char **argv)
 		}
 	}
 	module_needed();
-	prctl(PR_SET_CHILD_SUBREAPER, 1);  /* inherit the children of killed ranks */
-	setpriority(PRIO_PROCESS, 0, -20); /* above the ranks' threads, whose number must not affect the times */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* inherit the children of killed ranks */
+	/* above the ranks' threads, whose number must not affect the times */
+	setpriority(PRIO_PROCESS, 0, -20);
 	j = job_new();
-	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	device_objects(before, sizeof(before));
 	ok = strangers_control();
 	for (i = 0; ok && goes_on(i, rounds) && (!seconds || now_s() < began + seconds); i++) {
@@ -245,20 +256,21 @@ int main(int argc, char **argv)
 		if (took > round_longest)
 			round_longest = took;
 		if (took > patience(5))
-			printf("round %u took %.0f s: %s, mode %u\n", i, took, j->rdma ? "RDMA" : "one kernel",
-			       j->mode);
+			printf("round %u took %.0f s: %s, mode %u\n", i, took,
+			       j->rdma ? "RDMA" : "one kernel", j->mode);
 		if (ok && module && i % RELOAD_EVERY == RELOAD_EVERY - 1)
 			ok = reload(before, pick(&r, 2));
 		if (!ok)
 			printf("round %u failed\n", i);
 	}
 	printf("%lu accesses, %lu of them refused, %lu words checked, %lu wrong; the longest round %.1f s\n",
-	       atomic_load(&orders->accesses), atomic_load(&orders->signals), atomic_load(&orders->checked),
-	       atomic_load(&orders->wrong), round_longest);
+	       atomic_load(&orders->accesses), atomic_load(&orders->signals),
+	       atomic_load(&orders->checked), atomic_load(&orders->wrong), round_longest);
 	ok = report_events(i) && ok;
 	removals = times(EVENT_REMOVAL);
 	printf("%u rounds: %lu devices removed (%lu while ranks joined) in %.2f s, at most %.2f s; %lu times reloaded\n",
-	       i, removals, early, removals ? removal_sum / (double)removals : 0, removal_longest, times(EVENT_RELOAD));
+	       i, removals, early, removals ? removal_sum / (double)removals : 0, removal_longest,
+	       times(EVENT_RELOAD));
 	ok &= removed_soon();
 	ok &= !atomic_load(&orders->intruders); /* printed already */
 	if (atomic_load(&orders->wrong) || !atomic_load(&orders->checked))

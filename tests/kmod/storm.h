@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * storm.h - shared by the files of storm: the memory that ranks and test share, the kinds of events (storm_events.c),
- * ranks (storm_ranks.c), and what happens to them (storm_outside.c).
+ * storm.h - shared by the files of storm: the memory that ranks and test share, the kinds of events
+ * (storm_events.c), ranks (storm_ranks.c), and what happens to them (storm_outside.c).
  */
 #ifndef KMOD_STORM_H
 #define KMOD_STORM_H
@@ -38,7 +38,10 @@ enum event {
 	EVENTS
 };
 
-/* A word that all ranks add to under a lock: the mutex of the rank with that number, or for the last word, a pin of its page. */
+/*
+ * A word that all ranks add to under a lock: the mutex of the rank with that number, or for the
+ * last word, a pin of its page.
+ */
 #define GUARDS (JOB_RANKS + 1)
 #define PIN_GUARD JOB_RANKS
 
@@ -78,7 +81,10 @@ static inline unsigned long times(enum event e)
 void intruded(const char *who, unsigned int rank, const char *what);
 /* Print what failed. Returns false. */
 bool failed(const char *what);
-/* Print how often each kind of event has happened. False: enough rounds, and some event never happened. */
+/*
+ * Print how often each kind of event has happened. False: enough rounds, and some event never
+ * happened.
+ */
 bool report_events(unsigned int rounds);
 /* Whether to run this round: there are fewer than `rounds`, or some event never happened. */
 bool goes_on(unsigned int round, unsigned int rounds);
@@ -109,7 +115,10 @@ const char *processor_file(void); /* the file that switches the last processor *
 bool processor(bool online);
 /* Unload the module as soon as it has no user, while ranks end, and load it. */
 bool unload_at_once(void);
-/* Unload the module; nothing of it must be left, and the device must have the objects that it had before. */
+/*
+ * Unload the module; nothing of it must be left, and the device must have the objects that it had
+ * before.
+ */
 bool ends_well(const char *before);
 /* Unload and load the module; with_device: while the device is removed and made. */
 bool reload(const char *before, bool with_device);

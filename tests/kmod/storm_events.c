@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm_events.c - each kind of event is counted where it happens. After ENOUGH rounds each kind must have happened,
- * except those that this kernel cannot do, which the output lists. An operation that should have been refused, and was
- * not, is printed with its round.
+ * storm_events.c - each kind of event is counted where it happens. After ENOUGH rounds each kind
+ * must have happened, except those that this kernel cannot do, which the output lists. An operation
+ * that should have been refused, and was not, is printed with its round.
  */
 #include "tests/kmod/storm.h"
 
@@ -86,7 +86,10 @@ bool report_events(unsigned int rounds)
 	return rounds < ENOUGH || all_happened();
 }
 
-/* Rounds are short, and a busy host does little in them: run up to four times as many until every event has happened. */
+/*
+ * Rounds are short, and a busy host does little in them: run up to four times as many until every
+ * event has happened.
+ */
 bool goes_on(unsigned int round, unsigned int rounds)
 {
 	return round < rounds || (rounds >= ENOUGH && round < 4 * rounds && !all_happened());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm_outside.c - events from outside of ranks: their RDMA device is deleted, a processor goes offline, allocations
- * are refused, processes of another user and of another namespace try to join, and the module is unloaded.
+ * storm_outside.c - events from outside of ranks: their RDMA device is deleted, a processor goes
+ * offline, allocations are refused, processes of another user and of another namespace try to join,
+ * and the module is unloaded.
  */
 #include "tests/kmod/storm.h"
 #include "tests/kmod/common_module.h"
@@ -15,7 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REMOVAL_S 5     /* most removals are far faster; the longest is printed. On a slow or busy host: */
+/* most removals are far faster; the longest is printed. On a slow or busy host: */
+#define REMOVAL_S 5
 #define REMOVAL_LATE 10 /* so many times the shortest removal */
 
 double removal_longest, removal_sum;
@@ -46,11 +48,15 @@ bool remove_device(void)
 	return true;
 }
 
-/* On a slow host every removal is slow; a removal that waits for an event that does not come is slow only sometimes. */
+/*
+ * On a slow host every removal is slow; a removal that waits for an event that does not come is
+ * slow only sometimes.
+ */
 bool removed_soon(void)
 {
 	return !times(EVENT_REMOVAL) || removal_longest <= patience(REMOVAL_S) ||
-		removal_longest <= REMOVAL_LATE * removal_shortest || failed("the device could not be removed soon");
+		removal_longest <= REMOVAL_LATE * removal_shortest ||
+		failed("the device could not be removed soon");
 }
 
 /* A refusal proves nothing if the place is taken or the peer is missing. */
@@ -63,8 +69,8 @@ static void visit_over(const struct visitor *v, const char *did, int err)
 }
 
 /*
- * A stranger: another user, or another network namespace, which has no device to join by. Each is a different user: two of one
- * user could use the key for a job of their own.
+ * A stranger: another user, or another network namespace, which has no device to join by. Each is a
+ * different user: two of one user could use the key for a job of their own.
  */
 void stranger(const struct job *j, uint64_t *r, unsigned int rank)
 {
@@ -81,8 +87,8 @@ void stranger(const struct job *j, uint64_t *r, unsigned int rank)
 }
 
 /*
- * Let one of `one_of` allocations fail: the module's, in softirq, faults, calls (frames, keys, tables) and workers. On a kernel
- * with failslab, all allocations of the ranks' threads. 0: none.
+ * Let one of `one_of` allocations fail: the module's, in softirq, faults, calls (frames, keys,
+ * tables) and workers. On a kernel with failslab, all allocations of the ranks' threads. 0: none.
  */
 void shortage(unsigned int one_of)
 {
@@ -105,7 +111,8 @@ const char *processor_file(void)
 {
 	static char path[80];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", sysconf(_SC_NPROCESSORS_CONF) - 1);
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online",
+		 sysconf(_SC_NPROCESSORS_CONF) - 1);
 	return path;
 }
 
@@ -123,8 +130,9 @@ bool unload_at_once(void)
 	while (module_unload() && now_s() < end)
 		usleep(100);
 	happened(EVENT_RELOAD);
-	return !module_loaded() ? module_load(module)
-				: failed("the module cannot be unloaded after its ranks were killed");
+	return !module_loaded()
+		? module_load(module)
+		: failed("the module cannot be unloaded after its ranks were killed");
 }
 
 bool ends_well(const char *before)
@@ -161,7 +169,8 @@ bool reload(const char *before, bool with_device)
 	if (with_device) {
 		child = fork();
 		if (!child)
-			_exit(device("delete rxe0") && device("add rxe0 type rxe netdev eth0") ? 0 : 1);
+			_exit(device("delete rxe0") && device("add rxe0 type rxe netdev eth0") ? 0
+											       : 1);
 		usleep(20000);
 		while (module_unload() && !access("/sys/module/dsm", F_OK))
 			usleep(1000);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm_ranks.c - ranks whose threads continuously fault, lock, pin and meet at a barrier, and obey orders (enum order).
+ * storm_ranks.c - ranks whose threads continuously fault, lock, pin and meet at a barrier, and obey
+ * orders (enum order).
  *
- * Contents. Each thread has its own word in each of HOT pages, and counts in it. In memory outside of the module, it
- * records the number that it is about to write, and the number that it has written. A thread that reads the word must
- * find a number between the last one written before and the last one begun after, whichever process has died
- * meanwhile; and the writer must find its last number. All ranks add to other words, each under its own mutex, or
- * with its page pinned: two ranks never hold the same one, and no addition is lost. A rank that ends in there takes
- * the lock or the page along; the others wait, for a lock only briefly.
+ * Contents. Each thread has its own word in each of HOT pages, and counts in it. In memory outside
+ * of the module, it records the number that it is about to write, and the number that it has
+ * written. A thread that reads the word must find a number between the last one written before and
+ * the last one begun after, whichever process has died meanwhile; and the writer must find its last
+ * number. All ranks add to other words, each under its own mutex, or with its page pinned: two
+ * ranks never hold the same one, and no addition is lost. A rank that ends in there takes the lock
+ * or the page along; the others wait, for a lock only briefly.
  */
 #include "core/sync.h"
 #include "tests/kmod/storm.h"
@@ -55,7 +57,8 @@ static bool check(struct worker *w, unsigned int page, bool write)
 		     thread = write ? w->thread : pick(&w->random, THREADS);
 	_Atomic uint64_t *begun = &orders->marks[rank][thread][page].begun,
 			 *done = &orders->marks[rank][thread][page].done;
-	volatile uint64_t *at = (volatile uint64_t *)(JOB_BASE + page * PAGE) + rank * THREADS + thread;
+	volatile uint64_t *at =
+		(volatile uint64_t *)(JOB_BASE + page * PAGE) + rank * THREADS + thread;
 	uint64_t least = atomic_load(done), most, seen = 0;
 
 	if (write)
@@ -69,8 +72,9 @@ static bool check(struct worker *w, unsigned int page, bool write)
 	if ((seen < least || seen > most) && !atomic_fetch_add(&orders->wrong, 1))
 		dprintf(1,
 			"FAILED: rank %u, thread %u %s the word of rank %u, thread %u in page %u: %llu, not %llu to %llu\n",
-			w->rank, w->thread, write ? "adds to" : "reads", rank, thread, page, (unsigned long long)seen,
-			(unsigned long long)least, (unsigned long long)most);
+			w->rank, w->thread, write ? "adds to" : "reads", rank, thread, page,
+			(unsigned long long)seen, (unsigned long long)least,
+			(unsigned long long)most);
 	return true;
 }
 
@@ -96,7 +100,9 @@ static bool use_object(struct worker *w)
 		return false;
 	if (c.status)
 		return true;
-	object = (struct dsm_ioc_call){ .home = c.home, .object = (uint32_t)c.result, .gen = c.result >> 32 };
+	object = (struct dsm_ioc_call){ .home = c.home,
+					.object = (uint32_t)c.result,
+					.gen = c.result >> 32 };
 	c = object;
 	c.op = SOP_ADD;
 	c.value = 1;
@@ -148,16 +154,20 @@ static void raise_to(_Atomic uint64_t *at, uint64_t value)
 		;
 }
 
-static void guard_failed(const struct worker *w, unsigned int g, const char *what, uint64_t value, uint64_t least,
-			 uint64_t most)
+static void guard_failed(const struct worker *w, unsigned int g, const char *what, uint64_t value,
+			 uint64_t least, uint64_t most)
 {
 	if (!atomic_fetch_add(&orders->wrong, 1))
-		dprintf(1, "FAILED: rank %u, thread %u, %s %u: %s: %llu, not %llu to %llu\n", w->rank, w->thread,
-			g == PIN_GUARD ? "pin" : "lock", g, what, (unsigned long long)value, (unsigned long long)least,
+		dprintf(1, "FAILED: rank %u, thread %u, %s %u: %s: %llu, not %llu to %llu\n",
+			w->rank, w->thread, g == PIN_GUARD ? "pin" : "lock", g, what,
+			(unsigned long long)value, (unsigned long long)least,
 			(unsigned long long)most);
 }
 
-/* The holder of a guard must be alone with its word. An addition ended by a signal may or may not have been made. */
+/*
+ * The holder of a guard must be alone with its word. An addition ended by a signal may or may not
+ * have been made.
+ */
 static void add_guarded(struct worker *w, unsigned int g, enum event e)
 {
 	volatile uint64_t *at = (volatile uint64_t *)(JOB_BASE + (HOT + g) * PAGE) + GUARD_WORD;
@@ -216,7 +226,9 @@ static void use_lock(struct worker *w)
 /* One thread per rank pins: threads of one rank share the page. */
 static void use_pin(struct worker *w)
 {
-	struct dsm_ioc_range r = { .op = DSM_RANGE_PIN, .page = HOT + PIN_GUARD, .pages = 1, .write = DSM_PIN_WRITE };
+	struct dsm_ioc_range r = {
+		.op = DSM_RANGE_PIN, .page = HOT + PIN_GUARD, .pages = 1, .write = DSM_PIN_WRITE
+	};
 
 	if (call_waiting(w, DSM_IOC_RANGE, &r))
 		return;
@@ -228,9 +240,10 @@ static void use_pin(struct worker *w)
 /* One thread per rank. */
 static void use_barrier(struct worker *w)
 {
-	struct dsm_ioc_call c = {
-		.call = DSM_CALL_BARRIER, .object = BARRIER, .threads = 1, .value2 = (1u << w->job->ranks) - 1
-	};
+	struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER,
+				  .object = BARRIER,
+				  .threads = 1,
+				  .value2 = (1u << w->job->ranks) - 1 };
 
 	if (!call_waiting(w, DSM_IOC_CALL, &c) && !c.status)
 		happened(EVENT_BARRIER);
@@ -278,10 +291,12 @@ static void *work(void *arg)
 		unsigned int page = pick(&w->random, pick(&w->random, 8) ? HOT : JOB_PAGES);
 		bool write = pick(&w->random, 3) == 0;
 
-		refused_now = page < HOT ? !check(w, page, write) : touch(JOB_BASE + page * PAGE, write) != 0;
+		refused_now = page < HOT ? !check(w, page, write)
+					 : touch(JOB_BASE + page * PAGE, write) != 0;
 		signals += refused_now;
 		if (refused_now && n % 8 == 0)
-			usleep(500); /* access may stay refused, and other threads need the processor */
+			/* access may stay refused, and other threads need the processor */
+			usleep(500);
 		if (++n % 32 == 0) {
 			atomic_fetch_add(&orders->accesses, 32);
 			atomic_fetch_add(&orders->signals, signals);
@@ -291,7 +306,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* A child inherits the file, but must not get the window, even if its parent asks for that, nor may it make calls. */
+/*
+ * A child inherits the file, but must not get the window, even if its parent asks for that, nor may
+ * it make calls.
+ */
 static void have_child(struct worker *w)
 {
 	const char *did = NULL;
@@ -327,8 +345,8 @@ static void obey(enum order order, struct worker *w)
 		break;
 	case FORK: have_child(w); break;
 	case MOVE: /* the kernel refuses it, but only after trying */
-		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, JOB_BASE + (1ul << 40)) !=
-		    MAP_FAILED)
+		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   JOB_BASE + (1ul << 40)) != MAP_FAILED)
 			intruded("in", w->rank, "mremap");
 		else
 			happened(EVENT_MOVE);
@@ -350,12 +368,15 @@ void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 	if (fd < 0)
 		_exit(3);
 	for (i = 0; i < THREADS; i++) {
-		w[i] = (struct worker){ .random = seed + i, .job = j, .rank = rank, .thread = i, .fd = fd };
+		w[i] = (struct worker){
+			.random = seed + i, .job = j, .rank = rank, .thread = i, .fd = fd
+		};
 		if (!i)
 			make_mutex(&w[i]);
 		pthread_create(&thread, NULL, work, &w[i]);
 	}
-	setpriority(PRIO_PROCESS, 0, -20); /* this thread only: it must obey while others keep the processors busy */
+	/* this thread only: it must obey while others keep the processors busy */
+	setpriority(PRIO_PROCESS, 0, -20);
 	for (; !atomic_load(&j->stop); usleep(2000))
 		obey((enum order)atomic_exchange(&orders->order[rank], GO_ON), &w[0]);
 	_exit(0);

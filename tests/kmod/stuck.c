@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stuck.c - a process whose mmap_lock is taken must not keep pages of other processes from being closed.
+ * stuck.c - a process whose mmap_lock is taken must not keep pages of other processes from being
+ * closed.
  *
- * Workers make all table entries (test_fail_trylock). In one process, a worker is held with mmap_lock (test_pause_lower), and a
- * thread that maps memory waits for that lock, so all other workers that close pages there wait behind it. STUCK threads close a
- * page each: more than a workqueue has workers. Meanwhile this process, with a context of its own, opens and closes pages, and
- * closes the context. Then the worker is released, and every page that the first process has closed must be closed.
+ * Workers make all table entries (test_fail_trylock). In one process, a worker is held with
+ * mmap_lock (test_pause_lower), and a thread that maps memory waits for that lock, so all other
+ * workers that close pages there wait behind it. STUCK threads close a page each: more than a
+ * workqueue has workers. Meanwhile this process, with a context of its own, opens and closes pages,
+ * and closes the context. Then the worker is released, and every page that the first process has
+ * closed must be closed.
  *
  * Runs in a guest with the module loaded.
  */
@@ -60,8 +63,8 @@ static bool open_window(void)
 
 	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
-		MAP_FAILED;
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		     dev, 0) != MAP_FAILED;
 }
 
 static volatile char *at(unsigned int page)
@@ -96,7 +99,7 @@ static bool set_hold(char digit)
 	return pwrite(hold_file, &digit, 1, 0) == 1;
 }
 
-/* ---- the stuck process ------------------------------------------------------------------------ */
+/* ---- the stuck process ----------------------------------------------------------------------- */
 
 /* Allocate all memory of the thread before: a fault or a mapping would wait, too. */
 static void *closer(void *arg)
@@ -127,7 +130,8 @@ static bool start(pthread_t *thread, void *(*run)(void *), uintptr_t arg)
 	bool ok;
 
 	pthread_attr_init(&small);
-	ok = !pthread_attr_setstacksize(&small, STACK) && !pthread_create(thread, &small, run, (void *)arg);
+	ok = !pthread_attr_setstacksize(&small, STACK) &&
+		!pthread_create(thread, &small, run, (void *)arg);
 	pthread_attr_destroy(&small);
 	return ok;
 }
@@ -141,7 +145,8 @@ static bool be_stuck(void)
 	if (!open_window() || !start(&mapping, mapper, 0))
 		return fail("a window");
 	for (i = 0; i <= STUCK; i++)
-		if (!protect(i, DSM_PROT_WRITE) || touch(at(i), true) || !start(&closers[i], closer, i))
+		if (!protect(i, DSM_PROT_WRITE) || touch(at(i), true) ||
+		    !start(&closers[i], closer, i))
 			return fail("a page and a thread");
 	for (i = 0; i <= STUCK; i++)
 		pthread_join(closers[i], NULL);
@@ -153,7 +158,10 @@ static bool be_stuck(void)
 
 /* ---- the other process ---------------------------------------------------------------------- */
 
-/* Wait until the worker has mmap_lock, a thread waits for it to map memory, and all other threads close pages. */
+/*
+ * Wait until the worker has mmap_lock, a thread waits for it to map memory, and all other threads
+ * close pages.
+ */
 static bool get_stuck(void)
 {
 	const long long before = counter("deferred");
@@ -182,8 +190,8 @@ static bool goes_on(void)
 	unsigned int i;
 
 	for (i = 0; ok && i < TURNS; i++)
-		ok = (protect(i, DSM_PROT_WRITE) && touch(at(i), true) == 0 && protect(i, DSM_PROT_NONE) &&
-		      touch(at(i), false) == SIGBUS) ||
+		ok = (protect(i, DSM_PROT_WRITE) && touch(at(i), true) == 0 &&
+		      protect(i, DSM_PROT_NONE) && touch(at(i), false) == SIGBUS) ||
 			fail("a page is opened and closed");
 	if (munmap(JOB_BASE, JOB_WINDOW) || close(dev))
 		return fail("the context is closed");
@@ -199,7 +207,8 @@ static bool run(void)
 	printf("%u pages closed in another process in %.3f s, while %u of %u of the one that is stuck have been\n",
 	       TURNS, now_s() - begin, atomic_load(&shared->closed), STUCK + 1);
 	/* The module holds a worker for 20 seconds at most. */
-	if (stuck && (held() != '2' || atomic_load(&shared->closed) || atomic_load(&shared->mapped)))
+	if (stuck &&
+	    (held() != '2' || atomic_load(&shared->closed) || atomic_load(&shared->mapped)))
 		ok = fail("the other process waits for the one that is stuck");
 	set_hold('0');
 	return ok;
@@ -217,10 +226,12 @@ int main(int argc, char **argv)
 		return strcmp(argv[1], "--help") ? 2 : 0;
 	}
 	module_needed();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	hold_file = open(HOLD, O_RDWR | O_CLOEXEC);
 	catch_signals();
-	if (shared == MAP_FAILED || hold_file < 0 || pipe(steps[FIRST]) || pipe(steps[MAP]) || pipe(steps[OTHERS])) {
+	if (shared == MAP_FAILED || hold_file < 0 || pipe(steps[FIRST]) || pipe(steps[MAP]) ||
+	    pipe(steps[OTHERS])) {
 		perror("stuck");
 		return 1;
 	}
@@ -231,7 +242,8 @@ int main(int argc, char **argv)
 	if (!ok && child > 0)
 		kill(child, SIGKILL); /* the child may still wait for a command */
 	if (child > 0 && waitpid(child, &status, 0) == child && ok)
-		ok = (status == 0 && !atomic_load(&shared->refused) && !atomic_load(&shared->wrong)) ||
+		ok = (status == 0 && !atomic_load(&shared->refused) &&
+		      !atomic_load(&shared->wrong)) ||
 			fail("what was stuck is closed");
 	file_set(PARAMETERS "test_fail_trylock", "0");
 	return nothing_left(10) && ok ? 0 : 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * trust.c - guarantees of dsm.ko (docs/kernel.md, "Security") against processes of other users, other processes of
- * the same user, other namespaces, and arguments that name objects that do not exist. Each test is an attack that
- * must fail.
+ * trust.c - guarantees of dsm.ko (docs/kernel.md, "Security") against processes of other users,
+ * other processes of the same user, other namespaces, and arguments that name objects that do not
+ * exist. Each test is an attack that must fail.
  *
- * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all
- * tests run.
+ * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile.
+ * Without arguments all tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"
@@ -28,7 +28,9 @@
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* A mask that named a rank outside the job made the barrier's tree read beyond the table of ranks. */
+/*
+ * A mask that named a rank outside the job made the barrier's tree read beyond the table of ranks.
+ */
 static bool barrier(void)
 {
 	static const uint64_t wrong[] = { 2, 1 | 4, 1 | 1ull << 63, 1ull << 2, ~0ull, ~0ull - 3 };
@@ -39,7 +41,9 @@ static bool barrier(void)
 	if (!two_ranks(fd, JOB_WINDOW, 0, 0))
 		return false;
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER, .value2 = wrong[i], .threads = 1, .object = i };
+		struct dsm_ioc_call c = {
+			.call = DSM_CALL_BARRIER, .value2 = wrong[i], .threads = 1, .object = i
+		};
 
 		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &c), EINVAL,
 			      "a barrier of ranks that are not of the job, or not of this rank");
@@ -49,9 +53,11 @@ static bool barrier(void)
 
 static int arrive_in(int fd, uint32_t object, uint32_t gen, uint32_t threads)
 {
-	struct dsm_ioc_call c = {
-		.call = DSM_CALL_BARRIER, .object = object, .gen = gen, .threads = threads, .value2 = 1
-	};
+	struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER,
+				  .object = object,
+				  .gen = gen,
+				  .threads = threads,
+				  .value2 = 1 };
 
 	return ioctl(fd, DSM_IOC_CALL, &c) ? -errno : c.status;
 }
@@ -78,10 +84,13 @@ static bool generation(void)
 	ok = expect(now_s() < end, "a thread waits in generation 7") &&
 		expect(!arrive_in(fd[0], 5, 8, 0), "nobody waits in generation 8") &&
 		expect(arrive_in(fd[0], 5, 6, 1) == -EINVAL, "generation 6 is no more") &&
-		expect(arrive_in(fd[0], 5, DSM_BARRIER_GEN_MAX + 1, 1) == -EINVAL, "a generation that there is not") &&
-		expect(arrive_in(fd[0], 0, 1, 1) == -EINVAL, "everybody's barrier has one generation") &&
+		expect(arrive_in(fd[0], 5, DSM_BARRIER_GEN_MAX + 1, 1) == -EINVAL,
+		       "a generation that there is not") &&
+		expect(arrive_in(fd[0], 0, 1, 1) == -EINVAL,
+		       "everybody's barrier has one generation") &&
 		expect(!arrive_in(fd[0], 5, 8, 1), "a thread comes in generation 8, and is all") &&
-		expect(!pthread_join(thread, &result) && (intptr_t)result == -EINVAL, "that in 7 is told") &&
+		expect(!pthread_join(thread, &result) && (intptr_t)result == -EINVAL,
+		       "that in 7 is told") &&
 		expect(arrive_in(fd[0], 5, 7, 1) == -EINVAL, "generation 7 is no more") &&
 		expect(!arrive_in(fd[0], 5, DSM_BARRIER_GEN_MAX, 1), "the last generation");
 	return ok && expect(arrive_in(fd[0], 5, 8, 1) == -EINVAL, "generation 8 is no more");
@@ -90,21 +99,26 @@ static bool generation(void)
 /* A wrong hold number released the hold of another lock. */
 static bool unlock(void)
 {
-	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = SOP_CREATE, .value2 = (uint64_t)SYNC_MUTEX << 32 },
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
+				  .op = SOP_CREATE,
+				  .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    lock = { .call = DSM_CALL_LOCK }, u = lock;
 	static const uint16_t wrong[] = { DSM_HOLDS_MAX, DSM_HOLDS_MAX + 1, 0xffff };
 	unsigned int i;
 	bool ok = true;
 	int fd[2];
 
-	if (!two_ranks(fd, JOB_WINDOW, 0, 0) || !expect(!ioctl(fd[0], DSM_IOC_CALL, &c) && !c.status, "a mutex"))
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0) ||
+	    !expect(!ioctl(fd[0], DSM_IOC_CALL, &c) && !c.status, "a mutex"))
 		return false;
 	lock.object = (uint32_t)c.result;
-	if (!expect(!ioctl(fd[0], DSM_IOC_CALL, &lock) && !lock.status && lock.hold == 0, "the first hold"))
+	if (!expect(!ioctl(fd[0], DSM_IOC_CALL, &lock) && !lock.status && lock.hold == 0,
+		    "the first hold"))
 		return false;
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		u = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = wrong[i] };
-		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &u), EINVAL, "UNLOCK of a hold that cannot be");
+		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &u), EINVAL,
+			      "UNLOCK of a hold that cannot be");
 	}
 	u = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = 1 };
 	ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &u), EPERM, "UNLOCK of a hold that is not held");
@@ -112,7 +126,10 @@ static bool unlock(void)
 	return expect(!ioctl(fd[0], DSM_IOC_CALL, &u), "UNLOCK of what is held") && ok;
 }
 
-/* The creator of a mutex set the last rank in line: the next request sent a message to a rank beyond the table of ranks. */
+/*
+ * The creator of a mutex set the last rank in line: the next request sent a message to a rank
+ * beyond the table of ranks.
+ */
 static bool mutex(void)
 {
 	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .value2 = (uint64_t)SYNC_MUTEX << 32 },
@@ -125,7 +142,8 @@ static bool mutex(void)
 		return false;
 	for (bit = 0; bit < 64; bit++) {
 		c.value = 1ull << bit;
-		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &c), EINVAL, "a mutex that is held from the start");
+		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &c), EINVAL,
+			      "a mutex that is held from the start");
 	}
 	c.value = 0;
 	if (!expect(!ioctl(fd[0], DSM_IOC_CALL, &c) && !c.status, "a mutex"))
@@ -135,8 +153,8 @@ static bool mutex(void)
 }
 
 /*
- * Frames made for a region were too few for the next region at its place: an access faulted forever, and in a system call even a
- * kill did not end it.
+ * Frames made for a region were too few for the next region at its place: an access faulted
+ * forever, and in a system call even a kill did not end it.
  */
 static bool regions(void)
 {
@@ -148,9 +166,10 @@ static bool regions(void)
 
 	new_key(&key);
 	catch_signals();
-	if (!expect(fd >= 0 && zero >= 0 && !rank_join(fd, &key, 0, 1) && !ioctl(fd, DSM_IOC_REGION, &g) &&
-			    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
-				 0) == JOB_BASE,
+	if (!expect(fd >= 0 && zero >= 0 && !rank_join(fd, &key, 0, 1) &&
+			    !ioctl(fd, DSM_IOC_REGION, &g) &&
+			    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == JOB_BASE,
 		    "a rank with a region"))
 		return false;
 	ok = expect(!touch(JOB_BASE, true), "it can be used");
@@ -160,7 +179,9 @@ static bool regions(void)
 	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g), "a larger one comes");
 	alarm(30);
 	ok &= expect(touch(beyond, true) == SIGBUS, "there is no memory for it");
-	return refused((int)read(zero, beyond, 8), EFAULT, "a system call to where there is none") && ok;
+	return refused((int)read(zero, beyond, 8), EFAULT,
+		       "a system call to where there is none") &&
+		ok;
 }
 
 /* The number of a block has 31 bits for its page. */
@@ -179,7 +200,8 @@ static bool window(void)
 	fd = rank_open(8 * TIB);
 	if (!expect(fd >= 0, "a window of 8 TiB") || !expect(!rank_join(fd, &key, 0, 1), "JOIN") ||
 	    !expect(!ioctl(fd, DSM_IOC_REGION, &g), "a region at its end") ||
-	    !expect(mmap(at, 8 * TIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == at,
+	    !expect(mmap(at, 8 * TIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+			 0) == at,
 		    "its mapping"))
 		return false;
 	catch_signals();
@@ -187,7 +209,8 @@ static bool window(void)
 	ok &= expect(!touch(last, true) && !touch(last, true) && *last == 2, "its last page");
 	g.page = 0;
 	g.id = 1;
-	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g) && !touch(at, false) && *at == 0, "its first page is another");
+	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g) && !touch(at, false) && *at == 0,
+		     "its first page is another");
 	return ok;
 }
 
@@ -221,29 +244,36 @@ static int keys_left(void)
 	return n;
 }
 
-/* Keys are wiped: from the stack of KEY, whether it is refused or not, and from the rank before it is freed. */
+/*
+ * Keys are wiped: from the stack of KEY, whether it is refused or not, and from the rank before it
+ * is freed.
+ */
 static bool wiped(void)
 {
 	struct dsm_ioc_key key;
 	int fd = rank_open(JOB_WINDOW);
 
 	new_key(&key);
-	if (!expect(set_parameter("test_keys_left", "0") && fd >= 0 && !rank_join(fd, &key, 0, 1), "JOIN, KEY") ||
+	if (!expect(set_parameter("test_keys_left", "0") && fd >= 0 && !rank_join(fd, &key, 0, 1),
+		    "JOIN, KEY") ||
 	    !refused(ioctl(fd, DSM_IOC_KEY, &key), EBUSY, "a second key"))
 		return false;
 	close(fd);
-	return expect(nothing_left(20), "the rank goes") && expect(!keys_left(), "no copy of the key is left");
+	return expect(nothing_left(20), "the rank goes") &&
+		expect(!keys_left(), "no copy of the key is left");
 }
 
 static bool keys(void)
 {
 	struct dsm_ioc_key key, other, none = { .key = { 0 } };
-	int fd[2] = { rank_open(JOB_WINDOW), rank_open(JOB_WINDOW) }, without = rank_open(JOB_WINDOW);
+	int fd[2] = { rank_open(JOB_WINDOW), rank_open(JOB_WINDOW) },
+	    without = rank_open(JOB_WINDOW);
 
 	new_key(&key);
 	other = key;
 	other.key[15] ^= 1;
-	return expect(fd[0] >= 0 && fd[1] >= 0 && !rank_join(fd[0], &key, 0, 2) && !rank_join(fd[1], &other, 1, 2),
+	return expect(fd[0] >= 0 && fd[1] >= 0 && !rank_join(fd[0], &key, 0, 2) &&
+			      !rank_join(fd[1], &other, 1, 2),
 		      "JOIN") &&
 		refused(rank_connect(fd[0], 1), ENOENT, "CONNECT to a rank with another key") &&
 		refused(rank_connect(fd[1], 0), ENOENT, "CONNECT with another key") &&
@@ -257,7 +287,10 @@ struct visit {
 	bool own_namespace; /* in its own user namespace, with all capabilities there */
 };
 
-/* Be a rank of another user, until the pipe is closed. It may lock any amount of memory, but is no administrator. */
+/*
+ * Be a rank of another user, until the pipe is closed. It may lock any amount of memory, but is no
+ * administrator.
+ */
 static bool be_rank(void *arg)
 {
 	struct visit *v = arg;
@@ -275,7 +308,10 @@ static bool be_rank(void *arg)
 	return write(v->come[1], &byte, 1) == 1 && read(v->go[0], &byte, 1) == 0 && ok;
 }
 
-/* Another user's process is no rank of the job, even with the key. An administrator may connect to the job. */
+/*
+ * Another user's process is no rank of the job, even with the key. An administrator may connect to
+ * the job.
+ */
 static bool visit(bool own_namespace)
 {
 	struct visit v = { .own_namespace = own_namespace };
@@ -308,7 +344,10 @@ static bool users(void)
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
-/* Two ranks over RDMA write to each other's pages for a second. Returns whether a rank was told that it is lost. */
+/*
+ * Two ranks over RDMA write to each other's pages for a second. Returns whether a rank was told
+ * that it is lost.
+ */
 static bool is_lost(uint32_t mode, const char *parameter, const char *value)
 {
 	struct job *j = job_new();
@@ -323,11 +362,14 @@ static bool is_lost(uint32_t mode, const char *parameter, const char *value)
 	for (r = 0; r < 2; r++) {
 		pids[r] = fork();
 		if (!pids[r]) {
-			struct dsm_ioc_range all = { .op = DSM_RANGE_PREFETCH, .pages = 128, .write = 1 };
+			struct dsm_ioc_range all = { .op = DSM_RANGE_PREFETCH,
+						     .pages = 128,
+						     .write = 1 };
 			struct dsm_ioc_lost l = { .rank = -1 };
 			int fd = job_join(j, r);
 
-			for (i = 0; fd >= 0 && i < 50 && l.rank < 0 && !atomic_load(&j->stop); i++) {
+			for (i = 0; fd >= 0 && i < 50 && l.rank < 0 && !atomic_load(&j->stop);
+			     i++) {
 				ioctl(fd, DSM_IOC_RANGE, &all);
 				usleep(20000);
 				ioctl(fd, DSM_IOC_LOST, &l);
@@ -348,9 +390,13 @@ static bool overrun(void)
 	bool ok = set_parameter("test_max_cqe", "255") &&
 		refused(join_by_rdma(DSM_MODE_SOFTIRQ), E2BIG, "JOIN with queues too small");
 
-	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_max_cqe", "300"), "ranks with small queues");
-	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "0"), "ranks with queues of the usual size");
-	return expect(is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "1"), "a rank whose queue has run over is told") && ok;
+	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_max_cqe", "300"),
+		     "ranks with small queues");
+	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "0"),
+		     "ranks with queues of the usual size");
+	return expect(is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "1"),
+		      "a rank whose queue has run over is told") &&
+		ok;
 }
 
 static int in_namespace(void)
@@ -378,7 +424,9 @@ static bool set_netns(const char *command)
 	return expect(!status, command);
 }
 
-/* A process in another network namespace must find no address, whether devices are shared or not. */
+/*
+ * A process in another network namespace must find no address, whether devices are shared or not.
+ */
 static bool namespaces(void)
 {
 	bool ok = expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "JOIN where the device is") &&
@@ -390,7 +438,7 @@ static bool namespaces(void)
 	return set_netns("rdma system set netns shared") && ok;
 }
 
-/* ---- memory that does not come ---------------------------------------------------------------- */
+/* ---- memory that does not come --------------------------------------------------------------- */
 
 #define DEVICE "rxe0"
 #define ARGUMENT ((void *)JOB_BASE)
@@ -400,7 +448,10 @@ struct stuck_call {
 	const char *what;
 	int (*begin)(struct stuck_call *c); /* make the file, and write the argument; -1: FAILED */
 	unsigned long request;
-	uint32_t pin;      /* as the other rank pins the page: for writing, so that it cannot be read; or for reading */
+	/*
+	 * as the other rank pins the page: for writing, so that it cannot be read; or for reading
+	 */
+	uint32_t pin;
 	const char *state; /* of the page, here, while the call waits for it */
 	int fd;
 	_Atomic bool done;
@@ -436,8 +487,9 @@ static int joined_by_device(struct stuck_call *c)
 /* A barrier at which one thread of this rank is all: it ends at once. */
 static int begin_call(struct stuck_call *c)
 {
-	*(struct dsm_ioc_call *)ARGUMENT =
-		(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = 1, .gen = 1, .threads = 1, .value2 = 1 };
+	*(struct dsm_ioc_call *)ARGUMENT = (struct dsm_ioc_call){
+		.call = DSM_CALL_BARRIER, .object = 1, .gen = 1, .threads = 1, .value2 = 1
+	};
 	return joined_by_device(c);
 }
 
@@ -450,7 +502,9 @@ static int begin_connect(struct stuck_call *c)
 
 static void *is_stuck(void *arg)
 {
-	struct dsm_ioc_connect to = { .rank = 1, .address = (uintptr_t)ARGUMENT, .address_size = 64 };
+	struct dsm_ioc_connect to = { .rank = 1,
+				      .address = (uintptr_t)ARGUMENT,
+				      .address_size = 64 };
 	struct stuck_call *c = arg;
 
 	ioctl(c->fd, c->request, c->request == DSM_IOC_CONNECT ? (void *)&to : ARGUMENT);
@@ -476,10 +530,14 @@ static bool goes_within(double limit, pid_t *pid)
 
 static bool comes_back(void)
 {
-	return expect(!system("rdma link add " DEVICE " type rxe netdev eth0"), "the device comes back");
+	return expect(!system("rdma link add " DEVICE " type rxe netdev eth0"),
+		      "the device comes back");
 }
 
-/* Does the device go while the call waits for its page? It goes at the latest when the page has come. */
+/*
+ * Does the device go while the call waits for its page? It goes at the latest when the page has
+ * come.
+ */
 static bool device_goes(const int fd[2], struct stuck_call *c)
 {
 	struct dsm_ioc_range pin = { .op = DSM_RANGE_PIN, .pages = 1, .write = c->pin };
@@ -489,32 +547,39 @@ static bool device_goes(const int fd[2], struct stuck_call *c)
 	pid_t pid;
 	bool ok;
 
-	if (!expect(c->begin(c) >= 0, c->what) || !expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "a rank pins a page") ||
+	if (!expect(c->begin(c) >= 0, c->what) ||
+	    !expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "a rank pins a page") ||
 	    pthread_create(&thread, NULL, is_stuck, c))
 		return false;
-	/* Not any slot: to read the argument, and for the barrier of a call, there is one for a moment. */
+	/*
+	 * Not any slot: to read the argument, and for the barrier of a call, there is one for a
+	 * moment.
+	 */
 	for (end = now_s() + limit; !listed_with(LISTED_SLOT, c->state) && now_s() < end;)
 		usleep(1000);
-	ok = expect(listed_with(LISTED_SLOT, c->state) && !atomic_load(&c->done), "the call waits for the page");
+	ok = expect(listed_with(LISTED_SLOT, c->state) && !atomic_load(&c->done),
+		    "the call waits for the page");
 	ok = expect(goes_within(limit, &pid), c->what) && ok;
 	ok = expect(!atomic_load(&c->done), "the call still waits") && ok;
 	pin.op = DSM_RANGE_UNPIN;
-	ok = expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "UNPIN") && !pthread_join(thread, NULL) && ok;
+	ok = expect(!ioctl(fd[1], DSM_IOC_RANGE, &pin), "UNPIN") && !pthread_join(thread, NULL) &&
+		ok;
 	waitpid(pid, NULL, 0);
 	close(c->fd);
 	return comes_back() && ok;
 }
 
 /*
- * A call copies its argument or its answer, and the page for that is memory of another rank, which keeps it. Meanwhile the call must hold
- * nothing that the removal of the device waits for.
+ * A call copies its argument or its answer, and the page for that is memory of another rank, which
+ * keeps it. Meanwhile the call must hold nothing that the removal of the device waits for.
  */
 static bool removal(void)
 {
 	static struct stuck_call all[] = {
-		{ "the device goes during CONNECT", begin_connect, DSM_IOC_CONNECT, DSM_PIN_WRITE, "WANT_READ", -1,
+		{ "the device goes during CONNECT", begin_connect, DSM_IOC_CONNECT, DSM_PIN_WRITE,
+		  "WANT_READ", -1, false },
+		{ "the device goes during a call", begin_call, DSM_IOC_CALL, 0, "COUNT", -1,
 		  false },
-		{ "the device goes during a call", begin_call, DSM_IOC_CALL, 0, "COUNT", -1, false },
 		{ "the device goes during JOIN", begin_join, DSM_IOC_JOIN, 0, "COUNT", -1, false },
 	};
 	unsigned int i;
@@ -522,8 +587,8 @@ static bool removal(void)
 	int fd[2];
 
 	if (!two_ranks(fd, JOB_WINDOW, 0, 0) ||
-	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) ==
-			    JOB_BASE,
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) == JOB_BASE,
 		    "a window"))
 		return false;
 	catch_signals();
@@ -546,7 +611,10 @@ static void *is_accessing(void *arg)
 	return NULL;
 }
 
-/* A fault of a rank of the device waits for a page that another rank keeps: it is interrupted, for the removal waits for it. */
+/*
+ * A fault of a rank of the device waits for a page that another rank keeps: it is interrupted, for
+ * the removal waits for it.
+ */
 static bool fault(void)
 {
 	struct dsm_ioc_range pin = { .op = DSM_RANGE_PIN, .pages = 1, .write = DSM_PIN_WRITE };
@@ -558,8 +626,8 @@ static bool fault(void)
 	bool ok;
 
 	if (!two_ranks_by(fd, DEVICE, JOB_WINDOW, 0, 0) ||
-	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) ==
-			    JOB_BASE,
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED_NOREPLACE, fd[0], 0) == JOB_BASE,
 		    "a window"))
 		return false;
 	catch_signals();
@@ -568,11 +636,13 @@ static bool fault(void)
 		return false;
 	for (end = now_s() + patience(10); !listed_with(LISTED_SLOT, "WANT_") && now_s() < end;)
 		usleep(1000);
-	ok = expect(listed_with(LISTED_SLOT, "WANT_") && !atomic_load(&a.done), "an access waits for the page");
+	ok = expect(listed_with(LISTED_SLOT, "WANT_") && !atomic_load(&a.done),
+		    "an access waits for the page");
 	ok = expect(goes_within(patience(10), &pid), "the device goes during an access") && ok;
 	for (end = now_s() + patience(10); !atomic_load(&a.done) && now_s() < end;)
 		usleep(1000);
-	ok = expect(atomic_load(&a.done) && a.signal == SIGBUS, "the access ends with SIGBUS") && ok;
+	ok = expect(atomic_load(&a.done) && a.signal == SIGBUS, "the access ends with SIGBUS") &&
+		ok;
 	if (!atomic_load(&a.done)) {
 		pin.op = DSM_RANGE_UNPIN;
 		ioctl(fd[1], DSM_IOC_RANGE, &pin);

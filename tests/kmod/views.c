@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * views.c - several processes of one context: all have the same access to a page, and lose it together.
+ * views.c - several processes of one context: all have the same access to a page, and lose it
+ * together.
  *
  *   refused   the arguments that ATTACH and mmap(2) refuse
  *   shared    two processes without a job: words, and protections that either of them changes
- *   faults    two processes are rank 0 of a job, a third is rank 1: a block that one of the two has fetched costs the other no
- *             request, and when rank 1 writes neither sees the old word
- *   regions   a process accesses regions that it has added; when the last process removes one, the context loses it
+ *   faults    two processes are rank 0 of a job, a third is rank 1: a block that one of the two has
+ *             fetched costs the other no request, and when rank 1 writes neither sees the old word
+ *   regions   a process accesses regions that it has added; when the last process removes one, the
+ *             context loses it
  *   maker     the process that has made the window exits; the others continue
- *   killed    one of the two is killed, while it waits for a lock, runs a handler that has interrupted such a wait, or uses blocks
- *             that rank 1 takes; the other continues, and rank 1 gets the lock that came for the handler's thread
+ *   killed    one of the two is killed, while it waits for a lock, runs a handler that has
+ *             interrupted such a wait, or uses blocks that rank 1 takes; the other continues, and
+ *             rank 1 gets the lock that came for the handler's thread
  *   unload    the module cannot be unloaded while one of the two is left
  *
  * After each nothing may be left.
@@ -37,8 +40,9 @@
 #define PAGES 4u
 #define NOBODY 12345u
 /*
- * The hold time. Two processes that write to one block make progress only if each keeps the block until it has repeated its access.
- * If no page table lock is free (test_fail_trylock), the access faults twice: only the second fault makes the entry.
+ * The hold time. Two processes that write to one block make progress only if each keeps the block
+ * until it has repeated its access. If no page table lock is free (test_fail_trylock), the access
+ * faults twice: only the second fault makes the entry.
  */
 #define HOLD_US 1000u
 
@@ -108,8 +112,8 @@ static pid_t start(void (*f)(int fd), int fd)
 }
 
 /*
- * Have all processes ended with status 0, and left nothing? The wait is bounded: if one fails, its rank may be gone, and another may
- * wait for a block of that rank forever.
+ * Have all processes ended with status 0, and left nothing? The wait is bounded: if one fails, its
+ * rank may be gone, and another may wait for a block of that rank forever.
  */
 static bool ended(const pid_t *pids, unsigned int n)
 {
@@ -154,7 +158,10 @@ static void stranger(int of)
 	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
 	int fd;
 
-	/* To lock any amount of memory, and to do everything in a user namespace of one's own, is no privilege here. */
+	/*
+	 * To lock any amount of memory, and to do everything in a user namespace of one's own, is
+	 * no privilege here.
+	 */
 	must(!setrlimit(RLIMIT_MEMLOCK, &none), "setrlimit");
 	must(!setgid(NOBODY) && !setuid(NOBODY), "another user");
 	fd = device();
@@ -170,18 +177,21 @@ static void refused(int none)
 	int status;
 
 	(void)none;
-	must(attach(second, null) == ENXIO && attach(second, 987) == EBADF, "another file, and none");
-	must(attach(second, third) == ENXIO && attach(second, second) == ENXIO, "a file without a window");
+	must(attach(second, null) == ENXIO && attach(second, 987) == EBADF,
+	     "another file, and none");
+	must(attach(second, third) == ENXIO && attach(second, second) == ENXIO,
+	     "a file without a window");
 	must(!ioctl(first, DSM_IOC_WINDOW, &w) && !attach(second, first), "a view of a window");
-	must(attach(second, first) == EBUSY && attach(first, second) == EBUSY && attach(first, first) == EBUSY,
+	must(attach(second, first) == EBUSY && attach(first, second) == EBUSY &&
+		     attach(first, first) == EBUSY,
 	     "to attach twice");
 	must(ioctl(second, DSM_IOC_WINDOW, &w) && errno == EBUSY, "a window of a view");
 	must(!attach(third, second), "a view of a view's window");
-	must(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, first, 0) !=
-		     MAP_FAILED,
+	must(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+		  first, 0) != MAP_FAILED,
 	     "the window's mapping");
-	must(mmap(JOB_BASE + (1ul << 40), JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, second,
-		  0) == MAP_FAILED &&
+	must(mmap(JOB_BASE + (1ul << 40), JOB_WINDOW, PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_FIXED_NOREPLACE, second, 0) == MAP_FAILED &&
 		     errno == EINVAL,
 	     "another address is refused");
 	must(!chmod("/dev/dsm", 0666), "chmod");
@@ -231,8 +241,8 @@ static void shared_maker(int none)
 
 	(void)none;
 	must(!ioctl(fd, DSM_IOC_WINDOW, &w) &&
-		     mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) !=
-			     MAP_FAILED,
+		     mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED,
 	     "the window");
 	other = start(shared_other, fd);
 	await(1);
@@ -262,7 +272,9 @@ static uint64_t requests(int fd)
 	return s.read_faults + s.write_faults + s.upgrades;
 }
 
-/* Turns 4i + 1 .. 4i + 4 of round i are those of rank 1, of the maker, of the other, of the maker. */
+/*
+ * Turns 4i + 1 .. 4i + 4 of round i are those of rank 1, of the maker, of the other, of the maker.
+ */
 static void writer(int none)
 {
 	unsigned int i;
@@ -295,7 +307,8 @@ static void faults_other(int of)
 		must(requests(fd) == before, "a block that is here costs no request");
 		*word(i % PAGES) = 1000 + i;
 		/* None where its home has come here, and granted more than was asked for. */
-		must(requests(fd) - before <= 1 && (i >= PAGES || requests(fd) - before == 1), "to write costs one");
+		must(requests(fd) - before <= 1 && (i >= PAGES || requests(fd) - before == 1),
+		     "to write costs one");
 		pass(4 * i + 4);
 	}
 }
@@ -347,14 +360,16 @@ static void regions_other(int of)
 
 	close(of);
 	must(fd >= 0, "the other attaches");
-	must(!may(0, false) && !may_be_read_by_force(0), "a region that this process has not added");
+	must(!may(0, false) && !may_be_read_by_force(0),
+	     "a region that this process has not added");
 	g.op = DSM_REGION_REMOVE;
 	must(ioctl(fd, DSM_IOC_REGION, &g) && errno == ENOENT, "to remove it");
 	g.op = DSM_REGION_ADD;
 	must(ioctl(fd, DSM_IOC_REGION, &g) && errno == EEXIST, "to add it with other homes");
 	must(!job_region(&sh->job, fd, DSM_REGION_ADD), "to add it");
 	must(job_region(&sh->job, fd, DSM_REGION_ADD) && errno == EEXIST, "to add it twice");
-	must(may(0, true) && *word(0) == 9 && may_be_read_by_force(0), "a region that this process has added");
+	must(may(0, true) && *word(0) == 9 && may_be_read_by_force(0),
+	     "a region that this process has added");
 	pass(1);
 	await(2);
 	must(may(0, true) && *word(0) == 9, "the other still has it");
@@ -377,7 +392,8 @@ static void regions_maker(int none)
 	must(!may(0, false) && !may(0, true), "what a process has removed it cannot touch");
 	pass(2);
 	await(3);
-	must(!may(0, false) && !job_region(&sh->job, fd, DSM_REGION_ADD), "it is gone, and may be added again");
+	must(!may(0, false) && !job_region(&sh->job, fd, DSM_REGION_ADD),
+	     "it is gone, and may be added again");
 	must(waitpid(other, &status, 0) == other && !status, "the other");
 	must(*word(0) == 10, "what was in it");
 }
@@ -485,7 +501,8 @@ static bool gets_mutex(int fd)
 	bool got;
 
 	while (!(got = call(fd, &c)) && now_s() < end) {
-		c = (struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK, .object = atomic_load(&sh->name) };
+		c = (struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK,
+					   .object = atomic_load(&sh->name) };
 		usleep(1000);
 	}
 	return got;
@@ -501,7 +518,8 @@ static void taker(int none)
 		*word(1) += 1;
 		*word(2) += 1;
 	}
-	must(!atomic_load(&sh->handled) || gets_mutex(fd), "what came to a killed thread's handler is given back");
+	must(!atomic_load(&sh->handled) || gets_mutex(fd),
+	     "what came to a killed thread's handler is given back");
 	pass(2); /* it asks rank 0 for nothing any more */
 }
 
@@ -525,7 +543,8 @@ static void kill_victim(pid_t pid, enum place place)
 static void survivor(enum place place)
 {
 	const bool lock = place != IN_FAULT;
-	struct dsm_ioc_call made = { .value2 = (uint64_t)SYNC_MUTEX << 32 }, held = { .call = DSM_CALL_LOCK };
+	struct dsm_ioc_call made = { .value2 = (uint64_t)SYNC_MUTEX << 32 },
+			    held = { .call = DSM_CALL_LOCK };
 	int fd = job_join(&sh->job, 0);
 	uint64_t seen = 0;
 	unsigned int i;
@@ -545,7 +564,10 @@ static void survivor(enum place place)
 	held = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold };
 	must(!lock || call(fd, &held), "the mutex is given");
 	end = now_s() + patience(20);
-	/* Blocks come and go as before. Until now the victim may have kept rank 1 from its first round. */
+	/*
+	 * Blocks come and go as before. Until now the victim may have kept rank 1 from its first
+	 * round.
+	 */
 	for (i = 0; i < 20 || (!seen && now_s() < end); i++) {
 		must(*word(2) >= seen, "a word goes back");
 		seen = *word(2);
@@ -586,7 +608,8 @@ static void unloader(int of)
 	close(of);
 	pass(1);
 	await(2);
-	must(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK, "a module in use stays");
+	must(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK,
+	     "a module in use stays");
 	must(may(0, true), "the other goes on");
 }
 
@@ -645,9 +668,11 @@ int main(void)
 	catch_signals();
 	/* A failed row ends the test: what it leaves would fail the next row, too. */
 	ok = row("refused", run(refused, NULL, 1)) && row("shared", run(shared_maker, NULL, 1)) &&
-		row("faults", run(faults_maker, writer, 2)) && row("regions", run(regions_maker, NULL, 1)) &&
-		row("maker", run_maker()) && row("killed in a lock", run(survivor_lock, taker, 2)) &&
+		row("faults", run(faults_maker, writer, 2)) &&
+		row("regions", run(regions_maker, NULL, 1)) && row("maker", run_maker()) &&
+		row("killed in a lock", run(survivor_lock, taker, 2)) &&
 		row("killed in a handler", run(survivor_handler, taker, 2)) &&
-		row("killed in a fault", run(survivor_fault, taker, 2)) && row("unload", run_unload());
+		row("killed in a fault", run(survivor_fault, taker, 2)) &&
+		row("unload", run_unload());
 	return ok ? 0 : 1;
 }

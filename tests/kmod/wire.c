@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wire.c - a peer that breaks the protocol. Ranks 0 and 2 of a job of three are contexts of dsm.ko, of one kernel,
- * which share memory and an object (common_honest.h); their threads also fault, lock and create objects. Rank 1 is
- * this program, by verbs from user space, connected to both. Now and then it answers as a rank would. Otherwise it
- * sends messages made from the table of core/wire.h with a field at the edge of its range, just outside, or anything;
- * random bytes; other lengths; messages on the wrong queue pair; and writes with and without a key.
+ * wire.c - a peer that breaks the protocol. Ranks 0 and 2 of a job of three are contexts of dsm.ko,
+ * of one kernel, which share memory and an object (common_honest.h); their threads also fault, lock
+ * and create objects. Rank 1 is this program, by verbs from user space, connected to both. Now and
+ * then it answers as a rank would. Otherwise it sends messages made from the table of core/wire.h
+ * with a field at the edge of its range, just outside, or anything; random bytes; other lengths;
+ * messages on the wrong queue pair; and writes with and without a key.
  *
- * Runs in a guest with the module loaded and a soft RDMA device. What must hold: an invalid message ends the
- * connection to its receiver, and the process of the receiver is told within seconds of the loss of rank 1, and of no
- * other rank. The other two ranks continue, also in memory that they have not used before, and find what they have
- * written there. They end when they are killed, and leave nothing behind. The caller checks the kernel's log.
+ * Runs in a guest with the module loaded and a soft RDMA device. What must hold: an invalid message
+ * ends the connection to its receiver, and the process of the receiver is told within seconds of
+ * the loss of rank 1, and of no other rank. The other two ranks continue, also in memory that they
+ * have not used before, and find what they have written there. They end when they are killed, and
+ * leave nothing behind. The caller checks the kernel's log.
  *
- * In some rounds rank 1 also lies: it sends messages that a rank could send at another time, or about another block.
- * An honest rank may believe a forged answer, and then blame the other honest rank (docs/protocol.md). In these
- * rounds the two need to continue only if this has not happened, and it may happen in one of MISLED rounds. The
- * messages that an honest rank may believe from anyone - that a block is wanted, that one was dropped - never name a
- * block whose contents are checked (keep_off()).
+ * In some rounds rank 1 also lies: it sends messages that a rank could send at another time, or
+ * about another block. An honest rank may believe a forged answer, and then blame the other honest
+ * rank (docs/protocol.md). In these rounds the two need to continue only if this has not happened,
+ * and it may happen in one of MISLED rounds. The messages that an honest rank may believe from
+ * anyone - that a block is wanted, that one was dropped - never name a block whose contents are
+ * checked (keep_off()).
  */
 #include "tests/kmod/common_aim.h"
 #include "tests/kmod/common_honest.h"
@@ -79,7 +82,8 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 
 static void keep_off(const struct peer *p, char *at, uint32_t size)
 {
-	for (; size >= sizeof(struct msg); at += sizeof(struct msg), size -= (uint32_t)sizeof(struct msg)) {
+	for (; size >= sizeof(struct msg);
+	     at += sizeof(struct msg), size -= (uint32_t)sizeof(struct msg)) {
 		struct msg m;
 
 		memcpy(&m, at, sizeof(m));
@@ -131,9 +135,11 @@ static void heard(struct peer *p, const struct msg *m)
 /* Immediate data of a block, of an echo with one invalid bit, or random. */
 static uint32_t some_word(uint64_t *r)
 {
-	const struct word_KERNEL_BLOCK w = {
-		.valid = 1, .write = pick(r, 2), .count = pick(r, 2), .slot_low = pick(r, 256), .slot_high = pick(r, 4)
-	};
+	const struct word_KERNEL_BLOCK w = { .valid = 1,
+					     .write = pick(r, 2),
+					     .count = pick(r, 2),
+					     .slot_low = pick(r, 256),
+					     .slot_high = pick(r, 4) };
 	const struct word_KERNEL_ECHO echo = {
 		.valid = 1, .echo = 1, .slot = pick(r, LIAR_SLOTS), .zero = 1u << pick(r, 14)
 	};
@@ -143,11 +149,15 @@ static uint32_t some_word(uint64_t *r)
 	return pick(r, 4) ? (uint32_t)next(r) : word_put_KERNEL_ECHO(echo);
 }
 
-/* A write into the target's frames, or beside them. Only the owner may say that a block of rank 0 has arrived. */
+/*
+ * A write into the target's frames, or beside them. Only the owner may say that a block of rank 0
+ * has arrived.
+ */
 static void write_block(struct peer *p)
 {
 	uint64_t *r = &random_state;
-	struct ibv_send_wr wr = { .opcode = pick(r, 4) ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = { .opcode = pick(r, 4) ? IBV_WR_RDMA_WRITE_WITH_IMM
+						       : IBV_WR_RDMA_WRITE };
 	struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(some_word(r));
 
 	writes++;
@@ -169,11 +179,15 @@ static void ask(struct peer *p, const struct job *j)
 	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
-/* Several messages in a send. It is wrong if there are too many, or if the class does not allow it. */
+/*
+ * Several messages in a send. It is wrong if there are too many, or if the class does not allow it.
+ */
 static bool say_several(struct peer *p, const struct msg *first, unsigned int class)
 {
 	struct msg all[PEER_PACK + 1];
-	unsigned int n = 2 + pick(&random_state, pick(&random_state, 4) ? PEER_PACK - 1 : PEER_PACK), i;
+	unsigned int n = 2 +
+		pick(&random_state, pick(&random_state, 4) ? PEER_PACK - 1 : PEER_PACK),
+		     i;
 	bool bad = n > PEER_PACK || class != CLASS_COHERENCE;
 
 	for (i = 0; i < n; i++) {
@@ -187,8 +201,10 @@ static bool say_several(struct peer *p, const struct msg *first, unsigned int cl
 /* Return no credit, or more than the messages that can have been taken. */
 static void return_too_much(struct peer *p, unsigned int class)
 {
-	const uint32_t n = pick(&random_state, 2) ? 0 : PEER_CREDITS + 1 + pick(&random_state, 1000);
-	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = __builtin_bswap32(n) };
+	const uint32_t n =
+		pick(&random_state, 2) ? 0 : PEER_CREDITS + 1 + pick(&random_state, 1000);
+	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
+					.imm_data = __builtin_bswap32(n) };
 
 	messages++;
 	peer_post(p, class, NULL, 0, &wr);
@@ -329,7 +345,8 @@ static bool begin(struct job *j)
 	atomic_fetch_add(&j->come, 1);
 	while (atomic_load(&j->ready) < RANKS && !atomic_load(&j->failed) && now_s() < end)
 		usleep(1000);
-	return atomic_load(&j->ready) == RANKS ? honest_warm(honest, HONEST) : peer_fail("honest ranks do not connect");
+	return atomic_load(&j->ready) == RANKS ? honest_warm(honest, HONEST)
+					       : peer_fail("honest ranks do not connect");
 }
 
 static bool one_round(struct job *j)
@@ -385,7 +402,8 @@ static int run(const struct fuzz_options *o)
 
 	random_state = o->seed;
 	honest = honest_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	for (i = 0; i < HONEST && ok; i++)
 		ok = peer_open(&peers[i]);
 	/* Send at least one message, however slow the guest is. */
@@ -398,10 +416,10 @@ static int run(const struct fuzz_options *o)
 	}
 	printf("%lu rounds of seed %llu: of %lu messages %lu answers, %lu writes; %lu blocks came; %lu wrong in themselves, "
 	       "%lu connections ended; %lu steps of honest ranks, of which one was blamed in %lu rounds\n",
-	       rounds, (unsigned long long)o->seed, messages, answers, writes, peers[0].landed + peers[1].landed, wrong,
-	       drops, steps, blames);
-	printf("bad messages counted: %lld; %lu messages, %.0f a second\n", counter("bad_messages"), messages,
-	       (double)messages / (now_s() - began));
+	       rounds, (unsigned long long)o->seed, messages, answers, writes,
+	       peers[0].landed + peers[1].landed, wrong, drops, steps, blames);
+	printf("bad messages counted: %lld; %lu messages, %.0f a second\n", counter("bad_messages"),
+	       messages, (double)messages / (now_s() - began));
 	if (blames > 1 + rounds / MISLED) {
 		printf("FAILED: an honest rank was blamed in %lu rounds of %lu\n", blames, rounds);
 		ok = false;

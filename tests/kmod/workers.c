@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * workers.c - dsm.ko while the kernel cannot create workers. Completions are handled in a worker. Blocks are placed
- * at a rank that has none of their frames, and allocates frames and their keys in workers, which wait for
- * completions. If one rescuer had to do both, and the waiting work came first, both would wait forever.
+ * workers.c - dsm.ko while the kernel cannot create workers. Completions are handled in a worker.
+ * Blocks are placed at a rank that has none of their frames, and allocates frames and their keys in
+ * workers, which wait for completions. If one rescuer had to do both, and the waiting work came
+ * first, both would wait forever.
  *
- * Runs in a guest with the module loaded and a soft RDMA device; for a moment the guest cannot create threads.
+ * Runs in a guest with the module loaded and a soft RDMA device; for a moment the guest cannot
+ * create threads.
  */
 #include "tests/kmod/common.h"
 
@@ -43,7 +45,8 @@ static void *place(void *arg)
 	atomic_fetch_add(&sums->waiting, 1);
 	wait_for(&sums->go);
 	/* EBUSY: the rank that it is placed at is about to take the block. */
-	while ((failed = ioctl(dev, DSM_IOC_RANGE, &r)) && errno == EBUSY && !atomic_load(&sums->stop))
+	while ((failed = ioctl(dev, DSM_IOC_RANGE, &r)) && errno == EBUSY &&
+	       !atomic_load(&sums->stop))
 		usleep(1000);
 	if (failed) {
 		perror("workers: PLACE");
@@ -118,9 +121,10 @@ int main(int argc, char **argv)
 	began = now_s();
 	while (ok && atomic_load(&sums->placed) < THREADS && now_s() - began < patience(20))
 		usleep(10000);
-	printf("%u of %u blocks placed in %.1f s without new workers, %u failed\n", atomic_load(&sums->placed), THREADS,
-	       now_s() - began, atomic_load(&sums->failed));
-	ok = ok && limit > 0 && atomic_load(&sums->placed) == THREADS && !atomic_load(&sums->failed);
+	printf("%u of %u blocks placed in %.1f s without new workers, %u failed\n",
+	       atomic_load(&sums->placed), THREADS, now_s() - began, atomic_load(&sums->failed));
+	ok = ok && limit > 0 && atomic_load(&sums->placed) == THREADS &&
+		!atomic_load(&sums->failed);
 	if (limit > 0)
 		limit_threads(limit);
 	atomic_store(&sums->stop, 1);

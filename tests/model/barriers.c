@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * barriers.c - see barriers.h. Checked: no thread leaves an episode before all have arrived; all leave it with the sum of all
- * values, or all with -EINVAL; every episode ends. A thread with the handle of a destroyed barrier is refused, or leaves with
- * -EINVAL, and affects no other thread.
+ * barriers.c - see barriers.h. Checked: no thread leaves an episode before all have arrived; all
+ * leave it with the sum of all values, or all with -EINVAL; every episode ends. A thread with the
+ * handle of a destroyed barrier is refused, or leaves with -EINVAL, and affects no other thread.
  */
 #include "barriers.h"
 
@@ -37,7 +37,10 @@ static uint32_t event(enum event e, unsigned int a, unsigned int b)
 	return (uint32_t)e << 16 | a << 8 | b;
 }
 
-/* Ranks and objects as they are numbered in the job. Values are large, and their sums the largest possible. */
+/*
+ * Ranks and objects as they are numbered in the job. Values are large, and their sums the largest
+ * possible.
+ */
 static struct chan_names names(const struct bar_cfg *cfg)
 {
 	return (struct chan_names){ .rank = WIRE_MAX_NODES - NODES,
@@ -122,12 +125,16 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-/* False: the thread's handle is of the destroyed barrier. The mask identifies the tree: 1 the new one, 2 the old one. */
-static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int node, struct bar_part *part,
-		 const struct wmsg *m)
+/*
+ * False: the thread's handle is of the destroyed barrier. The mask identifies the tree: 1 the new
+ * one, 2 the old one.
+ */
+static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int node,
+		 struct bar_part *part, const struct wmsg *m)
 {
 	struct chan_names n = names(cfg);
-	const bool own = m->src == node, old = own ? cfg->remade && !m->req_slot : w->bars[node].mask == 2;
+	const bool own = m->src == node,
+		   old = own ? cfg->remade && !m->req_slot : w->bars[node].mask == 2;
 	const struct bar_tree t = tree(cfg, node, old);
 	const struct bar_group group = { .mask = old ? 2 : 1, .locals = cfg->locals };
 	const struct msg wide = chan_widen(&n, m);
@@ -183,7 +190,8 @@ static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, u
 	}
 }
 
-static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int t, unsigned int episode)
+static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int t,
+			 unsigned int episode)
 {
 	return names(cfg).value * (1 + r * THREADS + t + 3 * episode);
 }
@@ -199,7 +207,8 @@ static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, un
 
 	if (th->old) {
 		if (status != -EINVAL)
-			model_fail("thread %u.%u leaves a barrier that is no more, with status %d", r, t, status);
+			model_fail("thread %u.%u leaves a barrier that is no more, with status %d",
+				   r, t, status);
 		*th = told(cfg, r, t);
 		return;
 	}
@@ -209,15 +218,17 @@ static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, un
 
 			if (cfg->old[i][k] == BAR_OLD)
 				continue;
-			expected = combine(op_of(th->episode), expected, value_of(cfg, i, k, th->episode));
-			if (o->old || o->episode < th->episode || (o->episode == th->episode && !o->inside))
+			expected = combine(op_of(th->episode), expected,
+					   value_of(cfg, i, k, th->episode));
+			if (o->old || o->episode < th->episode ||
+			    (o->episode == th->episode && !o->inside))
 				model_fail("thread %u.%u leaves before %u.%u has come", r, t, i, k);
 		}
 	if (status != (cfg->spoiled ? -EINVAL : 0))
 		model_fail("thread %u.%u leaves with status %d", r, t, status);
 	if (!cfg->spoiled && result != expected)
-		model_fail("thread %u.%u leaves with %llu instead of %llu", r, t, (unsigned long long)result,
-			   (unsigned long long)expected);
+		model_fail("thread %u.%u leaves with %llu instead of %llu", r, t,
+			   (unsigned long long)result, (unsigned long long)expected);
 	*th = (struct thread){ .episode = (uint8_t)(th->episode + 1) };
 }
 
@@ -288,9 +299,11 @@ static void show(const void *c, const void *world)
 
 		model_say(
 			"    node %u: generation %#x, episode %u, %u of %u threads, %u children, %u early, up %u, status %d\n",
-			r, b->life, b->gen, b->arrived, b->threads, b->children, b->earlies, b->up, b->status);
+			r, b->life, b->gen, b->arrived, b->threads, b->children, b->earlies, b->up,
+			b->status);
 		for (t = 0; t < cfg->threads[r]; t++)
-			model_say("    thread %u.%u: episode %u %s\n", r, t, w->threads[r][t].episode,
+			model_say("    thread %u.%u: episode %u %s\n", r, t,
+				  w->threads[r][t].episode,
 				  w->threads[r][t].inside ? "inside" : "outside");
 	}
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* barriers.h - worlds of one barrier and its threads, or of two successive barriers with the same number. */
+/*
+ * barriers.h - worlds of one barrier and its threads, or of two successive barriers with the same
+ * number.
+ */
 #ifndef MODEL_BARRIERS_H
 #define MODEL_BARRIERS_H
 
 #include "search.h"
 
-/* What a thread does with the old handle: one call; or one call, then all episodes with the new handle. */
+/*
+ * What a thread does with the old handle: one call; or one call, then all episodes with the new
+ * handle.
+ */
 enum bar_old { BAR_OLD = 1, BAR_OLD_FIRST };
 
 struct bar_cfg {

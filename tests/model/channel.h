@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * channel.h - messages in flight. Ordered: first in, first out per pair of ranks. Unordered: a bag, which chan_canon() sorts so
- * that equivalent worlds become equal.
+ * channel.h - messages in flight. Ordered: first in, first out per pair of ranks. Unordered: a bag,
+ * which chan_canon() sorts so that equivalent worlds become equal.
  *
- * A world numbers its ranks, slots and objects from 0. The machines see the numbers of a large job: chan_widen() adds to each
- * field the first number that exists in this world. chan_narrow() subtracts it, and reports numbers that do not exist. So
- * truncation in the core is noticed, and worlds stay small.
+ * A world numbers its ranks, slots and objects from 0. The machines see the numbers of a large job:
+ * chan_widen() adds to each field the first number that exists in this world. chan_narrow()
+ * subtracts it, and reports numbers that do not exist. So truncation in the core is noticed, and
+ * worlds stay small.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H
@@ -44,14 +45,15 @@ static inline uint8_t chan_small(const char *what, uint64_t number, uint32_t fir
 {
 	if (number >= first && number - first < n)
 		return (uint8_t)(number - first);
-	model_fail("a message has the %s %llu, which nobody here has", what, (unsigned long long)number);
+	model_fail("a message has the %s %llu, which nobody here has", what,
+		   (unsigned long long)number);
 	return 0;
 }
 
 static inline struct wmsg chan_narrow(const struct chan_names *n, const struct msg *m)
 {
-	if (m->version != WIRE_VERSION || (int8_t)m->count != m->count || m->aux > UINT8_MAX || m->value % n->value ||
-	    m->value / n->value > UINT8_MAX)
+	if (m->version != WIRE_VERSION || (int8_t)m->count != m->count || m->aux > UINT8_MAX ||
+	    m->value % n->value || m->value / n->value > UINT8_MAX)
 		model_fail("a message has count %d, aux %u, value %llu", m->count, m->aux,
 			   (unsigned long long)m->value);
 	return (struct wmsg){
@@ -63,7 +65,9 @@ static inline struct wmsg chan_narrow(const struct chan_names *n, const struct m
 		.object = chan_small("object", m->object, n->object, n->objects),
 		.req_node = chan_small("requester", m->req_node, n->rank, n->ranks),
 		.req_slot = chan_small("slot", m->req_slot, n->slot, n->slots),
-		.home = m->home ? (uint8_t)(chan_small("home or record", m->home, n->home, n->homes) + 1) : 0,
+		.home = m->home
+			? (uint8_t)(chan_small("home or record", m->home, n->home, n->homes) + 1)
+			: 0,
 		.count = (int8_t)m->count,
 		.value = (uint8_t)(m->value / n->value),
 		.data = (uint8_t)m->aux,
@@ -130,7 +134,8 @@ static inline bool chan_next(const struct chan *c, unsigned int index, bool fifo
 	unsigned int i;
 
 	for (i = 0; i < index; i++)
-		if (fifo ? c->v[i].src == m->src && c->v[i].dst == m->dst : !memcmp(&c->v[i], m, sizeof(*m)))
+		if (fifo ? c->v[i].src == m->src && c->v[i].dst == m->dst
+			 : !memcmp(&c->v[i], m, sizeof(*m)))
 			return false;
 	return true;
 }
@@ -146,11 +151,11 @@ static inline void chan_canon(struct chan *c, bool fifo)
 		qsort(c->v, c->n, sizeof(c->v[0]), chan_compare);
 }
 
-/* ---- queues ------------------------------------------------------------------------------------ */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 /*
- * In a large job, a home has a queue entry for each slot of each rank. A world stores the entries of its own slots, with their
- * numbers in the job. They are in place only during a step.
+ * In a large job, a home has a queue entry for each slot of each rank. A world stores the entries
+ * of its own slots, with their numbers in the job. They are in place only during a step.
  */
 #define CHAN_SLOT 0x1001 /* the first slot that exists */
 #define CHAN_SLOTS 4     /* number of slots, at most */
@@ -200,8 +205,8 @@ static inline void chan_store(const struct chan_names *n, struct queue_entry *no
 }
 
 /* The next entry in line, numbered as in the world; 0: none. */
-static inline uint32_t chan_after(const struct chan_names *n, const struct queue_entry *nodes, uint32_t node,
-				  unsigned int *at)
+static inline uint32_t chan_after(const struct chan_names *n, const struct queue_entry *nodes,
+				  uint32_t node, unsigned int *at)
 {
 	uint32_t next;
 

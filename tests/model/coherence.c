@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* coherence.c - the possible events in a world of pages and directories: threads, channels, delayed actions, timers. */
+/*
+ * coherence.c - the possible events in a world of pages and directories: threads, channels, delayed
+ * actions, timers.
+ */
 #include "coherence.h"
 
 enum event {
@@ -56,11 +59,12 @@ static void written(const struct co_cfg *cfg, struct co *w, unsigned int rank, u
 			w->lists[i].data = 0;
 }
 
-static void access(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, bool write)
+static void access(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+		   bool write)
 {
 	if (!w->latest[rank][block])
-		model_fail("rank %u %s block %u, but does not have the latest value", rank, write ? "writes" : "reads",
-			   block);
+		model_fail("rank %u %s block %u, but does not have the latest value", rank,
+			   write ? "writes" : "reads", block);
 	model_say("      rank %u %s block %u\n", rank, write ? "writes" : "reads", block);
 	if (write)
 		written(cfg, w, rank, block);
@@ -87,12 +91,15 @@ static void attempt(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 		co_local(cfg, w, r, t->block, write ? PE_WRITE : PE_READ, (int)n);
 }
 
-static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int block, uint8_t op)
+static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int block,
+		    uint8_t op)
 {
 	const struct copy *p = &w->pages[r][block];
-	struct wmsg m = {
-		.type = MSG_RELEASE, .op = op, .src = (uint8_t)r, .object = (uint8_t)block, .req_node = (uint8_t)r
-	};
+	struct wmsg m = { .type = MSG_RELEASE,
+			  .op = op,
+			  .src = (uint8_t)r,
+			  .object = (uint8_t)block,
+			  .req_node = (uint8_t)r };
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -101,8 +108,8 @@ static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 }
 
 /*
- * Ask the manager; then, if the block has been touched, the chosen rank until it is the home. In between, ask the home of this
- * rank's only copy.
+ * Ask the manager; then, if the block has been touched, the chosen rank until it is the home. In
+ * between, ask the home of this rank's only copy.
  */
 static void place(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
 {
@@ -125,8 +132,8 @@ static void place(const struct co_cfg *cfg, struct co *w, unsigned int r, unsign
 	chan_post(&w->chan, &m);
 }
 
-static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n, uint8_t op, uint8_t block,
-		     uint8_t where)
+static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n,
+		     uint8_t op, uint8_t block, uint8_t where)
 {
 	struct thread *t = &w->threads[r][n];
 
@@ -179,8 +186,8 @@ static bool all_pinned(const struct co_cfg *cfg, const struct co *w)
 	return true;
 }
 
-static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int n, unsigned int op,
-		      unsigned int b)
+static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int n,
+		      unsigned int op, unsigned int b)
 {
 	const bool last = w->threads[r][n].left == 1;
 
@@ -190,11 +197,12 @@ static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int
 		return false;
 	if (op == OP_DROP && !cfg->early_drop && co_leaves(w, r, b))
 		return false;
-	return (op != OP_PREFETCH_R && op != OP_PREFETCH_W) || w->slot[r][cfg->nthreads] == SLOT_IDLE;
+	return (op != OP_PREFETCH_R && op != OP_PREFETCH_W) ||
+		w->slot[r][cfg->nthreads] == SLOT_IDLE;
 }
 
-static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int n,
-				uint32_t *events)
+static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, unsigned int r,
+				unsigned int n, uint32_t *events)
 {
 	const struct thread *t = &w->threads[r][n];
 	unsigned int count = 0, op, b, where;
@@ -204,11 +212,13 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 		for (op = 0; op < OPS && t->left; op++)
 			for (b = 0; b < cfg->nblocks; b++)
 				/* One rank too many: the job does not have it. */
-				for (where = 0;
-				     can_start(cfg, w, r, n, op, b) && where <= (op == OP_PLACE ? cfg->nnodes : 0u);
+				for (where = 0; can_start(cfg, w, r, n, op, b) &&
+				     where <= (op == OP_PLACE ? cfg->nnodes : 0u);
 				     where++)
-					if (op != OP_PLACE || !cfg->places || cfg->places >> where & 1)
-						events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
+					if (op != OP_PLACE || !cfg->places ||
+					    cfg->places >> where & 1)
+						events[count++] = event(EV_OP, r << 4 | n, op,
+									where << 4 | b);
 		return count;
 	case PC_WAIT:
 	case PC_REPLY:
@@ -220,19 +230,23 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 	case PC_TRY: events[0] = event(EV_TRY, r << 4 | n, 0, 0); return 1;
 	case PC_FAULT: events[0] = event(EV_FAULT, r << 4 | n, 0, 0); return 1;
 	case PC_AGAIN: events[0] = event(EV_AGAIN, r << 4 | n, 0, 0); return 1;
-	case PC_PINNED: events[0] = event(EV_UNPIN, r << 4 | n, 0, 0); return !cfg->meet || all_pinned(cfg, w);
+	case PC_PINNED:
+		events[0] = event(EV_UNPIN, r << 4 | n, 0, 0);
+		return !cfg->meet || all_pinned(cfg, w);
 	}
 	return 0;
 }
 
 static bool takes_away(const struct wmsg *m)
 {
-	return m->type == MSG_INV || m->type == MSG_FWD_READ || m->type == MSG_FWD_WRITE || m->type == MSG_FWD_MIGRATE;
+	return m->type == MSG_INV || m->type == MSG_FWD_READ || m->type == MSG_FWD_WRITE ||
+		m->type == MSG_FWD_MIGRATE;
 }
 
 static bool samples(const struct co *w, const struct wmsg *m)
 {
-	return (m->type == MSG_READ_REQ || m->type == MSG_RESUME) && w->dirs[m->dst][m->object].migratory;
+	return (m->type == MSG_READ_REQ || m->type == MSG_RESUME) &&
+		w->dirs[m->dst][m->object].migratory;
 }
 
 /* A rank does not offer a block again before the home has answered. */
@@ -241,7 +255,8 @@ static bool is_offered(const struct co *w, unsigned int r, unsigned int block)
 	unsigned int i;
 
 	for (i = 0; i < w->chan.n; i++)
-		if (w->chan.v[i].type == MSG_RELEASE && w->chan.v[i].src == r && w->chan.v[i].object == block)
+		if (w->chan.v[i].type == MSG_RELEASE && w->chan.v[i].src == r &&
+		    w->chan.v[i].object == block)
 			return true;
 	return false;
 }
@@ -277,8 +292,8 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return count;
 }
 
-static void fire_thread(const struct co_cfg *cfg, struct co *w, enum event e, unsigned int who, unsigned int op,
-			unsigned int b)
+static void fire_thread(const struct co_cfg *cfg, struct co *w, enum event e, unsigned int who,
+			unsigned int op, unsigned int b)
 {
 	unsigned int r = who >> 4, n = who & 15;
 	struct thread *t = &w->threads[r][n];
@@ -351,12 +366,15 @@ static void begin_at(const struct co_cfg *cfg, struct co *w, unsigned int home, 
 {
 	uint16_t rank = co_rank(cfg, home);
 
-	w->dirs[cfg->manager[b]][b] = (struct dir){ .state = DIR_MOVED, .owner = rank & (WIRE_MAX_NODES - 1) };
+	w->dirs[cfg->manager[b]][b] =
+		(struct dir){ .state = DIR_MOVED, .owner = rank & (WIRE_MAX_NODES - 1) };
 	w->dirs[home][b] = (struct dir){ .state = DIR_EXCLUSIVE,
 					 .owner = rank & (WIRE_MAX_NODES - 1),
 					 .copyset = set_of(rank, set_granule(co_nominal(cfg))) };
 	w->dirs[home][b].migratory = cfg->migratory;
-	w->pages[home][b] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = (uint16_t)(rank + 1) };
+	w->pages[home][b] = (struct copy){ .state = PG_WRITE,
+					   .flags = PAGE_OWNER,
+					   .home = (uint16_t)(rank + 1) };
 	w->hw[home][b] = PROT_RW;
 	w->latest[home][b] = w->written[b] = 1;
 }

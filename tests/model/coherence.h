@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coherence.h - a small world of ranks, threads, blocks and channels around the page and directory machines.
+ * coherence.h - a small world of ranks, threads, blocks and channels around the page and directory
+ * machines.
  *
- * Contents are abstract: every write makes a new value, so a copy either has the latest value (1) or not (0). A read must see the
- * latest value, and so must a write, which changes only part of the block.
+ * Contents are abstract: every write makes a new value, so a copy either has the latest value (1)
+ * or not (0). A read must see the latest value, and so must a write, which changes only part of the
+ * block.
  *
- * The actions are carried out by core/host.c, as in every host. The search also covers the host's freedom. With `split`, each
- * action that changes this rank's hardware protection is stored, and any other event of this rank may overtake it. Sends need no delay, since an unsent message is
- * like a slow one. Threads may notice late that they were woken, and (with `stale`) may request what they have received since
- * they faulted.
+ * The actions are carried out by core/host.c, as in every host. The search also covers the host's
+ * freedom. With `split`, each action that changes this rank's hardware protection is stored, and
+ * any other event of this rank may overtake it. Sends need no delay, since an unsent message is
+ * like a slow one. Threads may notice late that they were woken, and (with `stale`) may request
+ * what they have received since they faulted.
  */
 #ifndef MODEL_COHERENCE_H
 #define MODEL_COHERENCE_H
@@ -32,26 +35,39 @@ enum op {
 	OP_KEEP,
 	OP_EVICT, /* release */
 	OP_DROP,
-	OP_PLACE, /* choose a rank, of this world or not, as the home, whether or not the block has been touched */
+	/*
+	 * choose a rank, of this world or not, as the home, whether or not the block has been
+	 * touched
+	 */
+	OP_PLACE,
 	OPS
 };
 #define RW (1u << OP_READ | 1u << OP_WRITE)
 
 struct co_cfg {
 	uint8_t nnodes, nblocks, nthreads;
-	uint16_t nominal; /* ranks of the job, 64, or more for a coarse copyset; this world has the last ones */
+	/* ranks of the job, 64, or more for a coarse copyset; this world has the last ones */
+	uint16_t nominal;
 	uint8_t manager[B_MAX];
 	uint8_t ops[R_MAX];    /* by rank: operations of each thread */
 	uint16_t kinds[R_MAX]; /* 1 << enum op */
-	uint8_t home;          /* 1 + rank that is the home of all blocks and has written them; 0: none */
-	uint8_t places;        /* OP_PLACE: 1 << rank; 0: at any rank, or at one that does not exist */
-	uint8_t follow;        /* writes in a row that make a rank the home; 0: homes stay */
-	uint8_t pushes;        /* reads by the home after which a writer is told to push; 0: never */
-	bool fifo;             /* channels keep order */
-	bool migratory;        /* with `home`, which then treats the blocks as migratory */
-	bool meet; /* each thread's last operation is to pin a block to read; it begins, and ends, when all threads have come so far */
+	/* 1 + rank that is the home of all blocks and has written them; 0: none */
+	uint8_t home;
+	/* OP_PLACE: 1 << rank; 0: at any rank, or at one that does not exist */
+	uint8_t places;
+	uint8_t follow; /* writes in a row that make a rank the home; 0: homes stay */
+	/* reads by the home after which a writer is told to push; 0: never */
+	uint8_t pushes;
+	bool fifo;      /* channels keep order */
+	bool migratory; /* with `home`, which then treats the blocks as migratory */
+	/*
+	 * each thread's last operation is to pin a block to read; it begins, and ends, when all
+	 * threads have come so far
+	 */
+	bool meet;
 	bool split, stale, first_touch, hold;
-	bool late_land;  /* delay also ACT_LAND beyond the lock: known to be wrong, see docs/protocol.md */
+	/* delay also ACT_LAND beyond the lock: known to be wrong, see docs/protocol.md */
+	bool late_land;
 	bool early_drop; /* drop a copy that must still be sent: known to be wrong as well */
 };
 
@@ -60,7 +76,10 @@ struct wact {
 	struct wmsg msg;
 };
 
-/* What a step has left to do: contents to land; a block to lower, and what is sent then; a block to open, and the slot to wake. */
+/*
+ * What a step has left to do: contents to land; a block to lower, and what is sent then; a block to
+ * open, and the slot to wake.
+ */
 struct wlist {
 	uint8_t rank, block, n;
 	uint8_t data; /* contents that came with the step's event */
@@ -80,7 +99,8 @@ enum pc {
 
 struct thread {
 	uint8_t pc, op, block, left, joined;
-	uint8_t where, busy, owns; /* OP_PLACE: the rank; whether to ask it, or again; 1 + home of its only copy */
+	/* OP_PLACE: the rank; whether to ask it, or again; 1 + home of its only copy */
+	uint8_t where, busy, owns;
 };
 
 enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };
@@ -113,14 +133,16 @@ enum variant {
 };
 
 /* coherence_host.c: carries out what the core asks for. */
-void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
-	      int who);
+void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+	      enum page_event ev, int who);
 void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum variant v);
 void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list);
 void co_again(struct co *w, unsigned int rank, unsigned int block);
 /* Must this rank still send the block's contents, by an earlier step? */
 bool co_leaves(const struct co *w, unsigned int rank, unsigned int block);
-/* May this message be handled now? A release waits until the home's slot for such requests is free. */
+/*
+ * May this message be handled now? A release waits until the home's slot for such requests is free.
+ */
 bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index);
 
 /* coherence_check.c */
@@ -134,7 +156,10 @@ static inline uint16_t co_nominal(const struct co_cfg *cfg)
 	return cfg->nominal ? cfg->nominal : 64;
 }
 
-/* Can homes move after the first touch? Then ranks that have lost their copy may remember a former home. */
+/*
+ * Can homes move after the first touch? Then ranks that have lost their copy may remember a former
+ * home.
+ */
 static inline bool co_homes_move(const struct co_cfg *cfg)
 {
 	unsigned int r;
@@ -174,7 +199,8 @@ static inline struct wmsg co_narrow(const struct co_cfg *cfg, const struct msg *
 		copy.home = 0;
 	/* A message of no request has slot 0. */
 	if (!m->req_slot &&
-	    (m->type == MSG_MOVE || m->type == MSG_MOVE_ACK || m->type == MSG_ADOPT || m->type == MSG_HOME_ACK))
+	    (m->type == MSG_MOVE || m->type == MSG_MOVE_ACK || m->type == MSG_ADOPT ||
+	     m->type == MSG_HOME_ACK))
 		copy.req_slot = (uint16_t)n.slot;
 	if (m->type == MSG_ADOPT || m->type == MSG_MOVED || m->type == MSG_CLAIM)
 		copy.value = chan_small("manager", m->value, n.rank, n.ranks);
@@ -188,7 +214,8 @@ static inline struct msg co_widen(const struct co_cfg *cfg, const struct wmsg *m
 	struct chan_names n = co_names(cfg);
 	struct msg wide = chan_widen(&n, m);
 
-	if (m->type == MSG_PLACE || m->type == MSG_CLAIM || m->type == MSG_ADOPT || m->type == MSG_MOVED)
+	if (m->type == MSG_PLACE || m->type == MSG_CLAIM || m->type == MSG_ADOPT ||
+	    m->type == MSG_MOVED)
 		wide.value += n.rank;
 	return wide;
 }

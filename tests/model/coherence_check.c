@@ -35,8 +35,9 @@ static void canon_queues(const struct co_cfg *cfg, struct co *w)
 
 static void canon_page(struct copy *p)
 {
-	bool asking = p->state == PG_WANT_READ || p->state == PG_WANT_WRITE || p->state == PG_UPGRADE ||
-		p->state == PG_COUNT || p->state == PG_GOT_READ || p->state == PG_GOT_WRITE;
+	bool asking = p->state == PG_WANT_READ || p->state == PG_WANT_WRITE ||
+		p->state == PG_UPGRADE || p->state == PG_COUNT || p->state == PG_GOT_READ ||
+		p->state == PG_GOT_WRITE;
 
 	if (!asking)
 		p->slot = 0;
@@ -71,7 +72,8 @@ void co_canon(const void *c, void *world)
 				w->pages[r][b].push = (struct push){ 0 };
 			}
 			if (w->pages[r][b].push.left > 1)
-				w->pages[r][b].push.left = 1; /* any value has the same effects as the last one */
+				/* any value has the same effects as the last one */
+				w->pages[r][b].push.left = 1;
 			if (w->pages[r][b].state == PG_INVALID || w->pages[r][b].state == PG_READ)
 				w->told[r][b] = 0; /* nothing is left to push */
 		}
@@ -102,8 +104,8 @@ static void check_placed(const struct co_cfg *cfg, const struct co *w, unsigned 
 	unsigned int home = d->state == DIR_MOVED ? d->owner : co_rank(cfg, cfg->manager[b]);
 
 	if (home != co_rank(cfg, w->placed[b] - 1u))
-		model_fail("block %u was placed at rank %u, but its home is %u", b, co_rank(cfg, w->placed[b] - 1u),
-			   home);
+		model_fail("block %u was placed at rank %u, but its home is %u", b,
+			   co_rank(cfg, w->placed[b] - 1u), home);
 }
 
 /* Protections, pins and contents agree with each other at every moment. */
@@ -123,8 +125,10 @@ static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned i
 				   writes ? "write" : "read", b);
 		for (o = 0; o < cfg->nnodes && writes; o++)
 			if (o != r &&
-			    (w->hw[o][b] != PROT_CLOSED || w->pages[o][b].pins_read || w->pages[o][b].pins_write))
-				model_fail("rank %u may write block %u while rank %u has access", r, b, o);
+			    (w->hw[o][b] != PROT_CLOSED || w->pages[o][b].pins_read ||
+			     w->pages[o][b].pins_write))
+				model_fail("rank %u may write block %u while rank %u has access", r,
+					   b, o);
 	}
 }
 
@@ -141,7 +145,8 @@ static bool quiet(const struct co_cfg *cfg, const struct co *w)
 	return true;
 }
 
-static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned int home, unsigned int b, unsigned int r)
+static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned int home,
+		       unsigned int b, unsigned int r)
 {
 	const struct dir *d = &w->dirs[home][b];
 	const struct copy *p = &w->pages[r][b];
@@ -152,22 +157,26 @@ static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned in
 	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
 		model_fail("at rest, but rank %u block %u is %s", r, b, page_state_name(p->state));
 	if (p->held)
-		model_fail("at rest, but rank %u block %u holds %s back", r, b, page_event_name(p->held));
+		model_fail("at rest, but rank %u block %u holds %s back", r, b,
+			   page_event_name(p->held));
 	if (owner != !!(p->flags & PAGE_OWNER))
-		model_fail("at rest: rank %u block %u %s itself the owner", r, b, owner ? "does not think" : "thinks");
+		model_fail("at rest: rank %u block %u %s itself the owner", r, b,
+			   owner ? "does not think" : "thinks");
 	if (owner && p->state != (d->state == DIR_EXCLUSIVE ? PG_WRITE : PG_READ))
 		model_fail("at rest: directory %s, but the owner has %s", dir_state_name(d->state),
 			   page_state_name(p->state));
 	if (p->state != PG_INVALID && !may)
 		model_fail("at rest: rank %u block %u has a copy, but is not in the copyset", r, b);
 	if (d->state == DIR_EXCLUSIVE && !owner && p->state != PG_INVALID)
-		model_fail("at rest: directory EXCLUSIVE, but rank %u has %s", r, page_state_name(p->state));
-	if (w->hw[r][b] > prot)
-		model_fail("at rest: rank %u block %u: hardware %s, page %s", r, b, show_prot(w->hw[r][b]),
+		model_fail("at rest: directory EXCLUSIVE, but rank %u has %s", r,
 			   page_state_name(p->state));
-	if (p->home && p->home != co_rank(cfg, home) + 1 && (p->state != PG_INVALID || !co_homes_move(cfg)))
-		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r, p->home - 1, b,
-			   co_rank(cfg, home));
+	if (w->hw[r][b] > prot)
+		model_fail("at rest: rank %u block %u: hardware %s, page %s", r, b,
+			   show_prot(w->hw[r][b]), page_state_name(p->state));
+	if (p->home && p->home != co_rank(cfg, home) + 1 &&
+	    (p->state != PG_INVALID || !co_homes_move(cfg)))
+		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r,
+			   p->home - 1, b, co_rank(cfg, home));
 }
 
 /* If nothing is in progress, the directory must agree with the copies. */
@@ -188,7 +197,8 @@ static void check_rest(const struct co_cfg *cfg, const struct co *w, unsigned in
 		check_copy(cfg, w, home, b, r);
 		d = &w->dirs[r][b];
 		if (r != home && r != cfg->manager[b] &&
-		    ((d->state != DIR_UNTOUCHED && d->state != DIR_LEFT) || !dir_quiet(d) || d->tail))
+		    ((d->state != DIR_UNTOUCHED && d->state != DIR_LEFT) || !dir_quiet(d) ||
+		     d->tail))
 			model_fail("at rest: rank %u is not the home of block %u, but %s %s", r, b,
 				   dir_state_name(d->state), dir_phase_name(d->phase));
 	}
@@ -237,15 +247,18 @@ void co_show(const void *c, const void *world)
 
 			model_say(
 				"    block %u rank %u: page %s%s acks %d held %u pins %u/%u, hardware %s, contents %s",
-				b, r, page_state_name(p->state), p->flags & PAGE_OWNER ? " owner" : "", p->acks,
-				p->held, p->pins_read, p->pins_write, show_prot(w->hw[r][b]),
+				b, r, page_state_name(p->state),
+				p->flags & PAGE_OWNER ? " owner" : "", p->acks, p->held,
+				p->pins_read, p->pins_write, show_prot(w->hw[r][b]),
 				w->latest[r][b] ? "latest" : "stale");
-			model_say("; directory %s %s owner %u copyset %llx\n", dir_state_name(d->state),
-				  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
+			model_say("; directory %s %s owner %u copyset %llx\n",
+				  dir_state_name(d->state), dir_phase_name(d->phase), d->owner,
+				  (unsigned long long)d->copyset);
 		}
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
-			model_say("    thread %u.%u: pc %u op %u block %u left %u\n", r, t, w->threads[r][t].pc,
-				  w->threads[r][t].op, w->threads[r][t].block, w->threads[r][t].left);
+			model_say("    thread %u.%u: pc %u op %u block %u left %u\n", r, t,
+				  w->threads[r][t].pc, w->threads[r][t].op, w->threads[r][t].block,
+				  w->threads[r][t].left);
 	model_say("    %u messages, %u lists\n", w->chan.n, w->nlists);
 }

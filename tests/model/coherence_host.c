@@ -12,8 +12,8 @@
 static void protect(struct co *w, unsigned int rank, unsigned int block, uint8_t prot)
 {
 	if (w->hw[rank][block] != prot)
-		model_say("      rank %u block %u: hardware %s -> %s\n", rank, block, show_prot(w->hw[rank][block]),
-			  show_prot(prot));
+		model_say("      rank %u block %u: hardware %s -> %s\n", rank, block,
+			  show_prot(w->hw[rank][block]), show_prot(prot));
 	w->hw[rank][block] = prot;
 }
 
@@ -53,7 +53,8 @@ static void wake(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsi
 	stir(cfg, w, rank, slot);
 }
 
-static void wait(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot, int who)
+static void wait(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot,
+		 int who)
 {
 	struct thread *t;
 
@@ -83,7 +84,7 @@ void co_again(struct co *w, unsigned int rank, unsigned int block)
 		protect(w, rank, block, prot);
 }
 
-/* ---- the callbacks of core/host.h ------------------------------------------------------------------ */
+/* ---- the callbacks of core/host.h ------------------------------------------------------------ */
 
 /* One rank during one event. */
 struct node {
@@ -111,7 +112,8 @@ static unsigned int block_of(const struct node *n, uint32_t object)
 	return chan_small("block", object, names.object, n->cfg->nblocks);
 }
 
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+		struct core_place *p)
 {
 	struct node *n = node_of(h);
 	unsigned int block = block_of(n, number);
@@ -174,7 +176,9 @@ static struct wlist *defer(struct node *n, uint32_t object, uint8_t data)
 		return &none;
 	}
 	n->w->nlists++;
-	*l = (struct wlist){ .rank = (uint8_t)n->rank, .block = (uint8_t)block_of(n, object), .data = data };
+	*l = (struct wlist){ .rank = (uint8_t)n->rank,
+			     .block = (uint8_t)block_of(n, object),
+			     .data = data };
 	return l;
 }
 
@@ -213,7 +217,10 @@ static void send_block(struct core_host *h, const struct msg *m, const void *con
 	chan_post(&n->w->chan, &small);
 }
 
-/* As the engine does: change the protection only as the step says, without looking at the current one. */
+/*
+ * As the engine does: change the protection only as the step says, without looking at the current
+ * one.
+ */
 static void lower_now(struct co *w, unsigned int rank, unsigned int block, const struct wact *a)
 {
 	if (a->type == ACT_CLOSE)
@@ -240,14 +247,15 @@ static bool lower(struct core_host *h, const struct core_leave *l)
 	return false;
 }
 
-static void open_now(struct co *w, unsigned int rank, unsigned int block, const struct wact *a, uint8_t data)
+static void open_now(struct co *w, unsigned int rank, unsigned int block, const struct wact *a,
+		     uint8_t data)
 {
 	fill(w, rank, block, a->from, data);
 	protect(w, rank, block, a->prot);
 }
 
-static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		 const void *data)
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at,
+		 const struct msg *m, const void *data)
 {
 	struct node *n = node_of(h);
 	const uint8_t contents = data ? *(const uint8_t *)data : 0;
@@ -262,9 +270,9 @@ static bool open(struct core_host *h, const struct actions *acts, unsigned int a
 		model_fail("a block is opened, and %u actions follow", acts->n - at - 1);
 	l = defer(n, m->object, contents);
 	l->v[l->n++] = a;
-	l->v[l->n++] =
-		(struct wact){ .type = ACT_WAKE,
-			       .slot = chan_small("slot", acts->v[at + 1].slot, CHAN_SLOT, n->cfg->nthreads + 1u) };
+	l->v[l->n++] = (struct wact){ .type = ACT_WAKE,
+				      .slot = chan_small("slot", acts->v[at + 1].slot, CHAN_SLOT,
+							 n->cfg->nthreads + 1u) };
 	return false;
 }
 
@@ -299,7 +307,8 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 static const struct core_ops ops =
 	CORE_OPS(.lock = lock, .unlock = unlock, .answers = core_no_answers, .wake = wake_slot);
 
-static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int rank, int who, uint32_t time)
+static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int rank, int who,
+			uint32_t time)
 {
 	return (struct node){ .h = { .ops = &ops,
 				     .me = co_rank(cfg, rank),
@@ -346,16 +355,17 @@ bool co_leaves(const struct co *w, unsigned int rank, unsigned int block)
 	unsigned int i;
 
 	for (i = 0; i < w->nlists; i++)
-		if (w->lists[i].rank == rank && w->lists[i].block == block && w->lists[i].v[0].type == ACT_DATA)
+		if (w->lists[i].rank == rank && w->lists[i].block == block &&
+		    w->lists[i].v[0].type == ACT_DATA)
 			return true;
 	return false;
 }
 
-/* ---- events of threads ------------------------------------------------------------------------ */
+/* ---- events of threads ----------------------------------------------------------------------- */
 
 /* A local event, with flags; `home` is asked if no home is known. */
-static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
-		  int who, unsigned int home, uint8_t flags)
+static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+		  enum page_event ev, int who, unsigned int home, uint8_t flags)
 {
 	unsigned int slot = who >= 0 ? (unsigned int)who : cfg->nthreads;
 	struct wmsg small = { .object = (uint8_t)block,
@@ -373,30 +383,34 @@ static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, uns
 	if (ev == PE_USED)
 		w->slot[rank][slot] = SLOT_IDLE;
 	if (asks)
-		w->slot[rank][slot] = SLOT_PENDING; /* the answer may come before the thread waits */
+		/* the answer may come before the thread waits */
+		w->slot[rank][slot] = SLOT_PENDING;
 	if (who >= 0)
 		w->threads[rank][who].pc = PC_TRY;
 	if (core_page_event(&n.h, ev, &m, who == WHO_HANDLER ? NULL : &t) < 0)
 		return;
-	model_say("      rank %u block %u: page %s --%s--> %s\n", rank, block, page_state_name(before),
-		  page_event_name(ev), page_state_name(w->pages[rank][block].state));
+	model_say("      rank %u block %u: page %s --%s--> %s\n", rank, block,
+		  page_state_name(before), page_event_name(ev),
+		  page_state_name(w->pages[rank][block].state));
 	if (ev == PE_USED)
 		stir(cfg, w, rank, slot);
 	if (t.wait >= 0)
-		wait(cfg, w, rank, chan_small("slot", (unsigned int)t.wait, CHAN_SLOT, cfg->nthreads + 1u), who);
+		wait(cfg, w, rank,
+		     chan_small("slot", (unsigned int)t.wait, CHAN_SLOT, cfg->nthreads + 1u), who);
 	if (asks && t.wait != m.req_slot)
 		w->slot[rank][slot] = SLOT_IDLE;
 	else if (asks && who == WHO_ASYNC)
 		w->async_block[rank] = (uint8_t)block;
 }
 
-void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
-	      int who)
+void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+	      enum page_event ev, int who)
 {
-	local(cfg, w, rank, block, ev, who, cfg->manager[block], cfg->first_touch ? MSGF_FIRST_TOUCH : 0);
+	local(cfg, w, rank, block, ev, who, cfg->manager[block],
+	      cfg->first_touch ? MSGF_FIRST_TOUCH : 0);
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* Queueing a request twice would make the list cyclic. */
 static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wmsg *m)
@@ -427,19 +441,24 @@ static void note_placed(struct co *w, const struct wmsg *m, const struct actions
 		w->placed[m->object] = (uint8_t)(1 + (m->type == MSG_SETTLE ? m->dst : m->value));
 }
 
-/* Request a block that comes back, or is placed here, as a thread would; but not while the slot for such requests is in use. */
+/*
+ * Request a block that comes back, or is placed here, as a thread would; but not while the slot for
+ * such requests is in use.
+ */
 static void fetch(struct core_host *h, const struct action *a)
 {
 	const struct node *n = node_of(h);
 	const struct chan_names names = co_names(n->cfg);
 
 	if (n->w->slot[n->rank][n->cfg->nthreads] == SLOT_IDLE)
-		local(n->cfg, n->w, n->rank, block_of(n, a->msg.object), a->prot == PROT_RW ? PE_WRITE : PE_READ,
-		      WHO_ASYNC, chan_small("home", a->msg.home, names.home, names.homes), a->msg.flags);
+		local(n->cfg, n->w, n->rank, block_of(n, a->msg.object),
+		      a->prot == PROT_RW ? PE_WRITE : PE_READ, WHO_ASYNC,
+		      chan_small("home", a->msg.home, names.home, names.homes), a->msg.flags);
 }
 
 /* If a block is given back to its home, the home has not used it, and the giver keeps a copy. */
-static void check_pushed(const struct wmsg *m, const struct dir *was, const struct dir *d, const struct actions *out)
+static void check_pushed(const struct wmsg *m, const struct dir *was, const struct dir *d,
+			 const struct actions *out)
 {
 	if (m->type != MSG_READ_REQ || !(m->flags & MSGF_PUSH) || m->req_node != m->dst)
 		return;
@@ -478,23 +497,25 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 
 	if (err) {
 		model_fail("rank %u: page %s, directory %s %s do not expect %s (%d)", n->rank,
-			   page_state_name(n->page.state), dir_state_name(was->state), dir_phase_name(was->phase),
-			   wire_name(m->type), err);
+			   page_state_name(n->page.state), dir_state_name(was->state),
+			   dir_phase_name(was->phase), wire_name(m->type), err);
 		return;
 	}
 	if (out->n >= ACTIONS_MAX)
 		model_fail("%u actions", out->n);
 	/* The contents of a read copy are kept anyway. */
-	if (m->type == MSG_DATA && p->state == PG_COUNT && n->page.state != PG_COUNT && n->page.state != PG_UPGRADE &&
-	    !has_act(out, ACT_LAND))
-		model_fail("rank %u: block %u waits for acknowledgements, and its contents are not kept", n->rank,
-			   small->object);
+	if (m->type == MSG_DATA && p->state == PG_COUNT && n->page.state != PG_COUNT &&
+	    n->page.state != PG_UPGRADE && !has_act(out, ACT_LAND))
+		model_fail(
+			"rank %u: block %u waits for acknowledgements, and its contents are not kept",
+			n->rank, small->object);
 	if (n->page.state != p->state)
 		model_say("      rank %u block %u: page %s -> %s\n", n->rank, small->object,
 			  page_state_name(n->page.state), page_state_name(p->state));
 	if (memcmp(was, d, sizeof(*was)))
-		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", n->rank, small->object,
-			  dir_state_name(was->state), dir_phase_name(was->phase), dir_state_name(d->state),
+		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n",
+			  n->rank, small->object, dir_state_name(was->state),
+			  dir_phase_name(was->phase), dir_state_name(d->state),
 			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
 	if (m->type == MSG_PLACE || m->type == MSG_SETTLE)
 		note_placed(n->w, small, out);
@@ -503,13 +524,15 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 	check_pushed(small, was, d, out);
 }
 
-static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t time)
+static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m,
+			  uint32_t time)
 {
 	struct node n = node(cfg, w, m->dst, WHO_HANDLER, time);
 	struct msg wide = co_widen(cfg, m);
 
 	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && queued(cfg, w, m))
-		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_node, m->req_slot);
+		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_node,
+			   m->req_slot);
 	check_flags(&wide);
 	n.m = m;
 	n.page = w->pages[m->dst][m->object];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - see handles.h. Every rank knows every handle ever given out, and may use or destroy it at any time. Checked: a name
- * is given out once; an operation on a handle applies to the object that was made with it, if that object still exists, and is
- * refused once its destruction has been granted; an index whose names are used up is not used again.
+ * handles.c - see handles.h. Every rank knows every handle ever given out, and may use or destroy
+ * it at any time. Checked: a name is given out once; an operation on a handle applies to the object
+ * that was made with it, if that object still exists, and is refused once its destruction has been
+ * granted; an index whose names are used up is not used again.
  */
 #include "handles.h"
 
@@ -81,7 +82,10 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 		if (w->nmade < MADE)
 			events[n++] = event(EV_CREATE, r, 0);
 		for (i = 0; i < w->nmade; i++) {
-			/* There is one record: it must give back its lock before it is used for another. */
+			/*
+			 * There is one record: it must give back its lock before it is used for
+			 * another.
+			 */
 			if (w->holds[r].state == HOLD_FREE || keeps(w, r, i))
 				events[n++] = event(EV_USE, r, i);
 			events[n++] = event(EV_DESTROY, r, i);
@@ -113,7 +117,8 @@ static void post(struct world *w, const struct msg *m, unsigned int handle)
 			  .value = (uint8_t)m->value };
 	uint64_t name = handle ? w->made[handle - 1].name : 0;
 
-	if (m->object != (uint32_t)name || (named(m->type) && m->req_node != (uint16_t)(name >> 32)))
+	if (m->object != (uint32_t)name ||
+	    (named(m->type) && m->req_node != (uint16_t)(name >> 32)))
 		model_fail("%s names %#x.%#x", wire_name(m->type), m->req_node, m->object);
 	if (m->aux > (m->type == MSG_SYNC ? SYNC_ATOMIC : 0))
 		model_fail("%s has record %u", wire_name(m->type), m->aux);
@@ -136,7 +141,7 @@ static void ask(struct world *w, unsigned int r, uint8_t type, uint8_t op, unsig
 	post(w, &m, handle);
 }
 
-/* ---- the specification ------------------------------------------------------------------------ */
+/* ---- the specification ----------------------------------------------------------------------- */
 
 static void made(struct world *w, const struct msg *reply)
 {
@@ -150,7 +155,8 @@ static void made(struct world *w, const struct msg *reply)
 	for (i = 0; i < w->nmade; i++)
 		if ((w->made[i].name & SYNC_INDEX_MAX) == (reply->value & SYNC_INDEX_MAX) &&
 		    w->made[i].name >= reply->value)
-			model_fail("name %#llx is given out after %#llx", (unsigned long long)reply->value,
+			model_fail("name %#llx is given out after %#llx",
+				   (unsigned long long)reply->value,
 				   (unsigned long long)w->made[i].name);
 	if (w->nmade == MADE) {
 		model_fail("more objects than were asked for");
@@ -174,10 +180,11 @@ static void judge(struct world *w, const struct wmsg *m, const struct msg *a)
 	if (m->type == MSG_SYNC && m->op == SOP_DESTROY && !a->count)
 		o->alive = 0;
 	if (m->type == MSG_SYNC && m->op == SOP_ADD && !a->count && a->value != o->added++)
-		model_fail("an addition found %llu instead of %u", (unsigned long long)a->value, o->added - 1u);
+		model_fail("an addition found %llu instead of %u", (unsigned long long)a->value,
+			   o->added - 1u);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void answered(struct world *w, unsigned int r, const struct wmsg *m)
 {
@@ -192,7 +199,8 @@ static void answered(struct world *w, unsigned int r, const struct wmsg *m)
 		w->made[t->which - 1].holder++;
 		if (w->made[t->which - 1].holder > 1 || !w->made[t->which - 1].alive)
 			model_fail("rank %u has the lock, which %u have, and which is %s", r,
-				   w->made[t->which - 1].holder, w->made[t->which - 1].alive ? "alive" : "gone");
+				   w->made[t->which - 1].holder,
+				   w->made[t->which - 1].alive ? "alive" : "gone");
 		return;
 	}
 	*t = (struct thread){ .left = (uint8_t)(t->left - 1) };
@@ -207,7 +215,8 @@ static void carry_out(struct world *w, const struct wmsg *m, const struct action
 		const struct action *a = &out->v[i];
 
 		if (a->type == ACT_SEND) {
-			if (m->dst == 0 && (m->type == MSG_SYNC || m->type == MSG_LOCK || m->type == MSG_UNLOCK) &&
+			if (m->dst == 0 &&
+			    (m->type == MSG_SYNC || m->type == MSG_LOCK || m->type == MSG_UNLOCK) &&
 			    a->msg.type != MSG_NEXT)
 				judge(w, m, &a->msg);
 			if (m->type == MSG_RECALLED && a->msg.type == MSG_REPLY)
@@ -240,7 +249,9 @@ static void deliver(const struct handle_cfg *cfg, struct world *w, unsigned int 
 			    .value = m.value,
 			    .object = (uint32_t)name,
 			    .req_node = m.req_node };
-	const struct objects all = { .list = &w->list, .flat = w->table, .limit = cfg->places + 1u };
+	const struct objects all = { .list = &w->list,
+				     .flat = w->table,
+				     .limit = cfg->places + 1u };
 	struct queue_entry nodes[RANKS] = { 0 };
 	struct dispatch at = { .me = m.dst,
 			       .nnodes = RANKS,
@@ -256,7 +267,8 @@ static void deliver(const struct handle_cfg *cfg, struct world *w, unsigned int 
 	if (m.type == MSG_SYNC || m.type == MSG_LOCK || named(m.type))
 		wide.req_node = (uint16_t)(name >> 32);
 	if (m.type == MSG_SYNC)
-		wide.aux = m.op == SOP_CREATE ? cfg->lock ? SYNC_MUTEX : SYNC_ATOMIC : 0, wide.value = m.op == SOP_ADD;
+		wide.aux = m.op == SOP_CREATE ? cfg->lock ? SYNC_MUTEX : SYNC_ATOMIC : 0,
+		wide.value = m.op == SOP_ADD;
 	t = dispatch_target(&wide, &number);
 	if (t == TARGET_CREATE) {
 		number = at.index = objects_take(&all, &missing);
@@ -267,7 +279,8 @@ static void deliver(const struct handle_cfg *cfg, struct world *w, unsigned int 
 		at.object = objects_at(&all, number);
 	err = dispatch_step(&at, &wide, &out);
 	if (err)
-		model_fail("rank %u does not expect %s of %u (%d)", m.dst, wire_name(m.type), m.src, err);
+		model_fail("rank %u does not expect %s of %u (%d)", m.dst, wire_name(m.type), m.src,
+			   err);
 	else
 		carry_out(w, &m, &out);
 }
@@ -299,7 +312,8 @@ static void unlock(struct world *w, unsigned int r)
 
 static void fire(const void *c, void *world, uint32_t ev)
 {
-	static const char *const names[] = { "", "creates", "uses", "destroys", "unlocks", "gives back" };
+	static const char *const names[] = { "",         "creates", "uses",
+					     "destroys", "unlocks", "gives back" };
 	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
 	const struct handle_cfg *cfg = c;
 	struct world *w = world;
@@ -381,13 +395,15 @@ static void show(const void *c, const void *world)
 	unsigned int i;
 
 	for (i = 1; i <= cfg->places; i++)
-		model_say("    place %u: %s, generation %#x\n", i, sync_kind_name(w->table[i].kind), w->table[i].gen);
+		model_say("    place %u: %s, generation %#x\n", i, sync_kind_name(w->table[i].kind),
+			  w->table[i].gen);
 	for (i = 0; i < w->nmade; i++)
-		model_say("    handle %u: %#llx, %s, added %u\n", i, (unsigned long long)w->made[i].name,
-			  w->made[i].alive ? "alive" : "gone", w->made[i].added);
+		model_say("    handle %u: %#llx, %s, added %u\n", i,
+			  (unsigned long long)w->made[i].name, w->made[i].alive ? "alive" : "gone",
+			  w->made[i].added);
 	for (i = 0; i < cfg->nnodes; i++)
-		model_say("    rank %u: pc %u, %u to do, record %s\n", i, w->threads[i].pc, w->threads[i].left,
-			  hold_state_name(w->holds[i].state));
+		model_say("    rank %u: pc %u, %u to do, record %s\n", i, w->threads[i].pc,
+			  w->threads[i].left, hold_state_name(w->holds[i].state));
 }
 
 const struct model handle_model = MODEL(struct world);

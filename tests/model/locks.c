@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * locks.c - see locks.h. Checked: mutual exclusion; nodes get the lock in the order in which the home saw their
- * requests; a trylock is refused only if some thread had the lock or stood in line during the attempt; every waiter
- * gets the lock; in the end the lock is free, or cached in one record, and all other records are free. Where records can be
- * fast: a woken thread that has come and found the lock held is the next of its record to get it.
+ * locks.c - see locks.h. Checked: mutual exclusion; nodes get the lock in the order in which the
+ * home saw their requests; a trylock is refused only if some thread had the lock or stood in line
+ * during the attempt; every waiter gets the lock; in the end the lock is free, or cached in one
+ * record, and all other records are free. Where records can be fast: a woken thread that has come
+ * and found the lock held is the next of its record to get it.
  */
 #include "locks.h"
 
@@ -17,7 +18,8 @@
 enum pc { PC_READY = 0, PC_WAIT, PC_INSIDE };
 
 struct thread {
-	uint8_t pc, left, record, status, try, busy; /* busy: the lock was in use at some time during the attempt */
+	/* busy: the lock was in use at some time during the attempt */
+	uint8_t pc, left, record, status, try, busy;
 };
 
 struct world {
@@ -25,11 +27,14 @@ struct world {
 	struct hold holds[RANKS][THREADS];
 	struct thread threads[RANKS][THREADS];
 	uint8_t awake[RANKS][THREADS];
-	uint8_t line[LINE]; /* records in the home's order: rank << 4 | record; the first has the lock */
+	/* records in the home's order: rank << 4 | record; the first has the lock */
+	uint8_t line[LINE];
 	uint8_t nline;
 	struct queue_entry nodes[RANKS * THREADS]; /* queues of threads of a rank */
-	uint8_t passed[RANKS];                     /* passes from thread to thread while another rank waits */
-	uint8_t due[RANKS][THREADS]; /* by record: the thread, + 1, that was woken and found the lock held */
+	/* passes from thread to thread while another rank waits */
+	uint8_t passed[RANKS];
+	/* by record: the thread, + 1, that was woken and found the lock held */
+	uint8_t due[RANKS][THREADS];
 	struct chan chan;
 };
 
@@ -60,7 +65,8 @@ static struct wmsg narrow(const struct lock_cfg *cfg, const struct msg *m)
 
 	if (m->type == MSG_NEXT)
 		copy.value = chan_small("record", m->value, n.home, n.homes);
-	if (m->type == MSG_UNLOCK || m->type == MSG_LOCK || m->type == MSG_RECALL || m->type == MSG_RECALLED) {
+	if (m->type == MSG_UNLOCK || m->type == MSG_LOCK || m->type == MSG_RECALL ||
+	    m->type == MSG_RECALLED) {
 		if (m->req_node != GEN >> 8)
 			model_fail("%s of generation %#x", wire_name(m->type), m->req_node);
 		copy.req_node = m->src;
@@ -88,7 +94,18 @@ static struct msg widen(const struct lock_cfg *cfg, const struct wmsg *m)
 	return wide;
 }
 
-enum event { EV_LOCK = 1, EV_TRY, EV_AWAKE, EV_UNLOCK, EV_TAKE, EV_GIVE, EV_JOIN, EV_SWAP_IN, EV_SWAP_OUT, EV_MSG };
+enum event {
+	EV_LOCK = 1,
+	EV_TRY,
+	EV_AWAKE,
+	EV_UNLOCK,
+	EV_TAKE,
+	EV_GIVE,
+	EV_JOIN,
+	EV_SWAP_IN,
+	EV_SWAP_OUT,
+	EV_MSG
+};
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b)
 {
@@ -108,7 +125,8 @@ static void start(const void *c, void *world)
 			w->threads[r][t].left = cfg->ops[r];
 }
 
-static int record_in(const struct lock_cfg *cfg, const struct world *w, unsigned int r, enum hold_state state)
+static int record_in(const struct lock_cfg *cfg, const struct world *w, unsigned int r,
+		     enum hold_state state)
 {
 	unsigned int i;
 
@@ -228,7 +246,8 @@ static void goes(struct world *w, unsigned int rank, unsigned int record)
 }
 
 /* A message of the home, or of a record that passes the lock on. */
-static void track(struct world *w, const struct wmsg *m, bool home, unsigned int rank, unsigned int record)
+static void track(struct world *w, const struct wmsg *m, bool home, unsigned int rank,
+		  unsigned int record)
 {
 	if (m->type == MSG_LOCKED && !home)
 		goes(w, rank, record);
@@ -254,22 +273,23 @@ static void carry_out(const struct lock_cfg *cfg, struct world *w, unsigned int 
 			track(w, &m, record < 0, rank, (unsigned int)record);
 			chan_post(&w->chan, &m);
 		} else if (a->type == ACT_WAKE) {
-			wake(w, rank, chan_small("slot", a->slot, CHAN_SLOT, cfg->nthreads), a->status);
+			wake(w, rank, chan_small("slot", a->slot, CHAN_SLOT, cfg->nthreads),
+			     a->status);
 		} else {
 			model_fail("action %u", a->type);
 		}
 	}
 }
 
-static void said(const struct hold *before, const struct hold *h, unsigned int rank, unsigned int record,
-		 const char *event)
+static void said(const struct hold *before, const struct hold *h, unsigned int rank,
+		 unsigned int record, const char *event)
 {
-	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record, hold_state_name(hold_state(before)), event,
-		  hold_state_name(hold_state(h)));
+	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record,
+		  hold_state_name(hold_state(before)), event, hold_state_name(hold_state(h)));
 }
 
-static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank, unsigned int record,
-		  enum hold_event ev, const struct msg *about)
+static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank,
+		  unsigned int record, enum hold_event ev, const struct msg *about)
 {
 	struct chan_names n = names(cfg);
 	struct hold *h = &w->holds[rank][record], before = *h;
@@ -283,22 +303,26 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 	chan_store(&n, w->nodes);
 
 	if (err)
-		model_fail("rank %u: record %s does not expect %s", rank, hold_state_name(hold_state(&before)),
-			   hold_event_name(ev));
+		model_fail("rank %u: record %s does not expect %s", rank,
+			   hold_state_name(hold_state(&before)), hold_event_name(ev));
 	else
 		carry_out(cfg, w, rank, (int)record, &out);
 	said(&before, h, rank, record, hold_event_name(ev));
-	w->passed[rank] = ev == HE_UNLOCK && before.state == HOLD_HELD_NEXT && h->state == HOLD_HELD_NEXT
+	w->passed[rank] =
+		ev == HE_UNLOCK && before.state == HOLD_HELD_NEXT && h->state == HOLD_HELD_NEXT
 		? (uint8_t)(w->passed[rank] + 1)
 		: ev == HE_JOIN || ev == HE_COME ? w->passed[rank]
 						 : 0;
 	if (h->turn == TURN_DUE && ev == HE_COME)
 		w->due[rank][record] = (uint8_t)(h->slot - CHAN_SLOT + 1);
 	if (w->passed[rank] > cfg->passes)
-		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank, w->passed[rank]);
+		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank,
+			   w->passed[rank]);
 }
 
-/* As a thread names the lock, with the upper bits of the generation where messages have the rank. */
+/*
+ * As a thread names the lock, with the upper bits of the generation where messages have the rank.
+ */
 static struct msg request(const struct lock_cfg *cfg, const struct wmsg *m)
 {
 	struct msg wide = widen(cfg, m);
@@ -309,9 +333,11 @@ static struct msg request(const struct lock_cfg *cfg, const struct wmsg *m)
 
 static struct msg asks(const struct lock_cfg *cfg, unsigned int r, unsigned int t)
 {
-	struct wmsg m = {
-		.type = MSG_LOCK, .src = (uint8_t)r, .dst = cfg->home, .req_node = (uint8_t)r, .req_slot = (uint8_t)t
-	};
+	struct wmsg m = { .type = MSG_LOCK,
+			  .src = (uint8_t)r,
+			  .dst = cfg->home,
+			  .req_node = (uint8_t)r,
+			  .req_slot = (uint8_t)t };
 
 	return request(cfg, &m);
 }
@@ -321,8 +347,11 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	struct wmsg m = chan_take(&w->chan, index);
 	struct chan_names n = names(cfg);
 	struct msg wide = widen(cfg, &m);
-	struct dispatch at = { .me = wide.dst, .nnodes = WIRE_MAX_NODES, .object = &w->home, .fast = cfg->fast };
-	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED || m.type == MSG_RECALL;
+	struct dispatch at = {
+		.me = wide.dst, .nnodes = WIRE_MAX_NODES, .object = &w->home, .fast = cfg->fast
+	};
+	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED ||
+		m.type == MSG_RECALL;
 	struct hold before = { 0 };
 	struct actions out;
 	int err;
@@ -337,7 +366,8 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	err = dispatch_step(&at, &wide, &out);
 	chan_store(&n, w->nodes);
 	if (err) {
-		model_fail("rank %u does not expect %s of %u (%d)", m.dst, wire_name(m.type), m.src, err);
+		model_fail("rank %u does not expect %s of %u (%d)", m.dst, wire_name(m.type), m.src,
+			   err);
 		return;
 	}
 	if (held)
@@ -345,7 +375,8 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	carry_out(cfg, w, m.dst, held ? m.home - 1 : -1, &out);
 }
 
-static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t, bool try)
+static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
+		 bool try)
 {
 	int record = free_record(cfg, w, r);
 	struct thread *th = &w->threads[r][t];
@@ -395,7 +426,8 @@ static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 	w->threads[r][t].pc = PC_INSIDE;
 }
 
-static void join_line(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int record)
+static void join_line(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
+		      unsigned int record)
 {
 	struct msg m = asks(cfg, r, t);
 
@@ -435,7 +467,8 @@ static void swap_out(struct world *w, unsigned int r, unsigned int t)
 	struct hold *h = &w->holds[r][th->record];
 
 	if (!hold_fast_release(&h->word, name_of(h)) || hold_fast_release(&h->word, name_of(h)))
-		model_fail("rank %u: the word of record %u is not released just once", r, th->record);
+		model_fail("rank %u: the word of record %u is not released just once", r,
+			   th->record);
 	th->pc = PC_READY;
 	th->left--;
 	th->record = 0;
@@ -466,7 +499,9 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_AWAKE: awake(cfg, w, a, b); break;
 	case EV_UNLOCK: unlock(cfg, w, a, b); break;
 	case EV_TAKE: take(cfg, w, a, b); break;
-	case EV_GIVE: local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_CACHED), HE_GIVE, NULL); break;
+	case EV_GIVE:
+		local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_CACHED), HE_GIVE, NULL);
+		break;
 	case EV_JOIN: join_line(cfg, w, a, b, ev >> 24); break;
 	case EV_SWAP_IN: swap_in(cfg, w, a, b); break;
 	case EV_SWAP_OUT: swap_out(w, a, b); break;
@@ -506,7 +541,8 @@ static void check(const void *c, const void *world)
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			inside += w->threads[r][t].pc == PC_INSIDE;
-			inside += w->threads[r][t].pc == PC_WAIT && w->awake[r][t] && !w->threads[r][t].status;
+			inside += w->threads[r][t].pc == PC_WAIT && w->awake[r][t] &&
+				!w->threads[r][t].status;
 			rest = rest && w->threads[r][t].pc == PC_READY;
 		}
 	if (inside > 1)
@@ -514,14 +550,16 @@ static void check(const void *c, const void *world)
 	for (r = 0; r < cfg->nnodes && rest; r++)
 		for (t = 0; t < cfg->records; t++)
 			if (hold_state(&w->holds[r][t]) != HOLD_FREE &&
-			    (hold_state(&w->holds[r][t]) != HOLD_CACHED || w->holds[r][t].turn != TURN_NONE ||
-			     w->nline != 1 || w->line[0] != (r << 4 | t)))
+			    (hold_state(&w->holds[r][t]) != HOLD_CACHED ||
+			     w->holds[r][t].turn != TURN_NONE || w->nline != 1 ||
+			     w->line[0] != (r << 4 | t)))
 				model_fail("at rest, but record %u of rank %u is %s", t, r,
 					   hold_state_name(hold_state(&w->holds[r][t])));
 	if (rest && w->nline > 1)
 		model_fail("at rest, but %u are in line", w->nline);
 	if (rest && !sync_idle(&w->home) == !w->nline)
-		model_fail("at rest, but the home takes the lock for %s", w->nline ? "free" : "held");
+		model_fail("at rest, but the home takes the lock for %s",
+			   w->nline ? "free" : "held");
 }
 
 static bool final(const void *c, const void *world)
@@ -546,7 +584,8 @@ static void show(const void *c, const void *world)
 	model_say("    home: last in line %#llx\n", (unsigned long long)w->home.value);
 	for (r = 0; r < cfg->nnodes; r++) {
 		for (t = 0; t < cfg->records; t++)
-			model_say("    rank %u record %u: %s\n", r, t, hold_state_name(hold_state(&w->holds[r][t])));
+			model_say("    rank %u record %u: %s\n", r, t,
+				  hold_state_name(hold_state(&w->holds[r][t])));
 		for (t = 0; t < cfg->nthreads; t++)
 			model_say("    thread %u.%u: pc %u, %u to do\n", r, t, w->threads[r][t].pc,
 				  w->threads[r][t].left);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* locks.h - worlds of one queue lock: its home, the hold records of the ranks, and threads that lock and unlock. */
+/*
+ * locks.h - worlds of one queue lock: its home, the hold records of the ranks, and threads that
+ * lock and unlock.
+ */
 #ifndef MODEL_LOCKS_H
 #define MODEL_LOCKS_H
 
@@ -11,9 +14,11 @@ struct lock_cfg {
 	uint8_t home;
 	uint8_t ops[4]; /* by rank: operations of each thread */
 	bool try, fifo;
-	uint8_t passes; /* threads of a rank queue behind each other; passes while another rank waits */
-	bool give;      /* ranks give back locks that they keep */
-	bool fast;      /* threads lock and unlock by the record's word, and are woken without the lock */
+	/* threads of a rank queue behind each other; passes while another rank waits */
+	uint8_t passes;
+	bool give; /* ranks give back locks that they keep */
+	/* threads lock and unlock by the record's word, and are woken without the lock */
+	bool fast;
 };
 
 extern const struct model lock_model;

@@ -114,7 +114,8 @@ int main(int argc, char **argv)
 	for (c = configs; c->name && !n; c++)
 		if (full || !c->full)
 			run(&t, c, &limits, quiet);
-	printf("%u configurations: %u hold, %u violated, %u gave up\n", t.n, t.held, t.violated, t.gave_up);
+	printf("%u configurations: %u hold, %u violated, %u gave up\n", t.n, t.held, t.violated,
+	       t.gave_up);
 	if (expect)
 		return t.violated == t.n ? 0 : 1;
 	return t.violated ? 1 : t.gave_up && !first ? 2 : 0;

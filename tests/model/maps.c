@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - see maps.h. The node changes its state whenever the protocol may request it. Each change is carried out in
- * the smallest steps that the kernel makes visible. Meanwhile the node's ranks read and write.
+ * maps.c - see maps.h. The node changes its state whenever the protocol may request it. Each change
+ * is carried out in the smallest steps that the kernel makes visible. Meanwhile the node's ranks
+ * read and write.
  *
- * Checked: except while a change is carried out, no mapping allows more than the node's state; nothing is written
- * after the contents have left; no contents that have left are read; and every access completes if the node permits
- * it.
+ * Checked: except while a change is carried out, no mapping allows more than the node's state;
+ * nothing is written after the contents have left; no contents that have left are read; and every
+ * access completes if the node permits it.
  */
 #include "maps.h"
 
@@ -16,7 +17,17 @@
 /* The state of a mapping: empty; empty with a write-protect marker; read-only; read-write. */
 enum pte { PTE_NONE = 0, PTE_MARK, PTE_RO, PTE_RW };
 
-enum op { OP_NONE = 0, OP_FILL_RO, OP_FILL_RW, OP_RAISE, OP_LOWER, OP_DROP, OP_TAKE, OP_TAKE_LOWERED, OPS };
+enum op {
+	OP_NONE = 0,
+	OP_FILL_RO,
+	OP_FILL_RW,
+	OP_RAISE,
+	OP_LOWER,
+	OP_DROP,
+	OP_TAKE,
+	OP_TAKE_LOWERED,
+	OPS
+};
 
 /* The next action of the node's thread. */
 enum pc { PC_REST = 0, PC_DOWN, PC_LEAVE, PC_UNMAP, PC_TRUNCATE, PC_OPEN };
@@ -31,7 +42,8 @@ struct rank {
 	uint8_t saw;   /* the node's state when the signal arrived */
 	uint8_t open;  /* R_OPEN: to this protection */
 	uint8_t left;
-	uint8_t ahead; /* protection that another thread of the rank is about to map ahead: enum prot */
+	/* protection that another thread of the rank is about to map ahead: enum prot */
+	uint8_t ahead;
 };
 
 struct world {
@@ -83,14 +95,18 @@ static bool has_asker(enum op op)
 	return op == OP_FILL_RO || op == OP_FILL_RW || op == OP_RAISE;
 }
 
-/* Does the access make progress: does the kernel allow it, map the page, or send a signal with a state that helps? */
+/*
+ * Does the access make progress: does the kernel allow it, map the page, or send a signal with a
+ * state that helps?
+ */
 static bool can_touch(const struct map_cfg *cfg, const struct world *w, const struct rank *r)
 {
 	bool write = r->pc == R_WRITE;
 
 	if (r->pte == PTE_RW || (r->pte == PTE_RO && !write))
 		return true;
-	if (cfg->kind == MAP_SHOWN && w->object && (r->pte == PTE_NONE || (r->pte == PTE_MARK && !write)))
+	if (cfg->kind == MAP_SHOWN && w->object &&
+	    (r->pte == PTE_NONE || (r->pte == PTE_MARK && !write)))
 		return true;
 	return w->node >= (write ? PROT_RW : PROT_RO);
 }
@@ -102,7 +118,8 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	unsigned int n = 0, i, r;
 
 	for (i = 1; i < OPS && w->op == OP_NONE && !w->lock; i++)
-		for (r = 0; op_fits(w, (enum op)i) && r < (has_asker((enum op)i) ? cfg->nranks : 1u); r++)
+		for (r = 0;
+		     op_fits(w, (enum op)i) && r < (has_asker((enum op)i) ? cfg->nranks : 1u); r++)
 			events[n++] = event(EV_OP, i, r);
 	if (w->op != OP_NONE)
 		events[n++] = event(EV_NEXT, 0, 0);
@@ -114,7 +131,8 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 
 		if (k->ahead)
 			events[n++] = event(EV_MAPPED, r, 0);
-		else if (cfg->ahead && map_state(&w->map) != PROT_CLOSED && (!w->lock || cfg->unlocked))
+		else if (cfg->ahead && map_state(&w->map) != PROT_CLOSED &&
+			 (!w->lock || cfg->unlocked))
 			events[n++] = event(EV_AHEAD, r, 0);
 		if (k->pc == R_IDLE && k->left) {
 			events[n++] = event(EV_WANT, r, 0);
@@ -130,7 +148,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-/* ---- mappings --------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 static void lower_to(enum map_kind kind, struct rank *r, enum prot to)
 {
@@ -142,18 +160,23 @@ static void lower_to(enum map_kind kind, struct rank *r, enum prot to)
 		r->pte = PTE_NONE;
 }
 
-static void open_to(const struct map_cfg *cfg, const struct world *w, struct rank *r, enum prot to, bool filling)
+static void open_to(const struct map_cfg *cfg, const struct world *w, struct rank *r, enum prot to,
+		    bool filling)
 {
 	if (to == PROT_RO && r->pte != PTE_RW)
 		r->pte = PTE_RO;
 	else if (to == PROT_RW && cfg->kind == MAP_SHOWN && !filling &&
 		 (!w->object || r->pte == PTE_MARK || r->pte == PTE_NONE))
-		r->pte = PTE_NONE; /* the marker is removed; the kernel maps the page on the next access */
+		/* the marker is removed; the kernel maps the page on the next access */
+		r->pte = PTE_NONE;
 	else if (to == PROT_RW)
 		r->pte = PTE_RW;
 }
 
-/* Write-protected entries leave a marker behind, unless the page is removed from the object while mapped. */
+/*
+ * Write-protected entries leave a marker behind, unless the page is removed from the object while
+ * mapped.
+ */
 static void unmap(const struct map_cfg *cfg, struct world *w)
 {
 	unsigned int r;
@@ -178,7 +201,7 @@ static void truncate_page(const struct map_cfg *cfg, struct world *w)
 	w->object = 0;
 }
 
-/* ---- the node's changes ------------------------------------------------------------------------- */
+/* ---- the node's changes ---------------------------------------------------------------------- */
 
 static enum map_event change_of(const struct world *w)
 {
@@ -210,9 +233,10 @@ static void end(struct world *w)
 
 static void begin_op(const struct map_cfg *cfg, struct world *w, enum op op, unsigned int who)
 {
-	static const uint8_t next[OPS] = {
-		[OP_FILL_RO] = PROT_RO, [OP_FILL_RW] = PROT_RW, [OP_RAISE] = PROT_RW, [OP_LOWER] = PROT_RO
-	};
+	static const uint8_t next[OPS] = { [OP_FILL_RO] = PROT_RO,
+					   [OP_FILL_RW] = PROT_RW,
+					   [OP_RAISE] = PROT_RW,
+					   [OP_LOWER] = PROT_RO };
 
 	w->op = (uint8_t)op;
 	w->who = (uint8_t)who;
@@ -252,7 +276,10 @@ static void downed(const struct map_cfg *cfg, struct world *w)
 		open_to(cfg, w, &w->ranks[w->who], (enum prot)w->todo.open, false);
 		end(w);
 		break;
-	default: w->pc = w->op == OP_LOWER || (w->op == OP_TAKE_LOWERED && !w->again) ? PC_LEAVE : PC_UNMAP; break;
+	default:
+		w->pc = w->op == OP_LOWER || (w->op == OP_TAKE_LOWERED && !w->again) ? PC_LEAVE
+										     : PC_UNMAP;
+		break;
 	}
 }
 
@@ -285,7 +312,7 @@ static void next(const struct map_cfg *cfg, struct world *w)
 	}
 }
 
-/* ---- the ranks' accesses -------------------------------------------------------------------------- */
+/* ---- the ranks' accesses --------------------------------------------------------------------- */
 
 static void done(struct rank *r)
 {
@@ -301,7 +328,8 @@ static void touch(const struct map_cfg *cfg, struct world *w, unsigned int i)
 
 	if (cfg->kind == MAP_SHOWN && w->object) {
 		if (r->pte == PTE_NONE)
-			r->pte = PTE_RW; /* a write makes it writable at the latest, and no one is notified */
+			/* a write makes it writable at the latest, and no one is notified */
+			r->pte = PTE_RW;
 		else if (r->pte == PTE_MARK && !write)
 			r->pte = PTE_RO;
 	}
@@ -326,7 +354,8 @@ static void ask(const struct map_cfg *cfg, struct world *w, unsigned int i)
 	struct rank *r = &w->ranks[i];
 	struct map_todo todo;
 
-	map_step(kind, &w->map, r->saw == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO, cfg->rank[i], &todo);
+	map_step(kind, &w->map, r->saw == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO, cfg->rank[i],
+		 &todo);
 	if (todo.down)
 		model_fail("who asks lowers others");
 	r->open = todo.open;
@@ -346,7 +375,10 @@ static void opened(const struct map_cfg *cfg, struct world *w, unsigned int i)
 		w->lock = 0;
 }
 
-/* A rank maps, under the lock, pages that it has not touched. Existing mappings stay, and missing pages fail. */
+/*
+ * A rank maps, under the lock, pages that it has not touched. Existing mappings stay, and missing
+ * pages fail.
+ */
 static void ahead(const struct map_cfg *cfg, struct world *w, unsigned int i)
 {
 	w->ranks[i].ahead = (uint8_t)map_shown(&w->map, cfg->rank[i]);
@@ -365,7 +397,7 @@ static void mapped(const struct map_cfg *cfg, struct world *w, unsigned int i)
 		w->lock = 0;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void mark(const struct map_cfg *cfg, struct world *w, unsigned int who)
 {
@@ -379,8 +411,9 @@ static void mark(const struct map_cfg *cfg, struct world *w, unsigned int who)
 
 static void fire(const void *c, void *world, uint32_t ev)
 {
-	static const char *const names[] = { "",      "fill to read", "fill to write", "raise",
-					     "lower", "drop",         "take",          "lower, then take" };
+	static const char *const names[] = { "",      "fill to read",    "fill to write",
+					     "raise", "lower",           "drop",
+					     "take",  "lower, then take" };
 	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
 	const struct map_cfg *cfg = c;
 	struct world *w = world;
@@ -444,10 +477,13 @@ static void check(const void *c, const void *world)
 	for (r = 0; r < cfg->nranks; r++) {
 		const struct rank *k = &w->ranks[r];
 
-		if ((k->pte == PTE_RW && w->node != PROT_RW) || (k->pte == PTE_RO && w->node == PROT_CLOSED))
-			model_fail("rank %u's mapping allows more than the node's state: %s", r, show_prot(w->node));
+		if ((k->pte == PTE_RW && w->node != PROT_RW) ||
+		    (k->pte == PTE_RO && w->node == PROT_CLOSED))
+			model_fail("rank %u's mapping allows more than the node's state: %s", r,
+				   show_prot(w->node));
 		if (cfg->kind == MAP_SHOWN && k->pte == PTE_NONE && w->node == PROT_RO)
-			model_fail("rank %u's mapping would be written without anybody's knowledge", r);
+			model_fail("rank %u's mapping would be written without anybody's knowledge",
+				   r);
 	}
 }
 
@@ -471,11 +507,11 @@ static void show(const void *c, const void *world)
 	unsigned int r;
 
 	model_say("    node: %s, page %s, contents %s, %slocked, word %#llx\n", show_prot(w->node),
-		  w->object ? "there" : "not there", w->left ? "have left" : "are its own", w->lock ? "" : "un",
-		  (unsigned long long)w->map.word);
+		  w->object ? "there" : "not there", w->left ? "have left" : "are its own",
+		  w->lock ? "" : "un", (unsigned long long)w->map.word);
 	for (r = 0; r < cfg->nranks; r++)
-		model_say("    rank %u: %s, pc %u, %u to do\n", r, ptes[w->ranks[r].pte], w->ranks[r].pc,
-			  w->ranks[r].left);
+		model_say("    rank %u: %s, pc %u, %u to do\n", r, ptes[w->ranks[r].pte],
+			  w->ranks[r].pc, w->ranks[r].left);
 }
 
 const struct model map_model = MODEL(struct world);

@@ -11,8 +11,9 @@ struct map_cfg {
 	uint16_t rank[3]; /* the ranks' indices: some share a bit */
 	uint8_t kind;     /* enum map_kind */
 	uint8_t ops[3];   /* accesses of each rank */
-	bool early;       /* markers are set before they are needed, as when a neighbour is filled */
-	bool ahead;       /* ranks map the page before they touch it */
+	/* markers are set before they are needed, as when a neighbour is filled */
+	bool early;
+	bool ahead; /* ranks map the page before they touch it */
 	/* Violations of the host's contract. */
 	bool unlocked;  /* again() does not wait for a change in progress */
 	bool wrong_way; /* the contents leave before the mappings are lowered */

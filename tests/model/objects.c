@@ -2,13 +2,15 @@
 /*
  * objects.c - see objects.h.
  *
- * A specification runs beside the state machine: which threads are in line, in which order, and which were released by what. It
- * must allow every answer. When nothing is in progress, every thread that it allows to proceed must have proceeded. Threads act
- * as hosts must by docs/protocol.md: a wait that may be cancelled has two answers, "in line" and the final one. SOP_CANCEL is
- * sent after the first one, and always has its own answer. A cancelled thread sends SOP_CANCEL without waiting for "in line", and
- * repeats it as necessary.
+ * A specification runs beside the state machine: which threads are in line, in which order, and
+ * which were released by what. It must allow every answer. When nothing is in progress, every
+ * thread that it allows to proceed must have proceeded. Threads act as hosts must by
+ * docs/protocol.md: a wait that may be cancelled has two answers, "in line" and the final one.
+ * SOP_CANCEL is sent after the first one, and always has its own answer. A cancelled thread sends
+ * SOP_CANCEL without waiting for "in line", and repeats it as necessary.
  *
- * The object may be destroyed, which refuses all later requests. Earlier answers may still be in flight then.
+ * The object may be destroyed, which refuses all later requests. Earlier answers may still be in
+ * flight then.
  */
 #include "objects.h"
 
@@ -53,7 +55,8 @@ struct world {
 #define INDEX (OBJECT & SYNC_INDEX_MAX)
 
 /* The home's table: the object is in it only during a step. */
-static struct sync chunk[OBJECT_CHUNK], *chunks[SYNC_INDEX_MAX / OBJECT_CHUNK + 1] = { [INDEX / OBJECT_CHUNK] = chunk };
+static struct sync chunk[OBJECT_CHUNK],
+	*chunks[SYNC_INDEX_MAX / OBJECT_CHUNK + 1] = { [INDEX / OBJECT_CHUNK] = chunk };
 
 enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 
@@ -139,8 +142,8 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t, uint8_t op,
-		    uint8_t flags, uint8_t value)
+static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
+		    uint8_t op, uint8_t flags, uint8_t value)
 {
 	struct wmsg m = { .type = MSG_SYNC,
 			  .op = op,
@@ -156,7 +159,8 @@ static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, 
 	chan_post(&w->chan, &m);
 }
 
-static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int u)
+static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
+		unsigned int u)
 {
 	struct thread *th = &w->threads[r][t];
 	bool in_line = timed(u) || (cfg->kind == SYNC_COND && u == USE_WAIT);
@@ -192,7 +196,10 @@ static void answered(struct world *w, const struct wmsg *m)
 		has = th->answers == 3;
 		done = has || (th->answers == 2 && th->status == -ETIMEDOUT);
 		break;
-	default: model_fail("thread %u.%u has an answer, but asked for nothing", m->dst, m->req_slot); return;
+	default:
+		model_fail("thread %u.%u has an answer, but asked for nothing", m->dst,
+			   m->req_slot);
+		return;
 	}
 	if (!done)
 		return;
@@ -202,7 +209,7 @@ static void answered(struct world *w, const struct wmsg *m)
 		*th = (struct thread){ .left = (uint8_t)(th->left - 1) };
 }
 
-/* ---- the specification ------------------------------------------------------------------------ */
+/* ---- the specification ----------------------------------------------------------------------- */
 
 static unsigned int length(const struct world *w)
 {
@@ -248,7 +255,10 @@ static bool destroyed(struct world *w)
 	return w->gone;
 }
 
-/* Apply a request to the specification. Returns the status of its own answer, or 1: it has only queued. */
+/*
+ * Apply a request to the specification. Returns the status of its own answer, or 1: it has only
+ * queued.
+ */
 static int specify(struct world *w, const struct wmsg *m)
 {
 	unsigned int n = length(w), i;
@@ -299,7 +309,8 @@ static int specify(struct world *w, const struct wmsg *m)
 }
 
 /* Check the answers of one step. own: the result of specify(), or 1 if the step was a RESUME. */
-static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m, const struct actions *out, int own)
+static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m,
+		  const struct actions *out, int own)
 {
 	unsigned int i;
 
@@ -307,7 +318,8 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 		struct msg wide = out->v[i].msg;
 		struct wmsg a;
 
-		if (wide.type == MSG_RESUME) { /* of no request; req_node is part of the object's name */
+		if (wide.type == MSG_RESUME) {
+			/* of no request; req_node is part of the object's name */
 			if (wide.req_node != GEN >> 8)
 				model_fail("a turn of generation %#x", wide.req_node);
 			wide.req_node = (uint16_t)n->rank;
@@ -320,12 +332,14 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 			continue;
 		if (own <= 0 && who(&a) == who(m)) {
 			if (a.count != own)
-				model_fail("%s is answered %d instead of %d", sync_op_name(m->op), a.count, own);
+				model_fail("%s is answered %d instead of %d", sync_op_name(m->op),
+					   a.count, own);
 			own = 2;
 			continue;
 		}
 		if (w->line[0].who != who(&a) || a.count || !may_go(w, &w->line[0])) {
-			model_fail("%u.%u is let go, but it is not its turn", a.req_node, a.req_slot);
+			model_fail("%u.%u is let go, but it is not its turn", a.req_node,
+				   a.req_slot);
 			continue;
 		}
 		goes(w, &w->line[0]);
@@ -366,16 +380,19 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 		return;
 	}
 	if (err)
-		model_fail("the home does not expect %s", m.type == MSG_SYNC ? sync_op_name(m.op) : wire_name(m.type));
+		model_fail("the home does not expect %s",
+			   m.type == MSG_SYNC ? sync_op_name(m.op) : wire_name(m.type));
 	else
 		judge(&n, w, &m, &out, own);
 	if (cfg->kind == SYNC_SEM && w->sync.value != w->tokens)
-		model_fail("the semaphore's value is %llu instead of %u", (unsigned long long)w->sync.value, w->tokens);
+		model_fail("the semaphore's value is %llu instead of %u",
+			   (unsigned long long)w->sync.value, w->tokens);
 }
 
 static void fire(const void *c, void *world, uint32_t ev)
 {
-	static const char *const names[] = { "", "starts use", "unlocks", "has waited long enough" };
+	static const char *const names[] = { "", "starts use", "unlocks",
+					     "has waited long enough" };
 	unsigned int r = ev >> 16 & 0xff, t = ev >> 8 & 0xff;
 	const struct obj_cfg *cfg = c;
 	struct world *w = world;
@@ -437,11 +454,14 @@ static void check(const void *c, const void *world)
 	for (t = 0; t < w->chan.n; t++)
 		resumes += w->chan.v[t].type == MSG_RESUME;
 	if (sync_idle(&w->sync) && (resumes || w->line[0].who))
-		model_fail("the object counts as idle, but %u turns are out and %u wait", resumes, length(w));
+		model_fail("the object counts as idle, but %u turns are out and %u wait", resumes,
+			   length(w));
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].pc == PC_READY && w->asks[r][t])
-				model_fail("thread %u.%u is done, but an answer to it is still expected", r, t);
+				model_fail(
+					"thread %u.%u is done, but an answer to it is still expected",
+					r, t);
 	if (!w->chan.n && w->line[0].who && may_go(w, &w->line[0]))
 		model_fail("nothing is under way, but the first in line could go");
 }
@@ -456,7 +476,8 @@ static bool final(const void *c, const void *world)
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
-			bool waits = th->use == USE_WAIT && (th->pc == PC_CALL || th->pc == PC_ANSWER);
+			bool waits =
+				th->use == USE_WAIT && (th->pc == PC_CALL || th->pc == PC_ANSWER);
 
 			if ((th->pc != PC_READY && !waits) || (th->pc == PC_READY && th->left))
 				return false;
@@ -470,12 +491,13 @@ static void show(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t;
 
-	model_say("    home: pumping %u readers %u writer %u value %llu, %u in line\n", w->sync.pumping,
-		  w->sync.readers, w->sync.writer, (unsigned long long)w->sync.value, length(w));
+	model_say("    home: pumping %u readers %u writer %u value %llu, %u in line\n",
+		  w->sync.pumping, w->sync.readers, w->sync.writer,
+		  (unsigned long long)w->sync.value, length(w));
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
-			model_say("    thread %u.%u: pc %u use %u, %u to do\n", r, t, w->threads[r][t].pc,
-				  w->threads[r][t].use, w->threads[r][t].left);
+			model_say("    thread %u.%u: pc %u use %u, %u to do\n", r, t,
+				  w->threads[r][t].pc, w->threads[r][t].use, w->threads[r][t].left);
 }
 
 const struct model obj_model = MODEL(struct world);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* objects.h - worlds of one reader-writer lock, semaphore or condition queue, with its home and the threads that use it. */
+/*
+ * objects.h - worlds of one reader-writer lock, semaphore or condition queue, with its home and the
+ * threads that use it.
+ */
 #ifndef MODEL_OBJECTS_H
 #define MODEL_OBJECTS_H
 

@@ -41,7 +41,7 @@ static struct rc_edge edge_of(const struct rc_cfg *cfg, const struct world *w, u
 	}
 	return edge;
 }
-/* ---- threads -------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 enum event { EV_CHOOSE = 1, EV_THREAD, EV_GATHER, EV_MERGE, EV_LEAVE, EV_MSG };
 
@@ -67,8 +67,8 @@ static void next(struct thread *t)
 }
 
 /* The access itself. Scripts have no races, so the last store is the one that the load must see. */
-static void access_byte(const struct rc_cfg *cfg, struct world *w, unsigned int t, bool store, unsigned int b,
-			unsigned int i)
+static void access_byte(const struct rc_cfg *cfg, struct world *w, unsigned int t, bool store,
+			unsigned int b, unsigned int i)
 {
 	struct byte_ghost *g = &w->bytes[b][i];
 	struct rnode *n = &w->nodes[cfg->node[t]];
@@ -76,16 +76,19 @@ static void access_byte(const struct rc_cfg *cfg, struct world *w, unsigned int 
 	unsigned int o;
 
 	if (g->by && clock[g->by - 1] < g->when)
-		model_fail("the script of thread %u races with thread %u for byte %u.%u", t, g->by - 1u, b, i);
+		model_fail("the script of thread %u races with thread %u for byte %u.%u", t,
+			   g->by - 1u, b, i);
 	for (o = 0; o < RC_THREADS && store; o++)
 		if (clock[o] < g->read[o])
-			model_fail("the script of thread %u stores what thread %u still reads", t, o);
+			model_fail("the script of thread %u stores what thread %u still reads", t,
+				   o);
 	clock[t]++;
 	if (!store) {
 		g->read[t] = clock[t];
 		if (n->frame[b][i] != g->value)
-			model_fail("thread %u of node %u reads %u from byte %u.%u, whose last store was %u", t,
-				   cfg->node[t], n->frame[b][i], b, i, g->value);
+			model_fail(
+				"thread %u of node %u reads %u from byte %u.%u, whose last store was %u",
+				t, cfg->node[t], n->frame[b][i], b, i, g->value);
 	} else {
 		g->by = (uint8_t)(t + 1);
 		g->when = clock[t];
@@ -94,18 +97,21 @@ static void access_byte(const struct rc_cfg *cfg, struct world *w, unsigned int 
 		if (n->twinned[b])
 			n->dirty[b] |= (uint8_t)(1 << i);
 	}
-	model_say("      thread %u of node %u %s byte %u.%u: %u\n", t, cfg->node[t], store ? "stores" : "loads", b, i,
-		  g->value);
+	model_say("      thread %u of node %u %s byte %u.%u: %u\n", t, cfg->node[t],
+		  store ? "stores" : "loads", b, i, g->value);
 	next(&w->threads[t]);
 }
 
-static void fault(const struct rc_cfg *cfg, struct world *w, unsigned int t, enum page_event ev, unsigned int b)
+static void fault(const struct rc_cfg *cfg, struct world *w, unsigned int t, enum page_event ev,
+		  unsigned int b)
 {
 	struct host x = rc_host_at(cfg, w, cfg->node[t], (int)t, NULL);
 	struct core_waiter waiter = { .wait = -1 };
-	const struct msg about = {
-		.object = b, .req_slot = (uint16_t)t, .req_node = x.h.me, .src = x.h.me, .dst = x.h.me
-	};
+	const struct msg about = { .object = b,
+				   .req_slot = (uint16_t)t,
+				   .req_node = x.h.me,
+				   .src = x.h.me,
+				   .dst = x.h.me };
 	struct thread *th = &w->threads[t];
 	unsigned int o;
 
@@ -129,7 +135,8 @@ static void use(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 	if (w->threads[t].pc == PC_WOKEN) {
 		fault(cfg, w, t, PE_USED, b);
 		if (n->hw[b] < (store ? PROT_RW : PROT_RO)) {
-			model_fail("node %u has fetched block %u, and may not use it", cfg->node[t], b);
+			model_fail("node %u has fetched block %u, and may not use it", cfg->node[t],
+				   b);
 			return;
 		}
 	} else if (n->hw[b] < (store ? PROT_RW : PROT_RO)) {
@@ -139,18 +146,23 @@ static void use(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 	access_byte(cfg, w, t, store, b, i);
 }
 
-static void order_by(struct host *x, uint8_t type, uint8_t op, unsigned int dst, unsigned int object)
+static void order_by(struct host *x, uint8_t type, uint8_t op, unsigned int dst,
+		     unsigned int object)
 {
-	const struct msg m = {
-		.version = WIRE_VERSION, .type = type, .op = op, .src = x->h.me, .dst = (uint16_t)dst, .object = object
-	};
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = type,
+			       .op = op,
+			       .src = x->h.me,
+			       .dst = (uint16_t)dst,
+			       .object = object };
 	struct actions acts = { .n = 0 };
 
 	act_add(&acts, ACT_SEND)->msg = m;
 	core_carry_out(&x->h, &acts, 0, &m, NULL);
 }
 
-#define OBJECT_LOCK 0x80u /* object: the lock's, and a thread; else an edge, and 0x40 once it was passed on */
+/* object: the lock's, and a thread; else an edge, and 0x40 once it was passed on */
+#define OBJECT_LOCK 0x80u
 #define OBJECT_HOPPED 0x40u
 
 static void send_edge(const struct rc_cfg *cfg, struct world *w, unsigned int t, unsigned int e)
@@ -251,7 +263,7 @@ static bool runnable(const struct rc_cfg *cfg, const struct world *w, unsigned i
 	return op.what != RC_RECV || th->pc != PC_READY || w->arrived[op.arg];
 }
 
-/* ---- what arrives --------------------------------------------------------------------------------- */
+/* ---- what arrives ---------------------------------------------------------------------------- */
 
 static void lock_grant(struct host *x)
 {
@@ -294,16 +306,18 @@ static void ordered(struct host *x, const struct rmsg *m)
 	}
 }
 
-static void closing_event(struct host *x, enum closing_event ev, unsigned int src, unsigned int dst, uint64_t close,
-			  unsigned int writer)
+static void closing_event(struct host *x, enum closing_event ev, unsigned int src, unsigned int dst,
+			  uint64_t close, unsigned int writer)
 {
-	const struct msg m = {
-		.src = (uint16_t)src, .dst = (uint16_t)dst, .req_node = (uint16_t)writer, .value = close
-	};
+	const struct msg m = { .src = (uint16_t)src,
+			       .dst = (uint16_t)dst,
+			       .req_node = (uint16_t)writer,
+			       .value = close };
 	int err = core_closing_event(&x->h, ev, &m);
 
 	if (err)
-		model_fail("node %u: %s of %u for %u: %d", x->h.me, closing_event_name(ev), src, dst, err);
+		model_fail("node %u: %s of %u for %u: %d", x->h.me, closing_event_name(ev), src,
+			   dst, err);
 }
 
 static void noted(struct host *x, const struct rmsg *m)
@@ -332,8 +346,8 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 
 	memmove(&w->msgs[index], &w->msgs[index + 1], (w->n - index - 1u) * sizeof(m));
 	memset(&w->msgs[--w->n], 0, sizeof(m));
-	model_say("node %u receives %s of %u, object %u close %llu\n", m.dst, wire_name(m.type), m.src, m.object,
-		  (unsigned long long)m.close);
+	model_say("node %u receives %s of %u, object %u close %llu\n", m.dst, wire_name(m.type),
+		  m.src, m.object, (unsigned long long)m.close);
 	switch (m.type) {
 	case MSG_FLUSH:
 		closing_event(&x, CE_FLUSH, m.src, m.dst, m.close, m.src);
@@ -357,7 +371,8 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 }
 
 /* One block of a FLUSH; after the last one, the notices. */
-static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int node, unsigned int src)
+static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int node,
+		       unsigned int src)
 {
 	struct host x = rc_host_at(cfg, w, node, -1, NULL);
 	struct rmsg *m = &x.n->merging[src];
@@ -425,7 +440,7 @@ static void leave(struct world *w, unsigned int i)
 	rc_send_data(w, l.node, l.block, &l.m);
 }
 
-/* ---- the search ----------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static void start(const void *c, void *world)
 {

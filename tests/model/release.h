@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * release.h - a small world of release blocks: their machines, the closes of the nodes, threads that follow scripts, and messages
- * that overtake each other in any way.
+ * release.h - a small world of release blocks: their machines, the closes of the nodes, threads
+ * that follow scripts, and messages that overtake each other in any way.
  *
- * Scripts are free of data races; vector clocks check that. So each load has one correct value, that of the last store. Messages
- * that order threads are of any type: the search asks the table of messages whether they release and acquire. They may be passed
- * on by a third node, without a thread.
+ * Scripts are free of data races; vector clocks check that. So each load has one correct value,
+ * that of the last store. Messages that order threads are of any type: the search asks the table of
+ * messages whether they release and acquire. They may be passed on by a third node, without a
+ * thread.
  */
 #ifndef MODEL_RELEASE_H
 #define MODEL_RELEASE_H

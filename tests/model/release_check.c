@@ -39,18 +39,23 @@ void rc_canon(const void *c, void *world)
 				p->next_open = 0;
 			if (!p->noticed)
 				p->next_notice = 0;
-			if (home || (p->state != REL_FETCH && p->state != REL_AGAIN && p->state != REL_GOT))
+			if (home ||
+			    (p->state != REL_FETCH && p->state != REL_AGAIN && p->state != REL_GOT))
 				p->slot = 0;
-			if (n->closing.run == n->closing.ended || p->flushed != (uint32_t)n->closing.run)
+			if (n->closing.run == n->closing.ended ||
+			    p->flushed != (uint32_t)n->closing.run)
 				p->flushed = 0; /* any that has ended */
-			if (!home && (p->state == REL_NONE || p->state == REL_FETCH || p->state == REL_AGAIN))
+			if (!home &&
+			    (p->state == REL_NONE || p->state == REL_FETCH ||
+			     p->state == REL_AGAIN))
 				memset(n->frame[b], 0, RC_BYTES);
 		}
 	}
 }
 
 /* Is a notice for the block on its way to the node? */
-static bool under_way(const struct rc_cfg *cfg, const struct world *w, unsigned int node, unsigned int b)
+static bool under_way(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
+		      unsigned int b)
 {
 	const struct rnode *home = &w->nodes[cfg->home[b]];
 	unsigned int i;
@@ -74,7 +79,8 @@ static bool lowers(const struct world *w, unsigned int node, unsigned int b)
 	return false;
 }
 
-static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned int node, unsigned int b)
+static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
+		       unsigned int b)
 {
 	const struct rnode *n = &w->nodes[node];
 	const struct rel *p = &n->blocks[b], *home = &w->nodes[cfg->home[b]].blocks[b];
@@ -82,17 +88,19 @@ static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned
 	const bool at_home = cfg->home[b] == node;
 
 	if (n->hw[b] > PROT_CLOSED && !at_home && p->state != REL_STALE && !p->noticed &&
-	    !set_has(home->copyset, (uint16_t)node, set_granule(rc_nominal(cfg))) && !under_way(cfg, w, node, b))
-		model_fail("node %u can read block %u, but is not registered, and has no notice", node, b);
-	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) && !lowers(w, node, b) &&
-	    !cfg->lowers_after)
+	    !set_has(home->copyset, (uint16_t)node, set_granule(rc_nominal(cfg))) &&
+	    !under_way(cfg, w, node, b))
+		model_fail("node %u can read block %u, but is not registered, and has no notice",
+			   node, b);
+	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) &&
+	    !lowers(w, node, b) && !cfg->lowers_after)
 		model_fail("node %u can write block %u without a twin", node, b);
 	if (at_home && !p->copyset != (p->state == RELH_EXCLUSIVE))
-		model_fail("node %u: block %u is %s, with copyset %llx", node, b, rel_state_name(true, p->state),
-			   (unsigned long long)p->copyset);
+		model_fail("node %u: block %u is %s, with copyset %llx", node, b,
+			   rel_state_name(true, p->state), (unsigned long long)p->copyset);
 	if (!!n->twinned[b] != rel_open(&ctx, p))
-		model_fail("node %u: block %u is %s, with%s a twin", node, b, rel_state_name(at_home, p->state),
-			   n->twinned[b] ? "" : "out");
+		model_fail("node %u: block %u is %s, with%s a twin", node, b,
+			   rel_state_name(at_home, p->state), n->twinned[b] ? "" : "out");
 }
 
 static bool at_rest(const struct rc_cfg *cfg, const struct world *w)
@@ -116,7 +124,8 @@ static bool at_rest(const struct rc_cfg *cfg, const struct world *w)
 }
 
 /* The master has every store, unless its node has not closed since. */
-static void check_master(const struct rc_cfg *cfg, const struct world *w, unsigned int b, unsigned int i)
+static void check_master(const struct rc_cfg *cfg, const struct world *w, unsigned int b,
+			 unsigned int i)
 {
 	const struct byte_ghost *g = &w->bytes[b][i];
 	const struct rnode *writer;
@@ -137,10 +146,11 @@ static void check_rest(const struct rc_cfg *cfg, const struct world *w)
 		const struct closing *k = &w->nodes[i].closing;
 
 		if (k->phase != CLOSING_IDLE || k->held || k->first || k->flushes || k->applying)
-			model_fail("at rest: node %u still closes (%s, %u held)", i, closing_phase_name(k->phase),
-				   k->held);
+			model_fail("at rest: node %u still closes (%s, %u held)", i,
+				   closing_phase_name(k->phase), k->held);
 		if (k->run - cfg->before > CLOSES)
-			model_fail("node %u has closed %llu times", i, (unsigned long long)(k->run - cfg->before));
+			model_fail("node %u has closed %llu times", i,
+				   (unsigned long long)(k->run - cfg->before));
 	}
 	for (b = 0; b < RC_BLOCKS; b++)
 		for (i = 0; i < RC_BYTES; i++)
@@ -174,19 +184,22 @@ void rc_show(const void *c, const void *world)
 	for (i = 0; i < cfg->nnodes; i++) {
 		const struct rnode *n = &w->nodes[i];
 
-		model_say("    node %u: %s, close %llu of %llu, ended %llu, %u held, first service %u\n", i,
-			  closing_phase_name(n->closing.phase), (unsigned long long)n->closing.run,
-			  (unsigned long long)n->closing.asked, (unsigned long long)n->closing.ended, n->closing.held,
-			  n->closing.first);
+		model_say(
+			"    node %u: %s, close %llu of %llu, ended %llu, %u held, first service %u\n",
+			i, closing_phase_name(n->closing.phase), (unsigned long long)n->closing.run,
+			(unsigned long long)n->closing.asked, (unsigned long long)n->closing.ended,
+			n->closing.held, n->closing.first);
 		for (b = 0; b < RC_BLOCKS; b++)
-			model_say("      block %u: %s, hardware %s, %u %u, twin %u %u, copyset %llx, %s%s\n", b,
-				  rel_state_name(cfg->home[b] == i, n->blocks[b].state), show_prot(n->hw[b]),
-				  n->frame[b][0], n->frame[b][1], n->twin[b][0], n->twin[b][1],
-				  (unsigned long long)n->blocks[b].copyset, n->blocks[b].listed ? "listed " : "",
-				  n->blocks[b].noticed ? "noticed" : "");
+			model_say(
+				"      block %u: %s, hardware %s, %u %u, twin %u %u, copyset %llx, %s%s\n",
+				b, rel_state_name(cfg->home[b] == i, n->blocks[b].state),
+				show_prot(n->hw[b]), n->frame[b][0], n->frame[b][1], n->twin[b][0],
+				n->twin[b][1], (unsigned long long)n->blocks[b].copyset,
+				n->blocks[b].listed ? "listed " : "",
+				n->blocks[b].noticed ? "noticed" : "");
 	}
 	for (i = 0; i < cfg->nthreads; i++)
-		model_say("    thread %u of node %u: operation %u, pc %u\n", i, cfg->node[i], w->threads[i].at,
-			  w->threads[i].pc);
+		model_say("    thread %u of node %u: operation %u, pc %u\n", i, cfg->node[i],
+			  w->threads[i].at, w->threads[i].pc);
 	model_say("    %u messages\n", w->n);
 }

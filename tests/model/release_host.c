@@ -3,7 +3,7 @@
 #include "../core_ops.h"
 #include "release_world.h"
 
-/* ---- messages ------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void rc_post(struct world *w, const struct rmsg *m)
 {
@@ -11,8 +11,9 @@ void rc_post(struct world *w, const struct rmsg *m)
 		model_fail("more than %d messages in flight", MESSAGES);
 		return;
 	}
-	model_say("      sends %s %u->%u object %u close %llu%s%s\n", wire_name(m->type), m->src, m->dst, m->object,
-		  (unsigned long long)m->close, m->inside ? " with " : "", m->inside ? wire_name(m->inside) : "");
+	model_say("      sends %s %u->%u object %u close %llu%s%s\n", wire_name(m->type), m->src,
+		  m->dst, m->object, (unsigned long long)m->close, m->inside ? " with " : "",
+		  m->inside ? wire_name(m->inside) : "");
 	w->msgs[w->n++] = *m;
 }
 
@@ -42,7 +43,7 @@ struct msg rc_widen(const struct rmsg *m)
 			     .value = m->close };
 }
 
-/* ---- the host ------------------------------------------------------------------------------------- */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 static struct host *host_of(struct core_host *h)
 {
@@ -51,7 +52,8 @@ static struct host *host_of(struct core_host *h)
 
 static const struct core_ops ops;
 
-struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who, const struct rmsg *m)
+struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who,
+		       const struct rmsg *m)
 {
 	return (struct host){ .h = { .ops = &ops, .me = (uint16_t)node, .nnodes = rc_nominal(cfg) },
 			      .cfg = cfg,
@@ -66,7 +68,8 @@ struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int n
 /* find() is called once for each step, so one is enough. */
 static struct closing_ctx closes;
 
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+		struct core_place *p)
 {
 	struct host *x = host_of(h);
 
@@ -79,7 +82,9 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 				       .nheld = HELD };
 	p->d.closing = &x->n->closing;
 	p->d.closes = &closes;
-	p->rel = (struct rel_ctx){ .me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks };
+	p->rel = (struct rel_ctx){
+		.me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks
+	};
 	p->d.rel_ctx = &p->rel;
 	if (target == TARGET_BLOCK) {
 		p->rel.home = x->cfg->home[number];
@@ -117,7 +122,8 @@ static void unlock(struct core_host *h, uint32_t key)
 static void under_lock(struct core_host *h, bool should)
 {
 	if (lock_held != (should ? BLOCK_KEY : 0))
-		model_fail("node %u: %s", h->me, should ? "not under the block's lock" : "under a lock");
+		model_fail("node %u: %s", h->me,
+			   should ? "not under the block's lock" : "under a lock");
 }
 
 static uint32_t now(struct core_host *h)
@@ -144,7 +150,8 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 {
 	(void)acts;
 	if (err)
-		model_fail("node %u does not expect %s of %u (%d)", h->me, wire_name(m->type), m->src, err);
+		model_fail("node %u does not expect %s of %u (%d)", h->me, wire_name(m->type),
+			   m->src, err);
 }
 
 static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
@@ -208,8 +215,8 @@ static bool host_lower(struct core_host *h, const struct core_leave *l)
 	return true;
 }
 
-static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		      const void *data)
+static bool host_open(struct core_host *h, const struct actions *acts, unsigned int at,
+		      const struct msg *m, const void *data)
 {
 	struct host *x = host_of(h);
 
@@ -282,8 +289,8 @@ static bool diff(struct core_host *h, uint32_t b, uint16_t home)
 	for (i = 0; i < RC_BYTES; i++)
 		mask |= (uint8_t)((n->frame[b][i] != n->twin[b][i]) << i);
 	if (mask & ~n->dirty[b])
-		model_fail("node %u takes bytes %#x of block %u for changed, but has stored %#x", h->me, mask, b,
-			   n->dirty[b]);
+		model_fail("node %u takes bytes %#x of block %u for changed, but has stored %#x",
+			   h->me, mask, b, n->dirty[b]);
 	n->dirty[b] = 0;
 	if (mask && home != h->me) {
 		n->diffs[b].mask = mask;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * release_world.h - a world of release blocks, for the files of this model: release.c has its threads and messages, release_host.c
- * the nodes as hosts of the core, release_check.c the invariants.
+ * release_world.h - a world of release blocks, for the files of this model: release.c has its
+ * threads and messages, release_host.c the nodes as hosts of the core, release_check.c the
+ * invariants.
  */
 #ifndef MODEL_RELEASE_WORLD_H
 #define MODEL_RELEASE_WORLD_H
@@ -72,8 +73,9 @@ struct world {
 	uint8_t arrived[RC_EDGES]; /* 1: the message has come; 2: and acquires */
 	uint8_t edge_clock[RC_EDGES][RC_THREADS];
 	uint8_t lock_clock[RC_THREADS];
-	uint8_t lock_holder, lock_line, lock_granted; /* 1 + thread; threads; 1 + thread, 16: acquires */
-	uint8_t chosen;                               /* 1 + the type of edges, see choices */
+	/* 1 + thread; threads; 1 + thread, 16: acquires */
+	uint8_t lock_holder, lock_line, lock_granted;
+	uint8_t chosen; /* 1 + the type of edges, see choices */
 	uint8_t n;
 	struct rmsg msgs[MESSAGES];
 	struct leave leaves[LEAVES];
@@ -84,12 +86,13 @@ static inline uint16_t rc_nominal(const struct rc_cfg *cfg)
 {
 	return cfg->nominal ? cfg->nominal : 64;
 }
-static inline struct rc_op rc_next_op(const struct rc_cfg *cfg, const struct world *w, unsigned int t)
+static inline struct rc_op rc_next_op(const struct rc_cfg *cfg, const struct world *w,
+				      unsigned int t)
 {
 	return cfg->script[t][w->threads[t].at];
 }
 
-/* ---- release_host.c -------------------------------------------------------------------------------- */
+/* ---- release_host.c -------------------------------------------------------------------------- */
 
 /* A node as a host of the core. */
 struct host {
@@ -101,7 +104,8 @@ struct host {
 	int who;              /* the thread, or -1 */
 };
 
-struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who, const struct rmsg *m);
+struct host rc_host_at(const struct rc_cfg *cfg, struct world *w, unsigned int node, int who,
+		       const struct rmsg *m);
 /* At the start of a search: no lock is held. */
 void rc_unlock_all(void);
 void rc_post(struct world *w, const struct rmsg *m);
@@ -110,7 +114,7 @@ struct msg rc_widen(const struct rmsg *m);
 void rc_send_data(struct world *w, unsigned int node, unsigned int b, struct rmsg *m);
 void rc_set_hw(struct host *x, uint32_t b, uint8_t prot);
 
-/* ---- release_check.c ------------------------------------------------------------------------------- */
+/* ---- release_check.c ------------------------------------------------------------------------- */
 
 void rc_canon(const void *cfg, void *world);
 void rc_check(const void *cfg, const void *world);

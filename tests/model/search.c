@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* search.c - see search.h. One thread; memory grows with the number of worlds (some 150 bytes each). */
+/*
+ * search.c - see search.h. One thread; memory grows with the number of worlds (some 150 bytes
+ * each).
+ */
 #include "search.h"
 
 #include <stdarg.h>
@@ -64,7 +67,10 @@ static void *grown(void *p, size_t bytes)
 	return p;
 }
 
-/* Packing: for each 64 bytes, a mask of the non-zero words; for each of these, a mask of bytes; then the bytes. */
+/*
+ * Packing: for each 64 bytes, a mask of the non-zero words; for each of these, a mask of bytes;
+ * then the bytes.
+ */
 static size_t pack(const uint8_t *w, size_t size, uint8_t *out)
 {
 	uint8_t *o = out;
@@ -144,7 +150,10 @@ static void rehash(struct search *s)
 
 		if (!old[i])
 			continue;
-		/* The table position is taken from the upper half of the hash, which the entry stores. */
+		/*
+		 * The table position is taken from the upper half of the hash, which the entry
+		 * stores.
+		 */
 		at = (old[i] >> 32) & (s->table_size - 1);
 		while (s->table[at])
 			at = (at + 1) & (s->table_size - 1);
@@ -154,7 +163,8 @@ static void rehash(struct search *s)
 }
 
 /* The number of this world; *fresh if it was not known before. */
-static uint32_t intern(struct search *s, const uint8_t *world, uint32_t parent, uint32_t event, bool *fresh)
+static uint32_t intern(struct search *s, const uint8_t *world, uint32_t parent, uint32_t event,
+		       bool *fresh)
 {
 	uint8_t packed[WORLD_MAX * 2];
 	size_t size = pack(world, s->c->model->size, packed);
@@ -198,7 +208,10 @@ static void edge(struct search *s, uint32_t to)
 	s->edges[s->nedges++] = to;
 }
 
-/* A node that cannot reach a final world, or `count` if there is none. Reverse breadth-first order needs few sweeps. */
+/*
+ * A node that cannot reach a final world, or `count` if there is none. Reverse breadth-first order
+ * needs few sweeps.
+ */
 static uint32_t hopeless(struct search *s, const uint8_t *final)
 {
 	bool changed = true;
@@ -297,8 +310,8 @@ static void search_free(struct search *s)
 
 static void report(const struct search *s, uint32_t depth, double seconds, const char *verdict)
 {
-	printf("%-26s %9u states %10llu transitions  depth %3u  %6.2f s  %s\n", s->c->name, s->count,
-	       (unsigned long long)s->nedges, depth, seconds, verdict);
+	printf("%-26s %9u states %10llu transitions  depth %3u  %6.2f s  %s\n", s->c->name,
+	       s->count, (unsigned long long)s->nedges, depth, seconds, verdict);
 	fflush(stdout);
 }
 
@@ -327,7 +340,8 @@ enum verdict search(const struct config *c, const struct limits *limits, bool qu
 		s.first[at] = s.nedges;
 		if (!expand(&s, at, &final[at], &fired, &event))
 			v = VIOLATED;
-		else if (s.count > limits->states || (!(at & 0xfff) && now() - start > limits->seconds))
+		else if (s.count > limits->states ||
+			 (!(at & 0xfff) && now() - start > limits->seconds))
 			v = GAVE_UP;
 	}
 	if (v == HOLDS) {
@@ -339,7 +353,10 @@ enum verdict search(const struct config *c, const struct limits *limits, bool qu
 			v = VIOLATED;
 		}
 	}
-	report(&s, depth, now() - start, v == HOLDS ? "holds" : v == GAVE_UP ? "GAVE UP (limit)" : complaint);
+	report(&s, depth, now() - start,
+	       v == HOLDS             ? "holds"
+		       : v == GAVE_UP ? "GAVE UP (limit)"
+				      : complaint);
 	if (v == VIOLATED && !quiet)
 		trace(&s, at - 1, fired, event);
 	search_free(&s);

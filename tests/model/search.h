@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * search.h - exhaustive breadth-first search over a world: a plain struct that holds machines of the real core, the channels
- * between them and the threads that use them.
+ * search.h - exhaustive breadth-first search over a world: a plain struct that holds machines of
+ * the real core, the channels between them and the threads that use them.
  *
- * A world is at rest between two events. The search fires every possible event in every world it finds, and stores each world
- * once (packed but complete: no hash compaction, so nothing is missed). It checks in each world:
+ * A world is at rest between two events. The search fires every possible event in every world it
+ * finds, and stores each world once (packed but complete: no hash compaction, so nothing is
+ * missed). It checks in each world:
  *   - nothing is wrong: neither the event nor check() has called model_fail();
  *   - an event is possible, unless the world is final: no deadlock, no lost wake-up;
  *   - a final world can be reached: no livelock that a fair schedule could not leave.
@@ -40,8 +41,9 @@ struct config {
 	bool full; /* only with --full, or by name */
 };
 
-extern const struct config configs[];     /* both end with a NULL name */
-extern const struct config host_faults[]; /* searched only by name: hosts that break their contract */
+extern const struct config configs[]; /* both end with a NULL name */
+/* searched only by name: hosts that break their contract */
+extern const struct config host_faults[];
 
 struct limits {
 	uint64_t states; /* give up after so many */
@@ -53,7 +55,8 @@ enum verdict { HOLDS = 0, VIOLATED, GAVE_UP };
 /* Prints one line, and the trace after a violation. */
 enum verdict search(const struct config *c, const struct limits *limits, bool quiet);
 
-extern FILE *model_trace; /* NULL during the search: fire() and show() print only when a trace is replayed */
+/* NULL during the search: fire() and show() print only when a trace is replayed */
+extern FILE *model_trace;
 
 /* Report an error in the world. Only the first report counts. */
 __attribute__((format(printf, 1, 2))) void model_fail(const char *fmt, ...);
@@ -62,10 +65,10 @@ __attribute__((format(printf, 1, 2))) void model_say(const char *fmt, ...);
 #define WORLD_SIZE(type) ((sizeof(type) + 63) / 64 * 64)
 
 /* The operations of a model whose file gives its functions these names. */
-#define MODEL(type)                                                                                                   \
-	{                                                                                                             \
-		.size = WORLD_SIZE(type), .start = start, .list = list, .fire = fire, .canon = canon, .check = check, \
-		.final = final, .show = show,                                                                         \
+#define MODEL(type)                                                                   \
+	{                                                                             \
+		.size = WORLD_SIZE(type), .start = start, .list = list, .fire = fire, \
+		.canon = canon, .check = check, .final = final, .show = show,         \
 	}
 
 #endif

@@ -12,12 +12,12 @@
 static inline const char *show_msg(const struct msg *m, char *text, size_t size)
 {
 	const char *name = m->type == MSG_SYNC ? sync_op_name(m->op) : wire_name(m->type);
-	int n = snprintf(text, size, "%s %u->%u object %u for %u.%u", name, m->src, m->dst, m->object, m->req_node,
-			 m->req_slot);
+	int n = snprintf(text, size, "%s %u->%u object %u for %u.%u", name, m->src, m->dst,
+			 m->object, m->req_node, m->req_slot);
 
 	if (n > 0 && (size_t)n < size && (m->count || m->value || m->op || m->flags))
-		n += snprintf(text + n, size - (size_t)n, " (op %u flags %u count %d value %llu)", m->op, m->flags,
-			      m->count, (unsigned long long)m->value);
+		n += snprintf(text + n, size - (size_t)n, " (op %u flags %u count %d value %llu)",
+			      m->op, m->flags, m->count, (unsigned long long)m->value);
 	return text;
 }
 

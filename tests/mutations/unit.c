@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * unit.c - the unit suites of the core in one program, for tests/mutations/run: its arguments name them in order.
+ * unit.c - the unit suites of the core in one program, for tests/mutations/run: its arguments name
+ * them in order.
  *
- * The first assertion that fails ends the program. Its exit status is FIRST_SUITE plus the position of the suite. The
- * two functions of Check that are defined here replace those of the library: Check itself would run the other tests of
- * the suite, and records every assertion that holds in a file.
+ * The first assertion that fails ends the program. Its exit status is FIRST_SUITE plus the position
+ * of the suite. The two functions of Check that are defined here replace those of the library:
+ * Check itself would run the other tests of the suite, and records every assertion that holds in a
+ * file.
  */
 #include <check.h>
 #include <string.h>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * c11.c - the memory model of C11. Each atomic object has a list of the values stored in it. A load returns any of them that is
- * not older than what the thread knows: its view. Release attaches the view to the value, acquire adds the view that comes with a
- * value to the reader's. Plain accesses must not race: each must be ordered by the views with every other one of which one
- * writes, or it is a violation.
+ * c11.c - the memory model of C11. Each atomic object has a list of the values stored in it. A load
+ * returns any of them that is not older than what the thread knows: its view. Release attaches the
+ * view to the value, acquire adds the view that comes with a value to the reader's. Plain accesses
+ * must not race: each must be ordered by the views with every other one of which one writes, or it
+ * is a violation.
  *
- * Left out: a load never returns a value that is stored later in the run, and the stores of one object take effect in the order
- * in which they run. A load with __ATOMIC_SEQ_CST sees the last store with it; there is no further order of those.
+ * Left out: a load never returns a value that is stored later in the run, and the stores of one
+ * object take effect in the order in which they run. A load with __ATOMIC_SEQ_CST sees the last
+ * store with it; there is no further order of those.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,10 @@
 #define OBJECTS 56
 #define VALUES 200 /* stored in one object in one run */
 
-/* For each object the oldest value that may be read, and for each thread how many of its operations are known. */
+/*
+ * For each object the oldest value that may be read, and for each thread how many of its operations
+ * are known.
+ */
 struct view {
 	uint8_t at[OBJECTS];
 	uint16_t clock[ORDER_THREADS];
@@ -45,7 +50,8 @@ static struct view cells[ORDER_CELLS];
 
 /* Accesses of a byte: when each thread's last one of each kind was. */
 struct byte {
-	uint16_t read[ORDER_THREADS], wrote[ORDER_THREADS], loaded[ORDER_THREADS], stored[ORDER_THREADS];
+	uint16_t read[ORDER_THREADS], wrote[ORDER_THREADS], loaded[ORDER_THREADS],
+		stored[ORDER_THREADS];
 };
 static struct byte bytes_of[MEMORY_MAX];
 static bool is_loose[MEMORY_MAX];
@@ -92,7 +98,7 @@ void loose_bytes(const void *at, size_t bytes)
 	memset(&is_loose[memory_number(at)], true, bytes);
 }
 
-/* ---- races ------------------------------------------------------------------------------------------ */
+/* ---- races ----------------------------------------------------------------------------------- */
 
 /* Does t know all accesses of this kind? */
 static bool knows(const struct thread *t, const uint16_t *times)
@@ -118,15 +124,17 @@ static void touch(struct thread *t, const char *at, size_t n, bool writes, bool 
 			continue;
 		if (!memcmp(b, &none, sizeof(none)))
 			touched[ntouched++] = i;
-		if (!knows(t, b->wrote) || (!atomic && !knows(t, b->stored)) || (writes && !knows(t, b->read)) ||
-		    (writes && !atomic && !knows(t, b->loaded)))
+		if (!knows(t, b->wrote) || (!atomic && !knows(t, b->stored)) ||
+		    (writes && !knows(t, b->read)) || (writes && !atomic && !knows(t, b->loaded)))
 			violation("data race: %s %s by thread %u", atomic ? "atomic" : "plain",
 				  writes ? "store" : "load", t->number);
-		(atomic ? writes ? b->stored : b->loaded : writes ? b->wrote : b->read)[t->number] = now;
+		(atomic           ? writes ? b->stored : b->loaded
+			 : writes ? b->wrote
+				  : b->read)[t->number] = now;
 	}
 }
 
-/* ---- objects ---------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static struct object *object_find(const char *at, unsigned int size)
 {
@@ -178,7 +186,8 @@ static void append(struct thread *t, struct object *o, uint64_t value, int order
 	if (o->n >= VALUES)
 		violation("more than %d values", VALUES);
 	views[t->number].at[k] = (uint8_t)i;
-	*v = (struct value){ .value = value, .view = releases(order) ? views[t->number] : released[t->number] };
+	*v = (struct value){ .value = value,
+			     .view = releases(order) ? views[t->number] : released[t->number] };
 	if (changes) /* it continues the release sequence */
 		join(&v->view, &o->v[i - 1].view);
 	v->view.at[k] = (uint8_t)i;
@@ -196,7 +205,8 @@ static void see_plain(struct thread *t)
 	for (i = 0; at && i < nobjects; i++)
 		if (objects[i].n && at < objects[i].at + objects[i].size &&
 		    objects[i].at < at + unseen[t->number].bytes)
-			append(t, &objects[i], read_value(objects[i].at, objects[i].size), __ATOMIC_RELAXED, false);
+			append(t, &objects[i], read_value(objects[i].at, objects[i].size),
+			       __ATOMIC_RELAXED, false);
 	unseen[t->number].at = NULL;
 }
 
@@ -213,10 +223,14 @@ static void c11_plain(struct thread *t, const char *at, size_t bytes, bool write
 	}
 }
 
-/* ---- operations -------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
-/* The n-th outcome of a compare and exchange: first the failures, by age; last the success. The value that is read. */
-static unsigned int swap_reads(const struct thread *t, const struct object *o, unsigned int n, unsigned int *count)
+/*
+ * The n-th outcome of a compare and exchange: first the failures, by age; last the success. The
+ * value that is read.
+ */
+static unsigned int swap_reads(const struct thread *t, const struct object *o, unsigned int n,
+			       unsigned int *count)
 {
 	unsigned int i, k = 0, found = 0;
 
@@ -278,7 +292,11 @@ static void perform_access(struct thread *t, unsigned int n)
 		append(t, o, changed(op, op->result), op->order, true);
 		break;
 	case OP_SWAP: perform_swap(t, o, n); break;
-	default: /* OP_SLEEP: the kernel compares the newest value, and the thread does not see older ones after it */
+	default:
+		/*
+		 * OP_SLEEP: the kernel compares the newest value, and the thread does not see older
+		 * ones after it
+		 */
 		op->result = o->v[o->n - 1].value;
 		see(t, o, o->n - 1, __ATOMIC_RELAXED);
 		break;

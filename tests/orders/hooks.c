@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hooks.c - what the compiler's instrumentation for data races calls (its -fsanitize=thread; no runtime of it is linked). Accesses
- * to memory that is not shared, and those of begin() and end(), happen at once.
+ * hooks.c - what the compiler's instrumentation for data races calls (its -fsanitize=thread; no
+ * runtime of it is linked). Accesses to memory that is not shared, and those of begin() and end(),
+ * happen at once.
  */
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -165,7 +166,7 @@ void __tsan_atomic_thread_fence(int order)
 	other_operation((struct op){ .kind = OP_FENCE, .order = order, .pc = PC });
 }
 
-/* ---- calls that redirect.h redirects ----------------------------------------------------------------- */
+/* ---- calls that redirect.h redirects --------------------------------------------------------- */
 
 void *order_memcpy(void *to, const void *from, size_t bytes);
 void *order_memcpy(void *to, const void *from, size_t bytes)
@@ -193,12 +194,15 @@ int order_clock(clockid_t clock, struct timespec *t)
 static void futex(uint32_t *word, int op, uint32_t value, const void *pc)
 {
 	if ((op & FUTEX_CMD_MASK) == FUTEX_WAIT) {
-		if (other_operation((struct op){
-			    .kind = OP_SLEEP, .size = 4, .at = (char *)word, .value = value, .pc = pc }) == value)
+		if (other_operation((struct op){ .kind = OP_SLEEP,
+						 .size = 4,
+						 .at = (char *)word,
+						 .value = value,
+						 .pc = pc }) == value)
 			thread_sleep();
 	} else {
-		other_operation(
-			(struct op){ .kind = OP_WAKE, .size = 4, .at = (char *)word, .value = value, .pc = pc });
+		other_operation((struct op){
+			.kind = OP_WAKE, .size = 4, .at = (char *)word, .value = value, .pc = pc });
 	}
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * machine.h - what the parts of the checker share: the threads' pending operations (search.c), and the memory models.
+ * machine.h - what the parts of the checker share: the threads' pending operations (search.c), and
+ * the memory models.
  *
- * A thread runs until its next atomic access or call of a cell, describes it in `op`, and yields. The scheduler chooses a thread
- * and one of the outcomes that the model counts for its operation; the thread then carries it out and runs on.
+ * A thread runs until its next atomic access or call of a cell, describes it in `op`, and yields.
+ * The scheduler chooses a thread and one of the outcomes that the model counts for its operation;
+ * the thread then carries it out and runs on.
  */
 #ifndef ORDERS_MACHINE_H
 #define ORDERS_MACHINE_H
@@ -58,11 +60,17 @@ extern unsigned int nthreads;
 struct model {
 	const char *name, *what;
 	void (*reset)(void);
-	/* The number of outcomes of t's operation; 0: it cannot run now. Cells and sleepers are asked for by the search. */
+	/*
+	 * The number of outcomes of t's operation; 0: it cannot run now. Cells and sleepers are
+	 * asked for by the search.
+	 */
 	unsigned int (*outcomes)(const struct thread *t);
 	/* t's operation takes effect, with outcome n. In t's own context. */
 	void (*perform)(struct thread *t, unsigned int n);
-	/* Can the model itself take a step for t (a store leaves its buffer)? That step. NULL: never. */
+	/*
+	 * Can the model itself take a step for t (a store leaves its buffer)? That step. NULL:
+	 * never.
+	 */
 	bool (*can_flush)(const struct thread *t);
 	void (*flush)(struct thread *t);
 	/* t begins, and stops, to run. */
@@ -125,8 +133,8 @@ uint64_t changed(const struct op *op, uint64_t old);
 /* Is an order acquire, or release, besides others? */
 static inline bool acquires(int order)
 {
-	return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL ||
-		order == __ATOMIC_SEQ_CST;
+	return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME ||
+		order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
 }
 
 static inline bool releases(int order)

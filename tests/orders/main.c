@@ -56,8 +56,8 @@ static void place(const void *pc, char *out, size_t size)
 	FILE *f;
 
 	*out = 0;
-	snprintf(command, sizeof(command), "addr2line -f -e /proc/%d/exe %p 2>/dev/null", (int)getpid(),
-		 (const void *)((const char *)pc - 1));
+	snprintf(command, sizeof(command), "addr2line -f -e /proc/%d/exe %p 2>/dev/null",
+		 (int)getpid(), (const void *)((const char *)pc - 1));
 	f = popen(command, "r");
 	if (!f)
 		return;
@@ -89,11 +89,13 @@ static void show_step(const struct step *s)
 	} else if (op->kind != OP_FENCE && op->kind != OP_BARRIER) {
 		printf("  %u", op->cell);
 	}
-	if (op->kind == OP_LOAD || op->kind == OP_CHANGE || op->kind == OP_SWAP || op->kind == OP_SLEEP)
+	if (op->kind == OP_LOAD || op->kind == OP_CHANGE || op->kind == OP_SWAP ||
+	    op->kind == OP_SLEEP)
 		printf("  was %#llx", (unsigned long long)op->result);
 	if (op->kind == OP_STORE || op->kind == OP_CHANGE || (op->kind == OP_SWAP && op->swapped))
 		printf("  now %#llx",
-		       (unsigned long long)(op->kind == OP_CHANGE ? changed(op, op->result) : op->value));
+		       (unsigned long long)(op->kind == OP_CHANGE ? changed(op, op->result)
+								  : op->value));
 	place(op->pc, where, sizeof(where));
 	printf("  (%s)\n", where);
 }
@@ -137,8 +139,9 @@ static void judge(struct tally *t, const struct scene *s, const struct model *m,
 	t->held += r.verdict == (fails ? VIOLATED : HOLDS);
 	t->violated += r.verdict == (fails ? HOLDS : VIOLATED);
 	t->gave_up += r.verdict == GAVE_UP;
-	printf("%-22s %s  %s%-8s %9zu states %9zu runs %6.2f s  %s\n", s->name, m->name, fails ? "(must be) " : "",
-	       words[r.verdict], r.states, r.runs, now_seconds() - start, r.verdict == VIOLATED ? r.why : "");
+	printf("%-22s %s  %s%-8s %9zu states %9zu runs %6.2f s  %s\n", s->name, m->name,
+	       fails ? "(must be) " : "", words[r.verdict], r.states, r.runs, now_seconds() - start,
+	       r.verdict == VIOLATED ? r.why : "");
 	if (r.verdict == VIOLATED && !fails && !w->quiet)
 		show_steps(&r);
 	fflush(stdout);
@@ -188,7 +191,8 @@ int main(int argc, char **argv)
 		for (i = 0; i < 2 && is_wanted(s, names, n, w.full); i++)
 			if (!model || !strcmp(model, models[i]->name))
 				judge(&t, s, models[i], 1u << i, &w);
-	printf("%u searches: %u hold, %u violated, %u gave up\n", t.n, t.held, t.violated, t.gave_up);
+	printf("%u searches: %u hold, %u violated, %u gave up\n", t.n, t.held, t.violated,
+	       t.gave_up);
 	if (!t.n)
 		return 2;
 	if (expect)

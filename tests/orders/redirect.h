@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * redirect.h - included before the first line of a scene: calls that the instrumentation does not see. The system's headers come
- * first, so that their declarations keep their names.
+ * redirect.h - included before the first line of a scene: calls that the instrumentation does not
+ * see. The system's headers come first, so that their declarations keep their names.
  */
 #ifndef ORDERS_REDIRECT_H
 #define ORDERS_REDIRECT_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * search.c - all runs of a scene, depth first. Each run starts again and repeats the choices of the one before, up to the last
- * choice that has another outcome. A state that was reached before is not continued: the hash of a state covers all that the
- * threads have read, shared memory, and the memory model's own state.
+ * search.c - all runs of a scene, depth first. Each run starts again and repeats the choices of the
+ * one before, up to the last choice that has another outcome. A state that was reached before is
+ * not continued: the hash of a state covers all that the threads have read, shared memory, and the
+ * memory model's own state.
  */
 #include "search.h"
 
@@ -20,7 +21,7 @@ struct thread threads[ORDER_THREADS];
 struct thread *running;
 unsigned int nthreads;
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 struct range {
 	const char *name;
@@ -104,7 +105,7 @@ static void memory_reset(void)
 	}
 }
 
-/* ---- the state of a run ---------------------------------------------------------------------------- */
+/* ---- the state of a run ---------------------------------------------------------------------- */
 
 struct cell {
 	bool locked;
@@ -155,7 +156,8 @@ static void wake_sleeper(const char *word, unsigned int n)
 	unsigned int t;
 
 	for (t = 0; t < nthreads; t++)
-		if (threads[t].op.kind == OP_ASLEEP && !run.woken[t] && threads[t].op.at == word && !n--) {
+		if (threads[t].op.kind == OP_ASLEEP && !run.woken[t] && threads[t].op.at == word &&
+		    !n--) {
 			run.woken[t] = true;
 			return;
 		}
@@ -205,7 +207,9 @@ static uint64_t state_hash(void)
 
 	for (i = 0; i < nthreads; i++) {
 		h = mix(h, threads[i].past);
-		h = mix(h, (uint64_t)threads[i].op.kind << 2 | (uint64_t)threads[i].done << 1 | run.woken[i]);
+		h = mix(h,
+			(uint64_t)threads[i].op.kind << 2 | (uint64_t)threads[i].done << 1 |
+				run.woken[i]);
 	}
 	if (run.scene->switches)
 		h = mix(h, run.last << 16 | run.switches);
@@ -214,7 +218,7 @@ static uint64_t state_hash(void)
 	return run.model->hash(h);
 }
 
-/* ---- coroutines ------------------------------------------------------------------------------------ */
+/* ---- coroutines ------------------------------------------------------------------------------ */
 
 /* Save the stack pointer and the registers that a call keeps; go on with another stack. */
 void stack_switch(void **save, void *to);
@@ -295,7 +299,7 @@ static void thread_start(struct thread *t)
 	resume(t);
 }
 
-/* ---- the search ------------------------------------------------------------------------------------ */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 struct choice {
 	uint16_t at, n;
@@ -331,7 +335,10 @@ static bool visited_add(struct visited *s, uint64_t h)
 	return true;
 }
 
-/* What can happen next: outcome n of a thread's operation, or (n < 0) a step of the model for that thread. */
+/*
+ * What can happen next: outcome n of a thread's operation, or (n < 0) a step of the model for that
+ * thread.
+ */
 struct next {
 	unsigned int thread;
 	int outcome;
@@ -347,7 +354,8 @@ static unsigned int next_all(struct next *v)
 	for (t = 0; t < nthreads; t++) {
 		if (run.model->can_flush && run.model->can_flush(&threads[t]))
 			v[n++] = (struct next){ t, -1 };
-		if (run.scene->switches && goes_on && t != run.last && run.switches >= run.scene->switches)
+		if (run.scene->switches && goes_on && t != run.last &&
+		    run.switches >= run.scene->switches)
 			continue;
 		k = outcomes(&threads[t]);
 		for (i = 0; i < k && n < NEXTS; i++)
@@ -363,7 +371,8 @@ static void take_next(const struct next *x)
 	if (run.nsteps >= STEPS_MAX)
 		violation("no end after %d steps", STEPS_MAX);
 	run.steps[run.nsteps++] =
-		(struct step){ .thread = x->thread, .op = x->outcome < 0 ? (struct op){ .kind = OP_FLUSH } : t->op };
+		(struct step){ .thread = x->thread,
+			       .op = x->outcome < 0 ? (struct op){ .kind = OP_FLUSH } : t->op };
 	if (x->outcome < 0) {
 		run.model->flush(t);
 		return;

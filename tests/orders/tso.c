@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * tso.c - x86: a store waits in a buffer of its processor, and leaves it in order, at any time. The processor's own loads see it
- * before. A locked instruction, a full barrier and a system call find the buffer empty. Whether plain accesses race is c11.c's
- * question: here they are part of the step before the next atomic access.
+ * tso.c - x86: a store waits in a buffer of its processor, and leaves it in order, at any time. The
+ * processor's own loads see it before. A locked instruction, a full barrier and a system call find
+ * the buffer empty. Whether plain accesses race is c11.c's question: here they are part of the step
+ * before the next atomic access.
  *
- * While a thread runs, memory has the contents of its buffer as well; they are taken out when another thread runs.
+ * While a thread runs, memory has the contents of its buffer as well; they are taken out when
+ * another thread runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +131,10 @@ static bool tso_can_flush(const struct thread *t)
 	return buffers[t->number].atomic;
 }
 
-/* Of the plain stores, those before an atomic one leave with it: a thread that may read them has read that one before. */
+/*
+ * Of the plain stores, those before an atomic one leave with it: a thread that may read them has
+ * read that one before.
+ */
 static void tso_flush(struct thread *t)
 {
 	struct buffer *b = &buffers[t->number];
@@ -181,7 +186,9 @@ static uint64_t tso_hash(uint64_t h)
 		for (i = 0; i < buffers[t].n; i++) {
 			const struct store *s = &buffers[t].v[i];
 
-			h = mix(h, (uint64_t)memory_number(s->at) << 9 | (uint64_t)s->size << 1 | s->atomic);
+			h = mix(h,
+				(uint64_t)memory_number(s->at) << 9 | (uint64_t)s->size << 1 |
+					s->atomic);
 			h = mix_bytes(h, s->new, s->size);
 		}
 	}

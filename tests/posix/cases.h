@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cases.h - the frame of the programs of this folder. A program has a table of cases; it runs those that its arguments name, or all that
- * leave the process as it was, and prints a line "NAME: RESULT" for each. tests/posix/run compares the lines.
+ * cases.h - the frame of the programs of this folder. A program has a table of cases; it runs those
+ * that its arguments name, or all that leave the process as it was, and prints a line "NAME:
+ * RESULT" for each. tests/posix/run compares the lines.
  *
- * A case adds to its result by say(). A case with EACH runs in main(), then in three threads, one after the other, which are threads of
- * all ranks; their results stand in the line as well, behind "|", where they differ. A case with ALONE ends the process, or
- * changes it for good, so it has a process of its own, and has to call said() itself if it does not return.
+ * A case adds to its result by say(). A case with EACH runs in main(), then in three threads, one
+ * after the other, which are threads of all ranks; their results stand in the line as well, behind
+ * "|", where they differ. A case with ALONE ends the process, or changes it for good, so it has a
+ * process of its own, and has to call said() itself if it does not return.
  */
 #ifndef POSIX_CASES_H
 #define POSIX_CASES_H
@@ -70,7 +72,10 @@ static inline const char *error_name(int err)
 	return name ? name : "?";
 }
 
-/* Add the result of a function that returns an error number, or of one that returns -1 and sets errno. */
+/*
+ * Add the result of a function that returns an error number, or of one that returns -1 and sets
+ * errno.
+ */
 static inline void say_error(int err)
 {
 	say_text(err ? error_name(err) : "ok");

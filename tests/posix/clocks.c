@@ -32,7 +32,7 @@ static double used(const struct rusage *usage)
 		(double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) / 1e6;
 }
 
-/* ---- time that is used: that of a thread counts, wherever it runs ------------------------------------ */
+/* ---- time that is used: that of a thread counts, wherever it runs ---------------------------- */
 
 static void time_of_process(void)
 {
@@ -58,7 +58,9 @@ static void time_by_times(void)
 	apart(burn, NULL);
 	apart(burn, NULL);
 	say("%d", times(&after) - begin >= sysconf(_SC_CLK_TCK) / 20);
-	say("%d", after.tms_utime + after.tms_stime - before.tms_utime - before.tms_stime >= sysconf(_SC_CLK_TCK) / 12);
+	say("%d",
+	    after.tms_utime + after.tms_stime - before.tms_utime - before.tms_stime >=
+		    sysconf(_SC_CLK_TCK) / 12);
 }
 
 static void time_by_usage(void)
@@ -103,7 +105,7 @@ static void clock_of_process(void)
 	say_error(clock_getcpuclockid(4194300, &clock));
 }
 
-/* ---- time of the day -------------------------------------------------------------------------------- */
+/* ---- time of the day ------------------------------------------------------------------------- */
 
 static double last_seen;
 
@@ -149,7 +151,7 @@ static void naps(void)
 	say_error(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &t, NULL));
 }
 
-/* ---- as text, and time zones ------------------------------------------------------------------------ */
+/* ---- as text, and time zones ----------------------------------------------------------------- */
 
 static void *say_zone(void *arg)
 {
@@ -161,7 +163,8 @@ static struct tm *broken;
 
 static void *say_broken(void *arg)
 {
-	say("%d-%d-%d %d:%d", broken->tm_year, broken->tm_mon, broken->tm_mday, broken->tm_hour, broken->tm_min);
+	say("%d-%d-%d %d:%d", broken->tm_year, broken->tm_mon, broken->tm_mday, broken->tm_hour,
+	    broken->tm_min);
 	say("%d %ld %s", broken->tm_isdst, broken->tm_gmtoff, broken->tm_zone);
 	return arg;
 }

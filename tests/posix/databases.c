@@ -18,7 +18,7 @@
 #include <ttyent.h>
 #include <utmpx.h>
 
-/* ---- accounts --------------------------------------------------------------------------------------- */
+/* ---- accounts -------------------------------------------------------------------------------- */
 
 static void accounts_by_name(void)
 {
@@ -113,7 +113,9 @@ static void *list_there(void *arg)
 
 	listed[0] = p ? p->pw_name : "none";
 	listed[1] = g ? g->gr_name : "none";
-	listed[2] = !getpwent_r(&own, listed_text, sizeof(listed_text), &got) && got == &own ? own.pw_dir : "none";
+	listed[2] = !getpwent_r(&own, listed_text, sizeof(listed_text), &got) && got == &own
+		? own.pw_dir
+		: "none";
 	return arg;
 }
 
@@ -136,12 +138,14 @@ static void lists_of_threads(void)
 	endgrent();
 }
 
-/* ---- hosts and services ----------------------------------------------------------------------------- */
+/* ---- hosts and services ---------------------------------------------------------------------- */
 
 static void hosts(void)
 {
 	const struct hostent *host = gethostbyname("localhost");
-	const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	const struct addrinfo hints = { .ai_family = AF_INET,
+					.ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_NUMERICSERV };
 	struct addrinfo *found = NULL;
 	struct in_addr loopback = { htonl(INADDR_LOOPBACK) };
 	char name[256], service[32];
@@ -153,8 +157,8 @@ static void hosts(void)
 	if (err)
 		return;
 	say("%d",
-	    getnameinfo(found->ai_addr, found->ai_addrlen, name, sizeof(name), service, sizeof(service),
-			NI_NUMERICHOST | NI_NUMERICSERV));
+	    getnameinfo(found->ai_addr, found->ai_addrlen, name, sizeof(name), service,
+			sizeof(service), NI_NUMERICHOST | NI_NUMERICSERV));
 	say("%s %s", name, service);
 	freeaddrinfo(found);
 	say("%s", gai_strerror(getaddrinfo("no host", NULL, &hints, &found)));
@@ -238,7 +242,7 @@ static void address_of_thread(void)
 	say("%s", address);
 }
 
-/* ---- terminals -------------------------------------------------------------------------------------- */
+/* ---- terminals ------------------------------------------------------------------------------- */
 
 static void *name_terminal(void *fd)
 {
@@ -273,7 +277,7 @@ static void terminals(void)
 	say("%d", tmpnam(NULL) != NULL);
 }
 
-/* ---- shared libraries ------------------------------------------------------------------------------- */
+/* ---- shared libraries ------------------------------------------------------------------------ */
 
 static int count_libraries(struct dl_phdr_info *info, size_t size, void *count)
 {

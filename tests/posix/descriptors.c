@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* descriptors.c - descriptors, paths and folders, which belong to the process; system calls by number. */
+/*
+ * descriptors.c - descriptors, paths and folders, which belong to the process; system calls by
+ * number.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -289,7 +292,10 @@ static void sockets(void)
 {
 	char text[16] = "", space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = "";
 	struct iovec v = { text, 4 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space) };
+	struct msghdr m = { .msg_iov = &v,
+			    .msg_iovlen = 1,
+			    .msg_control = space,
+			    .msg_controllen = sizeof(space) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int pair[2], type = 0, fd = new_file("passed"), got;
 	socklen_t size = sizeof(type);
@@ -509,7 +515,7 @@ static void asynchronous(void)
 	free(cb);
 }
 
-/* ---- by number ------------------------------------------------------------------------------------- */
+/* ---- by number ------------------------------------------------------------------------------- */
 
 static uint32_t word;
 
@@ -591,9 +597,11 @@ static void refused_numbers(void)
 	sum += fsconfig(-1, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 && errno == ENOSYS;
 	sum += process_madvise(-1, &v, 1, MADV_COLD, 0) < 0 && errno == ENOSYS;
 	sum += process_mrelease(-1, 0) < 0 && errno == ENOSYS;
-	sum += getsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), &mode, &n, sources) < 0 &&
+	sum += getsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), &mode, &n,
+			       sources) < 0 &&
 		errno == ENOSYS;
-	sum += setsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE, 0, sources) < 0 &&
+	sum += setsourcefilter(-1, 0, (struct sockaddr *)&group, sizeof(group), MCAST_INCLUDE, 0,
+			       sources) < 0 &&
 		errno == ENOSYS;
 	say("%d", sum);
 }

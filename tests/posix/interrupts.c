@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* interrupts.c - calls that a signal handler ends, and those that go on after it; calls that wait with a signal mask of their own. */
+/*
+ * interrupts.c - calls that a signal handler ends, and those that go on after it; calls that wait
+ * with a signal mask of their own.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -36,7 +39,7 @@ static void act_on(int sig, int flags)
 	sigaction(sig, &act, NULL);
 }
 
-/* ---- the calls: each returns -1 with errno, or what ended it otherwise -------------------------------- */
+/* ---- the calls: each returns -1 with errno, or what ended it otherwise ----------------------- */
 
 static long in_sem_wait(void)
 {
@@ -317,7 +320,7 @@ static void post_and_interrupt(void)
 	free(empty);
 }
 
-/* ---- calls with a mask of their own ------------------------------------------------------------------ */
+/* ---- calls with a mask of their own ---------------------------------------------------------- */
 
 static long with_ppoll(const sigset_t *mask)
 {
@@ -461,7 +464,10 @@ static void masks_of_calls_pending(void)
 	close_files();
 }
 
-/* All signals are blocked while the call waits, and the one that comes meanwhile is handled when it has returned. */
+/*
+ * All signals are blocked while the call waits, and the one that comes meanwhile is handled when it
+ * has returned.
+ */
 static int *touched;
 
 static void touch(int sig)
@@ -504,7 +510,7 @@ static void masks_of_calls_full(void)
 	close_files();
 }
 
-/* ---- the end by a signal ------------------------------------------------------------------------------ */
+/* ---- the end by a signal --------------------------------------------------------------------- */
 
 static void *sleep_here(void *arg)
 {

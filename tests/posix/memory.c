@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memory.c - memory that is allocated, mapped, or returned by the C library; the tables that it keeps. */
+/*
+ * memory.c - memory that is allocated, mapped, or returned by the C library; the tables that it
+ * keeps.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -12,7 +15,7 @@
 #include <sys/stat.h>
 #include <wchar.h>
 
-/* ---- allocation ------------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 static void *free_there(void *p)
 {
@@ -33,7 +36,8 @@ static void *allocate_there(void *size)
 
 static void allocated(void)
 {
-	volatile size_t too_many = SIZE_MAX / 2; /* the compiler knows that there is no object of such a size */
+	/* the compiler knows that there is no object of such a size */
+	volatile size_t too_many = SIZE_MAX / 2;
 	char *p = malloc(64), *q = apart(allocate_there, (void *)100), *grown;
 
 	apart(fill_there, p);
@@ -108,7 +112,8 @@ static void copied_texts(void)
 	size_t i;
 
 	apart(copy_texts, NULL);
-	say("%s %s %ls %s", (char *)copies[0], (char *)copies[1], (wchar_t *)copies[2], (char *)copies[3]);
+	say("%s %s %ls %s", (char *)copies[0], (char *)copies[1], (wchar_t *)copies[2],
+	    (char *)copies[3]);
 	say("%d %d", *(char *)copies[4] == '/', strstr(copies[5], "posix") != NULL);
 	for (i = 0; i < 6; i++)
 		free(copies[i]);
@@ -156,7 +161,7 @@ static void variable_vectors(void)
 	vector_size = 0;
 }
 
-/* ---- mappings --------------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 static void *store_there(void *p)
 {
@@ -186,7 +191,8 @@ static void mapped(void)
 	map_with(MAP_SHARED);
 	map_with(MAP_PRIVATE);
 	map_with(MAP_PRIVATE | MAP_NORESERVE);
-	say_call(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0);
+	say_call(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1
+											    : 0);
 	say_call(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 9999, 0) == MAP_FAILED ? -1 : 0);
 	say_call(munmap((void *)1, 4096));
 }
@@ -229,7 +235,8 @@ static void *map_there(void *fd)
 
 static void mapped_objects(void)
 {
-	const int shared = shm_open("/dsm-posix-case", O_CREAT | O_RDWR, 0600), memory = memfd_create("case", 0);
+	const int shared = shm_open("/dsm-posix-case", O_CREAT | O_RDWR, 0600),
+		  memory = memfd_create("case", 0);
 
 	say_call(ftruncate(shared, 4096) | ftruncate(memory, 4096));
 	say_call(pwrite(shared, "named", 5, 0) + pwrite(memory, "memfd", 5, 0));
@@ -298,17 +305,21 @@ static void mapping_protection(void)
 	munmap(p, 8192);
 }
 
-/* Memory without access, and then with it: of this thread alone, as long as no other one reads it. */
+/*
+ * Memory without access, and then with it: of this thread alone, as long as no other one reads it.
+ */
 static void mapping_reserved(void)
 {
-	char *p = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p =
+		mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	say("%d", p != MAP_FAILED);
 	say_call(mprotect(p, 4096, PROT_READ | PROT_WRITE));
 	p[100] = 1;
 	say("%d", p[100]);
 	say("%d",
-	    mmap(p + 8192, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p + 8192);
+	    mmap(p + 8192, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		 -1, 0) == p + 8192);
 	say_call(munmap(p, 1 << 20));
 }
 
@@ -343,7 +354,7 @@ static void program_break(void)
 		say_call(brk(before + 4096));
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -471,7 +482,7 @@ static void searches(void)
 	say("%td", (int *)lsearch(&numbers[7], numbers, &n, sizeof(int), by_number) - numbers);
 }
 
-/* ---- functions that the C library calls, and that end in a jump to one of its own --------------------- */
+/* ---- functions that the C library calls, and that end in a jump to one of its own ------------ */
 
 static int draw_to_compare(const void *a, const void *b)
 {

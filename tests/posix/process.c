@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* process.c - what belongs to the process: environment, directory, limits, numbers, children, its end, its processors. */
+/*
+ * process.c - what belongs to the process: environment, directory, limits, numbers, children, its
+ * end, its processors.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -14,7 +17,7 @@
 
 extern char **environ;
 
-/* ---- environment ------------------------------------------------------------------------------------ */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 static void *get_variable(void *name)
 {
@@ -99,7 +102,7 @@ static void environment_cleared(void)
 	apart(count_variables, NULL);
 }
 
-/* ---- directory, mask, limits ------------------------------------------------------------------------ */
+/* ---- directory, mask, limits ----------------------------------------------------------------- */
 
 static void *say_directory(void *arg)
 {
@@ -186,7 +189,7 @@ static void limits(void)
 	say_call(setrlimit(RLIMIT_CORE, &core));
 }
 
-/* ---- numbers and rights ----------------------------------------------------------------------------- */
+/* ---- numbers and rights ---------------------------------------------------------------------- */
 
 static pid_t of_process[6];
 
@@ -324,7 +327,7 @@ static void root_directory(void)
 	apart(look_for_file, NULL);
 }
 
-/* ---- children --------------------------------------------------------------------------------------- */
+/* ---- children -------------------------------------------------------------------------------- */
 
 static void *wait_for_child(void *arg)
 {
@@ -338,7 +341,8 @@ static void *wait_for_child(void *arg)
 
 static void spawned(void)
 {
-	char *const sh[] = { "sh", "-c", "echo from child; exit 5", NULL }, *const missing[] = { "no-such", NULL };
+	char *const sh[] = { "sh", "-c", "echo from child; exit 5", NULL },
+		    *const missing[] = { "no-such", NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	char text[32] = "";
@@ -366,7 +370,8 @@ static void spawned(void)
 
 static void waits_for_children(void)
 {
-	char *const argv[] = { "sh", "-c", "exit 6", NULL }, *const killed[] = { "sh", "-c", "kill -9 $$", NULL };
+	char *const argv[] = { "sh", "-c", "exit 6", NULL },
+		    *const killed[] = { "sh", "-c", "kill -9 $$", NULL };
 	struct rusage usage;
 	siginfo_t info = { 0 };
 	pid_t child = -1;
@@ -419,7 +424,7 @@ static void execute_missing(void)
 	say_call(execl(".", "folder", (char *)NULL));
 }
 
-/* ---- its end ---------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 static void say_now(const char *text)
 {
@@ -543,7 +548,7 @@ static void exit_in_handler(void)
 	exit(1);
 }
 
-/* ---- processors ------------------------------------------------------------------------------------- */
+/* ---- processors ------------------------------------------------------------------------------ */
 
 static void *compare_processors(void *arg)
 {

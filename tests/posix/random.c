@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* random.c - generators of random numbers: one sequence for all threads, where joins order their calls. */
+/*
+ * random.c - generators of random numbers: one sequence for all threads, where joins order their
+ * calls.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -212,9 +215,14 @@ static void rand_at_once(void)
 }
 
 const struct posix_case posix_cases[] = {
-	{ "rand_sequence", rand_sequence, EACH },       { "rand_reentrant", rand_reentrant, EACH },
-	{ "rand_at_once", rand_at_once, EACH },         { "random_sequence", random_sequence, EACH },
-	{ "random_states", random_states, EACH },       { "random_reentrant", random_reentrant, EACH },
-	{ "random_of_kernel", random_of_kernel, EACH }, { "drand48_sequence", drand48_sequence, EACH },
-	{ "drand48_seeds", drand48_seeds, EACH },       { NULL, NULL, 0 },
+	{ "rand_sequence", rand_sequence, EACH },
+	{ "rand_reentrant", rand_reentrant, EACH },
+	{ "rand_at_once", rand_at_once, EACH },
+	{ "random_sequence", random_sequence, EACH },
+	{ "random_states", random_states, EACH },
+	{ "random_reentrant", random_reentrant, EACH },
+	{ "random_of_kernel", random_of_kernel, EACH },
+	{ "drand48_sequence", drand48_sequence, EACH },
+	{ "drand48_seeds", drand48_seeds, EACH },
+	{ NULL, NULL, 0 },
 };

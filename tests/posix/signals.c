@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* signals.c - signals to threads and to the process, their actions, masks and waits; timers; contexts. */
+/*
+ * signals.c - signals to threads and to the process, their actions, masks and waits; timers;
+ * contexts.
+ */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -68,7 +71,7 @@ static sigset_t set_of(int a, int b)
 	return set;
 }
 
-/* ---- to whom --------------------------------------------------------------------------------------- */
+/* ---- to whom --------------------------------------------------------------------------------- */
 
 static void kill_self(void)
 {
@@ -139,7 +142,7 @@ static void queue_process(void)
 	say_call(sigqueue(getpid(), 999, value));
 }
 
-/* ---- actions --------------------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
 static void actions(void)
 {
@@ -288,7 +291,8 @@ static void alternate_stack(void)
 	say("%d %zu", old.ss_sp == own.ss_sp, old.ss_size);
 	set_action(SIGUSR1, on_stack, SA_ONSTACK);
 	raise(SIGUSR1);
-	say("%d", on_stack_at >= (char *)own.ss_sp && on_stack_at < (char *)own.ss_sp + own.ss_size);
+	say("%d",
+	    on_stack_at >= (char *)own.ss_sp && on_stack_at < (char *)own.ss_sp + own.ss_size);
 	own.ss_flags = SS_DISABLE;
 	say_call(sigaltstack(&own, NULL));
 	own.ss_flags = 0;
@@ -298,7 +302,7 @@ static void alternate_stack(void)
 	signal(SIGUSR1, SIG_DFL);
 }
 
-/* ---- masks, waits ---------------------------------------------------------------------------------- */
+/* ---- masks, waits ---------------------------------------------------------------------------- */
 
 static void masks(void)
 {
@@ -423,7 +427,8 @@ static void wait_info(void)
 	}
 	for (i = 1; i < 4; i++) {
 		sig = i == 2 ? sigwaitinfo(&set, &info) : sigtimedwait(&set, &info, &late);
-		say("%d %d %d", sig == SIGRTMIN + 1, info.si_code == SI_QUEUE, info.si_value.sival_int);
+		say("%d %d %d", sig == SIGRTMIN + 1, info.si_code == SI_QUEUE,
+		    info.si_value.sival_int);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -581,7 +586,7 @@ static void broken_pipe(void)
 	close(ends[1]);
 }
 
-/* ---- timers ---------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static void alarms(void)
 {
@@ -596,7 +601,9 @@ static void alarms(void)
 
 static void interval_timer(void)
 {
-	struct itimerval t = { .it_value = { .tv_usec = 10000 }, .it_interval = { .tv_usec = 10000 } }, now;
+	struct itimerval t = { .it_value = { .tv_usec = 10000 },
+			       .it_interval = { .tv_usec = 10000 } },
+			 now;
 
 	set_action(SIGALRM, on_signal, SA_RESTART);
 	say_call(setitimer(ITIMER_REAL, &t, NULL));
@@ -689,7 +696,7 @@ static void message_queue(void)
 	say_call(mq_unlink(name));
 }
 
-/* ---- contexts -------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static ucontext_t here[4], there[4];
 
@@ -725,7 +732,7 @@ static void context_set(void)
 	say("%d", times);
 }
 
-/* ---- ends by signals ------------------------------------------------------------------------------- */
+/* ---- ends by signals ------------------------------------------------------------------------- */
 
 static void *raise_it(void *arg)
 {

@@ -9,7 +9,10 @@
 
 static pthread_barrier_t met;
 
-/* A thread of another rank runs hold(arg), then both are here; it runs drop(arg) after the second meeting. */
+/*
+ * A thread of another rank runs hold(arg), then both are here; it runs drop(arg) after the second
+ * meeting.
+ */
 struct holding {
 	void (*hold)(void *), (*drop)(void *);
 	void *arg;
@@ -39,7 +42,7 @@ static void held_by_another(const struct holding *h, void (*meanwhile)(void *))
 	pthread_barrier_destroy(&met);
 }
 
-/* ---- mutexes --------------------------------------------------------------------------------------- */
+/* ---- mutexes --------------------------------------------------------------------------------- */
 
 static int mutex_make(pthread_mutex_t *m, int type)
 {
@@ -89,8 +92,9 @@ static void mutex_of(int type)
 
 	say_error(mutex_make(m, type));
 	held_by_another(&h,
-			type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE ? mutex_try_destroy
-											    : mutex_try);
+			type == PTHREAD_MUTEX_ERRORCHECK || type == PTHREAD_MUTEX_RECURSIVE
+				? mutex_try_destroy
+				: mutex_try);
 	mutex_lock(m);
 	say_error(pthread_mutex_trylock(m));
 	if (type == PTHREAD_MUTEX_RECURSIVE)
@@ -124,7 +128,8 @@ static void mutex_adaptive(void)
 	mutex_of(PTHREAD_MUTEX_ADAPTIVE_NP);
 }
 
-static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER, recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER,
+		       recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 		       checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, zeroed;
 
 static void mutex_static(void)
@@ -250,7 +255,9 @@ static void mutex_ceiling(void)
 	mutex_protocol(PTHREAD_PRIO_PROTECT);
 }
 
-/* A mutex without a protocol has no ceiling; a mutex that is not robust cannot be made consistent. */
+/*
+ * A mutex without a protocol has no ceiling; a mutex that is not robust cannot be made consistent.
+ */
 static void mutex_no_protocol(void)
 {
 	int n;
@@ -297,7 +304,7 @@ static void mutex_excludes(void)
 	say("%ld", counted);
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int turns;
@@ -357,7 +364,8 @@ static void cond_clock(clockid_t clock)
 	say_error(pthread_cond_timedwait(c, &plain, &soon));
 	pthread_mutex_unlock(&plain);
 	end = after_ms(CLOCK_MONOTONIC, 0);
-	say("%d", (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 >= 39);
+	say("%d",
+	    (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 >= 39);
 	say_error(pthread_cond_destroy(c));
 	say_error(pthread_condattr_destroy(&attr));
 	free(c);
@@ -384,7 +392,7 @@ static void cond_not_holder(void)
 	say_error(pthread_cond_wait(&changed, &checking));
 }
 
-/* ---- reader-writer locks --------------------------------------------------------------------------- */
+/* ---- reader-writer locks --------------------------------------------------------------------- */
 
 static void read_lock(void *l)
 {
@@ -427,7 +435,8 @@ static void rw_try(void *l)
 static void rwlock(void)
 {
 	pthread_rwlock_t *l = calloc(1, sizeof(*l));
-	const struct holding reader = { read_lock, rw_unlock, l }, writer = { write_lock, rw_unlock, l };
+	const struct holding reader = { read_lock, rw_unlock, l },
+			     writer = { write_lock, rw_unlock, l };
 
 	say_error(pthread_rwlock_init(l, NULL));
 	held_by_another(&reader, rw_try);
@@ -453,7 +462,8 @@ static void rwlockattr(void)
 	say_error(pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
 	pthread_rwlockattr_getpshared(&attr, &n);
 	say("%d", n == PTHREAD_PROCESS_SHARED);
-	say_error(pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP));
+	say_error(
+		pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP));
 	pthread_rwlockattr_getkind_np(&attr, &n);
 	say("%d", n == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	say_error(pthread_rwlockattr_setkind_np(&attr, 99));
@@ -501,7 +511,7 @@ static void rwlock_prefers(void)
 	free(l);
 }
 
-/* ---- spin locks, barriers -------------------------------------------------------------------------- */
+/* ---- spin locks, barriers -------------------------------------------------------------------- */
 
 static void spin_lock(void *l)
 {
@@ -565,7 +575,7 @@ static void barrier(void)
 	free(b);
 }
 
-/* ---- semaphores ------------------------------------------------------------------------------------ */
+/* ---- semaphores ------------------------------------------------------------------------------ */
 
 static void *post_later(void *s)
 {
@@ -630,7 +640,8 @@ static void semaphore_named(void)
 	s = sem_open(name, O_CREAT | O_EXCL, 0600, 0);
 	say("%s", s == SEM_FAILED ? error_name(errno) : "open");
 	say("%d", apart(open_again, name) == s);
-	say("%s", sem_open(name, O_CREAT | O_EXCL, 0600, 0) == SEM_FAILED ? error_name(errno) : "open");
+	say("%s",
+	    sem_open(name, O_CREAT | O_EXCL, 0600, 0) == SEM_FAILED ? error_name(errno) : "open");
 	semaphore_of(s);
 	say_call(sem_unlink(name));
 	say_call(sem_unlink(name));
@@ -638,7 +649,8 @@ static void semaphore_named(void)
 	say_call(sem_close(s));
 	say("%s", sem_open("", O_CREAT, 0600, 0) == SEM_FAILED ? error_name(errno) : "open");
 	say("%s", sem_open("/a/b", O_CREAT, 0600, 0) == SEM_FAILED ? error_name(errno) : "open");
-	say("%s", sem_open(name, O_CREAT, 0600, 1u << 31) == SEM_FAILED ? error_name(errno) : "open");
+	say("%s",
+	    sem_open(name, O_CREAT, 0600, 1u << 31) == SEM_FAILED ? error_name(errno) : "open");
 }
 
 const struct posix_case posix_cases[] = {

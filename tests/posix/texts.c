@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* texts.c - functions on text that keep a state or return memory of their own; locales, patterns, options, messages. */
+/*
+ * texts.c - functions on text that keep a state or return memory of their own; locales, patterns,
+ * options, messages.
+ */
 #define _GNU_SOURCE
 #define _REGEX_RE_COMP
 #include "cases.h"
@@ -21,7 +24,7 @@
 #include <wchar.h>
 #include <wordexp.h>
 
-/* ---- state between calls, and what is returned ------------------------------------------------------- */
+/* ---- state between calls, and what is returned ----------------------------------------------- */
 
 static char words[64];
 
@@ -155,13 +158,14 @@ static void gamma_sign_elsewhere(void)
 	say("%d", signgam);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static char *arguments[] = { "program", "-a", "-bvalue", "--long=1", "rest", NULL };
 
 static void *next_option(void *arg)
 {
-	static const struct option options[] = { { "long", required_argument, NULL, 'l' }, { NULL, 0, NULL, 0 } };
+	static const struct option options[] = { { "long", required_argument, NULL, 'l' },
+						 { NULL, 0, NULL, 0 } };
 	const int got = getopt_long(5, arguments, "ab:", options, NULL);
 
 	say("%d %s", got, got == 'b' || got == 'l' ? optarg : "-");
@@ -197,7 +201,7 @@ static void options_parsed(void)
 	say("%d", getsubopt(&at, names, &value));
 }
 
-/* ---- locale ----------------------------------------------------------------------------------------- */
+/* ---- locale ---------------------------------------------------------------------------------- */
 
 static void *say_locale(void *arg)
 {
@@ -274,7 +278,7 @@ static void converted_sets(void)
 	say_call(iconv_close(set));
 }
 
-/* ---- patterns --------------------------------------------------------------------------------------- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 static void expressions(void)
 {
@@ -324,7 +328,7 @@ static void obstacks(void)
 	obstack_free(&stack, NULL);
 }
 
-/* ---- others ----------------------------------------------------------------------------------------- */
+/* ---- others ---------------------------------------------------------------------------------- */
 
 static void encrypted(void)
 {

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 
-/* ---- create, join, detach, exit ------------------------------------------------------------------- */
+/* ---- create, join, detach, exit -------------------------------------------------------------- */
 
 static void create_join(void)
 {
@@ -139,7 +139,7 @@ static void self(void)
 	say("%d", pthread_equal(told, pthread_self()) != 0);
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void attributes(void)
 {
@@ -188,7 +188,8 @@ static void *say_stack(void *arg)
 	pthread_attr_getstack(&attr, &base, &size);
 	pthread_attr_getguardsize(&attr, &guard);
 	pthread_attr_getdetachstate(&attr, &state);
-	say("%zu %zu %d %d", size, guard, state, (char *)&attr > (char *)base && (char *)&attr < (char *)base + size);
+	say("%zu %zu %d %d", size, guard, state,
+	    (char *)&attr > (char *)base && (char *)&attr < (char *)base + size);
 	pthread_attr_destroy(&attr);
 	return arg;
 }
@@ -276,7 +277,7 @@ static void concurrency(void)
 	say_error(pthread_setconcurrency(0));
 }
 
-/* ---- what others do to a thread -------------------------------------------------------------------- */
+/* ---- what others do to a thread -------------------------------------------------------------- */
 
 static void names(void)
 {
@@ -395,7 +396,7 @@ static void kill_ended(void)
 	say("%d", ended(thread) == NULL);
 }
 
-/* ---- once, keys ------------------------------------------------------------------------------------ */
+/* ---- once, keys ------------------------------------------------------------------------------ */
 
 static pthread_once_t once_control = PTHREAD_ONCE_INIT, once_again = PTHREAD_ONCE_INIT;
 static int once_runs, again_runs;
@@ -492,7 +493,7 @@ static void keys_all(void)
 		pthread_key_delete(all[i]);
 }
 
-/* ---- errno, thread-local variables ----------------------------------------------------------------- */
+/* ---- errno, thread-local variables ----------------------------------------------------------- */
 
 static __thread int local = 7;
 

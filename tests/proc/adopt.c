@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * adopt.c - existing memory becomes a region and private memory again. The memory is at a fixed address, between two
- * private pages that must stay unchanged.
+ * adopt.c - existing memory becomes a region and private memory again. The memory is at a fixed
+ * address, between two private pages that must stay unchanged.
  */
 #include "common.h"
 
@@ -34,7 +34,8 @@ static void clear_ground(void)
 	size_t i;
 
 	for (i = 0; i < PAGE; i++)
-		REQUIRE(ground[i] == 0x40 + test_rank && ground[(PAGES + 1) * PAGE + i] == 0x50 + test_rank,
+		REQUIRE(ground[i] == 0x40 + test_rank &&
+				ground[(PAGES + 1) * PAGE + i] == 0x50 + test_rank,
 			"memory around what was adopted has changed");
 	munmap(ground, (PAGES + 2) * PAGE);
 }
@@ -53,7 +54,8 @@ static void contents_are(int rank)
 	size_t i;
 
 	for (i = 0; i < PAGES; i++) {
-		uint64_t got = memory()[i * PAGE / 8], want = i % 3 ? 0 : i * 1000 + (uint64_t)rank + 1;
+		uint64_t got = memory()[i * PAGE / 8],
+			 want = i % 3 ? 0 : i * 1000 + (uint64_t)rank + 1;
 
 		REQUIRE(got == want, "page %zu has %lu, not %lu", i, got, want);
 	}
@@ -70,10 +72,11 @@ static void contents(void)
 	fill(test_rank);
 	MUST(dsm_region_adopt(memory(), PAGES * PAGE, &opt, &r));
 	contents_are(from);
-	REQUIRE(dsm_region_base(r) == memory() && dsm_region_size(r) == PAGES * PAGE, "the region is elsewhere");
+	REQUIRE(dsm_region_base(r) == memory() && dsm_region_size(r) == PAGES * PAGE,
+		"the region is elsewhere");
 	MUST(dsm_region_query(memory() + WORDS - 1, &info));
-	REQUIRE(info.base == memory() && info.size == PAGES * PAGE && info.creator == from, "the query says %p",
-		info.base);
+	REQUIRE(info.base == memory() && info.size == PAGES * PAGE && info.creator == from,
+		"the query says %p", info.base);
 	EXPECT(dsm_region_detach(r), -EINVAL);
 	if (test_rank == 0)
 		MUST(dsm_pin(memory(), PAGE, DSM_WRITE));
@@ -107,10 +110,11 @@ static void shares(void)
 		store(&memory()[i * PAGE / 8 + 100 + (size_t)test_rank], i + (uint64_t)test_rank);
 	test_sync();
 	for (i = 0; i < PAGES; i += stride) {
-		REQUIRE(see(&memory()[i * PAGE / 8]) == rounds * (uint64_t)test_size, "page %zu counts %lu", i,
-			see(&memory()[i * PAGE / 8]));
+		REQUIRE(see(&memory()[i * PAGE / 8]) == rounds * (uint64_t)test_size,
+			"page %zu counts %lu", i, see(&memory()[i * PAGE / 8]));
 		for (k = 0; k < (uint64_t)test_size; k++)
-			REQUIRE(memory()[i * PAGE / 8 + 100 + k] == i + k, "page %zu, rank %lu: lost", i, k);
+			REQUIRE(memory()[i * PAGE / 8 + 100 + k] == i + k,
+				"page %zu, rank %lu: lost", i, k);
 	}
 	MUST(dsm_region_disown(r));
 	REQUIRE(memory()[0] == rounds * (uint64_t)test_size, "disowned with %lu", memory()[0]);
@@ -129,11 +133,14 @@ static void again(void)
 			const struct dsm_region_options opt = { .contents_rank = i % test_size };
 
 			memory()[(size_t)i * 64 * PAGE / 8] = (uint64_t)(100 * turn + test_rank);
-			MUST(dsm_region_adopt(memory() + (size_t)i * 64 * PAGE / 8, 64 * PAGE, &opt, &r[i]));
+			MUST(dsm_region_adopt(memory() + (size_t)i * 64 * PAGE / 8, 64 * PAGE, &opt,
+					      &r[i]));
 		}
 		for (i = 3; i >= 0; i--) {
-			REQUIRE(see(&memory()[(size_t)i * 64 * PAGE / 8]) == (uint64_t)(100 * turn + i % test_size),
-				"turn %d: region %d has %lu", turn, i, memory()[(size_t)i * 64 * PAGE / 8]);
+			REQUIRE(see(&memory()[(size_t)i * 64 * PAGE / 8]) ==
+					(uint64_t)(100 * turn + i % test_size),
+				"turn %d: region %d has %lu", turn, i,
+				memory()[(size_t)i * 64 * PAGE / 8]);
 			test_sync();
 			MUST(dsm_region_disown(r[(i + turn) % 4]));
 		}
@@ -145,7 +152,10 @@ static void again(void)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED
 #else
-/* The last rank has no address space for a copy of the contents: the region stays as it is, and can be disowned later. */
+/*
+ * The last rank has no address space for a copy of the contents: the region stays as it is, and can
+ * be disowned later.
+ */
 static void short_of_memory(void)
 {
 	struct rlimit before, none;
@@ -174,9 +184,12 @@ static void short_of_memory(void)
 
 static void refuses(void)
 {
-	const struct dsm_region_options rank = { .contents_rank = test_size }, big = { .block_size = 1 << 20 },
-					none = { .priority = (enum dsm_priority)(DSM_PRIORITY_URGENT + 1) },
-					other = { .priority = test_rank ? DSM_PRIORITY_LOW : DSM_PRIORITY_HIGH },
+	const struct dsm_region_options rank = { .contents_rank = test_size },
+					big = { .block_size = 1 << 20 },
+					none = { .priority = (enum dsm_priority)(
+							 DSM_PRIORITY_URGENT + 1) },
+					other = { .priority = test_rank ? DSM_PRIORITY_LOW
+									: DSM_PRIORITY_HIGH },
 					high = { .priority = DSM_PRIORITY_HIGH };
 	struct dsm_region_info info;
 	dsm_region_t *r, *heap = NULL;
@@ -203,7 +216,8 @@ static void refuses(void)
 	REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d", (int)info.priority);
 	EXPECT(dsm_region_adopt(memory() + 2 * PAGE / 8, 4 * PAGE, NULL, &heap), -EEXIST);
 	/* Failed calls must not change the memory. */
-	REQUIRE(memory()[3 * PAGE / 8] == 3000u + 1 && memory()[6 * PAGE / 8] == 6000u + 1 + (uint64_t)test_rank,
+	REQUIRE(memory()[3 * PAGE / 8] == 3000u + 1 &&
+			memory()[6 * PAGE / 8] == 6000u + 1 + (uint64_t)test_rank,
 		"a failed call has changed the memory");
 	MUST(dsm_region_disown(r));
 	clear_ground();
@@ -223,7 +237,8 @@ int main(int argc, char **argv)
 	dsm_region_t *r;
 	int status;
 
-	test_start(argc, argv, "Memory that becomes a region, and the program's own again.", NULL, 0);
+	test_start(argc, argv, "Memory that becomes a region, and the program's own again.", NULL,
+		   0);
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	/* dsm_finalize() disowns this one. */
 	lay_ground();

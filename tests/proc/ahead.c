@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ahead.c - read-ahead for a thread that reads or writes block after block: at most 2 MiB, and nothing beyond the end
- * of the region, by the counters of the region.
+ * ahead.c - read-ahead for a thread that reads or writes block after block: at most 2 MiB, and
+ * nothing beyond the end of the region, by the counters of the region.
  */
 #include "common.h"
 
@@ -31,19 +31,21 @@ static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 		if (write)
 			store(&p[i * block / 8], i);
 		else
-			REQUIRE(load(&p[i * block / 8]) == i, "block %zu has %lu", i, p[i * block / 8]);
+			REQUIRE(load(&p[i * block / 8]) == i, "block %zu has %lu", i,
+				p[i * block / 8]);
 		s = counted(r);
-		REQUIRE(s.prefetched - was.prefetched <= most, "%lu blocks of %zu KiB are fetched ahead at block %zu",
+		REQUIRE(s.prefetched - was.prefetched <= most,
+			"%lu blocks of %zu KiB are fetched ahead at block %zu",
 			s.prefetched - was.prefetched, block / K, i);
 		if (s.prefetched - was.prefetched > largest)
 			largest = s.prefetched - was.prefetched;
 		was = s;
 	}
 	missed = s.read_faults + s.write_faults;
-	REQUIRE(missed + s.prefetched == blocks, "%lu blocks missed and %lu fetched ahead, of %zu", missed,
-		s.prefetched, blocks);
-	REQUIRE(largest == most, "%lu blocks of %zu KiB at most are fetched ahead instead of %zu", largest, block / K,
-		most);
+	REQUIRE(missed + s.prefetched == blocks, "%lu blocks missed and %lu fetched ahead, of %zu",
+		missed, s.prefetched, blocks);
+	REQUIRE(largest == most, "%lu blocks of %zu KiB at most are fetched ahead instead of %zu",
+		largest, block / K, most);
 }
 
 /* Rank 0 writes, and another node reads. Or the last rank writes blocks whose home it is. */
@@ -94,8 +96,9 @@ static uint64_t *written(const char *name, dsm_region_t **r)
 }
 
 /*
- * A thread reads one array and writes another, both of another node. Neither hides the order of the other. Of blocks that it writes,
- * it takes at most a quarter of those before ahead: others may be using them.
+ * A thread reads one array and writes another, both of another node. Neither hides the order of the
+ * other. Of blocks that it writes, it takes at most a quarter of those before ahead: others may be
+ * using them.
  */
 static void part_both(void)
 {
@@ -112,9 +115,11 @@ static void part_both(void)
 	}
 	if (test_rank == last) {
 		s = counted(from);
-		REQUIRE(s.read_faults <= 16, "%lu blocks of %lu are missed by a reader", s.read_faults, BOTH);
+		REQUIRE(s.read_faults <= 16, "%lu blocks of %lu are missed by a reader",
+			s.read_faults, BOTH);
 		s = counted(to);
-		REQUIRE(s.write_faults <= 40, "%lu blocks of %lu are missed by a writer", s.write_faults, BOTH);
+		REQUIRE(s.write_faults <= 40, "%lu blocks of %lu are missed by a writer",
+			s.write_faults, BOTH);
 	}
 	test_sync();
 	for (i = 0; i < BOTH; i++)
@@ -135,8 +140,8 @@ static void part_short(void)
 			store(&p[k * 512], k + 7);
 	if (test_rank == last) {
 		s = counted(r);
-		REQUIRE(s.prefetched == 0 && s.write_faults == BOTH / 2, "%lu blocks of others, %lu misses",
-			s.prefetched, s.write_faults);
+		REQUIRE(s.prefetched == 0 && s.write_faults == BOTH / 2,
+			"%lu blocks of others, %lu misses", s.prefetched, s.write_faults);
 	}
 	test_sync();
 	test_close("short", r);
@@ -144,7 +149,10 @@ static void part_short(void)
 
 #define MANY 4096ul /* blocks: 16 MiB */
 
-/* Messages that this rank sends while it reads, or writes, the blocks in a row; the time is of that alone. */
+/*
+ * Messages that this rank sends while it reads, or writes, the blocks in a row; the time is of that
+ * alone.
+ */
 static uint64_t sends_for(uint64_t *p, bool write, double *ms)
 {
 	const uint64_t was = counted(NULL).messages_out, from = test_ns();
@@ -162,12 +170,14 @@ static uint64_t sends_for(uint64_t *p, bool write, double *ms)
 }
 
 /*
- * Requests of a run of blocks, the blocks themselves, and the ends of the requests are one message each, and not one for each block.
- * Rank 0 is the home, and has written the blocks, or nobody has.
+ * Requests of a run of blocks, the blocks themselves, and the ends of the requests are one message
+ * each, and not one for each block. Rank 0 is the home, and has written the blocks, or nobody has.
  */
 static void part_bundles(void)
 {
-	const struct dsm_region_options opt = { .block_size = 4 * K, .home = DSM_HOME_FIXED, .home_rank = 0 };
+	const struct dsm_region_options opt = { .block_size = 4 * K,
+						.home = DSM_HOME_FIXED,
+						.home_rank = 0 };
 	unsigned int kind;
 
 	for (kind = 0; kind < 3; kind++) {
@@ -185,14 +195,16 @@ static void part_bundles(void)
 		if (test_rank == last) {
 			sends = sends_for(p, kind, &ms);
 			came = counted(NULL).messages_in - came;
-			printf("  %s: %lu messages sent and %lu received for %lu blocks, %.1f ms\n", what[kind], sends,
-			       came, MANY, ms);
-			REQUIRE(sends <= MANY / 8 && came <= MANY / 8, "%lu messages sent and %lu received for %lu %s",
-				sends, came, MANY, what[kind]);
+			printf("  %s: %lu messages sent and %lu received for %lu blocks, %.1f ms\n",
+			       what[kind], sends, came, MANY, ms);
+			REQUIRE(sends <= MANY / 8 && came <= MANY / 8,
+				"%lu messages sent and %lu received for %lu %s", sends, came, MANY,
+				what[kind]);
 		}
 		test_sync();
 		for (i = 0; kind && i < MANY; i++)
-			REQUIRE(load(&p[i * 512]) == i + 7, "block %lu has %lu", i, load(&p[i * 512]));
+			REQUIRE(load(&p[i * 512]) == i + 7, "block %lu has %lu", i,
+				load(&p[i * 512]));
 		test_close("bundles", r);
 	}
 }
@@ -206,7 +218,8 @@ int main(int argc, char **argv)
 						  { "bundles", part_bundles } };
 
 	setenv("DSM_READAHEAD", "64", 1);
-	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.", NULL, 0);
+	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.",
+		   NULL, 0);
 	REQUIRE(dsm_nodes() > 1, "two nodes are needed");
 	last = test_size - 1;
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));

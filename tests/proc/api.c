@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api.c - every function of dsm.h, except synchronisation (api_sync.c, api_kept.c, api_barrier.c) and hints (api_hints.c): what
- * it does, and every error that it documents. All ranks run the parts in step. In parts that need two ranks, one rank checks what
- * it can see.
+ * api.c - every function of dsm.h, except synchronisation (api_sync.c, api_kept.c, api_barrier.c)
+ * and hints (api_hints.c): what it does, and every error that it documents. All ranks run the parts
+ * in step. In parts that need two ranks, one rank checks what it can see.
  */
 #include "common.h"
 
@@ -52,7 +52,8 @@ static void check_not_connected(void)
 	EXPECT(dsm_free(&here), -ENOTCONN);
 	EXPECT(dsm_finalize(), -ENOTCONN);
 	errno = 0;
-	REQUIRE(!dsm_malloc(1) && errno == ENOMEM, "dsm_malloc() outside of a job: errno %d", errno);
+	REQUIRE(!dsm_malloc(1) && errno == ENOMEM, "dsm_malloc() outside of a job: errno %d",
+		errno);
 }
 
 static void bad_variable(const char *name, const char *value)
@@ -107,7 +108,8 @@ static void before_init(void)
 	dup2(quiet, 2);
 	close(quiet);
 	REQUIRE(strstr(dsm_version(), "0.1") == dsm_version(), "dsm_version: %s", dsm_version());
-	REQUIRE(dsm_strerror(-EBUSY)[0] && !strcmp(dsm_strerror(-EBUSY), dsm_strerror(EBUSY)) && dsm_strerror(99999)[0],
+	REQUIRE(dsm_strerror(-EBUSY)[0] && !strcmp(dsm_strerror(-EBUSY), dsm_strerror(EBUSY)) &&
+			dsm_strerror(99999)[0],
 		"dsm_strerror");
 }
 
@@ -124,9 +126,10 @@ static void part_init(void)
 	EXPECT(dsm_node_of(test_size), -EINVAL);
 }
 
-/* ---- regions ------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
-static int create(const char *name, size_t size, size_t block, int home, int home_rank, const void *contents, size_t n)
+static int create(const char *name, size_t size, size_t block, int home, int home_rank,
+		  const void *contents, size_t n)
 {
 	struct dsm_region_options opt = { .block_size = block,
 					  .home = (enum dsm_home)home,
@@ -180,7 +183,8 @@ static void part_region_arguments(void)
 
 static void part_region_priorities(void)
 {
-	struct dsm_region_options opt = { .priority = DSM_PRIORITY_HIGH }, other = { .priority = DSM_PRIORITY_LOW };
+	struct dsm_region_options opt = { .priority = DSM_PRIORITY_HIGH },
+				  other = { .priority = DSM_PRIORITY_LOW };
 	struct dsm_region_info info;
 	dsm_region_t *r = NULL, *none = NULL;
 	uint64_t *p;
@@ -191,7 +195,8 @@ static void part_region_priorities(void)
 			opt.priority = (enum dsm_priority)i;
 			MUST(dsm_region_create("priority", 1, &opt, &r));
 			MUST(dsm_region_query(dsm_region_base(r), &info));
-			REQUIRE((int)info.priority == i, "priority %d is %d", i, (int)info.priority);
+			REQUIRE((int)info.priority == i, "priority %d is %d", i,
+				(int)info.priority);
 			MUST(dsm_region_destroy("priority"));
 			MUST(dsm_region_detach(r));
 		}
@@ -217,7 +222,8 @@ static void part_region_priorities(void)
 		EXPECT(dsm_region_open("priority", 8 * (size_t)test_size, NULL, &none), -EEXIST);
 		MUST(dsm_region_attach("priority", &r));
 		MUST(dsm_region_query(dsm_region_base(r), &info));
-		REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d after attaching", (int)info.priority);
+		REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d after attaching",
+			(int)info.priority);
 	}
 	MUST(dsm_barrier());
 	test_close("priority", r);
@@ -234,8 +240,8 @@ static void query_among_heirs(const char *name, const void *base)
 		MUST(dsm_region_create(name, 5, NULL, &heir));
 		MUST(dsm_region_detach(heir));
 		MUST(dsm_region_query(base, &info));
-		REQUIRE(info.base == base && info.attached, "heir %d: query: %p, attached %u", i, info.base,
-			info.attached);
+		REQUIRE(info.base == base && info.attached, "heir %d: query: %p, attached %u", i,
+			info.base, info.attached);
 		MUST(dsm_region_destroy(name));
 	}
 }
@@ -269,20 +275,24 @@ static void part_region_names(void)
 	EXPECT(dsm_region_create("shared", size, &opt, &again), -EEXIST);
 	base = dsm_region_base(r);
 	REQUIRE(dsm_region_size(r) == size, "size");
-	REQUIRE(!memcmp(base, text, sizeof(text)), "initial contents on rank %d: %.20s", test_rank, base);
+	REQUIRE(!memcmp(base, text, sizeof(text)), "initial contents on rank %d: %.20s", test_rank,
+		base);
 	REQUIRE(!base[sizeof(text)] && !base[2 * M] && !base[size - 1], "the rest is zero");
 	MUST(dsm_barrier());
 	MUST(dsm_region_query(base + size - 1, &info));
-	REQUIRE(!strcmp(info.name, "shared") && info.base == base && info.size == size && info.creator == 0 &&
-			info.attached == (unsigned)test_size && info.home == DSM_HOME_FIRST_TOUCH &&
-			info.block_size >= 4 * K,
-		"query: %s %p %zu creator %d attached %u", info.name, info.base, info.size, info.creator,
-		info.attached);
+	REQUIRE(!strcmp(info.name, "shared") && info.base == base && info.size == size &&
+			info.creator == 0 && info.attached == (unsigned)test_size &&
+			info.home == DSM_HOME_FIRST_TOUCH && info.block_size >= 4 * K,
+		"query: %s %p %zu creator %d attached %u", info.name, info.base, info.size,
+		info.creator, info.attached);
 	EXPECT(dsm_region_query(base, NULL), -EINVAL);
 	EXPECT(dsm_region_query(&info, &info), -ENOENT);
 	EXPECT(dsm_region_query(NULL, &info), -ENOENT);
 	MUST(dsm_barrier());
-	/* The name is destroyed. The memory remains for attached ranks, and the name may be used again. */
+	/*
+	 * The name is destroyed. The memory remains for attached ranks, and the name may be used
+	 * again.
+	 */
 	if (!test_rank) {
 		MUST(dsm_region_destroy("shared"));
 		EXPECT(dsm_region_destroy("shared"), -ENOENT);
@@ -309,7 +319,10 @@ static void part_region_names(void)
 	EXPECT(dsm_prefetch(base, 1, DSM_READ), -EFAULT);
 }
 
-/* Ranks leave one after the other. Their writes remain for the others, and for those that come back. */
+/*
+ * Ranks leave one after the other. Their writes remain for the others, and for those that come
+ * back.
+ */
 static void part_region_leave(void)
 {
 	struct dsm_region_options opt = { .block_size = 8 * K };
@@ -329,7 +342,8 @@ static void part_region_leave(void)
 		MUST(dsm_barrier());
 		if (test_rank == 0)
 			for (i = 0; i < n; i++)
-				REQUIRE(p[i] == i * 3, "word %zu is %lu after rank %d left", i, p[i], turn);
+				REQUIRE(p[i] == i * 3, "word %zu is %lu after rank %d left", i,
+					p[i], turn);
 	}
 	MUST(dsm_barrier());
 	if (test_rank)
@@ -363,7 +377,8 @@ static void part_block_sizes(void)
 			MUST(dsm_region_open(name, size, &opt, &r));
 			p = dsm_region_base(r);
 			MUST(dsm_region_query(p, &info));
-			REQUIRE(info.block_size == block && (int)info.home == home, "query of %s", name);
+			REQUIRE(info.block_size == block && (int)info.home == home, "query of %s",
+				name);
 			for (i = (size_t)test_rank * 129; i < words; i += (size_t)test_size * 129)
 				p[i] = i ^ block;
 			MUST(dsm_barrier());
@@ -398,7 +413,7 @@ static void part_many_regions(void)
 	EXPECT(create("one more", 1, 0, 0, 0, NULL, 0), 0);
 }
 
-/* ---- heap ------------------------------------------------------------------------------------------- */
+/* ---- heap ------------------------------------------------------------------------------------ */
 
 static void part_heap_errors(void)
 {
@@ -428,9 +443,11 @@ static void part_heap_errors(void)
 	MUST(dsm_region_detach(r));
 	p = dsm_malloc(0);
 	MUST(dsm_free(p));
-	REQUIRE((p = dsm_aligned_alloc(2 * M, 100)) && !((uintptr_t)p & (2 * M - 1)), "2M aligned: %p", (void *)p);
+	REQUIRE((p = dsm_aligned_alloc(2 * M, 100)) && !((uintptr_t)p & (2 * M - 1)),
+		"2M aligned: %p", (void *)p);
 	MUST(dsm_free(p));
-	REQUIRE((p = dsm_malloc_named(256, 100, "named")) && !((uintptr_t)p & 255), "256 aligned: %p", (void *)p);
+	REQUIRE((p = dsm_malloc_named(256, 100, "named")) && !((uintptr_t)p & 255),
+		"256 aligned: %p", (void *)p);
 	MUST(dsm_free(p));
 }
 
@@ -461,7 +478,8 @@ static void part_heap_shared(void)
 			char *p = theirs[i];
 
 			for (k = 0; k < sizes[i]; k++)
-				REQUIRE(p[k] == next + 1, "byte %zu of %zu by rank %d is %d", k, sizes[i], next, p[k]);
+				REQUIRE(p[k] == next + 1, "byte %zu of %zu by rank %d is %d", k,
+					sizes[i], next, p[k]);
 			memset(p, 77, sizes[i]);
 			EXPECT(dsm_free(p + 1), -EINVAL);
 			MUST(dsm_free(p));
@@ -472,7 +490,7 @@ static void part_heap_shared(void)
 	test_close("heap table", r);
 }
 
-/* ---- statistics ------------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static void part_stats(void)
 {
@@ -507,7 +525,8 @@ static void part_stats(void)
 		}
 		MUST(dsm_barrier());
 	}
-	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s)); /* the first rank of a node counts the misses */
+	/* the first rank of a node counts the misses */
+	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s));
 	faults = s.read_faults + s.write_faults + s.upgrades;
 	REQUIRE(dsm_nodes() == 1 ||
 			(faults >= few && s.blocks_in >= few &&
@@ -542,7 +561,7 @@ static void part_stats(void)
 	test_close("stats pointer", pointer);
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static const struct test_part parts[] = {
@@ -558,12 +577,14 @@ int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
 		{ "room", "BYTES", "a region for each block size up to half of this", &room },
-		{ "turns", "N", "of the ranks at the hot blocks of part `stats`, at least 30", &turns }
+		{ "turns", "N", "of the ranks at the hot blocks of part `stats`, at least 30",
+		  &turns }
 	};
 	int status;
 
-	test_options(argc, argv, "Every function of dsm.h (but synchronisation and hints), and every error.", options,
-		     2);
+	test_options(argc, argv,
+		     "Every function of dsm.h (but synchronisation and hints), and every error.",
+		     options, 2);
 	before_init();
 	test_join();
 	last = test_size - 1;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* api_barrier.c - barriers, broadcasts and reductions of dsm.h: what they do, and every error that they document. */
+/*
+ * api_barrier.c - barriers, broadcasts and reductions of dsm.h: what they do, and every error that
+ * they document.
+ */
 #include "common.h"
 
 #define PATIENCE 100000000u /* ns to wait for a forbidden event; emulated processors may pause */
@@ -22,7 +25,8 @@ static void three_threads(unsigned thread, void *arg)
 			test_delay(1000);
 		add(&out->a);
 		MUST(dsm_barrier_wait(&board->barrier));
-		REQUIRE(see(&out->a) == 3 * (i + 1) * (uint64_t)test_size, "%lu of round %lu", see(&out->a), i);
+		REQUIRE(see(&out->a) == 3 * (i + 1) * (uint64_t)test_size, "%lu of round %lu",
+			see(&out->a), i);
 		MUST(dsm_barrier_wait(&board->barrier));
 	}
 }
@@ -101,7 +105,9 @@ static void part_barrier(void)
 
 static uint64_t again = 65536; /* destructions, after which 16 bits of generation would wrap */
 
-/* The maker destroys the barrier that all ranks have used, and makes others with the same number. */
+/*
+ * The maker destroys the barrier that all ranks have used, and makes others with the same number.
+ */
 static dsm_barrier_t make_again(int maker, uint64_t times, unsigned threads)
 {
 	dsm_barrier_t old;
@@ -119,8 +125,10 @@ static dsm_barrier_t make_again(int maker, uint64_t times, unsigned threads)
 			MUST(dsm_barrier_init(&board->barrier, NULL, 0, threads));
 			REQUIRE(board->barrier.id != old.id, "a handle is there again");
 		}
-		EXPECT(dsm_barrier_wait(&(dsm_barrier_t){ old.id, old.ranks, old.threads }), -EINVAL);
-		EXPECT(dsm_barrier_destroy(&(dsm_barrier_t){ old.id, old.ranks, old.threads }), -EINVAL);
+		EXPECT(dsm_barrier_wait(&(dsm_barrier_t){ old.id, old.ranks, old.threads }),
+		       -EINVAL);
+		EXPECT(dsm_barrier_destroy(&(dsm_barrier_t){ old.id, old.ranks, old.threads }),
+		       -EINVAL);
 	}
 	test_sync();
 	return old;
@@ -159,7 +167,10 @@ static void part_generations(void)
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
-		/* Each rank has a thread with the old handle, which arrives before or after those with the new one. */
+		/*
+		 * Each rank has a thread with the old handle, which arrives before or after those
+		 * with the new one.
+		 */
 		old = make_again(makers[i], i ? 1 : again, 2);
 		test_threads(3, old_among_new, &old);
 		test_sync();
@@ -184,8 +195,12 @@ static void part_generations(void)
 	}
 }
 
-/* Sizes in bytes: 0, a few, around multiples of a value, a chunk and a ring of chunks (64), and several rings. */
-static const size_t sizes[] = { 0, 1, 7, 8, 9, 255, 256, 257, 4079, 4080, 4081, 8160, 261119, 261120, 261121, 1000003 };
+/*
+ * Sizes in bytes: 0, a few, around multiples of a value, a chunk and a ring of chunks (64), and
+ * several rings.
+ */
+static const size_t sizes[] = { 0,    1,    7,    8,    9,      255,    256,    257,
+				4079, 4080, 4081, 8160, 261119, 261120, 261121, 1000003 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static unsigned char byte_of(size_t i, size_t size, int root)
@@ -210,8 +225,9 @@ static void part_broadcast(void)
 				buf[i] = byte_of(i, size, root);
 			MUST(dsm_broadcast(buf, size, root));
 			for (i = 0; i < size; i++)
-				REQUIRE(buf[i] == byte_of(i, size, root), "broadcast of %zu from %d: byte %zu is %d",
-					size, root, i, buf[i]);
+				REQUIRE(buf[i] == byte_of(i, size, root),
+					"broadcast of %zu from %d: byte %zu is %d", size, root, i,
+					buf[i]);
 			REQUIRE(buf[size] == 0xee, "broadcast of %zu wrote past its end", size);
 		}
 	/* From shared memory to shared memory, whose pages may be at other ranks. */
@@ -258,7 +274,8 @@ static void part_reduce(void)
 	REQUIRE(bits(me < 64 ? 1ul << me : 0, DSM_XOR) == all, "xor");
 	REQUIRE(bits(1, DSM_SUM) == n, "uint64 sum");
 	REQUIRE(real(0.5, DSM_SUM) == 0.5 * (double)n, "double sum");
-	REQUIRE(real(-1.5 * (double)me, DSM_MIN) == -1.5 * last && real(-1.5 * (double)me, DSM_MAX) == 0,
+	REQUIRE(real(-1.5 * (double)me, DSM_MIN) == -1.5 * last &&
+			real(-1.5 * (double)me, DSM_MAX) == 0,
 		"double min, max");
 	EXPECT(dsm_reduce(&v, DSM_DOUBLE, DSM_AND), -EINVAL);
 	EXPECT(dsm_reduce(&v, (enum dsm_type)12, DSM_SUM), -EINVAL);
@@ -270,29 +287,32 @@ static void part_reduce(void)
 }
 
 /* Each rank has me + i at index i, so the result is known, in any order. */
-#define ARRAY(type, name, count)                                                                                      \
-	do {                                                                                                          \
-		type *v = malloc((count) * sizeof(*v));                                                               \
-		size_t i_;                                                                                            \
-                                                                                                                      \
-		REQUIRE(v, "no memory");                                                                              \
-		for (i_ = 0; i_ < (count); i_++)                                                                      \
-			v[i_] = (type)(test_rank + (int)(i_ % 7));                                                    \
-		MUST(dsm_reduce_array(v, count, name, DSM_SUM));                                                      \
-		for (i_ = 0; i_ < (count); i_++)                                                                      \
-			REQUIRE(v[i_] == (type)(last * (last + 1) / 2 + test_size * (int)(i_ % 7)),                   \
-				#name " sum %zu of %zu", i_, (size_t)(count));                                        \
-		for (i_ = 0; i_ < (count); i_++)                                                                      \
-			v[i_] = (type)(test_rank + (int)(i_ % 7));                                                    \
-		MUST(dsm_reduce_array(v, count, name, DSM_MAX));                                                      \
-		for (i_ = 0; i_ < (count); i_++)                                                                      \
-			REQUIRE(v[i_] == (type)(last + (int)(i_ % 7)), #name " max %zu of %zu", i_, (size_t)(count)); \
-		for (i_ = 0; i_ < (count); i_++)                                                                      \
-			v[i_] = (type)(test_rank < 3 ? 2 : 1);                                                        \
-		MUST(dsm_reduce_array(v, count, name, DSM_PROD));                                                     \
-		REQUIRE(v[0] == (type)(1 << (test_size < 3 ? test_size : 3)) && v[(count)-1] == v[0],                 \
-			#name " product");                                                                            \
-		free(v);                                                                                              \
+#define ARRAY(type, name, count)                                                                   \
+	do {                                                                                       \
+		type *v = malloc((count) * sizeof(*v));                                            \
+		size_t i_;                                                                         \
+                                                                                                   \
+		REQUIRE(v, "no memory");                                                           \
+		for (i_ = 0; i_ < (count); i_++)                                                   \
+			v[i_] = (type)(test_rank + (int)(i_ % 7));                                 \
+		MUST(dsm_reduce_array(v, count, name, DSM_SUM));                                   \
+		for (i_ = 0; i_ < (count); i_++)                                                   \
+			REQUIRE(v[i_] ==                                                           \
+					(type)(last * (last + 1) / 2 + test_size * (int)(i_ % 7)), \
+				#name " sum %zu of %zu", i_, (size_t)(count));                     \
+		for (i_ = 0; i_ < (count); i_++)                                                   \
+			v[i_] = (type)(test_rank + (int)(i_ % 7));                                 \
+		MUST(dsm_reduce_array(v, count, name, DSM_MAX));                                   \
+		for (i_ = 0; i_ < (count); i_++)                                                   \
+			REQUIRE(v[i_] == (type)(last + (int)(i_ % 7)), #name " max %zu of %zu",    \
+				i_, (size_t)(count));                                              \
+		for (i_ = 0; i_ < (count); i_++)                                                   \
+			v[i_] = (type)(test_rank < 3 ? 2 : 1);                                     \
+		MUST(dsm_reduce_array(v, count, name, DSM_PROD));                                  \
+		REQUIRE(v[0] == (type)(1 << (test_size < 3 ? test_size : 3)) &&                    \
+				v[(count)-1] == v[0],                                              \
+			#name " product");                                                         \
+		free(v);                                                                           \
 	} while (0)
 
 static void part_arrays(void)
@@ -317,7 +337,8 @@ static void part_arrays(void)
 	truth[test_rank % 8] = 1;
 	MUST(dsm_reduce_array(truth, 9, DSM_BOOL, DSM_OR));
 	for (k = 0; k < 9; k++)
-		REQUIRE(truth[k] == (k < 8 && (int)k < test_size), "or of truths: %zu is %d", k, truth[k]);
+		REQUIRE(truth[k] == (k < 8 && (int)k < test_size), "or of truths: %zu is %d", k,
+			truth[k]);
 	MUST(dsm_reduce_array(truth, 0, DSM_BOOL, DSM_OR)); /* acts as a barrier */
 }
 
@@ -343,7 +364,10 @@ static uint64_t sent(void)
 	return s.messages_out;
 }
 
-/* A barrier sends two messages per edge of the tree of nodes, whatever the number of ranks, and nothing else. */
+/*
+ * A barrier sends two messages per edge of the tree of nodes, whatever the number of ranks, and
+ * nothing else.
+ */
 static void part_messages(void)
 {
 	const uint64_t edges = 2 * (uint64_t)(dsm_nodes() - 1);
@@ -362,8 +386,8 @@ static void part_messages(void)
 	__atomic_fetch_add(&out->a, sent() - before, __ATOMIC_SEQ_CST);
 	settle();
 	all = see(&out->a);
-	test_say("  %d barriers of %d ranks in %d nodes: %lu messages", ROUNDS, test_size, dsm_nodes(),
-		 (unsigned long)all);
+	test_say("  %d barriers of %d ranks in %d nodes: %lu messages", ROUNDS, test_size,
+		 dsm_nodes(), (unsigned long)all);
 	/* Ranks of one kernel module exchange no messages. */
 	REQUIRE(test_in_kernel() ? all <= ROUNDS * edges : all == ROUNDS * edges,
 		"%lu messages for %d barriers of %d nodes", all, ROUNDS, dsm_nodes());
@@ -383,8 +407,9 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	const struct test_option options[] = { { "again", "N", "times a barrier is destroyed and made again",
-						 &again } };
+	const struct test_option options[] = {
+		{ "again", "N", "times a barrier is destroyed and made again", &again }
+	};
 
 	test_start(argc, argv, "Barriers, broadcasts and reductions, and every error.", options, 1);
 	last = test_size - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_hints.c - hints of dsm.h: prefetch, acquire, release, pins, binding, placement; and homes that follow use. All
- * ranks run the parts in step.
+ * api_hints.c - hints of dsm.h: prefetch, acquire, release, pins, binding, placement; and homes
+ * that follow use. All ranks run the parts in step.
  */
 #include "common.h"
 
@@ -18,7 +18,7 @@
 
 static int last; /* rank */
 
-/* ---- hints ----------------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 /* The kernel helper chooses the NUMA node of its frames itself. */
 static int bind_result(void)
@@ -87,7 +87,8 @@ static void pins_between_nodes(uint64_t *p, uint64_t *out)
 	if (test_rank == last) {      /* a rank of another node */
 		uint64_t v = load(p); /* waits until rank 0 unpins */
 
-		REQUIRE(__atomic_load_n(out, __ATOMIC_SEQ_CST) == 1, "a pinned block was taken away");
+		REQUIRE(__atomic_load_n(out, __ATOMIC_SEQ_CST) == 1,
+			"a pinned block was taken away");
 		REQUIRE(v == 2, "read %lu", v);
 	} else if (!test_rank) {
 		test_nap(100000000);
@@ -199,7 +200,8 @@ static void part_pins_together(void)
 		}
 	MUST(dsm_pin(p, 4096, DSM_READ));
 	MUST(dsm_barrier());
-	REQUIRE(load(p) == 4u * (unsigned)test_size, "%lu of %d increments", load(p), 4 * test_size);
+	REQUIRE(load(p) == 4u * (unsigned)test_size, "%lu of %d increments", load(p),
+		4 * test_size);
 	MUST(dsm_barrier());
 	MUST(dsm_unpin(p, 4096));
 	store(p + 1 + test_rank, 1);
@@ -219,9 +221,10 @@ static void part_pins_in_turn(void)
 	test_close("pins in turn", r);
 }
 
-/* ---- homes ------------------------------------------------------------------------------------------------ */
+/* ---- homes ----------------------------------------------------------------------------------- */
 
-#define HOMES 16u /* blocks, with an unused one between any two, so that no reader looks sequential */
+/* blocks, with an unused one between any two, so that no reader looks sequential */
+#define HOMES 16u
 
 /* The messages of three rounds: the writer writes all blocks, and another node reads them. */
 static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *homes)
@@ -247,7 +250,10 @@ static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *
 	return after.messages_out - before.messages_out;
 }
 
-/* A home moves to the node that writes. After that, reads of the other node and writes of the writer take fewer messages. */
+/*
+ * A home moves to the node that writes. After that, reads of the other node and writes of the
+ * writer take fewer messages.
+ */
 static void part_homes(void)
 {
 	struct dsm_region_options opt = { .home = DSM_HOME_FIXED };
@@ -266,12 +272,12 @@ static void part_homes(void)
 	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
 	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
 	/* dsm.ko counts no messages between ranks of one host. */
-	REQUIRE(getenv("DSM_BACKEND") || after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after",
-		before, after);
+	REQUIRE(getenv("DSM_BACKEND") || after + 2 * HOMES < before,
+		"%lu messages before the homes moved, %lu after", before, after);
 	test_close("homes", r);
 }
 
-/* ---- placement of blocks in use ---------------------------------------------------------------------------- */
+/* ---- placement of blocks in use -------------------------------------------------------------- */
 
 #define PLACES 64u /* number of blocks */
 
@@ -296,8 +302,8 @@ static void check_words(const volatile uint64_t *p, uint64_t more)
 }
 
 /*
- * A block that one rank has written and others have read moves to another rank, with its contents. It stays there, whichever rank
- * writes it.
+ * A block that one rank has written and others have read moves to another rank, with its contents.
+ * It stays there, whichever rank writes it.
  */
 static void place_touched(dsm_region_t *r)
 {
@@ -309,7 +315,8 @@ static void place_touched(dsm_region_t *r)
 	for (i = 0; i < PLACES * 512 && !test_rank; i++)
 		p[i] = i;
 	before = homes_moved(r);
-	for (i = 0; i < PLACES && test_rank == last; i += 2) { /* it has read copies of some, and owns others */
+	for (i = 0; i < PLACES && test_rank == last; i += 2) {
+		/* it has read copies of some, and owns others */
 		uint64_t v = p[i * 512];
 
 		if (i % 4)
@@ -319,8 +326,8 @@ static void place_touched(dsm_region_t *r)
 	if (!test_rank)
 		MUST(dsm_place((void *)p, PLACES * 4096, last));
 	moved = homes_moved(r);
-	REQUIRE(moved - before == (dsm_nodes() > 1 ? PLACES : 0), "%lu homes have moved, %u blocks were placed",
-		moved - before, PLACES);
+	REQUIRE(moved - before == (dsm_nodes() > 1 ? PLACES : 0),
+		"%lu homes have moved, %u blocks were placed", moved - before, PLACES);
 	check_words(p, 0);
 	if (test_rank == writer)
 		MUST(dsm_place((void *)p, PLACES * 4096, last)); /* at their present home */
@@ -329,7 +336,8 @@ static void place_touched(dsm_region_t *r)
 			p[i]++;
 		MUST(dsm_barrier());
 		for (i = 0; i < PLACES && !test_rank; i++)
-			REQUIRE(p[i * 512] == i * 512 + round, "block %zu, round %zu: %lu", i, round, p[i * 512]);
+			REQUIRE(p[i * 512] == i * 512 + round, "block %zu, round %zu: %lu", i,
+				round, p[i * 512]);
 		MUST(dsm_barrier());
 	}
 	REQUIRE(homes_moved(r) == moved, "placed blocks follow who writes them");
@@ -356,7 +364,8 @@ static void place_and_write(unsigned int thread, void *arg)
 		__atomic_fetch_add(a->stop, 1, __ATOMIC_SEQ_CST);
 	while (thread && __atomic_load_n(a->stop, __ATOMIC_SEQ_CST) < (uint64_t)test_size) {
 		for (i = 0; i < 8; i++)
-			__atomic_fetch_add(&a->p[512 * rng_below(&rng, PLACES)], 1, __ATOMIC_SEQ_CST);
+			__atomic_fetch_add(&a->p[512 * rng_below(&rng, PLACES)], 1,
+					   __ATOMIC_SEQ_CST);
 		test_nap(1000000);
 	}
 }
@@ -371,7 +380,10 @@ static void place_in_use(dsm_region_t *r)
 	MUST(dsm_barrier());
 }
 
-/* A placement waits for a pinned block, but not forever; the rank that has pinned it does not wait at all. */
+/*
+ * A placement waits for a pinned block, but not forever; the rank that has pinned it does not wait
+ * at all.
+ */
 static void place_pinned(dsm_region_t *r)
 {
 	uint64_t *p = dsm_region_base(r), start;
@@ -385,7 +397,8 @@ static void place_pinned(dsm_region_t *r)
 	start = test_ns();
 	if (test_rank == last)
 		EXPECT(dsm_place(p, 4096, last), -EBUSY);
-	REQUIRE(test_ns() - start < 20000000000ull, "placing a pinned block takes %lu ns", test_ns() - start);
+	REQUIRE(test_ns() - start < 20000000000ull, "placing a pinned block takes %lu ns",
+		test_ns() - start);
 	MUST(dsm_barrier());
 	if (!test_rank) {
 		test_nap(100000000);
@@ -396,11 +409,15 @@ static void place_pinned(dsm_region_t *r)
 	MUST(dsm_barrier());
 }
 
-/* A node knows a region as soon as one of its ranks is attached, whichever rank handles the message. */
+/*
+ * A node knows a region as soon as one of its ranks is attached, whichever rank handles the
+ * message.
+ */
 static void place_where_some_are(void)
 {
 	const int first =
-		test_width() * (dsm_nodes() - 1); /* first rank of the last node: rank 0 sends its messages to it */
+		/* first rank of the last node: rank 0 sends its messages to it */
+		test_width() * (dsm_nodes() - 1);
 	const bool stays_out = test_rank == first && first && first < last;
 	dsm_region_t *r = NULL;
 	uint64_t *p = stays_out ? NULL : test_open("place some", 4096, DSM_HOME_FIRST_TOUCH, &r);
@@ -440,7 +457,7 @@ static void part_place(void)
 	place_where_some_are();
 }
 
-/* ---- frames that other ranks of the node have brought ------------------------------------------------------ */
+/* ---- frames that other ranks of the node have brought ---------------------------------------- */
 
 static void part_populate(void)
 {
@@ -466,7 +483,10 @@ static void part_populate(void)
 	test_close("populate", r);
 }
 
-/* In each chunk of 64 KiB, rank 0 writes the pages below TO_COME. The handler touches the others, one at a time. */
+/*
+ * In each chunk of 64 KiB, rank 0 writes the pages below TO_COME. The handler touches the others,
+ * one at a time.
+ */
 #define TO_COME 4u
 #define SLICE (8 * M)
 #define SLICES 2u
@@ -506,7 +526,8 @@ static void write_slice(void)
 static void meet_interrupted(dsm_barrier_t *b)
 {
 	if (test_rank == 1) {
-		test_nap(5000000); /* rank 1 is last; the library counts frames at most every millisecond */
+		/* rank 1 is last; the library counts frames at most every millisecond */
+		test_nap(5000000);
 		alarm_in(100);
 	}
 	REQUIRE(dsm_barrier_meet(b, (unsigned int)test_size) >= 0, "the ranks have not met");
@@ -516,7 +537,8 @@ static void meet_interrupted(dsm_barrier_t *b)
 
 static void part_populate_interrupted(void)
 {
-	const struct sigaction sa = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART };
+	const struct sigaction sa = { .sa_sigaction = on_alarm,
+				      .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct sigaction before;
 	dsm_region_t *r;
 	size_t off;
@@ -534,13 +556,14 @@ static void part_populate_interrupted(void)
 			write_slice();
 		meet_interrupted((dsm_barrier_t *)(p + SLICES * SLICE));
 		for (off = 0; off < SLICE; off += test_rank == 1 ? 4 * K : 64 * K)
-			REQUIRE(off / (4 * K) % 16 >= TO_COME || slice[off] == 1, "byte %zu is %d", off, slice[off]);
+			REQUIRE(off / (4 * K) % 16 >= TO_COME || slice[off] == 1, "byte %zu is %d",
+				off, slice[off]);
 	}
 	MUST(sigaction(SIGALRM, &before, NULL));
 	test_close("interrupted", r);
 }
 
-/* ---- all --------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static const struct test_part parts[] = {
 	{ "hints", part_hints },

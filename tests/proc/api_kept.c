@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_kept.c - locks stay with the node that used them last, and objects with their home: a thread that uses them there sends no
- * message. Locks also move from node to node, and are destroyed while another node keeps them. Also mutexes and reader-writer
- * locks with contention, trylocks and time limits.
+ * api_kept.c - locks stay with the node that used them last, and objects with their home: a thread
+ * that uses them there sends no message. Locks also move from node to node, and are destroyed while
+ * another node keeps them. Also mutexes and reader-writer locks with contention, trylocks and time
+ * limits.
  */
 #include "common.h"
 
@@ -27,7 +28,7 @@ static void clear(void)
 	test_sync();
 }
 
-/* ---- without a message ------------------------------------------------------------------------------- */
+/* ---- without a message ----------------------------------------------------------------------- */
 
 #define AGAIN 1000
 
@@ -47,8 +48,10 @@ static void taken_again(dsm_mutex_t *m)
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks",
 		after.messages_out - before.messages_out, AGAIN);
-	REQUIRE(after.steps - before.steps < AGAIN / 10, "%lu steps for %d locks", after.steps - before.steps, AGAIN);
-	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted", after.locks - before.locks);
+	REQUIRE(after.steps - before.steps < AGAIN / 10, "%lu steps for %d locks",
+		after.steps - before.steps, AGAIN);
+	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted",
+		after.locks - before.locks);
 }
 
 static void lock_many(unsigned thread, void *arg)
@@ -74,8 +77,9 @@ static void taken_by_threads(dsm_mutex_t *m)
 	test_threads(4, lock_many, m);
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	REQUIRE(out->n == 4 * AGAIN, "%lu were inside of %d", out->n, 4 * AGAIN);
-	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks by threads",
-		after.messages_out - before.messages_out, 4 * AGAIN);
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10,
+		"%lu messages for %d locks by threads", after.messages_out - before.messages_out,
+		4 * AGAIN);
 }
 
 /* Ranks use objects whose home is their node without messages. */
@@ -110,8 +114,8 @@ static void part_local(void)
 		MUST(dsm_mutex_unlock(&m));
 	}
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for objects of this node",
-		after.messages_out - before.messages_out);
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10,
+		"%lu messages for objects of this node", after.messages_out - before.messages_out);
 	test_sync();
 	MUST(dsm_rwlock_destroy(&l));
 	MUST(dsm_atomic_destroy(&a));
@@ -170,7 +174,10 @@ static void part_kept(void)
 	test_sync();
 }
 
-/* A reader-writer lock never stays. If its home is another node, a thread waits for lock and unlock. */
+/*
+ * A reader-writer lock never stays. If its home is another node, a thread waits for lock and
+ * unlock.
+ */
 static void asked_for(dsm_rwlock_t *l)
 {
 	struct dsm_stats before, after;
@@ -185,21 +192,23 @@ static void asked_for(dsm_rwlock_t *l)
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	waits = after.lock_waits - before.lock_waits;
 	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
-	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted", after.locks - before.locks);
+	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted",
+		after.locks - before.locks);
 	if (dsm_nodes() == 1) {
 		REQUIRE(!waits && !times, "%lu waits, %lu times in one node", waits, times);
 		return;
 	}
 	REQUIRE(waits == AGAIN, "%lu waits for %d locks", waits, AGAIN);
 	REQUIRE(times == 2 * AGAIN, "%lu waits are timed, of %d locks and releases", times, AGAIN);
-	REQUIRE(after.latency_sum_ns[DSM_LAT_LOCK] > before.latency_sum_ns[DSM_LAT_LOCK], "they took no time");
+	REQUIRE(after.latency_sum_ns[DSM_LAT_LOCK] > before.latency_sum_ns[DSM_LAT_LOCK],
+		"they took no time");
 }
 
 #define SWAPS 100
 
 /*
- * Each time, the mutex comes from the other node by way of its home. With the module it may arrive before the thread begins to
- * wait.
+ * Each time, the mutex comes from the other node by way of its home. With the module it may arrive
+ * before the thread begins to wait.
  */
 static void swapped(dsm_mutex_t *m)
 {
@@ -220,8 +229,8 @@ static void swapped(dsm_mutex_t *m)
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	waits = after.lock_waits - before.lock_waits;
 	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
-	REQUIRE(alone ? !waits : waits <= SWAPS / 2 && waits + missed >= SWAPS / 2, "%lu of %d locks waited", waits,
-		SWAPS / 2);
+	REQUIRE(alone ? !waits : waits <= SWAPS / 2 && waits + missed >= SWAPS / 2,
+		"%lu of %d locks waited", waits, SWAPS / 2);
 	REQUIRE(times == waits, "%lu waits are timed, of %lu", times, waits);
 }
 
@@ -246,12 +255,17 @@ static void part_asked(void)
 	test_sync();
 }
 
-/* ---- threads of a node that run take it before threads that are being woken, but not for ever ------ */
+/*
+ * ---- threads of a node that run take it before threads that are being woken, but not for ever
+ * ------
+ */
 
 #define SLEEPERS 2
 #define TURNS 20
 
-/* The last threads lock rarely, after a pause, and so sleep; the others lock as often as they can. */
+/*
+ * The last threads lock rarely, after a pause, and so sleep; the others lock as often as they can.
+ */
 static void hog_or_sleep(unsigned thread, void *arg)
 {
 	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
@@ -285,8 +299,8 @@ static void part_overtaken(void)
 	m = new_mutex();
 	test_threads(SLEEPERS + 2, hog_or_sleep, &m);
 	test_sync();
-	REQUIRE(out->n == see(&out->a) + SLEEPERS * TURNS * (uint64_t)test_size, "%lu were inside, %lu of them often",
-		out->n, see(&out->a));
+	REQUIRE(out->n == see(&out->a) + SLEEPERS * TURNS * (uint64_t)test_size,
+		"%lu were inside, %lu of them often", out->n, see(&out->a));
 	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&board->mutex));
@@ -321,7 +335,8 @@ static void part_child(void)
 	if (!child)
 		_exit(dsm_mutex_unlock(&m) != -ECHILD || dsm_mutex_lock(&m) != -ECHILD ||
 		      dsm_mutex_trylock(&m) != -ECHILD || dsm_mutex_lock(&none) != -ECHILD);
-	REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "a forked child was served: %d", status);
+	REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status,
+		"a forked child was served: %d", status);
 	EXPECT(dsm_mutex_lock(&m), -EDEADLK);
 	MUST(dsm_mutex_unlock(&m));
 	MUST(dsm_mutex_destroy(&m));
@@ -352,7 +367,8 @@ static void part_kept_by_turns(void)
 			test_nap(100000);
 	}
 	test_sync();
-	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
+	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves",
+		see(&out->a), out->n);
 	test_sync();
 	err = dsm_mutex_destroy(&(dsm_mutex_t){ m.id });
 	REQUIRE(!err || err == -EINVAL, "destroy: %d", err);
@@ -363,7 +379,7 @@ static void part_kept_by_turns(void)
 	test_sync();
 }
 
-/* ---- mutexes with a limit ---------------------------------------------------------------------------- */
+/* ---- mutexes with a limit -------------------------------------------------------------------- */
 
 #define LIMIT 5000000ull /* ns */
 #define MANY 100
@@ -373,14 +389,15 @@ static void until(const uint64_t *p, uint64_t v)
 	const uint64_t start = test_ns();
 
 	while (see(p) < v) {
-		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v, see(p));
+		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v,
+			see(p));
 		test_nap(100000);
 	}
 }
 
 /*
- * Give up a mutex that another thread holds until this returns. Only the first time takes messages, except with the kernel
- * helper.
+ * Give up a mutex that another thread holds until this returns. Only the first time takes messages,
+ * except with the kernel helper.
  */
 static void give_up(dsm_mutex_t *m)
 {
@@ -398,7 +415,8 @@ static void give_up(dsm_mutex_t *m)
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	/* Heartbeats and queries of others also count. */
 	REQUIRE(test_in_kernel() || after.messages_out - before.messages_out < MANY / 2,
-		"%lu messages for %d limits that pass", after.messages_out - before.messages_out, MANY);
+		"%lu messages for %d limits that pass", after.messages_out - before.messages_out,
+		MANY);
 }
 
 /* The first thread holds the mutex twice; then the last thread gets it within its limit. */
@@ -457,7 +475,10 @@ static int take_mutex(struct rng *rng, dsm_mutex_t *m)
 	}
 }
 
-/* Limits expire while the lock is on its way. A thread that gives up must not have it, and the next one must get it. */
+/*
+ * Limits expire while the lock is on its way. A thread that gives up must not have it, and the next
+ * one must get it.
+ */
 static void cross_mutex(unsigned thread, void *arg)
 {
 	struct rng rng = rng_of((uint64_t)test_rank * 64 + thread);
@@ -467,7 +488,8 @@ static void cross_mutex(unsigned thread, void *arg)
 	for (i = 0; i < GRABS / 3; i++) {
 		int err = take_mutex(&rng, &m);
 
-		REQUIRE(!err || err == -EBUSY || err == -ETIMEDOUT, "a mutex with a limit: %d", err);
+		REQUIRE(!err || err == -EBUSY || err == -ETIMEDOUT, "a mutex with a limit: %d",
+			err);
 		if (err)
 			continue;
 		out->n++; /* not atomic: the lock protects it */
@@ -486,7 +508,8 @@ static void part_mutex_limits_crossed(void)
 	test_sync();
 	test_threads(3, cross_mutex, &m);
 	test_sync();
-	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
+	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves",
+		see(&out->a), out->n);
 	if (!test_rank) {
 		MUST(dsm_mutex_lock(&m)); /* behind all that have given up */
 		MUST(dsm_mutex_unlock(&m));
@@ -520,7 +543,10 @@ static void try_it(unsigned thread, void *arg)
 		MUST(dsm_mutex_unlock(&m));
 }
 
-/* The rank that keeps the mutex does not answer for a while, and all others try. Their retries become ever rarer. */
+/*
+ * The rank that keeps the mutex does not answer for a while, and all others try. Their retries
+ * become ever rarer.
+ */
 static void part_tried(void)
 {
 	struct dsm_stats before, after;
@@ -541,23 +567,25 @@ static void part_tried(void)
 		child = fork();
 		if (!child)
 			stop_parent();
-		REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "the child that stops: %d",
-			status);
+		REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status,
+			"the child that stops: %d", status);
 	} else {
 		until(&out->a, 1);
 		test_nap(STOPPED / 20);
 		test_threads(3, try_it, &m);
 	}
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	REQUIRE(after.messages_out - before.messages_out < (test_rank ? 1 : (uint64_t)test_size) * ASKED,
-		"%lu messages for three that try", after.messages_out - before.messages_out); /* from rank 0 */
+	REQUIRE(after.messages_out - before.messages_out <
+			(test_rank ? 1 : (uint64_t)test_size) * ASKED,
+		/* from rank 0 */
+		"%lu messages for three that try", after.messages_out - before.messages_out);
 	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&m));
 	test_sync();
 }
 
-/* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
+/* ---- reader-writer locks with a limit -------------------------------------------------------- */
 
 /* One thread has the lock while the other wants it; out->a is their step. */
 static void has_it(dsm_rwlock_t *l)
@@ -721,8 +749,10 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	test_start(argc, argv, "Locks that stay where they were used, and objects that are used where they live.", NULL,
-		   0);
+	test_start(
+		argc, argv,
+		"Locks that stay where they were used, and objects that are used where they live.",
+		NULL, 0);
 	last = test_size - 1;
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	out = test_outside(sizeof(*out));

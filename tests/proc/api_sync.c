@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; the cost of locks: api_kept.c): what it does,
- * and every error that it documents. Ranks and threads run the parts in step. To check that something does not happen yet, the
- * test waits for some time (--patience).
+ * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; the cost of locks:
+ * api_kept.c): what it does, and every error that it documents. Ranks and threads run the parts in
+ * step. To check that something does not happen yet, the test waits for some time (--patience).
  */
 #include "common.h"
 
@@ -30,7 +30,8 @@ static void until(uint64_t *p, uint64_t v)
 	uint64_t start = test_ns();
 
 	while (see(p) < v) {
-		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v, see(p));
+		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v,
+			see(p));
 		test_nap(100000);
 	}
 }
@@ -44,7 +45,10 @@ static void clear(void)
 	out->node[test_rank] = dsm_node();
 }
 
-/* Steps of the protocol in this node. Counters of the node's own ranks are read in place: reading them adds no step. */
+/*
+ * Steps of the protocol in this node. Counters of the node's own ranks are read in place: reading
+ * them adds no step.
+ */
 static uint64_t steps_here(void)
 {
 	struct dsm_stats s;
@@ -60,8 +64,8 @@ static uint64_t steps_here(void)
 }
 
 /*
- * Wait until a request has reached an object of this node, that is, until a step. Nothing else may use libdsm meanwhile. Pings
- * between hosts are steps, too, so sleep afterwards.
+ * Wait until a request has reached an object of this node, that is, until a step. Nothing else may
+ * use libdsm meanwhile. Pings between hosts are steps, too, so sleep afterwards.
  */
 static void until_step(uint64_t before)
 {
@@ -118,7 +122,9 @@ static void part_bad_handles(void)
 	for (round = 0; round < 5; round++) {
 		EXPECT(dsm_mutex_lock(&m), -EINVAL);
 		EXPECT(dsm_mutex_trylock(&m), -EINVAL);
-		/* A thread that does not hold the mutex gets an error before any message is sent. */
+		/*
+		 * A thread that does not hold the mutex gets an error before any message is sent.
+		 */
 		EXPECT(dsm_mutex_unlock(&m), round == 3 ? -EPERM : -EINVAL);
 		EXPECT(dsm_mutex_destroy(&m), -EINVAL);
 		EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
@@ -146,7 +152,9 @@ static void part_bad_handles(void)
 		EXPECT(dsm_barrier_destroy(&b), -EINVAL);
 		REQUIRE(!v, "an output was stored");
 		switch (round) {
-		case 0: /* an invalid handle */ m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu; break;
+		case 0: /* an invalid handle */
+			m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu;
+			break;
 		case 1: /* a handle of another kind */
 			MUST(dsm_mutex_init(&m));
 			MUST(dsm_sem_init(&s, 1));
@@ -226,7 +234,7 @@ static void part_old_handles(void)
 	MUST(dsm_atomic_destroy(&a));
 }
 
-/* ---- locks -------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static void other_thread_unlocks(unsigned thread, void *arg)
 {
@@ -274,7 +282,10 @@ static void part_mutex(void)
 	test_sync();
 }
 
-/* Ranks that queue one after the other get the lock in that order, except that ranks of the holder's node get it first. */
+/*
+ * Ranks that queue one after the other get the lock in that order, except that ranks of the
+ * holder's node get it first.
+ */
 static void lock_order(uint64_t *order)
 {
 	bool seen[64] = { false };
@@ -353,8 +364,9 @@ static void part_mutex_order(void)
 	test_sync();
 	lock_order(order);
 	for (r = 1; r < test_size; r++)
-		REQUIRE(out->order[r - 1] == order[r - 1], "rank %lu came as number %d, before rank %lu",
-			out->order[r - 1], r, order[r - 1]);
+		REQUIRE(out->order[r - 1] == order[r - 1],
+			"rank %lu came as number %d, before rank %lu", out->order[r - 1], r,
+			order[r - 1]);
 }
 
 /* Thread 3 runs only on rank 0. */
@@ -370,7 +382,8 @@ static void reader_then_writer_then_reader(unsigned thread, void *arg)
 		EXPECT(dsm_rwlock_wrlock(l), -EDEADLK);
 		add(&out->a);
 		until(&out->go[2], 1);
-		REQUIRE(!see(&out->n), "a lock held by a reader was given to a writer, or to a reader behind a writer");
+		REQUIRE(!see(&out->n),
+			"a lock held by a reader was given to a writer, or to a reader behind a writer");
 		MUST(dsm_rwlock_unlock(l));
 		break;
 	case 1:
@@ -432,7 +445,7 @@ static void part_rwlock(void)
 	test_sync();
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static void part_cond(void)
 {
@@ -459,9 +472,11 @@ static void part_cond(void)
 		clear();
 		if (test_rank) {
 			MUST(dsm_mutex_lock(&board->mutex));
-			add(&out->a); /* holds the mutex, so that the signal finds this thread waiting */
-			err = round == 1 ? dsm_cond_timedwait(&board->cond, &board->mutex, 20000000000u)
-					 : dsm_cond_wait(&board->cond, &board->mutex);
+			/* holds the mutex, so that the signal finds this thread waiting */
+			add(&out->a);
+			err = round == 1
+				? dsm_cond_timedwait(&board->cond, &board->mutex, 20000000000u)
+				: dsm_cond_wait(&board->cond, &board->mutex);
 			MUST(err);
 			add(&out->b);
 			EXPECT(dsm_mutex_lock(&board->mutex), -EDEADLK);
@@ -494,7 +509,10 @@ static void part_cond(void)
 	test_sync();
 }
 
-/* Signals and time limits race: no thread is woken twice, and no signal is lost to a waiter that had left. */
+/*
+ * Signals and time limits race: no thread is woken twice, and no signal is lost to a waiter that
+ * had left.
+ */
 static void part_races(void)
 {
 	struct rng rng = rng_of((uint64_t)test_rank + 7);
@@ -527,7 +545,8 @@ static void part_races(void)
 				got++;
 			}
 			MUST(dsm_mutex_lock(&board->mutex));
-			err = dsm_cond_timedwait(&board->cond, &board->mutex, rng_below(&rng, 60000));
+			err = dsm_cond_timedwait(&board->cond, &board->mutex,
+						 rng_below(&rng, 60000));
 			REQUIRE(!err || err == -ETIMEDOUT, "dsm_cond_timedwait: %d", err);
 			MUST(dsm_mutex_unlock(&board->mutex));
 		}
@@ -543,7 +562,7 @@ static void part_races(void)
 	}
 }
 
-/* ---- semaphores and atomics --------------------------------------------------------------------------- */
+/* ---- semaphores and atomics ------------------------------------------------------------------ */
 
 static void part_sem(void)
 {
@@ -648,10 +667,12 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	const struct test_option options[] = { { "patience", "MS", "what must not happen yet has so long to happen",
-						 &patience } };
+	const struct test_option options[] = {
+		{ "patience", "MS", "what must not happen yet has so long to happen", &patience }
+	};
 
-	test_start(argc, argv, "Locks, conditions, semaphores, atomics, and every error.", options, 1);
+	test_start(argc, argv, "Locks, conditions, semaphores, atomics, and every error.", options,
+		   1);
 	last = test_size - 1;
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	out = test_outside(sizeof(*out));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_zero.c - synchronisation objects that are not initialised: zero bytes in shared memory, which all ranks begin to use at
- * once.
+ * api_zero.c - synchronisation objects that are not initialised: zero bytes in shared memory, which
+ * all ranks begin to use at once.
  */
 #include <sched.h>
 
@@ -26,7 +26,10 @@ static struct crowd {
 } * crowd;
 static uint64_t *come; /* shared outside libdsm */
 
-/* Rank 0 has one thread more than the other ranks, so that the number of threads is no multiple of that of ranks. */
+/*
+ * Rank 0 has one thread more than the other ranks, so that the number of threads is no multiple of
+ * that of ranks.
+ */
 static unsigned int mine(void)
 {
 	return test_rank ? 1 : 2;
@@ -208,7 +211,8 @@ static void part_many(void)
 		MUST(dsm_cond_signal(&crowd->conditions[i]));
 	test_sync();
 	for (i = 0; i < LOCKS; i++)
-		REQUIRE(crowd->counts[i] == 2 * (uint64_t)test_size, "lock %d let %lu in", i, crowd->counts[i]);
+		REQUIRE(crowd->counts[i] == 2 * (uint64_t)test_size, "lock %d let %lu in", i,
+			crowd->counts[i]);
 	test_sync();
 }
 
@@ -245,11 +249,13 @@ static void part_destroyed(void)
 int main(int argc, char **argv)
 {
 	const struct test_part parts[] = {
-		{ "first use", part_first_use }, { "race", part_race }, { "turns", part_turns },
-		{ "meet", part_meet },           { "many", part_many }, { "destroyed", part_destroyed },
+		{ "first use", part_first_use }, { "race", part_race },
+		{ "turns", part_turns },         { "meet", part_meet },
+		{ "many", part_many },           { "destroyed", part_destroyed },
 	};
 
-	test_start(argc, argv, "Synchronisation objects that are zero bytes in shared memory.", NULL, 0);
+	test_start(argc, argv, "Synchronisation objects that are zero bytes in shared memory.",
+		   NULL, 0);
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	crowd = test_region("crowd", sizeof(*crowd), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	come = test_outside(sizeof(*come));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * batch.c - a node closes copies that it loses at one time together: requests for neighbouring blocks arrive while the node's
- * ranks are stopped, or the node leaves the region. The counter protect_calls shows the number of calls.
+ * batch.c - a node closes copies that it loses at one time together: requests for neighbouring
+ * blocks arrive while the node's ranks are stopped, or the node leaves the region. The counter
+ * protect_calls shows the number of calls.
  */
 #include "common.h"
 
@@ -78,12 +79,13 @@ static void touch(uint64_t from, bool write)
 			store(&memory[i * WORDS], from + i);
 		else
 			sum += load(&memory[i * WORDS]);
-	REQUIRE(write || sum == blocks * from + blocks * (blocks - 1) / 2, "sum %lu", (unsigned long)sum);
+	REQUIRE(write || sum == blocks * from + blocks * (blocks - 1) / 2, "sum %lu",
+		(unsigned long)sum);
 }
 
 /*
- * Rank 0 requests all blocks while the holders are stopped. They sleep outside the library, so that only their service threads
- * handle messages.
+ * Rank 0 requests all blocks while the holders are stopped. They sleep outside the library, so that
+ * only their service threads handle messages.
  */
 static void ask(enum dsm_access access)
 {
@@ -103,15 +105,20 @@ static void ask(enum dsm_access access)
 	test_sync();
 }
 
-/* Rank 0 or the holder writes first; then the holder reads, or not; then rank 0 requests the blocks. */
+/*
+ * Rank 0 or the holder writes first; then the holder reads, or not; then rank 0 requests the
+ * blocks.
+ */
 static void lose(const char *what, bool held, bool read, enum dsm_access access)
 {
 	uint64_t i, before[2], after[2];
 	dsm_region_t *r;
 
 	for (i = 1; i <= rounds; i++) {
-		outside->resting = outside->done = 0;                        /* all ranks do, before the next barrier */
-		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r); /* rank 0 asks in order */
+		/* all ranks do, before the next barrier */
+		outside->resting = outside->done = 0;
+		/* rank 0 asks in order */
+		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r);
 		if (test_rank == (held ? holder : 0))
 			touch(i, true);
 		test_sync();
@@ -126,7 +133,8 @@ static void lose(const char *what, bool held, bool read, enum dsm_access access)
 			touch(i, false);
 		test_say("%s: %lu copies, %lu calls", what, (unsigned long)(after[0] - before[0]),
 			 (unsigned long)(after[1] - before[1]));
-		REQUIRE(after[0] - before[0] == blocks, "%lu copies were lost", (unsigned long)(after[0] - before[0]));
+		REQUIRE(after[0] - before[0] == blocks, "%lu copies were lost",
+			(unsigned long)(after[0] - before[0]));
 		REQUIRE((after[1] - before[1]) * 2 < blocks, "%lu copies were closed by %lu calls",
 			(unsigned long)blocks, (unsigned long)(after[1] - before[1]));
 		test_close(what, r);
@@ -151,8 +159,9 @@ static void part_take(void)
 #define TRIES 100
 
 /*
- * Rank 0 writes; the holder reads, or also writes; then its node leaves the region. The home requests the contents at its own
- * pace: on a busy host it may request blocks one by one, but not each time.
+ * Rank 0 writes; the holder reads, or also writes; then its node leaves the region. The home
+ * requests the contents at its own pace: on a busy host it may request blocks one by one, but not
+ * each time.
  */
 static void leave_with(const char *what, bool write)
 {
@@ -189,7 +198,8 @@ static void leave_with(const char *what, bool write)
 			MUST(dsm_region_detach(r));
 		test_sync();
 	}
-	REQUIRE(least <= most, "%lu copies were closed by %lu calls", (unsigned long)blocks, (unsigned long)least);
+	REQUIRE(least <= most, "%lu copies were closed by %lu calls", (unsigned long)blocks,
+		(unsigned long)least);
 }
 
 static void part_leave(void)

@@ -27,12 +27,14 @@ static void help(const char *about, const struct test_option *options, size_t n)
 	printf("usage: %s [options]\n%s\n\n", name, about);
 	printf("  %-22s print this and exit\n", "--help");
 	printf("  %-22s seed of all random choices (default: the clock)\n", "--seed S");
-	printf("  %-22s of a test in parts: only parts whose names contain NAME; may be repeated\n", "--part NAME");
+	printf("  %-22s of a test in parts: only parts whose names contain NAME; may be repeated\n",
+	       "--part NAME");
 	printf("  %-22s of a test in parts: run each N times (default 1)\n", "--repeat N");
 	for (i = 0; i < n; i++) {
 		char left[64];
 
-		snprintf(left, sizeof(left), "--%s %s", options[i].name, options[i].arg ? options[i].arg : "");
+		snprintf(left, sizeof(left), "--%s %s", options[i].name,
+			 options[i].arg ? options[i].arg : "");
 		printf("  %-22s %s", left, options[i].help);
 		if (options[i].arg)
 			printf(" (default %lu)", (unsigned long)*options[i].value);
@@ -54,7 +56,8 @@ static uint64_t number(const char *option, const char *text)
 	return v;
 }
 
-void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n)
+void test_options(int argc, char **argv, const char *about, const struct test_option *options,
+		  size_t n)
 {
 	int i;
 	size_t k;
@@ -72,7 +75,8 @@ void test_options(int argc, char **argv, const char *about, const struct test_op
 			i++;
 			continue;
 		}
-		if (!strcmp(argv[i], "--part") && argv[i + 1] && nchosen < sizeof(chosen) / sizeof(chosen[0])) {
+		if (!strcmp(argv[i], "--part") && argv[i + 1] &&
+		    nchosen < sizeof(chosen) / sizeof(chosen[0])) {
 			chosen[nchosen++] = argv[++i];
 			continue;
 		}
@@ -81,7 +85,9 @@ void test_options(int argc, char **argv, const char *about, const struct test_op
 			i++;
 			continue;
 		}
-		for (k = 0; k < n && (strncmp(argv[i], "--", 2) || strcmp(argv[i] + 2, options[k].name)); k++)
+		for (k = 0;
+		     k < n && (strncmp(argv[i], "--", 2) || strcmp(argv[i] + 2, options[k].name));
+		     k++)
 			;
 		if (k == n) {
 			fprintf(stderr, "%s: what is %s? (--help)\n", name, argv[i]);
@@ -118,7 +124,8 @@ void test_join(void)
 	test_say("%s: %d ranks, --seed %lu", name, test_size, (unsigned long)test_seed);
 }
 
-void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n)
+void test_start(int argc, char **argv, const char *about, const struct test_option *options,
+		size_t n)
 {
 	test_options(argc, argv, about, options, n);
 	test_join();
@@ -141,16 +148,16 @@ void test_fail_at(const char *file, int line, const char *fmt, ...)
 	va_end(ap);
 	fflush(stdout);
 	/* print it here, too: ranks race to the exit, and the text of an abort may be cut */
-	fprintf(stderr, "FAILED: %s, rank %d, %s:%d: %s (--seed %lu)\n", name, test_rank, file, line, text,
-		(unsigned long)test_seed);
+	fprintf(stderr, "FAILED: %s, rank %d, %s:%d: %s (--seed %lu)\n", name, test_rank, file,
+		line, text, (unsigned long)test_seed);
 	dsm_abort(1, "%s", text);
 }
 
 void test_expect(const char *file, int line, const char *call, long got, long want)
 {
 	if (got != want)
-		test_fail_at(file, line, "%s is %ld (%s), not %ld (%s)", call, got, dsm_strerror((int)got), want,
-			     dsm_strerror((int)want));
+		test_fail_at(file, line, "%s is %ld (%s), not %ld (%s)", call, got,
+			     dsm_strerror((int)got), want, dsm_strerror((int)want));
 }
 
 void test_say(const char *fmt, ...)
@@ -198,8 +205,8 @@ void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg)
 }
 
 /*
- * Ranks in several guests of scripts/cluster share only the memory of a device. Each call uses another part of it: all ranks call
- * in the same order, and only one job runs at a time.
+ * Ranks in several guests of scripts/cluster share only the memory of a device. Each call uses
+ * another part of it: all ranks call in the same order, and only one job runs at a time.
  */
 static void *outside_of_guests(const char *device, size_t size)
 {
@@ -233,7 +240,8 @@ void *test_outside(size_t size)
 	if (!test_rank) {
 		at.pid = getpid();
 		at.fd = memfd_create("libdsm-test", MFD_CLOEXEC);
-		REQUIRE(at.fd >= 0 && !ftruncate(at.fd, (off_t)size), "no memory outside of the shared memory: %m");
+		REQUIRE(at.fd >= 0 && !ftruncate(at.fd, (off_t)size),
+			"no memory outside of the shared memory: %m");
 	}
 	MUST(dsm_broadcast(&at, sizeof(at), 0));
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", at.pid, at.fd);
@@ -246,9 +254,12 @@ void *test_outside(size_t size)
 	return p;
 }
 
-void *test_region(const char *region, size_t size, size_t block_size, enum dsm_home home, int home_rank)
+void *test_region(const char *region, size_t size, size_t block_size, enum dsm_home home,
+		  int home_rank)
 {
-	struct dsm_region_options opt = { .block_size = block_size, .home = home, .home_rank = home_rank };
+	struct dsm_region_options opt = { .block_size = block_size,
+					  .home = home,
+					  .home_rank = home_rank };
 	dsm_region_t *r;
 
 	MUST(dsm_region_open(region, size, &opt, &r));
@@ -312,7 +323,8 @@ uint64_t test_cpu_ns(void)
 
 void test_nap(uint64_t ns)
 {
-	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u) };
 
 	while (nanosleep(&t, &t) && errno == EINTR)
 		;
@@ -343,7 +355,8 @@ static void run_part(const struct test_part *part)
 		part->fn();
 		MUST(dsm_barrier());
 	}
-	test_say("part: %s: ok %llu ms", part->name, (unsigned long long)(test_ns() - start) / 1000000);
+	test_say("part: %s: ok %llu ms", part->name,
+		 (unsigned long long)(test_ns() - start) / 1000000);
 }
 
 void test_parts(const struct test_part *parts, size_t n)

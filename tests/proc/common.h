@@ -2,8 +2,8 @@
 /*
  * common.h - shared by the process tests: options, the seed, failures, threads, random numbers.
  *
- * A test calls test_start() first and returns test_end(). A failure in any thread of any rank ends the job at once with status 1,
- * and a line that names the rank, the source line and the reason.
+ * A test calls test_start() first and returns test_end(). A failure in any thread of any rank ends
+ * the job at once with status 1, and a line that names the rank, the source line and the reason.
  */
 #ifndef PROC_COMMON_H
 #define PROC_COMMON_H
@@ -28,28 +28,36 @@ extern int test_rank, test_size;
 extern uint64_t test_seed; /* the same on all ranks */
 
 /*
- * Read the options (each test has --help, --seed, --part and --repeat) and join the job. The first function only reads the
- * options, for tests that measure the time before they join.
+ * Read the options (each test has --help, --seed, --part and --repeat) and join the job. The first
+ * function only reads the options, for tests that measure the time before they join.
  */
-void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
+void test_options(int argc, char **argv, const char *about, const struct test_option *options,
+		  size_t n);
 void test_join(void);
-void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
+void test_start(int argc, char **argv, const char *about, const struct test_option *options,
+		size_t n);
 int test_end(void); /* leave the job; the exit status */
 
-/* Make functions have the same address on all ranks, as dsm_spawn() requires. Call it first in main(), which may run again. */
+/*
+ * Make functions have the same address on all ranks, as dsm_spawn() requires. Call it first in
+ * main(), which may run again.
+ */
 void test_same_addresses(char **argv);
 
-void test_fail_at(const char *file, int line, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
+void test_fail_at(const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
 void test_expect(const char *file, int line, const char *call, long got, long want);
-void test_say(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* printed by rank 0 only */
+/* printed by rank 0 only */
+void test_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct test_part {
 	const char *name;
 	void (*fn)(void);
 };
 /*
- * Run the parts one after the other, all ranks in step. --part and --repeat select them, and how often they run. Each is a row of
- * the runner: it begins with a line "part: NAME", and ends with "part: NAME: ok" when all ranks have done it.
+ * Run the parts one after the other, all ranks in step. --part and --repeat select them, and how
+ * often they run. Each is a row of the runner: it begins with a line "part: NAME", and ends with
+ * "part: NAME: ok" when all ranks have done it.
  */
 void test_parts(const struct test_part *parts, size_t n);
 
@@ -66,13 +74,14 @@ void test_parts(const struct test_part *parts, size_t n);
 void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg);
 
 /*
- * Zeroed memory that all ranks of this machine share outside libdsm, for measurements and independent synchronisation.
- * Collective; exists until the process ends.
+ * Zeroed memory that all ranks of this machine share outside libdsm, for measurements and
+ * independent synchronisation. Collective; exists until the process ends.
  */
 void *test_outside(size_t size);
 
 /* A region that every rank opens. */
-void *test_region(const char *name, size_t size, size_t block_size, enum dsm_home home, int home_rank);
+void *test_region(const char *name, size_t size, size_t block_size, enum dsm_home home,
+		  int home_rank);
 
 int test_width(void); /* ranks per node */
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * crowd.c - more threads wait than any table of the runtime can hold, and every other call must continue to work.
+ * crowd.c - more threads wait than any table of the runtime can hold, and every other call must
+ * continue to work.
  *
- * The table of kinds (crowd_kinds.c) contains every call that may wait for another thread, the table of calls (crowd_calls.c)
- * every call that always completes. While a crowd waits in one kind of wait, the test makes each call of the second table, and
- * one more thread enters each kind of wait and is released. The watchdog ends the job if a step takes too long, and prints the
- * pair.
+ * The table of kinds (crowd_kinds.c) contains every call that may wait for another thread, the
+ * table of calls (crowd_calls.c) every call that always completes. While a crowd waits in one kind
+ * of wait, the test makes each call of the second table, and one more thread enters each kind of
+ * wait and is released. The watchdog ends the job if a step takes too long, and prints the pair.
  *
- * Each thread of a crowd also gets signals: the handler must run soon and read shared memory, and the wait must continue.
+ * Each thread of a crowd also gets signals: the handler must run soon and read shared memory, and
+ * the wait must continue.
  */
 #include "crowd.h"
 
@@ -44,7 +46,8 @@ static void *watch(void *arg)
 		uint64_t until = __atomic_load_n(&step.until, __ATOMIC_ACQUIRE);
 
 		if (until && test_ns() > until) {
-			fprintf(stderr, "FAILED: crowd, rank %d: %s hangs while %lu threads of each rank wait in %s\n",
+			fprintf(stderr,
+				"FAILED: crowd, rank %d: %s hangs while %lu threads of each rank wait in %s\n",
 				test_rank, step.call, (unsigned long)waiters, step.crowd);
 			_exit(1);
 		}
@@ -53,7 +56,7 @@ static void *watch(void *arg)
 	return arg;
 }
 
-/* ---- crowds ----------------------------------------------------------------------------------------- */
+/* ---- crowds ---------------------------------------------------------------------------------- */
 
 static unsigned descriptors(void)
 {
@@ -107,7 +110,10 @@ static void disperse(struct crowd *c)
 	free(c->id);
 }
 
-/* Wait until all threads are inside and asleep, or have had time for it: some kinds never sleep long. */
+/*
+ * Wait until all threads are inside and asleep, or have had time for it: some kinds never sleep
+ * long.
+ */
 static void settle(const struct crowd *c)
 {
 	uint64_t start = test_ns(), was = test_cpu_ns(), now;
@@ -117,7 +123,8 @@ static void settle(const struct crowd *c)
 		now = test_cpu_ns() - was;
 		was += now;
 	} while (test_ns() - start < 5000000000u &&
-		 (__atomic_load_n(&c->in, __ATOMIC_ACQUIRE) < c->n || (now > 5000000 && !c->kind->most)));
+		 (__atomic_load_n(&c->in, __ATOMIC_ACQUIRE) < c->n ||
+		  (now > 5000000 && !c->kind->most)));
 }
 
 static void one_more(const struct kind *crowd, const struct kind *kind)
@@ -138,8 +145,8 @@ static void one_more(const struct kind *crowd, const struct kind *kind)
 }
 
 /*
- * Sleeping threads must use no processor time: at most 3/10 of a processor over all ranks, with 10,000 threads. The last one may
- * fall asleep late.
+ * Sleeping threads must use no processor time: at most 3/10 of a processor over all ranks, with
+ * 10,000 threads. The last one may fall asleep late.
  */
 static void check_asleep(const struct kind *kind)
 {
@@ -149,18 +156,20 @@ static void check_asleep(const struct kind *kind)
 
 	begin_step(kind->name, "sleeping");
 	for (try = 0; used >= window * percent / 100; try++) {
-		REQUIRE(try < 15, "%lu threads that wait in %s used %lu ms of processor time in %lu ms", waiters,
-			kind->name, used / 1000000, window / 1000000);
+		REQUIRE(try < 15,
+			"%lu threads that wait in %s used %lu ms of processor time in %lu ms",
+			waiters, kind->name, used / 1000000, window / 1000000);
 		test_sync();
 		used = test_cpu_ns();
 		test_nap(window);
 		used = test_cpu_ns() - used;
 		MUST(dsm_reduce(&used, DSM_UINT64, DSM_SUM));
-		test_say("        %lu ms of processor time in %lu ms", used / 1000000, window / 1000000);
+		test_say("        %lu ms of processor time in %lu ms", used / 1000000,
+			 window / 1000000);
 	}
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static struct {
 	bool miss;           /* handlers read data of rank 0 */
@@ -177,7 +186,10 @@ static void hear(int sig, siginfo_t *info, void *context)
 	__atomic_fetch_add(&told.came, 1, __ATOMIC_RELEASE);
 }
 
-/* The number of threads still waiting. Those of a rank that has pinned the block itself need not wait. */
+/*
+ * The number of threads still waiting. Those of a rank that has pinned the block itself need not
+ * wait.
+ */
 static unsigned waiting(const struct crowd *c)
 {
 	return c->n - __atomic_load_n(&c->out, __ATOMIC_ACQUIRE);
@@ -217,12 +229,12 @@ static void signal_crowd(const struct crowd *c)
 	before = waiting(c);
 	tell_all(c);
 	after = waiting(c);
-	REQUIRE(c->kind->most || after >= before / 2, "a signal has ended the wait of %u threads in %s", before - after,
-		c->kind->name);
+	REQUIRE(c->kind->most || after >= before / 2,
+		"a signal has ended the wait of %u threads in %s", before - after, c->kind->name);
 	test_sync();
 }
 
-/* ---- a crowd in each kind of wait ----------------------------------------------------------------------- */
+/* ---- a crowd in each kind of wait ------------------------------------------------------------ */
 
 static void crowd_in(const struct kind *kind)
 {
@@ -239,7 +251,8 @@ static void crowd_in(const struct kind *kind)
 	gather(&c, kind, 0, n);
 	settle(&c);
 	now = descriptors();
-	REQUIRE(now <= before + 64, "%u threads that wait have opened %u descriptors", n, now - before);
+	REQUIRE(now <= before + 64, "%u threads that wait have opened %u descriptors", n,
+		now - before);
 	signal_crowd(&c);
 	if (!kind->most)
 		check_asleep(kind);
@@ -267,7 +280,7 @@ static void part_crowds(void)
 		crowd_in(&kinds[k]);
 }
 
-/* ---- more pinned blocks than slots --------------------------------------------------------------------- */
+/* ---- more pinned blocks than slots ----------------------------------------------------------- */
 
 static uint64_t *block_of(unsigned i)
 {
@@ -278,16 +291,19 @@ static void write_taken(int i)
 {
 	const unsigned k = __atomic_fetch_add(&turn[i], 1, __ATOMIC_RELAXED);
 
-	store(&block_of(k)[1], k + 8); /* not read before: contents and permission arrive together */
+	/* not read before: contents and permission arrive together */
+	store(&block_of(k)[1], k + 8);
 }
 
 /*
- * Rank 0 has written blocks, the last rank has pinned them for reading, and each thread of another rank writes to one. The
- * contents come from rank 0, and wait for the last rank's acknowledgement. Meanwhile, calls of that rank miss on other blocks.
+ * Rank 0 has written blocks, the last rank has pinned them for reading, and each thread of another
+ * rank writes to one. The contents come from rank 0, and wait for the last rank's acknowledgement.
+ * Meanwhile, calls of that rank miss on other blocks.
  */
 static void part_taken(void)
 {
-	static const struct kind writing = { .name = "writes of blocks pinned to read", .wait = write_taken };
+	static const struct kind writing = { .name = "writes of blocks pinned to read",
+					     .wait = write_taken };
 	const int last = test_size - 1, writer = test_size > 1 ? test_size - 2 : 0;
 	const bool writes = test_rank == writer && writer != last;
 	struct crowd c;
@@ -318,12 +334,12 @@ static void part_taken(void)
 		disperse(&c);
 	test_sync();
 	for (k = 0; writer != last && k < taken; k++)
-		REQUIRE(load(&block_of(k)[0]) == k + 7 && load(&block_of(k)[1]) == k + 8, "block %u has %lu, %lu", k,
-			load(&block_of(k)[0]), load(&block_of(k)[1]));
+		REQUIRE(load(&block_of(k)[0]) == k + 7 && load(&block_of(k)[1]) == k + 8,
+			"block %u has %lu, %lu", k, load(&block_of(k)[0]), load(&block_of(k)[1]));
 	test_sync();
 }
 
-/* ---- collectives ------------------------------------------------------------------------------------------ */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static void enter_barrier(int i)
 {
@@ -358,7 +374,9 @@ static void enter_broadcast(int i)
 	REQUIRE(v == (uint64_t)test_size - 1, "rank %lu has sent", v);
 }
 
-/* All ranks but the last have a thread in this wait. Calls that need no other rank must complete. */
+/*
+ * All ranks but the last have a thread in this wait. Calls that need no other rank must complete.
+ */
 static void wait_for_last(const struct kind *kind)
 {
 	const bool last = test_rank == test_size - 1;
@@ -407,7 +425,7 @@ static void part_collectives(void)
 		MUST(dsm_sem_destroy(&board->of[0].sem));
 }
 
-/* ---- the first contents of a region ------------------------------------------------------------------- */
+/* ---- the first contents of a region ---------------------------------------------------------- */
 
 #define CONTENTS "crowd-contents"
 
@@ -443,12 +461,13 @@ static void await_contents(int i)
 }
 
 /*
- * The last rank makes a region with two blocks as first contents. Rank 0 has pinned the second while their sum is computed, and
- * the first while they are copied. The others attach meanwhile.
+ * The last rank makes a region with two blocks as first contents. Rank 0 has pinned the second
+ * while their sum is computed, and the first while they are copied. The others attach meanwhile.
  */
 static void part_contents(void)
 {
-	static const struct kind filling = { .name = "dsm_region_open, which fills the region", .wait = fill_region };
+	static const struct kind filling = { .name = "dsm_region_open, which fills the region",
+					     .wait = fill_region };
 	static const struct kind waiting = { .name = "dsm_region_attach of an unfilled region",
 					     .wait = await_contents };
 	struct crowd c;
@@ -485,7 +504,7 @@ static void part_contents(void)
 	test_sync();
 }
 
-/* ---- a counter ---------------------------------------------------------------------------------------- */
+/* ---- a counter ------------------------------------------------------------------------------- */
 
 static void add_one(int i)
 {
@@ -525,7 +544,8 @@ int main(int argc, char **argv)
 		{ "patience", "S", "seconds that one step may take", &patience },
 		{ "pairs", "0|1", "try each wait under each other", &pairs },
 		{ "percent", "P", "of a processor, that sleepers may use", &percent },
-		{ "taken", "N", "blocks that a rank writes while another has them pinned; at most 5000", &taken },
+		{ "taken", "N",
+		  "blocks that a rank writes while another has them pinned; at most 5000", &taken },
 	};
 	static const struct test_part parts[] = { { "a counter", part_counter },
 						  { "crowds", part_crowds },
@@ -537,15 +557,18 @@ int main(int argc, char **argv)
 
 	setenv("DSM_HEAP", "256M", 0); /* the heap is soon full */
 	test_same_addresses(argv);
-	test_start(argc, argv, "Every call goes on while more threads wait than any table has room for.", options,
-		   sizeof(options) / sizeof(options[0]));
+	test_start(argc, argv,
+		   "Every call goes on while more threads wait than any table has room for.",
+		   options, sizeof(options) / sizeof(options[0]));
 	REQUIRE(!sigaction(SIGUSR1, &hears, NULL), "no handler");
 	begin_step("nothing", "the start");
 	REQUIRE(!pthread_create(&dog, NULL, watch, NULL), "no thread");
 	board = test_region("crowd", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
-	words = test_region("crowd-words", (1 + (size_t)test_size) * 4096, 4096, DSM_HOME_FIXED, test_size - 1);
+	words = test_region("crowd-words", (1 + (size_t)test_size) * 4096, 4096, DSM_HOME_FIXED,
+			    test_size - 1);
 	pinned = test_region("crowd-pinned", (2 + 2 * MANY) * 4096, 4096, DSM_HOME_FIXED, 0);
-	REQUIRE(dsm_malloc(4096), "no memory"); /* reserve: small allocations of this rank must succeed */
+	/* reserve: small allocations of this rank must succeed */
+	REQUIRE(dsm_malloc(4096), "no memory");
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	begin_step("nothing", "the end");
 	return test_end();

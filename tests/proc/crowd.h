@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * crowd.h - shared by the files of crowd: objects that threads wait for, the table of kinds of waits (crowd_kinds.c), and the
- * table of calls that always complete (crowd_calls.c).
+ * crowd.h - shared by the files of crowd: objects that threads wait for, the table of kinds of
+ * waits (crowd_kinds.c), and the table of calls that always complete (crowd_calls.c).
  */
 #ifndef PROC_CROWD_H
 #define PROC_CROWD_H
@@ -36,11 +36,14 @@ struct kind {
 	const char *name;
 	void (*make)(int i, unsigned n); /* called by rank 0, for n threads per rank */
 	void (*wait)(int i);
-	void (*release)(int i, unsigned n); /* called by one thread per rank; on rank 0 by the one that called make() */
-	void (*unmake)(int i);              /* called by rank 0 */
-	bool prefetches;                    /* pins so many blocks that the node has no request slot left */
-	bool gives_up;                      /* may fail while pinned blocks are prefetched */
-	unsigned most; /* threads per rank, at most: they ask continuously, or make regions; 0: any number */
+	/* called by one thread per rank; on rank 0 by the one that called make() */
+	void (*release)(int i, unsigned n);
+	void (*unmake)(int i); /* called by rank 0 */
+	/* pins so many blocks that the node has no request slot left */
+	bool prefetches;
+	bool gives_up; /* may fail while pinned blocks are prefetched */
+	/* threads per rank, at most: they ask continuously, or make regions; 0: any number */
+	unsigned most;
 };
 
 struct call {

@@ -146,7 +146,8 @@ static void call_region(void)
 {
 	struct dsm_region_info info;
 	/* When the others leave, their writes move to the last rank. */
-	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = test_size - 1 };
+	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
+						.home_rank = test_size - 1 };
 	dsm_region_t *r;
 	uint64_t *p;
 

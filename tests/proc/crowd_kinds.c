@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* crowd_kinds.c - every call that may wait for another thread, what it waits for, and how it is released. */
+/*
+ * crowd_kinds.c - every call that may wait for another thread, what it waits for, and how it is
+ * released.
+ */
 #include "crowd.h"
 
 #define HOUR 3600000000000u
@@ -248,7 +251,8 @@ static void wait_open(int i)
 	dsm_region_t *r;
 	char name[64];
 
-	snprintf(name, sizeof(name), "crowd-%d-%u", test_rank, __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED));
+	snprintf(name, sizeof(name), "crowd-%d-%u", test_rank,
+		 __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED));
 	MUST(dsm_region_open(name, 4096, &opt, &r));
 	MUST(dsm_region_destroy(name));
 	MUST(dsm_region_detach(r));
@@ -280,7 +284,10 @@ static void free_pin(int i)
 	(void)i;
 }
 
-/* Heap memory kept by rank 0. The rest has no free run of that size, but room for small allocations of every rank. */
+/*
+ * Heap memory kept by rank 0. The rest has no free run of that size, but room for small allocations
+ * of every rank.
+ */
 static struct {
 	void *room[512];
 	unsigned n;
@@ -308,7 +315,8 @@ static void wait_room(int i)
 }
 static void give_room(int i, unsigned n)
 {
-	const int from = kept[i].n ? i : 1 - i; /* if the crowd has taken all, a newcomer gets some of that */
+	/* if the crowd has taken all, a newcomer gets some of that */
+	const int from = kept[i].n ? i : 1 - i;
 	const unsigned left = kept[i].n || !kept[from].n ? 0 : kept[from].n - 1;
 
 	(void)n;

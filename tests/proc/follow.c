@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * follow.c - in a node of several ranks, a rank touches pages that its node has, and only its mapping changes. The protocol is
- * not involved, so the thread has nothing to wait for, and must not yield its processor.
+ * follow.c - in a node of several ranks, a rank touches pages that its node has, and only its
+ * mapping changes. The protocol is not involved, so the thread has nothing to wait for, and must
+ * not yield its processor.
  */
 #include "common.h"
 
@@ -30,7 +31,8 @@ static void touch(uint64_t *p, uint64_t want, bool write)
 		if (write)
 			store(&p[i * 512], want + i);
 	}
-	REQUIRE(yields == before, "%u of %lu pages took a call of sched_yield()", yields - before, PAGES);
+	REQUIRE(yields == before, "%u of %lu pages took a call of sched_yield()", yields - before,
+		PAGES);
 }
 
 int main(int argc, char **argv)

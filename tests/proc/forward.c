@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * forward.c - forward progress: all threads of all ranks continuously want the same block. Each must get it repeatedly, in
- * bounded time, with a share that is not too small. While the other ranks have no processor to request a block or a lock, a node
- * that uses it takes nothing from them, so each stay at a node counts once per thread.
+ * forward.c - forward progress: all threads of all ranks continuously want the same block. Each
+ * must get it repeatedly, in bounded time, with a share that is not too small. While the other
+ * ranks have no processor to request a block or a lock, a node that uses it takes nothing from
+ * them, so each stay at a node counts once per thread.
  */
 #include "common.h"
 
@@ -113,12 +114,13 @@ static bool is_fair(const struct result *r, uint64_t bound)
 }
 
 /*
- * On a busy machine a thread may have no processor for most of a try. A thread that starves does so in every try, however long it
- * lasts.
+ * On a busy machine a thread may have no processor for most of a try. A thread that starves does so
+ * in every try, however long it lasts.
  */
 #define TRIES 4
 
-static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t *counter, uint64_t bound)
+static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t *counter,
+		 uint64_t bound)
 {
 	struct result r;
 	int tries = 0;
@@ -132,10 +134,12 @@ static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t 
 		MUST(dsm_barrier());
 		r = look();
 	} while (!is_fair(&r, bound) && ++tries < TRIES);
-	REQUIRE(load(counter) == r.all, "%s: counted %lu, there are %lu", what, r.all, load(counter));
-	test_say("  %-28s %9lu in all; for a thread count %lu to %lu", what, r.all, r.least, r.most);
-	REQUIRE(is_fair(&r, bound), "%s: for a thread count only %lu of %lu, by %lu threads", what, r.least, r.shares,
-		r.threads);
+	REQUIRE(load(counter) == r.all, "%s: counted %lu, there are %lu", what, r.all,
+		load(counter));
+	test_say("  %-28s %9lu in all; for a thread count %lu to %lu", what, r.all, r.least,
+		 r.most);
+	REQUIRE(is_fair(&r, bound), "%s: for a thread count only %lu of %lu, by %lu threads", what,
+		r.least, r.shares, r.threads);
 	MUST(dsm_barrier());
 }
 
@@ -149,7 +153,8 @@ int main(int argc, char **argv)
 	};
 	uint64_t start;
 
-	test_start(argc, argv, "Nobody starves on a hot block.", options, sizeof(options) / sizeof(options[0]));
+	test_start(argc, argv, "Nobody starves on a hot block.", options,
+		   sizeof(options) / sizeof(options[0]));
 	REQUIRE(threads && threads <= MAX_THREADS, "too many threads, or none");
 	hot = test_region("hot", sizeof(*hot), 4096, DSM_HOME_CYCLIC, 0);
 	out = test_outside(sizeof(*out));
@@ -161,6 +166,7 @@ int main(int argc, char **argv)
 	start = test_ns();
 	part("turns", take_turns, &hot->turns, 1);
 	test_say("  turns took %.2f s", (double)(test_ns() - start) * 1e-9);
-	REQUIRE(test_ns() - start < 60000000000u, "the turns took %lu s", (test_ns() - start) / 1000000000);
+	REQUIRE(test_ns() - start < 60000000000u, "the turns took %lu s",
+		(test_ns() - start) / 1000000000);
 	return test_end();
 }

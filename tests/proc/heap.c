@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - the heap is not divided among the ranks: each rank gets memory as long as any is free, and all ranks can use freed
- * memory, whichever rank freed it.
+ * heap.c - the heap is not divided among the ranks: each rank gets memory as long as any is free,
+ * and all ranks can use freed memory, whichever rank freed it.
  */
 #include "common.h"
 
@@ -17,7 +17,8 @@
 
 static uint64_t **table; /* shared: allocated addresses, for other ranks to check and free */
 static uint64_t *counts; /* shared: their numbers */
-static uint64_t *away;   /* shared outside libdsm: 1, the owner sleeps or is stopped; 2, all is freed */
+/* shared outside libdsm: 1, the owner sleeps or is stopped; 2, all is freed */
+static uint64_t *away;
 
 static void meet(void)
 {
@@ -41,7 +42,8 @@ static uint64_t take_all(size_t size, uint64_t most)
 			REQUIRE(errno == ENOMEM, "errno %d", errno);
 			break;
 		}
-		REQUIRE(i % 2 || (!p[0] && !p[size / 8 - 1]), "dsm_calloc() gives what is not zero");
+		REQUIRE(i % 2 || (!p[0] && !p[size / 8 - 1]),
+			"dsm_calloc() gives what is not zero");
 		p[0] = p[size / 8 - 1] = mark(test_rank, i);
 		table[test_rank * MOST + (int)i] = p;
 	}
@@ -75,7 +77,8 @@ static void free_all(int rank)
 /* One rank, then another, allocates nearly the whole heap. */
 static void part_one_takes_all(void)
 {
-	const uint64_t objects = HEAP_MIB * 3 / 4; /* jemalloc adds a page to each, and keeps some pages */
+	/* jemalloc adds a page to each, and keeps some pages */
+	const uint64_t objects = HEAP_MIB * 3 / 4;
 	int turn;
 
 	for (turn = 0; turn < (test_size < 3 ? test_size : 3); turn++) {
@@ -86,7 +89,8 @@ static void part_one_takes_all(void)
 			n = take_all(MIB - 8192, MOST);
 		meet();
 		if (test_rank == turn)
-			REQUIRE(n >= objects && n <= HEAP_MIB, "rank %d got %lu MiB of %lu", turn, n, HEAP_MIB);
+			REQUIRE(n >= objects && n <= HEAP_MIB, "rank %d got %lu MiB of %lu", turn,
+				n, HEAP_MIB);
 		check_all(turn, MIB - 8192);
 		if (test_rank != turn && test_size > 1) { /* nothing is left for the others */
 			void *p = dsm_malloc(2 * MIB);
@@ -113,12 +117,14 @@ static void part_all_take(void)
 		uint64_t i, n = 0;
 
 		meet();
-		for (n = 0; !test_rank && n < HEAP_MIB / (uint64_t)test_size && (large[n] = dsm_malloc(MIB - 8192));
+		for (n = 0; !test_rank && n < HEAP_MIB / (uint64_t)test_size &&
+		     (large[n] = dsm_malloc(MIB - 8192));
 		     n++)
 			;
 		meet();
 		take_all(sizes[round], sizes[round] < 8192 ? MOST : MOST / 4);
-		REQUIRE(counts[test_rank * 512] > 0 || sizes[round] > 1024, "rank %d got nothing", test_rank);
+		REQUIRE(counts[test_rank * 512] > 0 || sizes[round] > 1024, "rank %d got nothing",
+			test_rank);
 		meet();
 		check_all((test_rank + 1) % test_size, sizes[round]);
 		meet();
@@ -136,20 +142,24 @@ static void part_given_back(void)
 	uint64_t n;
 
 	meet();
-	n = take_all(MIB / 4 - 8192, share * 5 / 8); /* 2 MiB hold seven, and some of those have small objects */
-	REQUIRE(n == share * 5 / 8, "rank %d got %lu quarters of a MiB of %lu", test_rank, n, share);
+	/* 2 MiB hold seven, and some of those have small objects */
+	n = take_all(MIB / 4 - 8192, share * 5 / 8);
+	REQUIRE(n == share * 5 / 8, "rank %d got %lu quarters of a MiB of %lu", test_rank, n,
+		share);
 	meet();
 	free_all(test_rank);
 	meet();
 }
 
-#define FREED 3000u          /* more than twice the frees after which an owner is notified (HEAP_RING) */
+/* more than twice the frees after which an owner is notified (HEAP_RING) */
+#define FREED 3000u
 #define STOPPED 500000000ull /* ns */
 #define SOON 700000000ull    /* ns; less than a service thread sleeps if nothing wakes it */
 #define TRIES 4
 
 /*
- * Rank 0 frees while the owner does not check by itself. Returns the time it took. A rank that waits must not ask continuously.
+ * Rank 0 frees while the owner does not check by itself. Returns the time it took. A rank that
+ * waits must not ask continuously.
  */
 static uint64_t free_many(int owner)
 {
@@ -161,8 +171,8 @@ static uint64_t free_many(int owner)
 	for (i = 0; i < FREED; i++)
 		MUST(dsm_free(table[owner * MOST + (int)i]));
 	MUST(dsm_stats_get(0, NULL, &after));
-	REQUIRE(after.messages_out - before.messages_out < FREED * 5 / 4, "%lu messages for %u objects",
-		after.messages_out - before.messages_out, FREED);
+	REQUIRE(after.messages_out - before.messages_out < FREED * 5 / 4,
+		"%lu messages for %u objects", after.messages_out - before.messages_out, FREED);
 	return test_ns() - start;
 }
 
@@ -178,7 +188,8 @@ static uint64_t freed_by_another(bool stopped)
 	if (!test_rank)
 		*away = stopped ? 0 : 1;
 	if (test_rank == owner)
-		REQUIRE(take_all(64, FREED) == FREED, "there is no room for %u small objects", FREED);
+		REQUIRE(take_all(64, FREED) == FREED, "there is no room for %u small objects",
+			FREED);
 	meet();
 	if (test_rank == owner && stopped) {
 		child = fork();
@@ -200,7 +211,8 @@ static uint64_t freed_by_another(bool stopped)
 	while (see(away) < 2)
 		test_nap(1000000);
 	if (child)
-		REQUIRE(waitpid(child, &status, 0) == child && !status, "the child that stops: %d", status);
+		REQUIRE(waitpid(child, &status, 0) == child && !status, "the child that stops: %d",
+			status);
 	meet();
 	return took;
 }
@@ -229,11 +241,13 @@ int main(int argc, char **argv)
 						  { "all take", part_all_take },
 						  { "given back", part_given_back },
 						  { "freed while asleep", part_freed_while_asleep },
-						  { "freed while stopped", part_freed_while_stopped } };
+						  { "freed while stopped",
+						    part_freed_while_stopped } };
 
 	setenv("DSM_HEAP", "64M", 1);
 	test_start(argc, argv, "Every rank may have all of the heap.", NULL, 0);
-	table = test_region("table", (size_t)test_size * MOST * sizeof(*table), 4096, DSM_HOME_CYCLIC, 0);
+	table = test_region("table", (size_t)test_size * MOST * sizeof(*table), 4096,
+			    DSM_HOME_CYCLIC, 0);
 	counts = test_region("counts", (size_t)test_size * 4096, 4096, DSM_HOME_CYCLIC, 0);
 	away = test_outside(sizeof(*away));
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* heap_large.c - any rank can allocate nearly the whole heap: only the heap's size is the limit. Few of its pages are touched. */
+/*
+ * heap_large.c - any rank can allocate nearly the whole heap: only the heap's size is the limit.
+ * Few of its pages are touched.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,7 +28,10 @@ static bool ends_with(const uint64_t *p, size_t size, uint64_t value)
 	return p[0] == value && p[size / 8 - 1] == value;
 }
 
-/* Each rank in turn allocates nearly all, while all have a little, after the rank before had it; another rank frees it. */
+/*
+ * Each rank in turn allocates nearly all, while all have a little, after the rank before had it;
+ * another rank frees it.
+ */
 static void part_one_piece(void)
 {
 	int turn, other;
@@ -43,10 +49,11 @@ static void part_one_piece(void)
 		test_sync();
 		p = shared[0];
 		other = (turn + 1) % test_size;
-		REQUIRE(ends_with(p, WHOLE, mark(turn, 0)) && p[WHOLE / 16] == mark(turn, 0), "rank %d wrote others",
-			turn);
+		REQUIRE(ends_with(p, WHOLE, mark(turn, 0)) && p[WHOLE / 16] == mark(turn, 0),
+			"rank %d wrote others", turn);
 		if (test_rank == other) {
-			REQUIRE(!dsm_malloc(WHOLE) && errno == ENOMEM, "the heap has room for it twice");
+			REQUIRE(!dsm_malloc(WHOLE) && errno == ENOMEM,
+				"the heap has room for it twice");
 			EXPECT(dsm_free((char *)p + WHOLE / 2), -EINVAL);
 			MUST(dsm_free(p));
 			EXPECT(dsm_free(p), -EINVAL);
@@ -71,15 +78,16 @@ static void part_race(void)
 		if (p)
 			p[0] = p[size / 8 - 1] = mark(test_rank, 0);
 		MUST(dsm_reduce(&got, DSM_INT32, DSM_SUM));
-		REQUIRE(got == 1, "%d ranks got more than half of the heap in round %d", got, round);
+		REQUIRE(got == 1, "%d ranks got more than half of the heap in round %d", got,
+			round);
 		REQUIRE(!p || ends_with(p, size, mark(test_rank, 0)), "another rank wrote there");
 		MUST(dsm_free(p));
 	}
 }
 
 /*
- * All ranks allocate pieces until there are none. No piece may be given out twice. Only the ends of stripes may remain: a stripe
- * holds two and a half pieces.
+ * All ranks allocate pieces until there are none. No piece may be given out twice. Only the ends of
+ * stripes may remain: a stripe holds two and a half pieces.
  */
 static void part_last_pieces(void)
 {
@@ -98,8 +106,8 @@ static void part_last_pieces(void)
 	counts[(unsigned int)test_rank * (PAGE / 8)] = n;
 	all = (int64_t)n;
 	MUST(dsm_reduce(&all, DSM_INT64, DSM_SUM));
-	REQUIRE((uint64_t)all * 8 * MIB >= HEAP / 4 * 3, "only %lu MiB of %lu were allocated", (uint64_t)all * 8,
-		HEAP / MIB);
+	REQUIRE((uint64_t)all * 8 * MIB >= HEAP / 4 * 3, "only %lu MiB of %lu were allocated",
+		(uint64_t)all * 8, HEAP / MIB);
 	for (i = 0; i < n; i++)
 		REQUIRE(ends_with(shared[(uint64_t)test_rank * MOST + i], size, mark(test_rank, i)),
 			"piece %lu is another's", i);
@@ -111,8 +119,8 @@ static void part_last_pieces(void)
 }
 
 /*
- * Blocks that this rank has sent since `before`. Released blocks move home at some time: wait until there are `enough`, at most
- * some seconds.
+ * Blocks that this rank has sent since `before`. Released blocks move home at some time: wait until
+ * there are `enough`, at most some seconds.
  */
 static uint64_t sent_since(const struct dsm_stats *before, uint64_t enough)
 {
@@ -129,8 +137,9 @@ static uint64_t sent_since(const struct dsm_stats *before, uint64_t enough)
 }
 
 /*
- * A rank is the home of memory that it has allocated and written, wherever it lies in the heap: giving it back moves no block.
- * Pages of other nodes, given back afterwards, do move: after them, the first ones would have moved, too.
+ * A rank is the home of memory that it has allocated and written, wherever it lies in the heap:
+ * giving it back moves no block. Pages of other nodes, given back afterwards, do move: after them,
+ * the first ones would have moved, too.
  */
 static void part_placement(void)
 {
@@ -160,8 +169,8 @@ static void part_placement(void)
 				MUST(dsm_release(away[n], 8));
 			}
 		sent = sent_since(&before, (uint64_t)nodes - 1);
-		REQUIRE(sent == (uint64_t)nodes - 1, "%lu blocks went away, for %d pages of other nodes", sent,
-			nodes - 1);
+		REQUIRE(sent == (uint64_t)nodes - 1,
+			"%lu blocks went away, for %d pages of other nodes", sent, nodes - 1);
 		for (i = 0; i < 64; i++)
 			REQUIRE(*(uint64_t *)((char *)p + i * step) == i, "lost a write");
 		for (n = 0; n < nodes; n++)
@@ -171,7 +180,10 @@ static void part_placement(void)
 	test_sync();
 }
 
-/* A node is the home of its memory, from the start and after others have used it. Sizes are rounded up to whole pages. */
+/*
+ * A node is the home of its memory, from the start and after others have used it. Sizes are rounded
+ * up to whole pages.
+ */
 static void part_of_a_node(void)
 {
 	const int nodes = dsm_nodes(), there = (dsm_node() + 1) % nodes;
@@ -199,8 +211,8 @@ static void part_of_a_node(void)
 		MUST(dsm_release(p, pages * PAGE));
 		sent = sent_since(&before, nodes > 1 ? pages : 0);
 		REQUIRE(sum == (pages * PAGE / 8) * (pages * PAGE / 8 - 1) / 2, "lost a write");
-		REQUIRE(sent == (nodes > 1 ? pages : 0), "%lu of %zu blocks are at home on node %d", sent, pages,
-			there);
+		REQUIRE(sent == (nodes > 1 ? pages : 0), "%lu of %zu blocks are at home on node %d",
+			sent, pages, there);
 		MUST(dsm_free(p));
 	}
 	test_sync();
@@ -217,8 +229,10 @@ int main(int argc, char **argv)
 	void *little;
 
 	setenv("DSM_HEAP", "1G", 1);
-	test_start(argc, argv, "The heap as a whole is the limit of one rank, and of one allocation.", NULL, 0);
-	shared = test_region("shared", (size_t)test_size * MOST * sizeof(*shared), 4096, DSM_HOME_CYCLIC, 0);
+	test_start(argc, argv,
+		   "The heap as a whole is the limit of one rank, and of one allocation.", NULL, 0);
+	shared = test_region("shared", (size_t)test_size * MOST * sizeof(*shared), 4096,
+			     DSM_HOME_CYCLIC, 0);
 	counts = test_region("counts", (size_t)test_size * PAGE, 4096, DSM_HOME_CYCLIC, 0);
 	little = dsm_malloc(100);
 	REQUIRE(little, "no 100 bytes");

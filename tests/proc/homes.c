@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * homes.c - where DSM_HOME puts the homes of blocks of which the program says nothing: in regions, in the heap, in memory that was
- * adopted. Two nodes. Rank 0 writes all blocks, the last rank reads them, and rank 0 writes again. If rank 0's node is the home
- * of a block, this takes one message of it, which takes the reader's copy away; else two, to the home.
+ * homes.c - where DSM_HOME puts the homes of blocks of which the program says nothing: in regions,
+ * in the heap, in memory that was adopted. Two nodes. Rank 0 writes all blocks, the last rank reads
+ * them, and rank 0 writes again. If rank 0's node is the home of a block, this takes one message of
+ * it, which takes the reader's copy away; else two, to the home.
  */
 #include "common.h"
 
@@ -16,7 +17,10 @@
 
 static int last;
 
-/* What is tested: pages, the place of the first among the runs that are dealt out, and whether the program has chosen rank 0. */
+/*
+ * What is tested: pages, the place of the first among the runs that are dealt out, and whether the
+ * program has chosen rank 0.
+ */
 struct memory {
 	const char *what;
 	uint64_t *p;
@@ -62,7 +66,8 @@ static void check(const struct memory *m)
 		write_all(m, far, 7);
 	MUST(dsm_barrier());
 	for (i = 0; i < m->pages && test_rank == last; i++)
-		REQUIRE(load(&m->p[i * 512]) == 7 + i, "page %zu of %s has %lu", i, m->what, load(&m->p[i * 512]));
+		REQUIRE(load(&m->p[i * 512]) == 7 + i, "page %zu of %s has %lu", i, m->what,
+			load(&m->p[i * 512]));
 	for (i = 0; i < m->pages; i++)
 		n[is_far(m, i)]++;
 	MUST(dsm_barrier());
@@ -70,24 +75,29 @@ static void check(const struct memory *m)
 		took[far] = messages();
 		write_all(m, far, 8);
 		took[far] = messages() - took[far];
-		REQUIRE(took[far] >= n[far] * (far + 1u) && took[far] <= n[far] * (far + 1u) + MESSAGES,
+		REQUIRE(took[far] >= n[far] * (far + 1u) &&
+				took[far] <= n[far] * (far + 1u) + MESSAGES,
 			"%s: %lu messages for %lu pages with a %s home", m->what, took[far], n[far],
 			far ? "far" : "near");
 	}
-	test_say("  %s: %lu messages for %lu pages at home, %lu for %lu others", m->what, took[0], n[0], took[1], n[1]);
+	test_say("  %s: %lu messages for %lu pages at home, %lu for %lu others", m->what, took[0],
+		 n[0], took[1], n[1]);
 	MUST(dsm_barrier());
 }
 
 static void part_regions(void)
 {
-	check(&(struct memory){ "a region", test_region("homes", PAGES * PAGE, PAGE, DSM_HOME_FIRST_TOUCH, 0), PAGES, 0,
-				false });
-	check(&(struct memory){ "a chosen home", test_region("chosen", PAGES * PAGE, PAGE, DSM_HOME_FIXED, 0), PAGES, 0,
-				true });
+	check(&(struct memory){ "a region",
+				test_region("homes", PAGES * PAGE, PAGE, DSM_HOME_FIRST_TOUCH, 0),
+				PAGES, 0, false });
+	check(&(struct memory){ "a chosen home",
+				test_region("chosen", PAGES * PAGE, PAGE, DSM_HOME_FIXED, 0), PAGES,
+				0, true });
 }
 
 /* Memory of rank 0's; *shared has its address. */
-static void check_heap(const char *what, uint64_t **shared, uint64_t *mine, size_t pages, bool chosen)
+static void check_heap(const char *what, uint64_t **shared, uint64_t *mine, size_t pages,
+		       bool chosen)
 {
 	if (!test_rank) {
 		REQUIRE(mine && !((uintptr_t)mine % PAGE), "an allocation at %p", (void *)mine);
@@ -105,9 +115,11 @@ static void part_heap(void)
 {
 	uint64_t **shared = test_region("heap", sizeof(*shared), PAGE, DSM_HOME_FIXED, 0);
 
-	check_heap("the heap", shared, test_rank ? NULL : dsm_malloc(2 * PAGES * PAGE), 2 * PAGES, false);
+	check_heap("the heap", shared, test_rank ? NULL : dsm_malloc(2 * PAGES * PAGE), 2 * PAGES,
+		   false);
 	check_heap("used memory", shared, test_rank ? NULL : dsm_calloc(PAGES, PAGE), PAGES, false);
-	check_heap("dsm_malloc_on()", shared, test_rank ? NULL : dsm_malloc_on(0, PAGES * PAGE), PAGES, true);
+	check_heap("dsm_malloc_on()", shared, test_rank ? NULL : dsm_malloc_on(0, PAGES * PAGE),
+		   PAGES, true);
 }
 
 static void part_adopted(void)

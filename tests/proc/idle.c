@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * idle.c - a waiting thread uses no processor time, whatever it waits for. A rank that computes, sleeps in a system call or keeps
- * all processors busy still serves the others.
+ * idle.c - a waiting thread uses no processor time, whatever it waits for. A rank that computes,
+ * sleeps in a system call or keeps all processors busy still serves the others.
  */
 #include "common.h"
 
@@ -12,8 +12,11 @@
 
 #define BLOCKS 400
 #define GAP_NS 50000 /* of computing between two misses: the runtime goes to sleep */
-#define SERVE_SECONDS \
-	60 /* patience of BLOCKS: soft RDMA of Linux 6.12 uses threads, which are late on busy emulated processors */
+/*
+ * patience of BLOCKS: soft RDMA of Linux 6.12 uses threads, which are late on busy emulated
+ * processors
+ */
+#define SERVE_SECONDS 60
 
 static uint64_t milliseconds = 800, percent = 3, spinners = 2, row;
 static struct board {
@@ -155,14 +158,14 @@ static double wait_once(const struct wait *w)
 	cpu = test_cpu_ns() - cpu;
 	if (test_rank && !waits_for(w))
 		return 0;
-	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what,
-		wall / 1000000);
+	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only",
+		w->what, wall / 1000000);
 	return 100.0 * (double)cpu / (double)wall;
 }
 
 /*
- * Emulated processors of a busy machine sometimes stop, and the guest charges that time to the running thread. A thread that waits
- * in a loop uses a whole processor in each try.
+ * Emulated processors of a busy machine sometimes stop, and the guest charges that time to the
+ * running thread. A thread that waits in a loop uses a whole processor in each try.
  */
 #define TRIES 3
 
@@ -176,7 +179,8 @@ static void wait_for(const struct wait *w)
 		MUST(dsm_reduce(&share, DSM_DOUBLE, DSM_MAX));
 		test_say("  waiting for %-28s %6.2f %% of a processor at most", w->what, share);
 	} while (share > (double)percent && ++tries < TRIES);
-	REQUIRE(used <= (double)percent, "waiting for %s used %.1f %% of a processor, %d times", w->what, used, TRIES);
+	REQUIRE(used <= (double)percent, "waiting for %s used %.1f %% of a processor, %d times",
+		w->what, used, TRIES);
 }
 
 /* ---- serving -------------------------------------------------------------------------------- */
@@ -211,7 +215,10 @@ static void in_system_call(void)
 		test_nap(300000000);
 }
 
-/* The other ranks read and write blocks whose home and owner is rank 0, while rank 0 does something else. */
+/*
+ * The other ranks read and write blocks whose home and owner is rank 0, while rank 0 does something
+ * else.
+ */
 static void serve_while(const char *what, void (*fn)(void), int round)
 {
 	uint64_t start, i, longest = 0, took;
@@ -227,7 +234,8 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 	if (!test_rank) {
 		fn();
 		for (i = 0; i < BLOCKS; i++)
-			REQUIRE(load((uint64_t *)(blocks + i * 4096) + 1) == i, "block %lu came back changed", i);
+			REQUIRE(load((uint64_t *)(blocks + i * 4096) + 1) == i,
+				"block %lu came back changed", i);
 	} else {
 		struct rng rng = rng_of((uint64_t)test_rank);
 
@@ -242,13 +250,13 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 		for (i = 0; i < BLOCKS; i++)
 			store((uint64_t *)(blocks + i * 4096) + 1, i);
 		took = test_ns() - start;
-		REQUIRE(took < SERVE_SECONDS * 1000000000ull, "%d blocks took %lu ms from a rank that %s", BLOCKS,
-			took / 1000000, what);
+		REQUIRE(took < SERVE_SECONDS * 1000000000ull,
+			"%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
 		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
 	}
 	MUST(dsm_reduce(&longest, DSM_UINT64, DSM_MAX));
-	test_say("  a rank that %-28s gave %d blocks to each in %6.1f ms; the slowest took %.2f ms", what, BLOCKS,
-		 (double)(test_ns() - start) * 1e-6, (double)longest * 1e-6);
+	test_say("  a rank that %-28s gave %d blocks to each in %6.1f ms; the slowest took %.2f ms",
+		 what, BLOCKS, (double)(test_ns() - start) * 1e-6, (double)longest * 1e-6);
 }
 
 struct rest {
@@ -293,7 +301,10 @@ static struct rest rest_now(void)
 	return r;
 }
 
-/* Rank 1 makes requests one after the other while the thread of rank 0 sleeps. Returns the larger values of both ranks. */
+/*
+ * Rank 1 makes requests one after the other while the thread of rank 0 sleeps. Returns the larger
+ * values of both ranks.
+ */
 static struct rest serve_row_once(uint64_t *ns)
 {
 	struct rest before, after;
@@ -322,9 +333,10 @@ static struct rest serve_row_once(uint64_t *ns)
 }
 
 /*
- * Requests in a row must not wake the runtime of either rank: that of rank 0 polls for the next request, and on rank 1 the
- * waiting thread takes the answer itself. Others that use the processors can only add to the times that it is woken: a row with few of them
- * counts on any host, one with many only if threads had processors.
+ * Requests in a row must not wake the runtime of either rank: that of rank 0 polls for the next
+ * request, and on rank 1 the waiting thread takes the answer itself. Others that use the processors
+ * can only add to the times that it is woken: a row with few of them counts on any host, one with
+ * many only if threads had processors.
  */
 static void serve_row(void)
 {
@@ -339,7 +351,8 @@ static void serve_row(void)
 		test_say(
 			"  %lu requests in a row, %.1f us each: a runtime slept %lu times, threads waited for a processor %.1f ms",
 			row, (double)ns * 1e-3 / (double)row, r.naps, (double)r.waiting * 1e-6);
-		REQUIRE(few || r.waiting * 10 >= ns, "a runtime has slept for most of %lu requests", row);
+		REQUIRE(few || r.waiting * 10 >= ns, "a runtime has slept for most of %lu requests",
+			row);
 	} while (!few && ++tries < 50);
 	if (!few)
 		test_say(
@@ -355,8 +368,8 @@ static uint64_t own_naps(void)
 }
 
 /*
- * Answers to misses must not wake the runtime of the rank that waits for them: its thread polls. If others use the processors, it
- * may have slept instead; then the runtime is woken for it.
+ * Answers to misses must not wake the runtime of the rank that waits for them: its thread polls. If
+ * others use the processors, it may have slept instead; then the runtime is woken for it.
  */
 static void miss_row(void)
 {
@@ -374,7 +387,8 @@ static void miss_row(void)
 		naps = rest_now().naps;
 		own = own_naps();
 		for (i = 0; i < BLOCKS; i++) {
-			const uint64_t b = i * 37 % BLOCKS; /* in an order that nothing is read ahead */
+			/* in an order that nothing is read ahead */
+			const uint64_t b = i * 37 % BLOCKS;
 
 			REQUIRE(load((uint64_t *)(blocks + b * 4096)) == b, "block %lu", b);
 			for (since = test_ns(); test_ns() - since < GAP_NS;)
@@ -383,9 +397,10 @@ static void miss_row(void)
 		own = own_naps() - own;
 		naps = rest_now().naps - naps;
 		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
-		printf("  %d misses in a row: the runtime slept %lu times, the thread that waited %lu times\n", BLOCKS,
-		       naps, own);
-		REQUIRE(naps <= BLOCKS / 2 + 2 * own, "the runtime was woken for most of %d answers", BLOCKS);
+		printf("  %d misses in a row: the runtime slept %lu times, the thread that waited %lu times\n",
+		       BLOCKS, naps, own);
+		REQUIRE(naps <= BLOCKS / 2 + 2 * own,
+			"the runtime was woken for most of %d answers", BLOCKS);
 	}
 	MUST(dsm_barrier());
 }
@@ -396,7 +411,8 @@ int main(int argc, char **argv)
 		{ "ms", "N", "milliseconds of waiting for each thing", &milliseconds },
 		{ "percent", "N", "of a processor that a waiting rank may use", &percent },
 		{ "spinners", "N", "threads for each processor that keep it busy", &spinners },
-		{ "row", "N", "requests in a row to a rank that sleeps (0: none); of two ranks", &row },
+		{ "row", "N", "requests in a row to a rank that sleeps (0: none); of two ranks",
+		  &row },
 	};
 	size_t i;
 

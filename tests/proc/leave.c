@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * leave.c - a rank that leaves a region hands its blocks to their homes, even if the homes have left the region before, or never
- * opened it.
+ * leave.c - a rank that leaves a region hands its blocks to their homes, even if the homes have
+ * left the region before, or never opened it.
  */
 #include "common.h"
 
@@ -37,8 +37,8 @@ static void check(dsm_region_t *r, size_t block, uint64_t first)
 	unsigned i;
 
 	for (i = 0; i < BLOCKS; i++)
-		REQUIRE(load(word(r, block, i)) == first + i, "block %u is %lu, not %lu", i, load(word(r, block, i)),
-			first + i);
+		REQUIRE(load(word(r, block, i)) == first + i, "block %u is %lu, not %lu", i,
+			load(word(r, block, i)), first + i);
 }
 
 /* Only one rank opens the region; most of the homes are other ranks. */
@@ -61,7 +61,10 @@ static void alone(size_t block, enum dsm_home home, uint64_t first)
 		MUST(dsm_region_destroy("alone"));
 }
 
-/* All ranks open the region, and leave one after the other, each with the newest copy of everything. */
+/*
+ * All ranks open the region, and leave one after the other, each with the newest copy of
+ * everything.
+ */
 static void in_turn(size_t block, enum dsm_home home, uint64_t first)
 {
 	dsm_region_t *r = enter("in turn", block, home);
@@ -117,7 +120,8 @@ int main(int argc, char **argv)
 		{ "homes_that_have_left", homes_that_have_left },
 	};
 
-	test_start(argc, argv, "Leave regions whose homes have left, or never were there.", options, 1);
+	test_start(argc, argv, "Leave regions whose homes have left, or never were there.", options,
+		   1);
 	test_parts(parts, 2);
 	return test_end();
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * litmus.c - the classic tests of memory models, on shared memory: a few threads, each a few loads and stores,
- * thousands of rounds, and outcomes that the guarantee (sequential consistency at block level over each rank's
- * x86-TSO) forbids.
+ * litmus.c - the classic tests of memory models, on shared memory: a few threads, each a few loads
+ * and stores, thousands of rounds, and outcomes that the guarantee (sequential consistency at block
+ * level over each rank's x86-TSO) forbids.
  *
- * Variables are never reset: round r writes 2r + 1 or 2r + 2, and any smaller value counts as the initial state.
- * Rounds are synchronised through memory outside of libdsm. The blocks, the ranks with copies of them before the
- * round, the role of each rank, and delays are random. With --threads N, each rank has N roles. The roles form
- * groups; each group plays the test by itself, on its own words in blocks that all groups share.
+ * Variables are never reset: round r writes 2r + 1 or 2r + 2, and any smaller value counts as the
+ * initial state. Rounds are synchronised through memory outside of libdsm. The blocks, the ranks
+ * with copies of them before the round, the role of each rank, and delays are random. With
+ * --threads N, each rank has N roles. The roles form groups; each group plays the test by itself,
+ * on its own words in blocks that all groups share.
  *
- * --control runs the same on memory that is deliberately not coherent: every thread has its own copy, stores reach
- * the copies late and in any order, loads read any copy (and LB runs backwards). It fails unless every forbidden
- * outcome is seen.
+ * --control runs the same on memory that is deliberately not coherent: every thread has its own
+ * copy, stores reach the copies late and in any order, loads read any copy (and LB runs backwards).
+ * It fails unless every forbidden outcome is seen.
  */
 #include "common.h"
 
@@ -26,7 +27,8 @@
 #define MAX_TESTS 16
 
 enum place { SAME_BLOCK, TWO_BLOCKS, TWO_HOMES, BIG_BLOCKS, PLACES };
-static const char *const place_names[PLACES] = { "same block", "two blocks", "two homes", "64K blocks" };
+static const char *const place_names[PLACES] = { "same block", "two blocks", "two homes",
+						 "64K blocks" };
 
 struct round {
 	uint64_t *v[VARS];
@@ -41,7 +43,8 @@ struct litmus {
 	unsigned roles, nregs; /* nregs 0: the final state is the outcome */
 	bool forbidden;
 	void (*run)(struct round *r);
-	bool (*seen)(const uint64_t *reg, const uint64_t *final, uint64_t one); /* was the interesting outcome seen? */
+	/* was the interesting outcome seen? */
+	bool (*seen)(const uint64_t *reg, const uint64_t *final, uint64_t one);
 };
 
 static uint64_t seconds = 8, control, threads;
@@ -49,7 +52,8 @@ static struct outside { /* one per group */
 	uint32_t came[ROLES], generation;
 	uint32_t stop;
 	uint64_t reg[REGS];
-	uint64_t rounds[MAX_TESTS][PLACES], seen[MAX_TESTS][PLACES], outcomes[MAX_TESTS][PLACES][16];
+	uint64_t rounds[MAX_TESTS][PLACES], seen[MAX_TESTS][PLACES],
+		outcomes[MAX_TESTS][PLACES][16];
 	uint64_t copy[ROLES][PLACES * INSTANCES * VARS];
 } * outside;
 static char *regions[4];
@@ -114,7 +118,7 @@ static void fence(void)
 		__asm__ volatile("mfence" ::: "memory");
 }
 
-/* ---- the tests; x is variable 0, y variable 1 -------------------------------------------------- */
+/* ---- the tests; x is variable 0, y variable 1 ------------------------------------------------ */
 
 enum { X, Y };
 
@@ -271,7 +275,7 @@ static const struct litmus tests[] = {
 /* clang-format on */
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void wait_for(const uint32_t *word, uint32_t value)
 {
@@ -284,7 +288,10 @@ static void wait_for(const uint32_t *word, uint32_t value)
 			sched_yield();
 }
 
-/* Only loads and stores: machines emulated with one processor each share memory without atomic operations. */
+/*
+ * Only loads and stores: machines emulated with one processor each share memory without atomic
+ * operations.
+ */
 static void meet(struct outside *out, unsigned role, unsigned n)
 {
 	uint32_t next = __atomic_load_n(&out->generation, __ATOMIC_ACQUIRE) + 1;
@@ -309,9 +316,12 @@ static uint64_t *variable(unsigned group, enum place place, unsigned instance, u
 		return &outside[group].copy[0][(place * INSTANCES + instance) * VARS + var];
 	switch (place) {
 	case SAME_BLOCK: return (uint64_t *)(regions[0] + instance * 4096 + group * 128 + var * 64);
-	case TWO_BLOCKS: return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + word);
+	case TWO_BLOCKS:
+		return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + word);
 	case TWO_HOMES: return (uint64_t *)(regions[1 + var] + instance * 4096 + word);
-	default: return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 + var * 32768 + word);
+	default:
+		return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 +
+				    var * 32768 + word);
 	}
 }
 
@@ -325,7 +335,8 @@ struct run {
 /* Threads per rank: enough for one group, or as the option says. */
 static unsigned threads_for(const struct litmus *t)
 {
-	return threads ? (unsigned)threads : (t->roles + (unsigned)test_size - 1) / (unsigned)test_size;
+	return threads ? (unsigned)threads
+		       : (t->roles + (unsigned)test_size - 1) / (unsigned)test_size;
 }
 
 static unsigned groups_for(const struct litmus *t)
@@ -370,7 +381,8 @@ static void note(struct outside *out, const struct run *run, const struct round 
 
 		for (p = 0; p < PLACES; p++)
 			seen += out->seen[test][p];
-		out->stop = (seen && out->rounds[test][run->place] > 50) || test_ns() > run->until + 20000000000u;
+		out->stop = (seen && out->rounds[test][run->place] > 50) ||
+			test_ns() > run->until + 20000000000u;
 	} else {
 		out->stop = test_ns() > run->until;
 	}
@@ -390,9 +402,11 @@ static void play(unsigned thread, void *arg)
 		return;
 	for (round = run->round;; round++) {
 		unsigned instance = (unsigned)rng_below(&common, INSTANCES), i;
-		struct round r = {
-			.one = round * 2 + 1, .two = round * 2 + 2, .reg = out->reg, .rng = &rng, .role = role
-		};
+		struct round r = { .one = round * 2 + 1,
+				   .two = round * 2 + 2,
+				   .reg = out->reg,
+				   .rng = &rng,
+				   .role = role };
 		uint64_t dice = rng_next(&rng);
 
 		for (i = 0; i < VARS; i++)
@@ -418,8 +432,8 @@ static void play(unsigned thread, void *arg)
 }
 
 /*
- * "00:12 01:3 11:400": how often each outcome was seen. A digit is 1 if a register (or finally a variable) has the value written
- * in the round, or the last one.
+ * "00:12 01:3 11:400": how often each outcome was seen. A digit is 1 if a register (or finally a
+ * variable) has the value written in the round, or the last one.
  */
 static void outcomes(size_t t, int p, char *text, size_t room)
 {
@@ -448,7 +462,8 @@ static bool verdict(void)
 	size_t t;
 	int p;
 
-	test_say("  %-10s %-10s %-12s %9s %9s  outcomes", "test", "", "placement", "rounds", "seen");
+	test_say("  %-10s %-10s %-12s %9s %9s  outcomes", "test", "", "placement", "rounds",
+		 "seen");
 	for (t = 0; t < TESTS; t++) {
 		uint64_t seen = 0;
 
@@ -464,8 +479,9 @@ static bool verdict(void)
 			seen += s;
 			outcomes(t, p, text, sizeof(text));
 			test_say("  %-10s %-10s %-12s %9lu %9lu %s%s", tests[t].name,
-				 tests[t].forbidden ? "forbidden" : "allowed", place_names[p], (unsigned long)rounds,
-				 (unsigned long)s, text, s && tests[t].forbidden && !control ? "  VIOLATION" : "");
+				 tests[t].forbidden ? "forbidden" : "allowed", place_names[p],
+				 (unsigned long)rounds, (unsigned long)s, text,
+				 s && tests[t].forbidden && !control ? "  VIOLATION" : "");
 		}
 		if (control ? tests[t].forbidden && !seen : tests[t].forbidden && seen) {
 			test_say("  %s: %s", tests[t].name,
@@ -477,7 +493,10 @@ static bool verdict(void)
 	return ok;
 }
 
-/* Regions of all priorities: the connection that carries data must not create an order (DSM_NET=shared). */
+/*
+ * Regions of all priorities: the connection that carries data must not create an order
+ * (DSM_NET=shared).
+ */
 static void make_regions(void)
 {
 	static const struct {
@@ -489,7 +508,8 @@ static void make_regions(void)
 		{ "litmus", 3 * INSTANCES * 4096, 4096, DSM_HOME_FIRST_TOUCH, DSM_PRIORITY_NORMAL },
 		{ "litmus x", INSTANCES * 4096, 4096, DSM_HOME_FIXED, DSM_PRIORITY_HIGH },
 		{ "litmus y", INSTANCES * 4096, 4096, DSM_HOME_FIXED, DSM_PRIORITY_LOW },
-		{ "litmus big", 2 * INSTANCES * 65536, 65536, DSM_HOME_CYCLIC, DSM_PRIORITY_URGENT },
+		{ "litmus big", 2 * INSTANCES * 65536, 65536, DSM_HOME_CYCLIC,
+		  DSM_PRIORITY_URGENT },
 	};
 	unsigned i;
 
@@ -509,8 +529,10 @@ int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
 		{ "seconds", "N", "how long to run", &seconds },
-		{ "control", NULL, "on memory that is not coherent: must see what is forbidden", &control },
-		{ "threads", "N", "threads of each rank, which play in groups (0: as few as make one group)",
+		{ "control", NULL, "on memory that is not coherent: must see what is forbidden",
+		  &control },
+		{ "threads", "N",
+		  "threads of each rank, which play in groups (0: as few as make one group)",
 		  &threads },
 	};
 	static struct run run;
@@ -521,8 +543,8 @@ int main(int argc, char **argv)
 	test_start(argc, argv, "Litmus tests of the memory model.", options, 3);
 	outside = test_outside(GROUPS * sizeof(*outside));
 	for (t = 0; t < TESTS; t++)
-		REQUIRE(threads_for(&tests[t]) * (unsigned)test_size <= SEATS && groups_for(&tests[t]) >= 1 &&
-				groups_for(&tests[t]) <= GROUPS,
+		REQUIRE(threads_for(&tests[t]) * (unsigned)test_size <= SEATS &&
+				groups_for(&tests[t]) >= 1 && groups_for(&tests[t]) <= GROUPS,
 			"too many threads, or too few");
 	make_regions();
 	each = seconds * 1000000000u / (TESTS * PLACES * 2);

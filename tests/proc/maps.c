@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - 100,000 pages, of which every second is writable and the others are read-only: more changes of protection than a
- * process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings for them. Nothing may run out,
- * and all pages must keep their contents.
+ * maps.c - 100,000 pages, of which every second is writable and the others are read-only: more
+ * changes of protection than a process may have mappings (vm.max_map_count, usually 65,530). Only
+ * mprotect(2) makes mappings for them. Nothing may run out, and all pages must keep their contents.
  */
 #include "common.h"
 
@@ -46,11 +46,15 @@ int main(int argc, char **argv)
 		for (i = me; i < pages; i += (uint64_t)test_size)
 			store((uint64_t *)(base + i * 4096), i * round);
 		MUST(dsm_barrier());
-		/* Read what other ranks wrote. Pages that this rank wrote last stay writable if the others leave them alone. */
+		/*
+		 * Read what other ranks wrote. Pages that this rank wrote last stay writable if the
+		 * others leave them alone.
+		 */
 		for (i = 0; i < pages; i++) {
 			p = (uint64_t *)(base + i * 4096);
 			if ((i - me) % (uint64_t)test_size == 1 % (uint64_t)test_size)
-				REQUIRE(load(p) == i * round, "page %lu holds %lu in round %lu", i, load(p), round);
+				REQUIRE(load(p) == i * round, "page %lu holds %lu in round %lu", i,
+					load(p), round);
 		}
 		MUST(dsm_barrier());
 		for (i = me; i < pages; i += (uint64_t)test_size)
@@ -61,7 +65,8 @@ int main(int argc, char **argv)
 	}
 	test_say("  %lu pages, %lu mappings, at most %lu", pages, mappings(), limit());
 	for (i = me * 7; i < pages; i += 31)
-		REQUIRE(load((uint64_t *)(base + i * 4096)) == i * 2 && load((uint64_t *)(base + i * 4096) + 1) == i,
+		REQUIRE(load((uint64_t *)(base + i * 4096)) == i * 2 &&
+				load((uint64_t *)(base + i * 4096) + 1) == i,
 			"page %lu", i);
 	return test_end();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * memory.c - the bound of a node's frames: the last rank uses four times as much memory as its node may have. The frames are
- * measured at the memory object itself. The runner sets DSM_MEMORY=16M.
+ * memory.c - the bound of a node's frames: the last rank uses four times as much memory as its node
+ * may have. The frames are measured at the memory object itself. The runner sets DSM_MEMORY=16M.
  */
 #include "common.h"
 
@@ -97,16 +97,17 @@ static void scan(uint64_t *p)
 		for (i = 0; i < PAGES; i++) {
 			const uint64_t now = load(&p[i * WORDS + 1]);
 
-			REQUIRE(load(&p[i * WORDS]) == i * 3 + 1, "page %lu: %lu", i, load(&p[i * WORDS]));
+			REQUIRE(load(&p[i * WORDS]) == i * 3 + 1, "page %lu: %lu", i,
+				load(&p[i * WORDS]));
 			REQUIRE(now >= before[i], "page %lu: %lu after %lu", i, now, before[i]);
 			before[i] = now;
 			if (i % 64 == 0)
 				frames();
 		}
 	t = stats_now();
-	printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n", test_rank,
-	       most >> 10, t.evicted_clean - s.evicted_clean, t.evicted_owned - s.evicted_owned,
-	       t.evict_short - s.evict_short);
+	printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n",
+	       test_rank, most >> 10, t.evicted_clean - s.evicted_clean,
+	       t.evicted_owned - s.evicted_owned, t.evict_short - s.evict_short);
 	REQUIRE(most <= BOUND + SLACK, "the node had %lu KiB", most >> 10);
 	REQUIRE(most >= BOUND / 2, "the node had %lu KiB only", most >> 10);
 }
@@ -144,15 +145,16 @@ static void writes(void)
 	if (is_last()) {
 		const struct dsm_stats t = stats_now();
 
-		printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n", test_rank,
-		       most >> 10, t.evicted_clean - s.evicted_clean, t.evicted_owned - s.evicted_owned,
-		       t.evict_short - s.evict_short);
+		printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n",
+		       test_rank, most >> 10, t.evicted_clean - s.evicted_clean,
+		       t.evicted_owned - s.evicted_owned, t.evict_short - s.evict_short);
 		REQUIRE(most <= BOUND + SLACK, "the node had %lu KiB", most >> 10);
 		REQUIRE(t.evicted_owned > s.evicted_owned, "nothing was given back");
 	}
 	test_sync();
 	for (i = 0; i < PAGES; i++)
-		REQUIRE(load(&p[i * WORDS + 2]) == i + 7, "page %lu: %lu", i, load(&p[i * WORDS + 2]));
+		REQUIRE(load(&p[i * WORDS + 2]) == i + 7, "page %lu: %lu", i,
+			load(&p[i * WORDS + 2]));
 	test_sync();
 	test_close("writes", r);
 	test_sync();
@@ -180,8 +182,9 @@ static void hot(void)
 		}
 		REQUIRE(sum == PAGES * (PAGES - 1) / 2 * 3 + PAGES, "%lu", sum);
 		after = stats_now();
-		printf("  rank %d: a scan of %d blocks: %lu came, %lu went, %lu messages\n", test_rank, (int)PAGES,
-		       after.blocks_in - before.blocks_in, after.evicted_clean - before.evicted_clean,
+		printf("  rank %d: a scan of %d blocks: %lu came, %lu went, %lu messages\n",
+		       test_rank, (int)PAGES, after.blocks_in - before.blocks_in,
+		       after.evicted_clean - before.evicted_clean,
 		       after.messages_out - before.messages_out);
 		REQUIRE(after.blocks_in - before.blocks_in < PAGES + 16, "%lu blocks",
 			after.blocks_in - before.blocks_in);
@@ -189,7 +192,8 @@ static void hot(void)
 		MUST(dsm_stats_get(test_rank, one, &s));
 		printf("  rank %d: %lu misses of the hot page and the pinned one\n", test_rank,
 		       s.read_faults + s.prefetched);
-		REQUIRE(s.read_faults + s.prefetched <= 6, "%lu misses", s.read_faults + s.prefetched);
+		REQUIRE(s.read_faults + s.prefetched <= 6, "%lu misses",
+			s.read_faults + s.prefetched);
 	}
 	test_sync();
 	test_close("hot", one);
@@ -219,8 +223,8 @@ static double misses_in(const char *name, uint64_t pages)
 	test_close(name, r);
 	share = (double)(t.blocks_in - s.blocks_in) / (double)reads;
 	if (is_last())
-		printf("  rank %d: %.3f blocks come for a random read in %lu MiB\n", test_rank, share,
-		       pages * PAGE >> 20);
+		printf("  rank %d: %.3f blocks come for a random read in %lu MiB\n", test_rank,
+		       share, pages * PAGE >> 20);
 	return share;
 }
 
@@ -230,7 +234,8 @@ static void sets(void)
 	const double half = misses_in("half", PAGES / 8), same = misses_in("same", PAGES / 4),
 		     twice = misses_in("twice", PAGES / 2);
 
-	REQUIRE(!is_last() || (half == 0 && same < 0.2 && twice < 0.65), "%.3f, %.3f, %.3f", half, same, twice);
+	REQUIRE(!is_last() || (half == 0 && same < 0.2 && twice < 0.65), "%.3f, %.3f, %.3f", half,
+		same, twice);
 }
 
 /* All nodes have more than they may, and write what the others have. */
@@ -256,7 +261,9 @@ static void full(void)
 	test_sync();
 }
 
-/* A node that is full does not become the home of what it touches first; and what is freed is gone. */
+/*
+ * A node that is full does not become the home of what it touches first; and what is freed is gone.
+ */
 static void touches(void)
 {
 	const uint64_t nodes = (uint64_t)dsm_nodes(), own = BOUND + (SIZE - BOUND) / nodes;
@@ -271,8 +278,10 @@ static void touches(void)
 			frames();
 	}
 	if (is_last()) {
-		printf("  rank %d: at most %lu KiB of %lu touched\n", test_rank, most >> 10, (unsigned long)SIZE >> 10);
-		REQUIRE(most <= own + SLACK, "the node had %lu KiB, of %lu that it may have to keep", most >> 10,
+		printf("  rank %d: at most %lu KiB of %lu touched\n", test_rank, most >> 10,
+		       (unsigned long)SIZE >> 10);
+		REQUIRE(most <= own + SLACK,
+			"the node had %lu KiB, of %lu that it may have to keep", most >> 10,
 			own >> 10);
 	}
 	test_sync();
@@ -283,7 +292,8 @@ static void touches(void)
 	test_sync();
 	for (i = 0; frames() > before + SLACK && i < 1000; i++)
 		test_nap(5000000);
-	REQUIRE(frames() <= before + SLACK, "%lu KiB are left of a region that is gone", frames() >> 10);
+	REQUIRE(frames() <= before + SLACK, "%lu KiB are left of a region that is gone",
+		frames() >> 10);
 	test_sync();
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * order.c - what release consistency allows, and what it must not: a program with a race sees old data until it synchronises; stores
- * of a thread that never synchronises stay while others of its node acquire; system calls store into pages that a close looks at;
- * sequential and release regions under one lock; a page whose sharing has ended costs nothing.
+ * order.c - what release consistency allows, and what it must not: a program with a race sees old
+ * data until it synchronises; stores of a thread that never synchronises stay while others of its
+ * node acquire; system calls store into pages that a close looks at; sequential and release regions
+ * under one lock; a page whose sharing has ended costs nothing.
  */
 #include "common.h"
 
@@ -35,7 +36,7 @@ static bool last(void)
 	return test_rank == test_size - 1;
 }
 
-/* ---- old data ------------------------------------------------------------------------------------ */
+/* ---- old data -------------------------------------------------------------------------------- */
 
 static void wait_for(const uint64_t *word, uint64_t v)
 {
@@ -43,15 +44,17 @@ static void wait_for(const uint64_t *word, uint64_t v)
 		test_nap(1000);
 }
 
-/* Ranks meet outside, which orders nothing for libdsm. The reader keeps its copy until it acquires. */
+/*
+ * Ranks meet outside, which orders nothing for libdsm. The reader keeps its copy until it acquires.
+ */
 static void part_old(void)
 {
 	uint64_t round, old = 0, v;
 
 	for (round = 1; round <= rounds; round++) {
 		if (last())
-			REQUIRE(load(word_of(0, 0)) == round - 1, "%lu after the barrier of round %lu",
-				load(word_of(0, 0)), round);
+			REQUIRE(load(word_of(0, 0)) == round - 1,
+				"%lu after the barrier of round %lu", load(word_of(0, 0)), round);
 		test_sync();
 		if (test_rank == 0) {
 			store(word_of(0, 0), round);
@@ -71,7 +74,7 @@ static void part_old(void)
 		REQUIRE(old, "no race has shown old data: %lu rounds", rounds);
 }
 
-/* ---- a thread that only stores ------------------------------------------------------------------- */
+/* ---- a thread that only stores --------------------------------------------------------------- */
 
 /* The other threads lock all the time, and write other bytes of the same page. */
 static void store_or_lock(unsigned int thread, void *arg)
@@ -85,7 +88,8 @@ static void store_or_lock(unsigned int thread, void *arg)
 		for (i = 0; i < rounds * 200; i++) {
 			own[i % OWN]++;
 			REQUIRE(i < OWN || own[(i + 1) % OWN] == (uint8_t)((i + 1) / OWN),
-				"byte %lu is %u after %lu stores", (i + 1) % OWN, own[(i + 1) % OWN], i + 1);
+				"byte %lu is %u after %lu stores", (i + 1) % OWN,
+				own[(i + 1) % OWN], i + 1);
 			if (i % 64 == 0)
 				test_delay(500);
 		}
@@ -110,16 +114,21 @@ static void part_stores(void)
 		for (i = 0; i < OWN; i++) {
 			const uint64_t n = rounds * 200 / OWN + (i < rounds * 200 % OWN);
 
-			REQUIRE(pages[BYTES + r * OWN + i] == (uint8_t)n, "byte %u of rank %u is %u, not %u", i, r,
+			REQUIRE(pages[BYTES + r * OWN + i] == (uint8_t)n,
+				"byte %u of rank %u is %u, not %u", i, r,
 				pages[BYTES + r * OWN + i], (uint8_t)n);
 		}
-	REQUIRE(*word_of(1, 200) == outside->looked, "%lu of %lu turns are left", *word_of(1, 200), outside->looked);
+	REQUIRE(*word_of(1, 200) == outside->looked, "%lu of %lu turns are left", *word_of(1, 200),
+		outside->looked);
 	test_sync();
 }
 
-/* ---- system calls -------------------------------------------------------------------------------- */
+/* ---- system calls ---------------------------------------------------------------------------- */
 
-/* Each rank reads lines of a file into its part of page 2, while another thread closes the page again and again. */
+/*
+ * Each rank reads lines of a file into its part of page 2, while another thread closes the page
+ * again and again.
+ */
 static void read_or_lock(unsigned int thread, void *arg)
 {
 	uint64_t *own = word_of(2, (unsigned int)test_rank * 8), line[8], i, k;
@@ -141,7 +150,8 @@ static void read_or_lock(unsigned int thread, void *arg)
 		do {
 			MUST(dsm_acquire(own, sizeof(line), DSM_WRITE));
 			n = pread(fd, own, sizeof(line), 0);
-			REQUIRE(n == sizeof(line) || (n < 0 && errno == EFAULT), "pread: %zd, %m", n);
+			REQUIRE(n == sizeof(line) || (n < 0 && errno == EFAULT), "pread: %zd, %m",
+				n);
 		} while (n < 0);
 		for (k = 0; k < 8; k++)
 			REQUIRE(own[k] == i * 8 + k, "word %lu is %lu in round %lu", k, own[k], i);
@@ -164,12 +174,13 @@ static void part_reads(void)
 	test_threads(2, read_or_lock, &fd);
 	test_sync();
 	for (r = 0; r < (unsigned int)test_size; r++)
-		REQUIRE(*word_of(2, r * 8 + 7) == rounds * 32 + 7, "rank %u has read %lu", r, *word_of(2, r * 8 + 7));
+		REQUIRE(*word_of(2, r * 8 + 7) == rounds * 32 + 7, "rank %u has read %lu", r,
+			*word_of(2, r * 8 + 7));
 	test_sync();
 	close(fd);
 }
 
-/* ---- beside sequential data ---------------------------------------------------------------------- */
+/* ---- beside sequential data ------------------------------------------------------------------ */
 
 static void count_both(unsigned int thread, void *arg)
 {
@@ -178,8 +189,8 @@ static void count_both(unsigned int thread, void *arg)
 	(void)thread, (void)arg;
 	for (i = 0; i < rounds; i++) {
 		MUST(dsm_mutex_lock(&objects->mutex[0]));
-		REQUIRE(*word_of(3, 0) == both[0] && both[0] == *word_of(3, 64), "%lu, %lu and %lu", *word_of(3, 0),
-			both[0], *word_of(3, 64));
+		REQUIRE(*word_of(3, 0) == both[0] && both[0] == *word_of(3, 64), "%lu, %lu and %lu",
+			*word_of(3, 0), both[0], *word_of(3, 64));
 		++*word_of(3, 0);
 		++both[0];
 		++*word_of(3, 64);
@@ -191,14 +202,17 @@ static void part_both(void)
 {
 	test_threads(2, count_both, NULL);
 	test_sync();
-	REQUIRE(both[0] == rounds * 2 * (uint64_t)test_size && *word_of(3, 0) == both[0], "%lu and %lu", both[0],
-		*word_of(3, 0));
+	REQUIRE(both[0] == rounds * 2 * (uint64_t)test_size && *word_of(3, 0) == both[0],
+		"%lu and %lu", both[0], *word_of(3, 0));
 	test_sync();
 }
 
-/* ---- the end of sharing -------------------------------------------------------------------------- */
+/* ---- the end of sharing ---------------------------------------------------------------------- */
 
-/* All have used page 3. Then rank 0, its home, writes alone: from the third barrier on, as if nobody ever had. */
+/*
+ * All have used page 3. Then rank 0, its home, writes alone: from the third barrier on, as if
+ * nobody ever had.
+ */
 static void part_ends(void)
 {
 	struct dsm_stats before = { 0 }, now;
@@ -220,8 +234,9 @@ static void part_ends(void)
 	REQUIRE(sequential ||
 			(now.notices == before.notices && now.flushes == before.flushes &&
 			 now.closes == before.closes && now.twins <= before.twins),
-		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer", now.notices - before.notices,
-		now.flushes - before.flushes, now.closes - before.closes, now.twins);
+		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer",
+		now.notices - before.notices, now.flushes - before.flushes,
+		now.closes - before.closes, now.twins);
 	test_sync();
 	REQUIRE(load(word_of(3, 7)) == 20, "word 7 is %lu", load(word_of(3, 7)));
 	test_sync();
@@ -231,7 +246,8 @@ int main(int argc, char **argv)
 {
 	static const struct test_option options[] = {
 		{ "rounds", "N", "rounds of each part (200)", &rounds },
-		{ "sequential", NULL, "the same with a sequential region: no old data", &sequential },
+		{ "sequential", NULL, "the same with a sequential region: no old data",
+		  &sequential },
 	};
 	static const struct test_part parts[] = {
 		{ "old", part_old },   { "stores", part_stores }, { "reads", part_reads },

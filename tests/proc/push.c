@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * push.c - blocks that their home reads repeatedly after another node wrote them are pushed to the home at barriers. Rank 0 is
- * the home, and the first rank of the second node writes. Counters show which blocks were missed, and which were pushed.
+ * push.c - blocks that their home reads repeatedly after another node wrote them are pushed to the
+ * home at barriers. Rank 0 is the home, and the first rank of the second node writes. Counters show
+ * which blocks were missed, and which were pushed.
  */
 #include "common.h"
 
@@ -15,8 +16,10 @@
 #define LISTED 8192ul
 
 #define BLOCKS 96ul
-#define STEP (2 * 4096 / sizeof(uint64_t)) /* an unused block between any two, so that no reader looks sequential */
-#define TRIES 20 /* on a busy host a home may be too slow to request pushed blocks, but not each time */
+/* an unused block between any two, so that no reader looks sequential */
+#define STEP (2 * 4096 / sizeof(uint64_t))
+/* on a busy host a home may be too slow to request pushed blocks, but not each time */
+#define TRIES 20
 #define ROUNDS (AFTER + FEW + 1 + MANY + 1 + 2)
 
 static int writer;
@@ -123,8 +126,10 @@ static void part_read(void)
 		test_close("read", r);
 	}
 	for (i = 0; i < ROUNDS && !outside->good; i++)
-		test_say("  round %u: %lu misses, %lu pushed", i, outside->missed[i], outside->pushed[i]);
-	REQUIRE(outside->good, "in none of %u tries the home missed what it was to miss, and no more", TRIES);
+		test_say("  round %u: %lu misses, %lu pushed", i, outside->missed[i],
+			 outside->pushed[i]);
+	REQUIRE(outside->good,
+		"in none of %u tries the home missed what it was to miss, and no more", TRIES);
 }
 
 /* The home stops reading: the writer notices, and keeps its blocks. */
@@ -162,7 +167,8 @@ static void part_follow(void)
 	for (i = 0; i < ROUNDS; i++)
 		iterate(r, i, i < AFTER ? 0 : reader);
 	MUST(dsm_stats_get(writer, r, &s));
-	REQUIRE(s.homes_in == BLOCKS, "%lu homes of %lu have moved to the writer", s.homes_in, BLOCKS);
+	REQUIRE(s.homes_in == BLOCKS, "%lu homes of %lu have moved to the writer", s.homes_in,
+		BLOCKS);
 	test_close("follow", r);
 }
 
@@ -196,7 +202,10 @@ struct shared {
 
 #define THREAD_ROUNDS (AFTER + 5)
 
-/* The second thread of a rank continues to write after the first has arrived, also to blocks that the first has written. */
+/*
+ * The second thread of a rank continues to write after the first has arrived, also to blocks that
+ * the first has written.
+ */
 static void two_threads(unsigned int thread, void *arg)
 {
 	struct shared *s = arg;
@@ -252,7 +261,8 @@ static void part_many(void)
 			write_all(round, many);
 		test_sync();
 		after = counted(r);
-		REQUIRE(after.pushed - before.pushed <= LISTED, "%lu blocks were pushed", after.pushed - before.pushed);
+		REQUIRE(after.pushed - before.pushed <= LISTED, "%lu blocks were pushed",
+			after.pushed - before.pushed);
 		if (!test_rank)
 			read_all(round, many);
 		test_sync();

@@ -2,20 +2,23 @@
 /*
  * random.c - random operations by threads of all ranks, against a history that can be checked.
  *
- *   words     each thread has pairs of words that it alone writes, a then b, with growing numbers; whoever reads them
- *             must see its own last, never an older one than before, and never b newer than a
+ *   words     each thread has pairs of words that it alone writes, a then b, with growing numbers;
+ *             whoever reads them must see its own last, never an older one than before, and never b
+ *             newer than a
  *   counters  atomic adds, of the processor and of the library; the sums are known at the end
  *   records   under a mutex or a reader-writer lock: all words equal, versions never go back
  *   gates     semaphores: never more threads inside than permits
  *   queues    mutex, two conditions: what goes in comes out once
- *   letters   allocated, filled, put into a shared box, taken out, checked and freed by whoever comes
+ *   letters   allocated, filled, put into a shared box, taken out, checked and freed by whoever
+ *             comes
  *   regions   opened, written, checked, detached and destroyed all the time
  *   hints     prefetch, acquire, release, pin, unpin, place on random ranges of all of it
  *
- * With --release, words, counters and records are in regions with release consistency. Words are then read by their own threads only,
- * counters are atomic objects only, and hints are left out.
+ * With --release, words, counters and records are in regions with release consistency. Words are
+ * then read by their own threads only, counters are atomic objects only, and hints are left out.
  *
- * In rounds: barriers of all threads between, and a reduction over the ranks. At the end everything is added up.
+ * In rounds: barriers of all threads between, and a reduction over the ranks. At the end everything
+ * is added up.
  */
 #include "common.h"
 
@@ -77,7 +80,8 @@ struct actor {
 	uint64_t seq[PAIRS];
 	uint64_t *seen; /* by pair: least values of b and a */
 	uint64_t version[RECORDS];
-	uint64_t added[COUNTERS], atomic_added[COUNTERS], pushed, popped, pushes, pops, letters_in, letters_out, ops;
+	uint64_t added[COUNTERS], atomic_added[COUNTERS], pushed, popped, pushes, pops, letters_in,
+		letters_out, ops;
 };
 
 static uint64_t seconds = 5, threads = 2, blocks = 32, block_size, no_regions, release;
@@ -99,14 +103,16 @@ static uint64_t mix(uint64_t a, uint64_t b)
 /* The address of a word; its neighbours in a block belong to other actors. */
 static uint64_t *word(unsigned actor, unsigned pair, unsigned which, unsigned actors)
 {
-	size_t all = (size_t)actors * PAIRS * 2, index = ((size_t)pair * 2 + which) * actors + actor;
+	size_t all = (size_t)actors * PAIRS * 2,
+	       index = ((size_t)pair * 2 + which) * actors + actor;
 
 	return (uint64_t *)(words + words_size / all / 8 * 8 * index);
 }
 
 static uint64_t *cell(size_t index)
 {
-	return (uint64_t *)(cells + cells_size / (COUNTERS + RECORDS * RECORD_WORDS) / 8 * 8 * index);
+	return (uint64_t *)(cells +
+			    cells_size / (COUNTERS + RECORDS * RECORD_WORDS) / 8 * 8 * index);
 }
 
 static uint64_t *record_word(unsigned record, unsigned i)
@@ -114,19 +120,22 @@ static uint64_t *record_word(unsigned record, unsigned i)
 	return cell(COUNTERS + (size_t)i * RECORDS + record);
 }
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void write_words(struct actor *a)
 {
-	unsigned p = (unsigned)rng_below(&a->rng, PAIRS), times = 1 + (unsigned)rng_below(&a->rng, 6);
+	unsigned p = (unsigned)rng_below(&a->rng, PAIRS),
+		 times = 1 + (unsigned)rng_below(&a->rng, 6);
 
 	while (times--) {
-		uint64_t v = (uint64_t)a->id << 48 | ++a->seq[p], was = (uint64_t)a->id << 48 | (a->seq[p] - 1);
+		uint64_t v = (uint64_t)a->id << 48 | ++a->seq[p],
+			 was = (uint64_t)a->id << 48 | (a->seq[p] - 1);
 		uint64_t *x = word(a->id, p, 0, a->actors), *y = word(a->id, p, 1, a->actors);
 
 		if (a->seq[p] > 1)
-			REQUIRE(load(x) == was && load(y) == was, "own word %p is %#lx or %#lx, not %#lx", (void *)x,
-				load(x), load(y), was);
+			REQUIRE(load(x) == was && load(y) == was,
+				"own word %p is %#lx or %#lx, not %#lx", (void *)x, load(x),
+				load(y), was);
 		store(x, v);
 		store(y, v);
 	}
@@ -134,7 +143,8 @@ static void write_words(struct actor *a)
 
 static void read_words(struct actor *a)
 {
-	unsigned who = (unsigned)rng_below(&a->rng, a->actors), p = (unsigned)rng_below(&a->rng, PAIRS);
+	unsigned who = (unsigned)rng_below(&a->rng, a->actors),
+		 p = (unsigned)rng_below(&a->rng, PAIRS);
 	uint64_t *y, *x;
 	uint64_t *seen = &a->seen[(who * PAIRS + p) * 2];
 	uint64_t b, v;
@@ -146,17 +156,19 @@ static void read_words(struct actor *a)
 	b = load(y);
 	v = load(x);
 
-	REQUIRE((!b || b >> 48 == who) && (!v || v >> 48 == who), "words of %u are %#lx and %#lx", who, v, b);
+	REQUIRE((!b || b >> 48 == who) && (!v || v >> 48 == who), "words of %u are %#lx and %#lx",
+		who, v, b);
 	b &= ~0ull >> 16;
 	v &= ~0ull >> 16;
 	REQUIRE(b >= seen[0], "word %p went back from %lu to %lu", (void *)y, seen[0], b);
 	REQUIRE(v >= seen[1], "word %p went back from %lu to %lu", (void *)x, seen[1], v);
-	REQUIRE(v >= b, "words %p and %p: %lu was seen after %lu, which was written later", (void *)x, (void *)y, v, b);
+	REQUIRE(v >= b, "words %p and %p: %lu was seen after %lu, which was written later",
+		(void *)x, (void *)y, v, b);
 	seen[0] = b;
 	seen[1] = v;
 }
 
-/* ---- counters ----------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static void add_counters(struct actor *a)
 {
@@ -170,14 +182,16 @@ static void add_counters(struct actor *a)
 		break;
 	case 1:
 		old = load(cell(c));
-		while (!__atomic_compare_exchange_n(cell(c), &old, old + n, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		while (!__atomic_compare_exchange_n(cell(c), &old, old + n, 0, __ATOMIC_SEQ_CST,
+						    __ATOMIC_SEQ_CST))
 			;
 		a->added[c] += n;
 		break;
 	case 2:
 		MUST(dsm_atomic_fetch_add(&world->atomics[c], n, &old));
 		MUST(dsm_atomic_load(&world->atomics[c], &seen));
-		REQUIRE(seen >= old + n, "an atomic object went back: %lu after %lu", seen, old + n);
+		REQUIRE(seen >= old + n, "an atomic object went back: %lu after %lu", seen,
+			old + n);
 		a->atomic_added[c] += n;
 		break;
 	default:
@@ -193,7 +207,7 @@ static void add_counters(struct actor *a)
 	}
 }
 
-/* ---- records --------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static void check_record(struct actor *a, unsigned r)
 {
@@ -201,8 +215,9 @@ static void check_record(struct actor *a, unsigned r)
 	unsigned i;
 
 	for (i = 1; i < RECORD_WORDS; i++)
-		REQUIRE(load(record_word(r, i)) == v, "record %u under its lock: word %u at %p is %lu, word 0 is %lu",
-			r, i, (void *)record_word(r, i), load(record_word(r, i)), v);
+		REQUIRE(load(record_word(r, i)) == v,
+			"record %u under its lock: word %u at %p is %lu, word 0 is %lu", r, i,
+			(void *)record_word(r, i), load(record_word(r, i)), v);
 	REQUIRE(v >= a->version[r], "record %u went back from %lu to %lu", r, a->version[r], v);
 	a->version[r] = v;
 }
@@ -259,7 +274,7 @@ static void use_record(struct actor *a)
 	MUST(rec->is_rw ? dsm_rwlock_unlock(&rec->rwlock) : dsm_mutex_unlock(&rec->mutex));
 }
 
-/* ---- gates and queues ------------------------------------------------------------------------------- */
+/* ---- gates and queues ------------------------------------------------------------------------ */
 
 static void pass_gate(struct actor *a)
 {
@@ -293,7 +308,8 @@ static void push(struct actor *a, struct queue *q)
 
 	MUST(dsm_mutex_lock(&q->mutex));
 	while (q->tail - q->head == QUEUE_SLOTS) {
-		int err = dsm_cond_timedwait(&q->not_full, &q->mutex, 100000 + rng_below(&a->rng, 1000000));
+		int err = dsm_cond_timedwait(&q->not_full, &q->mutex,
+					     100000 + rng_below(&a->rng, 1000000));
 
 		REQUIRE(!err || err == -ETIMEDOUT, "dsm_cond_timedwait: %d", err);
 		if (err) {
@@ -304,7 +320,8 @@ static void push(struct actor *a, struct queue *q)
 	q->item[q->tail++ % QUEUE_SLOTS] = v;
 	a->pushed += v;
 	a->pushes++;
-	MUST(rng_below(&a->rng, 4) ? dsm_cond_signal(&q->not_empty) : dsm_cond_broadcast(&q->not_empty));
+	MUST(rng_below(&a->rng, 4) ? dsm_cond_signal(&q->not_empty)
+				   : dsm_cond_broadcast(&q->not_empty));
 	MUST(dsm_mutex_unlock(&q->mutex));
 }
 
@@ -312,7 +329,8 @@ static void pop(struct actor *a, struct queue *q)
 {
 	MUST(dsm_mutex_lock(&q->mutex));
 	while (q->tail == q->head) {
-		int err = dsm_cond_timedwait(&q->not_empty, &q->mutex, 100000 + rng_below(&a->rng, 1000000));
+		int err = dsm_cond_timedwait(&q->not_empty, &q->mutex,
+					     100000 + rng_below(&a->rng, 1000000));
 
 		REQUIRE(!err || err == -ETIMEDOUT, "dsm_cond_timedwait: %d", err);
 		if (err) {
@@ -336,7 +354,7 @@ static void use_queue(struct actor *a)
 		pop(a, q);
 }
 
-/* ---- letters -------------------------------------------------------------------------------------------- */
+/* ---- letters --------------------------------------------------------------------------------- */
 
 static struct letter *write_letter(struct actor *a)
 {
@@ -345,7 +363,8 @@ static struct letter *write_letter(struct actor *a)
 	struct letter *l;
 
 	size = rng_below(&a->rng, (most ? most : letter_max) + 1);
-	l = rng_below(&a->rng, 2) ? dsm_malloc(sizeof(*l) + size) : dsm_calloc(1, sizeof(*l) + size);
+	l = rng_below(&a->rng, 2) ? dsm_malloc(sizeof(*l) + size)
+				  : dsm_calloc(1, sizeof(*l) + size);
 	REQUIRE(l, "no memory for a letter: %m");
 	l->size = size;
 	l->seed = rng_next(&a->rng);
@@ -359,8 +378,8 @@ static void read_letter(struct letter *l)
 	size_t i;
 
 	for (i = 0; i < l->size; i++)
-		REQUIRE(l->text[i] == (uint8_t)((l->seed >> i % 57) + i), "letter %p: byte %zu of %lu is %#x",
-			(void *)l, i, l->size, l->text[i]);
+		REQUIRE(l->text[i] == (uint8_t)((l->seed >> i % 57) + i),
+			"letter %p: byte %zu of %lu is %#x", (void *)l, i, l->size, l->text[i]);
 	MUST(dsm_free(l));
 }
 
@@ -379,13 +398,17 @@ static void use_box(struct actor *a)
 		read_letter(theirs);
 }
 
-/* ---- regions ----------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
-/* One thread per rank. While this rank is attached, the region must stay, and so must this rank's writes. */
+/*
+ * One thread per rank. While this rank is attached, the region must stay, and so must this rank's
+ * writes.
+ */
 static void churn(struct actor *a)
 {
 	unsigned c = (unsigned)rng_below(&a->rng, CHURN), i;
-	static const enum dsm_priority priorities[CHURN] = { DSM_PRIORITY_LOW, DSM_PRIORITY_HIGH, DSM_PRIORITY_URGENT };
+	static const enum dsm_priority priorities[CHURN] = { DSM_PRIORITY_LOW, DSM_PRIORITY_HIGH,
+							     DSM_PRIORITY_URGENT };
 	struct dsm_region_options opt = { .block_size = 4096u << c,
 					  .home = (enum dsm_home)(c % 2),
 					  .priority = priorities[c] };
@@ -403,7 +426,8 @@ static void churn(struct actor *a)
 	for (i = 0; i < each; i += 61)
 		store(&mine[i], first + i);
 	MUST(dsm_region_query(mine, &info));
-	REQUIRE(!strcmp(info.name, name) && info.size == size && info.attached && info.priority == priorities[c],
+	REQUIRE(!strcmp(info.name, name) && info.size == size && info.attached &&
+			info.priority == priorities[c],
 		"query: %s", info.name);
 	for (i = 0; i < (unsigned)rng_below(&a->rng, 20); i++)
 		(void)load((uint64_t *)dsm_region_base(r) + rng_below(&a->rng, size / 8));
@@ -412,8 +436,9 @@ static void churn(struct actor *a)
 		REQUIRE(!err || err == -ENOENT, "dsm_region_destroy: %d", err);
 	}
 	for (i = 0; i < each; i += 61)
-		REQUIRE(load(&mine[i]) == first + i, "region %s: word %u of rank %d at %p is %#lx, not %#lx", name, i,
-			test_rank, (void *)&mine[i], load(&mine[i]), first + i);
+		REQUIRE(load(&mine[i]) == first + i,
+			"region %s: word %u of rank %d at %p is %#lx, not %#lx", name, i, test_rank,
+			(void *)&mine[i], load(&mine[i]), first + i);
 	MUST(dsm_region_detach(r));
 }
 
@@ -436,8 +461,8 @@ static void create(struct actor *a)
 	EXPECT(dsm_region_open(name, size, &opt, &r), -EALREADY);
 	p = dsm_region_base(r);
 	for (i = 0; i < size / 8; i++)
-		REQUIRE(load(&p[i]) == (i < 64 ? contents[i] : 0), "new region: word %zu at %p is %#lx", i,
-			(void *)&p[i], load(&p[i]));
+		REQUIRE(load(&p[i]) == (i < 64 ? contents[i] : 0),
+			"new region: word %zu at %p is %#lx", i, (void *)&p[i], load(&p[i]));
 	for (i = 0; i < size / 8; i += 100)
 		store(&p[i], ~i);
 	MUST(dsm_region_destroy(name));
@@ -455,7 +480,7 @@ static void use_region(struct actor *a)
 		create(a);
 }
 
-/* ---- hints --------------------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 static void hint(struct actor *a)
 {
@@ -485,7 +510,7 @@ static void hint(struct actor *a)
 	}
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static const struct op {
 	void (*fn)(struct actor *a);
@@ -519,7 +544,8 @@ static void act(unsigned thread, void *arg)
 	/* No thread writes now: all writes must be visible. */
 	for (i = 0; i < PAIRS; i++)
 		if (a->seq[i])
-			REQUIRE(load(word(a->id, i, 0, a->actors)) == ((uint64_t)a->id << 48 | a->seq[i]),
+			REQUIRE(load(word(a->id, i, 0, a->actors)) ==
+					((uint64_t)a->id << 48 | a->seq[i]),
 				"own word at the barrier");
 	MUST(dsm_barrier_wait(&world->barrier));
 }
@@ -572,7 +598,8 @@ static void verify(struct actor *all)
 		MUST(dsm_atomic_load(&world->atomics[c], &v));
 		added = sum(added);
 		atomic_added = sum(atomic_added);
-		REQUIRE(load(cell(c)) == added, "counter %u is %lu, not %lu", c, load(cell(c)), added);
+		REQUIRE(load(cell(c)) == added, "counter %u is %lu, not %lu", c, load(cell(c)),
+			added);
 		REQUIRE(v == atomic_added, "atomic object %u is %lu, not %lu", c, v, atomic_added);
 	}
 	for (t = 0; t < threads; t++) {
@@ -589,7 +616,8 @@ static void verify(struct actor *all)
 			items += world->queues[i].item[n % QUEUE_SLOTS];
 	pushed = sum(pushed);
 	popped = sum(popped);
-	REQUIRE(pushed == popped + items, "queues: %lu went in, %lu came out, %lu are left", pushed, popped, items);
+	REQUIRE(pushed == popped + items, "queues: %lu went in, %lu came out, %lu are left", pushed,
+		popped, items);
 	for (i = 0; i < BOXES; i++)
 		left += world->boxes[i].letter != NULL;
 	in = sum(in);
@@ -608,8 +636,9 @@ static char *data_region(const char *name, size_t size, enum dsm_home home, int 
 	const struct dsm_region_options opt = { .block_size = block_size,
 						.home = home,
 						.home_rank = home_rank,
-						.consistency = release ? DSM_CONSISTENCY_RELEASE
-								       : DSM_CONSISTENCY_SEQUENTIAL };
+						.consistency = release
+							? DSM_CONSISTENCY_RELEASE
+							: DSM_CONSISTENCY_SEQUENTIAL };
 	dsm_region_t *r;
 
 	MUST(dsm_region_open(name, size, &opt, &r));
@@ -621,7 +650,8 @@ int main(int argc, char **argv)
 	const struct test_option options[] = {
 		{ "seconds", "N", "how long to run", &seconds },
 		{ "threads", "N", "of each rank", &threads },
-		{ "blocks", "N", "shared blocks for words, and as many for counters and records", &blocks },
+		{ "blocks", "N", "shared blocks for words, and as many for counters and records",
+		  &blocks },
 		{ "block-size", "BYTES", "of them; 0: by chance", &block_size },
 		{ "no-regions", NULL, "without making and unmaking regions", &no_regions },
 		{ "release", NULL, "with release consistency", &release },
@@ -637,8 +667,10 @@ int main(int argc, char **argv)
 	if (!block_size)
 		block_size = release ? 4096u : 4096u << mix(2, 0) % 4;
 	words_size = cells_size = blocks * block_size;
-	REQUIRE(words_size / (threads * (unsigned)test_size * PAIRS * 2) >= 8, "too few blocks for so many threads");
-	test_say("random: --threads %lu --blocks %lu --block-size %lu", threads, blocks, block_size);
+	REQUIRE(words_size / (threads * (unsigned)test_size * PAIRS * 2) >= 8,
+		"too few blocks for so many threads");
+	test_say("random: --threads %lu --blocks %lu --block-size %lu", threads, blocks,
+		 block_size);
 	world = test_region("world", sizeof(*world), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	words = data_region("words", words_size, (enum dsm_home)(mix(3, 0) % 3),
 			    (int)(mix(4, 0) % (unsigned)test_size));

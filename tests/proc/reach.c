@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reach.c - rank i of a node communicates with rank i modulo R of each other node only, over one connection of each
- * kind; and one rank of a node sends the heartbeats to each other node.
+ * reach.c - rank i of a node communicates with rank i modulo R of each other node only, over one
+ * connection of each kind; and one rank of a node sends the heartbeats to each other node.
  *
- * The library prints its counts with DSM_STATS=json. Over TCP the kernel knows the connections as well: the local end
- * of a socket is the remote end at its peer.
+ * The library prints its counts with DSM_STATS=json. Over TCP the kernel knows the connections as
+ * well: the local end of a socket is the remote end at its peer.
  */
 #include "common.h"
 
@@ -16,20 +16,22 @@
 #define SOCKETS 512
 #define PAGES 8 /* pages per rank */
 
-static uint64_t milliseconds = 6000, lost_ms = 6000; /* a heartbeat is due after a quarter of lost_ms */
-static struct outside {                              /* shared outside libdsm */
+/* a heartbeat is due after a quarter of lost_ms */
+static uint64_t milliseconds = 6000, lost_ms = 6000;
+static struct outside { /* shared outside libdsm */
 	uint64_t counted;
 	struct rank_of {
-		uint64_t node, local, width; /* its node, its index there, and the ranks of its node */
-		uint64_t heard;              /* messages that arrived while all were idle */
-		uint64_t sockets;            /* TCP connections */
+		/* its node, its index there, and the ranks of its node */
+		uint64_t node, local, width;
+		uint64_t heard;   /* messages that arrived while all were idle */
+		uint64_t sockets; /* TCP connections */
 		struct socket {
 			uint64_t here, there;
 		} socket[SOCKETS];
 	} rank[RANKS];
 } * out;
 
-/* ---- everything that there is to use ---------------------------------------------------------- */
+/* ---- everything that there is to use --------------------------------------------------------- */
 
 static struct board {
 	dsm_mutex_t mutex;
@@ -100,7 +102,7 @@ static void use_all(void)
 	test_sync();
 }
 
-/* ---- heartbeats --------------------------------------------------------------------------------- */
+/* ---- heartbeats ------------------------------------------------------------------------------ */
 
 /* Wait, without messages, until all ranks have counted. */
 static void await_all(void)
@@ -129,19 +131,20 @@ static void part_heartbeats(void)
 	beats = (test_ns() - start) / (lost_ms * 250000); /* at most; each has two ends */
 	mine->heard = after.messages_in - before.messages_in;
 	await_all();
-	test_say("  in %lu ms rank 0 of %d nodes heard %lu messages", (unsigned long)milliseconds, dsm_nodes(),
-		 (unsigned long)mine->heard);
+	test_say("  in %lu ms rank 0 of %d nodes heard %lu messages", (unsigned long)milliseconds,
+		 dsm_nodes(), (unsigned long)mine->heard);
 	if (mine->local)
-		REQUIRE(!mine->heard, "%lu messages came to place %lu of a node, where heartbeats go to place 0",
+		REQUIRE(!mine->heard,
+			"%lu messages came to place %lu of a node, where heartbeats go to place 0",
 			(unsigned long)mine->heard, (unsigned long)mine->local);
 	else
 		REQUIRE(mine->heard >= others && mine->heard <= others * (beats + 2),
-			"%lu messages came in %lu periods from %lu nodes", (unsigned long)mine->heard,
-			(unsigned long)beats, (unsigned long)others);
+			"%lu messages came in %lu periods from %lu nodes",
+			(unsigned long)mine->heard, (unsigned long)beats, (unsigned long)others);
 	test_sync();
 }
 
-/* ---- connections -------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static bool talks(const struct rank_of *from, const struct rank_of *to)
 {
@@ -185,12 +188,13 @@ static void list_sockets(void)
 
 	REQUIRE(f, "/proc/net/tcp: %m");
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*d: %x:%x %x:%x %x %*s %*s %*s %*u %*u %lu", &here, &here_port, &there, &there_port,
-			   &state, &inode) != 6 ||
+		if (sscanf(line, " %*d: %x:%x %x:%x %x %*s %*s %*s %*u %*u %lu", &here, &here_port,
+			   &there, &there_port, &state, &inode) != 6 ||
 		    state != TCP_ESTABLISHED || !is_mine(inode))
 			continue;
 		REQUIRE(mine->sockets < SOCKETS, "too many sockets");
-		mine->socket[mine->sockets++] = (struct socket){ end_of(here, here_port), end_of(there, there_port) };
+		mine->socket[mine->sockets++] =
+			(struct socket){ end_of(here, here_port), end_of(there, there_port) };
 	}
 	fclose(f);
 }
@@ -202,7 +206,8 @@ static unsigned int sockets_between(const struct rank_of *a, const struct rank_o
 
 	for (i = 0; i < a->sockets; i++)
 		for (k = 0; k < b->sockets; k++)
-			n += a->socket[i].here == b->socket[k].there && a->socket[i].there == b->socket[k].here;
+			n += a->socket[i].here == b->socket[k].there &&
+				a->socket[i].there == b->socket[k].here;
 	return n;
 }
 
@@ -215,26 +220,29 @@ static void part_sockets(void)
 	list_sockets();
 	test_sync();
 	for (r = 0; r < test_size; r++) {
-		const bool want =
-			talks(&out->rank[test_rank], &out->rank[r]) || talks(&out->rank[r], &out->rank[test_rank]);
+		const bool want = talks(&out->rank[test_rank], &out->rank[r]) ||
+			talks(&out->rank[r], &out->rank[test_rank]);
 
 		if (r == test_rank)
 			continue;
 		n = sockets_between(&out->rank[test_rank], &out->rank[r]);
-		REQUIRE(want == (n > 0), "place %lu of node %lu has %u connections to place %lu of node %lu",
-			(unsigned long)out->rank[test_rank].local, (unsigned long)out->rank[test_rank].node, n,
+		REQUIRE(want == (n > 0),
+			"place %lu of node %lu has %u connections to place %lu of node %lu",
+			(unsigned long)out->rank[test_rank].local,
+			(unsigned long)out->rank[test_rank].node, n,
 			(unsigned long)out->rank[r].local, (unsigned long)out->rank[r].node);
 		pairs += want;
 	}
-	test_say("  rank 0 has connections to %u of %d ranks of %d nodes", pairs, test_size, dsm_nodes());
+	test_say("  rank 0 has connections to %u of %d ranks of %d nodes", pairs, test_size,
+		 dsm_nodes());
 	test_sync();
 }
 
-/* ---- what the statistics say -------------------------------------------------------------------- */
+/* ---- what the statistics say ----------------------------------------------------------------- */
 
 /*
- * Each rank has one end of each connection that it uses: to one rank of each other node. Over verbs it also has those that ranks
- * of larger nodes open to it.
+ * Each rank has one end of each connection that it uses: to one rank of each other node. Over verbs
+ * it also has those that ranks of larger nodes open to it.
  */
 static void check_statistics(const char *json, int nodes)
 {
@@ -246,14 +254,16 @@ static void check_statistics(const char *json, int nodes)
 	REQUIRE(at, "the statistics say nothing of connections: %s", json);
 	for (r = 0; r < test_size; r++)
 		for (q = 0; q < test_size; q++)
-			ends += talks(&out->rank[r], &out->rank[q]) || talks(&out->rank[q], &out->rank[r]);
+			ends += talks(&out->rank[r], &out->rank[q]) ||
+				talks(&out->rank[q], &out->rank[r]);
 	for (at = strstr(at, "\"open\": "); at; at = strstr(at + 1, "\"open\": ")) {
 		open = strtoull(at + strlen("\"open\": "), NULL, 10);
-		REQUIRE(open <= ends, "%lu connections of a kind, where there may be %lu", (unsigned long)open,
-			(unsigned long)ends);
+		REQUIRE(open <= ends, "%lu connections of a kind, where there may be %lu",
+			(unsigned long)open, (unsigned long)ends);
 		most = open > most ? open : most;
 	}
-	REQUIRE(most >= all, "%lu connections of a kind, where %lu were used", (unsigned long)most, (unsigned long)all);
+	REQUIRE(most >= all, "%lu connections of a kind, where %lu were used", (unsigned long)most,
+		(unsigned long)all);
 	printf("  %lu ends of connections of a kind\n", (unsigned long)most);
 }
 
@@ -336,13 +346,15 @@ int main(int argc, char **argv)
 	};
 	const char *tls = getenv("UCX_TLS");
 
-	test_options(argc, argv, "Which ranks talk to which, and who sends heartbeats.", options, 2);
+	test_options(argc, argv, "Which ranks talk to which, and who sends heartbeats.", options,
+		     2);
 	settings();
 	join_and_listen();
 	REQUIRE(test_size <= RANKS, "at most %d ranks", RANKS);
 	out = test_outside(sizeof(*out));
 	boards = test_region("boards", (size_t)test_size * 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
-	pages = test_region("pages", (size_t)test_size * PAGES * 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
+	pages = test_region("pages", (size_t)test_size * PAGES * 4096, 4096, DSM_HOME_FIRST_TOUCH,
+			    0);
 	find_place();
 	test_parts(parts, tls && !strncmp(tls, "tcp", 3) ? 2 : 1);
 	return end_with_statistics();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * release.c - regions with release consistency: several nodes write a page at a time, and see each other's stores after
- * synchronisation, whatever its kind. Handles are in a sequential region.
+ * release.c - regions with release consistency: several nodes write a page at a time, and see each
+ * other's stores after synchronisation, whatever its kind. Handles are in a sequential region.
  */
 #include "common.h"
 
@@ -25,8 +25,9 @@ static struct objects {
 
 static void open_pages(enum dsm_home home)
 {
-	const struct dsm_region_options release = { .consistency = sequential ? DSM_CONSISTENCY_SEQUENTIAL
-									      : DSM_CONSISTENCY_RELEASE,
+	const struct dsm_region_options release = { .consistency = sequential
+							    ? DSM_CONSISTENCY_SEQUENTIAL
+							    : DSM_CONSISTENCY_RELEASE,
 						    .home = home };
 
 	MUST(dsm_region_open("release", (size_t)PAGES * BYTES, &release, &region));
@@ -57,7 +58,7 @@ static bool one_node(void)
 	return dsm_nodes() == 1;
 }
 
-/* ---- each thread has a byte of its own in each line --------------------------------------------- */
+/* ---- each thread has a byte of its own in each line ------------------------------------------ */
 
 static uint64_t byte_rounds(void)
 {
@@ -79,14 +80,17 @@ static uint8_t look_at(unsigned int whose, uint8_t least)
 	v = pages[whose];
 	REQUIRE(v >= least, "a byte of thread %u went from %u to %u", whose, least, v);
 	for (i = whose; i < PAGES * BYTES; i += LINES * 64)
-		REQUIRE(pages[i] == v, "byte %u of thread %u is %u, the first is %u", i, whose, pages[i], v);
+		REQUIRE(pages[i] == v, "byte %u of thread %u is %u, the first is %u", i, whose,
+			pages[i], v);
 	MUST(dsm_mutex_unlock(&objects->mutex[whose]));
 	return v;
 }
 
 static void write_bytes(unsigned int thread, void *arg)
 {
-	const unsigned int me = mine(thread), other = (unsigned int)rng_below(&(struct rng){ test_seed + me }, THREADS);
+	const unsigned int me = mine(thread),
+			   other = (unsigned int)rng_below(&(struct rng){ test_seed + me },
+							   THREADS);
 	uint8_t seen = 0;
 	uint64_t round;
 	unsigned int i;
@@ -95,7 +99,8 @@ static void write_bytes(unsigned int thread, void *arg)
 	for (round = 1; round <= byte_rounds(); round++) {
 		MUST(dsm_mutex_lock(&objects->mutex[me]));
 		for (i = me; i < PAGES * BYTES; i += LINES * 64) {
-			REQUIRE(pages[i] == (uint8_t)(round - 1), "byte %u is %u in round %lu", i, pages[i], round);
+			REQUIRE(pages[i] == (uint8_t)(round - 1), "byte %u is %u in round %lu", i,
+				pages[i], round);
 			pages[i] = (uint8_t)round;
 		}
 		MUST(dsm_mutex_unlock(&objects->mutex[me]));
@@ -125,7 +130,7 @@ static void part_bytes(void)
 	close_pages();
 }
 
-/* ---- counters that wander, each under a lock of its own ------------------------------------------ */
+/* ---- counters that wander, each under a lock of its own -------------------------------------- */
 
 #define COUNTERS 48u
 
@@ -155,7 +160,8 @@ static void wander(unsigned int thread, void *arg)
 		else
 			while (dsm_mutex_timedlock(&objects->mutex[c], 20000))
 				;
-		REQUIRE(*twice == 2 * *n, "counter %u is %lu, and twice that is %lu", c, *n, *twice);
+		REQUIRE(*twice == 2 * *n, "counter %u is %lu, and twice that is %lu", c, *n,
+			*twice);
 		++*n;
 		*twice += 2;
 		MUST(dsm_mutex_unlock(&objects->mutex[c]));
@@ -178,7 +184,7 @@ static void part_counters(void)
 	close_pages();
 }
 
-/* ---- each kind of synchronisation as the only edge ------------------------------------------------ */
+/* ---- each kind of synchronisation as the only edge ------------------------------------------- */
 
 /* The last rank produces, rank 0 consumes and answers. */
 static void produce(uint64_t round)
@@ -382,7 +388,8 @@ static void by_spawn(uint64_t round)
 	test_sync();
 	if (test_rank == 0) {
 		produce(2 * round - 1);
-		MUST(dsm_spawn(&t, test_size - 1, NULL, spawned, (void *)(uintptr_t)(2 * round - 1)));
+		MUST(dsm_spawn(&t, test_size - 1, NULL, spawned,
+			       (void *)(uintptr_t)(2 * round - 1)));
 		MUST(dsm_join(t, NULL));
 		consume(2 * round);
 	}
@@ -404,9 +411,11 @@ static void part_edges(void)
 		const char *name;
 		void (*fn)(uint64_t round);
 	} kinds[] = {
-		{ "semaphore", by_semaphore }, { "barrier", by_barrier },     { "flag", by_flag },
-		{ "lock", by_lock },           { "condition", by_condition }, { "rwlock", by_rwlock },
-		{ "signal", by_signal },       { "broadcast", by_broadcast }, { "spawn", by_spawn },
+		{ "semaphore", by_semaphore }, { "barrier", by_barrier },
+		{ "flag", by_flag },           { "lock", by_lock },
+		{ "condition", by_condition }, { "rwlock", by_rwlock },
+		{ "signal", by_signal },       { "broadcast", by_broadcast },
+		{ "spawn", by_spawn },
 	};
 	uint64_t round, start;
 	size_t k;
@@ -418,19 +427,23 @@ static void part_edges(void)
 		for (round = 1; round <= rounds / 4; round++)
 			kinds[k].fn(round);
 		test_sync();
-		test_say("  by %s, %lu us a round", kinds[k].name, (test_ns() - start) / 1000 / (rounds / 4));
+		test_say("  by %s, %lu us a round", kinds[k].name,
+			 (test_ns() - start) / 1000 / (rounds / 4));
 	}
 	close_pages();
 }
 
-/* ---- what a page costs ---------------------------------------------------------------------------- */
+/* ---- what a page costs ----------------------------------------------------------------------- */
 
 static uint64_t *word_of(unsigned int page, int rank)
 {
 	return (uint64_t *)(void *)(pages + page * BYTES) + rank;
 }
 
-/* Nobody else has a copy: the home writes without a twin, and nobody hears of it. Until another rank reads a page. */
+/*
+ * Nobody else has a copy: the home writes without a twin, and nobody hears of it. Until another
+ * rank reads a page.
+ */
 static void part_alone(void)
 {
 	struct dsm_stats before, after;
@@ -450,8 +463,9 @@ static void part_alone(void)
 	test_sync();
 	REQUIRE(after.twins_most == before.twins_most && after.notices == before.notices &&
 			after.flushes == before.flushes && after.closes == before.closes,
-		"%lu twins, %lu notices, %lu flushes, %lu closes for the only writer", after.twins_most,
-		after.notices - before.notices, after.flushes - before.flushes, after.closes - before.closes);
+		"%lu twins, %lu notices, %lu flushes, %lu closes for the only writer",
+		after.twins_most, after.notices - before.notices, after.flushes - before.flushes,
+		after.closes - before.closes);
 	REQUIRE(*word_of(PAGES - 1, 0) == rounds, "the last page has %lu", *word_of(PAGES - 1, 0));
 	test_sync();
 	if (test_rank == 0)
@@ -460,15 +474,16 @@ static void part_alone(void)
 	test_sync();
 	after = counted(-1, NULL);
 	REQUIRE(one_node() || (after.closes > before.closes && after.notices > before.notices),
-		"%lu closes, and %lu notices, of a page that others read", after.closes - before.closes,
-		after.notices - before.notices);
+		"%lu closes, and %lu notices, of a page that others read",
+		after.closes - before.closes, after.notices - before.notices);
 	REQUIRE(*word_of(PAGES - 1, 0) == 7, "the last page has %lu", *word_of(PAGES - 1, 0));
 	close_pages();
 }
 
 /*
- * All nodes write one page, and meet: each of them fetches it, or opens it, once. With more than two nodes, a notice of one that
- * has arrived already may reach another that still leaves the barrier before: that fetches the page once more.
+ * All nodes write one page, and meet: each of them fetches it, or opens it, once. With more than
+ * two nodes, a notice of one that has arrived already may reach another that still leaves the
+ * barrier before: that fetches the page once more.
  */
 static void part_faults(void)
 {
@@ -483,14 +498,15 @@ static void part_faults(void)
 	before = counted(test_rank, region);
 	for (round = 1; round <= rounds; round++) {
 		for (r = 0; r < test_size; r++)
-			REQUIRE(*word_of(0, r) == round - 1, "rank %d has %lu in round %lu", r, *word_of(0, r), round);
+			REQUIRE(*word_of(0, r) == round - 1, "rank %d has %lu in round %lu", r,
+				*word_of(0, r), round);
 		test_sync();
 		*word_of(0, test_rank) = round;
 		test_sync();
 	}
 	after = counted(test_rank, region);
-	faults = after.read_faults - before.read_faults + after.write_faults - before.write_faults + after.upgrades -
-		before.upgrades;
+	faults = after.read_faults - before.read_faults + after.write_faults - before.write_faults +
+		after.upgrades - before.upgrades;
 	REQUIRE(faults <= most, "%lu faults in %lu rounds", faults, rounds);
 	REQUIRE(after.downgrades - before.downgrades <= most, "%lu downgrades in %lu rounds",
 		after.downgrades - before.downgrades, rounds);
@@ -501,7 +517,8 @@ static void part_faults(void)
 static void part_pieces(void)
 {
 	enum { LARGE = 64 };
-	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE, .home = DSM_HOME_FIXED };
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+						.home = DSM_HOME_FIXED };
 	struct dsm_stats before, after;
 	dsm_region_t *large;
 	uint8_t *base;
@@ -544,19 +561,23 @@ static void part_short(void)
 			++*word_of(i, test_rank);
 		test_sync();
 		for (i = 0; i < PAGES; i++)
-			REQUIRE(*word_of(i, test_size - 1) == round, "page %u has %lu in round %lu", i,
-				*word_of(i, test_size - 1), round);
+			REQUIRE(*word_of(i, test_size - 1) == round, "page %u has %lu in round %lu",
+				i, *word_of(i, test_size - 1), round);
 		test_sync();
 	}
 	s = counted(-1, NULL);
-	REQUIRE(!few || s.twins_most <= few * (unsigned int)dsm_nodes(), "%lu twins at once", s.twins_most);
+	REQUIRE(!few || s.twins_most <= few * (unsigned int)dsm_nodes(), "%lu twins at once",
+		s.twins_most);
 	REQUIRE(one_node() || s.twins_most, "no block had a twin");
 	close_pages();
 }
 
-/* ---- the region itself ---------------------------------------------------------------------------- */
+/* ---- the region itself ----------------------------------------------------------------------- */
 
-/* What a rank has written survives its leaving, and a region that comes later at the same place is zero. */
+/*
+ * What a rank has written survives its leaving, and a region that comes later at the same place is
+ * zero.
+ */
 static void part_left(void)
 {
 	unsigned int i, turn;
@@ -574,7 +595,8 @@ static void part_left(void)
 		for (i = 0; i < PAGES * (unsigned int)test_size; i++) {
 			const uint64_t v = *word_of(i % PAGES, (int)(i / PAGES));
 
-			REQUIRE(v == 100 * turn + i % PAGES + 1, "page %u has %lu of rank %u", i % PAGES, v, i / PAGES);
+			REQUIRE(v == 100 * turn + i % PAGES + 1, "page %u has %lu of rank %u",
+				i % PAGES, v, i / PAGES);
 		}
 		close_pages();
 	}
@@ -582,7 +604,8 @@ static void part_left(void)
 
 static void part_refused(void)
 {
-	struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE, .block_size = 2 * BYTES };
+	struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+					  .block_size = 2 * BYTES };
 	struct dsm_region_info info;
 	dsm_region_t *r;
 	dsm_mutex_t *zero;
@@ -615,7 +638,8 @@ int main(int argc, char **argv)
 	static const struct test_option options[] = {
 		{ "rounds", "N", "rounds of each part (200)", &rounds },
 		{ "few", "N", "a node may have so few twins (DSM_TWINS), at one thread", &few },
-		{ "sequential", NULL, "the same with sequential regions, for comparison", &sequential },
+		{ "sequential", NULL, "the same with sequential regions, for comparison",
+		  &sequential },
 	};
 	static const struct test_part parts[] = {
 		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * sharing.c - a miss counts as repeated if the node has lost the block since its last acquire (docs/memory-model.md). If nodes
- * pass data by synchronisation, no miss is repeated. If they write different data in one block without synchronisation, nearly
- * all are.
+ * sharing.c - a miss counts as repeated if the node has lost the block since its last acquire
+ * (docs/memory-model.md). If nodes pass data by synchronisation, no miss is repeated. If they write
+ * different data in one block without synchronisation, nearly all are.
  */
 #include "common.h"
 
@@ -32,13 +32,17 @@ static void expect_none(const dsm_region_t *r, const char *what)
 	uint64_t faults, repeated;
 
 	faults_of(r, &faults, &repeated);
-	test_say("%s: %lu faults, %lu repeated", what, (unsigned long)faults, (unsigned long)repeated);
+	test_say("%s: %lu faults, %lu repeated", what, (unsigned long)faults,
+		 (unsigned long)repeated);
 	REQUIRE(faults >= MIN_FAULTS, "%lu faults", (unsigned long)faults);
-	REQUIRE(repeated == 0, "%s: %lu of %lu faults count as repeated", what, (unsigned long)repeated,
-		(unsigned long)faults);
+	REQUIRE(repeated == 0, "%s: %lu of %lu faults count as repeated", what,
+		(unsigned long)repeated, (unsigned long)faults);
 }
 
-/* One rank writes, the others read. (Blocks that ranks write in turn migrate: a read takes them away.) */
+/*
+ * One rank writes, the others read. (Blocks that ranks write in turn migrate: a read takes them
+ * away.)
+ */
 static void barriers(void)
 {
 	dsm_region_t *r;
@@ -52,7 +56,8 @@ static void barriers(void)
 			sum += load(&p[k * WORDS]);
 		test_sync();
 	}
-	REQUIRE(!test_rank || sum == PAGES * rounds * (rounds - 1) / 2, "sum %lu", (unsigned long)sum);
+	REQUIRE(!test_rank || sum == PAGES * rounds * (rounds - 1) / 2, "sum %lu",
+		(unsigned long)sum);
 	expect_none(r, "barriers");
 	test_close("barriers", r);
 }
@@ -63,13 +68,14 @@ static struct board {
 } * board;
 
 /*
- * All ranks count under one lock until it has come from another node often enough. On a busy host one rank may take it many times
- * in a row.
+ * All ranks count under one lock until it has come from another node often enough. On a busy host
+ * one rank may take it many times in a row.
  */
 static void locks(void)
 {
 	dsm_region_t *r;
-	uint64_t *p = test_open("locks", 4096, DSM_HOME_CYCLIC, &r), *last = p + 1, *moves = p + 2, own = 0, sum;
+	uint64_t *p = test_open("locks", 4096, DSM_HOME_CYCLIC, &r), *last = p + 1, *moves = p + 2,
+		 own = 0, sum;
 
 	for (bool more = true; more; test_nap(1000000)) {
 		MUST(dsm_mutex_lock(&board->mutex));
@@ -82,7 +88,8 @@ static void locks(void)
 	}
 	sum = own;
 	MUST(dsm_reduce(&sum, DSM_UINT64, DSM_SUM));
-	REQUIRE(test_rank || load(p) == sum, "%lu of %lu rounds", (unsigned long)load(p), (unsigned long)sum);
+	REQUIRE(test_rank || load(p) == sum, "%lu of %lu rounds", (unsigned long)load(p),
+		(unsigned long)sum);
 	expect_none(r, "locks");
 	test_close("locks", r);
 }
@@ -94,14 +101,16 @@ static void semaphores(void)
 	uint64_t *p = test_open("semaphores", 4096, DSM_HOME_CYCLIC, &r), i;
 
 	for (i = 0; i < rounds; i++) {
-		const int writer = (int)(i % 2), reader = 1 - writer, rank[2] = { 0, test_size - 1 };
+		const int writer = (int)(i % 2), reader = 1 - writer,
+			  rank[2] = { 0, test_size - 1 };
 
 		if (test_rank == rank[writer]) {
 			store(p, i);
 			MUST(dsm_sem_post(&board->turn[reader], 1));
 		} else if (test_rank == rank[reader]) {
 			MUST(dsm_sem_wait(&board->turn[reader]));
-			REQUIRE(load(p) == i, "round %lu: %lu", (unsigned long)i, (unsigned long)load(p));
+			REQUIRE(load(p) == i, "round %lu: %lu", (unsigned long)i,
+				(unsigned long)load(p));
 		}
 	}
 	expect_none(r, "semaphores");
@@ -109,8 +118,8 @@ static void semaphores(void)
 }
 
 /*
- * Each rank writes its own word, without synchronisation. The first misses of each rank are not repeated. On a busy host, where
- * there are few others, try again for longer.
+ * Each rank writes its own word, without synchronisation. The first misses of each rank are not
+ * repeated. On a busy host, where there are few others, try again for longer.
  */
 static void false_sharing(void)
 {
@@ -127,12 +136,14 @@ static void false_sharing(void)
 		faults_of(r, &faults, &repeated);
 		faults -= faults_before;
 		repeated -= repeated_before;
-		test_say("false sharing: %lu faults, %lu repeated", (unsigned long)faults, (unsigned long)repeated);
+		test_say("false sharing: %lu faults, %lu repeated", (unsigned long)faults,
+			 (unsigned long)repeated);
 		ms *= 2;
 	} while (faults < FEW && ms <= milliseconds * 32);
 	REQUIRE(faults >= FEW, "%lu faults", (unsigned long)faults);
-	REQUIRE(repeated <= faults && repeated * 10 >= faults * 9, "%lu of %lu faults count as repeated",
-		(unsigned long)repeated, (unsigned long)faults);
+	REQUIRE(repeated <= faults && repeated * 10 >= faults * 9,
+		"%lu of %lu faults count as repeated", (unsigned long)repeated,
+		(unsigned long)faults);
 	test_close("false", r);
 }
 
@@ -161,7 +172,7 @@ int main(int argc, char **argv)
 	test_sync();
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	MUST(dsm_stats_get(-1, NULL, &s));
-	REQUIRE(s.repeated_faults <= s.read_faults + s.write_faults + s.upgrades, "%lu repeated faults",
-		(unsigned long)s.repeated_faults);
+	REQUIRE(s.repeated_faults <= s.read_faults + s.write_faults + s.upgrades,
+		"%lu repeated faults", (unsigned long)s.repeated_faults);
 	return test_end();
 }

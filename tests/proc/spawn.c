@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* spawn.c - threads on other ranks and nodes: where they run, what they return, shared stacks. Run without address randomisation. */
+/*
+ * spawn.c - threads on other ranks and nodes: where they run, what they return, shared stacks. Run
+ * without address randomisation.
+ */
 #include "common.h"
 
 #include <errno.h>
@@ -80,14 +83,15 @@ static void results(void)
 			MUST(dsm_spawn(&t[i], i % test_size, NULL, worker, j));
 		for (i = 0; i < 8; i++) {
 			MUST(dsm_join(t[i], &got));
-			REQUIRE((uintptr_t)got == (uintptr_t)(i % test_size) + 1, "thread %d ran on rank %d", i,
-				(int)(uintptr_t)got - 1);
+			REQUIRE((uintptr_t)got == (uintptr_t)(i % test_size) + 1,
+				"thread %d ran on rank %d", i, (int)(uintptr_t)got - 1);
 		}
 		REQUIRE(see(slot) == 8 * 1400, "the threads have added %lu", see(slot));
 		MUST(dsm_spawn(&t[0], test_size - 1, NULL, leaves, slot));
 		MUST(dsm_join(t[0], &got));
 		REQUIRE(got == (char *)slot + 1, "dsm_thread_exit() returns %p", got);
-		MUST(dsm_run(&(struct dsm_thread_options){ .shared_stack = 1 }, parent, slot, &got));
+		MUST(dsm_run(&(struct dsm_thread_options){ .shared_stack = 1 }, parent, slot,
+			     &got));
 		MUST(nested_err);
 		REQUIRE(got == &nested_args && see(slot) == 8 * 1400 + (uint64_t)test_size * 2100,
 			"a shared stack: %lu", see(slot));
@@ -178,20 +182,27 @@ static void cancels(void)
 				if (i < 2)
 					MUST(dsm_cancel(t));
 				MUST(dsm_join(t, &got));
-				REQUIRE(got == (i == 3 ? c : PTHREAD_CANCELED) && see(&c->cleaned) == 1,
-					"thread %d on rank %d: %p, cleaned %lu", i, r, got, see(&c->cleaned));
+				REQUIRE(got == (i == 3 ? c : PTHREAD_CANCELED) &&
+						see(&c->cleaned) == 1,
+					"thread %d on rank %d: %p, cleaned %lu", i, r, got,
+					see(&c->cleaned));
 			}
 	if (c)
 		MUST(dsm_free(c));
 	test_sync();
 }
 
-/* Numbers that name no thread: private memory, no memory, the middle of an allocation, one that has been joined. */
+/*
+ * Numbers that name no thread: private memory, no memory, the middle of an allocation, one that has
+ * been joined.
+ */
 static void no_threads(void)
 {
 	char *memory = dsm_calloc(1, 4096);
-	dsm_thread_t t[] = { { (uintptr_t)&memory },    { 1 }, { UINT64_MAX }, { (uintptr_t)memory },
-			     { (uintptr_t)memory + 8 }, { 0 } };
+	dsm_thread_t t[] = {
+		{ (uintptr_t)&memory },    { 1 }, { UINT64_MAX }, { (uintptr_t)memory },
+		{ (uintptr_t)memory + 8 }, { 0 }
+	};
 	struct dsm_thread_info info;
 	size_t i;
 
@@ -240,8 +251,12 @@ static void *deep(void *arg)
 	return arg;
 }
 
-/* A thread with these options must have a stack of `size` bytes, at `at` if not NULL, above a guard of `guard` bytes. */
-static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *at, size_t size, size_t guard)
+/*
+ * A thread with these options must have a stack of `size` bytes, at `at` if not NULL, above a guard
+ * of `guard` bytes.
+ */
+static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *at, size_t size,
+		     size_t guard)
 {
 	struct dsm_thread_info info;
 	dsm_thread_t t;
@@ -249,11 +264,12 @@ static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *
 	MUST(dsm_spawn(&t, rank, opt, deep, at));
 	MUST(dsm_thread_query(t, &info));
 	MUST(dsm_join(t, NULL));
-	REQUIRE((!opt->stack || info.stack == opt->stack) && info.stack_size == size && info.guard_size == guard,
-		"rank %d: a stack of %zu bytes at %p, a guard of %zu", rank, info.stack_size, info.stack,
-		info.guard_size);
-	REQUIRE(*at - (uintptr_t)info.stack < size, "rank %d: a local variable at %lx, the stack at %p", rank, *at,
-		info.stack);
+	REQUIRE((!opt->stack || info.stack == opt->stack) && info.stack_size == size &&
+			info.guard_size == guard,
+		"rank %d: a stack of %zu bytes at %p, a guard of %zu", rank, info.stack_size,
+		info.stack, info.guard_size);
+	REQUIRE(*at - (uintptr_t)info.stack < size,
+		"rank %d: a local variable at %lx, the stack at %p", rank, *at, info.stack);
 }
 
 /* Stacks in the heap, and in regions of each block size. */
@@ -309,8 +325,8 @@ static void many(void)
 		dsm_thread_t t;
 		void *got;
 
-		MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .shared_stack = i & 1 }, leaves,
-			       (void *)(uintptr_t)i));
+		MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .shared_stack = i & 1 },
+			       leaves, (void *)(uintptr_t)i));
 		MUST(dsm_join(t, &got));
 		REQUIRE((uintptr_t)got == (uintptr_t)i + 1, "thread %d returns %p", i, got);
 	}
@@ -360,7 +376,10 @@ static void cancel_some(unsigned thread, void *arg)
 		MUST(dsm_cancel(ended[to]));
 }
 
-/* Two ranks of a node make many calls to each other's service threads, while all ranks call all others. */
+/*
+ * Two ranks of a node make many calls to each other's service threads, while all ranks call all
+ * others.
+ */
 static void crossing(void)
 {
 	int r;
@@ -398,7 +417,10 @@ static void spawn_by_load(dsm_thread_t *t, int n, int *on)
 	}
 }
 
-/* DSM_PLACE=load: each rank gets equally many threads. A rank whose threads have ended gets the next ones. */
+/*
+ * DSM_PLACE=load: each rank gets equally many threads. A rank whose threads have ended gets the
+ * next ones.
+ */
 static void by_load(void)
 {
 	const int all = EACH * test_size, last = test_size - 1;
@@ -423,7 +445,8 @@ static void by_load(void)
 		}
 		on[last] = 0;
 		spawn_by_load(&t[n], EACH, on);
-		REQUIRE(on[last] == EACH, "%d of %d threads are on the rank that had none", on[last], EACH);
+		REQUIRE(on[last] == EACH, "%d of %d threads are on the rank that had none",
+			on[last], EACH);
 		for (i = 0; i < test_size; i++)
 			MUST(dsm_sem_post(&end[i], EACH));
 		for (i = 0; i < all; i++)
@@ -446,8 +469,9 @@ static dsm_thread_t wait_on(int where, const int *node, int *on)
 	rank = dsm_thread_rank(t);
 	REQUIRE(where < 0 || rank == where, "a thread for rank %d is on rank %d", where, rank);
 	if (where <= DSM_ON_NODE(test_size))
-		REQUIRE(DSM_ON_NODE(node[rank]) == where, "rank %d of node %d has a thread for node %d", rank,
-			node[rank], where - DSM_ON_NODE(0));
+		REQUIRE(DSM_ON_NODE(node[rank]) == where,
+			"rank %d of node %d has a thread for node %d", rank, node[rank],
+			where - DSM_ON_NODE(0));
 	on[rank]++;
 	return t;
 }
@@ -488,8 +512,8 @@ static void only_nodes(dsm_thread_t *t, const int *node, int *on)
 }
 
 /*
- * The last rank has threads of its own, so other ranks of its node get the threads for the node. Then DSM_PLACE=load fills the
- * other nodes.
+ * The last rank has threads of its own, so other ranks of its node get the threads for the node.
+ * Then DSM_PLACE=load fills the other nodes.
  */
 static void ranks_and_nodes(dsm_thread_t *t, const int *node, int *on)
 {
@@ -501,7 +525,8 @@ static void ranks_and_nodes(dsm_thread_t *t, const int *node, int *on)
 	for (i = 0; i < EACH * mates; i++)
 		t[n++] = wait_on(DSM_ON_NODE(node[last]), node, on);
 	for (r = 0; r < test_size; r++)
-		REQUIRE(on[r] == (node[r] == node[last] ? EACH : 0), "%d threads are on rank %d", on[r], r);
+		REQUIRE(on[r] == (node[r] == node[last] ? EACH : 0), "%d threads are on rank %d",
+			on[r], r);
 	while (n < EACH * test_size)
 		t[n++] = wait_on(-1, node, on);
 	for (r = 0; r < test_size; r++)
@@ -525,7 +550,8 @@ static void ended_ones(const int *node, int *on)
 		MUST(dsm_join(t, NULL));
 	}
 	for (r = 0; r < test_size; r++) {
-		REQUIRE(!on[r] == (node[r] != node[last]), "%d of %d threads in a row are on rank %d", on[r], i, r);
+		REQUIRE(!on[r] == (node[r] != node[last]),
+			"%d of %d threads in a row are on rank %d", on[r], i, r);
 		on[r] = 0;
 	}
 }
@@ -548,8 +574,10 @@ static void by_node(void)
 	int *on = calloc((size_t)test_size, sizeof(*on)), *node, turn;
 
 	REQUIRE(t && on, "no memory");
-	node = test_region("nodes", (size_t)test_size * sizeof(*node), 4096, DSM_HOME_FIRST_TOUCH, 0);
-	end = test_region("end by node", (size_t)test_size * sizeof(*end), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	node = test_region("nodes", (size_t)test_size * sizeof(*node), 4096, DSM_HOME_FIRST_TOUCH,
+			   0);
+	end = test_region("end by node", (size_t)test_size * sizeof(*end), 4096,
+			  DSM_HOME_FIRST_TOUCH, 0);
 	node[test_rank] = dsm_node();
 	test_sync();
 	no_such_node();
@@ -565,7 +593,7 @@ static void by_node(void)
 	free(t);
 }
 
-/* ---- threads that a rank creates for another are scheduled as its first thread is ------------------- */
+/* ---- threads that a rank creates for another are scheduled as its first thread is ------------ */
 
 static int own_nice, own_cpus;
 static long own_slack;
@@ -593,8 +621,10 @@ static void *is_scheduled(void *arg)
 	const int nice = nice_of((id_t)gettid()), n = cpus();
 	const long slack = prctl(PR_GET_TIMERSLACK);
 
-	REQUIRE(nice == own_nice, "the thread has the nice value %d, the first one %d", nice, own_nice);
-	REQUIRE(slack == own_slack, "the thread has a timer slack of %ld ns, the first one %ld", slack, own_slack);
+	REQUIRE(nice == own_nice, "the thread has the nice value %d, the first one %d", nice,
+		own_nice);
+	REQUIRE(slack == own_slack, "the thread has a timer slack of %ld ns, the first one %ld",
+		slack, own_slack);
 	REQUIRE(n == own_cpus, "the thread may use %d processors, the first one %d", n, own_cpus);
 	return arg;
 }
@@ -619,11 +649,12 @@ static void scheduled(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "results", results },   { "cancels", cancels },
-						  { "refuses", refuses },   { "stacks", stacks },
-						  { "many", many },         { "at once", at_once },
-						  { "crossing", crossing }, { "by load", by_load },
-						  { "by node", by_node },   { "scheduled", scheduled } };
+	static const struct test_part parts[] = {
+		{ "results", results },    { "cancels", cancels }, { "refuses", refuses },
+		{ "stacks", stacks },      { "many", many },       { "at once", at_once },
+		{ "crossing", crossing },  { "by load", by_load }, { "by node", by_node },
+		{ "scheduled", scheduled }
+	};
 
 	test_same_addresses(argv);
 	setenv("DSM_PLACE", "load", 1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges (with the kernel helper on any range),
- * io_uring, futexes, debuggers, children of fork(), system() and popen(), a signal handler that touches shared memory; and with
- * --die the message of an invalid access.
+ * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges (with the
+ * kernel helper on any range), io_uring, futexes, debuggers, children of fork(), system() and
+ * popen(), a signal handler that touches shared memory; and with --die the message of an invalid
+ * access.
  */
 #include "common.h"
 
@@ -48,7 +49,8 @@ static void move_all(int fd, char *at, bool out)
 
 	REQUIRE(lseek(fd, 0, SEEK_SET) == 0, "lseek: %m");
 	while (done < SIZE) {
-		ssize_t n = out ? write(fd, at + done, SIZE - done) : read(fd, at + done, SIZE - done);
+		ssize_t n =
+			out ? write(fd, at + done, SIZE - done) : read(fd, at + done, SIZE - done);
 
 		REQUIRE(n > 0, "%s of a pinned range: %m", out ? "write" : "read");
 		done += (size_t)n;
@@ -60,9 +62,11 @@ static void part_needs_pin(void)
 	const bool needs = dsm_nodes() > 1 && !test_in_kernel();
 	char private[16];
 
-	REQUIRE(dsm_needs_pin(NULL, 5) == (needs ? 5 : 0), "a pin, in general: %zu", dsm_needs_pin(NULL, 5));
+	REQUIRE(dsm_needs_pin(NULL, 5) == (needs ? 5 : 0), "a pin, in general: %zu",
+		dsm_needs_pin(NULL, 5));
 	REQUIRE(dsm_needs_pin(private, sizeof(private)) == 0, "private memory needs a pin");
-	REQUIRE(dsm_needs_pin(shared, 100) == (needs ? 100 : 0), "shared memory: %zu", dsm_needs_pin(shared, 100));
+	REQUIRE(dsm_needs_pin(shared, 100) == (needs ? 100 : 0), "shared memory: %zu",
+		dsm_needs_pin(shared, 100));
 	REQUIRE(dsm_needs_pin(shared + SIZE - 10, 100) == (needs ? 10 : 0), "at the end: %zu",
 		dsm_needs_pin(shared + SIZE - 10, 100));
 	REQUIRE(dsm_needs_pin(shared + SIZE, 100) == 0, "behind the end");
@@ -98,7 +102,9 @@ static void part_read_write(void)
 		MUST(dsm_barrier());
 		check(shared, r + 50, "read from a file");
 		MUST(dsm_barrier());
-		/* The range is neither pinned nor here: the kernel must report that, without harm. */
+		/*
+		 * The range is neither pinned nor here: the kernel must report that, without harm.
+		 */
 		if (test_rank == (r + 1) % test_size)
 			fill(shared, r + 70);
 		MUST(dsm_barrier());
@@ -114,8 +120,10 @@ static void part_read_write(void)
 			if (n == 8)
 				fill(shared, r + 70);
 			MUST(dsm_acquire(shared, SIZE, DSM_READ));
-			n = write(fd, shared, 4096); /* the block may be gone again: then the error must be EFAULT */
-			REQUIRE(n == 4096 || errno == EFAULT, "write of an acquired range: %zd, %m", n);
+			/* the block may be gone again: then the error must be EFAULT */
+			n = write(fd, shared, 4096);
+			REQUIRE(n == 4096 || errno == EFAULT, "write of an acquired range: %zd, %m",
+				n);
 		}
 		MUST(dsm_barrier());
 		check(shared, r + 70, "after EFAULT");
@@ -124,7 +132,10 @@ static void part_read_write(void)
 	close(fd);
 }
 
-/* Pin the block of `shared` that the next rank has written, unless the kernel itself can wait for it. */
+/*
+ * Pin the block of `shared` that the next rank has written, unless the kernel itself can wait for
+ * it.
+ */
 static void here(void *at, size_t size, int access)
 {
 	if (!test_in_kernel())
@@ -152,13 +163,14 @@ static bool ring_open(struct ring *g)
 	g->fd = (int)syscall(SYS_io_uring_setup, 4, &g->p);
 	if (g->fd < 0)
 		return false;
-	g->sq = mmap(NULL, g->p.sq_off.array + g->p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
-		     IORING_OFF_SQ_RING);
-	g->cq = mmap(NULL, g->p.cq_off.cqes + g->p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE,
-		     MAP_SHARED, g->fd, IORING_OFF_CQ_RING);
-	g->sqes = mmap(NULL, g->p.sq_entries * sizeof(*g->sqes), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
-		       IORING_OFF_SQES);
-	REQUIRE(g->sq != MAP_FAILED && g->cq != MAP_FAILED && (void *)g->sqes != MAP_FAILED, "rings: %m");
+	g->sq = mmap(NULL, g->p.sq_off.array + g->p.sq_entries * 4, PROT_READ | PROT_WRITE,
+		     MAP_SHARED, g->fd, IORING_OFF_SQ_RING);
+	g->cq = mmap(NULL, g->p.cq_off.cqes + g->p.cq_entries * sizeof(struct io_uring_cqe),
+		     PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, IORING_OFF_CQ_RING);
+	g->sqes = mmap(NULL, g->p.sq_entries * sizeof(*g->sqes), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       g->fd, IORING_OFF_SQES);
+	REQUIRE(g->sq != MAP_FAILED && g->cq != MAP_FAILED && (void *)g->sqes != MAP_FAILED,
+		"rings: %m");
 	return true;
 }
 
@@ -169,7 +181,8 @@ static uint32_t *at_ring(char *ring, uint32_t off)
 
 static int ring_do(struct ring *g, uint8_t op, int fd, void *data, uint32_t size)
 {
-	uint32_t tail = *at_ring(g->sq, g->p.sq_off.tail), head = *at_ring(g->cq, g->p.cq_off.head), i;
+	uint32_t tail = *at_ring(g->sq, g->p.sq_off.tail), head = *at_ring(g->cq, g->p.cq_off.head),
+		 i;
 	struct io_uring_cqe *done;
 
 	i = tail & *at_ring(g->sq, g->p.sq_off.ring_mask);
@@ -179,10 +192,12 @@ static int ring_do(struct ring *g, uint8_t op, int fd, void *data, uint32_t size
 	};
 	at_ring(g->sq, g->p.sq_off.array)[i] = i;
 	__atomic_store_n(at_ring(g->sq, g->p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
-	REQUIRE(syscall(SYS_io_uring_enter, g->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1, "io_uring_enter: %m");
-	REQUIRE(__atomic_load_n(at_ring(g->cq, g->p.cq_off.tail), __ATOMIC_ACQUIRE) == head + 1, "no completion");
-	done = &((struct io_uring_cqe *)(void *)(g->cq +
-						 g->p.cq_off.cqes))[head & *at_ring(g->cq, g->p.cq_off.ring_mask)];
+	REQUIRE(syscall(SYS_io_uring_enter, g->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+		"io_uring_enter: %m");
+	REQUIRE(__atomic_load_n(at_ring(g->cq, g->p.cq_off.tail), __ATOMIC_ACQUIRE) == head + 1,
+		"no completion");
+	done = &((struct io_uring_cqe *)(void *)(g->cq + g->p.cq_off.cqes))
+		       [head & *at_ring(g->cq, g->p.cq_off.ring_mask)];
 	__atomic_store_n(at_ring(g->cq, g->p.cq_off.head), head + 1, __ATOMIC_RELEASE);
 	return done->res;
 }
@@ -227,13 +242,14 @@ static void part_ring(void)
 	close(fd);
 }
 
-/* ---- futexes, of the threads of one rank ------------------------------------------------------ */
+/* ---- futexes, of the threads of one rank ----------------------------------------------------- */
 
 static long futex(uint32_t *word, int op, uint32_t value)
 {
 	struct timespec long_time = { 60, 0 };
 
-	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, op == FUTEX_WAIT ? &long_time : NULL, NULL, 0);
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value,
+		       op == FUTEX_WAIT ? &long_time : NULL, NULL, 0);
 }
 
 static void *wait_for_word(void *arg)
@@ -262,13 +278,15 @@ static void part_futex(void)
 				if (test_in_kernel()) /* the word is at another rank */
 					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN,
 						"futex on a word elsewhere: %m");
-				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");
+				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word),
+					"pthread_create");
 				test_delay(20000);
 				start = test_ns();
 				__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
 				REQUIRE(futex(word, FUTEX_WAKE, INT_MAX) >= 0, "futex: %m");
 				pthread_join(thread, NULL);
-				REQUIRE(test_ns() - start < 50000000000u, "the thread was not woken");
+				REQUIRE(test_ns() - start < 50000000000u,
+					"the thread was not woken");
 			}
 			MUST(dsm_barrier());
 		}
@@ -284,7 +302,7 @@ static int status_of(pid_t pid)
 	return status;
 }
 
-/* ---- debuggers -------------------------------------------------------------------------------- */
+/* ---- debuggers ------------------------------------------------------------------------------- */
 
 /* A child reads its parent's memory, as a debugger does. */
 static int trace_parent(long *word)
@@ -295,7 +313,8 @@ static int trace_parent(long *word)
 
 	if (ptrace(PTRACE_SEIZE, parent, NULL, NULL))
 		return errno == EPERM || errno == ENOSYS ? 77 : 1;
-	if (ptrace(PTRACE_INTERRUPT, parent, NULL, NULL) || waitpid(parent, &status, __WALL) != parent)
+	if (ptrace(PTRACE_INTERRUPT, parent, NULL, NULL) ||
+	    waitpid(parent, &status, __WALL) != parent)
 		return 2;
 	errno = 0;
 	seen = ptrace(PTRACE_PEEKDATA, parent, word, NULL);
@@ -332,7 +351,8 @@ static void part_debugger(void)
 		if (test_rank == r) {
 			here(shared, SIZE, DSM_WRITE);
 			fill(private, r + 60);
-			REQUIRE(pwrite(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE,
+			REQUIRE(pwrite(fd, private, SIZE, (off_t)(uintptr_t)shared) ==
+					(ssize_t)SIZE,
 				"/proc/self/mem: %m");
 			gone(shared, SIZE);
 		}
@@ -374,8 +394,8 @@ static void child(void)
 	if (dsm_rank() != -ECHILD || dsm_size() != -ECHILD || dsm_barrier() != -ECHILD ||
 	    dsm_mutex_init(&m) != -ECHILD || dsm_mutex_lock(&m) != -ECHILD ||
 	    dsm_region_open("x", 1, NULL, &r) != -ECHILD || dsm_free(&v) != -ECHILD ||
-	    dsm_reduce(&v, DSM_UINT64, DSM_SUM) != -ECHILD || dsm_prefetch(shared, 1, DSM_READ) != -ECHILD ||
-	    dsm_finalize() != -ECHILD)
+	    dsm_reduce(&v, DSM_UINT64, DSM_SUM) != -ECHILD ||
+	    dsm_prefetch(shared, 1, DSM_READ) != -ECHILD || dsm_finalize() != -ECHILD)
 		_exit(2);
 	p = dsm_malloc(10);
 	if (p || errno != ENOMEM)
@@ -414,10 +434,12 @@ static void part_fork(void)
 		if (i == 2)
 			REQUIRE(test_size == 1 ||
 					(WIFSIGNALED(status) &&
-					 (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS)),
+					 (WTERMSIG(status) == SIGSEGV ||
+					  WTERMSIG(status) == SIGBUS)),
 				"a child wrote to shared memory: status %#x", status);
 		else
-			REQUIRE(WIFEXITED(status) && !WEXITSTATUS(status), "child %d: status %#x", i, status);
+			REQUIRE(WIFEXITED(status) && !WEXITSTATUS(status), "child %d: status %#x",
+				i, status);
 		if (test_size > 1 || i != 2)
 			check(shared, i, "after fork");
 		MUST(dsm_barrier());
@@ -433,7 +455,8 @@ static void part_commands(void)
 	for (i = 0; i < 3; i++) {
 		REQUIRE(!system("true"), "system");
 		f = popen("echo some words", "r");
-		REQUIRE(f && fgets(line, sizeof(line), f) && !strcmp(line, "some words\n"), "popen: %s", line);
+		REQUIRE(f && fgets(line, sizeof(line), f) && !strcmp(line, "some words\n"),
+			"popen: %s", line);
 		REQUIRE(!pclose(f), "pclose: %m");
 		store((uint64_t *)shared + test_rank, (uint64_t)i);
 		MUST(dsm_barrier());
@@ -468,7 +491,8 @@ static void part_handler(void)
 	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
 	all = (uint64_t)rings;
 	REQUIRE(all >= 150, "the handler ran only %lu times", all);
-	REQUIRE(load(&ticks[8 + test_rank * 8]) == all, "own word: %lu of %lu", load(&ticks[8 + test_rank * 8]), all);
+	REQUIRE(load(&ticks[8 + test_rank * 8]) == all, "own word: %lu of %lu",
+		load(&ticks[8 + test_rank * 8]), all);
 	MUST(dsm_reduce(&all, DSM_UINT64, DSM_SUM));
 	REQUIRE(load(ticks) == all, "%lu of %lu increments by signal handlers", load(ticks), all);
 	MUST(dsm_barrier());
@@ -484,7 +508,8 @@ static void nowhere(void)
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
-		{ "die", NULL, "touch an address that is in no region: must end with a message", &die },
+		{ "die", NULL, "touch an address that is in no region: must end with a message",
+		  &die },
 		{ "no-handler", NULL, "without the signal handler", &no_handler },
 	};
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * tables.c - how many objects a rank may have at once: locks that one thread holds, locks that it keeps, barriers,
- * regions. No number is small or fixed, and the last object costs as much as the first.
+ * tables.c - how many objects a rank may have at once: locks that one thread holds, locks that it
+ * keeps, barriers, regions. No number is small or fixed, and the last object costs as much as the
+ * first.
  */
 #include "common.h"
 
@@ -50,7 +51,10 @@ static void part_locks(void)
 	free(m);
 }
 
-/* The last rank takes all mutexes, then the first one does. Each mutex given back in between must be free. */
+/*
+ * The last rank takes all mutexes, then the first one does. Each mutex given back in between must
+ * be free.
+ */
 static void part_kept(void)
 {
 	const int last = test_size - 1;
@@ -134,16 +138,21 @@ static void part_regions(void)
 		if (i % (uint64_t)test_size == (uint64_t)test_rank)
 			store(dsm_region_base(all[i]), i + 1);
 	}
-	/* Opening must not search existing regions: the last tenth must not cost more than the first. */
+	/*
+	 * Opening must not search existing regions: the last tenth must not cost more than the
+	 * first.
+	 */
 	first = median(took, regions / 10);
 	last = median(took + regions - regions / 10, regions / 10);
-	REQUIRE(last < 4 * first + 200000, "one of the first %lu regions took %lu ns, one of the last as many %lu ns",
+	REQUIRE(last < 4 * first + 200000,
+		"one of the first %lu regions took %lu ns, one of the last as many %lu ns",
 		regions / 10, first, last);
 	meet();
 	for (i = 0; i < regions; i++) {
 		struct dsm_region_info info;
 
-		REQUIRE(load(dsm_region_base(all[i])) == i + 1, "region %lu has %lu", i, load(dsm_region_base(all[i])));
+		REQUIRE(load(dsm_region_base(all[i])) == i + 1, "region %lu has %lu", i,
+			load(dsm_region_base(all[i])));
 		if (i % 97 == 0)
 			MUST(dsm_region_query(dsm_region_base(all[i]), &info));
 	}

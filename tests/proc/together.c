@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * together.c - threads of a rank touch the same fresh blocks at the same moment, at the blocks' home and elsewhere: a thread that
- * arrives while another one's request or first touch is in progress is woken with it.
+ * together.c - threads of a rank touch the same fresh blocks at the same moment, at the blocks'
+ * home and elsewhere: a thread that arrives while another one's request or first touch is in
+ * progress is woken with it.
  */
 #include "common.h"
 
@@ -22,7 +23,8 @@ static void touch(unsigned thread, void *arg)
 
 	(void)arg;
 	for (i = 0; i < BLOCKS; i++) {
-		uint64_t *word = (uint64_t *)(area + i * block) + (unsigned)test_rank * threads + thread;
+		uint64_t *word =
+			(uint64_t *)(area + i * block) + (unsigned)test_rank * threads + thread;
 
 		pthread_barrier_wait(&step);
 		store(word, load(word) + 1 + i + thread);
@@ -37,7 +39,8 @@ static void check(void)
 		for (k = 0; k < (unsigned)test_size * threads; k++) {
 			const uint64_t *word = (const uint64_t *)(area + i * block) + k;
 
-			REQUIRE(load(word) == 1 + i + k % threads, "block %u, word %u is %lu", i, k, load(word));
+			REQUIRE(load(word) == 1 + i + k % threads, "block %u, word %u is %lu", i, k,
+				load(word));
 		}
 }
 

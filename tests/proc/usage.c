@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * usage.c - what the statistics say of memory, by kind: frames of the heap and of a region that goes, states and page tables with
- * them, private memory of one rank. Beside each there is as much of the same that nobody touches, which must not count.
+ * usage.c - what the statistics say of memory, by kind: frames of the heap and of a region that
+ * goes, states and page tables with them, private memory of one rank. Beside each there is as much
+ * of the same that nobody touches, which must not count.
  */
 #include "common.h"
 
@@ -30,26 +31,33 @@ static struct counted counted_of(const char *node, const char *kind)
 
 	snprintf(key, sizeof(key), "\"%s\": {", kind);
 	at = strstr(node, key);
-	REQUIRE(at && sscanf(at + strlen(key), "\"now\": %" PRIu64 ", \"most\": %" PRIu64, &c.now, &c.most) == 2,
+	REQUIRE(at &&
+			sscanf(at + strlen(key), "\"now\": %" PRIu64 ", \"most\": %" PRIu64, &c.now,
+			       &c.most) == 2,
 		"nothing of %s: %s", kind, node);
-	REQUIRE(c.now <= c.most, "%s: now %lu, at most %lu", kind, (unsigned long)c.now, (unsigned long)c.most);
+	REQUIRE(c.now <= c.most, "%s: now %lu, at most %lu", kind, (unsigned long)c.now,
+		(unsigned long)c.most);
 	return c;
 }
 
 /* Is it want, and at most `more` on top? */
 static void about(const char *what, int node, uint64_t got, uint64_t want, uint64_t more)
 {
-	REQUIRE(got >= want && got <= want + more, "node %d: %s: %lu KiB, where %lu to %lu were used", node, what,
-		(unsigned long)got >> 10, (unsigned long)want >> 10, (unsigned long)(want + more) >> 10);
-	printf("  node %d: %-20s %6lu KiB, of them the program's %lu\n", node, what, (unsigned long)got >> 10,
-	       (unsigned long)want >> 10);
+	REQUIRE(got >= want && got <= want + more,
+		"node %d: %s: %lu KiB, where %lu to %lu were used", node, what,
+		(unsigned long)got >> 10, (unsigned long)want >> 10,
+		(unsigned long)(want + more) >> 10);
+	printf("  node %d: %-20s %6lu KiB, of them the program's %lu\n", node, what,
+	       (unsigned long)got >> 10, (unsigned long)want >> 10);
 }
 
 static void check_node(const char *text, int node, int nodes, int width)
 {
 	const uint64_t region = node ? 0 : REGION;
-	const struct counted frames = counted_of(text, "frames"), states = counted_of(text, "states");
-	const struct counted private = counted_of(text, "private"), tables = counted_of(text, "page_tables");
+	const struct counted frames = counted_of(text, "frames"),
+			     states = counted_of(text, "states");
+	const struct counted private = counted_of(text, "private"),
+			     tables = counted_of(text, "page_tables");
 	const uint64_t own = node == nodes - 1 ? PRIVATE : 0;
 
 	about("frames", node, frames.now, HEAP, 4 * MIB);
@@ -58,12 +66,13 @@ static void check_node(const char *text, int node, int nodes, int width)
 	if (nodes > 1) { /* 24 bytes of a copy at least */
 		about("states, at most", node, states.most, (HEAP + region) / 4096 * 24, 6 * MIB);
 		REQUIRE(node || states.now + region / 4096 * 24 <= states.most,
-			"states of a region that is gone count: now %lu, at most %lu", (unsigned long)states.now,
-			(unsigned long)states.most);
+			"states of a region that is gone count: now %lu, at most %lu",
+			(unsigned long)states.now, (unsigned long)states.most);
 	}
 	about("private", node, private.now, own, (uint64_t)width * 16 * MIB);
 	about("page tables", node, tables.now, (HEAP + own) / 512, (uint64_t)width * 2 * MIB);
-	REQUIRE(counted_of(text, "tables").now > 0 && counted_of(text, "resident").most >= HEAP, "%s", text);
+	REQUIRE(counted_of(text, "tables").now > 0 && counted_of(text, "resident").most >= HEAP,
+		"%s", text);
 }
 
 static void check_said(int nodes)
@@ -79,7 +88,9 @@ static void check_said(int nodes)
 
 		snprintf(key, sizeof(key), "{\"node\": %d, ", n);
 		at = strstr(at, key);
-		REQUIRE(at && sscanf(at + strlen(key), "\"ranks\": %u, \"limit\": %" PRIu64, &width, &limit) == 2 &&
+		REQUIRE(at &&
+				sscanf(at + strlen(key), "\"ranks\": %u, \"limit\": %" PRIu64,
+				       &width, &limit) == 2 &&
 				limit > 0,
 			"nothing of node %d: %s", n, said);
 		REQUIRE(strstr(at, "\"rough\": false"), "%s", at);
@@ -97,7 +108,8 @@ static void touch(char *p, uint64_t bytes)
 
 static char *map_private(uint64_t bytes)
 {
-	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	REQUIRE(p != MAP_FAILED, "%m");
 	madvise(p, bytes, MADV_NOHUGEPAGE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * window.c - the ends of regions, for every fault backend: accesses on both sides, with a signal handler of this program. Blocks
- * have one page, or extend beyond the end of the region.
+ * window.c - the ends of regions, for every fault backend: accesses on both sides, with a signal
+ * handler of this program. Blocks have one page, or extend beyond the end of the region.
  */
 #include "common.h"
 
@@ -18,21 +18,25 @@ static void edges(char *base, size_t size)
 	int write;
 
 	for (write = 0; write < 2; write++) {
-		REQUIRE(!access_fails(base + size - 1, write), "the last byte of %zu cannot be used", size);
-		REQUIRE(!access_fails(base + usable - 1, write), "the last page of %zu bytes cannot be used", size);
+		REQUIRE(!access_fails(base + size - 1, write),
+			"the last byte of %zu cannot be used", size);
+		REQUIRE(!access_fails(base + usable - 1, write),
+			"the last page of %zu bytes cannot be used", size);
 		if (usable == UNIT)
 			continue;
-		REQUIRE(access_fails(base + usable, write), "the page behind %zu bytes can be used", size);
-		REQUIRE(access_fails(base + UNIT - PAGE, write), "the last page of the unit of %zu bytes can be used",
+		REQUIRE(access_fails(base + usable, write), "the page behind %zu bytes can be used",
 			size);
-		REQUIRE(access_fails(base + UNIT - 1, write), "the last byte of the unit of %zu bytes can be used",
-			size);
+		REQUIRE(access_fails(base + UNIT - PAGE, write),
+			"the last page of the unit of %zu bytes can be used", size);
+		REQUIRE(access_fails(base + UNIT - 1, write),
+			"the last byte of the unit of %zu bytes can be used", size);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	static const size_t sizes[] = { 1, 10000, UNIT - PAGE - 1, UNIT }, blocks[] = { PAGE, 16 * PAGE, UNIT };
+	static const size_t sizes[] = { 1, 10000, UNIT - PAGE - 1, UNIT },
+			    blocks[] = { PAGE, 16 * PAGE, UNIT };
 	struct dsm_region_info info;
 	unsigned int i, b, turn;
 	char *base, *heap;
@@ -61,8 +65,8 @@ int main(int argc, char **argv)
 			if (turn % (unsigned int)test_size == (unsigned int)test_rank)
 				base[sizes[i] - 1] = (char)turn;
 			MUST(dsm_barrier());
-			REQUIRE(base[sizes[i] - 1] == (char)turn, "turn %u: the last byte is %d", turn,
-				base[sizes[i] - 1]);
+			REQUIRE(base[sizes[i] - 1] == (char)turn, "turn %u: the last byte is %d",
+				turn, base[sizes[i] - 1]);
 			MUST(dsm_barrier());
 		}
 	}

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The first process of a guest: runs what the host asks for over a virtio port, and what mpirun in another guest
- * asks for over TCP, and passes output and exit status back. One thread, one poll loop; nothing in it blocks.
+ * The first process of a guest: runs what the host asks for over a virtio port, and what mpirun in
+ * another guest asks for over TCP, and passes output and exit status back. One thread, one poll
+ * loop; nothing in it blocks.
  *
  *   agent serve PORT-DEVICE        as process 1
- *   agent rsh HOST WORD...         what mpirun calls as ssh: run the words by a shell on HOST (nodeN)
+ *   agent rsh HOST WORD...         what mpirun calls as ssh: run the words by a shell on HOST
+ *                                  (nodeN)
  *
- * A job is a process group of its own. It ends when its first process does; what that process wrote is passed on
- * before. When the side that asked goes away, its jobs get SIGTERM; so does a job by FRAME_SIGNAL. What lives
- * GRACE_MS after a signal that ends is killed. So is what the first process, ended by such a signal, leaves behind in
- * its session: mpirun gives each rank a process group, and may end before it knows of all.
+ * A job is a process group of its own. It ends when its first process does; what that process wrote
+ * is passed on before. When the side that asked goes away, its jobs get SIGTERM; so does a job by
+ * FRAME_SIGNAL. What lives GRACE_MS after a signal that ends is killed. So is what the first
+ * process, ended by such a signal, leaves behind in its session: mpirun gives each rank a process
+ * group, and may end before it knows of all.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -100,7 +103,7 @@ static void send_frame(int channel, uint16_t job, uint8_t type, const void *data
 	append(&channels[channel].out, data, n);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static void job_signal(struct job *job, int sig)
 {
@@ -145,7 +148,10 @@ static _Noreturn void job_exec(char **words, int out, int err)
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* The strings of a FRAME_RUN as an array that ends with NULL; NULL when they are not what they should be. */
+/*
+ * The strings of a FRAME_RUN as an array that ends with NULL; NULL when they are not what they
+ * should be.
+ */
 static char **split(char *data, size_t n)
 {
 	size_t count = 0, i = 0;
@@ -276,7 +282,7 @@ static void reap(void)
 				job_ended(&jobs[i], status);
 }
 
-/* ---- channels ------------------------------------------------------------------------------------ */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 static void channel_close(int c)
 {
@@ -348,7 +354,7 @@ static bool channel_write(int c)
 	return true;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------ */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static int listen_on_network(void)
 {
@@ -397,13 +403,16 @@ static int poll_set(struct pollfd *set, int children, int listener)
 	set[0] = (struct pollfd){ .fd = children, .events = POLLIN };
 	set[1] = (struct pollfd){ .fd = listener, .events = POLLIN };
 	for (int c = 0; c < CHANNELS; c++)
-		set[n++] = (struct pollfd){ .fd = channels[c].fd,
-					    .events = POLLIN | (channels[c].out.used ? POLLOUT : 0) };
+		set[n++] =
+			(struct pollfd){ .fd = channels[c].fd,
+					 .events = POLLIN | (channels[c].out.used ? POLLOUT : 0) };
 	for (int i = 0; i < JOBS; i++)
 		for (int which = 0; which < 2; which++) {
-			bool stuck = jobs[i].channel >= 0 && channels[jobs[i].channel].out.used > BACKLOG;
+			bool stuck = jobs[i].channel >= 0 &&
+				channels[jobs[i].channel].out.used > BACKLOG;
 
-			set[n++] = (struct pollfd){ .fd = jobs[i].pid && !stuck ? jobs[i].out[which] : -1,
+			set[n++] = (struct pollfd){ .fd = jobs[i].pid && !stuck ? jobs[i].out[which]
+										: -1,
 						    .events = POLLIN };
 		}
 	return n;
@@ -457,7 +466,7 @@ static _Noreturn void serve(const char *device)
 	}
 }
 
-/* ---- the remote shell of mpirun ------------------------------------------------------------------ */
+/* ---- the remote shell of mpirun -------------------------------------------------------------- */
 
 static _Noreturn void fail(const char *format, ...)
 {
@@ -513,9 +522,11 @@ static _Noreturn void rsh(int count, char **words)
 	append(&run, shell, sizeof(shell));
 	append(&run, line.data, line.used);
 	f = (struct frame){ .length = run.used, .job = 1, .type = FRAME_RUN };
-	if (write(fd, &f, sizeof(f)) != sizeof(f) || write(fd, run.data, run.used) != (ssize_t)run.used)
+	if (write(fd, &f, sizeof(f)) != sizeof(f) ||
+	    write(fd, run.data, run.used) != (ssize_t)run.used)
 		fail("rsh: %s: %s\n", words[0], strerror(errno));
-	while (read_all(fd, &f, sizeof(f)) && f.length <= FRAME_MAX && read_all(fd, data, f.length)) {
+	while (read_all(fd, &f, sizeof(f)) && f.length <= FRAME_MAX &&
+	       read_all(fd, data, f.length)) {
 		if (f.type == FRAME_EXIT)
 			exit((uint8_t)data[0]);
 		if (write(f.type == FRAME_ERR ? 2 : 1, data, f.length) < 0)

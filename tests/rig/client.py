@@ -157,6 +157,7 @@ MPI_SETTINGS = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM':
 # Daemons are started through the agents, and talk by the network that has no faults.
 MPI_IN_GUESTS = ['--mca', 'plm_rsh_agent', '/run/agent rsh', '--mca', 'plm_rsh_no_tree_spawn', '1',
                  '--mca', 'oob_tcp_if_include', 'ctl0',
-                 # A guest that is killed does not say so: it is asked after 10 s of silence, every 5 s, 3 times.
+                 # A guest that is killed does not say so: it is asked after 10 s of silence, every
+                 # 5 s, 3 times.
                  '--mca', 'oob_tcp_keepalive_time', '10', '--mca', 'oob_tcp_keepalive_intvl', '5',
                  '--mca', 'oob_tcp_keepalive_probes', '3']

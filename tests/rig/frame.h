@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What agent and host say to each other, over the virtio port of a guest and, between guests, over TCP: frames of
- * a header and `length` bytes. Integers are little-endian, as both sides are. supervisor.py has the same layout.
+ * What agent and host say to each other, over the virtio port of a guest and, between guests, over
+ * TCP: frames of a header and `length` bytes. Integers are little-endian, as both sides are.
+ * supervisor.py has the same layout.
  */
 #ifndef CLUSTER_FRAME_H
 #define CLUSTER_FRAME_H
@@ -18,12 +19,14 @@ struct frame {
 static_assert(sizeof(struct frame) == 8, "the layout is shared with Python");
 
 enum {
-	FRAME_RUN = 'R',    /* strings, each ended by NUL: folder, memlock limit, count of settings, settings, words */
+	/* strings, each ended by NUL: folder, memlock limit, count of settings, settings, words */
+	FRAME_RUN = 'R',
 	FRAME_SIGNAL = 'S', /* one byte: sent to the job's process group */
 	FRAME_HELLO = 'H',  /* agent: the guest is up */
 	FRAME_OUT = 'O',    /* agent: standard output of the job */
 	FRAME_ERR = 'E',    /* agent: standard error of the job */
-	FRAME_EXIT = 'X',   /* agent: one byte, the status as a shell has it; the job's last frame */
+	/* agent: one byte, the status as a shell has it; the job's last frame */
+	FRAME_EXIT = 'X',
 };
 
 enum {

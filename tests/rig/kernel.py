@@ -31,13 +31,14 @@ class Kernel:
     """A bootable kernel: image, modules (lib/modules/VERSION in `tree`), initramfs."""
 
     def __init__(self, folder, image, modules):
-        # init looks for the modules before it has its root: a link in the path would lead elsewhere there.
+        # init looks for the modules before it has its root: a link in the path would lead elsewhere
+        # there.
         self.folder, self.image, self.modules = folder, image, modules.resolve()
         self.version = modules.name
         self.initramfs = folder / 'initramfs'
 
 
-# ---- fetching -------------------------------------------------------------------------------------
+# ---- fetching ------------------------------------------------------------------------------------
 
 
 def mirror():
@@ -115,7 +116,7 @@ def fetch(version):
     return next(packages.glob(f'{name}_*.deb'))
 
 
-# ---- unpacking ------------------------------------------------------------------------------------
+# ---- unpacking -----------------------------------------------------------------------------------
 
 
 def unpack(package, folder):
@@ -143,7 +144,8 @@ def uncompress(bzimage, made):
     """The kernel inside a bzImage: an emulated processor would take seconds to unpack it at each boot. QEMU starts such a
     kernel, too (CONFIG_PVH). One that is packed otherwise stays as it is."""
     data = bzimage.read_bytes()
-    # The boot protocol says where the compressed kernel is, after the sectors of the real mode part.
+    # The boot protocol says where the compressed kernel is, after the sectors of the real mode
+    # part.
     offset, length = struct.unpack_from('<II', data, 0x248)
     start = (data[0x1f1] + 1) * 512 + offset
     packed = data[start:start + length]
@@ -190,7 +192,7 @@ def module_bytes(path, scratch):
     return (scratch / 'stripped.ko').read_bytes()
 
 
-# ---- initramfs ------------------------------------------------------------------------------------
+# ---- initramfs -----------------------------------------------------------------------------------
 
 
 def cpio(entries):
@@ -239,7 +241,7 @@ def make_initramfs(kernel):
     fresh.rename(kernel.initramfs)
 
 
-# ---- what others call -----------------------------------------------------------------------------
+# ---- what others call ----------------------------------------------------------------------------
 
 
 def from_folder(path):

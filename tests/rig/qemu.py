@@ -41,12 +41,13 @@ def clock(accel):
 
 
 def machine(kernel, accel, cpus, memory, arguments):
-    # Room for a second processor, though none is there: QEMU then emulates atomic instructions by atomic ones, which
-    # memory that several guests share needs.
+    # Room for a second processor, though none is there: QEMU then emulates atomic instructions by
+    # atomic ones, which memory that several guests share needs.
     room = max(cpus, 2)
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
-            # Each a package: the table of processors for kernels without ACPI has only the first of a package.
+            # Each a package: the table of processors for kernels without ACPI has only the first of
+            # a package.
             '-smp', f'{cpus},maxcpus={room},sockets={room},cores=1,threads=1', '-m', str(memory),
             '-kernel', kernel.image, '-initrd', kernel.initramfs,
             '-append', f'{ARGUMENTS} {arguments}{clock(accel)}']
@@ -160,7 +161,7 @@ class Guest:
             self.process.wait()
 
 
-# ---- KVM or not -----------------------------------------------------------------------------------
+# ---- KVM or not ----------------------------------------------------------------------------------
 
 
 def probe(kernel):

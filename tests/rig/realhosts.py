@@ -47,9 +47,10 @@ def mpirun(hosts, words):
     os.execvpe(command[0], command, {**os.environ, **MPI_SETTINGS})     # signals to us are signals to it
 
 
-# sshd passes no signals on. When the connection ends, so does the standard input of what it has started; the command, a process
-# group of its own, then gets SIGTERM, and SIGKILL 10 s later. What starts it with another standard input has its own way.
-# A signal to the group of all of this does not end the watcher.
+# sshd passes no signals on. When the connection ends, so does the standard input of what it has
+# started; the command, a process group of its own, then gets SIGTERM, and SIGKILL 10 s later. What
+# starts it with another standard input has its own way. A signal to the group of all of this does
+# not end the watcher.
 BOUND = r"""
 [ -p /dev/stdin ] || [ -S /dev/stdin ] || exec "$@"
 exec 3<&0

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The network switch between the guests: each port is a datagram socket, whose other end a guest's network device
- * has, and a datagram is an Ethernet frame. It learns which addresses are behind a port, as switches do.
+ * The network switch between the guests: each port is a datagram socket, whose other end a guest's
+ * network device has, and a datagram is an Ethernet frame. It learns which addresses are behind a
+ * port, as switches do.
  *
  *   switch FD,FD,...[/FD,FD,...]...     ports, inherited; "/" separates networks
  *
- * No frame is lost between running guests: what a guest does not take yet waits in its port's queue. The queue has
- * a bound, so that a guest that stands still costs no memory: from there on frames to it are dropped.
+ * No frame is lost between running guests: what a guest does not take yet waits in its port's
+ * queue. The queue has a bound, so that a guest that stands still costs no memory: from there on
+ * frames to it are dropped.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +21,8 @@
 #include <sys/socket.h>
 
 enum {
-	PORTS = 40,           /* eight guests, each with four devices for RDMA and one for control */
+	/* eight guests, each with four devices for RDMA and one for control */
+	PORTS = 40,
 	ADDRESSES = 16,       /* per port */
 	FRAME = 69632,        /* what QEMU sends at most */
 	BATCH = 32,           /* frames of a port before the next port's turn */
@@ -155,8 +158,9 @@ int main(int argc, char **argv)
 	}
 	for (;;) {
 		for (int i = 0; i < count; i++)
-			set[i] =
-				(struct pollfd){ .fd = ports[i].fd, .events = POLLIN | (ports[i].first ? POLLOUT : 0) };
+			set[i] = (struct pollfd){ .fd = ports[i].fd,
+						  .events =
+							  POLLIN | (ports[i].first ? POLLOUT : 0) };
 		if (poll(set, count, -1) < 0)
 			continue;
 		for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * How many thousands of ticks a second this machine's time stamp counter makes: one number. An emulated guest has the same
- * counter, and cannot measure it while the machine is busy.
+ * How many thousands of ticks a second this machine's time stamp counter makes: one number. An
+ * emulated guest has the same counter, and cannot measure it while the machine is busy.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -47,6 +47,7 @@ int main(void)
 
 	nanosleep(&(struct timespec){ .tv_nsec = NS }, NULL);
 	to = sample();
-	printf("%llu\n", (unsigned long long)((to.ticks - from.ticks) * 1000000 / (to.ns - from.ns)));
+	printf("%llu\n",
+	       (unsigned long long)((to.ticks - from.ticks) * 1000000 / (to.ns - from.ns)));
 	return 0;
 }

@@ -2,15 +2,19 @@
 /*
  * vectors.bpf.c - make soft-RoCE (rxe) honour completion vectors: vector V interrupts processor V.
  *
- * rxe ignores comp_vector. It handles a packet, and posts the completion, on the processor that received the packet. Here
- * probes on rxe record the vector of each CQ and the CQs of each queue pair, whoever creates them: a process or a kernel
- * module. An XDP program reads the destination queue pair of each RoCEv2 packet, and redirects the packet to the processor
- * of the vector before rxe sees it. A probe counts completions by vector and processor, like /proc/interrupts, and by program.
+ * rxe ignores comp_vector. It handles a packet, and posts the completion, on the processor that
+ * received the packet. Here probes on rxe record the vector of each CQ and the CQs of each queue
+ * pair, whoever creates them: a process or a kernel module. An XDP program reads the destination
+ * queue pair of each RoCEv2 packet, and redirects the packet to the processor of the vector before
+ * rxe sees it. A probe counts completions by vector and processor, like /proc/interrupts, and by
+ * program.
  *
- * Redirected packets wait in a queue of their processor. For each, the program of its CQ is charged with the packets of other
- * programs that the processor handled while it waited: head-of-line blocking, counted without a clock.
+ * Redirected packets wait in a queue of their processor. For each, the program of its CQ is charged
+ * with the packets of other programs that the processor handled while it waited: head-of-line
+ * blocking, counted without a clock.
  *
- * CQs and queue pairs that exist when the probes are attached are not known; their packets stay where they are.
+ * CQs and queue pairs that exist when the probes are attached are not known; their packets stay
+ * where they are.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -28,7 +32,8 @@
 #include "vectors.h"
 
 #define ROCE_PORT 4791
-#define OBJECTS 65536 /* the maps forget the least recently used: destroyed objects leave by themselves */
+/* the maps forget the least recently used: destroyed objects leave by themselves */
+#define OBJECTS 65536
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -118,7 +123,10 @@ struct {
 	__type(value, __u64);
 } handled SEC(".maps");
 
-/* Redirected packets that wait, and how many of other programs their processor had handled when they came. */
+/*
+ * Redirected packets that wait, and how many of other programs their processor had handled when
+ * they came.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, OBJECTS);
@@ -173,7 +181,10 @@ int BPF_KPROBE(cq_post, struct ib_cq *cq)
 
 /* ---- packets -------------------------------------------------------------------------------- */
 
-/* Read responses and acknowledgements of reliable connections: they complete what this side has sent. */
+/*
+ * Read responses and acknowledgements of reliable connections: they complete what this side has
+ * sent.
+ */
 static int completes_send(__u8 opcode)
 {
 	return opcode >= 0x0d && opcode <= 0x12;
@@ -221,7 +232,9 @@ static const struct udphdr *udp_of(const void *data, const void *end)
 			? (const void *)(ip + 1)
 			: NULL;
 	if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-		return (const void *)(ip6 + 1) <= end && ip6->nexthdr == IPPROTO_UDP ? (const void *)(ip6 + 1) : NULL;
+		return (const void *)(ip6 + 1) <= end && ip6->nexthdr == IPPROTO_UDP
+			? (const void *)(ip6 + 1)
+			: NULL;
 	return NULL;
 }
 

@@ -4,9 +4,10 @@
  *
  *   vectors on OBJECT    load the BPF programs of OBJECT, and attach them; counters are 0
  *   vectors off          detach and remove them
- *   vectors              print the completions of each vector by processor; then for each program that has created CQs the
- *                        packets that were redirected for it, the packets of other programs that were handled on the same
- *                        processor while these waited, and its completions by processor
+ *   vectors              print the completions of each vector by processor; then for each program
+ *                        that has created CQs the packets that were redirected for it, the packets
+ *                        of other programs that were handled on the same processor while these
+ *                        waited, and its completions by processor
  *
  * What is attached has no process: it is pinned below PINS.
  */
@@ -39,7 +40,8 @@
 /* The XDP program of a descriptor on the network device of each rxe device; -1: none any more. */
 static void steer(int fd)
 {
-	char path[sizeof(DEVICES) + sizeof("//parent") + sizeof(((struct dirent *)0)->d_name)], name[IF_NAMESIZE + 1];
+	char path[sizeof(DEVICES) + sizeof("//parent") + sizeof(((struct dirent *)0)->d_name)],
+		name[IF_NAMESIZE + 1];
 	DIR *devices = opendir(DEVICES);
 	const struct dirent *e;
 	FILE *f;
@@ -54,7 +56,8 @@ static void steer(int fd)
 		if (fscanf(f, "%16s", name) != 1)
 			errx(1, "cannot read %s", path);
 		fclose(f);
-		if (bpf_xdp_attach((int)if_nametoindex(name), fd, XDP_FLAGS_SKB_MODE, NULL) && fd >= 0)
+		if (bpf_xdp_attach((int)if_nametoindex(name), fd, XDP_FLAGS_SKB_MODE, NULL) &&
+		    fd >= 0)
 			err(1, "XDP on %s", name);
 	}
 	closedir(devices);
@@ -114,7 +117,10 @@ static void add_processors(int cpus)
 			err(1, "processor %u", cpu);
 }
 
-/* The kernel's threads "cpumap/CPU/map:ID" go before processes, as the network softirq does, in whose place they are. */
+/*
+ * The kernel's threads "cpumap/CPU/map:ID" go before processes, as the network softirq does, in
+ * whose place they are.
+ */
 static void prefer_threads(void)
 {
 	const struct sched_param first = { .sched_priority = 1 };

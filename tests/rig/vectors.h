@@ -13,7 +13,8 @@
 struct program_counts {
 	__u64 completions;
 	__u64 packets; /* that were redirected to the processor, and handled */
-	__u64 ahead;   /* packets of other programs that were handled there while these waited, summed over them */
+	/* packets of other programs that were handled there while these waited, summed over them */
+	__u64 ahead;
 };
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * common_faults.c - tests of a node whose processes, owner or peers are killed, stopped, or send more than there are landing
- * buffers, while data is under way.
+ * common_faults.c - tests of a node whose processes, owner or peers are killed, stopped, or send
+ * more than there are landing buffers, while data is under way.
  */
 #include <errno.h>
 #include <glob.h>
@@ -18,9 +18,12 @@
 
 #define STREAMS 8
 
-/* ---- a process -------------------------------------------------------------------------------- */
+/* ---- a process ------------------------------------------------------------------------------- */
 
-/* Until the rings of all connections are full: of one whose peer reads, and one whose peer does not. */
+/*
+ * Until the rings of all connections are full: of one whose peer reads, and one whose peer does
+ * not.
+ */
 static void child_fills(void)
 {
 	struct rshare_conn *c[STREAMS];
@@ -63,7 +66,8 @@ void test_killed(void)
 	check("others go on", good == 0);
 	for (i = 0; i < 500; i++) {
 		must(rshare_get_info(r, &after), "rshare_get_info");
-		if (after.registered == before.registered && after.connections == before.connections)
+		if (after.registered == before.registered &&
+		    after.connections == before.connections)
 			break;
 		usleep(20000);
 	}
@@ -71,11 +75,12 @@ void test_killed(void)
 	      after.registered == before.registered && after.connections == before.connections);
 	then = report();
 	check("its peers are told", then.broken - at.broken == 5 * STREAMS);
-	check("one pair of queue pairs, never broken", after.queue_pairs == 2 && after.repairs == before.repairs);
+	check("one pair of queue pairs, never broken",
+	      after.queue_pairs == 2 && after.repairs == before.repairs);
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 }
 
-/* ---- the owner -------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------- */
 
 static pid_t own(const char *name, uint16_t port)
 {
@@ -153,7 +158,8 @@ void test_owner_dies(void)
 	for (k = 0; k < STREAMS; k++) {
 		while (rshare_poll(c[k], &e, 1) > 0)
 			;
-		reset += rshare_poll(c[k], &e, 1) == -ECONNRESET && rshare_wait(c[k], 1000) == -ECONNRESET &&
+		reset += rshare_poll(c[k], &e, 1) == -ECONNRESET &&
+			rshare_wait(c[k], 1000) == -ECONNRESET &&
 			rshare_send(c[k], r->pool.base, 1, 1) == -ECONNRESET &&
 			rshare_disconnect(c[k], -1) == -ECONNRESET;
 	}
@@ -166,10 +172,11 @@ void test_owner_dies(void)
 		usleep(50000);
 	check("the peer is told", after.broken - before.broken == STREAMS && after.info.peers == 1);
 	check("data was under way", after.messages > before.messages);
-	printf("%llu messages before the owner was killed\n", (unsigned long long)(after.messages - before.messages));
+	printf("%llu messages before the owner was killed\n",
+	       (unsigned long long)(after.messages - before.messages));
 }
 
-/* ---- landing buffers -------------------------------------------------------------------------- */
+/* ---- landing buffers ------------------------------------------------------------------------- */
 
 /* Times that this device had no receive for a message. */
 static uint64_t not_ready(void)
@@ -213,14 +220,15 @@ void test_starved(void)
 	}
 	for (k = 0; k < 5; k++) {
 		for (i = 0; i < N; i++)
-			good += !rshare_recv(c[i], in + i * 256, 256, k) && !rshare_send(c[i], out, 200, k);
+			good += !rshare_recv(c[i], in + i * 256, 256, k) &&
+				!rshare_send(c[i], out, 200, k);
 		for (i = 0; i < N; i++)
 			good += next_of(c[i], RSHARE_RECEIVED).size == 200;
 	}
 	check("all arrive", good == 2 * 5 * N);
 	must(rshare_get_info(r, &info), "rshare_get_info");
-	printf("%llu times no landing buffer, %llu repairs\n", (unsigned long long)(not_ready() - before),
-	       (unsigned long long)info.repairs);
+	printf("%llu times no landing buffer, %llu repairs\n",
+	       (unsigned long long)(not_ready() - before), (unsigned long long)info.repairs);
 	check("there was no landing buffer at times", not_ready() > before);
 	check("nothing broke", !info.repairs);
 	for (i = good = 0; i < N; i++)
@@ -230,7 +238,7 @@ void test_starved(void)
 	r = mine;
 }
 
-/* ---- a peer that is stopped ------------------------------------------------------------------- */
+/* ---- a peer that is stopped ------------------------------------------------------------------ */
 
 /* An owner that listens at a service, says where it is, and stops. */
 static pid_t stopped(int to)
@@ -245,12 +253,16 @@ static pid_t stopped(int to)
 	r = node_own("stopped", 18804, 64, 0);
 	must(rshare_listen(r, 9, &l), "rshare_listen");
 	must(rshare_get_info(r, &info), "rshare_get_info");
-	must(write(to, info.address, sizeof(info.address)) == sizeof(info.address) ? 0 : -EIO, "write");
+	must(write(to, info.address, sizeof(info.address)) == sizeof(info.address) ? 0 : -EIO,
+	     "write");
 	for (;;)
 		pause();
 }
 
-/* Its kernel and its device answer, and it does not: connections to it end, others go on, and it comes back. */
+/*
+ * Its kernel and its device answer, and it does not: connections to it end, others go on, and it
+ * comes back.
+ */
 void test_silent(void)
 {
 	struct rshare_conn *c, *other = dial(ECHO, 0);
@@ -273,7 +285,8 @@ void test_silent(void)
 			break;
 	check("no answer is an error", next(c).status == -ETIMEDOUT);
 	check("others go on", echoes > 20);
-	printf("%lld ms until then, %u echoes of another connection\n", (long long)(now_ms() - start), echoes);
+	printf("%lld ms until then, %u echoes of another connection\n",
+	       (long long)(now_ms() - start), echoes);
 	rshare_disconnect(c, 0);
 	kill(pid, SIGCONT);
 	must(rshare_connect(r, address, 9, 0, 1, &c), "rshare_connect");

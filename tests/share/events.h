@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* events.h - waiting for events of a connection of librshare. An includer may wait for another time: EVENT_MS. */
+/*
+ * events.h - waiting for events of a connection of librshare. An includer may wait for another
+ * time: EVENT_MS.
+ */
 #ifndef SHARE_EVENTS_H
 #define SHARE_EVENTS_H
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in guests.
+ * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in
+ * guests.
  *
  *   node serve              own the device, serve until the process is killed
- *   node test HOST TEST...  run tests against the server at HOST, by default all. SHARE_OUTAGE: outage and silent, too, and more
- *                           connections for repair. The last line is "N passed, N failed"
+ *   node test HOST TEST...  run tests against the server at HOST, by default all. SHARE_OUTAGE:
+ *                           outage and silent, too, and more connections for repair. The last line
+ *                           is "N passed, N failed"
  */
 #include <errno.h>
 #include <signal.h>
@@ -54,7 +56,8 @@ static int echo(struct rshare_conn *c, char *out, char *in, size_t size)
 		return 0;
 	e = next_of(c, RSHARE_RECEIVED);
 	if (e.type != RSHARE_RECEIVED || e.status || e.size != size || memcmp(in, out, size)) {
-		printf("echo of %zu: event %d, status %d, %zu bytes\n", size, e.type, e.status, e.size);
+		printf("echo of %zu: event %d, status %d, %zu bytes\n", size, e.type, e.status,
+		       e.size);
 		return 0;
 	}
 	return 1;
@@ -75,7 +78,8 @@ struct report report(void)
 	char *buf = rshare_get(r, SLOT);
 	struct report out = { .messages = 0 };
 
-	if (!rshare_recv(c, buf, SLOT, 1) && !rshare_send(c, buf, 1, 2) && !next_of(c, RSHARE_RECEIVED).status)
+	if (!rshare_recv(c, buf, SLOT, 1) && !rshare_send(c, buf, 1, 2) &&
+	    !next_of(c, RSHARE_RECEIVED).status)
 		memcpy(&out, buf, sizeof(out));
 	check("the report's connection closes", !rshare_disconnect(c, EVENT_MS));
 	rshare_put(r, buf);
@@ -93,7 +97,8 @@ static void test_echo(void)
 	for (unsigned int priority = 0; priority < 8; priority += 7) {
 		c = dial(MEMORY, priority);
 		must(rshare_recv(c, in, BIG, 1), "rshare_recv");
-		check("the first message", next_of(c, RSHARE_RECEIVED).size == sizeof(struct rshare_remote));
+		check("the first message",
+		      next_of(c, RSHARE_RECEIVED).size == sizeof(struct rshare_remote));
 		for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			check("an echo", echo(c, out, in, sizes[i]));
 		check("disconnect", !rshare_disconnect(c, EVENT_MS));
@@ -115,12 +120,16 @@ static void test_rdma(void)
 		out[i] = (char)(i ^ i >> 9);
 	check("past the end", rshare_write(c, out, 1, &at, BIG, 1) == -ERANGE);
 	check("not in the pool", rshare_send(c, &at, 1, 1) == -EINVAL);
-	check("write", !rshare_write(c, out, 300000, &at, 1000, 5) && !next_of(c, RSHARE_SENT).status);
+	check("write",
+	      !rshare_write(c, out, 300000, &at, 1000, 5) && !next_of(c, RSHARE_SENT).status);
 	memset(in, 0, BIG);
 	check("read", !rshare_read(c, in, 300000, &at, 1000, 6) && !next_of(c, RSHARE_SENT).status);
 	check("what was written is read", !memcmp(in, out, 300000));
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
-	/* A wrong key, or a range of which nothing is exported, ends the connection, and nothing else. */
+	/*
+	 * A wrong key, or a range of which nothing is exported, ends the connection, and nothing
+	 * else.
+	 */
 	stay = dial(ECHO, 0);
 	for (int i = 0; i < 4; i++) {
 		wrong = at;
@@ -129,7 +138,8 @@ static void test_rdma(void)
 		else
 			wrong.address += 1ull << 40;
 		c = dial(MEMORY, i & 2 ? 7 : 0);
-		must(i & 2 ? rshare_write(c, out, 300000, &wrong, 0, 7) : rshare_read(c, out, 300000, &wrong, 0, 7),
+		must(i & 2 ? rshare_write(c, out, 300000, &wrong, 0, 7)
+			   : rshare_read(c, out, 300000, &wrong, 0, 7),
 		     "a wrong key");
 		check("a wrong key is refused", next_of(c, RSHARE_SENT).status == -EKEYREJECTED);
 		check("its connection ends", next_of(c, RSHARE_CLOSED).status == -EKEYREJECTED);
@@ -158,7 +168,8 @@ static void test_many(void)
 	}
 	for (k = 0; k < 3; k++) {
 		for (i = 0; i < N; i++)
-			good += !rshare_recv(c[i], in + i * 256, 256, k) && !rshare_send(c[i], out, 200, k);
+			good += !rshare_recv(c[i], in + i * 256, 256, k) &&
+				!rshare_send(c[i], out, 200, k);
 		for (i = 0; i < N; i++)
 			good += next_of(c[i], RSHARE_RECEIVED).size == 200;
 	}
@@ -166,8 +177,8 @@ static void test_many(void)
 	must(rshare_get_info(r, &info), "rshare_get_info");
 	rep = report();
 	printf("1,000 connections: %u queue pairs, %llu bytes registered, %llu posts in %llu chains\n",
-	       info.queue_pairs, (unsigned long long)info.registered, (unsigned long long)info.posts,
-	       (unsigned long long)info.doorbells);
+	       info.queue_pairs, (unsigned long long)info.registered,
+	       (unsigned long long)info.posts, (unsigned long long)info.doorbells);
 	check("over two queue pairs", info.queue_pairs == 2 && info.connections >= N);
 	check("at the other end, too", rep.info.queue_pairs == 2 && rep.info.connections >= N);
 	for (i = good = 0; i < N; i++)
@@ -181,8 +192,12 @@ static void test_many(void)
 
 static unsigned int all = ALL; /* --quick: an eighth */
 
-/* A round of echoes by all connections, each with its own contents; in the middle of it something happens. */
-static unsigned int round_of(struct rshare_conn **c, char *buf, unsigned int number, void (*happens)(void))
+/*
+ * A round of echoes by all connections, each with its own contents; in the middle of it something
+ * happens.
+ */
+static unsigned int round_of(struct rshare_conn **c, char *buf, unsigned int number,
+			     void (*happens)(void))
 {
 	const size_t size = 100 + number * 331 % 1900;
 	unsigned int i, good = 0;
@@ -198,8 +213,8 @@ static unsigned int round_of(struct rshare_conn **c, char *buf, unsigned int num
 		happens();
 	for (i = 0; i < all; i++) {
 		e = next_of(c[i], RSHARE_RECEIVED);
-		good += e.type == RSHARE_RECEIVED && !e.status && e.cookie == number && e.size == size &&
-			!memcmp(buf + i * SLOT, buf + i * SLOT + SLOT / 2, size);
+		good += e.type == RSHARE_RECEIVED && !e.status && e.cookie == number &&
+			e.size == size && !memcmp(buf + i * SLOT, buf + i * SLOT + SLOT / 2, size);
 	}
 	return good;
 }
@@ -221,7 +236,8 @@ static void all_close(struct rshare_conn **c, unsigned int rounds)
 	for (i = 0; i < all; i++) {
 		const unsigned int first = i % 50 == 49;
 
-		exact += !rshare_get_stats(c[i], &stats) && stats.messages_received == rounds + first &&
+		exact += !rshare_get_stats(c[i], &stats) &&
+			stats.messages_received == rounds + first &&
 			stats.messages_sent == rounds + first;
 		good += !rshare_disconnect(c[i], EVENT_MS);
 	}
@@ -254,15 +270,20 @@ static void test_repair(void)
 	}
 	check("all echoes, though queue pairs broke", good == rounds * all);
 	must(rshare_get_info(r, &after), "rshare_get_info");
-	check("repairs", after.repairs > before.repairs); /* a round that was over before its break has none */
+	/* a round that was over before its break has none */
+	check("repairs", after.repairs > before.repairs);
 	check("two queue pairs", after.queue_pairs == 2);
-	printf("%llu repairs, %llu posts sent again\n", (unsigned long long)(after.repairs - before.repairs),
+	printf("%llu repairs, %llu posts sent again\n",
+	       (unsigned long long)(after.repairs - before.repairs),
 	       (unsigned long long)(after.resent - before.resent));
 	all_close(c, rounds);
 	rshare_put(r, buf);
 }
 
-/* tests/share/run takes the link down when it reads the first line, for longer than a queue pair retries. */
+/*
+ * tests/share/run takes the link down when it reads the first line, for longer than a queue pair
+ * retries.
+ */
 static void test_outage(void)
 {
 	static struct rshare_conn *c[ALL];
@@ -286,8 +307,9 @@ static void test_outage(void)
 	good += round_of(c, buf, k++, NULL);
 	check("all echoes, though the link was down", good == k * all);
 	check("queue pairs were repaired", info.repairs > before);
-	printf("%u rounds of %u echoes, the longest %lld ms; %llu repairs, %llu posts sent again\n", k, all,
-	       (long long)longest, (unsigned long long)(info.repairs - before), (unsigned long long)info.resent);
+	printf("%u rounds of %u echoes, the longest %lld ms; %llu repairs, %llu posts sent again\n",
+	       k, all, (long long)longest, (unsigned long long)(info.repairs - before),
+	       (unsigned long long)info.resent);
 	all_close(c, k);
 	rshare_put(r, buf);
 }
@@ -323,7 +345,8 @@ static void test_order(void)
 	printf("the mouse came back after %d of %u messages of the elephants\n", done, sent);
 	check("before the elephants' end", done < (int)sent && before == sent);
 	check("priority at run time",
-	      !rshare_set_priority(elephant[0], 7, 1) && !rshare_set_priority(mouse, 0, 4) && echo_small(mouse));
+	      !rshare_set_priority(elephant[0], 7, 1) && !rshare_set_priority(mouse, 0, 4) &&
+		      echo_small(mouse));
 	for (k = 0; k < 2; k++)
 		check("disconnect", !rshare_disconnect(elephant[k], EVENT_MS));
 	check("disconnect", !rshare_disconnect(mouse, EVENT_MS));
@@ -348,7 +371,8 @@ static void test_close(void)
 	}
 	after = report();
 	check("nothing is lost",
-	      after.messages - before.messages == 20 * 32 && after.bytes - before.bytes == 20 * 32 * SLOT);
+	      after.messages - before.messages == 20 * 32 &&
+		      after.bytes - before.bytes == 20 * 32 * SLOT);
 	check("nor out of order", after.out_of_order == before.out_of_order);
 	check("all closed", after.broken == before.broken);
 	rshare_put(r, buf);
@@ -357,7 +381,8 @@ static void test_close(void)
 static void test_opens(void)
 {
 	struct rshare_conn *other = dial(ECHO, 0), *c[50];
-	const unsigned int opens = getenv("SHARE_OPENS") ? (unsigned int)atoi(getenv("SHARE_OPENS")) : 1000;
+	const unsigned int opens =
+		getenv("SHARE_OPENS") ? (unsigned int)atoi(getenv("SHARE_OPENS")) : 1000;
 	unsigned int n, i, good = 0, echoes = 0;
 	struct rshare_info info;
 	int64_t start = now_ms();
@@ -390,7 +415,8 @@ static void test_stuck(void)
 	check("no more than depth", rshare_send(stuck, buf, SLOT, 99) == -EAGAIN);
 	for (unsigned int i = 0; i < 20; i++)
 		check("others go on", echo_small(c));
-	check("statistics", !rshare_get_stats(stuck, &stats) && stats.stalls == 1 && !stats.messages_sent);
+	check("statistics",
+	      !rshare_get_stats(stuck, &stats) && stats.stalls == 1 && !stats.messages_sent);
 	check("a close that cannot end", rshare_disconnect(stuck, 200) == -ETIMEDOUT);
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 	c = dial(77, 0);
@@ -456,7 +482,8 @@ static void child_scribbles(void)
 
 		*at = (char)(rand_r(&seed) & (i & 1 ? 3 : 255));
 		rshare_send(c, r->pool.base, 100, i);
-		__atomic_fetch_or(&((struct rs_seg_head *)r->base)->ready[0], ~0ull, __ATOMIC_SEQ_CST);
+		__atomic_fetch_or(&((struct rs_seg_head *)r->base)->ready[0], ~0ull,
+				  __ATOMIC_SEQ_CST);
 	}
 	usleep(100000);
 	_exit(0);
@@ -477,7 +504,8 @@ static void test_processes(void)
 	check("one that scribbles", reap(attach(child_scribbles)));
 	check("others go on", echo_small(c));
 	must(rshare_get_info(r, &info), "rshare_get_info");
-	check("nothing is left of them", info.connections == 1 && info.clients == 1 && info.peers == 1);
+	check("nothing is left of them",
+	      info.connections == 1 && info.clients == 1 && info.peers == 1);
 	printf("scribbled: %llu connections ended for it\n", (unsigned long long)info.forged);
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 }
@@ -487,7 +515,8 @@ static void test_liar(void)
 {
 	struct rshare *mine = r;
 	struct report before = report(), after;
-	struct rs_post post = { .op = RS_OP_SEND, .frame = { .version = RS_FRAME_VERSION, .kind = RS_FRAME_CLOSE } };
+	struct rs_post post = { .op = RS_OP_SEND,
+				.frame = { .version = RS_FRAME_VERSION, .kind = RS_FRAME_CLOSE } };
 	struct rshare_conn *c;
 	struct rs_link *l;
 
@@ -531,7 +560,9 @@ static const struct {
 	{ "outage", test_outage },
 };
 
-/* Half a minute each. Of silent the same is tested in one process (tests/unit/test_share_faults.c). */
+/*
+ * Half a minute each. Of silent the same is tested in one process (tests/unit/test_share_faults.c).
+ */
 static bool takes_long(void (*test)(void))
 {
 	return test == test_outage || test == test_silent;
@@ -544,7 +575,8 @@ int main(int argc, char **argv)
 	struct rlimit files;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	getrlimit(RLIMIT_NOFILE, &files); /* each fd of a connection is one here and one in the owner */
+	/* each fd of a connection is one here and one in the owner */
+	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	if (argc == 2 && !strcmp(argv[1], "serve"))
@@ -563,7 +595,8 @@ int main(int argc, char **argv)
 				const int64_t start = now_ms();
 
 				tests[i].run();
-				printf("%-10s %s %6lld ms\n", tests[i].name, failed == before ? "ok  " : "FAIL",
+				printf("%-10s %s %6lld ms\n", tests[i].name,
+				       failed == before ? "ok  " : "FAIL",
 				       (long long)(now_ms() - start));
 			}
 	rshare_close(r);

@@ -9,9 +9,9 @@
 #include "rshare.h"
 
 /*
- * Services of the server: ECHO sends each message back; SINK counts messages in order; STUCK posts no receive; MEMORY sends
- * the address of an exported buffer and then echoes; REPORT answers each message with what SINK has counted, and the owner's
- * figures.
+ * Services of the server: ECHO sends each message back; SINK counts messages in order; STUCK posts
+ * no receive; MEMORY sends the address of an exported buffer and then echoes; REPORT answers each
+ * message with what SINK has counted, and the owner's figures.
  */
 enum { ECHO = 1, SINK, STUCK, MEMORY, REPORT, SERVICES };
 
@@ -25,7 +25,10 @@ struct report {
 
 /* err is not negative; else the process ends with a message. */
 void must(int err, const char *what);
-/* For a job with the key of these tests. SHARE_PORT and SHARE_NAME tell the owner. The process ends if that fails. */
+/*
+ * For a job with the key of these tests. SHARE_PORT and SHARE_NAME tell the owner. The process ends
+ * if that fails.
+ */
 struct rshare *node_open(enum rshare_role role, uint32_t connections, uint64_t pool);
 /* An owner besides that one, with so many landing buffers, 0: the default. */
 struct rshare *node_own(const char *name, uint16_t port, uint32_t connections, uint32_t receives);

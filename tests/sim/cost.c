@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cost.c - the cost of operations by number of nodes: messages between nodes, and consecutive one-way trips (each message takes
- * one unit of time, everything else none), or microseconds over a network (loggp.c).
+ * cost.c - the cost of operations by number of nodes: messages between nodes, and consecutive
+ * one-way trips (each message takes one unit of time, everything else none), or microseconds over a
+ * network (loggp.c).
  */
 #include "sim.h"
 
@@ -11,7 +12,8 @@
 #define COLUMNS 11
 
 struct cost {
-	uint64_t messages, time; /* until the access completes; for barriers, until everything is idle */
+	/* until the access completes; for barriers, until everything is idle */
+	uint64_t messages, time;
 };
 
 static struct cost since(const struct sim *s, uint64_t messages, uint64_t at)
@@ -70,8 +72,8 @@ static struct cost read_at_once(struct sim *s)
 }
 
 /*
- * Node 1 writes and node 2 reads, repeatedly. The home, which has initialised the block, does neither. The cost of one write and
- * one read.
+ * Node 1 writes and node 2 reads, repeatedly. The home, which has initialised the block, does
+ * neither. The cost of one write and one read.
  */
 static struct cost write_and_read(struct sim *s, unsigned int times)
 {

@@ -53,14 +53,15 @@ void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
 
 		if (t->object == place(object))
 			printf("  %10llu node %4u %s %u: %s\n", (unsigned long long)t->at, t->node,
-			       object & OBJECT ? "place" : "block", place(object) & ~OBJECT, t->text);
+			       object & OBJECT ? "place" : "block", place(object) & ~OBJECT,
+			       t->text);
 	}
 	if (!s->failed) /* during creation */
 		exit(1);
 	longjmp(*s->failed, 1);
 }
 
-/* ---- time ------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static bool before(const struct event *a, const struct event *b)
 {

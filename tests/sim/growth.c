@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * growth.c - messages of closes of release blocks (core/closing.h), by number of nodes: at most a FLUSH for each home of a changed
- * block, and a NOTE for each registered node. With more than 64 nodes a bit of the copyset stands for several, and all of them
- * count as registered. Each has one answer.
+ * growth.c - messages of closes of release blocks (core/closing.h), by number of nodes: at most a
+ * FLUSH for each home of a changed block, and a NOTE for each registered node. With more than 64
+ * nodes a bit of the copyset stands for several, and all of them count as registered. Each has one
+ * answer.
  */
 #include "sim.h"
 
@@ -25,7 +26,8 @@ static struct closed since(const struct sim *s, struct closed before)
 {
 	struct closed now = counted(s);
 
-	return (struct closed){ now.flushes - before.flushes, now.notes - before.notes, now.answers - before.answers };
+	return (struct closed){ now.flushes - before.flushes, now.notes - before.notes,
+				now.answers - before.answers };
 }
 
 static jmp_buf failed;
@@ -47,7 +49,8 @@ static struct sim *fresh(unsigned int nodes, unsigned int blocks)
 }
 
 /* Thread 0 of a node accesses byte `byte` of release block `b`. */
-static void access_byte(struct sim *s, unsigned int node, unsigned int b, unsigned int byte, bool store)
+static void access_byte(struct sim *s, unsigned int node, unsigned int b, unsigned int byte,
+			bool store)
 {
 	struct thread *t = sim_thread(s, (uint16_t)node, 0);
 
@@ -86,7 +89,8 @@ static bool many_homes(unsigned int nodes, struct closed *c)
 	*c = close_node(s, 0);
 	sim_destroy(s);
 	return c->flushes == homes && (nodes > 64 || !c->notes) &&
-		c->notes <= (uint64_t)homes * set_granule((uint16_t)nodes) && c->answers == c->flushes + c->notes;
+		c->notes <= (uint64_t)homes * set_granule((uint16_t)nodes) &&
+		c->answers == c->flushes + c->notes;
 }
 
 /* All nodes have read a block. Then its home, node 0, or another node changes it. */
@@ -146,7 +150,8 @@ static bool print_row(unsigned int nodes)
 	right &= alone(nodes, &c[4]);
 	printf("%6u", nodes);
 	for (i = 0; i < sizeof(c) / sizeof(c[0]); i++)
-		printf(" %9llu/%-9llu", (unsigned long long)c[i].flushes, (unsigned long long)c[i].notes);
+		printf(" %9llu/%-9llu", (unsigned long long)c[i].flushes,
+		       (unsigned long long)c[i].notes);
 	printf("%s\n", right ? "" : " FAILED: more than the homes and the registered nodes");
 	return right;
 }
@@ -162,8 +167,8 @@ static int print_rows(void)
 
 int growth_table(void)
 {
-	printf("FLUSH/NOTE of a close; each has an answer\n%6s %19s %19s %19s %19s %19s\n", "nodes", "16 homes",
-	       "home, all read", "other, all read", "all write", "alone");
+	printf("FLUSH/NOTE of a close; each has an answer\n%6s %19s %19s %19s %19s %19s\n", "nodes",
+	       "16 homes", "home, all read", "other, all read", "all write", "alone");
 	if (setjmp(failed))
 		return 1; /* the error is printed already */
 	return print_rows();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* host.c - the host of the core (core/host.h) for the simulated nodes: protections, contents of blocks, steps. */
+/*
+ * host.c - the host of the core (core/host.h) for the simulated nodes: protections, contents of
+ * blocks, steps.
+ */
 #include "sim.h"
 
 #include "../core_ops.h"
 #include "core/host_release.h"
 #include "../model/show.h"
 
-/* ---- protections and contents ----------------------------------------------------------------- */
+/* ---- protections and contents ---------------------------------------------------------------- */
 
 static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 {
@@ -19,10 +22,11 @@ static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 		loggp_spend(s, node, s->o.net->close);
 	*hw = prot;
 	if (s->writers[block] > 1 || (s->writers[block] && s->readers[block]))
-		sim_fail(s, block, "block %u: %u may write and %u read", block, s->writers[block], s->readers[block]);
+		sim_fail(s, block, "block %u: %u may write and %u read", block, s->writers[block],
+			 s->readers[block]);
 	if (prot != PROT_CLOSED && s->version[sim_at(s, node, block)] != s->newest[block])
-		sim_fail(s, block, "node %u may use version %u of block %u, but the newest is %u", node,
-			 s->version[sim_at(s, node, block)], block, s->newest[block]);
+		sim_fail(s, block, "node %u may use version %u of block %u, but the newest is %u",
+			 node, s->version[sim_at(s, node, block)], block, s->newest[block]);
 }
 
 /* A block without access keeps no contents. */
@@ -32,8 +36,8 @@ static void close_block(struct sim *s, uint16_t node, uint32_t block)
 	s->version[sim_at(s, node, block)] = NO_VERSION;
 }
 
-static void fill(struct sim *s, uint16_t node, uint32_t block, const struct action *a, uint32_t data,
-		 const struct load *load)
+static void fill(struct sim *s, uint16_t node, uint32_t block, const struct action *a,
+		 uint32_t data, const struct load *load)
 {
 	uint32_t *v;
 
@@ -56,10 +60,12 @@ static void wake(struct sim *s, uint16_t node, uint32_t object, const struct act
 	unsigned int t;
 
 	if (!*slot)
-		sim_fail(s, object, "node %u: slot %u is woken, but nothing was asked for", node, a->slot);
+		sim_fail(s, object, "node %u: slot %u is woken, but nothing was asked for", node,
+			 a->slot);
 	*slot = 0;
 	for (t = 0; t < s->o.threads; t++)
-		if (sim_thread(s, node, t)->pc == PC_JOIN && sim_thread(s, node, t)->joined == a->slot)
+		if (sim_thread(s, node, t)->pc == PC_JOIN &&
+		    sim_thread(s, node, t)->joined == a->slot)
 			thread_wake(s, node, t);
 	if (a->slot >= s->o.threads)
 		/* no thread waits: PE_USED soon */
@@ -70,14 +76,15 @@ static void wake(struct sim *s, uint16_t node, uint32_t object, const struct act
 		thread_wake(s, node, a->slot);
 }
 
-/* ---- the callbacks of core/host.h ------------------------------------------------------------- */
+/* ---- the callbacks of core/host.h ------------------------------------------------------------ */
 
 static struct host_node *node_of(struct core_host *h)
 {
 	return (struct host_node *)h; /* its first member */
 }
 
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+		struct core_place *p)
 {
 	struct host_node *n = node_of(h);
 	struct sim *s = n->s;
@@ -85,7 +92,8 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 
 	(void)m;
 	n->target = target;
-	p->d.queue = (struct qpool){ s->nodes + (size_t)h->me * s->o.nodes * s->nslots, s->nslots, NULL };
+	p->d.queue = (struct qpool){ s->nodes + (size_t)h->me * s->o.nodes * s->nslots, s->nslots,
+				     NULL };
 	switch (target) {
 	case TARGET_CLOSING:
 		if (!s->rel)
@@ -198,7 +206,10 @@ static bool is_late(struct sim *s)
 	return !s->o.unit_delay && !s->o.net && sim_random(s, 2);
 }
 
-/* As the engine does: change the protection only as the step says, without looking at the current one. */
+/*
+ * As the engine does: change the protection only as the step says, without looking at the current
+ * one.
+ */
 static void lower_now(struct sim *s, uint16_t node, const struct core_leave *l)
 {
 	if (release_block(s, l->m->object)) {
@@ -215,7 +226,9 @@ static void lower_now(struct sim *s, uint16_t node, const struct core_leave *l)
 static bool lower(struct core_host *h, const struct core_leave *l)
 {
 	struct sim *s = sim_of(h);
-	struct event e = { .kind = EV_LOWER, .node = h->me, .thread = l->to, .from = l->from, .msg = *l->m };
+	struct event e = {
+		.kind = EV_LOWER, .node = h->me, .thread = l->to, .from = l->from, .msg = *l->m
+	};
 
 	if (is_late(s)) {
 		sim_schedule(s, &e, 1 + sim_random(s, 15));
@@ -225,8 +238,8 @@ static bool lower(struct core_host *h, const struct core_leave *l)
 	return true;
 }
 
-static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		 const void *data)
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at,
+		 const struct msg *m, const void *data)
 {
 	struct sim *s = sim_of(h);
 	const struct load *load = release_block(s, m->object) ? data : NULL;
@@ -285,17 +298,17 @@ static void blame(struct core_host *h, uint16_t node)
 
 static void damaged(struct core_host *h, const struct msg *about, enum page_event ev, uint8_t state)
 {
-	sim_fail(sim_of(h), about->object, "node %u: page %s does not expect %s", h->me, page_state_name(state),
-		 page_event_name(ev));
+	sim_fail(sim_of(h), about->object, "node %u: page %s does not expect %s", h->me,
+		 page_state_name(state), page_event_name(ev));
 }
 
 static void fetch(struct core_host *h, const struct action *a);
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
 
-#define OPS_WITH(release_blocks)                                                                             \
-	CORE_OPS(.lock = core_no_lock, .unlock = core_no_lock, .answers = core_no_answers, .leaves = leaves, \
-		 .freed = freed, .wake = wake_slot, .wake_all = wake_all, .answer = answer, .blame = blame,  \
-		 .rel = release_blocks)
+#define OPS_WITH(release_blocks)                                                            \
+	CORE_OPS(.lock = core_no_lock, .unlock = core_no_lock, .answers = core_no_answers,  \
+		 .leaves = leaves, .freed = freed, .wake = wake_slot, .wake_all = wake_all, \
+		 .answer = answer, .blame = blame, .rel = release_blocks)
 static const struct core_ops ops = OPS_WITH(NULL), ops_release = OPS_WITH(&release_ops);
 
 struct host_node sim_node(struct sim *s, uint16_t node, const struct msg *m)
@@ -328,11 +341,11 @@ void sim_open_late(struct sim *s, const struct event *e)
 	core_carry_out(&n.h, e->rest, e->from + 1, &e->msg, &e->data);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* A local event, with flags; `home` is asked if no home is known. */
-static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot, uint16_t home,
-		  uint8_t flags)
+static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot,
+		  uint16_t home, uint8_t flags)
 {
 	struct msg m = { .version = WIRE_VERSION,
 			 .object = block,
@@ -351,8 +364,8 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 	s->st.steps++;
 	core_page_event(&n.h, ev, &m, slot < s->nslots ? &caller : NULL);
 	if (p)
-		sim_note(s, node, block, "%s --%s--> %s", page_state_name(before), page_event_name(ev),
-			 page_state_name(p->state));
+		sim_note(s, node, block, "%s --%s--> %s", page_state_name(before),
+			 page_event_name(ev), page_state_name(p->state));
 	else
 		release_note(s, node, block, page_event_name(ev));
 	if (caller.wait == slot) {
@@ -367,7 +380,8 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 	}
 	if (ev == PE_USED)
 		for (i = 0; i < s->o.threads; i++)
-			if (sim_thread(s, node, i)->pc == PC_JOIN && sim_thread(s, node, i)->joined == slot)
+			if (sim_thread(s, node, i)->pc == PC_JOIN &&
+			    sim_thread(s, node, i)->joined == slot)
 				thread_wake(s, node, i);
 	if ((ev == PE_READ || ev == PE_WRITE) && t && t->pc == PC_TRY)
 		thread_wake(s, node, slot);
@@ -376,7 +390,8 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 /* A local event. After PE_READ or PE_WRITE, a thread waits, has joined a request, or must retry. */
 void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot)
 {
-	local(s, node, block, ev, slot, sim_manager(s, block), s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
+	local(s, node, block, ev, slot, sim_manager(s, block),
+	      s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
 }
 
 /* Request a block that comes back, or is placed here, as a thread would. */
@@ -418,17 +433,20 @@ static void stepped(struct core_host *h, const struct msg *m, int err, const str
 	struct sim *s = n->s;
 
 	if (err)
-		sim_fail(s, m->object, "node %u does not expect %s of %u (%s): page %s, directory %s %s", h->me,
+		sim_fail(s, m->object,
+			 "node %u does not expect %s of %u (%s): page %s, directory %s %s", h->me,
 			 wire_name(m->type), m->src, err == -ESTALE ? "not asked for" : "bad",
-			 n->page ? page_state_name(n->page->state) : "-", n->dir ? dir_state_name(n->dir->state) : "-",
+			 n->page ? page_state_name(n->page->state) : "-",
+			 n->dir ? dir_state_name(n->dir->state) : "-",
 			 n->dir ? dir_phase_name(n->dir->phase) : "-");
 	if (out->n >= ACTIONS_MAX)
 		sim_fail(s, m->object, "%u actions", out->n);
 	if (n->target == TARGET_CREATE || n->target == TARGET_OBJECT)
 		objects_judge(s, m, &n->before, out);
 	if (n->page)
-		sim_note(s, h->me, m->object, "page %s, directory %s %s, owner %u", page_state_name(n->page->state),
-			 dir_state_name(n->dir->state), dir_phase_name(n->dir->phase), n->dir->owner);
+		sim_note(s, h->me, m->object, "page %s, directory %s %s, owner %u",
+			 page_state_name(n->page->state), dir_state_name(n->dir->state),
+			 dir_phase_name(n->dir->phase), n->dir->owner);
 	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
 		push(s, m);
 	if (m->type == MSG_LOCKED || m->type == MSG_FREED)
@@ -458,12 +476,13 @@ void sim_request(struct sim *s, const struct msg *m)
 	core_release(&n.h, m);
 }
 
-void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev, const struct msg *about)
+void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev,
+		    const struct msg *about)
 {
 	struct host_node n = sim_node(s, node, NULL);
 	const struct hold *h = sim_hold(s, node, record);
 
 	if (core_hold_event(&n.h, record, ev, about) < 0)
-		sim_fail(s, h->object, "node %u: record %s does not expect %s", node, hold_state_name(h->state),
-			 hold_event_name(ev));
+		sim_fail(s, h->object, "node %u: record %s does not expect %s", node,
+			 hold_state_name(h->state), hold_event_name(ev));
 }

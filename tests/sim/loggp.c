@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * loggp.c - the time of messages by the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), and of a fault and a
- * change of protection at a node.
+ * loggp.c - the time of messages by the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman,
+ * 1995), and of a fault and a change of protection at a node.
  *
- * A node has one processor for the protocol and one port per direction. A message takes o of the sender's processor, then the
- * port for g or for its bytes times G, whichever is more, then L in transit. At the receiver it takes the port and the processor
- * for the same times.
+ * A node has one processor for the protocol and one port per direction. A message takes o of the
+ * sender's processor, then the port for g or for its bytes times G, whichever is more, then L in
+ * transit. At the receiver it takes the port and the processor for the same times.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,14 +20,18 @@ struct loggp_node {
 	uint64_t cpu, out, in; /* busy until */
 };
 
-/* A file has lines "name value" and comments that begin with #. Times are in microseconds, G in nanoseconds per byte. */
+/*
+ * A file has lines "name value" and comments that begin with #. Times are in microseconds, G in
+ * nanoseconds per byte.
+ */
 static double *parameter(struct loggp *p, const char *name)
 {
 	const struct {
 		const char *name;
 		double *value;
-	} all[] = { { "o", &p->o },         { "L", &p->l },       { "g", &p->g },        { "G", &p->big_g },
-		    { "fault", &p->fault }, { "open", &p->open }, { "close", &p->close } };
+	} all[] = { { "o", &p->o },        { "L", &p->l },         { "g", &p->g },
+		    { "G", &p->big_g },    { "fault", &p->fault }, { "open", &p->open },
+		    { "close", &p->close } };
 	size_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -50,7 +54,8 @@ int loggp_read(struct loggp *p, const char *path)
 		line[strcspn(line, "#\n")] = 0;
 		if (line[strspn(line, " \t")] == 0)
 			continue;
-		to = sscanf(line, "%31s %lf", name, &value) == 2 && value >= 0 ? parameter(p, name) : NULL;
+		to = sscanf(line, "%31s %lf", name, &value) == 2 && value >= 0 ? parameter(p, name)
+									       : NULL;
 		if (!to) {
 			fprintf(stderr, "%s: '%s' is no parameter with its value\n", path, line);
 			err = -EINVAL;
@@ -111,7 +116,10 @@ uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
 	const struct loggp *p = s->o.net;
 	struct loggp_node *r = &s->loggp[dst];
 
-	/* The port received the bytes while they were sent, unless it was busy with another message. */
+	/*
+	 * The port received the bytes while they were sent, unless it was busy with another
+	 * message.
+	 */
 	r->in = later(r->in + port(p, bytes), s->now);
 	r->cpu = later(r->cpu, r->in) + ticks(p->o);
 	return r->cpu - s->now;

@@ -78,9 +78,10 @@ static bool run(const struct options *o, struct stats *all)
 	s->failed = &failed;
 	if (setjmp(failed)) {
 		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u --push %u --release %u%s%s%s%s --seed %llu\n",
-		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->pushes, o->release,
-		       o->slow ? " --slow" : "", o->fifo ? " --fifo" : "", o->first_touch ? " --first-touch" : "",
-		       o->mixed ? "" : " --no-sync", (unsigned long long)o->seed);
+		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->pushes,
+		       o->release, o->slow ? " --slow" : "", o->fifo ? " --fifo" : "",
+		       o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
+		       (unsigned long long)o->seed);
 		sim_destroy(s);
 		return false;
 	}
@@ -96,7 +97,10 @@ static bool run(const struct options *o, struct stats *all)
 	return true;
 }
 
-/* The runs without --nodes: few nodes with much contention, the largest exact copyset, and coarse copysets. */
+/*
+ * The runs without --nodes: few nodes with much contention, the largest exact copyset, and coarse
+ * copysets.
+ */
 /* clang-format off */
 static const struct options mix[] = {
 	{ .nodes = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .pushes = 1, .mixed = true },
@@ -123,23 +127,27 @@ static void report(const struct stats *st, uint64_t runs, double time)
 	uint64_t misses = 0;
 
 	printf("%llu runs, %llu operations, %llu events, %llu steps, %llu messages in %.1f s\n",
-	       (unsigned long long)runs, (unsigned long long)st->ops, (unsigned long long)st->events,
-	       (unsigned long long)st->steps, (unsigned long long)st->total, time);
+	       (unsigned long long)runs, (unsigned long long)st->ops,
+	       (unsigned long long)st->events, (unsigned long long)st->steps,
+	       (unsigned long long)st->total, time);
 	for (i = 1; i < MISSES; i++) {
 		misses += st->misses[i];
-		printf("  %-10s %10llu  %6.1f us of virtual time each\n", names[i], (unsigned long long)st->misses[i],
+		printf("  %-10s %10llu  %6.1f us of virtual time each\n", names[i],
+		       (unsigned long long)st->misses[i],
 		       st->misses[i] ? (double)st->time[i] / (double)st->misses[i] : 0);
 	}
 	printf("  locks and the like entered %llu times, %llu barriers left, %llu blocks pushed; messages for each miss:",
-	       (unsigned long long)st->locks, (unsigned long long)st->episodes, (unsigned long long)st->pushes);
+	       (unsigned long long)st->locks, (unsigned long long)st->episodes,
+	       (unsigned long long)st->pushes);
 	for (i = MSG_READ_REQ; i <= MSG_MOVED && misses; i++)
 		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
 	printf("\n  %llu closes; of release blocks %llu loads, %llu of them of what another node had stored, and %llu stores; %llu races avoided",
-	       (unsigned long long)st->closes, (unsigned long long)st->loads, (unsigned long long)st->seen,
-	       (unsigned long long)st->stores, (unsigned long long)st->left_out);
+	       (unsigned long long)st->closes, (unsigned long long)st->loads,
+	       (unsigned long long)st->seen, (unsigned long long)st->stores,
+	       (unsigned long long)st->left_out);
 	printf("\n  %llu objects made, %llu destroyed; %llu destructions and %llu uses of gone objects refused\n",
-	       (unsigned long long)st->made, (unsigned long long)st->unmade, (unsigned long long)st->busy,
-	       (unsigned long long)st->stale);
+	       (unsigned long long)st->made, (unsigned long long)st->unmade,
+	       (unsigned long long)st->busy, (unsigned long long)st->stale);
 }
 
 struct plan {
@@ -160,8 +168,10 @@ static int replay(struct plan *p)
 	int status = 1;
 
 	replay_options(r, &p->o);
-	p->o.async = 128;                                                /* the library's limit of read-ahead */
-	p->o.hold_us = (p->o.hold_us ? p->o.hold_us : 5) * TICKS_PER_US; /* 5 us is the library's default */
+	/* the library's limit of read-ahead */
+	p->o.async = 128;
+	/* 5 us is the library's default */
+	p->o.hold_us = (p->o.hold_us ? p->o.hold_us : 5) * TICKS_PER_US;
 	s = sim_create(&p->o);
 	s->failed = &failed;
 	if (!setjmp(failed)) {
@@ -190,7 +200,8 @@ static int carry_out(const struct plan *p)
 			return 1;
 	}
 	report(&all, i, seconds() - start);
-	if (!p->chosen && i >= sizeof(mix) / sizeof(mix[0]) && (!all.unmade || !all.busy || !all.stale)) {
+	if (!p->chosen && i >= sizeof(mix) / sizeof(mix[0]) &&
+	    (!all.unmade || !all.busy || !all.stale)) {
 		printf("FAILED: objects of these runs were never destroyed, or never refused\n");
 		return 1;
 	}

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * objects.c - the homes' tables of objects, which the core fills and empties, and the check of each of its steps.
+ * objects.c - the homes' tables of objects, which the core fills and empties, and the check of each
+ * of its steps.
  *
- * The first `nobjects` objects are made at the start and stay. The programs create and destroy others, at a few nodes (hubs)
- * and in few places, so that places are reused while threads still have old handles.
- * The tables of all nodes are sections of one array, so a place has a number that no other home uses.
+ * The first `nobjects` objects are made at the start and stay. The programs create and destroy
+ * others, at a few nodes (hubs) and in few places, so that places are reused while threads still
+ * have old handles.
+ * The tables of all nodes are sections of one array, so a place has a number that no other home
+ * uses.
  *
  * Checked at each step:
- *   - the generation of a place only grows, and nothing is created in a place whose object is not destroyed;
+ *   - the generation of a place only grows, and nothing is created in a place whose object is not
+ *     destroyed;
  *   - creation fails only if no place at that home is free;
  *   - a request that names a destroyed object is refused, and changes nothing in the place;
  *   - a request that names a living object is not refused as stale;
  *   - destruction fails with -EBUSY if the object is in use, and only then.
- * Checked at the end: each place has its last object, or is in the list of free places once, or its generations are used up.
+ * Checked at the end: each place has its last object, or is in the list of free places once, or its
+ * generations are used up.
  */
 #include "sim.h"
 
@@ -37,7 +42,9 @@ static uint16_t home_of(const struct sim *s, uint32_t handle)
 	return s->o.replay ? replay_home(s->o.replay, handle) : (uint16_t)(handle * 7 % s->o.nodes);
 }
 
-/* Indices start at OBJECT, and the first one is unused. The array begins where OBJECT's chunk does. */
+/*
+ * Indices start at OBJECT, and the first one is unused. The array begins where OBJECT's chunk does.
+ */
 static struct sync *at_place(const struct sim *s, uint32_t place)
 {
 	return &s->objects[OBJECT % OBJECT_CHUNK + place];
@@ -50,10 +57,12 @@ static const struct made *latest(const struct sim *s, uint32_t place)
 
 struct objects objects_of(const struct sim *s, uint16_t home)
 {
-	return (struct objects){ .list = &s->lists[home], .chunks = s->chunks, .limit = OBJECT + s->first[home + 1] };
+	return (struct objects){ .list = &s->lists[home],
+				 .chunks = s->chunks,
+				 .limit = OBJECT + s->first[home + 1] };
 }
 
-/* ---- handles ---------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 uint32_t objects_handle(struct sim *s, bool gone)
 {
@@ -83,12 +92,12 @@ void objects_publish(struct sim *s, uint16_t node, uint64_t name)
 	struct made *o = named(s, name);
 
 	if (!o || o->known)
-		sim_fail(s, (uint32_t)name, "node %u is told that it has made %#llx, which %s", node,
-			 (unsigned long long)name, o ? "another has" : "was never made");
+		sim_fail(s, (uint32_t)name, "node %u is told that it has made %#llx, which %s",
+			 node, (unsigned long long)name, o ? "another has" : "was never made");
 	o->known = true;
 }
 
-/* ---- the specification ------------------------------------------------------------------------ */
+/* ---- the specification ----------------------------------------------------------------------- */
 
 bool objects_used(const struct made *o)
 {
@@ -98,7 +107,8 @@ bool objects_used(const struct made *o)
 void objects_left(struct sim *s, struct made *o, uint32_t *count)
 {
 	if (!*count)
-		sim_fail(s, (uint32_t)o->name, "one more leaves object %#llx than came", (unsigned long long)o->name);
+		sim_fail(s, (uint32_t)o->name, "one more leaves object %#llx than came",
+			 (unsigned long long)o->name);
 	--*count;
 	o->used = s->now;
 }
@@ -109,7 +119,8 @@ static bool has_room(const struct sim *s, uint16_t home)
 	uint32_t place;
 
 	for (place = s->first[home]; place < s->first[home + 1]; place++)
-		if (s->last_gen[place] < OBJECT_GEN_MAX && (!latest(s, place) || !latest(s, place)->alive))
+		if (s->last_gen[place] < OBJECT_GEN_MAX &&
+		    (!latest(s, place) || !latest(s, place)->alive))
 			return true;
 	return false;
 }
@@ -128,10 +139,12 @@ static struct made *another(struct sim *s)
 static void judge_create(struct sim *s, const struct msg *m, const struct actions *out)
 {
 	const struct msg *a = &out->v[0].msg;
-	uint32_t place = (uint32_t)(a->value & SYNC_INDEX_MAX) - OBJECT, gen = (uint32_t)(a->value >> 24);
+	uint32_t place = (uint32_t)(a->value & SYNC_INDEX_MAX) - OBJECT,
+		 gen = (uint32_t)(a->value >> 24);
 
 	if (out->n != 1 || a->type != MSG_REPLY || a->dst != m->src || a->req_slot != m->req_slot)
-		sim_fail(s, OBJECT, "the creation of %u.%u has %u answers", m->src, m->req_slot, out->n);
+		sim_fail(s, OBJECT, "the creation of %u.%u has %u answers", m->src, m->req_slot,
+			 out->n);
 	if (a->count == -ENOSPC && !has_room(s, m->dst))
 		return;
 	if (a->count)
@@ -139,13 +152,16 @@ static void judge_create(struct sim *s, const struct msg *m, const struct action
 	if (place < s->first[m->dst] || place >= s->first[m->dst + 1])
 		sim_fail(s, OBJECT, "node %u makes an object in place %u", m->dst, place);
 	if (latest(s, place) && latest(s, place)->alive)
-		sim_fail(s, OBJECT | place, "%#llx is made in the place of %#llx, which is not destroyed",
+		sim_fail(s, OBJECT | place,
+			 "%#llx is made in the place of %#llx, which is not destroyed",
 			 (unsigned long long)a->value, (unsigned long long)latest(s, place)->name);
 	if (gen <= s->last_gen[place] || gen > OBJECT_GEN_MAX)
-		sim_fail(s, OBJECT | place, "generation %#x comes after %#x", gen, s->last_gen[place]);
+		sim_fail(s, OBJECT | place, "generation %#x comes after %#x", gen,
+			 s->last_gen[place]);
 	if (at_place(s, place)->gen != gen || at_place(s, place)->kind != m->aux ||
 	    at_place(s, place)->value != m->value || !sync_idle(at_place(s, place)))
-		sim_fail(s, OBJECT | place, "a new %s is not as it was asked for", sync_kind_name(m->aux));
+		sim_fail(s, OBJECT | place, "a new %s is not as it was asked for",
+			 sync_kind_name(m->aux));
 	s->last_gen[place] = gen;
 	*another(s) = (struct made){ .name = a->value,
 				     .value = m->value,
@@ -158,27 +174,34 @@ static void judge_create(struct sim *s, const struct msg *m, const struct action
 	s->st.made++;
 }
 
-/* The handle names a destroyed object: the request must be refused, and must not change the object that has its index now. */
-static void judge_gone(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out)
+/*
+ * The handle names a destroyed object: the request must be refused, and must not change the object
+ * that has its index now.
+ */
+static void judge_gone(struct sim *s, const struct msg *m, const struct sync *before,
+		       const struct actions *out)
 {
 	const struct sync *now = at_place(s, object_index(m) - OBJECT);
 	const struct msg *a = &out->v[0].msg;
-	bool unlocks = m->type == MSG_UNLOCK; /* another node has destroyed the lock since this one took it */
+	/* another node has destroyed the lock since this one took it */
+	bool unlocks = m->type == MSG_UNLOCK;
 
 	if (memcmp(before, now, sizeof(*now)))
-		sim_fail(s, m->object, "%s by generation %#x, which is gone, changes generation %#x",
+		sim_fail(s, m->object,
+			 "%s by generation %#x, which is gone, changes generation %#x",
 			 wire_name(m->type), object_gen(m), now->gen);
-	if (out->n != 1 || a->type != (m->type == MSG_SYNC ? MSG_REPLY : MSG_FREED) || a->dst != m->src ||
-	    a->req_slot != m->req_slot || a->count != (unlocks ? 0 : -EINVAL) || a->value != unlocks)
+	if (out->n != 1 || a->type != (m->type == MSG_SYNC ? MSG_REPLY : MSG_FREED) ||
+	    a->dst != m->src || a->req_slot != m->req_slot || a->count != (unlocks ? 0 : -EINVAL) ||
+	    a->value != unlocks)
 		sim_fail(s, m->object, "%s by generation %#x, which is gone, has %u answers: %s %d",
-			 m->type == MSG_SYNC ? sync_op_name(m->op) : wire_name(m->type), object_gen(m), out->n,
-			 out->n ? wire_name(a->type) : "-", a->count);
+			 m->type == MSG_SYNC ? sync_op_name(m->op) : wire_name(m->type),
+			 object_gen(m), out->n, out->n ? wire_name(a->type) : "-", a->count);
 	s->st.stale++;
 }
 
 /*
- * a: the answer to the destruction of an existing object. A mutex may be found in use though nobody uses it any more when the
- * answer is sent.
+ * a: the answer to the destruction of an existing object. A mutex may be found in use though nobody
+ * uses it any more when the answer is sent.
  */
 static void judge_destroy(struct sim *s, struct made *o, const struct msg *a)
 {
@@ -193,14 +216,17 @@ static void judge_destroy(struct sim *s, struct made *o, const struct msg *a)
 		return;
 	}
 	if (a->count || objects_used(o) || now->kind != SYNC_NONE)
-		sim_fail(s, (uint32_t)o->name,
-			 "destruction is answered %d: %u in line, %u hold it, %u turns, %u inside; then it is a %s",
-			 a->count, o->line, o->holders, o->turns, o->inside, sync_kind_name(now->kind));
+		sim_fail(
+			s, (uint32_t)o->name,
+			"destruction is answered %d: %u in line, %u hold it, %u turns, %u inside; then it is a %s",
+			a->count, o->line, o->holders, o->turns, o->inside,
+			sync_kind_name(now->kind));
 	o->alive = false;
 	s->st.unmade++;
 }
 
-static void judge_mutex(struct sim *s, struct made *o, const struct msg *m, const struct actions *out)
+static void judge_mutex(struct sim *s, struct made *o, const struct msg *m,
+			const struct actions *out)
 {
 	unsigned int i;
 
@@ -209,7 +235,8 @@ static void judge_mutex(struct sim *s, struct made *o, const struct msg *m, cons
 		const struct msg *a = &out->v[i].msg;
 
 		if (a->count == -EINVAL)
-			sim_fail(s, m->object, "%s of a living mutex is refused", wire_name(m->type));
+			sim_fail(s, m->object, "%s of a living mutex is refused",
+				 wire_name(m->type));
 		if (a->type == MSG_FREED && a->count)
 			objects_left(s, o, &o->line);
 		if (a->type == MSG_REPLY)
@@ -239,17 +266,19 @@ static void judge_answer(struct sim *s, struct made *o, const struct msg *m, con
 		break;
 	case SOP_ADD:
 		if (a->value != o->value)
-			sim_fail(s, m->object, "an addition finds %llu instead of %llu", (unsigned long long)a->value,
-				 (unsigned long long)o->value);
+			sim_fail(s, m->object, "an addition finds %llu instead of %llu",
+				 (unsigned long long)a->value, (unsigned long long)o->value);
 		o->value += m->value;
 		break;
 	default: break;
 	}
 	if (a->count != want)
-		sim_fail(s, m->object, "%s of a living object is answered %d", sync_op_name(m->op), a->count);
+		sim_fail(s, m->object, "%s of a living object is answered %d", sync_op_name(m->op),
+			 a->count);
 }
 
-static void judge_living(struct sim *s, struct made *o, const struct msg *m, const struct actions *out)
+static void judge_living(struct sim *s, struct made *o, const struct msg *m,
+			 const struct actions *out)
 {
 	bool waits = m->type == MSG_SYNC && sync_waits(m->op), own = m->type == MSG_SYNC && !waits;
 	unsigned int i;
@@ -266,7 +295,8 @@ static void judge_living(struct sim *s, struct made *o, const struct msg *m, con
 			own = false;
 			judge_answer(s, o, m, a);
 		} else if (a->count) {
-			sim_fail(s, m->object, "a request to wait for a living object is answered %d", a->count);
+			sim_fail(s, m->object,
+				 "a request to wait for a living object is answered %d", a->count);
 		} else if (!waits || a->value != 1) { /* a value of 1 means "in line" */
 			objects_left(s, o, &o->line);
 			o->holders += o->kind == SYNC_RWLOCK;
@@ -276,7 +306,8 @@ static void judge_living(struct sim *s, struct made *o, const struct msg *m, con
 		sim_fail(s, m->object, "%s is not answered", sync_op_name(m->op));
 }
 
-void objects_judge(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out)
+void objects_judge(struct sim *s, const struct msg *m, const struct sync *before,
+		   const struct actions *out)
 {
 	struct made *o;
 
@@ -286,8 +317,8 @@ void objects_judge(struct sim *s, const struct msg *m, const struct sync *before
 	}
 	o = named(s, object_name(object_index(m), object_gen(m)));
 	if (!o || o->home != m->dst)
-		sim_fail(s, m->object, "%s names generation %#x, which was never made", wire_name(m->type),
-			 object_gen(m));
+		sim_fail(s, m->object, "%s names generation %#x, which was never made",
+			 wire_name(m->type), object_gen(m));
 	if (!o->alive)
 		judge_gone(s, m, before, out);
 	else if (o->kind == SYNC_MUTEX)
@@ -298,7 +329,7 @@ void objects_judge(struct sim *s, const struct msg *m, const struct sync *before
 	}
 }
 
-/* ---- at rest ---------------------------------------------------------------------------------- */
+/* ---- at rest --------------------------------------------------------------------------------- */
 
 /* The mutex is kept by one record, which the home takes for the last in line. */
 static bool kept(const struct sim *s, const struct made *made, const struct sync *o)
@@ -319,22 +350,25 @@ static void check_living(struct sim *s, const struct made *made, const struct sy
 	unsigned long long name = made->name, value = o->value;
 
 	if (o->kind != made->kind || o->gen != made->name >> 24)
-		sim_fail(s, (uint32_t)name, "in the end object %#llx is a %s of generation %#x", name,
-			 sync_kind_name(o->kind), o->gen);
+		sim_fail(s, (uint32_t)name, "in the end object %#llx is a %s of generation %#x",
+			 name, sync_kind_name(o->kind), o->gen);
 	if (!sync_idle(o) && !kept(s, made, o))
 		sim_fail(s, (uint32_t)name, "in the end object %#llx is not idle", name);
 	if (o->kind == SYNC_SEM && value != made->value)
 		sim_fail(s, (uint32_t)name, "in the end semaphore %#llx is %llu", name, value);
 	if (o->kind == SYNC_ATOMIC && (value != made->value || value != made->added))
-		sim_fail(s, (uint32_t)name, "in the end atomic %#llx is %llu: %llu were to be added, %llu are known",
-			 name, value, (unsigned long long)made->value, (unsigned long long)made->added);
+		sim_fail(s, (uint32_t)name,
+			 "in the end atomic %#llx is %llu: %llu were to be added, %llu are known",
+			 name, value, (unsigned long long)made->value,
+			 (unsigned long long)made->added);
 }
 
 /* Each free index is in the list once or above the mark, and no other index is. */
 static void check_places(struct sim *s, uint16_t home)
 {
 	uint32_t at = (uint32_t)s->lists[home].free, place = 0;
-	uint32_t low = OBJECT + s->first[home], high = OBJECT + s->first[home + 1], fresh = s->lists[home].fresh;
+	uint32_t low = OBJECT + s->first[home], high = OBJECT + s->first[home + 1],
+		 fresh = s->lists[home].fresh;
 	bool *seen = calloc(high - low, sizeof(*seen));
 
 	if (!seen)
@@ -355,11 +389,13 @@ static void check_places(struct sim *s, uint16_t home)
 	}
 	free(seen);
 	if (at)
-		sim_fail(s, at, "in the end node %u has place %u in its list of free places, or has it twice", home,
-			 at - OBJECT);
+		sim_fail(
+			s, at,
+			"in the end node %u has place %u in its list of free places, or has it twice",
+			home, at - OBJECT);
 	if (place < high)
-		sim_fail(s, place, "in the end place %u of node %u is lost, or both free and taken", place - OBJECT,
-			 home);
+		sim_fail(s, place, "in the end place %u of node %u is lost, or both free and taken",
+			 place - OBJECT, home);
 }
 
 void objects_check_rest(struct sim *s)
@@ -371,18 +407,23 @@ void objects_check_rest(struct sim *s)
 		const struct made *o = &s->made[i];
 
 		if (o->inside || o->line || o->holders || o->turns || !o->known)
-			sim_fail(s, (uint32_t)o->name, "in the end %u are inside object %#llx, %u in line, %u hold it",
+			sim_fail(s, (uint32_t)o->name,
+				 "in the end %u are inside object %#llx, %u in line, %u hold it",
 				 o->inside, (unsigned long long)o->name, o->line, o->holders);
 		if (o->alive)
-			check_living(s, o, at_place(s, (uint32_t)(o->name & SYNC_INDEX_MAX) - OBJECT));
+			check_living(s, o,
+				     at_place(s, (uint32_t)(o->name & SYNC_INDEX_MAX) - OBJECT));
 	}
 	for (r = 0; r < s->o.nodes; r++)
 		check_places(s, r);
 }
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* The first generation of an index: sometimes close to the last one, sometimes close to the overflow of the part in `object`. */
+/*
+ * The first generation of an index: sometimes close to the last one, sometimes close to the
+ * overflow of the part in `object`.
+ */
 static uint32_t start_gen(struct sim *s)
 {
 	switch (sim_random(s, 8)) {
@@ -447,7 +488,9 @@ void objects_create(struct sim *s)
 
 void objects_destroy(struct sim *s)
 {
-	void *all[] = { s->objects, s->chunks, s->lists, s->first, s->latest, s->last_gen, s->made };
+	void *all[] = {
+		s->objects, s->chunks, s->lists, s->first, s->latest, s->last_gen, s->made
+	};
 	size_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -2,11 +2,12 @@
 /*
  * races.c - what programs do with release blocks, and the check of what they see.
  *
- * A program accesses single bytes. Each thread has a vector clock. Synchronisation passes clocks on as the interface says:
- * a mutex from the thread that unlocks it to the next one that has it, a barrier from all to all, and any other object from each
- * operation that releases to each later answer of the object's home. Before an access, the thread looks whether it would race with
- * the last store, or, for a store, with the last loads of others. Such an access is left out. So no program has races, and each
- * load must find the value of the last store.
+ * A program accesses single bytes. Each thread has a vector clock. Synchronisation passes clocks on
+ * as the interface says: a mutex from the thread that unlocks it to the next one that has it, a
+ * barrier from all to all, and any other object from each operation that releases to each later
+ * answer of the object's home. Before an access, the thread looks whether it would race with the
+ * last store, or, for a store, with the last loads of others. Such an access is left out. So no
+ * program has races, and each load must find the value of the last store.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 #define TRIES 6u /* to find an access that does not race */
 
-/* ---- clocks ----------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 static void rel_join(const struct sim *s, uint32_t *to, const uint32_t *from)
 {
@@ -85,12 +86,13 @@ void release_told(struct sim *s, uint16_t node, unsigned int thread)
 static bool tells(const struct msg *m)
 {
 	return m->type == MSG_SYNC &&
-		(m->op == SOP_POST || m->op == SOP_RDUNLOCK || m->op == SOP_WRUNLOCK || m->op == SOP_SIGNAL ||
-		 m->op == SOP_BROADCAST || m->op == SOP_ADD);
+		(m->op == SOP_POST || m->op == SOP_RDUNLOCK || m->op == SOP_WRUNLOCK ||
+		 m->op == SOP_SIGNAL || m->op == SOP_BROADCAST || m->op == SOP_ADD);
 }
 
 /* The home of an object that is no mutex has stepped it. */
-void release_ordered(struct sim *s, const struct made *o, const struct msg *m, const struct actions *out)
+void release_ordered(struct sim *s, const struct made *o, const struct msg *m,
+		     const struct actions *out)
 {
 	uint32_t *clock;
 	unsigned int i;
@@ -108,7 +110,7 @@ void release_ordered(struct sim *s, const struct made *o, const struct msg *m, c
 	}
 }
 
-/* ---- what programs do ------------------------------------------------------------------------- */
+/* ---- what programs do ------------------------------------------------------------------------ */
 
 static bool races(const struct sim *s, const uint32_t *clock, const struct byte *b, bool store)
 {
@@ -138,20 +140,24 @@ static void use_byte(struct sim *s, uint16_t node, unsigned int thread)
 		s->st.loads++;
 		s->st.seen += b->by && (b->by - 1) / s->o.threads != node;
 		if (*at != b->value)
-			sim_fail(s, t->rblock, "thread %u.%u reads %u from byte %u of block %u, whose last store is %u",
-				 node, thread, *at, t->rbyte, t->rblock, b->value);
+			sim_fail(
+				s, t->rblock,
+				"thread %u.%u reads %u from byte %u of block %u, whose last store is %u",
+				node, thread, *at, t->rbyte, t->rblock, b->value);
 	} else {
 		const struct rel *p = rel_of(s, node, t->rblock);
 
-		if (!c->twin && !c->late && !(rel_home_of(s, t->rblock) == node && p->state == RELH_EXCLUSIVE))
-			sim_fail(s, t->rblock, "node %u writes block %u without a twin", node, t->rblock);
+		if (!c->twin && !c->late &&
+		    !(rel_home_of(s, t->rblock) == node && p->state == RELH_EXCLUSIVE))
+			sim_fail(s, t->rblock, "node %u writes block %u without a twin", node,
+				 t->rblock);
 		b->by = me + 1;
 		b->when = clock[me];
 		*at = ++b->value;
 		s->st.stores++;
 	}
-	sim_note(s, node, t->rblock, "thread %u %s byte %u: %u", thread, t->rstore ? "stores" : "loads", t->rbyte,
-		 b->value);
+	sim_note(s, node, t->rblock, "thread %u %s byte %u: %u", thread,
+		 t->rstore ? "stores" : "loads", t->rbyte, b->value);
 }
 
 static void access_done(struct sim *s, uint16_t node, unsigned int thread)
@@ -176,7 +182,8 @@ void release_touch(struct sim *s, uint16_t node, unsigned int thread)
 		sim_local(s, node, t->rblock, PE_USED, (uint16_t)thread);
 	if (rel_copy_of(s, node, t->rblock)->hw >= need) {
 		/* while the thread waited, others went on */
-		if (races(s, rel_clock(s, rel_thread(s, node, thread)), rel_byte(s, t->rblock, t->rbyte), t->rstore))
+		if (races(s, rel_clock(s, rel_thread(s, node, thread)),
+			  rel_byte(s, t->rblock, t->rbyte), t->rstore))
 			s->st.left_out++;
 		else
 			use_byte(s, node, thread);
@@ -208,7 +215,7 @@ void release_access(struct sim *s, uint16_t node, unsigned int thread, bool stor
 	access_done(s, node, thread);
 }
 
-/* ---- an acquire ------------------------------------------------------------------------------- */
+/* ---- an acquire ------------------------------------------------------------------------------ */
 
 void release_settle(struct sim *s, uint16_t node, unsigned int thread, enum settle then)
 {

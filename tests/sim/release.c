@@ -2,8 +2,9 @@
 /*
  * release.c - release blocks (core/release.h, core/closing.h) of the simulated nodes.
  *
- * Blocks have real contents here: pages, twins, and diffs by core/diff.h. Closes look at their blocks, homes merge diffs, and
- * threads apply notices in single steps, between which anything else may happen.
+ * Blocks have real contents here: pages, twins, and diffs by core/diff.h. Closes look at their
+ * blocks, homes merge diffs, and threads apply notices in single steps, between which anything else
+ * may happen.
  */
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 #include "../model/show.h"
 
-/* ---- payloads --------------------------------------------------------------------------------- */
+/* ---- payloads -------------------------------------------------------------------------------- */
 
 struct load *load_add(struct load *l, const void *bytes, size_t n)
 {
@@ -40,7 +41,7 @@ struct piece {
 	uint32_t block, size;
 };
 
-/* ---- the host --------------------------------------------------------------------------------- */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 bool release_block(const struct sim *s, uint32_t block)
 {
@@ -72,8 +73,9 @@ void release_note(struct sim *s, uint16_t node, uint32_t block, const char *what
 	const struct rel *p = rel_of(s, node, block);
 
 	sim_note(s, node, block, "%s: %s, copyset %#llx%s%s", what,
-		 rel_state_name(rel_home_of(s, block) == node, p->state), (unsigned long long)p->copyset,
-		 p->listed ? ", listed" : "", p->noticed ? ", noticed" : "");
+		 rel_state_name(rel_home_of(s, block) == node, p->state),
+		 (unsigned long long)p->copyset, p->listed ? ", listed" : "",
+		 p->noticed ? ", noticed" : "");
 }
 
 static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
@@ -84,7 +86,8 @@ static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 	c->hw = prot;
 }
 
-void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot, const struct load *data)
+void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot,
+		  const struct load *data)
 {
 	if (data)
 		memcpy(rel_page(&rel_copy_of(s, node, block)->frame), data->bytes, DIFF_PAGE);
@@ -140,7 +143,8 @@ static bool diff(struct core_host *h, uint32_t block, uint16_t home)
 	struct load **to = &rel_node_of(sim_of(h), h->me)->diffs[home];
 	uint8_t bytes[DIFF_MAX];
 	struct piece p = { .block = block,
-			   .size = (uint32_t)diff_make(rel_page(&c->frame), rel_page(&c->twin), bytes) };
+			   .size = (uint32_t)diff_make(rel_page(&c->frame), rel_page(&c->twin),
+						       bytes) };
 
 	if (!p.size)
 		return false;
@@ -248,7 +252,7 @@ const struct core_rel_ops release_ops = {
 	.fail = fail,
 };
 
-/* ---- closes and services ---------------------------------------------------------------------- */
+/* ---- closes and services --------------------------------------------------------------------- */
 
 static void closing_event(struct sim *s, uint16_t node, enum closing_event ev, const struct msg *m)
 {
@@ -256,7 +260,8 @@ static void closing_event(struct sim *s, uint16_t node, enum closing_event ev, c
 	int err = core_closing_event(&n.h, ev, m);
 
 	if (err)
-		sim_fail(s, OBJECT, "node %u does not expect %s of %u (%d)", node, closing_event_name(ev), m->src, err);
+		sim_fail(s, OBJECT, "node %u does not expect %s of %u (%d)", node,
+			 closing_event_name(ev), m->src, err);
 }
 
 void release_close(struct sim *s, uint16_t node)
@@ -306,7 +311,8 @@ void release_merge(struct sim *s, const struct event *e)
 
 		memcpy(&p, l->bytes + *at, sizeof(p));
 		if (core_flush_block(&h.h, p.block, m.src, l->bytes + *at + sizeof(p), p.size))
-			sim_fail(s, p.block, "node %u does not merge block %u of %u", e->node, p.block, m.src);
+			sim_fail(s, p.block, "node %u does not merge block %u of %u", e->node,
+				 p.block, m.src);
 		release_note(s, e->node, p.block, "merged");
 		*at += sizeof(p) + p.size;
 		sim_schedule(s, e, soon(s));
@@ -376,7 +382,8 @@ static void note_arrives(struct sim *s, const struct event *e)
 	for (i = 0; i < e->load->used; i += sizeof(block)) {
 		memcpy(&block, e->load->bytes + i, sizeof(block));
 		if (core_note_block(&h.h, block, e->msg.src))
-			sim_fail(s, block, "node %u does not take a notice of block %u", e->node, block);
+			sim_fail(s, block, "node %u does not take a notice of block %u", e->node,
+				 block);
 		release_note(s, e->node, block, "notice");
 	}
 	closing_event(s, e->node, CE_NOTE, &e->msg);
@@ -402,7 +409,7 @@ bool release_arrives(struct sim *s, struct event *e)
 	}
 }
 
-/* ---- at rest ---------------------------------------------------------------------------------- */
+/* ---- at rest --------------------------------------------------------------------------------- */
 
 static void check_node(struct sim *s, uint16_t node)
 {
@@ -411,18 +418,21 @@ static void check_node(struct sim *s, uint16_t node)
 
 	if (c->phase != CLOSING_IDLE || c->held || c->first || c->flushes || c->applying ||
 	    rel_node_of(s, node)->nnotes)
-		sim_fail(s, OBJECT, "in the end node %u still closes (%s, %u held)", node, closing_phase_name(c->phase),
-			 c->held);
+		sim_fail(s, OBJECT, "in the end node %u still closes (%s, %u held)", node,
+			 closing_phase_name(c->phase), c->held);
 	for (b = s->o.blocks; b < s->o.blocks + s->rel->blocks; b++) {
 		const struct rel_ctx ctx = { .me = node, .home = rel_home_of(s, b) };
 		const struct rel *p = rel_of(s, node, b);
 
-		if (ctx.home != node && (p->state == REL_FETCH || p->state == REL_AGAIN || p->state == REL_GOT))
-			sim_fail(s, b, "in the end node %u block %u is %s", node, b, rel_state_name(false, p->state));
+		if (ctx.home != node &&
+		    (p->state == REL_FETCH || p->state == REL_AGAIN || p->state == REL_GOT))
+			sim_fail(s, b, "in the end node %u block %u is %s", node, b,
+				 rel_state_name(false, p->state));
 		if (ctx.home == node && !p->copyset != (p->state == RELH_EXCLUSIVE))
-			sim_fail(s, b, "in the end block %u is %s at its home, with copyset %#llx", b,
-				 rel_state_name(true, p->state), (unsigned long long)p->copyset);
-		if (rel_open(&ctx, p) != !!rel_copy_of(s, node, b)->twin || rel_copy_of(s, node, b)->late)
+			sim_fail(s, b, "in the end block %u is %s at its home, with copyset %#llx",
+				 b, rel_state_name(true, p->state), (unsigned long long)p->copyset);
+		if (rel_open(&ctx, p) != !!rel_copy_of(s, node, b)->twin ||
+		    rel_copy_of(s, node, b)->late)
 			sim_fail(s, b, "in the end node %u block %u is %s, with%s a twin", node, b,
 				 rel_state_name(ctx.home == node, p->state),
 				 rel_copy_of(s, node, b)->twin ? "" : "out");
@@ -444,9 +454,12 @@ static void check_bytes(struct sim *s, uint32_t block)
 		if (!b->by || master[rel_place(i)] == b->value)
 			continue;
 		c = rel_copy_of(s, (uint16_t)((b->by - 1) / s->o.threads), block);
-		if (!c->twin || c->frame[rel_place(i)] != b->value || c->twin[rel_place(i)] == b->value)
-			sim_fail(s, block, "in the end byte %u of block %u is %u at its home, its last store was %u", i,
-				 block, master[rel_place(i)], b->value);
+		if (!c->twin || c->frame[rel_place(i)] != b->value ||
+		    c->twin[rel_place(i)] == b->value)
+			sim_fail(
+				s, block,
+				"in the end byte %u of block %u is %u at its home, its last store was %u",
+				i, block, master[rel_place(i)], b->value);
 	}
 	if (memcmp(master, want, DIFF_PAGE))
 		sim_fail(s, block, "in the end block %u has bytes that nobody has stored", block);
@@ -465,7 +478,7 @@ void release_check_rest(struct sim *s)
 		check_bytes(s, b);
 }
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void create_node(struct sim *s, uint16_t node)
 {

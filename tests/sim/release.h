@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* release.h - the state of release blocks in the simulator, for release.c, which hosts them, and races.c, which uses them. */
+/*
+ * release.h - the state of release blocks in the simulator, for release.c, which hosts them, and
+ * races.c, which uses them.
+ */
 #ifndef SIM_RELEASE_H
 #define SIM_RELEASE_H
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * replay.c - recorded applications (trace.h) on simulated nodes: the duration of the timed part over a network (loggp.c).
+ * replay.c - recorded applications (trace.h) on simulated nodes: the duration of the timed part
+ * over a network (loggp.c).
  *
- * Each node executes its events in order: it computes, accesses blocks, and synchronises through the core. The time of a node
- * between two synchronisations is spread evenly over the accesses between them. Readers read ahead as in the library
- * (miss/block.c): a thread that reads in order requests 1, 3, 7, ... blocks ahead.
+ * Each node executes its events in order: it computes, accesses blocks, and synchronises through
+ * the core. The time of a node between two synchronisations is spread evenly over the accesses
+ * between them. Readers read ahead as in the library (miss/block.c): a thread that reads in order
+ * requests 1, 3, 7, ... blocks ahead.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,8 +20,9 @@
 struct program {
 	struct trace_event *v;
 	size_t n, next;
-	uint32_t ahead, expect; /* read-ahead: number of blocks requested last; next block in order */
-	bool computed;          /* the computing time before the next event has passed */
+	/* read-ahead: number of blocks requested last; next block in order */
+	uint32_t ahead, expect;
+	bool computed; /* the computing time before the next event has passed */
 };
 
 struct replay {
@@ -32,7 +35,7 @@ struct replay {
 	bool armed, begun, ended; /* armed: timing begins when the next barrier ends */
 };
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void *must(void *p)
 {
@@ -43,7 +46,8 @@ static void *must(void *p)
 	return p;
 }
 
-static struct trace_event *load(const char *dir, unsigned int node, const char *what, struct trace_header *h)
+static struct trace_event *load(const char *dir, unsigned int node, const char *what,
+				struct trace_header *h)
 {
 	struct trace_event *v;
 	char path[4096];
@@ -80,7 +84,8 @@ static void join(struct program *p, const struct trace_event *times, size_t n, u
 		while (t < n && times[t].kind == TR_REGION)
 			t++;
 		if (t == n || times[t].kind != p->v[i].kind || times[t].what != p->v[i].what) {
-			fprintf(stderr, "sim: the two runs of node %u differ at event %zu\n", node, i);
+			fprintf(stderr, "sim: the two runs of node %u differ at event %zu\n", node,
+				i);
 			exit(2);
 		}
 		for (k = start; k <= i; k++)
@@ -171,7 +176,7 @@ unsigned int replay_block_bytes(const struct replay *r, uint32_t block)
 	return (r->block_pages[block] ? r->block_pages[block] : 1) * 4096u;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void prefetch(struct sim *s, uint16_t node, uint32_t block, uint32_t pages, uint8_t op)
 {
@@ -202,7 +207,8 @@ static void read_ahead(struct sim *s, uint16_t node, struct program *p, uint32_t
 	p->expect = block + size + p->ahead * size;
 }
 
-static void access_block(struct sim *s, uint16_t node, struct program *p, const struct trace_event *e)
+static void access_block(struct sim *s, uint16_t node, struct program *p,
+			 const struct trace_event *e)
 {
 	struct thread *t = sim_thread(s, node, 0);
 	bool miss = s->hw[sim_at(s, node, e->what)] == PROT_CLOSED;
@@ -276,7 +282,8 @@ void replay_run(struct sim *s, uint16_t node)
 		return;
 	case TR_PREFETCH_R:
 	case TR_PREFETCH_W:
-		prefetch(s, node, e->what, e->count, e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
+		prefetch(s, node, e->what, e->count,
+			 e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
 		break;
 	case TR_BEGIN:
 	case TR_END:
@@ -306,11 +313,13 @@ int replay_report(const struct sim *s)
 
 		misses += n;
 		printf(", \"%s_misses\": %" PRIu64 ", \"%s_us\": %.3f", names[i], n, names[i],
-		       n ? (double)(s->st.time[i] - r->at_begin.time[i]) / TICKS_PER_US / (double)n : 0);
+		       n ? (double)(s->st.time[i] - r->at_begin.time[i]) / TICKS_PER_US / (double)n
+			 : 0);
 	}
-	printf(", \"misses\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"barriers\": %" PRIu64
-	       "}\n",
-	       misses, s->st.total - r->at_begin.total, s->st.messages[MSG_DATA] - r->at_begin.messages[MSG_DATA],
+	printf(", \"misses\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"blocks\": %" PRIu64
+	       ", \"barriers\": %" PRIu64 "}\n",
+	       misses, s->st.total - r->at_begin.total,
+	       s->st.messages[MSG_DATA] - r->at_begin.messages[MSG_DATA],
 	       (s->st.episodes - r->at_begin.episodes) / r->nodes);
 	return 0;
 }

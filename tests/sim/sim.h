@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim.h - the protocol core under random schedules in virtual time: up to 1024 nodes, many blocks, delays, reordering.
+ * sim.h - the protocol core under random schedules in virtual time: up to 1024 nodes, many blocks,
+ * delays, reordering.
  *
- * Nothing but the seed decides what happens, so a run can be repeated. Contents are version numbers: a write makes a
- * new one, a read must see the newest. Hardware protections are kept per node and checked at every change.
+ * Nothing but the seed decides what happens, so a run can be repeated. Contents are version
+ * numbers: a write makes a new one, a read must see the newest. Hardware protections are kept per
+ * node and checked at every change.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -24,12 +26,14 @@
 struct options {
 	unsigned int nodes, blocks, threads, ops;
 	unsigned int hold_us;
-	unsigned int follow;           /* writes in a row that make a node the home */
-	unsigned int pushes;           /* reads by the home after which a writer pushes its writes; 0: never */
+	unsigned int follow; /* writes in a row that make a node the home */
+	/* reads by the home after which a writer pushes its writes; 0: never */
+	unsigned int pushes;
 	bool fifo, first_touch, mixed; /* mixed: with synchronisation */
-	bool unit_delay;               /* a message between two nodes takes UNIT; everything else takes no time */
-	unsigned int release;          /* release blocks, beside `blocks` sequential ones */
-	bool slow;                     /* every fourth channel delays its messages by SLOW */
+	/* a message between two nodes takes UNIT; everything else takes no time */
+	bool unit_delay;
+	unsigned int release; /* release blocks, beside `blocks` sequential ones */
+	bool slow;            /* every fourth channel delays its messages by SLOW */
 	uint64_t seed;
 	unsigned int async, objects; /* 0: defaults (ASYNC, OBJECTS) */
 	unsigned int readahead;      /* in blocks */
@@ -44,7 +48,8 @@ struct options {
 struct loggp {
 	double o, l, g, big_g;
 	double fault, open, close,
-		step; /* durations: fault to request; contents to thread; closing a copy; a message */
+		/* durations: fault to request; contents to thread; closing a copy; a message */
+		step;
 };
 
 enum kind { EV_MSG = 1, EV_LOWER, EV_OPEN, EV_THREAD, EV_TIMER, EV_TIMEOUT, EV_GATHER, EV_MERGE };
@@ -126,7 +131,10 @@ struct thread {
 	uint64_t asked; /* time at which the current miss began; 0: no miss */
 	uint8_t scheduled, miss;
 	uint8_t done; /* the operation is complete (replay.c) */
-	/* races.c: an access, which is under way or of which a holder of a lock makes `inside` more; an acquire */
+	/*
+	 * races.c: an access, which is under way or of which a holder of a lock makes `inside`
+	 * more; an acquire
+	 */
 	uint8_t touches, rstore, rbyte, inside;
 	uint8_t then, walks, stale, again;
 	uint32_t rblock, entry;
@@ -140,7 +148,8 @@ struct stats {
 	uint64_t misses[MISSES], time[MISSES];
 	uint64_t latest; /* end of the last miss */
 	uint64_t locks, episodes, ops;
-	uint64_t made, unmade, busy, stale; /* objects created and destroyed; refused destructions, refused uses */
+	/* objects created and destroyed; refused destructions, refused uses */
+	uint64_t made, unmade, busy, stale;
 	uint64_t pushes;
 	uint64_t closes, loads, stores, seen,
 		left_out; /* release blocks; seen: loads of what another node has stored */
@@ -149,10 +158,12 @@ struct stats {
 /* An object that was created, and may be gone; its index here is its handle. */
 struct made {
 	uint64_t name;
-	uint64_t value, added;           /* atomic: its value, its completed additions; semaphore: its tokens */
-	uint64_t used;                   /* mutex: in use until then */
-	uint32_t before;                 /* 1 + handle of the last object at its index; 0: none */
-	uint32_t line, holders, turns;   /* counts known to the home: waiters, holders of a rwlock, RESUMEs in flight */
+	/* atomic: its value, its completed additions; semaphore: its tokens */
+	uint64_t value, added;
+	uint64_t used;   /* mutex: in use until then */
+	uint32_t before; /* 1 + handle of the last object at its index; 0: none */
+	/* counts known to the home: waiters, holders of a rwlock, RESUMEs in flight */
+	uint32_t line, holders, turns;
 	uint32_t inside, inside_writers; /* threads inside */
 	uint16_t home;
 	uint8_t kind;
@@ -182,7 +193,8 @@ struct sim {
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;
-	uint16_t *leaves;          /* ACT_DATAs of the block whose contents have not been read yet */
+	/* ACT_DATAs of the block whose contents have not been read yet */
+	uint16_t *leaves;
 	struct queue_entry *nodes; /* [node][nodes * nslots] */
 	uint8_t *slots;            /* [node * nslots + slot] */
 	uint32_t *async_block;
@@ -217,8 +229,10 @@ struct sim *sim_create(const struct options *o);
 void sim_destroy(struct sim *s);
 void sim_run(struct sim *s); /* run until nothing is left to do */
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
-void sim_send_load(struct sim *s, const struct msg *m, uint32_t data, struct load *load); /* takes the payload */
-void sim_check_sent(struct sim *s, const struct msg *m);                                  /* a message that leaves */
+/* takes the payload */
+void sim_send_load(struct sim *s, const struct msg *m, uint32_t data, struct load *load);
+/* a message that leaves */
+void sim_check_sent(struct sim *s, const struct msg *m);
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
 
@@ -244,10 +258,12 @@ static inline struct sim *sim_of(struct core_host *h)
 
 void sim_request(struct sim *s, const struct msg *m); /* of a thread: it may wait for a close */
 void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
-void sim_step(struct sim *s, const struct msg *m, struct actions *out); /* fails if the message is refused */
+/* fails if the message is refused */
+void sim_step(struct sim *s, const struct msg *m, struct actions *out);
 /* The same, and carry the actions out. */
 void sim_deliver(struct sim *s, const struct msg *m, uint32_t data, const struct load *load);
-void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev, const struct msg *about);
+void sim_hold_event(struct sim *s, uint16_t node, uint16_t record, enum hold_event ev,
+		    const struct msg *about);
 void sim_lower_late(struct sim *s, const struct event *e); /* EV_LOWER, EV_OPEN */
 void sim_open_late(struct sim *s, const struct event *e);
 
@@ -261,9 +277,10 @@ static inline uint16_t sim_release_slot(const struct sim *s)
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
 struct event sim_next(struct sim *s); /* removes the earliest event; there must be one */
 uint64_t sim_random(struct sim *s, uint64_t below);
-__attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt,
-						    ...);
-__attribute__((format(printf, 3, 4), noreturn)) void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t node, uint32_t object,
+						    const char *fmt, ...);
+__attribute__((format(printf, 3, 4), noreturn)) void sim_fail(struct sim *s, uint32_t object,
+							      const char *fmt, ...);
 
 static inline void *zeroed(size_t n, size_t size)
 {
@@ -279,7 +296,10 @@ static inline size_t sim_at(const struct sim *s, uint16_t node, uint32_t block)
 	return (size_t)node * s->o.blocks + block;
 }
 
-/* sync.c: locks, objects, barriers. This bit marks the numbers of objects, and of the barrier, which is OBJECT itself. */
+/*
+ * sync.c: locks, objects, barriers. This bit marks the numbers of objects, and of the barrier,
+ * which is OBJECT itself.
+ */
 #define OBJECT 0x800000u
 uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b);
 void sync_call(struct sim *s, uint16_t node, unsigned int thread);
@@ -299,13 +319,19 @@ void sync_settled(struct sim *s, uint16_t node, unsigned int thread, enum settle
 void objects_create(struct sim *s);
 void objects_destroy(struct sim *s);
 struct objects objects_of(const struct sim *s, uint16_t home);
-uint16_t objects_hub(struct sim *s);                               /* a home where programs create objects */
-uint32_t objects_handle(struct sim *s, bool gone);                 /* of an object that a program made, or NO_HANDLE */
-bool objects_used(const struct made *o);                           /* true: it must not be destroyed */
-void objects_publish(struct sim *s, uint16_t node, uint64_t name); /* the creator has received the name */
-void objects_left(struct sim *s, struct made *o, uint32_t *count); /* one thread counted there has left */
+/* a home where programs create objects */
+uint16_t objects_hub(struct sim *s);
+/* of an object that a program made, or NO_HANDLE */
+uint32_t objects_handle(struct sim *s, bool gone);
+/* true: it must not be destroyed */
+bool objects_used(const struct made *o);
+/* the creator has received the name */
+void objects_publish(struct sim *s, uint16_t node, uint64_t name);
+/* one thread counted there has left */
+void objects_left(struct sim *s, struct made *o, uint32_t *count);
 /* Check a step of m at its home. before: the object at that index before the step. */
-void objects_judge(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out);
+void objects_judge(struct sim *s, const struct msg *m, const struct sync *before,
+		   const struct actions *out);
 void objects_check_rest(struct sim *s);
 
 static inline bool hold_is(const struct hold *h, const struct made *o)
@@ -333,7 +359,10 @@ static inline struct made *sim_made(const struct sim *s, const struct thread *t)
 	return &s->made[t->handle];
 }
 
-/* The hold record of a thread. In a replay each mutex has one, as on a node of the library, which may keep them all. */
+/*
+ * The hold record of a thread. In a replay each mutex has one, as on a node of the library, which
+ * may keep them all.
+ */
 static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t handle)
 {
 	return (uint16_t)(s->o.replay ? handle : thread);
@@ -358,13 +387,17 @@ bool release_block(const struct sim *s, uint32_t block);
 void release_find(const struct sim *s, uint16_t node, uint32_t block, struct core_place *p);
 void release_note(struct sim *s, uint16_t node, uint32_t block, const char *what);
 /* As the callbacks of the host. */
-void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot, const struct load *data);
+void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot,
+		  const struct load *data);
 void release_lower(struct sim *s, uint16_t node, uint32_t block, uint8_t prot);
 void release_leaves(struct sim *s, uint16_t node, uint32_t block);
-struct load *release_contents(struct sim *s, uint16_t node, uint32_t block); /* of a copy that leaves now */
-struct load *release_payload(struct sim *s, const struct msg *m);            /* NULL: it has none */
-bool release_arrives(struct sim *s, struct event *e);                        /* true: nothing is left to do */
-void release_gather(struct sim *s, const struct event *e);                   /* EV_GATHER, EV_MERGE */
+/* of a copy that leaves now */
+struct load *release_contents(struct sim *s, uint16_t node, uint32_t block);
+struct load *release_payload(struct sim *s, const struct msg *m); /* NULL: it has none */
+/* true: nothing is left to do */
+bool release_arrives(struct sim *s, struct event *e);
+/* EV_GATHER, EV_MERGE */
+void release_gather(struct sim *s, const struct event *e);
 void release_merge(struct sim *s, const struct event *e);
 void release_close(struct sim *s, uint16_t node); /* begin a close */
 /* A thread makes one access, tries it again, acquires: then sync_settled(). */
@@ -375,9 +408,12 @@ void release_acquire(struct sim *s, uint16_t node, unsigned int thread);
 /* What synchronisation tells of clocks. */
 void release_unlocks(struct sim *s, uint16_t node, unsigned int thread, const struct made *o);
 void release_locked(struct sim *s, uint16_t node, unsigned int thread, const struct made *o);
-void release_meets(struct sim *s, uint16_t node, unsigned int thread, uint32_t episode, bool leaves);
-void release_told(struct sim *s, uint16_t node, unsigned int thread); /* of all that others have done, by whatever */
-void release_ordered(struct sim *s, const struct made *o, const struct msg *m, const struct actions *out);
+void release_meets(struct sim *s, uint16_t node, unsigned int thread, uint32_t episode,
+		   bool leaves);
+/* of all that others have done, by whatever */
+void release_told(struct sim *s, uint16_t node, unsigned int thread);
+void release_ordered(struct sim *s, const struct made *o, const struct msg *m,
+		     const struct actions *out);
 
 /* growth.c: messages of closes by number of nodes; the exit status */
 int growth_table(void);

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sync.c - locks, reader-writer locks, conditions, semaphores, atomics and the barrier, as the simulated programs use them. */
+/*
+ * sync.c - locks, reader-writer locks, conditions, semaphores, atomics and the barrier, as the
+ * simulated programs use them.
+ */
 #include "sim.h"
 
 #define ADDED 5 /* value added to an atomic at a time */
 
-/* The operation changes with each episode: values of an episode must be combined by its operation only. */
+/*
+ * The operation changes with each episode: values of an episode must be combined by its operation
+ * only.
+ */
 enum { SUM = 1, MAX, MIN, OPERATIONS_END };
 
 static uint8_t operation_of(uint32_t episode)
@@ -31,8 +37,8 @@ uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b)
 }
 
 /*
- * A handle of an object of that kind. The object may be one that stays, or one that programs create and destroy, which may be
- * gone.
+ * A handle of an object of that kind. The object may be one that stays, or one that programs create
+ * and destroy, which may be gone.
  */
 static uint32_t pick(struct sim *s, enum sync_kind kind)
 {
@@ -47,8 +53,8 @@ static uint32_t pick(struct sim *s, enum sync_kind kind)
 	return (uint32_t)(sim_random(s, OBJECTS / KINDS) * KINDS + kind - SYNC_MUTEX);
 }
 
-static struct msg message(struct sim *s, uint16_t node, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
-			  uint64_t value)
+static struct msg message(struct sim *s, uint16_t node, unsigned int thread, uint8_t type,
+			  uint8_t op, uint8_t flags, uint64_t value)
 {
 	struct thread *t = sim_thread(s, node, thread);
 	struct msg m = { .version = WIRE_VERSION,
@@ -65,8 +71,8 @@ static struct msg message(struct sim *s, uint16_t node, unsigned int thread, uin
 	return m;
 }
 
-static void request(struct sim *s, uint16_t node, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
-		    uint64_t value)
+static void request(struct sim *s, uint16_t node, unsigned int thread, uint8_t type, uint8_t op,
+		    uint8_t flags, uint64_t value)
 {
 	struct msg m = message(s, node, thread, type, op, flags, value);
 
@@ -82,8 +88,8 @@ static void expect(struct thread *t, unsigned int need)
 	t->serial++;
 }
 
-static void ask(struct sim *s, uint16_t node, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
-		unsigned int need)
+static void ask(struct sim *s, uint16_t node, unsigned int thread, uint8_t op, uint8_t flags,
+		uint64_t value, unsigned int need)
 {
 	expect(sim_thread(s, node, thread), need);
 	request(s, node, thread, MSG_SYNC, op, flags, value);
@@ -91,9 +97,11 @@ static void ask(struct sim *s, uint16_t node, unsigned int thread, uint8_t op, u
 
 static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got);
 
-static void hold_event(struct sim *s, uint16_t node, unsigned int thread, enum hold_event ev, const struct msg *about)
+static void hold_event(struct sim *s, uint16_t node, unsigned int thread, enum hold_event ev,
+		       const struct msg *about)
 {
-	sim_hold_event(s, node, sim_record(s, thread, sim_thread(s, node, thread)->handle), ev, about);
+	sim_hold_event(s, node, sim_record(s, thread, sim_thread(s, node, thread)->handle), ev,
+		       about);
 }
 
 static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
@@ -110,7 +118,8 @@ static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
 	}
 	if (h->state == HOLD_CACHED)
 		hold_event(s, node, thread, HE_GIVE, NULL);
-	if (h->state != HOLD_FREE) { /* the record still gives its last lock back: try again later */
+	if (h->state != HOLD_FREE) {
+		/* the record still gives its last lock back: try again later */
 		t->pc = PC_READY;
 		thread_wake(s, node, thread);
 		return;
@@ -127,7 +136,7 @@ void sync_lock(struct sim *s, uint16_t node, unsigned int thread)
 	lock(s, node, thread, false);
 }
 
-/* ---- the barrier ------------------------------------------------------------------------------ */
+/* ---- the barrier ----------------------------------------------------------------------------- */
 
 static void barrier(struct sim *s, uint16_t node, unsigned int thread)
 {
@@ -156,8 +165,10 @@ bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
 
 	if (s->bars[node].gen == t->gen)
 		return false;
-	if (s->arrived[t->episode] != n * s->o.threads || s->bars[node].ended || s->bars[node].result != all)
-		sim_fail((struct sim *)s, OBJECT, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", node,
+	if (s->arrived[t->episode] != n * s->o.threads || s->bars[node].ended ||
+	    s->bars[node].result != all)
+		sim_fail((struct sim *)s, OBJECT,
+			 "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", node,
 			 thread, (unsigned long long)s->bars[node].result, (unsigned long long)all,
 			 s->arrived[t->episode]);
 	release_meets((struct sim *)s, node, thread, t->episode, true);
@@ -166,7 +177,7 @@ bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
 	return true;
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* clang-format off */
 static const struct {
@@ -181,7 +192,10 @@ static const struct {
 	[OP_BROADCAST] = { SOP_BROADCAST, SYNC_COND },      [OP_ADD] = { SOP_ADD, SYNC_ATOMIC },
 };
 
-/* Operations tried on a handle of a destroyed object, whatever its kind was, and whatever kind has its index now. */
+/*
+ * Operations tried on a handle of a destroyed object, whatever its kind was, and whatever kind has
+ * its index now.
+ */
 static const uint8_t stale_ops[] = {
 	SOP_DESTROY, SOP_RDLOCK, SOP_WRLOCK, SOP_TRYRDLOCK, SOP_TRYWRLOCK, SOP_RDUNLOCK, SOP_WRUNLOCK, SOP_WAIT, SOP_TRYWAIT,
 	SOP_POST, SOP_ENQUEUE, SOP_SIGNAL, SOP_BROADCAST, SOP_LOAD, SOP_STORE, SOP_ADD, SOP_EXCHANGE, SOP_CAS,
@@ -195,7 +209,8 @@ static bool is_sem(uint8_t op)
 
 static bool is_timed(uint8_t op)
 {
-	return op == OP_RDLOCK_TIMED || op == OP_WRLOCK_TIMED || op == OP_SEM_TIMED || op == OP_COND_TIMED;
+	return op == OP_RDLOCK_TIMED || op == OP_WRLOCK_TIMED || op == OP_SEM_TIMED ||
+		op == OP_COND_TIMED;
 }
 
 static bool reads(uint8_t op)
@@ -208,7 +223,7 @@ static bool holds(uint8_t op)
 	return op >= OP_LOCK && op <= OP_SEM_TIMED;
 }
 
-/* ---- objects that come and go ----------------------------------------------------------------- */
+/* ---- objects that come and go ---------------------------------------------------------------- */
 
 static void create(struct sim *s, uint16_t node, unsigned int thread)
 {
@@ -253,7 +268,7 @@ static void destroyed(struct sim *s, uint16_t node, unsigned int thread)
 	thread_wake(s, node, thread);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Use a handle that a program has made; false: there is none. */
 static bool use_made(struct sim *s, uint16_t node, unsigned int thread)
@@ -299,8 +314,8 @@ void sync_call(struct sim *s, uint16_t node, unsigned int thread)
 	case OP_BARRIER: barrier(s, node, thread); break;
 	default:
 		t->handle = pick(s, (enum sync_kind)sync_ops[t->op].kind);
-		ask(s, node, thread, sync_ops[t->op].op, timed ? MSGF_TIMED : 0, t->op == OP_ADD ? ADDED : 0,
-		    timed ? 2 : 1);
+		ask(s, node, thread, sync_ops[t->op].op, timed ? MSGF_TIMED : 0,
+		    t->op == OP_ADD ? ADDED : 0, timed ? 2 : 1);
 		break;
 	}
 }
@@ -327,8 +342,8 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 		sim_fail(s, (uint32_t)o->name, "%u hold object %#llx, %u of them alone", o->inside,
 			 (unsigned long long)o->name, o->inside_writers);
 	if (!o->alive && !is_sem(t->op))
-		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", node, thread,
-			 (unsigned long long)o->name);
+		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", node,
+			 thread, (unsigned long long)o->name);
 	s->st.locks++;
 	if (s->o.replay) { /* the recording says when it leaves */
 		thread_next(s, node, thread);
@@ -343,7 +358,8 @@ void sync_settled(struct sim *s, uint16_t node, unsigned int thread, enum settle
 {
 	struct thread *t = sim_thread(s, node, thread);
 
-	if (then == SETTLE_GOT && (t->op == OP_LOCK || t->op == OP_TRYLOCK)) /* the request was in line until now */
+	/* the request was in line until now */
+	if (then == SETTLE_GOT && (t->op == OP_LOCK || t->op == OP_TRYLOCK))
 		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (then == SETTLE_NEXT)
 		thread_next(s, node, thread);
@@ -370,29 +386,37 @@ void sync_inside(struct sim *s, uint16_t node, unsigned int thread)
 		thread_next(s, node, thread);
 		return;
 	}
-	ask(s, node, thread, is_sem(t->op) ? SOP_POST : reads(t->op) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 1, 1);
+	ask(s, node, thread,
+	    is_sem(t->op)          ? SOP_POST
+		    : reads(t->op) ? SOP_RDUNLOCK
+				   : SOP_WRUNLOCK,
+	    0, 1, 1);
 }
 
 /* Another answer has come: does the thread need more? */
 void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
-	struct event e = { .kind = EV_TIMEOUT, .node = node, .thread = (uint8_t)thread, .data = t->serial };
+	struct event e = {
+		.kind = EV_TIMEOUT, .node = node, .thread = (uint8_t)thread, .data = t->serial
+	};
 
 	if (t->pc != PC_REPLY)
-		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", node,
-			 thread);
+		sim_fail(s, (uint32_t)sim_made(s, t)->name,
+			 "thread %u.%u has an answer, but waits for none", node, thread);
 	t->answers++;
 	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
 		release_settle(s, node, thread, SETTLE_NEXT);
 	} else if (t->op == OP_DESTROY) {
 		destroyed(s, node, thread);
-	} else if (t->status == -EINVAL && !t->canceling) { /* a destroyed object: no second answer follows */
+	} else if (t->status == -EINVAL && !t->canceling) {
+		/* a destroyed object: no second answer follows */
 		release_settle(s, node, thread, SETTLE_NOT);
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
 		release_settle(s, node, thread, SETTLE_NOT);
 	} else if (t->answers == t->need) {
-		release_settle(s, node, thread, is_timed(t->op) || !t->status ? SETTLE_GOT : SETTLE_NOT);
+		release_settle(s, node, thread,
+			       is_timed(t->op) || !t->status ? SETTLE_GOT : SETTLE_NOT);
 	} else if (is_timed(t->op) && t->answers == 1) {
 		sim_schedule(s, &e, sim_random(s, 200));
 	}
@@ -410,7 +434,7 @@ void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t se
 	request(s, node, thread, MSG_SYNC, SOP_CANCEL, 0, 0);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void sync_reply(struct sim *s, uint16_t node, const struct action *a)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* threads.c - the simulated programs: random operations, and from time to time an episode of the barrier. */
+/*
+ * threads.c - the simulated programs: random operations, and from time to time an episode of the
+ * barrier.
+ */
 #include "sim.h"
 
 #define BARRIER_EVERY 16
@@ -34,8 +37,12 @@ void thread_wake(struct sim *s, uint16_t node, unsigned int thread)
 
 	if (s->o.unit_delay)
 		delay = 0;
-	else if (s->o.net) /* a wait for contents ends when they are mapped; other waits end at once, to retry */
-		delay = sim_thread(s, node, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open) : 1;
+	else if (s->o.net)
+		/*
+		 * a wait for contents ends when they are mapped; other waits end at once, to retry
+		 */
+		delay = sim_thread(s, node, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open)
+								   : 1;
 	else
 		delay = 1 + sim_random(s, sim_random(s, 32) ? 8 : 300);
 	thread_wake_after(s, node, thread, delay);
@@ -68,8 +75,8 @@ static void use_block(struct sim *s, uint16_t node, const struct thread *t)
 	uint32_t *v = &s->version[sim_at(s, node, t->block)];
 
 	if (*v != s->newest[t->block])
-		sim_fail(s, t->block, "node %u sees version %u of block %u, but the newest is %u", node, *v, t->block,
-			 s->newest[t->block]);
+		sim_fail(s, t->block, "node %u sees version %u of block %u, but the newest is %u",
+			 node, *v, t->block, s->newest[t->block]);
 	if (for_writing(t->op))
 		*v = ++s->newest[t->block];
 	sim_note(s, node, t->block, "%s version %u", for_writing(t->op) ? "writes" : "reads", *v);
@@ -135,8 +142,8 @@ static void release(struct sim *s, uint16_t node, const struct thread *t)
 }
 
 /*
- * Place as the library does: ask the manager, then the chosen node until it is the home. If a rank has its only copy, ask the
- * home of that.
+ * Place as the library does: ask the manager, then the chosen node until it is the home. If a rank
+ * has its only copy, ask the home of that.
  */
 static void place(struct sim *s, uint16_t node, unsigned int thread)
 {
@@ -205,7 +212,8 @@ static void start(struct sim *s, uint16_t node, unsigned int thread)
 	/* Few blocks are used often. */
 	t->block = (uint32_t)sim_random(s, sim_random(s, 2) ? s->o.blocks : 1 + s->o.blocks / 8);
 	t->op = s->o.mixed && t->left % BARRIER_EVERY == 0 ? OP_BARRIER : choose(s);
-	if (s->rel && (t->op == OP_PREFETCH_R || t->op == OP_PREFETCH_W || t->op == OP_DROP) && sim_random(s, 2))
+	if (s->rel && (t->op == OP_PREFETCH_R || t->op == OP_PREFETCH_W || t->op == OP_DROP) &&
+	    sim_random(s, 2))
 		t->block = s->o.blocks + (uint32_t)sim_random(s, s->o.release);
 	switch ((enum op)t->op) {
 	case OP_READ:

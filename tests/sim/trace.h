@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace.h - recordings of applications: the accesses, synchronisations and computing times of each rank.
+ * trace.h - recordings of applications: the accesses, synchronisations and computing times of each
+ * rank.
  *
- * The recorder (record/record.c) writes two files per rank, each with a header and the events in program order: RANK.accesses has
- * no times, RANK.times no accesses. Both have all other events in the same order. A block is named by its first page. An access
- * is recorded if it is the first one of its kind to its block since the rank last synchronised: later ones can miss again only if
+ * The recorder (record/record.c) writes two files per rank, each with a header and the events in
+ * program order: RANK.accesses has no times, RANK.times no accesses. Both have all other events in
+ * the same order. A block is named by its first page. An access is recorded if it is the first one
+ * of its kind to its block since the rank last synchronised: later ones can miss again only if
  * another rank takes the block away meanwhile, and such misses are not recorded.
  */
 #ifndef SIM_TRACE_H
@@ -23,8 +25,11 @@ enum trace_kind {
 	TR_MUTEX,   /* what: a mutex; from now on this rank is its home */
 	TR_LOCK,    /* what: mutex */
 	TR_UNLOCK,
-	TR_REGION, /* what: first page; count: pages of a block; ns: number of pages, no time. Only from rank 0 */
-	TR_BEGIN,  /* begin and end of the timed part. Only from rank 0 */
+	/*
+	 * what: first page; count: pages of a block; ns: number of pages, no time. Only from rank 0
+	 */
+	TR_REGION,
+	TR_BEGIN, /* begin and end of the timed part. Only from rank 0 */
 	TR_END,
 	TR_KINDS
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* world.c - the simulated world: channels, the events of a run, what must be true when nothing is left to do. */
+/*
+ * world.c - the simulated world: channels, the events of a run, what must be true when nothing is
+ * left to do.
+ */
 #include "sim.h"
 
 #include <stdio.h>
@@ -7,7 +10,7 @@
 
 #include "../model/show.h"
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 uint16_t sim_manager(const struct sim *s, uint32_t block)
 {
@@ -17,7 +20,9 @@ uint16_t sim_manager(const struct sim *s, uint32_t block)
 /* The size of a message with its payload. */
 static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 {
-	unsigned int block = m->type != MSG_DATA ? 0 : s->o.replay ? replay_block_bytes(s->o.replay, m->object) : 4096;
+	unsigned int block = m->type != MSG_DATA ? 0
+		: s->o.replay                    ? replay_block_bytes(s->o.replay, m->object)
+						 : 4096;
 
 	return (unsigned int)sizeof(*m) + block;
 }
@@ -36,7 +41,8 @@ void sim_check_sent(struct sim *s, const struct msg *m)
 	if (m->dst >= s->o.nodes)
 		sim_fail(s, m->object, "%s is sent to node %u", wire_name(m->type), m->dst);
 	if (m->type != MSG_RESUME && wire_check(m, &lim))
-		sim_fail(s, m->object, "node %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
+		sim_fail(s, m->object, "node %u sends a %s that wire_check() refuses", m->src,
+			 wire_name(m->type));
 	if (ask_is(m->type) && m->type != MSG_RELEASE)
 		ask_note(&s->asks[(size_t)m->src * s->nslots + m->req_slot], m);
 }
@@ -76,7 +82,7 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 	sim_send_load(s, m, data, NULL);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void deliver(struct sim *s, struct event *e)
 {
@@ -85,8 +91,9 @@ static void deliver(struct sim *s, struct event *e)
 	uint32_t number;
 
 	if (!s->o.replay)
-		sim_note(s, m->dst, dispatch_target(m, &number) == TARGET_CREATE ? OBJECT : m->object, "takes %s",
-			 show_msg(m, text, sizeof(text)));
+		sim_note(s, m->dst,
+			 dispatch_target(m, &number) == TARGET_CREATE ? OBJECT : m->object,
+			 "takes %s", show_msg(m, text, sizeof(text)));
 	if (!release_arrives(s, e))
 		sim_deliver(s, m, e->data, e->load);
 	load_free(e->load);
@@ -142,7 +149,7 @@ void sim_run(struct sim *s)
 	}
 }
 
-/* ---- at rest ---------------------------------------------------------------------------------- */
+/* ---- at rest --------------------------------------------------------------------------------- */
 
 static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct dir *d, uint16_t r)
 {
@@ -150,19 +157,26 @@ static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct di
 	bool owner = (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE) && d->owner == r;
 
 	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
-		sim_fail(s, b, "in the end node %u block %u is %s", r, b, page_state_name(p->state));
+		sim_fail(s, b, "in the end node %u block %u is %s", r, b,
+			 page_state_name(p->state));
 	if (p->held || p->pins_read || p->pins_write)
 		sim_fail(s, b, "in the end node %u block %u is held or pinned", r, b);
 	if (owner != !!(p->flags & PAGE_OWNER))
-		sim_fail(s, b, "in the end node %u and the directory disagree on who owns block %u", r, b);
+		sim_fail(s, b, "in the end node %u and the directory disagree on who owns block %u",
+			 r, b);
 	if (owner && p->state != (d->state == DIR_EXCLUSIVE ? PG_WRITE : PG_READ))
-		sim_fail(s, b, "in the end block %u is %s, but its owner has %s", b, dir_state_name(d->state),
-			 page_state_name(p->state));
+		sim_fail(s, b, "in the end block %u is %s, but its owner has %s", b,
+			 dir_state_name(d->state), page_state_name(p->state));
 	if (p->state != PG_INVALID &&
-	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.nodes)) || (d->state == DIR_EXCLUSIVE && !owner)))
-		sim_fail(s, b, "in the end node %u has a copy of block %u that the directory does not know", r, b);
+	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.nodes)) ||
+	     (d->state == DIR_EXCLUSIVE && !owner)))
+		sim_fail(
+			s, b,
+			"in the end node %u has a copy of block %u that the directory does not know",
+			r, b);
 	if (p->home && p->home != home + 1 && p->state != PG_INVALID)
-		sim_fail(s, b, "in the end node %u takes %u for the home of block %u", r, p->home - 1, b);
+		sim_fail(s, b, "in the end node %u takes %u for the home of block %u", r,
+			 p->home - 1, b);
 }
 
 void sim_check_rest(struct sim *s)
@@ -176,12 +190,14 @@ void sim_check_rest(struct sim *s)
 			const struct thread *th = sim_thread(s, r, t);
 
 			if (th->pc != PC_DONE)
-				sim_fail(s,
-					 th->op < OP_LOCK               ? th->block
-						 : th->op == OP_BARRIER ? OBJECT
-									: (uint32_t)sim_made(s, th)->name,
-					 "nothing happens any more, but thread %u.%u is not done: pc %u op %u", r, t,
-					 th->pc, th->op);
+				sim_fail(
+					s,
+					th->op < OP_LOCK ? th->block
+						: th->op == OP_BARRIER
+						? OBJECT
+						: (uint32_t)sim_made(s, th)->name,
+					"nothing happens any more, but thread %u.%u is not done: pc %u op %u",
+					r, t, th->pc, th->op);
 		}
 	for (b = 0; b < s->o.blocks; b++) {
 		const struct dir *d = &s->dirs[sim_at(s, sim_manager(s, b), b)];
@@ -199,7 +215,7 @@ void sim_check_rest(struct sim *s)
 	release_check_rest(s);
 }
 
-/* ---- creation --------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 struct sim *sim_create(const struct options *o)
 {
@@ -246,9 +262,10 @@ struct sim *sim_create(const struct options *o)
 
 void sim_destroy(struct sim *s)
 {
-	void *all[] = { s->heap,        s->pages,   s->dirs,    s->hw,      s->version, s->nodes, s->slots,
-			s->async_block, s->asks,    s->last,    s->threads, s->holds,   s->bars,  s->trees,
-			s->newest,      s->readers, s->writers, s->arrived, s->trace,   s->loggp, s->leaves };
+	void *all[] = { s->heap,  s->pages,       s->dirs,   s->hw,      s->version, s->nodes,
+			s->slots, s->async_block, s->asks,   s->last,    s->threads, s->holds,
+			s->bars,  s->trees,       s->newest, s->readers, s->writers, s->arrived,
+			s->trace, s->loggp,       s->leaves };
 	size_t i;
 
 	for (i = 0; i < s->nheap; i++) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * actions.c - a plain POSIX threads program whose threads set actions of signals for one another, and send signals to one another:
- * an action is the process's, whichever thread sets it, and a signal comes to the thread that it was sent to.
+ * actions.c - a plain POSIX threads program whose threads set actions of signals for one another,
+ * and send signals to one another: an action is the process's, whichever thread sets it, and a
+ * signal comes to the thread that it was sent to.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +29,8 @@ static __thread sigjmp_buf away;
 static void on_signal(int sig)
 {
 	handled[me] += sig == SIGUSR1;
-	check("the thread", pthread_equal(pthread_self(), me < THREADS ? threads[me] : pthread_self()));
+	check("the thread",
+	      pthread_equal(pthread_self(), me < THREADS ? threads[me] : pthread_self()));
 	sem_post(&got);
 }
 
@@ -86,13 +88,19 @@ static void ask_all(void)
 	int i, policy;
 
 	for (i = 0; i < THREADS; i++) {
-		check("policy", !pthread_getschedparam(threads[i], &policy, &param) && policy == SCHED_OTHER);
+		check("policy",
+		      !pthread_getschedparam(threads[i], &policy, &param) && policy == SCHED_OTHER);
 		check("set policy", !pthread_setschedparam(threads[i], SCHED_BATCH, &param));
-		check("new policy", !pthread_getschedparam(threads[i], &policy, &param) && policy == SCHED_BATCH);
+		check("new policy",
+		      !pthread_getschedparam(threads[i], &policy, &param) && policy == SCHED_BATCH);
 		check("priority", !pthread_setschedprio(threads[i], 0));
-		check("processors", !pthread_getaffinity_np(threads[i], sizeof(set), &set) && CPU_COUNT(&set) > 0);
+		check("processors",
+		      !pthread_getaffinity_np(threads[i], sizeof(set), &set) &&
+			      CPU_COUNT(&set) > 0);
 		check("set processors", !pthread_setaffinity_np(threads[i], sizeof(set), &set));
-		check("the same", !pthread_getaffinity_np(threads[i], sizeof(own), &own) && CPU_EQUAL(&set, &own));
+		check("the same",
+		      !pthread_getaffinity_np(threads[i], sizeof(own), &own) &&
+			      CPU_EQUAL(&set, &own));
 	}
 }
 
@@ -126,7 +134,8 @@ static void *use_actions(void *arg)
 		else
 			raise(SIGFPE);
 	check("SIGPIPE",
-	      !pipe(fds) && !close(fds[0]) && write(fds[1], "x", 1) == -1 && errno == EPIPE && !close(fds[1]));
+	      !pipe(fds) && !close(fds[0]) && write(fds[1], "x", 1) == -1 && errno == EPIPE &&
+		      !close(fds[1]));
 	signal(SIGWINCH, on_signal);
 	check("siginterrupt()", !sigaction(SIGWINCH, NULL, &now) && !(now.sa_flags & SA_RESTART));
 	return arg;
@@ -137,7 +146,8 @@ static void *use_once(void *arg)
 {
 	struct sigaction now;
 
-	check("before", !sigaction(SIGHUP, NULL, &now) && (now.sa_handler == on_signal) == (arg != NULL));
+	check("before",
+	      !sigaction(SIGHUP, NULL, &now) && (now.sa_handler == on_signal) == (arg != NULL));
 	if (!arg)
 		return arg;
 	raise(SIGHUP);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are in the memory of
- * all threads. Other threads take this memory away while requests wait.
+ * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are
+ * in the memory of all threads. Other threads take this memory away while requests wait.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -63,9 +63,12 @@ static void files(void)
 		memset(back, 0, n);
 		local = request(fd, back, n, 10);
 		away(back, n);
-		check("aio_read", !aio_read(&local) && wait_for(&local) == (ssize_t)n && is_filled(back, n, (int)i));
+		check("aio_read",
+		      !aio_read(&local) && wait_for(&local) == (ssize_t)n &&
+			      is_filled(back, n, (int)i));
 		check("aio_read at the end",
-		      (local.aio_offset = (off_t)n + 10, !aio_read(&local)) && wait_for(&local) == 0);
+		      (local.aio_offset = (off_t)n + 10, !aio_read(&local)) &&
+			      wait_for(&local) == 0);
 		disturb(0);
 	}
 	close(fd);
@@ -130,7 +133,8 @@ static void waiting(void)
 	check("cancelled", aio_error(&second) == ECANCELED && aio_return(&second) == -1);
 	check("write", write(fd[1], "later", 5) == 5);
 	check("its result", wait_for(&first) == 5 && !memcmp(back, "later", 6) && !back[2 * PAGE]);
-	check("aio_cancel, late", aio_cancel(fd[0], &first) == AIO_ALLDONE && aio_cancel(fd[0], NULL) == AIO_ALLDONE);
+	check("aio_cancel, late",
+	      aio_cancel(fd[0], &first) == AIO_ALLDONE && aio_cancel(fd[0], NULL) == AIO_ALLDONE);
 	check("aio_cancel of another", aio_cancel(fd[1], &first) == -1 && errno == EINVAL);
 	close(fd[0]);
 	close(fd[1]);
@@ -262,14 +266,16 @@ static void notices(void)
 	fill(text, LARGE, 7);
 	check("write", write(fd, text, LARGE) == (ssize_t)LARGE);
 	cb = request(fd, back, LARGE, 0);
-	cb.aio_sigevent = (struct sigevent){ .sigev_notify = SIGEV_THREAD, .sigev_value.sival_ptr = &cb };
+	cb.aio_sigevent =
+		(struct sigevent){ .sigev_notify = SIGEV_THREAD, .sigev_value.sival_ptr = &cb };
 	cb.aio_sigevent.sigev_notify_function = when_done;
 	away(back, LARGE);
 	AWAY(cb);
 	check("a thread", !aio_read(&cb) && reaches(&told, 1) && told_right == 1);
 	cb = request(fd, back, PAGE, 0);
-	cb.aio_sigevent =
-		(struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 77 };
+	cb.aio_sigevent = (struct sigevent){ .sigev_notify = SIGEV_SIGNAL,
+					     .sigev_signo = SIGUSR1,
+					     .sigev_value.sival_int = 77 };
 	check("a signal", !aio_read(&cb) && reaches(&signals, 1) && !aio_error(&cb));
 
 	/* Lists. */
@@ -295,11 +301,15 @@ static void notices(void)
 	away(back, LARGE);
 	AWAY(event);
 	AWAY(list);
-	check("lio_listio, a thread", !lio_listio(LIO_NOWAIT, list, 4, &event) && reaches(&told, 2) && told_right == 2);
+	check("lio_listio, a thread",
+	      !lio_listio(LIO_NOWAIT, list, 4, &event) && reaches(&told, 2) && told_right == 2);
 	check("both", !aio_error(&b) && aio_return(&b) == (ssize_t)PAGE);
-	event = (struct sigevent){ .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 77 };
+	event = (struct sigevent){ .sigev_notify = SIGEV_SIGNAL,
+				   .sigev_signo = SIGUSR1,
+				   .sigev_value.sival_int = 77 };
 	AWAY(event);
-	check("lio_listio, a signal", !lio_listio(LIO_NOWAIT, list, 4, &event) && reaches(&signals, 2));
+	check("lio_listio, a signal",
+	      !lio_listio(LIO_NOWAIT, list, 4, &event) && reaches(&signals, 2));
 	a.aio_fildes = -1;
 	AWAY(a);
 	check("lio_listio that fails", lio_listio(LIO_WAIT, list, 4, NULL) == -1 && errno == EIO);
@@ -314,11 +324,13 @@ static void errors(void)
 
 	cb = request(-1, back, 10, 0);
 	AWAY(cb);
-	check("aio_read of no descriptor", !aio_read(&cb) && wait_for(&cb) == -1 && aio_error(&cb) == EBADF);
+	check("aio_read of no descriptor",
+	      !aio_read(&cb) && wait_for(&cb) == -1 && aio_error(&cb) == EBADF);
 	cb = request(0, back, 10, 0);
 	cb.aio_reqprio = -1;
 	AWAY(cb);
-	check("no such priority", aio_read(&cb) == -1 && errno == EINVAL && aio_error(&cb) == EINVAL);
+	check("no such priority",
+	      aio_read(&cb) == -1 && errno == EINVAL && aio_error(&cb) == EINVAL);
 	check("aio_fsync of what", aio_fsync(12345, &cb) == -1 && errno == EINVAL);
 	cb = request(-1, NULL, 0, 0);
 	check("aio_fsync of no descriptor", aio_fsync(O_SYNC, &cb) == -1 && errno == EBADF);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * async.c - a plain POSIX threads program: threads of the asynchronous cancellation type, which are cancelled wherever they are. With
- * an argument, the number of rounds. With a second one, threads that call functions which POSIX does not allow them to call: no
- * lock of the library is left taken (the C library itself leaves some).
+ * async.c - a plain POSIX threads program: threads of the asynchronous cancellation type, which are
+ * cancelled wherever they are. With an argument, the number of rounds. With a second one, threads
+ * that call functions which POSIX does not allow them to call: no lock of the library is left taken
+ * (the C library itself leaves some).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -110,7 +111,9 @@ static void *deferred(void *arg)
 	return arg;
 }
 
-/* And works between its calls: a thread that is in the library all the time is not cancelled there. */
+/*
+ * And works between its calls: a thread that is in the library all the time is not cancelled there.
+ */
 static void *in_library(void *arg)
 {
 	int i;
@@ -183,8 +186,8 @@ static void cancel(const char *name, void *(*fn)(void *), int rounds)
 		sem_post(&posted);
 		sem_wait(&posted);
 	}
-	printf("%s: %d not cancelled, %d without handler, %d did not go on\n", name, wrong, rounds * AT_ONCE - cleaned,
-	       rounds * AT_ONCE - went_on);
+	printf("%s: %d not cancelled, %d without handler, %d did not go on\n", name, wrong,
+	       rounds * AT_ONCE - cleaned, rounds * AT_ONCE - went_on);
 }
 
 int main(int argc, char **argv)

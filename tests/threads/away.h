@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * away.h - for the programs of this folder that make system calls on the memory of all their threads: a thread that writes to
- * memory on request, so that over the ranks of a job it is not here afterwards; one that does so all the time; and the checks.
- * begin() starts the threads, finish() ends them and returns the status of the program.
+ * away.h - for the programs of this folder that make system calls on the memory of all their
+ * threads: a thread that writes to memory on request, so that over the ranks of a job it is not
+ * here afterwards; one that does so all the time; and the checks. begin() starts the threads,
+ * finish() ends them and returns the status of the program.
  */
 #ifndef THREADS_AWAY_H
 #define THREADS_AWAY_H
@@ -24,7 +25,7 @@
 static char text[HUGE], back[HUGE];
 static int bad;
 
-/* ---- the threads that take memory away ------------------------------------------------------------ */
+/* ---- the threads that take memory away ------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -92,7 +93,7 @@ static void away(void *at, size_t size)
 
 #define AWAY(object) away(&(object), sizeof(object))
 
-/* ---- checks --------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void check(const char *what, int good)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * beside.c - objects of every kind in one block with a word that a thread of the other node writes before each round.
- * main() uses them, and fetches the block at the first use only. Then the other thread makes the objects again, with
- * other counts and clocks, and main() uses the new ones. Misses are counted between nodes; by itself, the program is
- * linked without libdsm.
+ * beside.c - objects of every kind in one block with a word that a thread of the other node writes
+ * before each round. main() uses them, and fetches the block at the first use only. Then the other
+ * thread makes the objects again, with other counts and clocks, and main() uses the new ones.
+ * Misses are counted between nodes; by itself, the program is linked without libdsm.
  */
 #define _GNU_SOURCE
 #include <dsm.h>
@@ -51,7 +51,7 @@ static void init_cond(pthread_cond_t *c, clockid_t clock)
 	pthread_condattr_destroy(&attr);
 }
 
-/* ---- what main() does in a round: is it as it should be? -------------------------------------------- */
+/* ---- what main() does in a round: is it as it should be? ------------------------------------- */
 
 static int use_mutex(pthread_mutex_t *m)
 {
@@ -69,14 +69,17 @@ static int mutexes(void)
 	bad |= pthread_mutex_lock(&block.checks) || pthread_mutex_lock(&block.checks) != EDEADLK;
 	bad |= pthread_mutex_trylock(&block.checks) != EBUSY || pthread_mutex_unlock(&block.checks);
 	bad |= pthread_mutex_lock(&block.repeats) || use_mutex(&block.repeats);
-	return bad | (pthread_mutex_unlock(&block.repeats) || pthread_mutex_unlock(&block.repeats) != EPERM);
+	return bad |
+		(pthread_mutex_unlock(&block.repeats) ||
+		 pthread_mutex_unlock(&block.repeats) != EPERM);
 }
 
 /* Nobody signals: the limit passes, by the condition's clock and not before. */
 static int wait_in_vain(pthread_cond_t *c, clockid_t clock)
 {
 	struct timespec t = after_ms(clock, MS), now;
-	int bad = pthread_mutex_lock(&block.lock) || pthread_cond_timedwait(c, &block.lock, &t) != ETIMEDOUT;
+	int bad = pthread_mutex_lock(&block.lock) ||
+		pthread_cond_timedwait(c, &block.lock, &t) != ETIMEDOUT;
 
 	clock_gettime(clock, &now);
 	bad |= now.tv_sec < t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec < t.tv_nsec);
@@ -86,7 +89,8 @@ static int wait_in_vain(pthread_cond_t *c, clockid_t clock)
 static int conditions(void)
 {
 	struct timespec t = after_ms(CLOCK_MONOTONIC, MS);
-	int bad = wait_in_vain(&block.real, CLOCK_REALTIME) | wait_in_vain(&block.mono, CLOCK_MONOTONIC);
+	int bad = wait_in_vain(&block.real, CLOCK_REALTIME) |
+		wait_in_vain(&block.mono, CLOCK_MONOTONIC);
 
 	bad |= pthread_mutex_lock(&block.lock);
 	bad |= pthread_cond_clockwait(&block.real, &block.lock, CLOCK_MONOTONIC, &t) != ETIMEDOUT;
@@ -105,10 +109,12 @@ static int rwlocks(void)
 {
 	struct timespec t = after_ms(CLOCK_REALTIME, 20000);
 	pthread_rwlock_t *l = &block.rwlock;
-	int bad = pthread_rwlock_rdlock(l) || pthread_rwlock_tryrdlock(l) || pthread_rwlock_unlock(l);
+	int bad =
+		pthread_rwlock_rdlock(l) || pthread_rwlock_tryrdlock(l) || pthread_rwlock_unlock(l);
 
 	bad |= pthread_rwlock_trywrlock(l) != EBUSY || pthread_rwlock_unlock(l);
-	bad |= pthread_rwlock_wrlock(l) || pthread_rwlock_tryrdlock(l) != EBUSY || pthread_rwlock_unlock(l);
+	bad |= pthread_rwlock_wrlock(l) || pthread_rwlock_tryrdlock(l) != EBUSY ||
+		pthread_rwlock_unlock(l);
 	bad |= pthread_rwlock_timedrdlock(l, &t) || pthread_rwlock_unlock(l);
 	return bad | (pthread_rwlock_timedwrlock(l, &t) || pthread_rwlock_unlock(l));
 }
@@ -135,7 +141,8 @@ static int of_c11(void)
 	struct timespec t = after_ms(CLOCK_REALTIME, MS);
 	int bad = mtx_lock(&block.mtx) != thrd_success;
 
-	bad |= cnd_timedwait(&block.cnd, &block.mtx, &t) != thrd_timedout || cnd_signal(&block.cnd) != thrd_success;
+	bad |= cnd_timedwait(&block.cnd, &block.mtx, &t) != thrd_timedout ||
+		cnd_signal(&block.cnd) != thrd_success;
 	return bad | (mtx_unlock(&block.mtx) != thrd_success);
 }
 
@@ -143,12 +150,13 @@ static const struct {
 	const char *name;
 	int (*use)(void);
 	int by_both;
-} kinds[] = { { "mutexes", mutexes, 0 }, { "conditions", conditions, 0 }, { "barriers", barriers, 1 },
-	      { "rwlocks", rwlocks, 0 }, { "semaphores", semaphores, 0 }, { "spin locks", spinlocks, 0 },
+} kinds[] = { { "mutexes", mutexes, 0 },       { "conditions", conditions, 0 },
+	      { "barriers", barriers, 1 },     { "rwlocks", rwlocks, 0 },
+	      { "semaphores", semaphores, 0 }, { "spin locks", spinlocks, 0 },
 	      { "C11's", of_c11, 0 } };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* ---- the same memory, other objects ----------------------------------------------------------------- */
+/* ---- the same memory, other objects ---------------------------------------------------------- */
 
 /* Odd rounds: one thread, by the monotonic clock. Even ones: two, by the other. */
 static void make_anew(int round)
@@ -184,7 +192,7 @@ static int use_anew(int round)
 	return bad | (ran != before + 1);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------ */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void *other(void *arg)
 {
@@ -207,7 +215,8 @@ static void count(void *arg)
 {
 	struct dsm_stats s;
 
-	*(unsigned long *)arg = dsm_stats_get(0, NULL, &s) ? 0 : s.read_faults + s.write_faults + s.upgrades;
+	*(unsigned long *)arg =
+		dsm_stats_get(0, NULL, &s) ? 0 : s.read_faults + s.write_faults + s.upgrades;
 }
 
 /* Of this rank. */

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: the program and the commands of README.md; packages built by CMake and by autotools, with dsm-cc as the
-# compiler and with pkg-config.
+# Part of tests/threads/run: the program and the commands of README.md; packages built by CMake and
+# by autotools, with dsm-cc as the compiler and with pkg-config.
 
-# ---- README.md ----------------------------------------------------------------------------------------
+# ---- README.md -----------------------------------------------------------------------------------
 
-# readme_block LANGUAGE: the first block of this language of the section about programs with threads.
+# readme_block LANGUAGE: the first block of this language of the section about programs with
+# threads.
 readme_block() {
 	awk -v wanted="\`\`\`$1" '/^## / { section = ($0 == "## Programs with threads") }
 		!section { next }
@@ -30,9 +31,10 @@ if is_chosen "README"; then
 		says "README: the same without libdsm" "sum 10; 0 of 4 threads ran in other processes" 0 "$scratch/readme/own"
 fi
 
-# ---- packages -----------------------------------------------------------------------------------------
+# ---- packages ------------------------------------------------------------------------------------
 
-# A program in C, and in C++ a library for it. The executable has a copy of `environ` if the code is not -fPIC.
+# A program in C, and in C++ a library for it. The executable has a copy of `environ` if the code is
+# not -fPIC.
 package=$scratch/package
 mkdir "$package"
 cat >"$package/main.c" <<'END'
@@ -86,7 +88,8 @@ int pieces(void)
 END
 over_ranks="sum 10 of 4 processes, 2 pieces, 1"
 
-# in_folder NAME FOLDER COMMANDS: there, with dsm-cc on the path; what they print is shown if they fail.
+# in_folder NAME FOLDER COMMANDS: there, with dsm-cc on the path; what they print is shown if they
+# fail.
 in_folder() {
 	local name=$1 folder=$2
 	mkdir -p "$folder"
@@ -131,7 +134,8 @@ else
 	echo "cmake is not installed (make setup): its tests are not run"
 fi
 
-# One package looks for the library of pthread_create() and finds the C library; the other asks for -lpthread.
+# One package looks for the library of pthread_create() and finds the C library; the other asks for
+# -lpthread.
 if command -v automake >/dev/null && command -v autoreconf >/dev/null; then
 	cat >"$package/configure.ac" <<'END'
 AC_INIT([package], [1])
@@ -165,8 +169,8 @@ else
 	echo "automake is not installed (make setup): its tests are not run"
 fi
 
-# A configure script finds the functions that it would find without libdsm, in the same libraries. Not in the C library are lgamma() and
-# those of zlib; setkey() is there for old programs only.
+# A configure script finds the functions that it would find without libdsm, in the same libraries.
+# Not in the C library are lgamma() and those of zlib; setkey() is there for old programs only.
 # links FUNCTION LIBRARY COMPILER...: does a program that calls it?
 links() {
 	printf 'char %s(void);\nint main(void) { return %s(); }\n' "$1" "$1" >"$scratch/conftest.c"

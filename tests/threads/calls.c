@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on
- * the heap, on its stack. Before each call another thread writes to every page of the call's memory; a third thread
- * does so continuously (away.h). So in a job of several nodes, the node does not hold the memory at the time of the
- * call. The program prints each call, and each error.
+ * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads:
+ * on variables, on the heap, on its stack. Before each call another thread writes to every page of
+ * the call's memory; a third thread does so continuously (away.h). So in a job of several nodes,
+ * the node does not hold the memory at the time of the call. The program prints each call, and each
+ * error.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -58,7 +59,9 @@ static void files(void)
 		away(back, n);
 		memset(back, 0, n);
 		away(back, n);
-		check("pread", pread(fd, back, n - 1, 10) == (ssize_t)n - 1 && !memcmp(back, text + 1, n - 1));
+		check("pread",
+		      pread(fd, back, n - 1, 10) == (ssize_t)n - 1 &&
+			      !memcmp(back, text + 1, n - 1));
 		check("ftruncate", !ftruncate(fd, 0) && !lseek(fd, 0, SEEK_SET));
 		disturb(0);
 	}
@@ -75,7 +78,9 @@ static void files(void)
 	v[2].iov_base = back + 10 + 5 * PAGE;
 	away(back, LARGE);
 	AWAY(v);
-	check("preadv", preadv(fd, v, 3, 0) == (ssize_t)(5 * PAGE + 11) && is_filled(back, 5 * PAGE + 11, 30));
+	check("preadv",
+	      preadv(fd, v, 3, 0) == (ssize_t)(5 * PAGE + 11) &&
+		      is_filled(back, 5 * PAGE + 11, 30));
 	check("rest of preadv", !back[5 * PAGE + 11]);
 	close(fd);
 }
@@ -160,7 +165,8 @@ static void streams(void)
 	rewind(f);
 	memset(text, 'x', LARGE);
 	text[LARGE] = 0;
-	disturb(1); /* the C library looks for the end of the string first: it is here for a moment */
+	/* the C library looks for the end of the string first: it is here for a moment */
+	disturb(1);
 	away(text, LARGE);
 	check("fputs", fputs(text, f) >= 0);
 	away(text, LARGE);
@@ -171,7 +177,8 @@ static void streams(void)
 	check("fgets", fgets(back, HUGE, f) == back && strlen(back) == 2 * LARGE + 1);
 	rewind(f);
 	away(at, 100);
-	check("getline", getline(&at, &size, f) == (ssize_t)(2 * LARGE + 1) && at[2 * LARGE] == '\n');
+	check("getline",
+	      getline(&at, &size, f) == (ssize_t)(2 * LARGE + 1) && at[2 * LARGE] == '\n');
 	fclose(f);
 	free(at);
 
@@ -181,7 +188,8 @@ static void streams(void)
 	check("fprintf, unbuffered", fprintf(f, "%d words\n", 12) == 9);
 	rewind(f);
 	AWAY(line);
-	check("fgets, unbuffered", fgets(line, sizeof(line), f) == line && !strcmp(line, "12 words\n"));
+	check("fgets, unbuffered",
+	      fgets(line, sizeof(line), f) == line && !strcmp(line, "12 words\n"));
 	fclose(f);
 
 	f = tmpfile();
@@ -210,9 +218,10 @@ static void messages(int from, int to)
 	memset(control, 0, sizeof(control));
 	v[0] = (struct iovec){ text, 10 };
 	v[1] = (struct iovec){ text + 10, PAGE };
-	m = (struct msghdr){
-		.msg_iov = v, .msg_iovlen = 2, .msg_control = control, .msg_controllen = CMSG_SPACE(sizeof(int))
-	};
+	m = (struct msghdr){ .msg_iov = v,
+			     .msg_iovlen = 2,
+			     .msg_control = control,
+			     .msg_controllen = CMSG_SPACE(sizeof(int)) };
 	c = CMSG_FIRSTHDR(&m);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
@@ -233,7 +242,8 @@ static void messages(int from, int to)
 	AWAY(odd);
 	away(back, PAGE);
 	check("recvmsg",
-	      recvmsg(to, &m, 0) == (ssize_t)PAGE + 10 && is_filled(back, PAGE, 2) && !memcmp(odd, text + PAGE, 10));
+	      recvmsg(to, &m, 0) == (ssize_t)PAGE + 10 && is_filled(back, PAGE, 2) &&
+		      !memcmp(odd, text + PAGE, 10));
 	c = CMSG_FIRSTHDR(&m);
 	check("a descriptor",
 	      c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)) &&
@@ -252,7 +262,9 @@ static void datagrams(void)
 	away(text, PAGE * 8);
 	check("send", send(pair[0], text, PAGE * 8, 0) == (ssize_t)PAGE * 8);
 	away(back, PAGE * 8);
-	check("recv", recv(pair[1], back, PAGE * 8, 0) == (ssize_t)PAGE * 8 && is_filled(back, PAGE * 8, 2));
+	check("recv",
+	      recv(pair[1], back, PAGE * 8, 0) == (ssize_t)PAGE * 8 &&
+		      is_filled(back, PAGE * 8, 2));
 	check("recv of nothing", recv(pair[1], back, 10, MSG_DONTWAIT) == -1 && errno == EAGAIN);
 	messages(pair[0], pair[1]);
 	close(pair[0]);
@@ -273,17 +285,23 @@ static void addresses(void)
 	len = sizeof(value);
 	value = 0;
 	AWAY(value);
-	check("getsockopt", !getsockopt(udp, SOL_SOCKET, SO_REUSEADDR, &value, &len) && value && len == sizeof(value));
+	check("getsockopt",
+	      !getsockopt(udp, SOL_SOCKET, SO_REUSEADDR, &value, &len) && value &&
+		      len == sizeof(value));
 	AWAY(addr);
 	check("bind", !bind(udp, (struct sockaddr *)&addr, sizeof(addr)));
 	len = sizeof(addr);
 	AWAY(len);
 	AWAY(addr);
-	check("getsockname", !getsockname(udp, (struct sockaddr *)&addr, &len) && addr.sin_port && len == sizeof(addr));
+	check("getsockname",
+	      !getsockname(udp, (struct sockaddr *)&addr, &len) && addr.sin_port &&
+		      len == sizeof(addr));
 	AWAY(addr);
 	fill(text, PAGE, 2);
 	away(text, PAGE);
-	check("sendto", sendto(udp, text, SMALL, 0, (struct sockaddr *)&addr, sizeof(addr)) == (ssize_t)SMALL);
+	check("sendto",
+	      sendto(udp, text, SMALL, 0, (struct sockaddr *)&addr, sizeof(addr)) ==
+		      (ssize_t)SMALL);
 	memset(back, 0, PAGE);
 	len = sizeof(from);
 	away(back, PAGE);
@@ -308,7 +326,8 @@ static void pipes(void)
 	AWAY(value);
 	check("ioctl", !ioctl(fds[0], FIONREAD, &value) && value == (int)PAGE);
 	away(back, HUGE);
-	check("read of a pipe", read(fds[0], back, HUGE) == (ssize_t)PAGE && is_filled(back, PAGE, 5));
+	check("read of a pipe",
+	      read(fds[0], back, HUGE) == (ssize_t)PAGE && is_filled(back, PAGE, 5));
 	close(fds[0]);
 	signal(SIGPIPE, SIG_IGN);
 	away(text, PAGE);
@@ -333,8 +352,8 @@ static void alarms(int first, int every)
 }
 
 /*
- * It writes when the other thread has been through all memory three times; else, in the end, when there is
- * no other alarm.
+ * It writes when the other thread has been through all memory three times; else, in the end, when
+ * there is no other alarm.
  */
 static void on_tick(int sig)
 {
@@ -370,13 +389,16 @@ static void waiting(void)
 	AWAY(left);
 	check("nanosleep", !nanosleep(&ts, &left) && left.tv_sec == 5);
 	clock_gettime(CLOCK_MONOTONIC, &after);
-	check("its time", (after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec >= 1000000);
+	check("its time",
+	      (after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec >=
+		      1000000);
 	sigaction(SIGALRM, &sa, NULL);
 	ts.tv_sec = 19; /* whenever the alarm comes, 10 to 19 seconds are left */
 	AWAY(left);
 	alarms(200000, 200000);
 	check("nanosleep, interrupted",
-	      nanosleep(&ts, &left) == -1 && errno == EINTR && left.tv_sec >= 10 && left.tv_sec < 20);
+	      nanosleep(&ts, &left) == -1 && errno == EINTR && left.tv_sec >= 10 &&
+		      left.tv_sec < 20);
 	alarms(0, 0);
 
 	if (pipe(fds))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(), in all ways that
- * POSIX specifies. Each records a line for each step, which main() prints. With an argument: main() itself is
- * cancelled (main), or cancellations and wake-ups cross (crossing; the C library loses some).
+ * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(),
+ * in all ways that POSIX specifies. Each records a line for each step, which main() prints. With an
+ * argument: main() itself is cancelled (main), or cancellations and wake-ups cross (crossing; the C
+ * library loses some).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -253,7 +254,10 @@ static void end(pthread_t t, const char *name)
 	void *result = NULL;
 
 	pthread_join(t, &result);
-	printf("%s:%s %s\n", name, line, result == PTHREAD_CANCELED ? "cancelled" : result == line ? "returned" : "?");
+	printf("%s:%s %s\n", name, line,
+	       result == PTHREAD_CANCELED ? "cancelled"
+		       : result == line   ? "returned"
+					  : "?");
 	line[0] = 0;
 	set(&ready, 0);
 	set(&go_on, 0);

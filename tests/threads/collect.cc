@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* collect.cc - C++ threads append strings to a vector under a mutex, and run a program of their own. */
+/*
+ * collect.cc - C++ threads append strings to a vector under a mutex, and run a program of their
+ * own.
+ */
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>

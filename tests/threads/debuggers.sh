@@ -33,7 +33,8 @@ int main(int argc, char **argv)
 }
 END
 if command -v gdb >/dev/null; then
-	# Rank 0 in gdb, as docs/tuning.md has it. `distant` is rank 1's, until the program itself reads or writes it.
+	# Rank 0 in gdb, as docs/tuning.md has it. `distant` is rank 1's, until the program itself
+	# reads or writes it.
 	cat >"$scratch/in-gdb" <<'END'
 #!/bin/sh
 [ "$PMIX_RANK" = 0 ] || exec "$@"

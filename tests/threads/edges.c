@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * edges.c - each way to synchronise, as the only one between two threads of different ranks. In turns, each thread changes all words of
- * some pages of variables and of the heap, and passes them on; the other one has old copies of them, and must see all new values. Both
- * also count in variables of their own beside each other, which nobody else may undo.
+ * edges.c - each way to synchronise, as the only one between two threads of different ranks. In
+ * turns, each thread changes all words of some pages of variables and of the heap, and passes them
+ * on; the other one has old copies of them, and must see all new values. Both also count in
+ * variables of their own beside each other, which nobody else may undo.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -33,7 +34,8 @@ static pthread_barrier_t barrier;
 static mtx_t mtx;
 static cnd_t cnd;
 static int pipes[2][2];
-static unsigned int passed[2]; /* the number of turns that thread 0, thread 1 has passed on, by what needs one */
+/* the number of turns that thread 0, thread 1 has passed on, by what needs one */
+static unsigned int passed[2];
 
 static void store_all(unsigned int value)
 {
@@ -102,9 +104,11 @@ static void sem_try(int other)
 	}
 
 BY_LOCK(mutex, pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex), pthread_mutex_lock(&mutex))
-BY_LOCK(try, while (pthread_mutex_trylock(&error_mutex)) pause_briefly(), pthread_mutex_unlock(&error_mutex),
+BY_LOCK(try, while (pthread_mutex_trylock(&error_mutex)) pause_briefly(),
+	pthread_mutex_unlock(&error_mutex),
 	while (pthread_mutex_trylock(&error_mutex)) pause_briefly())
-BY_LOCK(rwlock, pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock), pthread_rwlock_rdlock(&rwlock))
+BY_LOCK(rwlock, pthread_rwlock_wrlock(&rwlock), pthread_rwlock_unlock(&rwlock),
+	pthread_rwlock_rdlock(&rwlock))
 BY_LOCK(spin, pthread_spin_lock(&spin), pthread_spin_unlock(&spin), pthread_spin_lock(&spin))
 
 static void cond_pass(int me)
@@ -277,7 +281,10 @@ static void run_onces(void)
 
 #define PIECES 200
 
-/* Memory that a thread has written and freed, and that the other one gets, has only what that one writes. */
+/*
+ * Memory that a thread has written and freed, and that the other one gets, has only what that one
+ * writes.
+ */
 static void *allocate(void *arg)
 {
 	const int me = arg != NULL;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: threads that libraries create, memory whose home is another rank, mutexes in blocks that move, and what
-# libdsm itself calls.
+# Part of tests/threads/run: threads that libraries create, memory whose home is another rank,
+# mutexes in blocks that move, and what libdsm itself calls.
 
-# A library of the program's: its variables and threads are the rank's, and its constructors have run on each. One line says so of
-# the threads.
+# A library of the program's: its variables and threads are the rank's, and its constructors have
+# run on each. One line says so of the threads.
 cat >"$scratch/own.c" <<'END'
 #include <pthread.h>
 #include <stdlib.h>
@@ -53,7 +53,8 @@ if is_chosen "a library's threads: named"; then
 	same "a library's threads: named" "$got" 1
 fi
 
-# The C library creates them, and signals them, with all signals blocked: not on a stack whose page another node takes meanwhile.
+# The C library creates them, and signals them, with all signals blocked: not on a stack whose page
+# another node takes meanwhile.
 cat >"$scratch/crowd.c" <<'END'
 #include <errno.h>
 #include <pthread.h>
@@ -174,8 +175,8 @@ int main(void)
 END
 says "homes" "home here: 1, there: 1" 0 "${run[@]}" -n 2 --nodes rank "$scratch/homes"
 
-# Mutexes of each type, initialised without a call, in blocks that another node writes before each round: rank 0 uses them without
-# fetching the blocks.
+# Mutexes of each type, initialised without a call, in blocks that another node writes before each
+# round: rank 0 uses them without fetching the blocks.
 program fetches <<'END'
 #include <dsm.h>
 #include <pthread.h>
@@ -244,8 +245,9 @@ int main(void)
 END
 says "mutexes that fetch no block" "few: " 0 "${run[@]}" -n 2 --nodes rank "$scratch/fetches"
 
-# libdsm's own calls go to the C library, past libdsm-pthread and libdsm-syscall. These libraries see only calls that open or close
-# descriptors, map memory, cancel a thread or end the process. A name that is not bound yet counts as what it would be bound to.
+# libdsm's own calls go to the C library, past libdsm-pthread and libdsm-syscall. These libraries
+# see only calls that open or close descriptors, map memory, cancel a thread or end the process. A
+# name that is not bound yet counts as what it would be bound to.
 program past "-I$top/libdsm" -Wl,--no-as-needed -ldl <<'END'
 #include <dlfcn.h>
 #include <pthread.h>

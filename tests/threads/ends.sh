@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: how jobs end: by each function and signal, by any rank, with a core file, and when main() ends first.
+# Part of tests/threads/run: how jobs end: by each function and signal, by any rank, with a core
+# file, and when main() ends first.
 
 # Ends as $1 says, by main(), or by a thread of another rank. A second one runs on.
 program endings -g <<'END'
@@ -135,7 +136,8 @@ for how in "${!endings[@]}"; do
 			# shellcheck disable=SC2086
 			timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/endings" "$how" ${rank/0/} \
 				>"$scratch/log" 2>&1 </dev/null || status=$?
-			# What mpirun says of a rank that has ended is not ours. Lines of different ranks come in any order.
+			# What mpirun says of a rank that has ended is not ours. Lines of different
+			# ranks come in any order.
 			got=$(grep -E '^(libdsm|handler|child|default)' "$scratch/log" |
 				sed "s/^libdsm: rank $by: thread [0-9]*/R thread N/" | LC_ALL=C sort -f | paste -sd '|')
 			same "ends by $how, rank $rank, $way" "$status $got" "${endings[$how]}"
@@ -276,8 +278,9 @@ for way in node two; do
 		env DSM_STALL_MS=300 DSM_DEADLOCK=abort "${run[@]}" "${ranks[@]}" "$scratch/outlived" joins
 done
 
-# Variables that were shared are each rank's own again behind dsm_finalize(), with the last values: in main(), in handlers of exit(),
-# in destructors, in children. The first argument is a file by which the ranks meet then.
+# Variables that were shared are each rank's own again behind dsm_finalize(), with the last values:
+# in main(), in handlers of exit(), in destructors, in children. The first argument is a file by
+# which the ranks meet then.
 cat >"$scratch/returned.c" <<'END'
 #include <dsm.h>
 #include <fcntl.h>
@@ -345,7 +348,8 @@ int main(int argc, char **argv)
 END
 if is_chosen "returned variables"; then
 	"$tools/dsm-cc" -O2 -Wall -Wextra -Werror "$scratch/returned.c" -o "$scratch/returned" || count_failure "returned: build"
-	# returned_by RANKS WHERE...: each rank prints at these places the shared values, and after dsm_finalize() its own.
+	# returned_by RANKS WHERE...: each rank prints at these places the shared values, and after
+	# dsm_finalize() its own.
 	returned_by() {
 		local n=$1 r where own
 		shift
@@ -372,7 +376,8 @@ if is_chosen "returned variables"; then
 	done
 fi
 
-# With libdsm-pthread.so, handlers and destructors are rank 0's, which has what threads of all ranks have stored.
+# With libdsm-pthread.so, handlers and destructors are rank 0's, which has what threads of all ranks
+# have stored.
 program collected <<'END'
 #include <pthread.h>
 #include <stdio.h>
@@ -407,7 +412,8 @@ for way in node two; do
 		"${run[@]}" ${ways[$way]} "$scratch/collected"
 done
 
-# Two threads call exit() at once: one status, one run of the handlers. A handler that never returns does not keep others from _exit().
+# Two threads call exit() at once: one status, one run of the handlers. A handler that never returns
+# does not keep others from _exit().
 program at_once <<'END'
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * environment.c - the environment, the program's names and the other variables of the C library that an executable may hold belong
- * to the process: what one thread changes, all threads see, and what one is given, all may use.
+ * environment.c - the environment, the program's names and the other variables of the C library
+ * that an executable may hold belong to the process: what one thread changes, all threads see, and
+ * what one is given, all may use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,7 +67,10 @@ static void change(int n)
 	case 0: check("setenv", !setenv("A", "first", 1)); break;
 	case 1: check("setenv, kept", !setenv("A", "second", 0)); break;
 	case 2: check("setenv, replaced", !setenv("A", "a longer value than before", 1)); break;
-	case 3: check("no name", setenv("", "x", 1) == -1 && errno == EINVAL && setenv("B=", "x", 1) == -1); break;
+	case 3:
+		check("no name",
+		      setenv("", "x", 1) == -1 && errno == EINVAL && setenv("B=", "x", 1) == -1);
+		break;
 	case 4: check("putenv", !putenv(mine)); break;
 	case 5:
 		strcpy(mine, "PUT=two");
@@ -79,7 +83,9 @@ static void change(int n)
 		tell(", by token %s\n", strtok_r(kept, " ", &name));
 		setenv("B", "y", 1);
 		break;
-	case 8: check("unsetenv", !unsetenv("A") && !unsetenv("NEVER") && unsetenv("C=") == -1); break;
+	case 8:
+		check("unsetenv", !unsetenv("A") && !unsetenv("NEVER") && unsetenv("C=") == -1);
+		break;
 	case 9: check("setenv of an empty value", !setenv("A", "", 1)); break;
 	case 10: check("clearenv", !clearenv() && !getenv("PATH")); break;
 	case 11: environ = list; break;
@@ -112,7 +118,8 @@ static char **first_environ;
 static void *names(void *arg)
 {
 	check("names",
-	      !strcmp(program_invocation_name, first_name) && !strcmp(program_invocation_short_name, first_short) &&
+	      !strcmp(program_invocation_name, first_name) &&
+		      !strcmp(program_invocation_short_name, first_short) &&
 		      strstr(first_name, first_short));
 	check("environ of main()", first_environ[0] && !strcmp(first_environ[0], environ[0]));
 	return arg;

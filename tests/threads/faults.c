@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * faults.c - a plain POSIX threads program that changes the actions of SIGSEGV and SIGBUS by each function that does, also to
- * SIG_IGN and SIG_DFL. After each change, two threads touch the same pages in turn. Then its handlers get real faults, as those
- * of any program.
+ * faults.c - a plain POSIX threads program that changes the actions of SIGSEGV and SIGBUS by each
+ * function that does, also to SIG_IGN and SIG_DFL. After each change, two threads touch the same
+ * pages in turn. Then its handlers get real faults, as those of any program.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -108,8 +108,10 @@ static void by_sigaction(int sig)
 	check("sigaction()", !sigaction(sig, &sa, &before) && before.sa_handler == SIG_DFL);
 	exchange();
 	check("what is installed",
-	      !sigaction(sig, NULL, &now) && now.sa_sigaction == look && (now.sa_flags & SA_SIGINFO));
-	check("the mask", sigismember(&now.sa_mask, SIGUSR1) && !sigismember(&now.sa_mask, SIGUSR2));
+	      !sigaction(sig, NULL, &now) && now.sa_sigaction == look &&
+		      (now.sa_flags & SA_SIGINFO));
+	check("the mask",
+	      sigismember(&now.sa_mask, SIGUSR1) && !sigismember(&now.sa_mask, SIGUSR2));
 	sigaction(sig, &before, &now);
 	check("what was installed", now.sa_sigaction == look && sigismember(&now.sa_mask, SIGUSR1));
 	exchange();
@@ -142,7 +144,8 @@ static void real(void)
 		touch();
 	}
 	sigprocmask(SIG_BLOCK, NULL, &set);
-	check("the mask after siglongjmp()", !sigismember(&set, SIGUSR1) && !sigismember(&set, SIGSEGV));
+	check("the mask after siglongjmp()",
+	      !sigismember(&set, SIGUSR1) && !sigismember(&set, SIGSEGV));
 	munmap(hole, 4096);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * files.c - descriptors, streams and folders belong to the process: what main() opens, threads of any rank read and write, and the other
- * way round; numbers, offsets and buffers are those of one process.
+ * files.c - descriptors, streams and folders belong to the process: what main() opens, threads of
+ * any rank read and write, and the other way round; numbers, offsets and buffers are those of one
+ * process.
  */
 #define _GNU_SOURCE
 #include "steps.h"
@@ -40,7 +41,7 @@ static void in_thread(void *(*fn)(void *))
 	check("pthread_create", !pthread_create(&t, NULL, fn, NULL) && !pthread_join(t, NULL));
 }
 
-/* ---- descriptors of main() in a thread ---------------------------------------------------------------- */
+/* ---- descriptors of main() in a thread ------------------------------------------------------- */
 
 static void *by_number(void *arg)
 {
@@ -60,10 +61,13 @@ static void *by_number(void *arg)
 	copy = dup(fd);
 	check("dup", copy >= 0 && copy != fd && lseek(copy, 0, SEEK_CUR) == 12);
 	flags = fcntl(copy, F_GETFL);
-	check("fcntl", (flags & O_ACCMODE) == O_RDWR && fcntl(fd, F_DUPFD, 200) == 200 && !close(200));
+	check("fcntl",
+	      (flags & O_ACCMODE) == O_RDWR && fcntl(fd, F_DUPFD, 200) == 200 && !close(200));
 	check("close", !close(copy) && fcntl(copy, F_GETFD) == -1 && errno == EBADF);
 	check("open again", (number = open(path, O_RDONLY)) == copy);
-	check("syscall", syscall(SYS_lseek, number, 5, SEEK_SET) == 5 && syscall(SYS_read, number, text, 2) == 2);
+	check("syscall",
+	      syscall(SYS_lseek, number, 5, SEEK_SET) == 5 &&
+		      syscall(SYS_read, number, text, 2) == 2);
 	check("ftruncate", !ftruncate(fd, 11) && !fstat(fd, &st) && st.st_size == 11);
 	check("dprintf", lseek(fd, 0, SEEK_END) == 11 && dprintf(fd, "%s%d", "x", 42) == 3);
 	return arg;
@@ -81,22 +85,25 @@ static void *by_pipe(void *arg)
 	check("pipe", write(ends[1], "ab", 2) == 2 && poll(&p, 1, 0) == 1 && p.revents == POLLIN);
 	FD_ZERO(&set);
 	FD_SET(ends[0], &set);
-	check("select", select(ends[0] + 1, &set, NULL, NULL, NULL) == 1 && FD_ISSET(ends[0], &set));
+	check("select",
+	      select(ends[0] + 1, &set, NULL, NULL, NULL) == 1 && FD_ISSET(ends[0], &set));
 	check("epoll",
-	      !epoll_ctl(waits, EPOLL_CTL_ADD, ends[0], &e) && epoll_wait(waits, &came, 1, 1000) == 1 &&
-		      came.data.u64 == 7);
+	      !epoll_ctl(waits, EPOLL_CTL_ADD, ends[0], &e) &&
+		      epoll_wait(waits, &came, 1, 1000) == 1 && came.data.u64 == 7);
 	check("read of a pipe", read(ends[0], text, 8) == 2 && !strcmp(text, "ab"));
-	check("eventfd", eventfd_write(event, 3) == 0 && eventfd_read(event, &count) == 0 && count == 3);
+	check("eventfd",
+	      eventfd_write(event, 3) == 0 && eventfd_read(event, &count) == 0 && count == 3);
 	check("send", send(pair[0], "hello", 5, MSG_DONTWAIT) == 5);
 	check("ioctl", !ioctl(pair[1], FIONREAD, &number) && number == 5);
 	check("recv", recv(pair[1], text, 8, 0) == 5 && !memcmp(text, "hello", 5));
 	signal(SIGPIPE, SIG_IGN);
 	check("shutdown",
-	      !shutdown(pair[1], SHUT_RDWR) && !close(pair[1]) && send(pair[0], "x", 1, 0) == -1 && errno == EPIPE);
+	      !shutdown(pair[1], SHUT_RDWR) && !close(pair[1]) && send(pair[0], "x", 1, 0) == -1 &&
+		      errno == EPIPE);
 	return arg;
 }
 
-/* ---- streams ----------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static void *by_stream(void *arg)
 {
@@ -108,15 +115,19 @@ static void *by_stream(void *arg)
 	check("fgets", fgets(text, sizeof(text), stream) && !strcmp(text, "first line\n"));
 	check("fgetpos", !fgetpos(stream, &here) && ftell(stream) == 11);
 	check("fscanf",
-	      fscanf(stream, "%d,%d %63s", &a, &b, text) == 3 && a == 12 && b == -34 && !strcmp(text, "word"));
+	      fscanf(stream, "%d,%d %63s", &a, &b, text) == 3 && a == 12 && b == -34 &&
+		      !strcmp(text, "word"));
 	check("getc", getc(stream) == '\n' && ungetc('?', stream) == '?' && fgetc(stream) == '?');
 	check("getline", getline(&line, &size, stream) == 10 && !strcmp(line, "last line\n"));
 	check("end", getc(stream) == EOF && feof(stream) && !ferror(stream));
-	check("fsetpos", !fsetpos(stream, &here) && fread(text, 1, 5, stream) == 5 && !memcmp(text, "12,-3", 5));
+	check("fsetpos",
+	      !fsetpos(stream, &here) && fread(text, 1, 5, stream) == 5 &&
+		      !memcmp(text, "12,-3", 5));
 	check("fileno", fcntl(fileno(stream), F_GETFD) >= 0);
 	rewind(stream);
 	check("fwrite",
-	      fwrite("FIRST", 1, 5, stream) == 5 && fprintf(stream, "%c%s", '_', "LINE") == 5 && !fflush(stream));
+	      fwrite("FIRST", 1, 5, stream) == 5 && fprintf(stream, "%c%s", '_', "LINE") == 5 &&
+		      !fflush(stream));
 	free(line);
 	return arg;
 }
@@ -139,7 +150,8 @@ static void *by_folder(void *arg)
 	rewinddir(list);
 	while ((e = readdir(list)))
 		known += !strcmp(e->d_name, "one") + !strcmp(e->d_name, "two");
-	check("fchdir", !fchdir(dirfd(list)) && !access("one", F_OK) && !chdir("/") && access("one", F_OK));
+	check("fchdir",
+	      !fchdir(dirfd(list)) && !access("one", F_OK) && !chdir("/") && access("one", F_OK));
 	check("readdir", known == 2 && fcntl(dirfd(list), F_GETFD) >= 0 && !closedir(list));
 	return arg;
 }
@@ -164,7 +176,8 @@ static int whole_lines(const char *name)
 	int seen[THREADS] = { 0 }, who, n, lines = 0;
 	FILE *f = fopen(name, "r");
 
-	while (f && fscanf(f, "%d %d\n", &who, &n) == 2 && who >= 0 && who < THREADS && seen[who] == n) {
+	while (f && fscanf(f, "%d %d\n", &who, &n) == 2 && who >= 0 && who < THREADS &&
+	       seen[who] == n) {
 		seen[who]++;
 		lines++;
 	}
@@ -199,11 +212,12 @@ static void *by_lowest(void *arg)
 	check("the lowest number", low >= 0 && low < 64 && taken == low);
 	for (i = low + 1; i < next; i++)
 		taken += fcntl(i, F_GETFD) >= 0;
-	check("the next number", taken == next - 1 && !close(low) && dup(next) == low && !close(low) && !close(next));
+	check("the next number",
+	      taken == next - 1 && !close(low) && dup(next) == low && !close(low) && !close(next));
 	return arg;
 }
 
-/* ---- the table of descriptors, children -------------------------------------------------------------- */
+/* ---- the table of descriptors, children ------------------------------------------------------ */
 
 static void *by_range(void *arg)
 {
@@ -234,9 +248,11 @@ static void *by_child(void *arg)
 	check("posix_spawn", !posix_spawn(&child, "/bin/sh", &actions, NULL, words, NULL));
 	posix_spawn_file_actions_destroy(&actions);
 	check("waitpid", waitpid(child, &status, 0) == child && status == 0);
-	check("output of a child", read(from[0], text, sizeof(text)) == 6 && !strcmp(text, "child\n"));
+	check("output of a child",
+	      read(from[0], text, sizeof(text)) == 6 && !strcmp(text, "child\n"));
 	p = popen("echo opened", "r");
-	check("popen", p && fgets(text, sizeof(text), p) && !strcmp(text, "opened\n") && pclose(p) == 0);
+	check("popen",
+	      p && fgets(text, sizeof(text), p) && !strcmp(text, "opened\n") && pclose(p) == 0);
 	check("system", system("exit 3") == 3 << 8);
 	return arg;
 }
@@ -277,7 +293,8 @@ int main(void)
 	in_thread(by_lowest);
 	in_thread(by_number);
 	check("offset",
-	      lseek(fd, 0, SEEK_CUR) == 14 && read(number, text, 3) == 3 && !memcmp(text, "789", 3) && !close(number));
+	      lseek(fd, 0, SEEK_CUR) == 14 && read(number, text, 3) == 3 &&
+		      !memcmp(text, "789", 3) && !close(number));
 	in_thread(by_map);
 	in_thread(by_pipe);
 	in_thread(by_stream);
@@ -285,11 +302,13 @@ int main(void)
 	in_thread(make_streams);
 	rewind(made);
 	check("a thread's stream",
-	      fgets(text, sizeof(text), made) && !strcmp(text, "by a thread\n") && !fclose(made) && !close(number));
+	      fgets(text, sizeof(text), made) && !strcmp(text, "by a thread\n") && !fclose(made) &&
+		      !close(number));
 	in_thread(by_folder);
 	write_together();
 	in_thread(by_child);
-	check("what a child left", read(ends[0], text, 11) == 11 && !memcmp(text, "to a child\n", 11));
+	check("what a child left",
+	      read(ends[0], text, 11) == 11 && !memcmp(text, "to a child\n", 11));
 	in_thread(by_range);
 	check("after close_range", read(ends[0], text, 1) == 1 && text[0] == 'z');
 	tell("descriptors, streams, folders, children\n");

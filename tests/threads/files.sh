@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: calls on files that are refused, what ends a waiting one, standard input and output of threads on other
-# ranks, and libraries that have descriptors and streams. Programs whose calls all work are in files.c.
+# Part of tests/threads/run: calls on files that are refused, what ends a waiting one, standard
+# input and output of threads on other ranks, and libraries that have descriptors and streams.
+# Programs whose calls all work are in files.c.
 
 program refusals <<'END'
 #include <errno.h>
@@ -98,8 +99,9 @@ for way in node two; do
 	says "files: io_uring, $way" "rank 1: syscall(425) " 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" ring
 done
 
-# Where process numbers are as small as those of libdsm's descriptors, as in a container: one job after another, each from a higher number on.
-# They have a network of their own, for the names of sockets have process numbers in them.
+# Where process numbers are as small as those of libdsm's descriptors, as in a container: one job
+# after another, each from a higher number on. They have a network of their own, for the names of
+# sockets have process numbers in them.
 program numbered <<'END'
 #include <pthread.h>
 static void *nothing(void *arg)
@@ -122,7 +124,8 @@ if is_chosen "files: small process numbers"; then
 		echo "  files: small process numbers: not run, for namespaces cannot be made"
 	fi
 fi
-# The program closes its stderr, and its next file gets that number. What libdsm has to say at the end must not get into the file.
+# The program closes its stderr, and its next file gets that number. What libdsm has to say at the
+# end must not get into the file.
 program second <<'END'
 #include <fcntl.h>
 #include <pthread.h>
@@ -145,7 +148,8 @@ for way in "-n 2" "-n 2 --nodes rank"; do
 	DSM_STATS=table timeout -k 5 60 "${run[@]}" $way "$scratch/second" "$scratch/second.data" 2>&-
 	same "files: number 2, no stderr at all, $way" "$? $(<"$scratch/second.data")" "0 data"
 done
-# Threads that a library starts before libdsm does are none of the program's. There is room to note a thousand.
+# Threads that a library starts before libdsm does are none of the program's. There is room to note
+# a thousand.
 cat >"$scratch/early.c" <<'END'
 #include <pthread.h>
 #include <stdlib.h>
@@ -176,7 +180,8 @@ says "files: 900 threads before the start" "" 0 env EARLY=900 "${run[@]}" -n 2 "
 says "files: 1,100 threads before the start" "more than 1,024 threads before the start" 70 env EARLY=1100 "${run[@]}" -n 2 "$scratch/crowded"
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
-# What a thread of another rank reads from standard input, and prints, is the process's: one stream, in order.
+# What a thread of another rank reads from standard input, and prints, is the process's: one stream,
+# in order.
 program standard <<'END'
 #include <pthread.h>
 #include <stdio.h>
@@ -213,8 +218,8 @@ if is_chosen "files: standard streams"; then
 	done
 fi
 
-# A thread that waits in a call which rank 0 makes for it is cancelled, or interrupted by a handler. Nothing that comes later is lost,
-# and the stream is not left locked.
+# A thread that waits in a call which rank 0 makes for it is cancelled, or interrupted by a handler.
+# Nothing that comes later is lost, and the stream is not left locked.
 program waiting <<'END'
 #include <errno.h>
 #include <poll.h>
@@ -311,7 +316,8 @@ for way in one node two; do
 	says "files: cancelled, interrupted, $way" "11111 EINTR x EINTR left 1 abc" 0 "${run[@]}" ${ways[$way]} "$scratch/waiting"
 done
 
-# A library with a descriptor and a stream, used by the thread that has opened them, and with memory that is private to its rank.
+# A library with a descriptor and a stream, used by the thread that has opened them, and with memory
+# that is private to its rank.
 cat >"$scratch/reader.c" <<'END'
 #include <fcntl.h>
 #include <stdio.h>
@@ -363,7 +369,8 @@ for way in node two; do
 	says "files: a library's, $way" "same 1 of $(stat -c %s "$input")" 0 "${run[@]}" ${ways[$way]} "$scratch/libraries" "$input"
 done
 
-# Files of zlib, whose handles are private memory of rank 0's library. Its header need not be installed.
+# Files of zlib, whose handles are private memory of rank 0's library. Its header need not be
+# installed.
 program zipped -l:libz.so.1 <<'END'
 #include <pthread.h>
 #include <stdio.h>
@@ -428,7 +435,8 @@ for way in one node two; do
 	says "files: zlib, $way" "bad 0" 0 "${run[@]}" ${ways[$way]} "$scratch/zipped" "$scratch/zipped.gz"
 done
 
-# What threads have left in the buffers of streams is written when the program ends, whoever has opened and used them.
+# What threads have left in the buffers of streams is written when the program ends, whoever has
+# opened and used them.
 program leaves <<'END'
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: memory that is one rank's: no other rank has any at its addresses, and an access there is reported.
+# Part of tests/threads/run: memory that is one rank's: no other rank has any at its addresses, and
+# an access there is reported.
 
 # A library's memory and threads: the rank's.
 cat >"$scratch/keeps.c" <<'END'

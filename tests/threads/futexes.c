@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futexes.c - a plain program: the futexes of the kernel, by syscall(2), on global variables, on memory of malloc(),
- * and on a stack: the results of each call, time limits by each clock, signals, and words that many threads use as
- * locks.
+ * futexes.c - a plain program: the futexes of the kernel, by syscall(2), on global variables, on
+ * memory of malloc(), and on a stack: the results of each call, time limits by each clock, signals,
+ * and words that many threads use as locks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,7 +36,8 @@ static const char *error_of(long result)
 	}
 }
 
-static long wait_word(uint32_t *word, int op, uint32_t seen, const struct timespec *limit, uint32_t bits)
+static long wait_word(uint32_t *word, int op, uint32_t seen, const struct timespec *limit,
+		      uint32_t bits)
 {
 	return syscall(SYS_futex, word, op, seen, limit, NULL, bits);
 }
@@ -55,7 +56,7 @@ static long ms_since(const struct timespec *begun)
 	return (t.tv_sec - begun->tv_sec) * 1000 + (t.tv_nsec - begun->tv_nsec) / 1000000;
 }
 
-/* ---- one thread -------------------------------------------------------------------------------------- */
+/* ---- one thread ------------------------------------------------------------------------------ */
 
 static uint32_t global;
 
@@ -74,11 +75,14 @@ static void limits(const char *name, uint32_t *word)
 	*word = 5;
 	printf("%s:", name);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		limit = rows[i].clock < 0 ? (struct timespec){ .tv_nsec = 60000000 } : after_ms(rows[i].clock, 60);
+		limit = rows[i].clock < 0 ? (struct timespec){ .tv_nsec = 60000000 }
+					  : after_ms(rows[i].clock, 60);
 		clock_gettime(CLOCK_MONOTONIC, &begun);
-		printf(" %s", error_of(wait_word(word, rows[i].op, 5, &limit, FUTEX_BITSET_MATCH_ANY)));
+		printf(" %s",
+		       error_of(wait_word(word, rows[i].op, 5, &limit, FUTEX_BITSET_MATCH_ANY)));
 		printf("%s", ms_since(&begun) >= 59 ? "" : " too early");
-		printf(" %s", error_of(wait_word(word, rows[i].op, 4, &limit, FUTEX_BITSET_MATCH_ANY)));
+		printf(" %s",
+		       error_of(wait_word(word, rows[i].op, 4, &limit, FUTEX_BITSET_MATCH_ANY)));
 	}
 	limit = (struct timespec){ .tv_sec = 1 };
 	printf(" past %s", error_of(wait_word(word, FUTEX_WAIT_BITSET_PRIVATE, 5, &limit, 1)));
@@ -86,13 +90,15 @@ static void limits(const char *name, uint32_t *word)
 	never = (struct timespec){ .tv_sec = -1 };
 	printf(" %s", error_of(wait_word(word, FUTEX_WAIT_PRIVATE, 5, &never, 0)));
 	printf(" no bits %s", error_of(wait_word(word, FUTEX_WAIT_BITSET_PRIVATE, 5, NULL, 0)));
-	printf(" %s", error_of(syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, 0)));
-	printf(" odd %s", error_of(wait_word((uint32_t *)((char *)word + 2), FUTEX_WAIT_PRIVATE, 5, NULL, 0)));
+	printf(" %s",
+	       error_of(syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, 0)));
+	printf(" odd %s",
+	       error_of(wait_word((uint32_t *)((char *)word + 2), FUTEX_WAIT_PRIVATE, 5, NULL, 0)));
 	printf(" no such %s", error_of(syscall(SYS_futex, word, 99, 0, NULL, NULL, 0)));
 	printf(" nobody %ld\n", wake_word(word, INT_MAX));
 }
 
-/* ---- sleepers ---------------------------------------------------------------------------------------- */
+/* ---- sleepers -------------------------------------------------------------------------------- */
 
 static struct {
 	uint32_t word, other, asleep, woken, late;
@@ -163,30 +169,33 @@ static void wakes(void)
 		awake[1] = woken(3);
 		n[2] = wake_word(&crowd->word, INT_MAX);
 	} while (!finish(t, WAITERS));
-	printf("wakes: %ld of %d, %u awake, then %ld, %u awake, the rest %ld,", n[0], WAITERS, awake[0], n[1], awake[1],
-	       n[2]);
+	printf("wakes: %ld of %d, %u awake, then %ld, %u awake, the rest %ld,", n[0], WAITERS,
+	       awake[0], n[1], awake[1], n[2]);
 	printf(" nobody %ld\n", wake_word(&crowd->word, INT_MAX));
 
 	do {
 		start(t, WAITERS, true);
-		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
-			       1u << 2 | 1u << 4);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL,
+			       NULL, 1u << 2 | 1u << 4);
 		awake[0] = woken(2);
 	} while (!finish(t, WAITERS));
 	printf("bits: %ld of %d, %u awake\n", n[0], WAITERS, awake[0]);
 
 	do {
 		start(t, WAITERS, false);
-		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 9);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX,
+			       &crowd->other, 9);
 		other_value = error_of(n[0]);
-		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 1);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX,
+			       &crowd->other, 1);
 		rest = wake_word(&crowd->word, INT_MAX);
 		wake_word(&crowd->other, INT_MAX);
 	} while (!finish(t, WAITERS));
-	printf("requeue: %s, %ld, left behind %ld, %u awake\n", other_value, n[0], rest, crowd->woken);
+	printf("requeue: %s, %ld, left behind %ld, %u awake\n", other_value, n[0], rest,
+	       crowd->woken);
 }
 
-/* ---- a signal ---------------------------------------------------------------------------------------- */
+/* ---- a signal -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t signals;
 
@@ -213,7 +222,7 @@ static void *interrupted(void *result)
 	return NULL;
 }
 
-/* ---- locks, and a ball ------------------------------------------------------------------------------- */
+/* ---- locks, and a ball ----------------------------------------------------------------------- */
 
 static struct {
 	uint32_t word, pad[2000], ball;

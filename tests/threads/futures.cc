@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// futures.cc - a plain C++20 program: what the C++ library and its headers do by futexes. Local static variables, promises and
-// futures, packaged tasks, async(), waits for atomic objects, latches, barriers and semaphores.
+// futures.cc - a plain C++20 program: what the C++ library and its headers do by futexes. Local
+// static variables, promises and futures, packaged tasks, async(), waits for atomic objects,
+// latches, barriers and semaphores.
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -27,7 +28,7 @@ template <typename F> static void crowd(F fn)
 		t.join();
 }
 
-// ---- a local variable whose making takes long, and fails the first time ------------------------------
+// ---- a local variable whose making takes long, and fails the first time -------------------------
 
 static std::atomic<int> made, failed;
 
@@ -66,7 +67,7 @@ static void statics()
 	std::printf("a local variable: made %d times, failed %d, sum %d\n", made.load(), failed.load(), sum.load());
 }
 
-// ---- results -----------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 static void futures()
 {
@@ -114,7 +115,7 @@ static void futures()
 		    square.get(), thrown, all);
 }
 
-// ---- atomic objects ----------------------------------------------------------------------------------
+// ---- atomic objects -----------------------------------------------------------------------------
 
 static std::atomic<int> turn;
 static std::atomic<long> wide; // not a word: the headers have a counter for it
@@ -160,7 +161,8 @@ static void meetings()
 {
 	std::latch begin(THREADS + 1), done(THREADS);
 	std::counting_semaphore<100> tokens(2);
-	// libstdc++ 12: of two at once, one may sleep on a count that it read before the other one took it, and that came back.
+	// libstdc++ 12: of two at once, one may sleep on a count that it read before the other one
+	// took it, and that came back.
 	std::mutex at_a_time;
 	std::binary_semaphore empty(0);
 	int phases = 0;

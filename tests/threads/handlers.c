@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handlers.c - a plain POSIX threads program whose signal handler touches the memory of all threads while main()
- * waits: for a mutex, a condition, a semaphore, a barrier, a thread. Another thread writes to that memory all the
- * time. When the handler has run often enough, the thread that main() waits for lets it continue.
+ * handlers.c - a plain POSIX threads program whose signal handler touches the memory of all threads
+ * while main() waits: for a mutex, a condition, a semaphore, a barrier, a thread. Another thread
+ * writes to that memory all the time. When the handler has run often enough, the thread that main()
+ * waits for lets it continue.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - functions that take a thread as an argument: joining with a time limit, attributes and names for
- * threads of all ranks; and functions that change a thread in the kernel, for the calling thread.
+ * handles.c - functions that take a thread as an argument: joining with a time limit, attributes
+ * and names for threads of all ranks; and functions that change a thread in the kernel, for the
+ * calling thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #define THREADS 5 /* more than ranks: some are neighbours of main() */
 
-/* ---- joining ---------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static void *waits(void *arg)
 {
@@ -47,7 +48,8 @@ static void joining(void)
 		t = after_ms(CLOCK_REALTIME, 30);
 		check("timedjoin", pthread_timedjoin_np(one, &result, &t) == ETIMEDOUT);
 		t = after_ms(CLOCK_MONOTONIC, 30);
-		check("clockjoin", pthread_clockjoin_np(one, &result, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
+		check("clockjoin",
+		      pthread_clockjoin_np(one, &result, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
 		check("clockjoin, another clock",
 		      pthread_clockjoin_np(one, &result, CLOCK_PROCESS_CPUTIME_ID, &t) == EINVAL);
 		go_to(i);
@@ -100,7 +102,7 @@ static void ended(void)
 	}
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 struct stack {
 	char *low;
@@ -150,21 +152,23 @@ static void attributes(void)
 		go_to(19);
 		pthread_attr_init(&attr);
 		pthread_attr_setstacksize(&attr, sizes[i]);
-		pthread_attr_setdetachstate(&attr, i == 3 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+		pthread_attr_setdetachstate(
+			&attr, i == 3 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
 		pthread_create(&one, &attr, looks, NULL);
 		pthread_attr_destroy(&attr);
 		until(20);
 		s = stack_of(one);
 		check("the same for others", !memcmp(&s, &mine, sizeof(s)));
 		check("size", s.size + s.guard >= sizes[i]);
-		check("detached", s.detached == (i == 3 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE));
+		check("detached",
+		      s.detached == (i == 3 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE));
 		go_to(21);
 		if (i < 3)
 			pthread_join(one, NULL);
 	}
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static char wanted[THREADS][16];
 static pthread_barrier_t named, seen;
@@ -195,14 +199,17 @@ static void names(void)
 	pthread_barrier_init(&named, NULL, THREADS + 1);
 	pthread_barrier_init(&seen, NULL, THREADS + 1);
 	check("setname of main()", !pthread_setname_np(pthread_self(), "fifteen letters"));
-	check("known to the kernel", !prctl(PR_GET_NAME, mains) && !strcmp(mains, "fifteen letters"));
+	check("known to the kernel",
+	      !prctl(PR_GET_NAME, mains) && !strcmp(mains, "fifteen letters"));
 	for (i = 0; i < THREADS; i++) {
 		pthread_create(&t[i], NULL, has_name, (void *)(intptr_t)i);
-		check("its creator's at first", !pthread_getname_np(t[i], name, sizeof(name)) && !strcmp(name, mains));
+		check("its creator's at first",
+		      !pthread_getname_np(t[i], name, sizeof(name)) && !strcmp(name, mains));
 		snprintf(wanted[i], sizeof(wanted[i]), "worker %d", i);
 		check("setname", !pthread_setname_np(t[i], wanted[i]));
 		check("setname, too long", pthread_setname_np(t[i], "sixteen letters!") == ERANGE);
-		check("getname", !pthread_getname_np(t[i], name, sizeof(name)) && !strcmp(name, wanted[i]));
+		check("getname",
+		      !pthread_getname_np(t[i], name, sizeof(name)) && !strcmp(name, wanted[i]));
 		check("getname, too short", pthread_getname_np(t[i], name, 15) == ERANGE);
 	}
 	pthread_barrier_wait(&named);
@@ -218,7 +225,7 @@ static void names(void)
 		pthread_join(t[i], NULL);
 }
 
-/* ---- the calling thread ----------------------------------------------------------------------------- */
+/* ---- the calling thread ---------------------------------------------------------------------- */
 
 static volatile int came, value;
 
@@ -242,12 +249,15 @@ static void *itself(void *arg)
 	      !pthread_getschedparam(pthread_self(), &policy, &param) && policy == SCHED_OTHER &&
 		      !param.sched_priority);
 	check("setschedparam", !pthread_setschedparam(pthread_self(), SCHED_BATCH, &param));
-	check("policy", !pthread_getschedparam(pthread_self(), &policy, &param) && policy == SCHED_BATCH);
+	check("policy",
+	      !pthread_getschedparam(pthread_self(), &policy, &param) && policy == SCHED_BATCH);
 	check("setschedprio", !pthread_setschedprio(pthread_self(), 0));
 	check("setschedprio, too high", pthread_setschedprio(pthread_self(), 1000) == EINVAL);
 	check("getcpuclockid",
-	      !pthread_getcpuclockid(pthread_self(), &clock) && !clock_gettime(clock, &used) && used.tv_sec < 60);
-	check("getaffinity", !pthread_getaffinity_np(pthread_self(), sizeof(set), &set) && CPU_COUNT(&set) > 0);
+	      !pthread_getcpuclockid(pthread_self(), &clock) && !clock_gettime(clock, &used) &&
+		      used.tv_sec < 60);
+	check("getaffinity",
+	      !pthread_getaffinity_np(pthread_self(), sizeof(set), &set) && CPU_COUNT(&set) > 0);
 	while (CPU_COUNT(&set) > 1) {
 		int cpu = 0;
 
@@ -261,8 +271,8 @@ static void *itself(void *arg)
 	check("kill", !pthread_kill(pthread_self(), SIGUSR1) && came == SIGUSR1);
 	sigaction(SIGUSR2, &act, NULL);
 	check("sigqueue",
-	      !pthread_sigqueue(pthread_self(), SIGUSR2, (union sigval){ .sival_int = 42 }) && came == SIGUSR2 &&
-		      value == 42);
+	      !pthread_sigqueue(pthread_self(), SIGUSR2, (union sigval){ .sival_int = 42 }) &&
+		      came == SIGUSR2 && value == 42);
 	check("kill, no such signal", pthread_kill(pthread_self(), 1000) == EINVAL);
 	return arg;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * interrupts.c - a plain POSIX threads program whose signal handlers interrupt threads anywhere, and touch the memory
- * of all threads: while they lock and unlock, allocate, touch pages, post semaphores, and use a stack that another
- * thread writes to. No signal is lost, each arrives with its data, and the flags of sigaction() have their effects.
+ * interrupts.c - a plain POSIX threads program whose signal handlers interrupt threads anywhere,
+ * and touch the memory of all threads: while they lock and unlock, allocate, touch pages, post
+ * semaphores, and use a stack that another thread writes to. No signal is lost, each arrives with
+ * its data, and the flags of sigaction() have their effects.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -44,7 +45,10 @@ static void add_strange(int is)
 	__atomic_fetch_add(&seen.strange, is, __ATOMIC_SEQ_CST);
 }
 
-/* One alarm, or none. Its handler asks for the next: one that takes longer than the time between would leave no time to others. */
+/*
+ * One alarm, or none. Its handler asks for the next: one that takes longer than the time between
+ * would leave no time to others.
+ */
 static void alarm_in(int us)
 {
 	const struct itimerval t = { .it_value.tv_usec = us };
@@ -61,7 +65,8 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 	pages[n % PAGES][n % 4096]++;
 	add_strange(sig != SIGALRM || info->si_signo != SIGALRM || info->si_code != SI_KERNEL);
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
-	add_strange(!sigismember(&set, SIGALRM) || !sigismember(&set, SIGUSR2) || sigismember(&set, SIGUSR1));
+	add_strange(!sigismember(&set, SIGALRM) || !sigismember(&set, SIGUSR2) ||
+		    sigismember(&set, SIGUSR1));
 	sigfillset(&set);
 	pthread_sigmask(SIG_SETMASK, &set, NULL); /* until it returns */
 	pages[(n + 1) % PAGES][n % 4096]++;
@@ -70,7 +75,9 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 		alarm_in(1000);
 }
 
-/* Real-time signals come to a thread in the order in which they were sent. Only main() takes them. */
+/*
+ * Real-time signals come to a thread in the order in which they were sent. Only main() takes them.
+ */
 static void on_queued(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -128,7 +135,8 @@ static void *worker(void *arg)
 
 static void storm(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART }, old;
+	struct sigaction sa = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART },
+			 old;
 	struct sigaction sq = { .sa_sigaction = on_queued, .sa_flags = SA_SIGINFO };
 	sigset_t queued;
 	pthread_t one, two;
@@ -158,12 +166,13 @@ static void storm(void)
 	check("siginfo", !seen.strange);
 	sigaction(SIGALRM, NULL, &old);
 	check("the action",
-	      old.sa_sigaction == on_alarm && (old.sa_flags & ~0x04000000) == (SA_SIGINFO | SA_RESTART) &&
+	      old.sa_sigaction == on_alarm &&
+		      (old.sa_flags & ~0x04000000) == (SA_SIGINFO | SA_RESTART) &&
 		      sigismember(&old.sa_mask, SIGUSR2) && !sigismember(&old.sa_mask, SIGUSR1));
 	printf("%d signals, %d out of order\n", seen.queued, seen.disordered);
 }
 
-/* ---- flags ------------------------------------------------------------------------------------------ */
+/* ---- flags ----------------------------------------------------------------------------------- */
 
 static volatile int depth, deepest, times; /* raise() is a leaf to the compiler */
 static sigjmp_buf away;
@@ -218,7 +227,8 @@ static void jump(void)
 		} else {
 			alarm_in(2000);
 			for (;;)
-				pages[came][4000]++; /* not in a call: the jump leaves nothing held */
+				/* not in a call: the jump leaves nothing held */
+				pages[came][4000]++;
 		}
 		alarm_in(0);
 		pthread_mutex_lock(&lock);
@@ -240,12 +250,16 @@ static void flags(void)
 	times = 0;
 	raise(SIGUSR1);
 	sigaction(SIGUSR1, NULL, &old);
-	printf("SA_RESETHAND: %d, then %s\n", times, old.sa_handler == SIG_DFL ? "the default" : "no default");
-	check("signal()", signal(SIGUSR1, nothing) == SIG_DFL && signal(SIGUSR1, SIG_IGN) == nothing);
+	printf("SA_RESETHAND: %d, then %s\n", times,
+	       old.sa_handler == SIG_DFL ? "the default" : "no default");
+	check("signal()",
+	      signal(SIGUSR1, nothing) == SIG_DFL && signal(SIGUSR1, SIG_IGN) == nothing);
 	raise(SIGUSR1);
 	check("SIG_IGN", times == 1 && signal(SIGUSR1, SIG_DFL) == SIG_IGN);
-	check("bad signals", signal(SIGKILL, nothing) == SIG_ERR && sigaction(65, &sa, NULL) && errno == EINVAL);
-	check("sigaltstack", !sigaltstack(&st, NULL) && !sigaltstack(NULL, &st_old) && st_old.ss_sp == alternate);
+	check("bad signals",
+	      signal(SIGKILL, nothing) == SIG_ERR && sigaction(65, &sa, NULL) && errno == EINVAL);
+	check("sigaltstack",
+	      !sigaltstack(&st, NULL) && !sigaltstack(NULL, &st_old) && st_old.ss_sp == alternate);
 	sa.sa_flags = SA_ONSTACK;
 	sigaction(SIGUSR1, &sa, NULL);
 	pages[5][0]++;
@@ -253,7 +267,7 @@ static void flags(void)
 	check("SA_ONSTACK", times == 2);
 }
 
-/* ---- masks ------------------------------------------------------------------------------------------ */
+/* ---- masks ----------------------------------------------------------------------------------- */
 
 static void *is_blocked_here(void *arg)
 {
@@ -287,7 +301,8 @@ static void masks(void)
 	}
 	kill(pid, SIGTERM); /* no thread takes it before it is asked for */
 	sigwait(&set, &sig);
-	printf("%d threads inherit the mask, sigwait(): %s\n", inherited, sig == SIGTERM ? "SIGTERM" : "no");
+	printf("%d threads inherit the mask, sigwait(): %s\n", inherited,
+	       sig == SIGTERM ? "SIGTERM" : "no");
 	sigfillset(&set);
 	pthread_sigmask(SIG_SETMASK, &set, &before);
 	for (i = 0; i < 2; i++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// iostreams.cc - a plain C++ program: the standard streams are the same for all threads, with their formats, states, locales and
-// buffers. Threads take turns, and each leaves the streams in another state.
+// iostreams.cc - a plain C++ program: the standard streams are the same for all threads, with their
+// formats, states, locales and buffers. Threads take turns, and each leaves the streams in another
+// state.
 #include <condition_variable>
 #include <cstdio>
 #include <iomanip>

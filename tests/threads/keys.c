@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * keys.c - thread-specific data: keys are used again after pthread_key_delete(), a new key has no values, destructors run for
- * values of keys that exist, and there may be PTHREAD_KEYS_MAX keys at a time.
+ * keys.c - thread-specific data: keys are used again after pthread_key_delete(), a new key has no
+ * values, destructors run for values of keys that exist, and there may be PTHREAD_KEYS_MAX keys at
+ * a time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,8 +44,8 @@ static void *make_and_delete(void *arg)
 		good &= !pthread_key_delete(k);
 	}
 	check("pairs", good);
-	good = tss_create(&c11, NULL) == thrd_success && !tss_get(c11) && tss_set(c11, arg) == thrd_success &&
-		tss_get(c11) == arg;
+	good = tss_create(&c11, NULL) == thrd_success && !tss_get(c11) &&
+		tss_set(c11, arg) == thrd_success && tss_get(c11) == arg;
 	tss_delete(c11);
 	check("tss", good);
 	return NULL;
@@ -61,7 +62,8 @@ static void on_threads(void *(*fn)(void *), int steps)
 		until(THREADS);
 		check("delete", !pthread_key_delete(key));
 		check("delete twice", pthread_key_delete(key) == EINVAL);
-		check("no value of no key", !pthread_getspecific(key) && pthread_setspecific(key, &key) == EINVAL);
+		check("no value of no key",
+		      !pthread_getspecific(key) && pthread_setspecific(key, &key) == EINVAL);
 		check("create", !pthread_key_create(&key, destroy));
 		go_to(100);
 	}
@@ -92,7 +94,8 @@ static void *sets(void *arg)
 	for (i = 0; i < 900; i += 100)
 		pthread_setspecific(many[i], arg);
 	for (i = 0; i < 900; i += 100)
-		check("values of many", pthread_getspecific(many[i]) == arg && !pthread_getspecific(many[i + 1]));
+		check("values of many",
+		      pthread_getspecific(many[i]) == arg && !pthread_getspecific(many[i + 1]));
 	return NULL;
 }
 

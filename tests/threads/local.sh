@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: functions whose state is of one rank: the first call of each in the job is reported, and nothing else changes.
+# Part of tests/threads/run: functions whose state is of one rank: the first call of each in the job
+# is reported, and nothing else changes.
 
-# Of two ranks, the first thread is another's. Some calls need no privilege, and the others fail for anybody.
+# Of two ranks, the first thread is another's. Some calls need no privilege, and the others fail for
+# anybody.
 program local -lm <<'END'
 #define _REGEX_RE_COMP
 #include <errno.h>
@@ -82,7 +84,8 @@ if is_chosen "state of a rank"; then
 	same "state of a rank, -n 1" "$(timeout -k 5 60 "${run[@]}" -n 1 "$scratch/local" 2>&1 </dev/null)" "0 wrong"
 fi
 
-# What these change or use is of the thread, of the caller, of a child, or nothing. Nobody reads signgam.
+# What these change or use is of the thread, of the caller, of a child, or nothing. Nobody reads
+# signgam.
 program common -lm <<'END'
 #include <locale.h>
 #include <math.h>
@@ -132,8 +135,9 @@ if is_chosen "no state of a rank"; then
 	done
 fi
 
-# A program that was linked with a C library before 2.23, whose linker knew one name of signgam: it has a copy, which the functions of
-# that version set. With today's, it would get the sign under the other name.
+# A program that was linked with a C library before 2.23, whose linker knew one name of signgam: it
+# has a copy, which the functions of that version set. With today's, it would get the sign under the
+# other name.
 if is_chosen "an old program"; then
 	cat >"$scratch/old-libm.c" <<'END'
 int signgam;

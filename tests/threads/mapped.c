@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mapped.c - a plain POSIX threads program that maps files and private memory in main(), and uses them in all threads: read-only,
- * shared, unlinked, without a name, private and written, in pieces, moved, with another protection, beyond the end of the file.
+ * mapped.c - a plain POSIX threads program that maps files and private memory in main(), and uses
+ * them in all threads: read-only, shared, unlinked, without a name, private and written, in pieces,
+ * moved, with another protection, beyond the end of the file.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -93,7 +94,8 @@ static void *work(void *arg)
 	check("beyond the end", fault(odd) == 0 && fault(odd + PAGE) == SIGBUS);
 	pthread_barrier_wait(&all);
 	check("written by others",
-	      !memcmp(&shared[4 * PAGE], "ABCD", 4) && written[3 * PAGE + 7] == 'D' && zeros[2 * PAGE] == '2');
+	      !memcmp(&shared[4 * PAGE], "ABCD", 4) && written[3 * PAGE + 7] == 'D' &&
+		      zeros[2 * PAGE] == '2');
 	pthread_barrier_wait(&all);
 	/* main() changes the mappings */
 	pthread_barrier_wait(&all);
@@ -115,7 +117,8 @@ static void change(void)
 	check("mremap", moved != MAP_FAILED);
 	check("madvise", !madvise(zeros, THREADS * PAGE, MADV_DONTNEED));
 	fd = make(name);
-	check("mmap, fixed", mmap(unnamed, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 2 * PAGE) == unnamed);
+	check("mmap, fixed",
+	      mmap(unnamed, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 2 * PAGE) == unnamed);
 	close(fd);
 	unlink(name);
 }
@@ -162,7 +165,9 @@ int main(void)
 	check("munmap",
 	      !munmap(written, 2 * PAGE) && !munmap(written + 2 * PAGE, SIZE - 2 * PAGE) &&
 		      !munmap(zeros, THREADS * PAGE));
-	check("munmap", !munmap(moved, 2 * PAGES * PAGE) && !munmap(unlinked, SIZE - PAGE) && !munmap(readable, SIZE));
+	check("munmap",
+	      !munmap(moved, 2 * PAGES * PAGE) && !munmap(unlinked, SIZE - PAGE) &&
+		      !munmap(readable, SIZE));
 	unlink(name);
 	return conclude();
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* mapping.c - a plain POSIX threads program whose shared data, locks included, are in anonymous shared mappings. */
+/*
+ * mapping.c - a plain POSIX threads program whose shared data, locks included, are in anonymous
+ * shared mappings.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * masks.c - a plain POSIX threads program that blocks all signals by each function that can, and touches what other threads
- * have written meanwhile.
+ * masks.c - a plain POSIX threads program that blocks all signals by each function that can, and
+ * touches what other threads have written meanwhile.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -83,7 +83,8 @@ static void in_context(void)
 static void contexts(void)
 {
 	getcontext(&there);
-	there.uc_stack.ss_sp = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	there.uc_stack.ss_sp =
+		mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	there.uc_stack.ss_size = STACK;
 	there.uc_link = NULL;
 	sigfillset(&there.uc_sigmask);
@@ -104,22 +105,30 @@ int main(void)
 	pthread_create(&t, NULL, other, NULL);
 	check("sigblock()", sigblock(-1) == 0 && is_blocked(SIGUSR1));
 	exchange();
-	check("sigsetmask()", (sigsetmask(BIT(SIGUSR2)) & BIT(SIGUSR1)) && !is_blocked(SIGUSR1) && is_blocked(SIGUSR2));
+	check("sigsetmask()",
+	      (sigsetmask(BIT(SIGUSR2)) & BIT(SIGUSR1)) && !is_blocked(SIGUSR1) &&
+		      is_blocked(SIGUSR2));
 	check("all again", sigsetmask(-1) == BIT(SIGUSR2));
 	exchange();
 	open_all();
-	check("sighold()", !sighold(SIGSEGV) && !sighold(SIGBUS) && !sighold(SIGUSR1) && is_blocked(SIGUSR1));
+	check("sighold()",
+	      !sighold(SIGSEGV) && !sighold(SIGBUS) && !sighold(SIGUSR1) && is_blocked(SIGUSR1));
 	exchange();
-	check("sigrelse()", !sigrelse(SIGUSR1) && !is_blocked(SIGUSR1) && !sigrelse(SIGSEGV) && sighold(1000) == -1);
+	check("sigrelse()",
+	      !sigrelse(SIGUSR1) && !is_blocked(SIGUSR1) && !sigrelse(SIGSEGV) &&
+		      sighold(1000) == -1);
 	sigset(SIGBUS, SIG_HOLD);
 	check("sigset()",
-	      sigset(SIGUSR2, SIG_HOLD) == SIG_DFL && is_blocked(SIGUSR2) && sigset(SIGUSR2, SIG_DFL) == SIG_HOLD);
+	      sigset(SIGUSR2, SIG_HOLD) == SIG_DFL && is_blocked(SIGUSR2) &&
+		      sigset(SIGUSR2, SIG_DFL) == SIG_HOLD);
 	exchange();
 	check("sigignore()", !sigignore(SIGUSR1) && signal(SIGUSR1, SIG_DFL) == SIG_IGN);
 	open_all();
-	check("by number", !syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8) && is_blocked(SIGUSR1));
+	check("by number",
+	      !syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8) && is_blocked(SIGUSR1));
 	exchange();
-	check("by number, none", !syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8) && !is_blocked(SIGUSR1));
+	check("by number, none",
+	      !syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, 8) && !is_blocked(SIGUSR1));
 	contexts();
 	exchange();
 	sigignore(SIGSEGV);

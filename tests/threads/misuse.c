@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * misuse.c - a plain POSIX threads program: the results of calls by a thread that does not hold the lock, or holds it
- * already, and the state of a lock whose holder has ended.
+ * misuse.c - a plain POSIX threads program: the results of calls by a thread that does not hold the
+ * lock, or holds it already, and the state of a lock whose holder has ended.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,7 +13,8 @@
 
 static pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 		       again = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static pthread_mutex_t left = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, plain = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t left = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
+		       plain = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t many[100];
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -69,7 +70,8 @@ static void checking(void)
 		say("recursive unlock", pthread_mutex_unlock(&again));
 	say("destroy while locked", pthread_mutex_destroy(&checked));
 	say("unlock", pthread_mutex_unlock(&checked));
-	say("wait with it", (pthread_mutex_lock(&checked), pthread_cond_timedwait(&cond, &checked, &soon)));
+	say("wait with it",
+	    (pthread_mutex_lock(&checked), pthread_cond_timedwait(&cond, &checked, &soon)));
 	say("trylock after the wait", pthread_mutex_trylock(&checked));
 	say("unlock after the wait", pthread_mutex_unlock(&checked));
 	say("destroy", pthread_mutex_destroy(&checked));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mutexes.c - a plain POSIX threads program: mutexes of all types that threads try to lock, or wait for with a time
- * limit, while another thread, the thread itself, or nobody holds them.
+ * mutexes.c - a plain POSIX threads program: mutexes of all types that threads try to lock, or wait
+ * for with a time limit, while another thread, the thread itself, or nobody holds them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,8 @@
 enum { NORMAL, CHECKS, REPEATS, KINDS };
 enum { RESULTS = 9 };
 
-static const int kinds[KINDS] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE };
+static const int kinds[KINDS] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK,
+				  PTHREAD_MUTEX_RECURSIVE };
 static pthread_mutex_t locks[KINDS], busy = PTHREAD_MUTEX_INITIALIZER, short_lived, remade;
 static mtx_t mtx;
 static int inside, most, errors, early, times, results[RESULTS];
@@ -38,7 +39,8 @@ static void add_early(int is)
 /* Released if it succeeds; a wait that gives up before its time is an error. */
 static int take(pthread_mutex_t *m, clockid_t clock, struct timespec t)
 {
-	int err = clock == CLOCK_REALTIME ? pthread_mutex_timedlock(m, &t) : pthread_mutex_clocklock(m, clock, &t);
+	int err = clock == CLOCK_REALTIME ? pthread_mutex_timedlock(m, &t)
+					  : pthread_mutex_clocklock(m, clock, &t);
 
 	if (!err)
 		pthread_mutex_unlock(m);
@@ -59,7 +61,8 @@ static void say(const char *what, const char *of)
 /* Each call that need not wait for ever. */
 static void take_all(pthread_mutex_t *m, long ms)
 {
-	const struct timespec bad = { .tv_sec = LONG_MAX, .tv_nsec = 1000000000 }, worse = { .tv_nsec = -1 };
+	const struct timespec bad = { .tv_sec = LONG_MAX, .tv_nsec = 1000000000 },
+			      worse = { .tv_nsec = -1 };
 	struct timespec past = after_ms(CLOCK_MONOTONIC, 0);
 
 	past.tv_sec--;
@@ -201,11 +204,15 @@ static void destroyed(void)
 		pthread_join(t, NULL);
 		results[1] = pthread_mutex_unlock(&short_lived);
 		results[2] = pthread_mutex_destroy(&short_lived);
-		printf("destroyed: %s %d %d\n", strerrorname_np(results[0]), results[1], results[2]);
+		printf("destroyed: %s %d %d\n", strerrorname_np(results[0]), results[1],
+		       results[2]);
 	}
 }
 
-/* Limits that pass when the lock is about to come: one thread at a time is inside, and in the end none. */
+/*
+ * Limits that pass when the lock is about to come: one thread at a time is inside, and in the end
+ * none.
+ */
 static void *cross(void *arg)
 {
 	unsigned int seed = (unsigned int)(long)arg + 1;
@@ -218,7 +225,8 @@ static void *cross(void *arg)
 		t.tv_nsec += seed >> 16 & 0x3ffff;
 		t.tv_sec += t.tv_nsec >= 1000000000;
 		t.tv_nsec %= 1000000000;
-		err = seed >> 15 & 1 ? pthread_mutex_lock(&busy) : pthread_mutex_clocklock(&busy, CLOCK_MONOTONIC, &t);
+		err = seed >> 15 & 1 ? pthread_mutex_lock(&busy)
+				     : pthread_mutex_clocklock(&busy, CLOCK_MONOTONIC, &t);
 		if (err) {
 			add_early(err == ETIMEDOUT && !is_past(CLOCK_MONOTONIC, &t));
 			__atomic_fetch_add(&errors, err != ETIMEDOUT, __ATOMIC_SEQ_CST);
@@ -242,8 +250,8 @@ static void crossing(void)
 		pthread_create(&t[i], NULL, cross, (void *)i);
 	for (i = 0; i < 6; i++)
 		pthread_join(t[i], NULL);
-	printf("crossing: %d inside, %d at most, %d errors, often %d, then %d\n", inside, most, errors, times > 1000,
-	       take(&busy, CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 20000)));
+	printf("crossing: %d inside, %d at most, %d errors, often %d, then %d\n", inside, most,
+	       errors, times > 1000, take(&busy, CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 20000)));
 }
 
 static void make(pthread_mutex_t *m, int kind)
@@ -298,7 +306,8 @@ static void lock_often(int kind)
 
 	pthread_mutex_lock(&remade);
 	while (kind != NORMAL && up < 5 &&
-	       !(err = kind == REPEATS && !up ? pthread_mutex_trylock(&remade) : pthread_mutex_lock(&remade)))
+	       !(err = kind == REPEATS && !up ? pthread_mutex_trylock(&remade)
+					      : pthread_mutex_lock(&remade)))
 		up++;
 	while (down < (kind == NORMAL ? 1 : 9) && !pthread_mutex_unlock(&remade))
 		down++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * named.c - a plain program: semaphores by name. Threads open the same name independently, and get the same
- * semaphore; names are taken, free, unlinked while they are in use, and invalid. Also the largest value of a
- * semaphore.
+ * named.c - a plain program: semaphores by name. Threads open the same name independently, and get
+ * the same semaphore; names are taken, free, unlinked while they are in use, and invalid. Also the
+ * largest value of a semaphore.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,8 +40,8 @@ static int value_of(sem_t *s)
 	return value;
 }
 
-/* One of them makes it; each uses what another one has opened, as it uses its own. Before, each opens some more than the one
- * before it. */
+/* One of them makes it; each uses what another one has opened, as it uses its own. Before, each
+ * opens some more than the one before it. */
 static void *counter(void *arg)
 {
 	sem_t **own = arg, *s;
@@ -107,7 +107,8 @@ static void names(void)
 	printf(" %s,", error_of(sem_open(ping, 0)));
 	anew = sem_open(ping, O_CREAT, 0600, 1);
 	sem_post(again);
-	printf(" anew %s, another %d, values %d %d\n", error_of(anew), anew != s, value_of(s), value_of(anew));
+	printf(" anew %s, another %d, values %d %d\n", error_of(anew), anew != s, value_of(s),
+	       value_of(anew));
 	printf("closed: %s", error(sem_close(s)));
 	printf(" %s", error(sem_close(again)));
 	printf(" %s, opened", error(sem_close(anew)));
@@ -135,7 +136,8 @@ int main(void)
 		pthread_join(t[i], NULL);
 	for (i = 0; i < THREADS && opened[i] == opened[0]; i++)
 		;
-	printf("counted: %ld, one address %d, unlink %s\n", counted, i == THREADS, error(sem_unlink(ping)));
+	printf("counted: %ld, one address %d, unlink %s\n", counted, i == THREADS,
+	       error(sem_unlink(ping)));
 
 	in = sem_open(ping, O_CREAT | O_EXCL, 0600, 0);
 	out = sem_open(pong, O_CREAT | O_EXCL, 0600, 0);
@@ -150,7 +152,8 @@ int main(void)
 		pthread_join(t[i], NULL);
 	sem_unlink(ping);
 	sem_unlink(pong);
-	printf("answered: %d %d, at the end %d %d\n", answered[0], answered[1], value_of(in), value_of(out));
+	printf("answered: %d %d, at the end %d %d\n", answered[0], answered[1], value_of(in),
+	       value_of(out));
 	sem_close(in);
 	sem_close(out);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * numbers.c - as calls.c, with system calls by syscall(2): those that have a function of the C library, those whose arguments
- * are not those of the function, and those that no library changes.
+ * numbers.c - as calls.c, with system calls by syscall(2): those that have a function of the C
+ * library, those whose arguments are not those of the function, and those that no library changes.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -47,13 +47,15 @@ static void files(void)
 		check("write", syscall(SYS_write, fd, text, n) == (long)n);
 		check("lseek", syscall(SYS_lseek, fd, 0l, SEEK_SET) == 0);
 		away(back, n);
-		check("read", syscall(SYS_read, fd, back, n) == (long)n && is_filled(back, n, (int)i));
+		check("read",
+		      syscall(SYS_read, fd, back, n) == (long)n && is_filled(back, n, (int)i));
 		away(text + 1, n - 1);
 		check("pwrite64", syscall(SYS_pwrite64, fd, text + 1, n - 1, 10l) == (long)n - 1);
 		memset(back, 0, n);
 		away(back, n);
 		check("pread64",
-		      syscall(SYS_pread64, fd, back, n - 1, 10l) == (long)n - 1 && !memcmp(back, text + 1, n - 1));
+		      syscall(SYS_pread64, fd, back, n - 1, 10l) == (long)n - 1 &&
+			      !memcmp(back, text + 1, n - 1));
 		check("ftruncate", !syscall(SYS_ftruncate, fd, 0l) && !lseek(fd, 0, SEEK_SET));
 		disturb(0);
 	}
@@ -68,7 +70,8 @@ static void files(void)
 	away(back, LARGE);
 	AWAY(v);
 	check("preadv",
-	      syscall(SYS_preadv, fd, v, 2, 5l, 0l) == (long)(5 * PAGE + 5) && !memcmp(back, text + 5, 5 * PAGE + 5));
+	      syscall(SYS_preadv, fd, v, 2, 5l, 0l) == (long)(5 * PAGE + 5) &&
+		      !memcmp(back, text + 5, 5 * PAGE + 5));
 	AWAY(v);
 	away(back, LARGE);
 	check("preadv2, at the position",
@@ -80,7 +83,8 @@ static void files(void)
 	strcpy(name, "tmp");
 	AWAY(name);
 	AWAY(st);
-	check("newfstatat", !syscall(SYS_newfstatat, open("/", O_RDONLY), name, &st, 0) && S_ISDIR(st.st_mode));
+	check("newfstatat",
+	      !syscall(SYS_newfstatat, open("/", O_RDONLY), name, &st, 0) && S_ISDIR(st.st_mode));
 	close(fd);
 }
 
@@ -94,7 +98,8 @@ static void sockets(void)
 	check("socketpair", !syscall(SYS_socketpair, AF_UNIX, SOCK_DGRAM, 0, pair));
 	fill(text, 3 * PAGE, 2);
 	away(text, 3 * PAGE);
-	check("sendto", syscall(SYS_sendto, pair[0], text, 3 * PAGE, 0, NULL, 0) == (long)(3 * PAGE));
+	check("sendto",
+	      syscall(SYS_sendto, pair[0], text, 3 * PAGE, 0, NULL, 0) == (long)(3 * PAGE));
 	AWAY(value);
 	check("ioctl", !syscall(SYS_ioctl, pair[1], FIONREAD, &value) && value == 3 * (int)PAGE);
 	away(back, 3 * PAGE);
@@ -112,7 +117,9 @@ static void sockets(void)
 	away(back, 3 * PAGE);
 	AWAY(v);
 	AWAY(m);
-	check("recvmsg", syscall(SYS_recvmsg, pair[1], &m, 0) == (long)(2 * PAGE) && is_filled(back, 2 * PAGE, 2));
+	check("recvmsg",
+	      syscall(SYS_recvmsg, pair[1], &m, 0) == (long)(2 * PAGE) &&
+		      is_filled(back, 2 * PAGE, 2));
 	check("rest of recvmsg", !back[2 * PAGE]);
 	close(pair[0]);
 	close(pair[1]);
@@ -139,14 +146,19 @@ static void different(void)
 	AWAY(where);
 	check("getcwd without room", syscall(SYS_getcwd, where, 2l) == -1 && errno == ERANGE);
 	AWAY(cpus);
-	check("sched_getaffinity", syscall(SYS_sched_getaffinity, 0, sizeof(cpus), cpus) >= 8 && cpus[0]);
+	check("sched_getaffinity",
+	      syscall(SYS_sched_getaffinity, 0, sizeof(cpus), cpus) >= 8 && cpus[0]);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	AWAY(set);
 	AWAY(old);
-	check("rt_sigprocmask", !syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &old, 8l) && !sigismember(&old, SIGUSR2));
+	check("rt_sigprocmask",
+	      !syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &old, 8l) &&
+		      !sigismember(&old, SIGUSR2));
 	AWAY(old);
-	check("its mask", !syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, 8l) && sigismember(&old, SIGUSR2));
+	check("its mask",
+	      !syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, 8l) &&
+		      sigismember(&old, SIGUSR2));
 	AWAY(tv);
 	check("gettimeofday", !syscall(SYS_gettimeofday, &tv, NULL) && tv.tv_sec > 1000000000);
 	ts = (struct timespec){ 0, 1000000 };
@@ -170,7 +182,9 @@ static void different(void)
 	AWAY(ts);
 	AWAY(set);
 	AWAY(mask);
-	check("pselect6", syscall(SYS_pselect6, pipes[0] + 1, &fds, NULL, NULL, &ts, &mask) == 0 && !ts.tv_nsec);
+	check("pselect6",
+	      syscall(SYS_pselect6, pipes[0] + 1, &fds, NULL, NULL, &ts, &mask) == 0 &&
+		      !ts.tv_nsec);
 	check("write", write(pipes[1], "x", 1) == 1);
 	FD_SET(pipes[0], &fds);
 	ts = (struct timespec){ 100, 0 };
@@ -178,8 +192,8 @@ static void different(void)
 	AWAY(ts);
 	AWAY(set);
 	check("pselect6, ready",
-	      syscall(SYS_pselect6, pipes[0] + 1, &fds, NULL, NULL, &ts, &mask) == 1 && FD_ISSET(pipes[0], &fds) &&
-		      ts.tv_sec < 100);
+	      syscall(SYS_pselect6, pipes[0] + 1, &fds, NULL, NULL, &ts, &mask) == 1 &&
+		      FD_ISSET(pipes[0], &fds) && ts.tv_sec < 100);
 	close(pipes[0]);
 	close(pipes[1]);
 }
@@ -196,14 +210,17 @@ static void others(void)
 	check("uname", !syscall(SYS_uname, &u) && !strcmp(u.sysname, "Linux"));
 	memset(back, 0, PAGE);
 	away(back, PAGE);
-	check("getrandom", syscall(SYS_getrandom, back, 256l, 0) == 256 && !back[256] && memcmp(back, back + 256, 256));
+	check("getrandom",
+	      syscall(SYS_getrandom, back, 256l, 0) == 256 && !back[256] &&
+		      memcmp(back, back + 256, 256));
 	AWAY(l);
 	check("fcntl", !syscall(SYS_fcntl, fd, F_SETLK, &l));
 	strcpy(name, "a name");
 	AWAY(name);
 	AWAY(is);
 	check("prctl",
-	      !syscall(SYS_prctl, PR_SET_NAME, name) && !syscall(SYS_prctl, PR_GET_NAME, is) && !strcmp(is, name));
+	      !syscall(SYS_prctl, PR_SET_NAME, name) && !syscall(SYS_prctl, PR_GET_NAME, is) &&
+		      !strcmp(is, name));
 	AWAY(fds);
 	check("pipe2", !syscall(SYS_pipe2, fds, O_CLOEXEC) && !close(fds[0]) && !close(fds[1]));
 	close(fd);
@@ -224,7 +241,9 @@ static void passed(void)
 	map = (char *)syscall(SYS_mmap, NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, PAGE);
 	check("mmap", map != MAP_FAILED && !memcmp(map, text + PAGE, PAGE));
 	check("munmap", !syscall(SYS_munmap, map, PAGE));
-	check("mmap, wrong", syscall(SYS_mmap, NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 1l) == -1 && errno == EINVAL);
+	check("mmap, wrong",
+	      syscall(SYS_mmap, NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 1l) == -1 &&
+		      errno == EINVAL);
 	check("getpid", syscall(SYS_getpid) == getpid());
 	errno = 5;
 	check("errno", syscall(SYS_getppid) == getppid() && errno == 5);
@@ -235,15 +254,21 @@ static void passed(void)
 	check("write from nowhere", syscall(SYS_write, fd, hole, 10l) == -1 && errno == EFAULT);
 	check("uname to nowhere", syscall(SYS_uname, hole) == -1 && errno == EFAULT);
 
-	/* On private memory, a futex is the kernel's; on shared memory, the word need not be here. */
+	/*
+	 * On private memory, a futex is the kernel's; on shared memory, the word need not be here.
+	 */
 	free_word = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check("futex", syscall(SYS_futex, free_word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0) == -1 && errno == EAGAIN);
+	check("futex",
+	      syscall(SYS_futex, free_word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0) == -1 &&
+		      errno == EAGAIN);
 	AWAY(soon);
 	check("futex with a limit",
-	      syscall(SYS_futex, free_word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0) == -1 && errno == ETIMEDOUT);
+	      syscall(SYS_futex, free_word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0) == -1 &&
+		      errno == ETIMEDOUT);
 	AWAY(word);
 	check("futex on a shared word",
-	      syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0) == -1 && errno == EAGAIN);
+	      syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0) == -1 &&
+		      errno == EAGAIN);
 	close(fd);
 }
 

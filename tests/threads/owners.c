@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owners.c - descriptors and streams that several threads use at a time: ends of pipes, record locks, numbers, order of output, and
- * descriptors that come in messages. Each is that of one process, whichever rank calls.
+ * owners.c - descriptors and streams that several threads use at a time: ends of pipes, record
+ * locks, numbers, order of output, and descriptors that come in messages. Each is that of one
+ * process, whichever rank calls.
  */
 #define _GNU_SOURCE
 #include "steps.h"
@@ -41,7 +42,7 @@ static void in_threads(int n, void *(*fn)(void *))
 		pthread_join(t[i], NULL);
 }
 
-/* ---- the end of a pipe -------------------------------------------------------------------------------- */
+/* ---- the end of a pipe ----------------------------------------------------------------------- */
 
 /* One thread reads to the end; the writing end has two numbers, which two others close. */
 static void *by_end(void *arg)
@@ -70,7 +71,7 @@ static void *by_end(void *arg)
 	return arg;
 }
 
-/* ---- locks of records --------------------------------------------------------------------------------- */
+/* ---- locks of records ------------------------------------------------------------------------ */
 
 static struct flock whole(int type)
 {
@@ -94,10 +95,12 @@ static int child_finds(long pid)
 	pid_t child;
 
 	snprintf(number, sizeof(number), "%ld", pid);
-	return !posix_spawn(&child, self, NULL, NULL, words, environ) && waitpid(child, &status, 0) == child && !status;
+	return !posix_spawn(&child, self, NULL, NULL, words, environ) &&
+		waitpid(child, &status, 0) == child && !status;
 }
 
-/* Locks of records are the process's: threads do not exclude each other, and closing any descriptor of the file drops them. */
+/* Locks of records are the process's: threads do not exclude each other, and closing any descriptor
+ * of the file drops them. */
 static void *by_record(void *arg)
 {
 	struct flock lock = whole(F_WRLCK), seen = whole(F_WRLCK);
@@ -116,7 +119,8 @@ static void *by_record(void *arg)
 	return arg;
 }
 
-/* Locks of open files are not: the second thread waits until the first one's only descriptor is closed. */
+/* Locks of open files are not: the second thread waits until the first one's only descriptor is
+ * closed. */
 static void *by_open_file(void *arg)
 {
 	const int own = open(path, O_RDWR);
@@ -127,7 +131,8 @@ static void *by_open_file(void *arg)
 		check("F_OFD_SETLK", !fcntl(own, F_OFD_SETLK, &lock));
 	pthread_barrier_wait(&together);
 	if (arg) {
-		check("F_OFD_SETLK elsewhere", fcntl(own, F_OFD_SETLK, &lock) == -1 && errno == EAGAIN);
+		check("F_OFD_SETLK elsewhere",
+		      fcntl(own, F_OFD_SETLK, &lock) == -1 && errno == EAGAIN);
 		go_to(11);
 		check("F_OFD_SETLKW", !fcntl(own, F_OFD_SETLKW, &lock) && closed);
 	} else {
@@ -138,7 +143,7 @@ static void *by_open_file(void *arg)
 	return close(own) ? NULL : arg;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* No number is given twice while it is open. */
 static void *by_race(void *arg)
@@ -159,10 +164,10 @@ static void *by_race(void *arg)
 	return arg;
 }
 
-/* ---- output of all threads ---------------------------------------------------------------------------- */
+/* ---- output of all threads ------------------------------------------------------------------- */
 
-/* Half of the threads lock the stream and print a line in parts, the others print one at once. And all append to one file, each by an
- * open file of its own. */
+/* Half of the threads lock the stream and print a line in parts, the others print one at once. And
+ * all append to one file, each by an open file of its own. */
 static void *by_line(void *arg)
 {
 	const int own = open(path, O_WRONLY | O_APPEND), who = (int)(long)arg;
@@ -192,8 +197,8 @@ static int whole_lines(FILE *f)
 	char line[64];
 
 	rewind(f);
-	while (fgets(line, sizeof(line), f) && sscanf(line, "%d %d whole%n", &who, &n, &at) == 2 && at > 0 &&
-	       line[at] == '\n' && who >= 0 && who < THREADS && next[who] == n) {
+	while (fgets(line, sizeof(line), f) && sscanf(line, "%d %d whole%n", &who, &n, &at) == 2 &&
+	       at > 0 && line[at] == '\n' && who >= 0 && who < THREADS && next[who] == n) {
 		next[who]++;
 		lines++;
 		at = -1;
@@ -207,14 +212,16 @@ static void *ends_stream(void *arg)
 	return arg;
 }
 
-/* ---- messages, what is cancelled ---------------------------------------------------------------------- */
+/* ---- messages, what is cancelled ------------------------------------------------------------- */
 
 /* A descriptor comes in a message: a new number of the same file. */
 static void *by_message(void *arg)
 {
 	char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(16))) = "", text[8] = "";
 	struct iovec v = { text, 3 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int got;
 
@@ -231,7 +238,8 @@ static void *by_message(void *arg)
 	c = CMSG_FIRSTHDR(&m);
 	check("control", c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)));
 	memcpy(&got, CMSG_DATA(c), sizeof(got));
-	check("the same file", got != fd && lseek(got, 0, SEEK_CUR) == 7 && lseek(got, 5, SEEK_SET) == 5);
+	check("the same file",
+	      got != fd && lseek(got, 0, SEEK_CUR) == 7 && lseek(got, 5, SEEK_SET) == 5);
 	check("closed", !close(got) && lseek(fd, 0, SEEK_CUR) == 5);
 	return arg;
 }
@@ -255,7 +263,8 @@ static void cancel_accept(void)
 
 	snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "%s", folder);
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	check("listen", !bind(listener, (struct sockaddr *)&name, sizeof(name)) && !listen(listener, 4));
+	check("listen",
+	      !bind(listener, (struct sockaddr *)&name, sizeof(name)) && !listen(listener, 4));
 	pthread_create(&t, NULL, accepts, NULL);
 	until(21);
 	usleep(20000);
@@ -271,7 +280,7 @@ static void cancel_accept(void)
 	close((int)(long)result);
 }
 
-/* ---- standard error, calls by number ------------------------------------------------------------------ */
+/* ---- standard error, calls by number --------------------------------------------------------- */
 
 static void *by_error(void *arg)
 {
@@ -298,14 +307,16 @@ static void redirect(void)
 	char want[512], got[1024] = "";
 	int n;
 
-	n = snprintf(want, sizeof(want),
-		     "%s: warned 1: %s\n%s: warned: %s\n%s: %s\n%s: error 2: %s\n%s:file.c:7: at line\n", name,
-		     strerror(ENOENT), name, strerror(ENOENT), name, strerror(ENOENT), whole_name, strerror(EPERM),
-		     whole_name);
+	n = snprintf(
+		want, sizeof(want),
+		"%s: warned 1: %s\n%s: warned: %s\n%s: %s\n%s: error 2: %s\n%s:file.c:7: at line\n",
+		name, strerror(ENOENT), name, strerror(ENOENT), name, strerror(ENOENT), whole_name,
+		strerror(EPERM), whole_name);
 	check("redirected", !ftruncate(fd, 0) && !lseek(fd, 0, SEEK_SET) && dup2(fd, 2) == 2);
 	in_threads(1, by_error);
 	check("restored", dup2(saved, 2) == 2 && !close(saved));
-	check("text of messages", pread(fd, got, sizeof(got) - 1, 0) > n && !strncmp(got, want, (size_t)n));
+	check("text of messages",
+	      pread(fd, got, sizeof(got) - 1, 0) > n && !strncmp(got, want, (size_t)n));
 	check("symbols", strchr(got + n, '[') && strchr(got + n, '\n'));
 }
 
@@ -315,9 +326,11 @@ static void *by_system_call(void *arg)
 	const long process = syscall(SYS_pidfd_open, getpid(), 0);
 	char here[64] = "";
 
-	check("fchdir by number", !syscall(SYS_fchdir, top) && getcwd(here, sizeof(here)) && !strcmp(here, "/"));
+	check("fchdir by number",
+	      !syscall(SYS_fchdir, top) && getcwd(here, sizeof(here)) && !strcmp(here, "/"));
 	check("chdir by number", !syscall(SYS_chdir, folder) && !access("one", F_OK));
-	check("pidfd_send_signal", process >= 0 && !syscall(SYS_pidfd_send_signal, process, 0, NULL, 0));
+	check("pidfd_send_signal",
+	      process >= 0 && !syscall(SYS_pidfd_send_signal, process, 0, NULL, 0));
 	check("its function", !pidfd_send_signal((int)process, 0, NULL, 0));
 	close(top);
 	close((int)process);
@@ -350,7 +363,8 @@ int main(int argc, char **argv)
 	cancel_accept();
 	redirect();
 	in_threads(1, by_system_call);
-	check("the folder of the process", !access("one", F_OK) && !chdir("/") && access("one", F_OK));
+	check("the folder of the process",
+	      !access("one", F_OK) && !chdir("/") && access("one", F_OK));
 	tell("pipes, locks, numbers, lines, messages\n");
 	unlink(path);
 	rmdir(folder);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * process.c - a plain POSIX threads program that sends signals to its process, by timers and kill(), from any of its threads. Threads
- * take them by sigwait() and its relatives, and by handlers, which run in a thread that does not block them.
+ * process.c - a plain POSIX threads program that sends signals to its process, by timers and
+ * kill(), from any of its threads. Threads take them by sigwait() and its relatives, and by
+ * handlers, which run in a thread that does not block them.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -65,16 +66,19 @@ static void alarm_in(long ms)
 	check("setitimer()", !setitimer(ITIMER_REAL, &t, NULL));
 }
 
-/* ---- everything is blocked: who waits takes it ---------------------------------------------------------- */
+/* ---- everything is blocked: who waits takes it ----------------------------------------------- */
 
 static void start_timer(int ms, int sig)
 {
-	struct sigevent e = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig, .sigev_value.sival_int = 77 };
+	struct sigevent e = { .sigev_notify = SIGEV_SIGNAL,
+			      .sigev_signo = sig,
+			      .sigev_value.sival_int = 77 };
 	const struct itimerspec in = { .it_value.tv_nsec = ms * 1000000 };
 	struct itimerspec left;
 	timer_t t;
 
-	check("timer_create()", !timer_create(CLOCK_MONOTONIC, &e, &t) && !timer_settime(t, 0, &in, NULL));
+	check("timer_create()",
+	      !timer_create(CLOCK_MONOTONIC, &e, &t) && !timer_settime(t, 0, &in, NULL));
 	check("timer_gettime()", !timer_gettime(t, &left) && left.it_value.tv_nsec <= ms * 1000000);
 }
 
@@ -90,13 +94,17 @@ static void *wait_for_some(void *arg)
 	alarm_in(20);
 	check("getitimer()", !getitimer(ITIMER_REAL, &left));
 	check("sigwait()", !sigwait(&set, &sig) && sig == SIGALRM);
-	check("kill()", !kill(pid, SIGUSR1) && sigwaitinfo(&set, &info) == SIGUSR1 && info.si_code == SI_USER);
+	check("kill()",
+	      !kill(pid, SIGUSR1) && sigwaitinfo(&set, &info) == SIGUSR1 &&
+		      info.si_code == SI_USER);
 	check("sigqueue()", !sigqueue(pid, SIGRTMIN, (union sigval){ .sival_int = 5 }));
-	check("sigtimedwait()", sigtimedwait(&rt, &info, &longer) == SIGRTMIN && info.si_value.sival_int == 5);
+	check("sigtimedwait()",
+	      sigtimedwait(&rt, &info, &longer) == SIGRTMIN && info.si_value.sival_int == 5);
 	check("a limit", sigtimedwait(&rt, &info, &brief) == -1 && errno == EAGAIN);
 	start_timer(20, SIGUSR1);
 	check("a timer",
-	      sigwaitinfo(&set, &info) == SIGUSR1 && info.si_value.sival_int == 77 && info.si_code == SI_TIMER);
+	      sigwaitinfo(&set, &info) == SIGUSR1 && info.si_value.sival_int == 77 &&
+		      info.si_code == SI_TIMER);
 	check("alarm()", alarm(100) == 0 && alarm(0) > 0);
 	return arg;
 }
@@ -150,7 +158,7 @@ static void blocked(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* ---- handlers ------------------------------------------------------------------------------------------- */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
 static void on_signal(int sig)
 {
@@ -253,7 +261,7 @@ static void with_handlers(void)
 	check("main()'s", came > 0 && !elsewhere);
 }
 
-/* ---- notification by a thread --------------------------------------------------------------------------- */
+/* ---- notification by a thread ---------------------------------------------------------------- */
 
 static void on_timer(union sigval v)
 {
@@ -269,11 +277,13 @@ static void *notified(void *arg)
 	struct sigevent e = { .sigev_notify = SIGEV_THREAD,
 			      .sigev_notify_function = on_timer,
 			      .sigev_value.sival_int = 9 };
-	const struct itimerspec in = { .it_value.tv_nsec = 5000000, .it_interval.tv_nsec = 5000000 };
+	const struct itimerspec in = { .it_value.tv_nsec = 5000000,
+				       .it_interval.tv_nsec = 5000000 };
 	int i, until_n = __atomic_load_n(&called, __ATOMIC_SEQ_CST) + 5;
 	timer_t t;
 
-	check("SIGEV_THREAD", !timer_create(CLOCK_MONOTONIC, &e, &t) && !timer_settime(t, 0, &in, NULL));
+	check("SIGEV_THREAD",
+	      !timer_create(CLOCK_MONOTONIC, &e, &t) && !timer_settime(t, 0, &in, NULL));
 	while (__atomic_load_n(&called, __ATOMIC_SEQ_CST) < until_n)
 		for (i = 0; i < 4; i++)
 			pages[i][1]++;

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Part of tests/threads/run: each program in several ways, standard input, ANL macros.
 
-# ---- programs -----------------------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------
 
 for source in apps/threads/*.c* tests/threads/*.c*; do
 	name=$(basename "$source")
@@ -37,14 +37,16 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 			[[ $way != preload ]] || built+=.own
 			# shellcheck disable=SC2086
 			got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
-			# Open MPI's mpirun and the child that it makes for the other host race to set the child's process group; mpirun minds if it loses.
+			# Open MPI's mpirun and the child that it makes for the other host race to
+			# set the child's process group; mpirun minds if it loses.
 			[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
 			same "$name:$way" "$got" "$want"
 		done
 	done
 done
 
-# Atomic instructions, and what the C++ library does for static variables, are found and named. One node has no need.
+# Atomic instructions, and what the C++ library does for static variables, are found and named. One
+# node has no need.
 if is_chosen atomics; then
 	program atomic <<-'END'
 		#include <stdio.h>
@@ -76,7 +78,8 @@ if is_chosen atomics; then
 		mpirun -q --allow-run-as-root --oversubscribe -n 2 setarch -R "$scratch/atomic"
 fi
 
-# main() is cancelled: the process goes on until its last thread ends, with status 0. And what the C library itself may fail at.
+# main() is cancelled: the process goes on until its last thread ends, with status 0. And what the C
+# library itself may fail at.
 if is_chosen cancel && [[ -x $scratch/cancel ]]; then
 	for way in node two; do
 		# shellcheck disable=SC2086
@@ -107,7 +110,7 @@ if is_chosen calls; then
 	same "calls, fortified" "$got" "$want"
 fi
 
-# ---- standard input, statuses -------------------------------------------------------------------------
+# ---- standard input, statuses --------------------------------------------------------------------
 
 if is_chosen words && [[ -x $scratch/words ]]; then
 	want=$("$scratch/words.own" <"$input")
@@ -120,9 +123,10 @@ if is_chosen words && [[ -x $scratch/words ]]; then
 	done
 fi
 
-# ---- ANL macros ---------------------------------------------------------------------------------------
+# ---- ANL macros ----------------------------------------------------------------------------------
 
-# anl NAME FILE [OPTION OF M4]...: FILE, expanded, as $scratch/NAME by dsm-cc and $scratch/NAME.own without libdsm.
+# anl NAME FILE [OPTION OF M4]...: FILE, expanded, as $scratch/NAME by dsm-cc and $scratch/NAME.own
+# without libdsm.
 anl() {
 	local name=$1 file=$2
 	shift 2
@@ -149,8 +153,9 @@ if is_chosen macros; then
 	done
 fi
 
-# A suite: each program of apps/anl, and those that print something else over libdsm, do not compile, or lack something.
-# suite_program NAME STATEMENTS: a program that counts its threads in sum, and ends with the statements.
+# A suite: each program of apps/anl, and those that print something else over libdsm, do not
+# compile, or lack something. suite_program NAME STATEMENTS: a program that counts its threads in
+# sum, and ends with the statements.
 suite_program() {
 	mkdir -p "$scratch/suite/$1"
 	cat >"$scratch/suite/$1/main.C" <<-END
@@ -202,7 +207,8 @@ if is_chosen suite; then
 	cp "$scratch/suite/good/sum.H" "$scratch/suite/header"
 	echo '#include "env.h"' >"$scratch/suite/common/all.H"
 	echo MAIN_ENV >"$scratch/suite/common/env.H"
-	# Half of the threads' time in the parallel part is in a barrier; locks and pauses outside of it take longer.
+	# Half of the threads' time in the parallel part is in a barrier; locks and pauses outside
+	# of it take longer.
 	cat >"$scratch/suite/uneven/main.C" <<-END
 		MAIN_ENV
 		#include <stdio.h>
@@ -278,7 +284,8 @@ for name, program in json.load(open(sys.argv[1])).items():
 	reports "suite: not a program" "none: macros, but no MAIN_ENV"
 	reports "suite: those that differ" "these differ: more, other"
 	reports "suite: those that fail" "these fail: broken, dies, needs, without"
-	# The last program fails. Times are those of the parallel part, and all of it: locks outside of it do not count.
+	# The last program fails. Times are those of the parallel part, and all of it: locks outside
+	# of it do not count.
 	same "suite: results on file" "$(python3 -c 'import json, sys
 r = json.load(open(sys.argv[1]))
 way = r["uneven"]["ways"]["host"]

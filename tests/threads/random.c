@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * random.c - the generators of random numbers belong to the process: threads that take turns, or that joins order, draw one sequence,
- * and no number is drawn twice without an order.
+ * random.c - the generators of random numbers belong to the process: threads that take turns, or
+ * that joins order, draw one sequence, and no number is drawn twice without an order.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -20,8 +20,8 @@ static char *tables[2];
 
 static void print(const char *what)
 {
-	tell("%s: %d %ld %.9f %.9f %ld %ld %ld %ld\n", what, rand(), random(), drand48(), erand48(mine), lrand48(),
-	     nrand48(mine), mrand48(), jrand48(mine));
+	tell("%s: %d %ld %.9f %.9f %ld %ld %ld %ld\n", what, rand(), random(), drand48(),
+	     erand48(mine), lrand48(), nrand48(mine), mrand48(), jrand48(mine));
 }
 
 /* What changes the state, each in another thread than the call before. */

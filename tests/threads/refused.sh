@@ -28,8 +28,8 @@ END
 says "robust, kill, fork" "1 0 -1" 0 "${run[@]}" -n 2 "$scratch/wishes"
 says "robust, kill, fork: named" "fork() (posix_spawn(), system() and popen() do) does not work" 0 "${run[@]}" -n 2 --nodes rank "$scratch/wishes"
 
-# What the kernel does to a thread is asked for by its rank: of two ranks, the first thread is another's, the second is not. The clock
-# of a thread exists in its process only.
+# What the kernel does to a thread is asked for by its rank: of two ranks, the first thread is
+# another's, the second is not. The clock of a thread exists in its process only.
 program strangers <<'END'
 #include <errno.h>
 #include <pthread.h>
@@ -141,7 +141,8 @@ done
 says "mappings refused: named" "at a fixed address does not work" 0 "${run[@]}" -n 2 "$scratch/mappings"
 says "mappings, DSM_MMAP=0" "" 0 env DSM_MMAP=0 "${run[@]}" -n 2 "$scratch/mappings" private
 
-# Requests of a ring are the kernel's affair: the library says what to do, once. The parameters are in shared memory.
+# Requests of a ring are the kernel's affair: the library says what to do, once. The parameters are
+# in shared memory.
 program rings <<'END'
 #include <linux/io_uring.h>
 #include <pthread.h>
@@ -174,8 +175,8 @@ if is_chosen "rings: named"; then
 	done
 fi
 
-# Each rank but the first executes another program: of the same length, with another number in it, with a build id and without;
-# and the same one at another path.
+# Each rank but the first executes another program: of the same length, with another number in it,
+# with a build id and without; and the same one at another path.
 if is_chosen "another executable"; then
 	printf '#!/bin/sh\n[ "$PMIX_RANK" = 0 ] || shift\nexec "$1"\n' >"$scratch/of-rank" && chmod +x "$scratch/of-rank"
 	for id in sha1 none; do

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * regression.c - a plain POSIX threads program in the manner of MapReduce: main() maps a file of points, threads fit a line to their
- * parts of it, and main() adds. The file is mapped in two ways, private and shared, and it is unlinked, or has no name. Then one that
- * gets shorter while it is mapped, and one in ten thousand mappings.
+ * regression.c - a plain POSIX threads program in the manner of MapReduce: main() maps a file of
+ * points, threads fit a line to their parts of it, and main() adds. The file is mapped in two ways,
+ * private and shared, and it is unlinked, or has no name. Then one that gets shorter while it is
+ * mapped, and one in ten thousand mappings.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static const char *shrinking, *many;
 static pthread_barrier_t all;
 static __thread sigjmp_buf back;
 
-/* ---- map and reduce ------------------------------------------------------------------------------------ */
+/* ---- map and reduce -------------------------------------------------------------------------- */
 
 static void *map_part(void *arg)
 {
@@ -65,7 +66,8 @@ static void fit(const char *what, int fd, int flags)
 
 	check("mmap", p != MAP_FAILED);
 	for (i = 0; i < THREADS; i++) {
-		tasks[i] = (struct task){ .from = p + i * each, .n = i < THREADS - 1 ? each : POINTS - i * each };
+		tasks[i] = (struct task){ .from = p + i * each,
+					  .n = i < THREADS - 1 ? each : POINTS - i * each };
 		pthread_create(&t[i], NULL, map_part, &tasks[i]);
 	}
 	for (i = 0; i < THREADS; i++) {
@@ -77,7 +79,8 @@ static void fit(const char *what, int fd, int flags)
 		s.yy += tasks[i].sums.yy;
 		s.xy += tasks[i].sums.xy;
 	}
-	printf("%s: %ld points, sums %ld %ld, squares %ld %ld %ld, slope %.6f\n", what, s.n, s.x, s.y, s.xx, s.yy, s.xy,
+	printf("%s: %ld points, sums %ld %ld, squares %ld %ld %ld, slope %.6f\n", what, s.n, s.x,
+	       s.y, s.xx, s.yy, s.xy,
 	       (double)(s.n * s.xy - s.x * s.y) / (double)(s.n * s.xx - s.x * s.x));
 	check("munmap", !munmap((void *)p, size + 1));
 }
@@ -105,7 +108,7 @@ static int make(const char *name)
 	return fd;
 }
 
-/* ---- a file that gets shorter, and one in many mappings --------------------------------------------------- */
+/* ---- a file that gets shorter, and one in many mappings -------------------------------------- */
 
 static void on_fault(int sig)
 {
@@ -134,7 +137,8 @@ static void *look(void *arg)
 	/* main() makes the file shorter */
 	pthread_barrier_wait(&all);
 	check("shorter",
-	      !fault(shrinking) && fault(shrinking + PAGE) == SIGBUS && fault(shrinking + 3 * PAGE) == SIGBUS);
+	      !fault(shrinking) && fault(shrinking + PAGE) == SIGBUS &&
+		      fault(shrinking + 3 * PAGE) == SIGBUS);
 	pthread_barrier_wait(&all);
 	/* main() makes it longer */
 	pthread_barrier_wait(&all);
@@ -148,13 +152,14 @@ static void *look(void *arg)
 /* Neighbours that cannot be one mapping. */
 static const char *map_many(int fd)
 {
-	char *p = mmap(NULL, (size_t)MANY * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, (size_t)MANY * PAGE, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t i;
 	int wrong = p == MAP_FAILED;
 
 	for (i = 0; i < MANY && !wrong; i++)
-		wrong = mmap(p + i * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)(i % 3) * PAGE) !=
-			p + i * PAGE;
+		wrong = mmap(p + i * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd,
+			     (off_t)(i % 3) * PAGE) != p + i * PAGE;
 	check("mmap, fixed", !wrong);
 	return p;
 }

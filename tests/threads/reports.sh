@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Part of tests/threads/run: statistics, and deadlocks.
 
-# ---- statistics ---------------------------------------------------------------------------------------
+# ---- statistics ----------------------------------------------------------------------------------
 
 # Two threads write words of their own in one block, which a wrapper has allocated.
 program slots -g <<'END'
@@ -52,7 +52,8 @@ if is_chosen statistics; then
 	same "statistics: of a wrapper" "$(grep -c 'repeated: .*allocated at slots.c:9$' <<<"$named")" 1
 fi
 
-# Misses by memory are all misses: in many small allocations of one line, and in variables, which have the names of the symbol table.
+# Misses by memory are all misses: in many small allocations of one line, and in variables, which
+# have the names of the symbol table.
 program memory -g <<'END'
 #include <pthread.h>
 #include <stdlib.h>
@@ -95,8 +96,9 @@ print(0 <= sum(r["faults"] for r in rows) + more["faults"] - faults <= faults / 
 	same "statistics: all misses by memory" "$got" "True [400000] 1"
 fi
 
-# DSM_HOME is for variables and malloc() as well. The other rank touches the second half of a variable, and every second 64 KiB of an
-# allocation: where these are at home there, it needs no messages, in place of three per page.
+# DSM_HOME is for variables and malloc() as well. The other rank touches the second half of a
+# variable, and every second 64 KiB of an allocation: where these are at home there, it needs no
+# messages, in place of three per page.
 program homes <<'END'
 #include <pthread.h>
 #include <stdint.h>
@@ -132,7 +134,7 @@ if is_chosen homes; then
 	((messages[1] + 1000 < messages[0] && messages[2] + 500 < messages[0])) || echo "    messages: ${messages[*]}"
 fi
 
-# ---- a miss whose signal is blocked ---------------------------------------------------------------------
+# ---- a miss whose signal is blocked --------------------------------------------------------------
 
 # By the system call itself, which no library sees. Alone, the program ends with 7.
 program blocking <<'END'
@@ -157,7 +159,8 @@ int main(void)
 	return (int)shared.n;
 }
 END
-# blocked NAME SIGNAL SETTING...: the job ends by the rank's signal, or by the survivor's status, whichever mpirun sees first.
+# blocked NAME SIGNAL SETTING...: the job ends by the rank's signal, or by the survivor's status,
+# whichever mpirun sees first.
 blocked() {
 	local name=$1 sig=$2 got status=0
 	shift 2
@@ -172,9 +175,10 @@ blocked "a miss with its signal blocked" BUS
 blocked "a miss with its signal blocked, mprotect" SEGV DSM_FAULT=mprotect
 says "no miss, all blocked" "" 7 "${run[@]}" -n 2 "$scratch/blocking"
 
-# ---- deadlocks ----------------------------------------------------------------------------------------
+# ---- deadlocks -----------------------------------------------------------------------------------
 
-# Ends by DSM_DEADLOCK=abort, or not at all; "ends": waits that end, though all threads wait in each; "handler": by a signal.
+# Ends by DSM_DEADLOCK=abort, or not at all; "ends": waits that end, though all threads wait in
+# each; "handler": by a signal.
 program stuck <<'END'
 #include <errno.h>
 #include <pthread.h>

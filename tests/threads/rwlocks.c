@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * rwlocks.c - a plain POSIX threads program: reader-writer locks that threads try to take, or wait for with a limit of time, while
- * another thread has them for reading, for writing, or not at all; and one that a thread unlocks as another begins to wait.
+ * rwlocks.c - a plain POSIX threads program: reader-writer locks that threads try to take, or wait
+ * for with a limit of time, while another thread has them for reading, for writing, or not at all;
+ * and one that a thread unlocks as another begins to wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -127,7 +128,10 @@ static void refused(void)
 	say("no such time");
 }
 
-/* Limits that pass when the lock is about to come: nobody is inside with a writer, and in the end nobody has it. */
+/*
+ * Limits that pass when the lock is about to come: nobody is inside with a writer, and in the end
+ * nobody has it.
+ */
 static void *cross(void *arg)
 {
 	unsigned int seed = (unsigned int)(long)arg;
@@ -140,7 +144,8 @@ static void *cross(void *arg)
 		t.tv_nsec += seed >> 17 & 0x7fff;
 		t.tv_sec += t.tv_nsec >= 1000000000;
 		t.tv_nsec %= 1000000000;
-		err = write ? pthread_rwlock_timedwrlock(&busy, &t) : pthread_rwlock_timedrdlock(&busy, &t);
+		err = write ? pthread_rwlock_timedwrlock(&busy, &t)
+			    : pthread_rwlock_timedrdlock(&busy, &t);
 		if (err)
 			__atomic_fetch_add(&errors, err != ETIMEDOUT, __ATOMIC_SEQ_CST);
 		else if (write)
@@ -165,7 +170,8 @@ static void crossing(void)
 		pthread_create(&t[i], NULL, cross, (void *)i);
 	for (i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
-	printf("crossing: %d inside, %d errors, then %d\n", inside, errors, pthread_rwlock_trywrlock(&busy));
+	printf("crossing: %d inside, %d errors, then %d\n", inside, errors,
+	       pthread_rwlock_trywrlock(&busy));
 }
 
 static void await_turn(int n)
@@ -185,7 +191,8 @@ static void *receive(void *arg)
 
 	for (i = 0; i < HANDS; i++) {
 		await_turn(2 * i + 1);
-		errors += (i % 2 ? pthread_rwlock_rdlock(&lock) : pthread_rwlock_wrlock(&lock)) != 0;
+		errors +=
+			(i % 2 ? pthread_rwlock_rdlock(&lock) : pthread_rwlock_wrlock(&lock)) != 0;
 		pthread_rwlock_unlock(&lock);
 		__atomic_store_n(&turn, 2 * i + 2, __ATOMIC_RELEASE);
 	}

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # Part of tests/threads/run: signals that dsmrun gets.
 
-# main() waits for each of the signals that it is given, in turn, or for ever; a thread of another rank runs.
+# main() waits for each of the signals that it is given, in turn, or for ever; a thread of another
+# rank runs.
 program signalled <<'END'
 #include <pthread.h>
 #include <semaphore.h>
@@ -54,7 +55,8 @@ def wait_for(text):
     while time.monotonic() < until and job.poll() is None and text not in open(sys.argv[1]).read():
         time.sleep(0.02)
 
-# This test ignores some where it runs in the background, or by nohup(1), and a shell that ignores a signal cannot trap it.
+# This test ignores some where it runs in the background, or by nohup(1), and a shell that ignores a
+# signal cannot trap it.
 def as_usual():
     for s in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
         signal.signal(s, signal.SIG_DFL)
@@ -72,7 +74,8 @@ except subprocess.TimeoutExpired:
     os.killpg(job.pid, signal.SIGKILL)
 END
 
-# signalled NAME WAY EXPECTED SIGNALS [NUMBER]...: how dsmrun ends by them, as its parent sees it, and what the job prints.
+# signalled NAME WAY EXPECTED SIGNALS [NUMBER]...: how dsmrun ends by them, as its parent sees it,
+# and what the job prints.
 signalled() {
 	local name="$1, $2" way=$2 want=$3 signals=$4 got before=()
 	shift 4

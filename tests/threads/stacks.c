@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stacks.c - the stacks of threads: as large as the limit says, or the default that any thread has set, or the attributes; with
- * the guard that was asked for; and in memory of the program's.
+ * stacks.c - the stacks of threads: as large as the limit says, or the default that any thread has
+ * set, or the attributes; with the guard that was asked for; and in memory of the program's.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -94,7 +94,8 @@ static void *on_given(void *arg)
 	struct stack *s = arg;
 	char here = 0;
 
-	check("a local variable is in the given stack", &here >= s->low && &here < s->low + s->size);
+	check("a local variable is in the given stack",
+	      &here >= s->low && &here < s->low + s->size);
 	use(s->size - (64ul << 10));
 	return NULL;
 }
@@ -108,7 +109,8 @@ int main(void)
 	int i;
 
 	getrlimit(RLIMIT_STACK, &limit);
-	check("the default is the limit", limit.rlim_cur == RLIM_INFINITY || default_size() == limit.rlim_cur);
+	check("the default is the limit",
+	      limit.rlim_cur == RLIM_INFINITY || default_size() == limit.rlim_cur);
 	on_threads(NULL);
 	have("by the limit", default_size(), 4096);
 

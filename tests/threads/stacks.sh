@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # Part of tests/threads/run: the ends of stacks: overflows, stacks that are refused, and guards.
 
-# Stacks: the page below is nobody's, on whatever rank the thread runs. How the process's end is reported depends on who sees it
-# first.
+# Stacks: the page below is nobody's, on whatever rank the thread runs. How the process's end is
+# reported depends on who sees it first.
 program overflow -O0 <<'END'
 #include <errno.h>
 #include <pthread.h>
@@ -69,7 +69,8 @@ says "stacks refused" "1 1" 0 env DSM_MMAP=0 "${run[@]}" -n 2 "$scratch/overflow
 says "stacks refused: named" "a thread on a stack of private memory (pthread_attr_setstack()) does not work" 0 \
 	env DSM_MMAP=0 "${run[@]}" -n 2 "$scratch/overflow" -1
 
-# A thread for which the process has no mapping left has no guard. The stack of one that has just ended is used again soon.
+# A thread for which the process has no mapping left has no guard. The stack of one that has just
+# ended is used again soon.
 program unguarded <<'END'
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * state.c - what the C library and the kernel keep for a process: each thread sees what another one has set, and may use what another
- * one was given. Threads take turns; each turn goes on where the one before has stopped.
+ * state.c - what the C library and the kernel keep for a process: each thread sees what another one
+ * has set, and may use what another one was given. Threads take turns; each turn goes on where the
+ * one before has stopped.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -55,7 +56,7 @@ static void round_of(int n, void (*fn)(int n))
 		pthread_join(t[i], NULL);
 }
 
-/* ---- of the kernel ---------------------------------------------------------------------------------- */
+/* ---- of the kernel --------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/dsm-state-XXXXXX";
 static int there;
@@ -85,7 +86,10 @@ static void folders(int n)
 			      (st.st_mode & 0777) == 0640);
 		break;
 	case 8: check("mask before", umask(0) == 027); break;
-	case 9: check("removed", !unlink("file") && !chdir("/") && !chdir(folder) && !rmdir("below")); break;
+	case 9:
+		check("removed",
+		      !unlink("file") && !chdir("/") && !chdir(folder) && !rmdir("below"));
+		break;
 	case 10: check("away", !chdir("/") && !rmdir(folder)); break;
 	default: break;
 	}
@@ -108,7 +112,8 @@ static void limits(int n)
 		check("prlimit, read", !prlimit(0, RLIMIT_CORE, NULL, &old) && !old.rlim_cur);
 	l.rlim_cur = l.rlim_max = RLIM_INFINITY - 1;
 	if (n == 3)
-		check("setrlimit, wrong", setrlimit((__rlimit_resource_t)1000, &l) == -1 && errno == EINVAL);
+		check("setrlimit, wrong",
+		      setrlimit((__rlimit_resource_t)1000, &l) == -1 && errno == EINVAL);
 }
 
 static double processor_time(int how)
@@ -119,8 +124,14 @@ static double processor_time(int how)
 
 	switch (how) {
 	case 0: return (double)clock() / CLOCKS_PER_SEC;
-	case 1: return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) ? -1 : (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-	case 2: return times(&m) == -1 ? -1 : (double)(m.tms_utime + m.tms_stime) / (double)sysconf(_SC_CLK_TCK);
+	case 1:
+		return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t)
+			? -1
+			: (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	case 2:
+		return times(&m) == -1
+			? -1
+			: (double)(m.tms_utime + m.tms_stime) / (double)sysconf(_SC_CLK_TCK);
 	default: break;
 	}
 	if (getrusage(RUSAGE_SELF, &r))
@@ -147,7 +158,7 @@ static void compute(int n)
 	}
 }
 
-/* ---- of the C library ------------------------------------------------------------------------------- */
+/* ---- of the C library ------------------------------------------------------------------------ */
 
 static char words[] = "one two,three;four five six", number_text[20];
 static ENTRY entries[5];
@@ -187,8 +198,9 @@ static void zones(int n)
 	if (n == 1 || n == 4)
 		localtime(&at);
 	localtime_r(&at, &own);
-	tell("zone %d %d %s, %s %s %ld %d", own.tm_hour, own.tm_min, own.tm_zone, n > 1 ? tzname[0] : "",
-	     n > 1 ? tzname[1] : "", n > 1 ? timezone : 0, n > 1 ? daylight : 0);
+	tell("zone %d %d %s, %s %s %ld %d", own.tm_hour, own.tm_min, own.tm_zone,
+	     n > 1 ? tzname[0] : "", n > 1 ? tzname[1] : "", n > 1 ? timezone : 0,
+	     n > 1 ? daylight : 0);
 	if (tm) {
 		strftime(line, sizeof(line), "%c %Z", tm);
 		tell(" %s", line);
@@ -218,7 +230,8 @@ static void messages(int n)
 {
 	int point, sign;
 
-	tell("%s, %s, %s\n", message ? message : "", text ? text : "", n ? setlocale(LC_ALL, NULL) : "");
+	tell("%s, %s, %s\n", message ? message : "", text ? text : "",
+	     n ? setlocale(LC_ALL, NULL) : "");
 	message = n % 2 ? strerror(n + 1) : strsignal(SIGINT + n);
 	text = n % 3 == 0    ? ecvt(3.25 * n, 5, &point, &sign)
 		: n % 3 == 1 ? fcvt(1.5 * n, 3, &point, &sign)
@@ -228,7 +241,8 @@ static void messages(int n)
 	if (n == 2)
 		check("textdomain", textdomain("state") && bindtextdomain("state", "/nowhere"));
 	if (n == 3)
-		tell("%s %s %d\n", textdomain(NULL), bindtextdomain("state", NULL), (int)MB_CUR_MAX);
+		tell("%s %s %d\n", textdomain(NULL), bindtextdomain("state", NULL),
+		     (int)MB_CUR_MAX);
 	if (n == 4)
 		check("setlocale, wrong", !setlocale(LC_ALL, "no such locale"));
 }
@@ -236,8 +250,10 @@ static void messages(int n)
 /* Each call of getopt() in a new thread, and what it leaves. */
 static void *option(void *arg)
 {
-	static char *args[] = { (char *)"state",       (char *)"-a", (char *)"-b",   (char *)"value",
-				(char *)"--long=more", (char *)"-z", (char *)"rest", NULL };
+	static char *args[] = { (char *)"state",       (char *)"-a",
+				(char *)"-b",          (char *)"value",
+				(char *)"--long=more", (char *)"-z",
+				(char *)"rest",        NULL };
 	static const struct option names[] = { { "long", required_argument, NULL, 'l' }, { 0 } };
 	int got;
 

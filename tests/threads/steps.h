@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* steps.h - for programs of this folder: steps for threads that take turns, times that they wait until, and checks. */
+/*
+ * steps.h - for programs of this folder: steps for threads that take turns, times that they wait
+ * until, and checks.
+ */
 #ifndef THREADS_STEPS_H
 #define THREADS_STEPS_H
 
@@ -40,13 +43,14 @@ static inline void check(const char *what, int good)
 }
 
 /*
- * What threads print in turn. Lines of several ranks reach the standard output in no order, so the last step prints them. The caller
- * has its turn.
+ * What threads print in turn. Lines of several ranks reach the standard output in no order, so the
+ * last step prints them. The caller has its turn.
  */
 static char told[1 << 16];
 static int told_bytes __attribute__((unused));
 
-#define tell(...) (told_bytes += snprintf(told + told_bytes, sizeof(told) - (size_t)told_bytes, __VA_ARGS__))
+#define tell(...) \
+	(told_bytes += snprintf(told + told_bytes, sizeof(told) - (size_t)told_bytes, __VA_ARGS__))
 
 /* The last line, and the status of the program. */
 static inline int conclude(void)

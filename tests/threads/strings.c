@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * strings.c - a plain POSIX threads program: memory that the C library allocates for one thread is read, written and
- * freed by another.
+ * strings.c - a plain POSIX threads program: memory that the C library allocates for one thread is
+ * read, written and freed by another.
  */
 #define _GNU_SOURCE
 #include <argz.h>
@@ -136,7 +136,8 @@ int main(void)
 	made[5] = realpath("/tmp/.", NULL);
 	made[6] = strdup(word);
 	made[7] = strndup(word, 2);
-	temp = (char *(*)(const char *, const char *))dlsym(RTLD_DEFAULT, "tempnam"); /* the linker warns of it */
+	/* the linker warns of it */
+	temp = (char *(*)(const char *, const char *))dlsym(RTLD_DEFAULT, "tempnam");
 	made[8] = temp("/tmp", "temp");
 	made[8][9] = 0; /* the rest is random */
 	made[9] = pvalloc(5000);
@@ -144,14 +145,16 @@ int main(void)
 		return 5;
 	memset(made[9], 'p', 8192);
 	made[9][8191] = 0;
-	if (argz_create_sep("one:two:three", ':', &made[10], &room) || argz_add(&made[10], &room, "four"))
+	if (argz_create_sep("one:two:three", ':', &made[10], &room) ||
+	    argz_add(&made[10], &room, "four"))
 		return 6;
 	argz_stringify(made[10], room, '+');
 	room = 0;
 	if (envz_add(&made[11], &room, "NAME", "value"))
 		return 7;
 	for (int i = 0; i < 7; i++)
-		tsearch(&"zero\0\0one\0\0\0two\0\0\0three\0four\0\0five\0\0six"[6 * i], &tree, compare);
+		tsearch(&"zero\0\0one\0\0\0two\0\0\0three\0four\0\0five\0\0six"[6 * i], &tree,
+			compare);
 	wide = wcsdup(L"wide");
 	list_files();
 	write_stream(&made[12]);

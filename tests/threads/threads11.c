@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* threads11.c - a plain program of C11 <threads.h>: all of its calls, by threads that share variables and memory of malloc(). */
+/*
+ * threads11.c - a plain program of C11 <threads.h>: all of its calls, by threads that share
+ * variables and memory of malloc().
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +93,8 @@ int main(void)
 	int got, r[2];
 	thrd_t other;
 
-	if (mtx_init(&lock, mtx_plain) || mtx_init(&twice, mtx_recursive | mtx_timed) || cnd_init(&changed) ||
-	    tss_create(&key, destroy))
+	if (mtx_init(&lock, mtx_plain) || mtx_init(&twice, mtx_recursive | mtx_timed) ||
+	    cnd_init(&changed) || tss_create(&key, destroy))
 		return 1;
 	mtx_lock(&lock); /* so that the identities are there */
 	for (i = 0; i < THREADS; i++) {
@@ -114,7 +117,8 @@ int main(void)
 	       r[1] == thrd_timedout ? "timed out" : "?", got);
 	mtx_unlock(&twice);
 	timespec_get(&t, TIME_UTC);
-	printf("timedwait %s\n", cnd_timedwait(&changed, &lock, &t) == thrd_timedout ? "timed out" : "?");
+	printf("timedwait %s\n",
+	       cnd_timedwait(&changed, &lock, &t) == thrd_timedout ? "timed out" : "?");
 	thrd_create(&other, detached, NULL);
 	printf("detach %s\n", thrd_detach(other) == thrd_success ? "done" : "?");
 	while (turn != -1)

@@ -12,8 +12,9 @@ int main(void)
 }
 END
 
-# Wrong settings: one line by dsmrun, before anything is started, which takes no second. A busy host may be late, but not three times.
-# refused_at_once NAME LINE COMMAND...: LINE is how its only line begins.
+# Wrong settings: one line by dsmrun, before anything is started, which takes no second. A busy host
+# may be late, but not three times. refused_at_once NAME LINE COMMAND...: LINE is how its only line
+# begins.
 refused_at_once() {
 	local began got status took
 	is_chosen "settings: $1" || return 0
@@ -36,7 +37,8 @@ refused_at_once "DSM_HEAP" "dsmrun: DSM_HEAP=9T is not allowed" \
 refused_at_once "--launcher srun" "dsmrun: --launcher srun: srun is not installed" \
 	env PATH=/usr/bin:/bin "${run[@]}" -n 2 --launcher srun "$scratch/joined"
 
-# Refused before the ranks have started, which takes valgrind seconds. A busy host may be late, but not three times.
+# Refused before the ranks have started, which takes valgrind seconds. A busy host may be late, but
+# not three times.
 if command -v valgrind >/dev/null && is_chosen "valgrind: threads of several ranks"; then
 	printf '#!/bin/sh\nexec valgrind -q --leak-check=no "$@"\n' >"$scratch/in-valgrind" && chmod +x "$scratch/in-valgrind"
 	for _ in 1 2 3; do

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: dsm-cc and dsmrun: what they refuse, programs that dsm-cc has not built, binding, placing.
+# Part of tests/threads/run: dsm-cc and dsmrun: what they refuse, programs that dsm-cc has not
+# built, binding, placing.
 
 printf 'int main(void) { return 0; }\n' >"$scratch/nothing.c"
 gcc "$scratch/nothing.c" -o "$scratch/plain"
@@ -26,7 +27,8 @@ for machine in "${!machines[@]}"; do
 			"${run[@]}" -n 2 $option "$scratch/of-$machine"
 	done
 done
-# at_once NAME TEXT COMMAND...: dsmrun refuses it, by one line that has TEXT in it, and no rank has been started.
+# at_once NAME TEXT COMMAND...: dsmrun refuses it, by one line that has TEXT in it, and no rank has
+# been started.
 at_once() {
 	local got status=0
 	is_chosen "$1" || return 0
@@ -129,8 +131,8 @@ if is_chosen "dsm-cc --showme"; then
 	says "dsm-cc --showme: no file" "-ldsm-pthread" 0 "$tools/dsm-cc" --showme -pthread
 	same "dsm-cc --showme: -c" "$("$tools/dsm-cc" --showme -pthread -c a.c | grep -c -e -ldsm)" 0
 fi
-# Other ways to give it a program: by standard input, with options for executables that are linked at any address, in two steps of
-# the linker.
+# Other ways to give it a program: by standard input, with options for executables that are linked
+# at any address, in two steps of the linker.
 if is_chosen "dsm-cc: input"; then
 	(cd "$scratch" && "$tools/dsm-cc" -pthread -xc - <shares.c)
 	says "dsm-cc: input from a pipe" "string, 2 process" 0 "${run[@]}" -n 2 "$scratch/a.out"
@@ -163,7 +165,8 @@ at_once "functions bound late" "its functions are bound when they are called" "$
 says "functions bound late, but for LD_BIND_NOW" "2000 and a string" 5 env LD_BIND_NOW=1 "${run[@]}" -n 2 "$scratch/shares-late" 5
 at_once "more ranks than there may be" "a job may have 1024 ranks, this one has 1025" "$tools/dsmrun" -n 1025 --preload "$scratch/shares-pie"
 
-# Each of several ranks of a program with threads reserves all addresses; others have room for the window.
+# Each of several ranks of a program with threads reserves all addresses; others have room for the
+# window.
 limited=(bash -c 'ulimit -v "$1" && exec "${@:2}"' -)
 at_once "a limit of addresses: threads" "the address space is limited" "${limited[@]}" 900000000 "$tools/dsmrun" -n 2 "$scratch/shares-late"
 says "a limit of addresses: threads of one rank" "2000 and a string" 5 "${limited[@]}" 900000000 "${run[@]}" "$scratch/shares-late" 5
@@ -223,7 +226,8 @@ if is_chosen "bind: masks"; then
 	same "bind: masks with --no-bind" "$(grep -c '^Cpus_allowed_list:' <<<"$masks") distinct" "1 distinct"
 fi
 
-# Placing: the ranks on which main() and its threads run; and the line that dsmrun prints about the job with these settings.
+# Placing: the ranks on which main() and its threads run; and the line that dsmrun prints about the
+# job with these settings.
 program placed <<'END'
 #include <dsm.h>
 #include <pthread.h>
@@ -325,7 +329,8 @@ says "a scheduler: its launcher" "srun --mpi=pmix -n 2 " 0 env SLURM_JOB_ID=1 PA
 says "a scheduler: its launcher is not there" "mpirun -q -n 2 " 0 env SLURM_JOB_ID=1 "${run[@]}" -n 2 --explain "$scratch/named"
 says "a scheduler: none, its launcher is there" "mpirun -q -n 2 " 0 env PATH="$scratch/slurm:$PATH" "${run[@]}" -n 2 --explain "$scratch/named"
 
-# Where /dev/fd does not exist: a /dev with no more than jobs need. Each test is in a mount namespace of its own.
+# Where /dev/fd does not exist: a /dev with no more than jobs need. Each test is in a mount
+# namespace of its own.
 mkdir "$scratch/dev"
 cat >"$scratch/small-dev" <<'END'
 #!/bin/sh
@@ -375,8 +380,8 @@ says "wrapper: timeout alone" "timeout has no program" 2 "${run[@]}" -n 2 timeou
 says "wrapper: a shell" "let the script call dsmrun" 2 "${run[@]}" -n 2 bash "$scratch/status" 7
 says "wrapper: valgrind" "valgrind has a malloc() of its own" 2 "${run[@]}" -n 2 valgrind "$scratch/status" 7
 
-# Sanitizers of the compiler: those with a malloc() or addresses of their own are refused, by name; the other one works. The runtime of
-# gcc is a library, that of clang is in the program.
+# Sanitizers of the compiler: those with a malloc() or addresses of their own are refused, by name;
+# the other one works. The runtime of gcc is a library, that of clang is in the program.
 cat >"$scratch/overflows.c" <<'END'
 #include <pthread.h>
 static volatile int most = 0x7fffffff, sum;
@@ -427,8 +432,8 @@ else
 	echo "clang and its sanitizers are not installed (make setup): they are not tested"
 fi
 
-# Streams: what the program finds is what dsmrun was given; all lines arrive, those of a rank in order, and what the caller writes
-# to the same file before and afterwards stays.
+# Streams: what the program finds is what dsmrun was given; all lines arrive, those of a rank in
+# order, and what the caller writes to the same file before and afterwards stays.
 program streams <<'END'
 #include <pthread.h>
 #include <stdio.h>
@@ -472,7 +477,8 @@ if is_chosen "streams"; then
 	streamed "streams: a terminal" "$scratch/out" "terminals 011"
 fi
 
-# No rank outlives dsmrun: killed, it leaves none after five seconds; ended by a signal, it returns after the last.
+# No rank outlives dsmrun: killed, it leaves none after five seconds; ended by a signal, it returns
+# after the last.
 program sleeps <<'END'
 #include <pthread.h>
 #include <unistd.h>

@@ -71,7 +71,8 @@ if ((${#host1[@]})); then
 	signalled "signals: two that are handled" hosts "5 handled 1|handled 2" "USR1 USR2" 10 12
 	program=waits signalled "signals: SIGTERM, sigwait() on another rank" pair "6 handled 15" TERM
 
-	# What host2 has under the same name: the same file, a copy with the same time, one of another time, and other contents.
+	# What host2 has under the same name: the same file, a copy with the same time, one of
+	# another time, and other contents.
 	mkdir "$scratch/copied.d"
 	for file in common copy later other; do
 		head -c 20000 "$input" >"$scratch/copied.d/$file"
@@ -121,7 +122,8 @@ if ((${#host1[@]})); then
 		done
 		now=$(ranks_by_host)
 		same "hosts: no rank is left: SIGKILL" "$got, then $now" "2 2, then 0 0"
-		# The launcher, which has this folder in its command, may need its network for a moment longer.
+		# The launcher, which has this folder in its command, may need its network for a
+		# moment longer.
 		for ((i = 0; i < 50; i++)); do
 			pgrep -f "$scratch/" >/dev/null || break
 			sleep 0.1

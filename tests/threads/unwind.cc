@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// unwind.cc - a plain C++ program: destructors, handlers and catch clauses of threads that are cancelled or end by pthread_exit().
+// unwind.cc - a plain C++ program: destructors, handlers and catch clauses of threads that are
+// cancelled or end by pthread_exit().
 #include <atomic>
 #include <cstdio>
 #include <cxxabi.h>

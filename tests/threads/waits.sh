@@ -110,8 +110,9 @@ for way in one node two; do
 	says "locks with a limit of time, $way" "locks 1 0 1 0 1" 0 "${run[@]}" ${ways[$way]} "$scratch/timed" locks
 done
 
-# Threads of all ranks wait for a mutex with a limit of time: how much of a processor they use meanwhile, and how soon a hand-over
-# arrives, the quickest of some: within 2 ms, or, on a busy host, twice the time of the quickest to a wait without a limit.
+# Threads of all ranks wait for a mutex with a limit of time: how much of a processor they use
+# meanwhile, and how soon a hand-over arrives, the quickest of some: within 2 ms, or, on a busy
+# host, twice the time of the quickest to a wait without a limit.
 program patient <<'END'
 #include <errno.h>
 #include <pthread.h>

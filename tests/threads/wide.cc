@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// wide.cc - a plain C++ program: the standard streams of wide characters are the same for all threads.
+// wide.cc - a plain C++ program: the standard streams of wide characters are the same for all
+// threads.
 #include <iomanip>
 #include <iostream>
 #include <string>

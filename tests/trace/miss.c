@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * miss.c - one write miss, for tests/trace/run: writes the address of each function of libdsm that is entered meanwhile to FILE.RANK.
+ * miss.c - one write miss, for tests/trace/run: writes the address of each function of libdsm that
+ * is entered meanwhile to FILE.RANK.
  *
- * Two ranks, each a node. The block is at home at rank 0, which has written it. Rank 1 writes it. The threads of the program at rank 0
- * are outside libdsm, so its service thread serves the request. Lines: service|thread ADDRESS, in the order of the entries.
+ * Two ranks, each a node. The block is at home at rank 0, which has written it. Rank 1 writes it.
+ * The threads of the program at rank 0 are outside libdsm, so its service thread serves the
+ * request. Lines: service|thread ADDRESS, in the order of the entries.
  */
 #define _GNU_SOURCE
 #include <dsm.h>
@@ -70,7 +72,8 @@ int main(int argc, char **argv)
 	if (!file)
 		return 1;
 	for (unsigned int i = 0; i < count && i < MOST; i++)
-		fprintf(file, "%s %p\n", entries[i].thread == getpid() ? "thread" : "service", entries[i].function);
+		fprintf(file, "%s %p\n", entries[i].thread == getpid() ? "thread" : "service",
+			entries[i].function);
 	if (fclose(file))
 		return 1;
 	dsm_barrier();

@@ -9,7 +9,8 @@
 #include "suite.h"
 
 /* The home, if a message needs one. */
-static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node, uint16_t req_slot)
+static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node,
+				  uint16_t req_slot)
 {
 	return (struct msg){ .version = WIRE_VERSION,
 			     .type = type,
@@ -22,7 +23,8 @@ static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint
 }
 
 /* Action n of that type; NULL if there are fewer. */
-static inline const struct action *unit_action(const struct actions *out, uint8_t type, unsigned int n)
+static inline const struct action *unit_action(const struct actions *out, uint8_t type,
+					       unsigned int n)
 {
 	unsigned int i;
 
@@ -38,7 +40,8 @@ static inline const struct msg *unit_sent(const struct actions *out, uint8_t typ
 	unsigned int i;
 
 	for (i = 0; i < out->n; i++)
-		if ((out->v[i].type == ACT_SEND || out->v[i].type == ACT_MCAST || out->v[i].type == ACT_DATA) &&
+		if ((out->v[i].type == ACT_SEND || out->v[i].type == ACT_MCAST ||
+		     out->v[i].type == ACT_DATA) &&
 		    out->v[i].msg.type == type)
 			return &out->v[i].msg;
 	return NULL;
@@ -49,9 +52,10 @@ static inline const char *unit_text(const struct actions *out)
 {
 	static const char *const prots[] = { "closed", "ro", "rw" };
 	static const char *const from[] = { "again", "data", "landed", "upgrade", "zero" };
-	static const char *const names[] = { "",     "",     "mcast",  "data",   "land",     "open", "close",
-					     "wake", "wait", "timer",  "resume", "wake-all", "",     "",
-					     "",     "twin", "untwin", "merge",  "notice" };
+	static const char *const names[] = { "",       "",         "mcast", "data",  "land",
+					     "open",   "close",    "wake",  "wait",  "timer",
+					     "resume", "wake-all", "",      "",      "",
+					     "twin",   "untwin",   "merge", "notice" };
 	static char text[ACTIONS_MAX * 40];
 	size_t n = 0;
 	unsigned int i;
@@ -69,9 +73,11 @@ static inline const char *unit_text(const struct actions *out)
 		else if (a->type == ACT_MCAST)
 			n += (size_t)sprintf(text + n, "%smcast %s", space, wire_name(a->msg.type));
 		else if (a->type == ACT_DATA)
-			n += (size_t)sprintf(text + n, "%sDATA %s<-%s", space, prots[a->prot % 3], prots[a->from % 3]);
+			n += (size_t)sprintf(text + n, "%sDATA %s<-%s", space, prots[a->prot % 3],
+					     prots[a->from % 3]);
 		else if (a->type == ACT_OPEN)
-			n += (size_t)sprintf(text + n, "%sopen %s %s", space, prots[a->prot % 3], from[a->from % 5]);
+			n += (size_t)sprintf(text + n, "%sopen %s %s", space, prots[a->prot % 3],
+					     from[a->from % 5]);
 		else
 			n += (size_t)sprintf(text + n, "%s%s", space, names[a->type]);
 	}

@@ -2,7 +2,8 @@
 /*
  * cqgroup_verbs.h - a device with eight vectors, for tests of libdsm/cqgroup.
  *
- * The verbs functions of the program take the place of libibverbs': they record the vector that a CQ was asked for.
+ * The verbs functions of the program take the place of libibverbs': they record the vector that a
+ * CQ was asked for.
  */
 #ifndef UNIT_CQGROUP_VERBS_H
 #define UNIT_CQGROUP_VERBS_H
@@ -25,8 +26,8 @@ struct fake_cq {
 
 static int create_error, destroy_error, live;
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			     int comp_vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct fake_cq *f;
 
@@ -35,7 +36,9 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 		return NULL;
 	}
 	f = calloc(1, sizeof(*f));
-	f->cq = (struct ibv_cq){ .context = ctx, .channel = channel, .cq_context = cq_context, .cqe = cqe };
+	f->cq = (struct ibv_cq){
+		.context = ctx, .channel = channel, .cq_context = cq_context, .cqe = cqe
+	};
 	f->vector = comp_vector;
 	__atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
 	return &f->cq;
@@ -57,7 +60,9 @@ static int asked_for(const struct ibv_cq *cq)
 
 static struct cqgroup_device with_vectors(unsigned int n)
 {
-	struct cqgroup_device dev = { .name = "fake0", .nvectors = n, .numa_node = -1, .interrupts = 1 };
+	struct cqgroup_device dev = {
+		.name = "fake0", .nvectors = n, .numa_node = -1, .interrupts = 1
+	};
 
 	cqset_range(&dev.online, 0, 64);
 	cqset_range(&dev.beside, 0, 64);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cross.h - lets another thread act between the load of a word and its compare and exchange. The word's page is read-only; the
- * fault handler changes the word before the instruction is repeated.
+ * cross.h - lets another thread act between the load of a word and its compare and exchange. The
+ * word's page is read-only; the fault handler changes the word before the instruction is repeated.
  *
- * Not with thread sanitizer, which emulates atomics with a lock held. It has the tests with two threads.
+ * Not with thread sanitizer, which emulates atomics with a lock held. It has the tests with two
+ * threads.
  */
 #ifndef UNIT_CROSS_H
 #define UNIT_CROSS_H
@@ -35,7 +36,8 @@ static inline void cross_fault(int sig)
 /* A page of zeros for the words. */
 static inline void *cross_memory(void)
 {
-	cross_page = mmap(NULL, CROSS_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cross_page =
+		mmap(NULL, CROSS_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(cross_page, MAP_FAILED);
 	return cross_page;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fault_ranks.h - a node of several processes over a fault backend, without an engine. All processes share the node's state of
- * each page; a test sets it as the protocol would. A signal asks the backend to update the mapping if that state allows the
- * access, and is counted.
+ * fault_ranks.h - a node of several processes over a fault backend, without an engine. All
+ * processes share the node's state of each page; a test sets it as the protocol would. A signal
+ * asks the backend to update the mapping if that state allows the access, and is counted.
  */
 #ifndef UNIT_FAULT_RANKS_H
 #define UNIT_FAULT_RANKS_H
@@ -65,14 +65,14 @@ static sigjmp_buf bail;
 static volatile sig_atomic_t trying;
 
 /* Fails the test from a rank's process. */
-#define rank_require(x)                                                                                        \
-	do {                                                                                                   \
-		if (!(x)) {                                                                                    \
-			if (!__atomic_fetch_add(&node.t->failed, 1, __ATOMIC_SEQ_CST))                         \
-				snprintf(node.t->complaint, sizeof(node.t->complaint), "rank %u, line %d: %s", \
-					 node.me, __LINE__, #x);                                               \
-			_exit(1);                                                                              \
-		}                                                                                              \
+#define rank_require(x)                                                                  \
+	do {                                                                             \
+		if (!(x)) {                                                              \
+			if (!__atomic_fetch_add(&node.t->failed, 1, __ATOMIC_SEQ_CST))   \
+				snprintf(node.t->complaint, sizeof(node.t->complaint),   \
+					 "rank %u, line %d: %s", node.me, __LINE__, #x); \
+			_exit(1);                                                        \
+		}                                                                        \
 	} while (0)
 
 /* Wait until all living ranks are here. */
@@ -127,13 +127,17 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		siglongjmp(bail, 1);
 }
 
-/* An access that may fault must not be made inside a sanitizer: jumping out of the handler would leave its locks held. */
+/*
+ * An access that may fault must not be made inside a sanitizer: jumping out of the handler would
+ * leave its locks held.
+ */
 __attribute__((no_sanitize("thread"), noinline)) static uint64_t load(const volatile uint64_t *at)
 {
 	return *at;
 }
 
-__attribute__((no_sanitize("thread"), noinline)) static void store(volatile uint64_t *at, uint64_t value)
+__attribute__((no_sanitize("thread"), noinline)) static void store(volatile uint64_t *at,
+								   uint64_t value)
 {
 	*at = value;
 }
@@ -182,7 +186,9 @@ static void pass(int s, int fd)
 {
 	char byte = fd >= 0, room[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec io = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -200,7 +206,9 @@ static int receive(int s)
 {
 	char byte = 0, room[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec io = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+	};
 	int fd = -1;
 
 	rank_require(recvmsg(s, &m, 0) == 1);
@@ -268,8 +276,8 @@ static void wait_for_ranks(pid_t *pid)
 			continue; /* killed by the test */
 		if (!WIFEXITED(status) || WEXITSTATUS(status)) {
 			if (!__atomic_fetch_add(&node.t->failed, 1, __ATOMIC_SEQ_CST))
-				snprintf(node.t->complaint, sizeof(node.t->complaint), "a rank ended with status %#x",
-					 status);
+				snprintf(node.t->complaint, sizeof(node.t->complaint),
+					 "a rank ended with status %#x", status);
 			wrong++;
 		}
 	}
@@ -290,7 +298,8 @@ static inline void run_ranks(const struct ranks *r, void (*body)(void))
 	for (i = 0; !r->index[1] && i < node.n; i++)
 		node.index[i] = i;
 	ck_assert(memfd >= 0 && !ftruncate(memfd, SPACE));
-	node.t = mmap(NULL, sizeof(*node.t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	node.t = mmap(NULL, sizeof(*node.t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	shared = mmap(NULL, SHARED_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(node.t != MAP_FAILED && shared != MAP_FAILED);
 	ck_assert_uint_le(node.ops->shared ? node.ops->shared(SPACE, node.called) : 0, SHARED_MAX);

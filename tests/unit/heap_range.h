@@ -21,7 +21,8 @@ static char *range;
 
 static inline void *map_file(void *at, size_t size)
 {
-	int fd = memfd_create("test_heap", MFD_CLOEXEC), flags = MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+	int fd = memfd_create("test_heap", MFD_CLOEXEC),
+	    flags = MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0);
 	void *p;
 
 	ck_assert_int_ge(fd, 0);
@@ -32,7 +33,10 @@ static inline void *map_file(void *at, size_t size)
 	return p;
 }
 
-/* The units of a job whose rank RANK is this process. Tests use one rank; others may take and give units. */
+/*
+ * The units of a job whose rank RANK is this process. Tests use one rank; others may take and give
+ * units.
+ */
 #define RANK 0
 
 static struct units *units;
@@ -77,7 +81,8 @@ static const struct heap_source units_here = { .take = units_take_here,
 static inline void start_split(size_t split, bool keep_sites)
 {
 	const size_t records = (sizeof(struct heap_shared) + 4095) / 4096 * 4096;
-	char *p = mmap(NULL, SIZE + 2 * MB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, SIZE + 2 * MB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
 
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	range = map_file((void *)(((uintptr_t)p + 2 * MB - 1) / (2 * MB) * (2 * MB)), SIZE);
@@ -85,9 +90,9 @@ static inline void start_split(size_t split, bool keep_sites)
 	units = calloc(1, units_size(SIZE));
 	shape = units_shape(SIZE, 2);
 	shape.split = (uint32_t)(split / UNIT_BYTES);
-	ck_assert_int_eq(
-		heap_start(shared, (uint64_t *)((char *)shared + records), range, SIZE, split, &units_here, keep_sites),
-		0);
+	ck_assert_int_eq(heap_start(shared, (uint64_t *)((char *)shared + records), range, SIZE,
+				    split, &units_here, keep_sites),
+			 0);
 }
 
 static inline void start_with(bool keep_sites)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * host_noted.h - for test_host.c: a host that notes each callback in one line of text. "[" takes the lock, "]" drops it.
+ * host_noted.h - for test_host.c: a host that notes each callback in one line of text. "[" takes
+ * the lock, "]" drops it.
  */
 #ifndef UNIT_HOST_NOTED_H
 #define UNIT_HOST_NOTED_H
@@ -36,9 +37,12 @@ static struct closing_peer peers[RANKS];
 static struct closing_held waiting[WAITING];
 static struct rel_lists lists;
 static struct rel rel; /* a copy of a release block */
-static struct closing_ctx closes = {
-	.me = ME, .nnodes = RANKS, .lists = &lists, .peers = peers, .held = waiting, .nheld = WAITING
-};
+static struct closing_ctx closes = { .me = ME,
+				     .nnodes = RANKS,
+				     .lists = &lists,
+				     .peers = peers,
+				     .held = waiting,
+				     .nheld = WAITING };
 static char text[1000];
 
 /* What the host does at the next call. */
@@ -66,7 +70,8 @@ static void locked(bool is)
 	ck_assert_int_eq(!!held, is);
 }
 
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+		struct core_place *p)
 {
 	(void)h, (void)number, (void)m;
 	locked(false);
@@ -82,7 +87,9 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	}
 	if (target == TARGET_BLOCK && host.releases) {
 		p->d.rel = &rel;
-		p->rel = (struct rel_ctx){ .me = ME, .nnodes = RANKS, .home = HOME, .lists = &lists, .blocks = &rel };
+		p->rel = (struct rel_ctx){
+			.me = ME, .nnodes = RANKS, .home = HOME, .lists = &lists, .blocks = &rel
+		};
 	}
 	if (target == TARGET_CLOSING || host.releases) {
 		p->d.closing = &closing;
@@ -206,12 +213,13 @@ static bool lower(struct core_host *h, const struct core_leave *l)
 	return !host.later && !host.early;
 }
 
-static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		 const void *data)
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at,
+		 const struct msg *m, const void *data)
 {
 	(void)h, (void)m;
 	locked(false);
-	note("open %u from %u%s", acts->v[at].prot, acts->v[at].from, data == &contents ? " with contents" : "");
+	note("open %u from %u%s", acts->v[at].prot, acts->v[at].from,
+	     data == &contents ? " with contents" : "");
 	return !host.later;
 }
 
@@ -291,7 +299,9 @@ static void ends(struct core_host *h, const char *why)
 static const struct core_rel_ops rel_ops = { .object = object_at, .gather = gather, .fail = ends };
 static const struct core_ops ops = NOTED_OPS(.rel = NULL), release_ops = NOTED_OPS(.rel = &rel_ops);
 
-static struct core_host node = { .ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES };
+static struct core_host node = {
+	.ops = &ops, .me = ME, .nnodes = RANKS, .follow = DIR_FOLLOW, .passes = LOCK_PASSES
+};
 
 static void setup(void)
 {
@@ -316,9 +326,10 @@ static void setup(void)
 
 static void has_block(uint8_t state)
 {
-	page = (struct copy){
-		.state = state, .flags = state == PG_WRITE ? PAGE_OWNER : 0, .home = HOME + 1, .slot = SLOT
-	};
+	page = (struct copy){ .state = state,
+			      .flags = state == PG_WRITE ? PAGE_OWNER : 0,
+			      .home = HOME + 1,
+			      .slot = SLOT };
 }
 
 static void deliver(uint8_t type, uint16_t src, uint16_t requester, uint8_t op, int16_t acks)

@@ -2,7 +2,8 @@
 /*
  * net_ends.h - transport ends for tests, which check each message on arrival.
  *
- * Every test runs in its own process: UCX reads its settings once. The loop index of a test selects the transports.
+ * Every test runs in its own process: UCX reads its settings once. The loop index of a test selects
+ * the transports.
  */
 #ifndef UNIT_NET_ENDS_H
 #define UNIT_NET_ENDS_H
@@ -95,7 +96,8 @@ static inline bool is_late(const struct msg *m)
 }
 
 /* optional: threads of the transport, waiters, priorities. */
-static inline int open_with(struct end *e, uint16_t rank, net_handler h, const struct net_config *optional)
+static inline int open_with(struct end *e, uint16_t rank, net_handler h,
+			    const struct net_config *optional)
 {
 	const struct net_config cfg = { .rank = rank,
 					.size = 3,
@@ -172,7 +174,8 @@ static inline void close_pair(struct end *a, struct end *b)
 		close(b->epoll);
 }
 
-static inline struct msg message(const struct end *from, uint16_t to, uint8_t type, uint32_t seed, size_t size)
+static inline struct msg message(const struct end *from, uint16_t to, uint8_t type, uint32_t seed,
+				 size_t size)
 {
 	return (struct msg){ .version = WIRE_VERSION,
 			     .type = type,
@@ -198,12 +201,14 @@ static inline int send_to(struct end *from, uint16_t to, uint8_t type, uint32_t 
 }
 
 /* Wait as long as the count grows: the speed depends on the machine. */
-static inline void poll_until(struct end *a, struct end *b, const unsigned int *word, unsigned int value)
+static inline void poll_until(struct end *a, struct end *b, const unsigned int *word,
+			      unsigned int value)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
 	unsigned int seen, before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
-	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < value && now_ms(CLOCK_MONOTONIC) < until) {
+	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < value &&
+	       now_ms(CLOCK_MONOTONIC) < until) {
 		if (seen != before)
 			until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
 		before = seen;
@@ -226,7 +231,10 @@ static inline void settle(struct end *a, struct end *b)
 	}
 }
 
-/* Watch as the service thread does: what has a bell may be readable of old (net.h), so only changes count. */
+/*
+ * Watch as the service thread does: what has a bell may be readable of old (net.h), so only changes
+ * count.
+ */
 static inline void watch(struct end *e)
 {
 	const int bell_fd = ops->bell ? ops->bell(e->net) : -1;

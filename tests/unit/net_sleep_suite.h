@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* net_sleep_suite.h - tests of every transport: sleeping, being woken, several threads at once. See net_suite.h. */
+/*
+ * net_sleep_suite.h - tests of every transport: sleeping, being woken, several threads at once. See
+ * net_suite.h.
+ */
 #ifndef UNIT_NET_SLEEP_SUITE_H
 #define UNIT_NET_SLEEP_SUITE_H
 
@@ -56,7 +59,8 @@ START_TEST(a_message_left_behind_by_another_poller_wakes_the_sleeper)
 		for (left = 0; left < 8; left++)
 			ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
 		while (b.messages == seen && now_ms(CLOCK_MONOTONIC) < until)
-			ops->poll(b.net, 1); /* takes one message; others that it read from the socket wait */
+			/* takes one message; others that it read from the socket wait */
+			ops->poll(b.net, 1);
 		ck_assert_uint_eq(b.messages, seen + 1);
 		while (b.messages < seen + 8) {
 			ck_assert(readable(&b, PATIENCE_MS));
@@ -103,7 +107,8 @@ static void *server(void *arg)
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + 3 * PATIENCE_MS;
 	struct end *e = arg;
 
-	while (__atomic_load_n(&e->messages, __ATOMIC_ACQUIRE) < SENDERS * EACH / 2 && now_ms(CLOCK_MONOTONIC) < until)
+	while (__atomic_load_n(&e->messages, __ATOMIC_ACQUIRE) < SENDERS * EACH / 2 &&
+	       now_ms(CLOCK_MONOTONIC) < until)
 		if (!ops->poll(e->net, 16) && ops->arm(e->net) >= 0)
 			readable(e, 1000);
 	return NULL;
@@ -148,7 +153,8 @@ END_TEST
 static inline void add_net_sleep_suite(TCase *t)
 {
 	tcase_add_loop_test(t, an_idle_end_sleeps_until_a_message_comes, 0, SLEEPERS);
-	tcase_add_loop_test(t, a_message_left_behind_by_another_poller_wakes_the_sleeper, 0, SLEEPERS);
+	tcase_add_loop_test(t, a_message_left_behind_by_another_poller_wakes_the_sleeper, 0,
+			    SLEEPERS);
 	tcase_add_loop_test(t, threads_send_and_poll_at_once, 0, SLEEPERS);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net_suite.h - tests of every transport: messages, peers that misbehave or go. A test program sets the transport (NET_OPS), the
- * number of its variants (TRANSPORTS), and what a peer could leave behind (leftovers()). NET_ONE_PROCESS: ends reach each other
- * only within one process.
+ * net_suite.h - tests of every transport: messages, peers that misbehave or go. A test program sets
+ * the transport (NET_OPS), the number of its variants (TRANSPORTS), and what a peer could leave
+ * behind (leftovers()). NET_ONE_PROCESS: ends reach each other only within one process.
  */
 #ifndef UNIT_NET_SUITE_H
 #define UNIT_NET_SUITE_H
@@ -31,7 +31,8 @@ END_TEST
 
 START_TEST(messages_of_every_size_arrive_once)
 {
-	static const size_t sizes[] = { 0, 1, 100, 4096, 8192, 65536, 1 << 20, NET_BLOCK_MAX, NET_PAYLOAD_MAX };
+	static const size_t sizes[] = { 0,     1,       100,           4096,           8192,
+					65536, 1 << 20, NET_BLOCK_MAX, NET_PAYLOAD_MAX };
 	const unsigned int n = sizeof(sizes) / sizeof(*sizes), rounds = 5;
 	struct net_counters count;
 	struct end a, b;
@@ -65,7 +66,11 @@ START_TEST(sending_does_not_wait_for_the_receiver)
 
 	open_pair(&a, &b, _i);
 	for (i = 0; i < n; i++) /* b does not poll */
-		ck_assert_int_eq(send_to(&a, 1, MSG_DATA, i, i % 10 ? 0 : i % 50 ? 4096 : 100000), 0);
+		ck_assert_int_eq(send_to(&a, 1, MSG_DATA, i,
+					 i % 10           ? 0
+						 : i % 50 ? 4096
+							  : 100000),
+				 0);
 	poll_until(&a, &b, &b.messages, n);
 	ck_assert_uint_eq(b.wrong, 0);
 	close_pair(&a, &b);
@@ -226,7 +231,8 @@ START_TEST(payloads_are_bounded_by_type)
 
 		m = message(&from, 1, (uint8_t)type, 0, 0);
 		ck_assert_uint_le(most, NET_PAYLOAD_MAX);
-		ck_assert_int_eq(net_check(&cfg, &m, most), wire_hosts((uint8_t)type) & HOST_LIBRARY ? 0 : -EBADMSG);
+		ck_assert_int_eq(net_check(&cfg, &m, most),
+				 wire_hosts((uint8_t)type) & HOST_LIBRARY ? 0 : -EBADMSG);
 		ck_assert_int_eq(net_check(&cfg, &m, most + 1), -EBADMSG);
 	}
 	m = message(&from, 1, MSG_PING, 0, 0);
@@ -271,7 +277,8 @@ static pid_t fork_end(struct end *here, int transport)
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		answering = &there;
-		if (try_open(&there, 1, answer) || write(up[1], &there, sizeof(there)) != sizeof(there) ||
+		if (try_open(&there, 1, answer) ||
+		    write(up[1], &there, sizeof(there)) != sizeof(there) ||
 		    read(down[0], here, sizeof(*here)) != sizeof(*here) ||
 		    ops->connect(there.net, 0, here->address, here->size))
 			_exit(1);
@@ -365,7 +372,8 @@ static inline void add_net_suite(TCase *t)
 {
 	add_net_messages(t);
 	tcase_add_loop_test(t, a_killed_peer_is_lost_once_and_leaves_nothing, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0, TRANSPORTS);
+	tcase_add_loop_test(t, a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0,
+			    TRANSPORTS);
 }
 #endif
 

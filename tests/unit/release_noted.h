@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * release_noted.h - for test_host_release.c: a host with release blocks that notes each callback in one line of text. "[" takes a
- * lock, "]" drops it. All numbers are wide, so that a value that is cut off on its way shows.
+ * release_noted.h - for test_host_release.c: a host with release blocks that notes each callback in
+ * one line of text. "[" takes a lock, "]" drops it. All numbers are wide, so that a value that is
+ * cut off on its way shows.
  */
 #ifndef UNIT_RELEASE_NOTED_H
 #define UNIT_RELEASE_NOTED_H
@@ -32,9 +33,12 @@ static struct rel_lists lists;
 static struct closing closing;
 static struct closing_peer peers[NODES];
 static struct closing_held waiting[WAITING];
-static const struct closing_ctx closes = {
-	.me = ME, .nnodes = NODES, .lists = &lists, .peers = peers, .held = waiting, .nheld = WAITING
-};
+static const struct closing_ctx closes = { .me = ME,
+					   .nnodes = NODES,
+					   .lists = &lists,
+					   .peers = peers,
+					   .held = waiting,
+					   .nheld = WAITING };
 static uint32_t held;
 static char text[2000];
 static const char diff_bytes[] = "a diff";
@@ -84,7 +88,8 @@ static uint32_t index_of(uint32_t object)
 	return object - OBJECT(0);
 }
 
-static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m, struct core_place *p)
+static int find(struct core_host *h, enum target target, uint32_t number, const struct msg *m,
+		struct core_place *p)
 {
 	static const struct dispatch zero;
 
@@ -201,8 +206,8 @@ static bool leave(struct core_host *h, const struct core_leave *l)
 	return true;
 }
 
-static bool open(struct core_host *h, const struct actions *acts, unsigned int at, const struct msg *m,
-		 const void *data)
+static bool open(struct core_host *h, const struct actions *acts, unsigned int at,
+		 const struct msg *m, const void *data)
 {
 	(void)h, (void)m, (void)data;
 	note("open %u", acts->v[at].prot);
@@ -267,7 +272,8 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 {
 	(void)h;
 	locked(0);
-	note("notice %x to %llx of %x but %x", index_of(object), (unsigned long long)a->mask, writer, a->except);
+	note("notice %x to %llx of %x but %x", index_of(object), (unsigned long long)a->mask,
+	     writer, a->except);
 }
 
 static void gather(struct core_host *h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rule_walk.h - tests each field of a table of rules with values at the bounds of its rule and outside. A struct must be accepted
- * exactly if all its fields are valid.
+ * rule_walk.h - tests each field of a table of rules with values at the bounds of its rule and
+ * outside. A struct must be accepted exactly if all its fields are valid.
  */
 #ifndef UNIT_RULE_WALK_H
 #define UNIT_RULE_WALK_H
@@ -22,7 +22,8 @@ typedef bool walk_taken(unsigned int shape, const void *at);
 /* May the value select the shape, so that another rule applies? */
 typedef bool walk_other(const struct rule_field *f, uint64_t v);
 
-static inline void walk_shape(struct rule_walk *w, unsigned int shape, walk_taken *taken, walk_other *other)
+static inline void walk_shape(struct rule_walk *w, unsigned int shape, walk_taken *taken,
+			      walk_other *other)
 {
 	const struct rule_type *t = &w->table->types[shape];
 	uint64_t values[VALUES_MAX];
@@ -40,11 +41,12 @@ static inline void walk_shape(struct rule_walk *w, unsigned int shape, walk_take
 		n = rule_values(w->table, w->limits, f->rule, values);
 		for (k = 0; k < n; k++) {
 			rule_good(w->table, w->limits, shape, at, false);
-			if ((f->rule == w->table->any && f->size > 8) || !rule_set(f, at, values[k]) ||
-			    (other && other(f, values[k])))
+			if ((f->rule == w->table->any && f->size > 8) ||
+			    !rule_set(f, at, values[k]) || (other && other(f, values[k])))
 				continue;
 			if (taken(shape, at) != w->means(f->rule, values[k]))
-				ck_abort_msg("%s: %s %#lx", t->name, f->name, (unsigned long)values[k]);
+				ck_abort_msg("%s: %s %#lx", t->name, f->name,
+					     (unsigned long)values[k]);
 			w->refused[f->rule] += !w->means(f->rule, values[k]);
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_pair.h - two owners of librshare in this process, a and b, over share_verbs.h; b listens. Also a peer made by hand. In
- * the end, the library must have freed everything.
+ * share_pair.h - two owners of librshare in this process, a and b, over share_verbs.h; b listens.
+ * Also a peer made by hand. In the end, the library must have freed everything.
  */
 #ifndef UNIT_SHARE_PAIR_H
 #define UNIT_SHARE_PAIR_H
@@ -69,7 +69,8 @@ static inline void begin(void)
 	rshare_set_allocator(take, give_back);
 	fake_breaks = fake_count = 0;
 	fake_down = 0;
-	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below the ports that the kernel assigns to clients */
+	/* below the ports that the kernel assigns to clients */
+	port = (uint16_t)(10000 + getpid() % 5000 * 4);
 	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
 	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
 	snprintf(name_c, sizeof(name_c), "unit-c-%d", getpid());
@@ -141,9 +142,11 @@ static inline struct sockaddr_un owner_at(const char *name)
 /* A peer made by hand: it says hello as an owner until both are up, and then something else. */
 static inline int liar(void)
 {
-	struct rs_hello hello = {
-		.magic = RS_HELLO_MAGIC, .version = RS_FRAME_VERSION, .chunk = 16384, .instance = 1, .address = NOWHERE
-	};
+	struct rs_hello hello = { .magic = RS_HELLO_MAGIC,
+				  .version = RS_FRAME_VERSION,
+				  .chunk = 16384,
+				  .instance = 1,
+				  .address = NOWHERE };
 	const struct sockaddr_in at = { .sin_family = AF_INET,
 					.sin_port = htons((uint16_t)(port + 1)),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within this process: they replace those
- * of libibverbs. Sends wait for the receive queue of the other side, as with RNR retries; work requests of a queue pair complete
- * in order. One lock guards all. fake_breaks breaks queue pairs, fake_down keeps them from connecting, fake_deaf loses datagrams,
- * fake_hold() delays posts, fake_refuse() makes a function fail. A thread that has set fake_no_handles must not make address
- * handles. Real devices are tested in guests (tests/share/run, test_net_verbs.c).
+ * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within
+ * this process: they replace those of libibverbs. Sends wait for the receive queue of the other
+ * side, as with RNR retries; work requests of a queue pair complete in order. One lock guards all.
+ * fake_breaks breaks queue pairs, fake_down keeps them from connecting, fake_deaf loses datagrams,
+ * fake_hold() delays posts, fake_refuse() makes a function fail. A thread that has set
+ * fake_no_handles must not make address handles. Real devices are tested in guests
+ * (tests/share/run, test_net_verbs.c).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
@@ -59,13 +61,16 @@ static struct fake_qp *fake_qps[FAKE_QPS];
 static struct ibv_device fake_device[] = { { .name = "fake0" }, { .name = "fake1" } };
 static int fake_devices = 1, fake_vectors = 1; /* number of devices, and of vectors of each */
 static unsigned int fake_live;                 /* existing objects */
-static unsigned int fake_breaks, fake_count;   /* every fake_breaks-th work request breaks its queue pair; 0: none */
-static int fake_down;                          /* no queue pair can be connected */
-static int fake_deaf;                          /* no datagram arrives */
-static int fake_held;                          /* posts are not executed */
-static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* reads posted; how many may still be executed */
-static int fake_handles_wait, fake_handles_fail;           /* making an address handle waits, or fails */
-static unsigned int fake_begun, fake_handles;              /* address handles begun and made */
+/* every fake_breaks-th work request breaks its queue pair; 0: none */
+static unsigned int fake_breaks, fake_count;
+static int fake_down; /* no queue pair can be connected */
+static int fake_deaf; /* no datagram arrives */
+static int fake_held; /* posts are not executed */
+/* reads posted; how many may still be executed */
+static unsigned int fake_reads, fake_reads_max = UINT_MAX;
+/* making an address handle waits, or fails */
+static int fake_handles_wait, fake_handles_fail;
+static unsigned int fake_begun, fake_handles; /* address handles begun and made */
 static __thread int fake_no_handles;
 static unsigned int fake_starved; /* sends that wait for a receive */
 
@@ -184,13 +189,14 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
 		if (w->wr.num_sge)
-			memcpy((void *)(uintptr_t)w->sge[0].addr, (void *)(uintptr_t)w->wr.wr.rdma.remote_addr,
-			       w->sge[0].length);
+			memcpy((void *)(uintptr_t)w->sge[0].addr,
+			       (void *)(uintptr_t)w->wr.wr.rdma.remote_addr, w->sge[0].length);
 	} else if (w->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		if (s->head == s->tail)
 			return 0;
 		wc.wr_id = s->recv[s->head++ % FAKE_QUEUE].wr_id;
-		wc.byte_len = (uint32_t)fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
+		wc.byte_len =
+			(uint32_t)fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = w->wr.imm_data;
 		fake_complete(to->qp.recv_cq, &wc, solicited);
@@ -202,7 +208,10 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 	return 1;
 }
 
-/* The status of a work request; -1: it waits. Every second request that breaks its queue pair still arrives, unless all break. */
+/*
+ * The status of a work request; -1: it waits. Every second request that breaks its queue pair still
+ * arrives, unless all break.
+ */
 static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 {
 	struct fake_qp *to = fake_qps[q->dest % FAKE_QPS];
@@ -217,7 +226,8 @@ static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 		const int breaks = fake_breaks && !((fake_count + 1) % fake_breaks);
 		const int arrives = !breaks || (fake_breaks > 1 && fake_count / fake_breaks % 2);
 
-		const int delivered = to->connected && arrives ? fake_deliver(to, w) : to->connected;
+		const int delivered =
+			to->connected && arrives ? fake_deliver(to, w) : to->connected;
 
 		if (!delivered)
 			return -1;
@@ -327,7 +337,7 @@ static int fake_arm(struct ibv_cq *cq, int solicited)
 	return 0;
 }
 
-/* ---- objects ---------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static void *fake_new(size_t size)
 {
@@ -408,20 +418,22 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 	return 0;
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, size_t n, uint32_t flags, size_t size)
+ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, size_t n,
+			     uint32_t flags, size_t size)
 {
 	(void)c;
 	(void)n;
 	(void)flags;
 	memset(e, 0, size);
 	e->port_num = 1;
-	memcpy(e->gid.raw, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 }, sizeof(e->gid.raw));
+	memcpy(e->gid.raw, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 },
+	       sizeof(e->gid.raw));
 	e->gid_type = IBV_GID_TYPE_ROCE_V2;
 	return 1;
 }
 
-int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t i, struct ibv_gid_entry *e, uint32_t flags,
-		      size_t size)
+int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t i, struct ibv_gid_entry *e,
+		      uint32_t flags, size_t size)
 {
 	(void)port;
 	(void)i;
@@ -464,12 +476,18 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t n, int access)
 	(void)access;
 	if (!m)
 		return NULL;
-	*m = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = at, .length = n, .lkey = 1, .rkey = FAKE_RKEY };
+	*m = (struct ibv_mr){ .context = pd->context,
+			      .pd = pd,
+			      .addr = at,
+			      .length = n,
+			      .lkey = 1,
+			      .rkey = FAKE_RKEY };
 	return m;
 }
 
 #undef ibv_reg_mr_iova2
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t n, uint64_t iova, unsigned int access)
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t n, uint64_t iova,
+				unsigned int access)
 {
 	(void)iova;
 	return ibv_reg_mr(pd, at, n, (int)access);
@@ -497,7 +515,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
 	return fake_free(ch);
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context, struct ibv_comp_channel *ch, int vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context,
+			     struct ibv_comp_channel *ch, int vector)
 {
 	struct fake_cq *f = fake_fails(FAKE_CQ) ? NULL : fake_new(sizeof(*f));
 
@@ -554,7 +573,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 
 	if (!q)
 		return NULL;
-	q->qp = (struct ibv_qp){ .context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq };
+	q->qp = (struct ibv_qp){
+		.context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq
+	};
 	q->own = a->qp_type == IBV_QPT_UD ? fake_new(sizeof(*q->own)) : NULL;
 	pthread_mutex_lock(&fake_lock);
 	do

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_world.h - two nodes whose hubs are connected by queues in this process instead of queue pairs, with clients that use the
- * rings as rshare.c does. Posts arrive and complete in order on each lane, and in any order between lanes.
+ * share_world.h - two nodes whose hubs are connected by queues in this process instead of queue
+ * pairs, with clients that use the rings as rshare.c does. Posts arrive and complete in order on
+ * each lane, and in any order between lanes.
  */
 #ifndef UNIT_SHARE_WORLD_H
 #define UNIT_SHARE_WORLD_H
@@ -50,7 +51,8 @@ struct world_node {
 
 static char world_said[256];
 
-static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n)
+static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v,
+			    unsigned int n)
 {
 	struct world_node *w = p->link;
 
@@ -90,8 +92,8 @@ static void world_wire_log(const char *text)
 	snprintf(world_said, sizeof(world_said), "%s", text);
 }
 
-static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_wake_set, world_wire_freed,
-					   world_wire_log };
+static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_wake_set,
+					   world_wire_freed, world_wire_log };
 
 static inline void world_peers(struct world_node *a)
 {
@@ -123,7 +125,10 @@ static inline struct world_node *world_create(uint32_t conns)
 	return n;
 }
 
-/* Deliver one chunk of the lane. If the queue pair breaks before its completion, the completion is lost. False: there is none. */
+/*
+ * Deliver one chunk of the lane. If the queue pair breaks before its completion, the completion is
+ * lost. False: there is none.
+ */
 static inline bool world_arrive(struct world_node *from, enum rs_lane lane)
 {
 	struct world_lane *l = &from->lane[lane];
@@ -136,7 +141,8 @@ static inline bool world_arrive(struct world_node *from, enum rs_lane lane)
 	if (o->bytes && from->other->peer.chunk) {
 		exact = malloc(o->bytes);
 		memcpy(exact, o->data, o->bytes);
-		from->other->error = rs_peer_receive(&from->other->peer, lane, exact, o->bytes) ?: from->other->error;
+		from->other->error = rs_peer_receive(&from->other->peer, lane, exact, o->bytes)
+			?: from->other->error;
 		free(exact);
 	}
 	return true;
@@ -151,7 +157,10 @@ static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
 	return any;
 }
 
-/* All queue pairs break after so many outstanding posts of each lane have arrived; then they are made again. */
+/*
+ * All queue pairs break after so many outstanding posts of each lane have arrived; then they are
+ * made again.
+ */
 static inline void world_break(struct world_node *n, const unsigned int arrive[2][RS_LANES])
 {
 	unsigned int i, k, j;
@@ -237,25 +246,29 @@ static inline struct rs_seg_conn *world_seg(struct world_client *c, uint32_t ind
 /* Submit an operation that rshare_send() does not make. */
 static inline bool world_submit(struct world_client *c, uint32_t index, const struct rs_sqe *e)
 {
-	const bool put =
-		rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq, WORLD_DEPTH, e, sizeof(*e));
+	const bool put = rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq,
+					    WORLD_DEPTH, e, sizeof(*e));
 
 	world_ready(c, index);
 	return put;
 }
 
-static inline bool world_send(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+static inline bool world_send(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len,
+			      uint64_t cookie)
 {
-	const struct rs_sqe e = { .op = RS_OP_SEND, .len = len, .offset = offset, .cookie = cookie };
+	const struct rs_sqe e = {
+		.op = RS_OP_SEND, .len = len, .offset = offset, .cookie = cookie
+	};
 
 	return world_submit(c, index, &e);
 }
 
-static inline bool world_recv(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+static inline bool world_recv(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len,
+			      uint64_t cookie)
 {
 	const struct rs_rqe e = { .len = len, .offset = offset, .cookie = cookie };
-	const bool put = rs_ring_put_shared(rs_seg_rq(&c->rs.layout, world_seg(c, index)), &c->at[index].rq,
-					    WORLD_DEPTH, &e, sizeof(e));
+	const bool put = rs_ring_put_shared(rs_seg_rq(&c->rs.layout, world_seg(c, index)),
+					    &c->at[index].rq, WORLD_DEPTH, &e, sizeof(e));
 
 	world_ready(c, index);
 	return put;
@@ -272,9 +285,12 @@ static inline char *world_pool(struct world_client *c, uint64_t offset)
 	return c->rs.base + c->rs.layout.pool_offset + offset;
 }
 
-/* Connect client a of node 0 to client b of node 1, which listens. Sets the connection's index at both ends. */
-static inline void world_connect(struct world_node *n, unsigned int a, unsigned int b, uint8_t priority, uint32_t *at0,
-				 uint32_t *at1)
+/*
+ * Connect client a of node 0 to client b of node 1, which listens. Sets the connection's index at
+ * both ends.
+ */
+static inline void world_connect(struct world_node *n, unsigned int a, unsigned int b,
+				 uint8_t priority, uint32_t *at0, uint32_t *at1)
 {
 	struct rs_conn *l, *c;
 	struct rs_cqe e;

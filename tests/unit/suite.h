@@ -27,8 +27,9 @@ static inline int unit_main(Suite *s)
 }
 
 /*
- * A suite with one test case: its tests register themselves, in the order of the file. UNIT_LOOP_TEST: for each _i from `from` to below
- * `to`. Each takes the place of Check's START_TEST; what it begins needs no END_TEST.
+ * A suite with one test case: its tests register themselves, in the order of the file.
+ * UNIT_LOOP_TEST: for each _i from `from` to below `to`. Each takes the place of Check's
+ * START_TEST; what it begins needs no END_TEST.
  */
 struct unit_test {
 	const TTest *test;

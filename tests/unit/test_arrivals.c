@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_arrivals.c - net/verbs/arrivals: each is taken once, in order, also by several threads; spilled arrivals. */
+/*
+ * test_arrivals.c - net/verbs/arrivals: each is taken once, in order, also by several threads;
+ * spilled arrivals.
+ */
 #include "suite.h"
 
 #include <errno.h>
@@ -78,7 +81,10 @@ UNIT_TEST(there_is_no_space_for_more_than_there_are_places)
 	arrivals_free(&in);
 }
 
-/* A place that a thread is still reading is not overwritten. Threads take the other places meanwhile. */
+/*
+ * A place that a thread is still reading is not overwritten. Threads take the other places
+ * meanwhile.
+ */
 UNIT_TEST(a_place_that_is_being_read_is_kept)
 {
 	uint32_t i;
@@ -137,7 +143,8 @@ static void *takes(void *arg)
 
 	while (__atomic_load_n(&taken_n, __ATOMIC_RELAXED) < NUMBERS)
 		if (arrivals_take(&in, &a)) {
-			__atomic_fetch_add(&torn, a.f.seq != ~a.qpn || a.qpn >= NUMBERS, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&torn, a.f.seq != ~a.qpn || a.qpn >= NUMBERS,
+					   __ATOMIC_RELAXED);
 			__atomic_fetch_add(&taken[a.qpn % NUMBERS], 1, __ATOMIC_RELAXED);
 			__atomic_fetch_add(&taken_n, 1, __ATOMIC_RELAXED);
 		} else {

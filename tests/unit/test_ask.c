@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_ask.c - core/ask: the word of a slot's request, and answers that arrive on several threads at once. */
+/*
+ * test_ask.c - core/ask: the word of a slot's request, and answers that arrive on several threads
+ * at once.
+ */
 #include "core.h"
 
 #include <pthread.h>
@@ -56,7 +59,10 @@ UNIT_TEST(a_word_has_four_parts)
 	ck_assert_uint_eq(*at, (uint64_t)OBJECT << 32 | (uint64_t)PEER << 16 | 2u << 8 | MSG_SYNC);
 }
 
-/* ENQUEUE has two answers, and so has each request that may queue, with TIMED; no other operation, flag or type. */
+/*
+ * ENQUEUE has two answers, and so has each request that may queue, with TIMED; no other operation,
+ * flag or type.
+ */
 UNIT_TEST(few_questions_have_two_answers)
 {
 	unsigned int op, flag;
@@ -99,7 +105,8 @@ UNIT_TEST(only_a_cancellation_adds_an_answer)
 
 UNIT_TEST(a_question_has_its_type_until_its_last_answer)
 {
-	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_CALL, MSG_ECHO };
+	static const uint8_t types[] = { MSG_SYNC,    MSG_PLACE, MSG_SETTLE, MSG_CLAIM,
+					 MSG_RELEASE, MSG_CALL,  MSG_ECHO };
 	unsigned int i;
 	bool last;
 
@@ -120,8 +127,9 @@ UNIT_TEST(a_question_has_its_type_until_its_last_answer)
 }
 
 /*
- * The object may be destroyed while answers are in flight; then the home refuses later messages. A request and its cancellation
- * have one answer each, in either order, with any status; only -ETIMEDOUT means that the request itself has no answer.
+ * The object may be destroyed while answers are in flight; then the home refuses later messages. A
+ * request and its cancellation have one answer each, in either order, with any status; only
+ * -ETIMEDOUT means that the request itself has no answer.
  */
 UNIT_TEST(a_refused_cancellation_does_not_end_the_request)
 {
@@ -143,7 +151,10 @@ UNIT_TEST(a_refused_cancellation_does_not_end_the_request)
 		}
 }
 
-/* SOP_CANCEL has overtaken the request, and is repeated: the word still belongs to a cancelled request. */
+/*
+ * SOP_CANCEL has overtaken the request, and is repeated: the word still belongs to a cancelled
+ * request.
+ */
 UNIT_TEST(a_repeated_cancellation_is_one_more_answer)
 {
 	bool last;
@@ -164,7 +175,7 @@ UNIT_TEST(a_repeated_cancellation_is_one_more_answer)
 	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && last);
 }
 
-/* ---- one thread in the middle of another ------------------------------------------------------ */
+/* ---- one thread in the middle of another ----------------------------------------------------- */
 
 #ifndef __SANITIZE_THREAD__
 static void answer_first(void)
@@ -206,7 +217,8 @@ UNIT_TEST(what_crosses_an_answer_or_a_cancellation_is_counted)
 	ck_assert_uint_eq(*at >> 8 & 0xff, 3);
 	note(MSG_SYNC, SOP_ADD, 0);
 	cross_arm(answer_first);
-	note(MSG_SYNC, SOP_CANCEL, 0); /* a cancellation of an answered request: only its own answer is due */
+	/* a cancellation of an answered request: only its own answer is due */
+	note(MSG_SYNC, SOP_CANCEL, 0);
 	ck_assert(cross_done());
 	ck_assert_uint_eq(*at >> 8 & 0xff, 1);
 	at = &only;

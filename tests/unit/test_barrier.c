@@ -8,7 +8,10 @@
 
 static struct bar_tree trees[1024];
 
-/* Each member but the first has one parent, which lists it as a child. No member has too many children. The first is the root. */
+/*
+ * Each member but the first has one parent, which lists it as a child. No member has too many
+ * children. The first is the root.
+ */
 static void check_tree(uint64_t mask, uint16_t nnodes)
 {
 	unsigned int members = 0, children = 0, r, i, k;
@@ -89,7 +92,8 @@ static unsigned int run(uint16_t n, uint32_t threads, struct bar *bars, uint64_t
 	while (len) {
 		struct msg m = queue[--len];
 
-		ck_assert_int_eq(bar_step(m.dst, &trees[m.dst], larger, &bars[m.dst], NULL, &m, &out), 0);
+		ck_assert_int_eq(
+			bar_step(m.dst, &trees[m.dst], larger, &bars[m.dst], NULL, &m, &out), 0);
 		ck_assert_uint_lt(out.n, ACTIONS_MAX);
 		for (i = 0; i < out.n; i++)
 			if (out.v[i].type == ACT_SEND)
@@ -124,13 +128,16 @@ UNIT_TEST(what_no_correct_rank_sends_changes_nothing)
 {
 	struct bar_tree t = { .parent = 4, .nchildren = 1, .child = { 9 } };
 	struct msg one = arrive(1, 1, 5), none = arrive(1, 0, 5), depart = departure(4, 1);
-	struct msg child = arrive(9, 1, 2), stray = departure(3, 1), other = unit_msg(MSG_LOCK, 4, 1, 4, 0);
+	struct msg child = arrive(9, 1, 2), stray = departure(3, 1),
+		   other = unit_msg(MSG_LOCK, 4, 1, 4, 0);
 	struct bar b = { 0 }, before;
 	struct actions out;
 
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), -EBADMSG); /* no thread waits for it */
-	none.src = 9;                                                                 /* a child without threads */
+	/* no thread waits for it */
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), -EBADMSG);
+	/* a child without threads */
+	none.src = 9;
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
 	other.aux = 1;
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &other, &out), -EBADMSG);
@@ -139,7 +146,8 @@ UNIT_TEST(what_no_correct_rank_sends_changes_nothing)
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &one, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->dst, 4);
 	before = b;
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &one, &out), -EBADMSG); /* one thread too many */
+	/* one thread too many */
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &one, &out), -EBADMSG);
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &stray, &out), -EBADMSG);
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &other, &out), -EBADMSG);
 	ck_assert_mem_eq(&b, &before, sizeof(b));
@@ -223,7 +231,8 @@ UNIT_TEST(a_child_comes_once)
 			ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
 		ck_assert_int_eq(bar_step(0, early ? NULL : &t, larger, &b, NULL, &child, &out), 0);
 		before = b;
-		ck_assert_int_eq(bar_step(0, early ? NULL : &t, larger, &b, NULL, &child, &out), -EBADMSG);
+		ck_assert_int_eq(bar_step(0, early ? NULL : &t, larger, &b, NULL, &child, &out),
+				 -EBADMSG);
 		ck_assert_mem_eq(&b, &before, sizeof(b));
 		if (early)
 			ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
@@ -235,8 +244,8 @@ UNIT_TEST(a_child_comes_once)
 }
 
 /*
- * Ranks name different groups. A rank that arrives at a node of which it is no child is told so, and no node departs without its
- * own children.
+ * Ranks name different groups. A rank that arrives at a node of which it is no child is told so,
+ * and no node departs without its own children.
  */
 UNIT_TEST(a_stranger_is_turned_away)
 {
@@ -258,7 +267,8 @@ UNIT_TEST(a_stranger_is_turned_away)
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->dst, 3);
 	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->value, 1);
-	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0); /* nor when all have come */
+	/* nor when all have come */
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
 
 	/* The group is not known yet: the stranger's value waits, too, but is in no sum. */
@@ -286,7 +296,9 @@ UNIT_TEST(a_stranger_is_turned_away)
 
 UNIT_TEST(a_stranger_among_all_children_is_turned_away)
 {
-	struct bar_tree t = { .parent = 3, .nchildren = BAR_FANOUT, .child = { 9, 10, 11, 12, 13, 14, 15, 16 } };
+	struct bar_tree t = { .parent = 3,
+			      .nchildren = BAR_FANOUT,
+			      .child = { 9, 10, 11, 12, 13, 14, 15, 16 } };
 	struct msg stranger = arrive(17, 1, 1);
 	struct bar b = { 0 };
 	struct actions out;
@@ -317,11 +329,16 @@ UNIT_TEST(no_step_does_more_than_it_may)
 	ck_assert_uint_eq(b.earlies, 0);
 }
 
-/* The threads of a rank name different numbers: the rank waits for the smallest number of threads, and all get an error. */
+/*
+ * The threads of a rank name different numbers: the rank waits for the smallest number of threads,
+ * and all get an error.
+ */
 UNIT_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
 {
 	struct bar_tree t = { .parent = SET_NOBODY };
-	static const uint32_t says[][3] = { { 2, 3 }, { 3, 2 }, { 4, 3, 5 }, { 3, 4, 5 }, { 5, 4, 3 } };
+	static const uint32_t says[][3] = {
+		{ 2, 3 }, { 3, 2 }, { 4, 3, 5 }, { 3, 4, 5 }, { 5, 4, 3 }
+	};
 	static const unsigned int come[] = { 2, 2, 3, 3, 3 };
 	unsigned int i, k;
 
@@ -357,7 +374,8 @@ UNIT_TEST(a_node_waits_for_each_of_its_ranks)
 			ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[i % 3], &m, &out), 0);
 			ck_assert_uint_eq(out.n, i == 5);
 			if (i == 3) /* rank 0 is complete, the others are not */
-				ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[0], &m, &out), -EBADMSG);
+				ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[0], &m, &out),
+						 -EBADMSG);
 		}
 		m.op = 0;
 		ck_assert_uint_eq(b.up, 1);
@@ -368,12 +386,14 @@ UNIT_TEST(a_node_waits_for_each_of_its_ranks)
 }
 
 /*
- * One rank names another number of threads than the other ranks of its node: none waits forever, none departs early, all get an
- * error.
+ * One rank names another number of threads than the other ranks of its node: none waits forever,
+ * none departs early, all get an error.
  */
 UNIT_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
 {
-	static const unsigned int orders[][5] = { { 0, 1, 2, 2, 2 }, { 2, 2, 2, 1, 0 }, { 2, 0, 2, 1, 2 } };
+	static const unsigned int orders[][5] = { { 0, 1, 2, 2, 2 },
+						  { 2, 2, 2, 1, 0 },
+						  { 2, 0, 2, 1, 2 } };
 	struct bar_tree t = { .parent = SET_NOBODY };
 	unsigned int k, i;
 
@@ -386,7 +406,8 @@ UNIT_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
 			struct msg m = arrive(0, orders[k][i] == 2 ? 3 : 1, 1);
 
 			ck_assert_uint_eq(b.gen, 0);
-			ck_assert_int_eq(bar_step(0, &t, larger, &b, &parts[orders[k][i]], &m, &out), 0);
+			ck_assert_int_eq(
+				bar_step(0, &t, larger, &b, &parts[orders[k][i]], &m, &out), 0);
 		}
 		ck_assert_uint_eq(b.gen, 1);
 		ck_assert_int_eq(b.ended, -EINVAL);

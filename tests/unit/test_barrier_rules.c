@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_barrier_rules.c - core/barrier: an episode in every order, field by field, with numbers of their full width. */
+/*
+ * test_barrier_rules.c - core/barrier: an episode in every order, field by field, with numbers of
+ * their full width.
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,10 +43,15 @@ static void check_names(const struct msg *m, uint16_t dst)
 	ck_assert_uint_eq(m->object, WIDE_OBJECT);
 }
 
-/* Two own threads (0, 1) and two children (2, 3) in any order; one of the four may bring an error or differ. */
+/*
+ * Two own threads (0, 1) and two children (2, 3) in any order; one of the four may bring an error
+ * or differ.
+ */
 static void episode(struct bar *b, const unsigned int *order, unsigned int wrong, bool differs)
 {
-	static const struct bar_tree t = { .parent = WIDE_PARENT, .nchildren = 2, .child = { 1001, 1002 } };
+	static const struct bar_tree t = { .parent = WIDE_PARENT,
+					   .nchildren = 2,
+					   .child = { 1001, 1002 } };
 	int16_t status = wrong > 3 ? 0 : differs ? -EINVAL : -EIO;
 	uint32_t gen = b->gen;
 	uint64_t acc = 0;
@@ -53,7 +61,8 @@ static void episode(struct bar *b, const unsigned int *order, unsigned int wrong
 	bool known = false;
 
 	for (i = 0; i < 4; i++) {
-		m = wide_arrive(order[i] < 2 ? WIDE_ME : (uint16_t)(999 + order[i]), 0x100000000ull + order[i]);
+		m = wide_arrive(order[i] < 2 ? WIDE_ME : (uint16_t)(999 + order[i]),
+				0x100000000ull + order[i]);
 		known = known || order[i] < 2;
 		if (order[i] == wrong && differs)
 			m.aux = 3;
@@ -87,7 +96,8 @@ static void episode(struct bar *b, const unsigned int *order, unsigned int wrong
 	ck_assert_uint_eq(b->gen, gen + 1);
 	ck_assert_int_eq(b->ended, status);
 	ck_assert_uint_eq(b->result, m.value);
-	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), -EBADMSG); /* the episode is over */
+	/* the episode is over */
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), -EBADMSG);
 }
 
 /* The node passes on the smaller number, in any order of arrival. */
@@ -105,7 +115,8 @@ UNIT_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
 		for (i = 0; i < 3; i++) {
 			struct msg m = arrive(1, threads[k][i], 1);
 
-			ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[threads[k][i]], &m, &out), 0);
+			ck_assert_int_eq(
+				bar_step(1, &t, larger, &b, &parts[threads[k][i]], &m, &out), 0);
 		}
 		ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 1);
 		ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, -EINVAL);
@@ -203,7 +214,9 @@ UNIT_TEST(an_arrival_without_a_tree_is_only_noted)
 /* At the root, the last arrival ends the episode, from a thread or a child. */
 UNIT_TEST(the_root_ends_the_episode)
 {
-	static const struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
+	static const struct bar_tree t = { .parent = SET_NOBODY,
+					   .nchildren = 1,
+					   .child = { 1001 } };
 	unsigned int first;
 
 	for (first = 0; first < 2; first++) {
@@ -211,9 +224,11 @@ UNIT_TEST(the_root_ends_the_episode)
 		struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 1, 9);
 		struct actions out;
 
-		ck_assert_int_eq(bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &own : &child, &out), 0);
+		ck_assert_int_eq(
+			bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &own : &child, &out), 0);
 		ck_assert_uint_eq(out.n, 0);
-		ck_assert_int_eq(bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &child : &own, &out), 0);
+		ck_assert_int_eq(
+			bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &child : &own, &out), 0);
 		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
 		ck_assert_uint_eq(out.v[0].msg.value, 9);
 		ck_assert_uint_eq(b.result, 9);
@@ -221,7 +236,7 @@ UNIT_TEST(the_root_ends_the_episode)
 	}
 }
 
-/* ---- generations -------------------------------------------------------------------------------- */
+/* ---- generations ----------------------------------------------------------------------------- */
 
 static const struct bar_tree root = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
 
@@ -235,8 +250,8 @@ static struct msg come(uint16_t src, uint32_t life, uint64_t value)
 	return m;
 }
 
-static int comes(struct bar *b, const struct bar_tree *t, uint16_t src, uint32_t life, uint64_t value,
-		 struct actions *out)
+static int comes(struct bar *b, const struct bar_tree *t, uint16_t src, uint32_t life,
+		 uint64_t value, struct actions *out)
 {
 	struct msg m = come(src, life, value);
 
@@ -292,7 +307,10 @@ UNIT_TEST(an_older_generation_is_refused)
 		ck_assert_uint_eq(bar_life(&out.v[0].msg), now);
 		ck_assert_uint_eq(b.result, (1 * 31 + 3) * 31 + 2);
 		ck_assert_int_eq(b.ended, 0);
-		/* The same between two episodes; the departure of an old generation is ignored, too. */
+		/*
+		 * The same between two episodes; the departure of an old generation is ignored,
+		 * too.
+		 */
 		was = b;
 		ck_assert_int_eq(comes(&b, &root, WIDE_ME, before, 2, &out), -ESTALE);
 		ck_assert_int_eq(comes(&b, NULL, 1001, before, 3, &out), 0);
@@ -305,7 +323,10 @@ UNIT_TEST(an_older_generation_is_refused)
 	}
 }
 
-/* The older episode's waiters get an error, however late they look; those of the new episode do not. */
+/*
+ * The older episode's waiters get an error, however late they look; those of the new episode do
+ * not.
+ */
 UNIT_TEST(a_newer_thread_ends_the_older_episode)
 {
 	struct bar b = { 0 };
@@ -334,8 +355,8 @@ UNIT_TEST(a_newer_thread_ends_the_older_episode)
 }
 
 /*
- * With any status. A thread of the last episode may look after the next generation has had episodes. After more generations it
- * gets 0.
+ * With any status. A thread of the last episode may look after the next generation has had
+ * episodes. After more generations it gets 0.
  */
 UNIT_TEST(a_late_thread_gets_the_end_of_its_own_generation)
 {
@@ -394,7 +415,10 @@ UNIT_TEST(an_arrival_that_was_given_up_ends_nothing)
 	ck_assert_str_eq(unit_text(&out), "wake-all");
 }
 
-/* Only a child of the same group: it has the newer handle. Its arrival counts with the newer threads. */
+/*
+ * Only a child of the same group: it has the newer handle. Its arrival counts with the newer
+ * threads.
+ */
 UNIT_TEST(a_newer_child_ends_the_older_episode)
 {
 	struct bar b = { 0 };
@@ -424,7 +448,9 @@ UNIT_TEST(a_newer_child_ends_the_older_episode)
 /* The child ends the episode that this node waits for, but starts no new generation. */
 UNIT_TEST(a_child_that_lies_uses_up_no_generation)
 {
-	static const struct bar_tree without = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1002 } };
+	static const struct bar_tree without = { .parent = SET_NOBODY,
+						 .nchildren = 1,
+						 .child = { 1002 } };
 	unsigned int first;
 
 	for (first = 0; first < 2; first++) {
@@ -449,7 +475,8 @@ UNIT_TEST(a_child_that_lies_uses_up_no_generation)
 
 UNIT_TEST(an_episode_has_one_group)
 {
-	const struct bar_group wide = { .mask = 1ull << 63 | 1, .locals = 0x1234 }, other = { .mask = 1ull << 63 };
+	const struct bar_group wide = { .mask = 1ull << 63 | 1, .locals = 0x1234 },
+			       other = { .mask = 1ull << 63 };
 	struct bar b = { 0 }, was;
 	struct msg m = come(WIDE_ME, 8, 1);
 	struct actions out;
@@ -478,10 +505,14 @@ UNIT_TEST(an_episode_has_one_group)
 	ck_assert_uint_eq(b.mask, other.mask);
 }
 
-/* The child arrived before a thread with an older handle. Only this thread gets an error, at once. */
+/*
+ * The child arrived before a thread with an older handle. Only this thread gets an error, at once.
+ */
 UNIT_TEST(a_thread_that_is_older_than_its_child_is_told)
 {
-	static const struct bar_tree two = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1001, 1002 } };
+	static const struct bar_tree two = { .parent = SET_NOBODY,
+					     .nchildren = 2,
+					     .child = { 1001, 1002 } };
 	struct bar b = { 0 };
 	struct actions out;
 	uint64_t result;
@@ -511,7 +542,10 @@ UNIT_TEST(a_thread_that_is_older_than_its_child_is_told)
 	ck_assert_uint_eq(b.earlies, 1);
 }
 
-/* Even if the tree is known: the child counts when a thread of its generation arrives, and its newer arrival is separate. */
+/*
+ * Even if the tree is known: the child counts when a thread of its generation arrives, and its
+ * newer arrival is separate.
+ */
 UNIT_TEST(a_child_that_is_first_waits_apart)
 {
 	struct bar b = { 0 };
@@ -537,7 +571,9 @@ UNIT_TEST(a_child_that_is_first_waits_apart)
 /* A rank that is no member does not affect the older episode, and does not wait forever. */
 UNIT_TEST(a_newer_stranger_waits_apart)
 {
-	static const struct bar_tree later = { .parent = SET_NOBODY, .nchildren = 1, .child = { 521 } };
+	static const struct bar_tree later = { .parent = SET_NOBODY,
+					       .nchildren = 1,
+					       .child = { 521 } };
 	struct bar b = { 0 };
 	struct actions out;
 	unsigned int known, i;
@@ -583,7 +619,10 @@ UNIT_TEST(of_a_rank_the_newest_arrival_waits)
 	ck_assert_uint_eq(b.early[1].value, 4);
 }
 
-/* Arrivals of the oldest generation are dropped for new ones: each generation has at most BAR_FANOUT. */
+/*
+ * Arrivals of the oldest generation are dropped for new ones: each generation has at most
+ * BAR_FANOUT.
+ */
 UNIT_TEST(children_of_two_generations_have_room)
 {
 	static const struct bar_early none[BAR_FANOUT];
@@ -623,7 +662,9 @@ UNIT_TEST(children_of_two_generations_have_room)
 /* In any order; a repeated arrival is refused. */
 UNIT_TEST(each_child_is_counted_once)
 {
-	static const struct bar_tree four = { .parent = SET_NOBODY, .nchildren = 4, .child = { 5, 300, 1001, 2000 } };
+	static const struct bar_tree four = { .parent = SET_NOBODY,
+					      .nchildren = 4,
+					      .child = { 5, 300, 1001, 2000 } };
 	static const uint16_t order[] = { 1001, 5, 300 }, sorted[] = { 5, 300, 1001 };
 	struct bar b = { 0 }, was;
 	struct actions out;
@@ -695,10 +736,14 @@ UNIT_TEST(a_newer_child_without_room_ends_the_older_episode)
 	ck_assert_uint_eq(b.earlies, BAR_FANOUT);
 }
 
-/* All at once: children of an episode that ends, early strangers and children, and the end of the next episode. */
+/*
+ * All at once: children of an episode that ends, early strangers and children, and the end of the
+ * next episode.
+ */
 UNIT_TEST(no_generation_does_more_than_it_may)
 {
-	struct bar_tree old = { .parent = 9, .nchildren = BAR_FANOUT }, t = { .parent = SET_NOBODY };
+	struct bar_tree old = { .parent = 9, .nchildren = BAR_FANOUT },
+			t = { .parent = SET_NOBODY };
 	uint16_t i, n;
 
 	for (i = 0; i < BAR_FANOUT; i++)

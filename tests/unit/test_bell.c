@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_bell.c - net/ucx/bell.c: when a rank of the same host is woken, and whose memory is mapped. */
+/*
+ * test_bell.c - net/ucx/bell.c: when a rank of the same host is woken, and whose memory is mapped.
+ */
 #include "core.h"
 
 #include <fcntl.h>
@@ -145,7 +147,8 @@ UNIT_TEST(only_the_page_of_an_address_is_mapped)
 		case 4:                                     /* not sealed */
 			fd = memfd_create("other", MFD_CLOEXEC);
 			ck_assert_int_eq(ftruncate(fd, sizeof(struct bell_page)), 0);
-			ck_assert_int_eq(pwrite(fd, &address.key, sizeof(address.key), 0), sizeof(address.key));
+			ck_assert_int_eq(pwrite(fd, &address.key, sizeof(address.key), 0),
+					 sizeof(address.key));
 			other.memory = (uint32_t)fd;
 		}
 		bell_join(&rope, &other);

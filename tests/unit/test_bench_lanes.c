@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_bench_lanes.c - the experiments of tests/bench/lanes, between two ends in this process (share_verbs.h): the
- * counters of each side show the technique of that side, and are not accepted for the other. So no row can compare a
- * side with itself.
+ * test_bench_lanes.c - the experiments of tests/bench/lanes, between two ends in this process
+ * (share_verbs.h): the counters of each side show the technique of that side, and are not accepted
+ * for the other. So no row can compare a side with itself.
  */
 #include "suite.h"
 
@@ -51,9 +51,12 @@ UNIT_LOOP_TEST(the_counters_of_a_side_are_its_own, 0, (int)lanes_ncases)
 	why[LANES_OFF] = lanes_judge(c, LANES_OFF, &r[LANES_OFF]);
 	ck_assert_msg(!why[LANES_ON], "%s, on: %s", c->name, why[LANES_ON]);
 	ck_assert_msg(!why[LANES_OFF], "%s, off: %s", c->name, why[LANES_OFF]);
-	ck_assert_msg(lanes_judge(c, LANES_ON, &r[LANES_OFF]) != NULL, "%s: off passes for on", c->name);
-	ck_assert_msg(lanes_judge(c, LANES_OFF, &r[LANES_ON]) != NULL, "%s: on passes for off", c->name);
-	ck_assert_uint_eq(r[LANES_ON].receiver.net.malformed + r[LANES_OFF].receiver.net.malformed, 0);
+	ck_assert_msg(lanes_judge(c, LANES_ON, &r[LANES_OFF]) != NULL, "%s: off passes for on",
+		      c->name);
+	ck_assert_msg(lanes_judge(c, LANES_OFF, &r[LANES_ON]) != NULL, "%s: on passes for off",
+		      c->name);
+	ck_assert_uint_eq(r[LANES_ON].receiver.net.malformed + r[LANES_OFF].receiver.net.malformed,
+			  0);
 	ck_assert_uint_eq(fake_live, 0);
 }
 

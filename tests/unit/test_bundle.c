@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_bundle.c - core/bundle: messages that travel together come out as they went in, and nothing else does. */
+/*
+ * test_bundle.c - core/bundle: messages that travel together come out as they went in, and nothing
+ * else does.
+ */
 #include "core.h"
 
 #include "../wire_values.h"
@@ -66,7 +69,8 @@ UNIT_TEST(requests_answers_and_ends_of_blocks_may_travel_so)
 	unsigned int type;
 
 	for (type = 0; type < MSG_TYPES; type++)
-		ck_assert_int_eq(bundle_takes((uint8_t)type), type >= MSG_READ_REQ && type <= MSG_HOME_ACK);
+		ck_assert_int_eq(bundle_takes((uint8_t)type),
+				 type >= MSG_READ_REQ && type <= MSG_HOME_ACK);
 	/* Nobody closes for them, and nobody applies notices. */
 	for (type = MSG_READ_REQ; type <= MSG_HOME_ACK; type++)
 		ck_assert_int_eq(wire_order((uint8_t)type), ORDER_NEITHER);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_call.c - calls for service threads, in a node of ranks 0 and 1; rank 2 is another node. This process plays both ranks, one
- * at a time. A fake transport records the answers.
+ * test_call.c - calls for service threads, in a node of ranks 0 and 1; rank 2 is another node. This
+ * process plays both ranks, one at a time. A fake transport records the answers.
  */
 #include "core.h"
 
@@ -30,7 +30,8 @@ static int note_cancel(uint64_t arg)
 	return -(int)(arg % 2);
 }
 
-static int keep_answer(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int keep_answer(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		       size_t size)
 {
 	(void)n, (void)payload;
 	unit_require(rank == 2 && m->type == MSG_RETURN && m->op == CALL_CANCEL && !size);
@@ -60,7 +61,8 @@ static void set_up(void)
 	job.ranks = calloc(3, sizeof(*job.ranks));
 	unit_require(job.ranks && !nodes_make((const uint64_t[]){ 1, 1, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mem.calls = (struct due_call *)(at + job.layout.calls);
@@ -108,8 +110,10 @@ UNIT_TEST(no_call_is_refused)
 	ck_assert_uint_eq(answers, CTL_CALLS);
 	for (i = 0; i < CTL_CALLS; i++) {
 		unit_require(cancelled[i] == 7 * i);
-		unit_require(answered[i].req_slot == CTL_BLOCK_END + i && answered[i].count == -(int)(i % 2));
-		unit_require(answered[i].dst == 1 && answered[i].src == 0 && answered[i].req_node == 1);
+		unit_require(answered[i].req_slot == CTL_BLOCK_END + i &&
+			     answered[i].count == -(int)(i % 2));
+		unit_require(answered[i].dst == 1 && answered[i].src == 0 &&
+			     answered[i].req_node == 1);
 	}
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_chunk.c - calls/chunk.c: which parts and results of collectives a node of three takes, and when. */
+/*
+ * test_chunk.c - calls/chunk.c: which parts and results of collectives a node of three takes, and
+ * when.
+ */
 #include <errno.h>
 
 #include "../registry_world.h"
@@ -16,7 +19,8 @@ static struct {
 } sent[8];
 static unsigned int sends;
 
-static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		     size_t size)
 {
 	(void)n, (void)rank;
 	unit_require(size == sizeof(sent[0].value) && sends < 8);
@@ -155,7 +159,9 @@ UNIT_TEST(the_result_of_a_reduction_has_the_parts_of_this_node)
 
 UNIT_TEST(a_part_is_of_whole_values)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .req_node = 2, .aux = SUM };
+	struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .req_node = 2, .aux = SUM
+	};
 	const uint64_t value = 1;
 
 	be(0);

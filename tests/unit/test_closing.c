@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_closing.c - core/closing: which messages wait for what, services, bounds of lists, and what no correct node sends. */
+/*
+ * test_closing.c - core/closing: which messages wait for what, services, bounds of lists, and what
+ * no correct node sends.
+ */
 #include "core.h"
 
 #include "core/closing.h"
@@ -22,14 +25,19 @@ static void begin(void)
 	memset(peers, 0, sizeof(peers));
 	memset(held, 0, sizeof(held));
 	lists = (struct rel_lists){ .opened = 1 };
-	ctx = (struct closing_ctx){
-		.me = ME, .nnodes = NODES, .lists = &lists, .peers = peers, .held = held, .nheld = HELD
-	};
+	ctx = (struct closing_ctx){ .me = ME,
+				    .nnodes = NODES,
+				    .lists = &lists,
+				    .peers = peers,
+				    .held = held,
+				    .nheld = HELD };
 }
 
 static struct msg about(uint16_t src, uint16_t dst, uint16_t writer, uint64_t close)
 {
-	return (struct msg){ .version = WIRE_VERSION, .src = src, .dst = dst, .req_node = writer, .value = close };
+	return (struct msg){
+		.version = WIRE_VERSION, .src = src, .dst = dst, .req_node = writer, .value = close
+	};
 }
 
 /* What the step does, as "SEND type->node". */
@@ -47,13 +55,17 @@ static const char *text(void)
 		ck_assert_uint_eq(a->msg.version, WIRE_VERSION);
 		switch ((enum act)a->type) {
 		case ACT_SEND:
-			k += (size_t)sprintf(line + k, "%s%s>%u", space, wire_name(a->msg.type), a->msg.dst);
+			k += (size_t)sprintf(line + k, "%s%s>%u", space, wire_name(a->msg.type),
+					     a->msg.dst);
 			break;
 		case ACT_AFTER:
-			k += (size_t)sprintf(line + k, "%s%s>%u after %u:%u", space, wire_name(a->msg.type), a->msg.dst,
+			k += (size_t)sprintf(line + k, "%s%s>%u after %u:%u", space,
+					     wire_name(a->msg.type), a->msg.dst,
 					     (unsigned int)a->mask, a->prot);
 			break;
-		case ACT_DELIVER: k += (size_t)sprintf(line + k, "%s%s!", space, wire_name(a->msg.type)); break;
+		case ACT_DELIVER:
+			k += (size_t)sprintf(line + k, "%s%s!", space, wire_name(a->msg.type));
+			break;
 		case ACT_GATHER: k += (size_t)sprintf(line + k, "%sgather", space); break;
 		case ACT_DRAIN: k += (size_t)sprintf(line + k, "%sdrain", space); break;
 		default: ck_abort_msg("action %u", a->type);
@@ -240,7 +252,10 @@ UNIT_TEST(only_messages_that_release_come_after_a_close)
 	ck_assert_uint_eq(n.held, 0);
 }
 
-/* Node 3's notice was sent for node 2's diffs; node 4's flush of the same block found nobody to note. */
+/*
+ * Node 3's notice was sent for node 2's diffs; node 4's flush of the same block found nobody to
+ * note.
+ */
 UNIT_TEST(a_service_ends_after_the_notices_of_those_beside_it)
 {
 	begin();
@@ -547,7 +562,8 @@ UNIT_TEST(messages_release_and_acquire_by_one_table)
 		m.op = SOP_POST;
 		ck_assert_int_eq(closing_releases(&m), !!(wire_order((uint8_t)t) & ORDER_RELEASE));
 		ck_assert_int_eq(closing_acquires(&m), !!(wire_order((uint8_t)t) & ORDER_ACQUIRE));
-		if (wire_class((uint8_t)t) == CLASS_COHERENCE || wire_class((uint8_t)t) == CLASS_DATA)
+		if (wire_class((uint8_t)t) == CLASS_COHERENCE ||
+		    wire_class((uint8_t)t) == CLASS_DATA)
 			ck_assert_int_eq(wire_order((uint8_t)t), ORDER_NEITHER);
 	}
 	m.type = MSG_SYNC;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_cqgroup.c - libdsm/cqgroup: the configuration and its mistakes, merging, CQs and their vectors, NUMA defaults.
+ * test_cqgroup.c - libdsm/cqgroup: the configuration and its mistakes, merging, CQs and their
+ * vectors, NUMA defaults.
  */
 #include "suite.h"
 
@@ -113,9 +114,12 @@ UNIT_TEST(merged_classes_share_a_group)
 	struct cqgroup_table *t;
 
 	ck_assert_int_eq(cqgroup_table_make(&context, &dev, NULL, &t, NULL), 0);
-	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_DATA), cqgroup_table_class(t, CQGROUP_BULK));
-	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_COHERENCE), cqgroup_table_class(t, CQGROUP_SYNC));
-	ck_assert_ptr_ne(cqgroup_table_class(t, CQGROUP_COHERENCE), cqgroup_table_class(t, CQGROUP_DATA));
+	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_DATA),
+			 cqgroup_table_class(t, CQGROUP_BULK));
+	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_COHERENCE),
+			 cqgroup_table_class(t, CQGROUP_SYNC));
+	ck_assert_ptr_ne(cqgroup_table_class(t, CQGROUP_COHERENCE),
+			 cqgroup_table_class(t, CQGROUP_DATA));
 	ck_assert_ptr_eq(cqgroup_table_find(t, "bulk"), cqgroup_table_class(t, CQGROUP_BULK));
 	ck_assert_ptr_null(cqgroup_table_find(t, "data+bulk"));
 	ck_assert_ptr_null(cqgroup_table_find(t, ""));
@@ -132,21 +136,25 @@ UNIT_TEST(configurations_are_understood)
 		unsigned int vectors;
 		const char *config, *result;
 	} cases[] = {
-		{ 6, "coherence=0-1;data=2;sync=3;bulk=4-5", "coherence=0-1@0-1;data=2@2;sync=3@3;bulk=4-5@4-5" },
+		{ 6, "coherence=0-1;data=2;sync=3;bulk=4-5",
+		  "coherence=0-1@0-1;data=2@2;sync=3@3;bulk=4-5@4-5" },
 		{ 6, " bulk = 0,2 @ 4-7 ; data=5@none;;sync=3@auto;coherence=1 ; ",
 		  "coherence=1@1;data=5@none;sync=3@3;bulk=0,2@4-7" },
 		{ 4, "off", "all=0-3@0-3" },
 		{ 1, "off", "all=0@0" },
 		{ 8, "data=7", "coherence=0-2@0-2;data=7@7;sync=3-4@3-4;bulk=5-6@5-6" },
-		{ 8, "coherence=0-3;data=4;sync=5", "coherence=0-3@0-3;data=4@4;sync=5@5;bulk=6-7@6-7" },
+		{ 8, "coherence=0-3;data=4;sync=5",
+		  "coherence=0-3@0-3;data=4@4;sync=5@5;bulk=6-7@6-7" },
 		{ 2, "coherence=0;data=1", "coherence+sync=0@0;data+bulk=1@1" },
 		{ 2, "bulk=1@9", "coherence+data+sync=0@0;bulk=1@9" },
 		{ 3, "sync=2;bulk=0", "coherence+data=1@1;sync=2@2;bulk=0@0" },
 		{ 4, "coherence=1-3", "coherence+sync=1-3@1-3;data+bulk=0@0" },
 		{ 1, "coherence=0", "coherence+data+sync+bulk=0@0" },
-		{ 4, "coherence=fake0;data=fake0;sync=fake1;bulk=fake1", "coherence=0-1@0-1;data=2-3@2-3" },
+		{ 4, "coherence=fake0;data=fake0;sync=fake1;bulk=fake1",
+		  "coherence=0-1@0-1;data=2-3@2-3" },
 		{ 4, "coherence=fake0:2-3;bulk=fake1:0-1", "coherence=2-3@2-3;data=0@0;sync=1@1" },
-		{ 4, " bulk = fake1 : 0 ; coherence = fake0 : 1 @ 9 ", "coherence=1@9;data=0,2@0,2;sync=3@3" },
+		{ 4, " bulk = fake1 : 0 ; coherence = fake0 : 1 @ 9 ",
+		  "coherence=1@9;data=0,2@0,2;sync=3@3" },
 		{ 4, "sync=fake1:0;data=1", "coherence=0,2@0,2;data=1@1;bulk=3@3" },
 		{ 1, "coherence=fake1;data=fake1", "sync+bulk=0@0" },
 		{ 1, "coherence=fake1", "data+sync+bulk=0@0" },
@@ -170,7 +178,8 @@ UNIT_TEST(mistakes_are_told_in_words)
 		int err;
 		const char *words;
 	} cases[] = {
-		{ "dat=1", -EINVAL, "there is no group 'dat': the groups are coherence, data, sync and bulk" },
+		{ "dat=1", -EINVAL,
+		  "there is no group 'dat': the groups are coherence, data, sync and bulk" },
 		{ "=1", -EINVAL, "there is no group ''" },
 		{ "data", -EINVAL, "'data' is not like NAME=VECTORS" },
 		{ "Off", -EINVAL, "'Off' is not like NAME=VECTORS" },
@@ -180,14 +189,17 @@ UNIT_TEST(mistakes_are_told_in_words)
 		{ "data=a/b", -EINVAL, "data: 'a/b' is no name of a device" },
 		{ "data=mlx5_0;data=1", -EINVAL, "data is there twice" },
 		{ "sync=fake1:0;data=0", -EINVAL, "vector 0 is in sync and in data" },
-		{ "data=mlx5_0:1;sync=1", -EINVAL, "vector 1 is in data and in sync: a vector belongs to one group" },
+		{ "data=mlx5_0:1;sync=1", -EINVAL,
+		  "vector 1 is in data and in sync: a vector belongs to one group" },
 		{ "data=1:sync=2", -EINVAL, "vectors of data: '1:sync=2' is no list" },
 		{ "data=3-1", -EINVAL, "vectors of data: the range 3-1 runs backwards" },
 		{ "data=1,1", -EINVAL, "vectors of data: 1 is in '1,1' twice" },
 		{ "data=1;data=2", -EINVAL, "data is there twice" },
-		{ "data=0-2;sync=2-3", -EINVAL, "vector 2 is in data and in sync: a vector belongs to one group" },
+		{ "data=0-2;sync=2-3", -EINVAL,
+		  "vector 2 is in data and in sync: a vector belongs to one group" },
 		{ "data=1@", -EINVAL, "data has nothing after its @" },
-		{ "bulk=3-9", -ERANGE, "bulk: there is no vector 4: fake0 has 4 completion vectors, 0 to 3" },
+		{ "bulk=3-9", -ERANGE,
+		  "bulk: there is no vector 4: fake0 has 4 completion vectors, 0 to 3" },
 		{ "data=1@x", -EINVAL, "CPUs of data: 'x' is no list" },
 		{ "data=1@2-1", -EINVAL, "CPUs of data: the range 2-1 runs backwards" },
 		{ "data=1@60-64", -ERANGE, "CPUs of data: CPU 64 is not online, 0-63 are" },
@@ -200,8 +212,10 @@ UNIT_TEST(mistakes_are_told_in_words)
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		said = table(&dev, cases[i].config, cases[i].err);
-		ck_assert_msg(strstr(said, cases[i].words) != NULL, "%s: %s", cases[i].config, said);
-		ck_assert_int_eq(cqgroup_table_make(&context, &dev, cases[i].config, NULL, NULL), cases[i].err);
+		ck_assert_msg(strstr(said, cases[i].words) != NULL, "%s: %s", cases[i].config,
+			      said);
+		ck_assert_int_eq(cqgroup_table_make(&context, &dev, cases[i].config, NULL, NULL),
+				 cases[i].err);
 	}
 	ck_assert_int_eq(cqgroup_table_check("data=0;sync=0", why), -EINVAL);
 	ck_assert_int_eq(cqgroup_table_check("data=0;sync=1", NULL), 0);
@@ -347,7 +361,8 @@ UNIT_TEST(refused_cq_takes_no_vector)
 	ck_assert_int_eq(cqgroup_create_cq(g, 16, NULL, NULL, CQGROUP_ROUND_ROBIN, &cq), -ENOMEM);
 	ck_assert_ptr_eq(cq, (struct ibv_cq *)&live);
 	create_error = 0;
-	ck_assert_int_eq(cqgroup_create_cq(g, 16, NULL, NULL, (enum cqgroup_policy)7, &cq), -EINVAL);
+	ck_assert_int_eq(cqgroup_create_cq(g, 16, NULL, NULL, (enum cqgroup_policy)7, &cq),
+			 -EINVAL);
 	cqgroup_query(g, &info);
 	ck_assert_uint_eq(info.cqs, 0);
 	cqgroup_destroy(g);
@@ -403,7 +418,8 @@ UNIT_TEST(groups_of_any_name_are_checked)
 	ck_assert_int_eq(cqgroup_create(&context, NULL, "1", NULL, &g, NULL), -EINVAL);
 	ck_assert_int_eq(cqgroup_create(&context, "noise", "", NULL, &g, why), -EINVAL);
 	ck_assert_int_eq(cqgroup_create(&context, "noise", "8", NULL, &g, why), -ERANGE);
-	ck_assert_str_eq(why, "noise: there is no vector 8: fake0 has 8 completion vectors, 0 to 7");
+	ck_assert_str_eq(why,
+			 "noise: there is no vector 8: fake0 has 8 completion vectors, 0 to 7");
 	ck_assert_int_eq(cqgroup_create(&context, "noise", "1", "x", &g, why), -EINVAL);
 	ck_assert_int_eq(cqgroup_create(&context, "noise", "1", "4095", &g, why), -ERANGE);
 	ck_assert_ptr_null(g);
@@ -423,7 +439,8 @@ static void *stir(void *arg)
 
 	for (round = 0; round < 200; round++) {
 		for (i = 0; i < 8; i++)
-			if (cqgroup_create_cq(g, 1, NULL, NULL, i % 2 ? CQGROUP_LEAST_LOADED : CQGROUP_ROUND_ROBIN,
+			if (cqgroup_create_cq(g, 1, NULL, NULL,
+					      i % 2 ? CQGROUP_LEAST_LOADED : CQGROUP_ROUND_ROBIN,
 					      &cq[i]))
 				abort();
 		for (i = 0; i < 8; i++) {
@@ -482,10 +499,12 @@ UNIT_TEST(cpus_are_those_of_the_devices_node)
 	ck_assert_int_eq(dev.interrupts, 1);
 	ck_assert_str_eq(list(&dev.online), "0-15");
 	ck_assert_str_eq(list(&dev.cpus), "8-15");
-	ck_assert_str_eq(table(&dev, NULL, 0), "coherence=0-1@8-9;data=2-3@10-11;sync=4-5@12-13;bulk=6-7@14-15");
+	ck_assert_str_eq(table(&dev, NULL, 0),
+			 "coherence=0-1@8-9;data=2-3@10-11;sync=4-5@12-13;bulk=6-7@14-15");
 	ck_assert_str_eq(table(&dev, "data=2@0-3", 0),
 			 "coherence=0-1,3@8-9,11;data=2@0-3;sync=4-5@12-13;bulk=6-7@14-15");
-	ck_assert_str_eq(table(&dev, "data=2@16", -ERANGE), "CPUs of data: CPU 16 is not online, 0-15 are");
+	ck_assert_str_eq(table(&dev, "data=2@16", -ERANGE),
+			 "CPUs of data: CPU 16 is not online, 0-15 are");
 }
 
 /* The CPU of the vector's group in a table of the recorded device. */
@@ -502,8 +521,8 @@ static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
 
 UNIT_TEST(devices_are_divided_among_the_classes)
 {
-	const struct cqgroup_device first = recorded("mlx5_0", 8, "0-15"), second = recorded("rxe0", 2, "0-15"),
-				    other = with_vectors(2);
+	const struct cqgroup_device first = recorded("mlx5_0", 8, "0-15"),
+				    second = recorded("rxe0", 2, "0-15"), other = with_vectors(2);
 	char owner[CQGROUP_DEVICE_MAX] = "-";
 	struct cqgroup_table *t;
 
@@ -512,11 +531,13 @@ UNIT_TEST(devices_are_divided_among_the_classes)
 	ck_assert_str_eq(table(&second, "devices", 0), "data=0@0;bulk=1@1");
 	ck_assert_str_eq(table(&other, "devices", 0), "all=0-1@0-1");
 	ck_assert_str_eq(table(&first, "data=x", -ENODEV), "data: this host has no device x");
-	ck_assert_str_eq(table(&first, "data=mlx5_0;bulk=mlx5_1:1", -ENODEV), "bulk: this host has no device mlx5_1");
+	ck_assert_str_eq(table(&first, "data=mlx5_0;bulk=mlx5_1:1", -ENODEV),
+			 "bulk: this host has no device mlx5_1");
 	ck_assert_int_eq(cqgroup_table_make(&context, &first, "devices", &t, why), 0);
 	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_SYNC), "mlx5_0");
 	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_BULK), "rxe0");
-	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_BULK), cqgroup_table_class(t, CQGROUP_COHERENCE));
+	ck_assert_ptr_eq(cqgroup_table_class(t, CQGROUP_BULK),
+			 cqgroup_table_class(t, CQGROUP_COHERENCE));
 	cqgroup_table_destroy(t);
 	ck_assert_int_eq(cqgroup_table_make(&context, &first, "bulk=rxe0;data=1", &t, why), 0);
 	ck_assert_str_eq(cqgroup_table_device(t, CQGROUP_BULK), "rxe0");
@@ -531,7 +552,8 @@ UNIT_TEST(devices_are_divided_among_the_classes)
 	ck_assert_str_eq(owner, "mlx5_1");
 	ck_assert_int_eq(cqgroup_table_owner("data=1;data=2", "data", owner, why), -EINVAL);
 	cqgroup_sysfs = "/nowhere";
-	ck_assert_str_eq(vectors_only(table(&second, "devices", 0)), "coherence+sync=0;data+bulk=1");
+	ck_assert_str_eq(vectors_only(table(&second, "devices", 0)),
+			 "coherence+sync=0;data+bulk=1");
 }
 
 UNIT_TEST(vector_has_the_cpu_of_its_interrupt)
@@ -552,7 +574,8 @@ UNIT_TEST(vector_has_the_cpu_of_its_interrupt)
 		ck_assert_int_eq(cqgroup_table_make(&context, &dev, line, &t, why), 0);
 		for (v = 0; v < 8; v++, wanted += strcspn(wanted, " \n") + 1) {
 			ck_assert_int_eq(sscanf(wanted, "%7s", expected), 1);
-			ck_assert_msg(cpu_in(t, v) == (*expected == '-' ? -ENODATA : atoi(expected)),
+			ck_assert_msg(cpu_in(t, v) ==
+					      (*expected == '-' ? -ENODATA : atoi(expected)),
 				      "%s: vector %u: %d", line, v, cpu_in(t, v));
 		}
 		ck_assert_int_eq(cpu_in(t, 8), -ENOENT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_cqgroup_load.c - libdsm/cqgroup/load.c: processes of a host spread over the vectors, and give them back whichever way they
- * end.
+ * test_cqgroup_load.c - libdsm/cqgroup/load.c: processes of a host spread over the vectors, and
+ * give them back whichever way they end.
  */
 #include "suite.h"
 
@@ -127,7 +127,8 @@ static char sysfs[] = "/tmp/test_cqgroup.XXXXXX";
 
 static void make_sysfs(void)
 {
-	static const char *const parts[] = { "/class", "/class/infiniband", "/class/infiniband/fake0" };
+	static const char *const parts[] = { "/class", "/class/infiniband",
+					     "/class/infiniband/fake0" };
 	char path[128];
 	size_t i;
 	FILE *f;
@@ -147,8 +148,9 @@ static void make_sysfs(void)
 
 static void remove_sysfs(void)
 {
-	static const char *const parts[] = { "/class/infiniband/fake0/node_guid", "/class/infiniband/fake0",
-					     "/class/infiniband", "/class", "" };
+	static const char *const parts[] = { "/class/infiniband/fake0/node_guid",
+					     "/class/infiniband/fake0", "/class/infiniband",
+					     "/class", "" };
 	char path[128];
 	size_t i;
 

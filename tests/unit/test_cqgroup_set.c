@@ -11,7 +11,8 @@
 UNIT_TEST(lists_are_read_and_written)
 {
 	static const char *const good[][2] = {
-		{ "0", "0" },       { "0-1,4", "0-1,4" },   { "3,1,2", "1-3" }, { " 7 , 5 - 6 ", "5-7" },
+		{ "0", "0" },       { "0-1,4", "0-1,4" },
+		{ "3,1,2", "1-3" }, { " 7 , 5 - 6 ", "5-7" },
 		{ "4095", "4095" }, { "0-4095", "0-4095" },
 	};
 	static const char *const bad[] = { "",
@@ -38,14 +39,17 @@ UNIT_TEST(lists_are_read_and_written)
 	size_t i;
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		ck_assert_int_eq(cqset_parse(good[i][0], strlen(good[i][0]), &s, words, sizeof(words)), 0);
+		ck_assert_int_eq(
+			cqset_parse(good[i][0], strlen(good[i][0]), &s, words, sizeof(words)), 0);
 		cqset_print(&s, text, sizeof(text));
 		ck_assert_str_eq(text, good[i][1]);
 	}
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		words[0] = '\0';
 		memset(&s, 0x55, sizeof(s));
-		ck_assert_msg(cqset_parse(bad[i], strlen(bad[i]), &s, words, sizeof(words)) == -EINVAL, "'%s'", bad[i]);
+		ck_assert_msg(cqset_parse(bad[i], strlen(bad[i]), &s, words, sizeof(words)) ==
+				      -EINVAL,
+			      "'%s'", bad[i]);
 		ck_assert_msg(*words, "'%s'", bad[i]);
 		ck_assert_uint_eq(s.word[0], 0x5555555555555555u);
 	}

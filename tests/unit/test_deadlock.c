@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_deadlock.c - watch/deadlock: which threads of a rank count as waiting for another thread. The program has one thread, the
- * first, which sleeps with a note; a thread of the runtime reads it, and may find it written anew between two loads.
+ * test_deadlock.c - watch/deadlock: which threads of a rank count as waiting for another thread.
+ * The program has one thread, the first, which sleeps with a note; a thread of the runtime reads
+ * it, and may find it written anew between two loads.
  */
 #include "suite.h"
 
@@ -22,13 +23,15 @@
 #include "watch/stall.h"
 
 #ifdef __SANITIZE_THREAD__
-#define ALONE false /* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */
+/* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */
+#define ALONE false
 #else
 #define ALONE true
 #endif
 
 static struct ctl node;
-static struct wait_note *note; /* its first field is on one page; the others are on the next, which can be closed */
+/* its first field is on one page; the others are on the next, which can be closed */
+static struct wait_note *note;
 static char *page;
 static int sleeper;
 static unsigned int faults;
@@ -46,8 +49,8 @@ static bool always(int sig)
 
 static void set_up(void)
 {
-	struct rank_ctl *c =
-		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct rank_ctl *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unsigned int i;
 
 	unit_require(c != MAP_FAILED);
@@ -55,7 +58,8 @@ static void set_up(void)
 	job.me = &node;
 	job.set.stall_ms = 100;
 	threads_expect(always); /* handlers of Check */
-	for (i = 0; i < CTL_NOTES && page_of(&c->notes[i].since) == page_of(&c->notes[i].lasting); i++)
+	for (i = 0; i < CTL_NOTES && page_of(&c->notes[i].since) == page_of(&c->notes[i].lasting);
+	     i++)
 		;
 	unit_require(i < CTL_NOTES);
 	note = &c->notes[i];
@@ -161,8 +165,8 @@ UNIT_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
 /*
  *   reader: since, 2 s old         the thread: wakes, waits again; since is now
  *   reader: the rest, of the new wait
- * The thread has just run, and may have woken others. The page is also closed when nothing is written: the fault makes no
- * difference.
+ * The thread has just run, and may have woken others. The page is also closed when nothing is
+ * written: the fault makes no difference.
  */
 UNIT_LOOP_TEST(a_note_that_is_written_again_while_it_is_read_is_none, 0, ALONE ? 2 : 0)
 {

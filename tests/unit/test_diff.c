@@ -103,7 +103,10 @@ UNIT_TEST(a_diff_turns_the_twin_into_the_page)
 	}
 }
 
-/* Two nodes change different bytes of a page, in every mixture: their diffs do not touch each other's. */
+/*
+ * Two nodes change different bytes of a page, in every mixture: their diffs do not touch each
+ * other's.
+ */
 UNIT_TEST(a_diff_leaves_all_other_bytes_alone)
 {
 	static uint8_t before[DIFF_PAGE];
@@ -171,7 +174,8 @@ UNIT_TEST(what_is_no_diff_is_refused)
 /* A page may be the last one of a mapping, and what a peer has sent may be cut off anywhere. */
 UNIT_TEST(nothing_behind_a_page_or_a_diff_is_read)
 {
-	uint8_t *room = mmap(NULL, 3 * DIFF_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *room = mmap(NULL, 3 * DIFF_PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *end = room + 2 * DIFF_PAGE;
 	size_t size, cut;
 

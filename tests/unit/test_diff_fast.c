@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_diff_fast.c - miss/diff: every comparison of this processor makes the diff that core/diff makes. */
+/*
+ * test_diff_fast.c - miss/diff: every comparison of this processor makes the diff that core/diff
+ * makes.
+ */
 #include "core.h"
 
 #include <string.h>
@@ -22,7 +25,9 @@ UNIT_TEST(every_comparison_makes_the_same_diff)
 		for (i = 0; i < DIFF_PAGE; i++) {
 			twin[i] = (uint8_t)unit_random(&seed);
 			/* in runs of up to 32 bytes; 1 in `every` */
-			page[i] = i & (turn & 31) || unit_random(&seed) % every ? twin[i] : (uint8_t)unit_random(&seed);
+			page[i] = i & (turn & 31) || unit_random(&seed) % every
+				? twin[i]
+				: (uint8_t)unit_random(&seed);
 		}
 		size = diff_make(page, twin, out);
 		ck_assert_uint_eq(diff_make_fast(page, twin, again), size);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir.c - core/dir: every state and phase with every message, queues, placement, coarse copysets. */
+/*
+ * test_dir.c - core/dir: every state and phase with every message, queues, placement, coarse
+ * copysets.
+ */
 #include "core.h"
 
 #include "core/dir.h"
@@ -12,7 +15,9 @@ static struct queue_entry nodes[RANKS_MAX * SLOTS];
 static struct dir_ctx home(uint16_t me, uint16_t nnodes)
 {
 	memset(nodes, 0, sizeof(nodes));
-	return (struct dir_ctx){ .me = me, .nnodes = nnodes, .queue = { .entries = nodes, .nslots = SLOTS } };
+	return (struct dir_ctx){ .me = me,
+				 .nnodes = nnodes,
+				 .queue = { .entries = nodes, .nslots = SLOTS } };
 }
 
 static struct msg request(uint8_t type, uint16_t rank, uint16_t slot)
@@ -41,10 +46,12 @@ UNIT_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 								 .phase = phase & 7,
 								 .owner = (uint16_t)owner,
 								 .served = 1,
-								 .copyset = 1ull << owner | (i & 4) };
+								 .copyset =
+									 1ull << owner | (i & 4) };
 						struct dir before = d;
 						struct actions out = { .n = 99 };
-						struct msg m = unit_msg((uint8_t)type, 1, 0, i & 1, 0);
+						struct msg m =
+							unit_msg((uint8_t)type, 1, 0, i & 1, 0);
 						int err;
 
 						m.op = i & 2 ? MSG_READ_REQ : MSG_WRITE_REQ;
@@ -113,7 +120,9 @@ UNIT_TEST(requests_are_served_in_the_order_they_came)
 UNIT_TEST(a_request_is_not_queued_twice)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
+	struct dir d = {
+		.state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2
+	};
 	struct msg m = request(MSG_READ_REQ, 2, 1), far = request(MSG_READ_REQ, 4, 0),
 		   slot = request(MSG_READ_REQ, 1, SLOTS);
 	struct actions out;
@@ -128,7 +137,9 @@ UNIT_TEST(a_request_is_not_queued_twice)
 UNIT_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
+	struct dir d = {
+		.state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2
+	};
 	struct msg bad = request(MSG_READ_REQ, 1, 1), good = request(MSG_READ_REQ, 2, 1), turn;
 	struct actions out;
 
@@ -145,7 +156,9 @@ UNIT_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 UNIT_TEST(only_the_one_that_is_served_is_done)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
+	struct dir d = {
+		.state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2
+	};
 	struct msg m = request(MSG_DONE, 2, 0);
 	struct actions out;
 
@@ -184,7 +197,8 @@ UNIT_TEST(a_writer_that_lost_its_copy_gets_the_data)
 
 	m.flags = MSGF_HAS;
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
-	ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), 8), 2); /* the owner loses its copy by giving it */
+	/* the owner loses its copy by giving it */
+	ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), 8), 2);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->dst, 3);
 	ck_assert_int_eq(unit_sent(&out, MSG_FWD_WRITE)->count, 2);
 }
@@ -200,10 +214,12 @@ UNIT_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 		uint16_t g = set_granule(sizes[i]), owner = 3, sharer = (uint16_t)(sizes[i] - 1);
 		struct dir start = { .state = DIR_SHARED,
 				     .owner = owner,
-				     .copyset = i == n - 1 ? ~0ull : set_of(owner, g) | set_of(sharer, g) },
+				     .copyset = i == n - 1 ? ~0ull
+							   : set_of(owner, g) | set_of(sharer, g) },
 			   d = start;
 		uint16_t both = set_count(start.copyset, sizes[i], g, SET_NOBODY, SET_NOBODY);
-		struct msg m = request(MSG_WRITE_REQ, sharer, 0), o = request(MSG_WRITE_REQ, owner, 0);
+		struct msg m = request(MSG_WRITE_REQ, sharer, 0),
+			   o = request(MSG_WRITE_REQ, owner, 0);
 		struct actions out;
 
 		m.flags = o.flags = MSGF_HAS;
@@ -211,7 +227,8 @@ UNIT_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 		ck_assert_int_eq(unit_sent(&out, MSG_FWD_WRITE)->count, both - 2);
 		if (both > 2)
-			ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), sizes[i]), both - 2u);
+			ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), sizes[i]),
+					  both - 2u);
 		d = start;
 		ck_assert_int_eq(dir_step(&c, &d, &o, &out), 0);
 		ck_assert_int_eq(unit_sent(&out, MSG_GRANT)->count, both - 1);
@@ -220,7 +237,10 @@ UNIT_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 	}
 }
 
-/* A block is read, then written by the same rank, repeatedly: readers get it for writing, except every sixteenth time. */
+/*
+ * A block is read, then written by the same rank, repeatedly: readers get it for writing, except
+ * every sixteenth time.
+ */
 UNIT_TEST(a_block_that_migrates_is_granted_whole)
 {
 	struct dir_ctx c = home(0, 4);
@@ -351,8 +371,13 @@ UNIT_TEST(who_is_sent_back_learns_of_any_manager)
 UNIT_TEST(a_home_moves_to_any_rank)
 {
 	struct dir_ctx c = home(0, 1000), manager = home(700, 1000), there = home(600, 1000);
-	struct dir d = { .state = DIR_EXCLUSIVE, .phase = DIR_HANDING, .owner = 600, .served = 600 }, e = d, f = { 0 };
-	struct msg ack = unit_msg(MSG_MOVE_ACK, 700, 0, 0, 0), adopt = unit_msg(MSG_ADOPT, 0, 600, 600, 0);
+	struct dir d = { .state = DIR_EXCLUSIVE,
+			 .phase = DIR_HANDING,
+			 .owner = 600,
+			 .served = 600 },
+		   e = d, f = { 0 };
+	struct msg ack = unit_msg(MSG_MOVE_ACK, 700, 0, 0, 0),
+		   adopt = unit_msg(MSG_ADOPT, 0, 600, 600, 0);
 	uint16_t forwarded = 0;
 	struct actions out;
 
@@ -412,7 +437,9 @@ UNIT_TEST(only_who_has_it_says_that_a_block_is_kept)
 		if (i == 4)
 			d.migratory = 0;
 		if (i == 5) {
-			d = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1 };
+			d = (struct dir){
+				.state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1
+			};
 			ck_assert_int_eq(dir_step(&c, &d, &write, &out), 0);
 		}
 		if (i == 6) { /* every now and then, a copy of a migrating block */
@@ -434,7 +461,8 @@ UNIT_TEST(the_first_toucher_becomes_the_home)
 {
 	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nnodes = 4, .queue = c.queue };
 	struct dir manager = { 0 }, there = { 0 };
-	struct msg m = request(MSG_READ_REQ, 2, 1), later = request(MSG_WRITE_REQ, 3, 1), move, ack, turn;
+	struct msg m = request(MSG_READ_REQ, 2, 1), later = request(MSG_WRITE_REQ, 3, 1), move, ack,
+		   turn;
 	struct actions out;
 
 	m.flags = later.flags = MSGF_FIRST_TOUCH;
@@ -494,7 +522,8 @@ UNIT_TEST(a_placed_block_does_not_move_at_first_touch)
 		for (r = 0; r < 4; r++) {
 			struct dir_ctx c = home(0, 4);
 			struct dir d = { 0 };
-			struct msg place = request(MSG_PLACE, 1, 2), touch = request(types[i], (uint16_t)r, 1);
+			struct msg place = request(MSG_PLACE, 1, 2),
+				   touch = request(types[i], (uint16_t)r, 1);
 			struct actions out;
 
 			place.value = 0;
@@ -515,9 +544,14 @@ UNIT_TEST(a_placed_block_does_not_move_at_first_touch)
 UNIT_TEST(every_slot_of_every_rank_may_wait)
 {
 	static struct queue_entry all[WIRE_MAX_NODES * 256];
-	struct dir_ctx c = { .me = 0, .nnodes = WIRE_MAX_NODES, .queue = { .entries = all, .nslots = 256 } };
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 1 };
-	uint16_t ranks[] = { 2, 255, 256, 511, 1023, 700, 3 }, slots[] = { 255, 0, 254, 128, 255, 1, 7 };
+	struct dir_ctx c = { .me = 0,
+			     .nnodes = WIRE_MAX_NODES,
+			     .queue = { .entries = all, .nslots = 256 } };
+	struct dir d = {
+		.state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 1
+	};
+	uint16_t ranks[] = { 2, 255, 256, 511, 1023, 700, 3 },
+		 slots[] = { 255, 0, 254, 128, 255, 1, 7 };
 	const unsigned int n = sizeof(ranks) / sizeof(ranks[0]);
 	struct actions out;
 	unsigned int i;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_moves.c - core/dir, core/dispatch: homes that follow use, the nodes that may move them, requests to former homes. */
+/*
+ * test_dir_moves.c - core/dir, core/dispatch: homes that follow use, the nodes that may move them,
+ * requests to former homes.
+ */
 #include "core.h"
 
 #include "core/dispatch.h"
@@ -34,7 +37,8 @@ static struct msg from(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_no
 	return m;
 }
 
-static int take(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t rank, struct actions *out)
+static int take(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t rank,
+		struct actions *out)
 {
 	struct msg m = from(type, rank, c->me, rank);
 
@@ -42,7 +46,8 @@ static int take(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t r
 }
 
 /* Handle a request and its DONE; *out is the result of DONE. */
-static void use(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t rank, struct actions *out)
+static void use(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t rank,
+		struct actions *out)
 {
 	ck_assert_int_eq(take(c, d, type, rank, out), 0);
 	ck_assert_uint_gt(out->n, 0);
@@ -78,7 +83,10 @@ UNIT_TEST(a_home_follows_who_writes_again_and_again)
 	ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 }
 
-/* Each of these ends the row of uses: another rank writes, the home reads, the home writes. Some uses never begin one. */
+/*
+ * Each of these ends the row of uses: another rank writes, the home reads, the home writes. Some
+ * uses never begin one.
+ */
 UNIT_TEST(a_home_does_not_follow_others)
 {
 	unsigned int breaks, i;
@@ -97,7 +105,8 @@ UNIT_TEST(a_home_does_not_follow_others)
 			ck_assert_uint_eq(out.n, 0);
 			use(&c, &d, MSG_READ_REQ, OTHER, &out);
 			if (i % 2 && breaks < 3)
-				use(&c, &d, breaks == 1 ? MSG_READ_REQ : MSG_WRITE_REQ, breaks ? HOME : 5, &out);
+				use(&c, &d, breaks == 1 ? MSG_READ_REQ : MSG_WRITE_REQ,
+				    breaks ? HOME : 5, &out);
 			d.migratory = 0;
 		}
 		ck_assert_uint_eq(d.uses == DIR_STAYS, breaks == 4);
@@ -208,7 +217,8 @@ UNIT_TEST(a_home_comes_along_with_a_block_that_is_placed)
 			for (rank = 0; rank < 2; rank++) {
 				struct dir_ctx c = at(HOME);
 				struct dir d = owned();
-				struct msg m = from(MSG_WRITE_REQ, MANAGER, HOME, rank ? USER : HOME);
+				struct msg m =
+					from(MSG_WRITE_REQ, MANAGER, HOME, rank ? USER : HOME);
 				struct actions out;
 
 				c.follow = 0;
@@ -221,7 +231,8 @@ UNIT_TEST(a_home_comes_along_with_a_block_that_is_placed)
 				ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 				ck_assert_str_eq(unit_text(&out), touched ? "FWD_WRITE" : "GRANT");
 				ck_assert_uint_eq(d.phase, rank ? DIR_HANDING : DIR_BUSY);
-				ck_assert_int_eq(take(&c, &d, MSG_DONE, rank ? USER : HOME, &out), 0);
+				ck_assert_int_eq(take(&c, &d, MSG_DONE, rank ? USER : HOME, &out),
+						 0);
 				ck_assert_str_eq(unit_text(&out), rank ? "MOVE" : "");
 			}
 }
@@ -234,7 +245,9 @@ UNIT_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 		for (phase = 0; phase < DIR_PHASES; phase++)
 			for (where = 0; where < 4; where++)
 				for (manages = 0; manages < 2; manages++) {
-					static const uint64_t values[] = { USER, OTHER, USER + (1ull << 32), HOME };
+					static const uint64_t values[] = { USER, OTHER,
+									   USER + (1ull << 32),
+									   HOME };
 					struct dir_ctx c = at(HOME);
 					struct dir d = { .state = state & 7,
 							 .phase = phase & 7,
@@ -242,7 +255,8 @@ UNIT_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 							 .served = OTHER },
 						   was = d;
 					struct msg m = from(MSG_CLAIM, OTHER, HOME, OTHER);
-					bool may = state == DIR_EXCLUSIVE && phase == DIR_IDLE && !where;
+					bool may = state == DIR_EXCLUSIVE && phase == DIR_IDLE &&
+						!where;
 					struct actions out;
 
 					c.manager = manages ? HOME : MANAGER;
@@ -257,8 +271,10 @@ UNIT_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 					ck_assert_uint_eq(out.v[0].msg.dst, OTHER);
 					ck_assert_int_eq(out.v[0].msg.count, -EBUSY);
 					if (may) {
-						ck_assert_uint_eq(d.phase, manages ? DIR_HOMING : DIR_MOVING);
-						ck_assert_uint_eq(d.served, USER); /* whose HOME_ACK is awaited */
+						ck_assert_uint_eq(
+							d.phase, manages ? DIR_HOMING : DIR_MOVING);
+						/* whose HOME_ACK is awaited */
+						ck_assert_uint_eq(d.served, USER);
 					} else {
 						ck_assert_mem_eq(&d, &was, sizeof(d));
 					}
@@ -337,7 +353,10 @@ UNIT_TEST(a_home_asks_the_manager_first)
 	ck_assert_uint_eq(d.owner, MANAGER);
 }
 
-/* A block placed at this home moves where it is placed next. If the manager refuses, the block stays, as before. */
+/*
+ * A block placed at this home moves where it is placed next. If the manager refuses, the block
+ * stays, as before.
+ */
 UNIT_TEST(a_placed_block_stays_when_the_manager_refuses)
 {
 	struct dir_ctx c = at(HOME);
@@ -357,7 +376,10 @@ UNIT_TEST(a_placed_block_stays_when_the_manager_refuses)
 	}
 }
 
-/* A former home sends requests of ranks that believe in it to the manager. Other messages are refused. */
+/*
+ * A former home sends requests of ranks that believe in it to the manager. Other messages are
+ * refused.
+ */
 UNIT_TEST(a_home_that_was_sends_back_who_believes_in_it)
 {
 	static const uint8_t states[] = { DIR_LEFT, DIR_MOVED };
@@ -370,13 +392,16 @@ UNIT_TEST(a_home_that_was_sends_back_who_believes_in_it)
 				struct dir d = { .state = states[state] & 7,
 						 .owner = states[state] == DIR_LEFT ? 6 : 2 };
 				struct dir was = d;
-				struct msg m = from(write ? MSG_WRITE_REQ : MSG_READ_REQ, OTHER, c.me, OTHER);
+				struct msg m = from(write ? MSG_WRITE_REQ : MSG_READ_REQ, OTHER,
+						    c.me, OTHER);
 				struct actions out;
-				bool known = flags & 1, forward = flags & 2, left = states[state] == DIR_LEFT;
+				bool known = flags & 1, forward = flags & 2,
+				     left = states[state] == DIR_LEFT;
 				int err;
 
 				forwarded = 0;
-				m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) | (forward ? MSGF_FORWARDED : 0));
+				m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) |
+						    (forward ? MSGF_FORWARDED : 0));
 				m.src = forward ? MANAGER : OTHER;
 				err = dir_step(&c, &d, &m, &out);
 				ck_assert_uint_eq(forwarded, 0);
@@ -407,21 +432,26 @@ UNIT_TEST(a_manager_lets_a_home_move_that_has_served_all)
 			for (src = 0; src < 2; src++)
 				for (count = 6; count < 9; count++) {
 					struct dir_ctx c = at(MANAGER);
-					struct dir d = { .state = state & 7, .phase = phase & 7, .copyset = 0x10007 };
-					struct msg m = from(MSG_MOVE, src ? HOME : OTHER, MANAGER, USER);
+					struct dir d = { .state = state & 7,
+							 .phase = phase & 7,
+							 .copyset = 0x10007 };
+					struct msg m =
+						from(MSG_MOVE, src ? HOME : OTHER, MANAGER, USER);
 					bool may = state == DIR_MOVED && src;
 					bool now = phase == DIR_IDLE && count == 7;
 					struct actions out;
 
 					m.value = count;
-					ck_assert_int_eq(dir_step(&c, &d, &m, &out), may ? 0 : -EBADMSG);
+					ck_assert_int_eq(dir_step(&c, &d, &m, &out),
+							 may ? 0 : -EBADMSG);
 					if (!may)
 						continue;
 					ck_assert_str_eq(unit_text(&out), "MOVE_ACK");
 					ck_assert_uint_eq(out.v[0].msg.dst, HOME);
 					ck_assert_int_eq(out.v[0].msg.count, now ? 0 : -EBUSY);
 					ck_assert_uint_eq(d.owner, now ? USER : HOME);
-					ck_assert_uint_eq(d.phase, now ? (unsigned int)DIR_HOMING : phase);
+					ck_assert_uint_eq(d.phase,
+							  now ? (unsigned int)DIR_HOMING : phase);
 				}
 }
 
@@ -472,7 +502,8 @@ UNIT_TEST(a_home_is_adopted_in_the_right_moment_only)
 				ck_assert_uint_eq(d.uses, 0); /* counts from before are gone */
 				ck_assert_uint_eq(d.migratory, 0);
 				ck_assert_str_eq(unit_text(&out), manages ? "" : "HOME_ACK");
-				ck_assert_uint_eq(d.phase, manages ? (unsigned int)DIR_IDLE : phase);
+				ck_assert_uint_eq(d.phase,
+						  manages ? (unsigned int)DIR_IDLE : phase);
 				if (!manages)
 					ck_assert_uint_eq(out.v[0].msg.dst, MANAGER);
 			}
@@ -496,14 +527,19 @@ UNIT_TEST(a_home_is_not_adopted_for_a_stranger)
 	ck_assert_int_eq(dir_step(&c, &m6, &m, &out), -EBADMSG);
 }
 
-/* A rank accepts only the home of its only copy as the one that makes it the home; from then on it knows. */
+/*
+ * A rank accepts only the home of its only copy as the one that makes it the home; from then on it
+ * knows.
+ */
 UNIT_TEST(only_the_home_of_a_copy_is_adopted)
 {
 	unsigned int state, who;
 
 	for (state = 0; state < PG_STATES; state++)
 		for (who = 0; who < 4; who++) {
-			struct copy page = { .state = (uint8_t)state, .home = who == 3 ? 0 : HOME + 1, .forwarded = 5 };
+			struct copy page = { .state = (uint8_t)state,
+					     .home = who == 3 ? 0 : HOME + 1,
+					     .forwarded = 5 };
 			struct dir dir = { 0 };
 			struct dispatch d = { .me = USER,
 					      .nnodes = RANKS,
@@ -511,7 +547,11 @@ UNIT_TEST(only_the_home_of_a_copy_is_adopted)
 					      .queue = { .entries = nodes, .nslots = SLOTS },
 					      .page = &page,
 					      .dir = &dir };
-			struct msg m = from(MSG_ADOPT, who == 1 ? OTHER : who == 2 ? USER : HOME, USER, USER);
+			struct msg m = from(MSG_ADOPT,
+					    who == 1           ? OTHER
+						    : who == 2 ? USER
+							       : HOME,
+					    USER, USER);
 			bool ok = state == PG_WRITE && !who;
 			struct actions out;
 
@@ -519,7 +559,10 @@ UNIT_TEST(only_the_home_of_a_copy_is_adopted)
 				page.home = USER + 1;
 			m.value = MANAGER;
 			ck_assert_int_eq(dispatch_step(&d, &m, &out), ok ? 0 : -EBADMSG);
-			ck_assert_uint_eq(page.home, ok || who == 2 ? USER + 1 : who == 3 ? 0 : HOME + 1);
+			ck_assert_uint_eq(page.home,
+					  ok || who == 2     ? USER + 1
+						  : who == 3 ? 0
+							     : HOME + 1);
 			ck_assert_uint_eq(page.forwarded, ok ? 0 : 5);
 		}
 }
@@ -531,14 +574,19 @@ UNIT_TEST(a_requester_believes_only_its_home_that_it_moved)
 	for (src = 0; src < 2; src++)
 		for (slot = 0; slot < 2; slot++)
 			for (manager = 0; manager < 3; manager++) {
-				struct copy page = { .state = PG_WANT_WRITE, .home = HOME + 1, .slot = 1 }, was = page;
+				struct copy page = { .state = PG_WANT_WRITE,
+						     .home = HOME + 1,
+						     .slot = 1 },
+					    was = page;
 				struct dir dir = { 0 };
-				struct dispatch d = { .me = USER,
-						      .nnodes = RANKS,
-						      .manager = manager == 2 ? SET_NOBODY : MANAGER,
-						      .queue = { .entries = nodes, .nslots = SLOTS },
-						      .page = &page,
-						      .dir = &dir };
+				struct dispatch d = {
+					.me = USER,
+					.nnodes = RANKS,
+					.manager = manager == 2 ? SET_NOBODY : MANAGER,
+					.queue = { .entries = nodes, .nslots = SLOTS },
+					.page = &page,
+					.dir = &dir
+				};
 				struct msg m = from(MSG_MOVED, src ? HOME : OTHER, USER, USER);
 				bool ok = src && slot && manager;
 				struct actions out;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_push.c - core/dir, core/push, core/dispatch: which grants request that the writer pushes the block. */
+/*
+ * test_dir_push.c - core/dir, core/push, core/dispatch: which grants request that the writer pushes
+ * the block.
+ */
 #include "core.h"
 
 #include "core/dispatch.h"
@@ -23,7 +26,9 @@ static void begin(void)
 {
 	memset(nodes, 0, sizeof(nodes));
 	push = (struct push){ 0 };
-	d = (struct dir){ .state = DIR_EXCLUSIVE, .owner = USER, .served = USER, .copyset = 1u << USER };
+	d = (struct dir){
+		.state = DIR_EXCLUSIVE, .owner = USER, .served = USER, .copyset = 1u << USER
+	};
 	ctx = (struct dir_ctx){ .me = HOME,
 				.nnodes = RANKS,
 				.manager = MANAGER,
@@ -141,7 +146,10 @@ UNIT_TEST(a_writer_is_not_told_where_nothing_is_pushed)
 	}
 }
 
-/* The home does not use the block: no writer is told any more, and the home follows the writer like any other block's. */
+/*
+ * The home does not use the block: no writer is told any more, and the home follows the writer like
+ * any other block's.
+ */
 UNIT_TEST(pushing_ends_when_the_home_does_not_read)
 {
 	unsigned int i;
@@ -183,7 +191,10 @@ UNIT_TEST(what_is_pushed_is_no_use_by_the_home)
 	ck_assert_uint_eq(push.reads, 1);
 }
 
-/* The home had to request the block although the writer was told: the program also synchronises without barriers. */
+/*
+ * The home had to request the block although the writer was told: the program also synchronises
+ * without barriers.
+ */
 UNIT_TEST(pushing_pauses_when_nothing_is_pushed)
 {
 	unsigned int i;
@@ -220,7 +231,9 @@ UNIT_TEST(a_row_of_reads_has_one_after_each_write)
 	}
 }
 
-/* A writer without the contents gets them with the permission; that message has no room for a flag. */
+/*
+ * A writer without the contents gets them with the permission; that message has no room for a flag.
+ */
 UNIT_TEST(only_a_grant_without_contents_says_so)
 {
 	learn();
@@ -256,7 +269,8 @@ UNIT_TEST(a_migratory_block_is_not_pushed)
 /* A queued request keeps the type that it arrived with. */
 UNIT_TEST(what_is_pushed_later_is_no_use_either)
 {
-	struct msg m = from(MSG_WRITE_REQ, OTHER, 0), back = from(MSG_READ_REQ, HOME, MSGF_PUSH), turn;
+	struct msg m = from(MSG_WRITE_REQ, OTHER, 0), back = from(MSG_READ_REQ, HOME, MSGF_PUSH),
+		   turn;
 
 	begin();
 	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
@@ -274,9 +288,10 @@ UNIT_TEST(what_is_pushed_later_is_no_use_either)
 /* A node that becomes the home knows nothing of the reads of another. */
 UNIT_TEST(a_new_home_begins_anew)
 {
-	struct copy page = {
-		.state = PG_WRITE, .flags = PAGE_OWNER, .home = MANAGER + 1, .push = { .reads = 3, .left = 9 }
-	};
+	struct copy page = { .state = PG_WRITE,
+			     .flags = PAGE_OWNER,
+			     .home = MANAGER + 1,
+			     .push = { .reads = 3, .left = 9 } };
 	struct dir entry = { .state = DIR_UNTOUCHED };
 	struct dispatch at = { .me = HOME,
 			       .nnodes = RANKS,

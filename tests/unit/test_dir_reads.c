@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_reads.c - core/dir: reads of a block with read copies, which are served beside each other. */
+/*
+ * test_dir_reads.c - core/dir: reads of a block with read copies, which are served beside each
+ * other.
+ */
 #include "core.h"
 
 #include "core/dir.h"
@@ -9,7 +12,9 @@
 #define OBJECT 0x87654321u
 
 static struct queue_entry nodes[RANKS * SLOTS];
-static const struct dir_ctx ctx = { .me = 0, .nnodes = RANKS, .queue = { .entries = nodes, .nslots = SLOTS } };
+static const struct dir_ctx ctx = { .me = 0,
+				    .nnodes = RANKS,
+				    .queue = { .entries = nodes, .nslots = SLOTS } };
 
 /* Rank 1 wrote the block, and it and rank 7 have copies. */
 static struct dir shared(void)
@@ -62,16 +67,23 @@ UNIT_TEST(a_home_is_quiet_if_nothing_is_under_way)
 
 	for (phase = 0; phase < DIR_PHASES; phase++)
 		for (readers = 0; readers < 2; readers++) {
-			const struct dir d = { .state = DIR_SHARED, .phase = phase & 7, .readers = readers };
+			const struct dir d = { .state = DIR_SHARED,
+					       .phase = phase & 7,
+					       .readers = readers };
 
 			ck_assert_int_eq(dir_quiet(&d), phase == DIR_IDLE && !readers);
 		}
 }
 
-/* Queue entries of other queues may follow those of this job, and do if there are fewer slots than a message can name. */
+/*
+ * Queue entries of other queues may follow those of this job, and do if there are fewer slots than
+ * a message can name.
+ */
 UNIT_TEST(who_is_not_in_the_job_has_read_nothing)
 {
-	const struct dir_ctx few = { .me = 0, .nnodes = 4, .queue = { .entries = nodes, .nslots = SLOTS } };
+	const struct dir_ctx few = { .me = 0,
+				     .nnodes = 4,
+				     .queue = { .entries = nodes, .nslots = SLOTS } };
 	struct dir d = shared();
 	struct msg m = unit_msg(MSG_DONE, 4, 0, 4, 1);
 	struct actions out;
@@ -97,7 +109,8 @@ UNIT_TEST(who_is_not_in_the_job_has_read_nothing)
 /* A block migrates between two ranks, rank 0 or others, but not if no other rank has a copy. */
 UNIT_TEST(a_block_migrates_from_another)
 {
-	struct msg m = unit_msg(MSG_WRITE_REQ, 2, 0, 2, 1), own = unit_msg(MSG_WRITE_REQ, 0, 0, 0, 1);
+	struct msg m = unit_msg(MSG_WRITE_REQ, 2, 0, 2, 1),
+		   own = unit_msg(MSG_WRITE_REQ, 0, 0, 0, 1);
 	struct dir d = shared();
 	struct actions out;
 
@@ -227,10 +240,14 @@ UNIT_TEST(only_who_reads_is_done_and_once)
 	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), -EBADMSG);
 }
 
-/* The next request of a slot may overtake the confirmation of the one before: it is served, but alone. */
+/*
+ * The next request of a slot may overtake the confirmation of the one before: it is served, but
+ * alone.
+ */
 UNIT_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
 {
-	struct dir d = shared(), other = { .state = DIR_SHARED, .owner = 1, .served = 7, .copyset = 0x82 };
+	struct dir d = shared(),
+		   other = { .state = DIR_SHARED, .owner = 1, .served = 7, .copyset = 0x82 };
 	struct msg m = unit_msg(MSG_READ_REQ, 2, 0, 2, 1);
 	struct actions out;
 
@@ -290,7 +307,10 @@ UNIT_TEST(a_home_that_reads_becomes_the_owner)
 	}
 }
 
-/* A home that reads and then writes makes a block migrate as any other rank does, though it has become the owner. */
+/*
+ * A home that reads and then writes makes a block migrate as any other rank does, though it has
+ * become the owner.
+ */
 UNIT_TEST(a_block_may_migrate_to_its_home)
 {
 	unsigned int i;

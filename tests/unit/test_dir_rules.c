@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_dir_rules.c - core/dir: the effect of each request of each rank in each state, at once and after a turn, in
- * full.
+ * test_dir_rules.c - core/dir: the effect of each request of each rank in each state, at once and
+ * after a turn, in full.
  */
 #include "core.h"
 
@@ -80,7 +80,8 @@ static void check_names(const struct msg *m, const struct ask *a)
 }
 
 /* No rank has touched the block: the requester gets it alone, or becomes the home. */
-static void check_first(unsigned int state, const struct ask *a, const struct dir *d, const struct actions *out)
+static void check_first(unsigned int state, const struct ask *a, const struct dir *d,
+			const struct actions *out)
 {
 	const struct msg *m = &out->v[0].msg;
 
@@ -104,7 +105,8 @@ static void check_first(unsigned int state, const struct ask *a, const struct di
 	ck_assert_uint_eq(d->copyset, BIT(a->rank));
 }
 
-static void check_copy(const struct dir *was, const struct ask *a, const struct dir *d, const struct actions *out)
+static void check_copy(const struct dir *was, const struct ask *a, const struct dir *d,
+		       const struct actions *out)
 {
 	bool beside = was->state == DIR_SHARED && a->rank != ME;
 
@@ -120,14 +122,16 @@ static void check_copy(const struct dir *was, const struct ask *a, const struct 
 	ck_assert_uint_eq(d->copyset, was->copyset | BIT(a->rank));
 }
 
-static void check_take(const struct dir *was, const struct ask *a, const struct dir *d, const struct actions *out)
+static void check_take(const struct dir *was, const struct ask *a, const struct dir *d,
+		       const struct actions *out)
 {
 	bool has = a->rank == OWNER || (a->flags & MSGF_HAS && was->copyset >> a->rank & 1);
 	uint64_t losers = was->copyset & ~BIT(a->rank) & ~(has ? 0 : BIT(OWNER));
 	const struct msg *m = &out->v[out->n - 1].msg;
 	char text[40];
 
-	snprintf(text, sizeof(text), "%s%s", losers ? "mcast INV " : "", has ? "GRANT" : "FWD_WRITE");
+	snprintf(text, sizeof(text), "%s%s", losers ? "mcast INV " : "",
+		 has ? "GRANT" : "FWD_WRITE");
 	ck_assert_str_eq(unit_text(out), text);
 	if (losers) {
 		check_names(&out->v[0].msg, a);
@@ -145,7 +149,8 @@ static void check_take(const struct dir *was, const struct ask *a, const struct 
 	ck_assert_uint_eq(d->copyset, BIT(a->rank));
 }
 
-static void check_forward(const struct dir *was, const struct ask *a, const struct dir *d, const struct actions *out)
+static void check_forward(const struct dir *was, const struct ask *a, const struct dir *d,
+			  const struct actions *out)
 {
 	struct dir after = *was;
 
@@ -177,12 +182,14 @@ static uint32_t mark_of(uint16_t rank)
 /* The manager cannot know what the requester has, so it is not blamed. */
 static int refusal(const struct dir *d, const struct ask *a)
 {
-	bool innocent = a->flags & MSGF_FORWARDED && (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE);
+	bool innocent =
+		a->flags & MSGF_FORWARDED && (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE);
 
 	return innocent ? -ESTALE : -EBADMSG;
 }
 
-static void check_served(const struct dir *was, const struct ask *a, const struct dir *d, const struct actions *out)
+static void check_served(const struct dir *was, const struct ask *a, const struct dir *d,
+			 const struct actions *out)
 {
 	switch (was->state) {
 	case DIR_UNTOUCHED:
@@ -242,16 +249,19 @@ UNIT_TEST(every_request_in_every_state)
 		for (r = 0; r < 6; r++)
 			for (write = 0; write < 2; write++)
 				for (flags = 0; flags < 8; flags++) {
-					struct ask a = { .rank = ranks[r],
-							 .type = write ? MSG_WRITE_REQ : MSG_READ_REQ,
-							 .flags = (uint8_t)((flags & 3) |
-									    (flags & 4 ? MSGF_FORWARDED : 0)) };
+					struct ask a = {
+						.rank = ranks[r],
+						.type = write ? MSG_WRITE_REQ : MSG_READ_REQ,
+						.flags = (uint8_t)((flags & 3) |
+								   (flags & 4 ? MSGF_FORWARDED : 0))
+					};
 					struct dir d = entry(state), was = d;
 					struct msg m = message(&a);
 					struct actions out;
 					int err;
 
-					queue_at(&ctx.queue, queue_number(&ctx.queue, a.rank, SLOT))->mark = 0;
+					queue_at(&ctx.queue, queue_number(&ctx.queue, a.rank, SLOT))
+						->mark = 0;
 					err = dir_step(&ctx, &d, &m, &out);
 					if (absurd(&was, &a)) {
 						ck_assert_int_eq(err, refusal(&was, &a));
@@ -271,7 +281,9 @@ UNIT_TEST(a_request_queues_once)
 	unsigned int flags;
 
 	for (flags = 0; flags < 2; flags++) {
-		struct ask a = { .rank = SHARER, .type = MSG_WRITE_REQ, .flags = flags ? MSGF_FORWARDED : 0 };
+		struct ask a = { .rank = SHARER,
+				 .type = MSG_WRITE_REQ,
+				 .flags = flags ? MSGF_FORWARDED : 0 };
 		struct dir d = entry(DIR_EXCLUSIVE), was;
 		struct msg m = message(&a);
 		struct actions out;
@@ -288,9 +300,11 @@ UNIT_TEST(a_request_queues_once)
 /* Queue entries are numbered by rank and slot, at full width. */
 UNIT_TEST(the_rest_of_a_line_stays)
 {
-	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ }, second = { .rank = 63, .type = MSG_WRITE_REQ };
+	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ },
+		   second = { .rank = 63, .type = MSG_WRITE_REQ };
 	struct dir d = entry(DIR_EXCLUSIVE);
-	struct msg m = message(&first), n = message(&second), over = unit_msg(MSG_DONE, THIRD, ME, THIRD, 0), turn;
+	struct msg m = message(&first), n = message(&second),
+		   over = unit_msg(MSG_DONE, THIRD, ME, THIRD, 0), turn;
 	uint32_t last = queue_number(&ctx.queue, second.rank, SLOT);
 	struct actions out;
 
@@ -317,7 +331,8 @@ UNIT_TEST(every_message_in_every_phase)
 		for (type = 0; type < MSG_TYPES; type++)
 			for (from = 0; from < 2; from++) {
 				struct dir d = entry(DIR_EXCLUSIVE), was;
-				struct ask a = { .rank = from ? THIRD : SHARER, .type = (uint8_t)type };
+				struct ask a = { .rank = from ? THIRD : SHARER,
+						 .type = (uint8_t)type };
 				struct msg m = message(&a);
 				struct actions out;
 				bool request = type == MSG_READ_REQ || type == MSG_WRITE_REQ, ok;
@@ -326,17 +341,21 @@ UNIT_TEST(every_message_in_every_phase)
 				memset(nodes, 0, sizeof(nodes));
 				d.phase = phase & 7;
 				was = d;
-				/* Only the manager itself hands over unasked; `follow` is 0 here. */
+				/*
+				 * Only the manager itself hands over unasked; `follow` is 0 here.
+				 */
 				ok = request || type == MSG_PLACE || type == MSG_CLAIM ||
 					(type == MSG_DONE && phase == DIR_BUSY && from) ||
 					(type == MSG_DONE && phase == DIR_HANDING && from) ||
 					(type == MSG_HOME_ACK && phase == DIR_HOMING && from);
 				err = dir_step(&ctx, &d, &m, &out);
-				ck_assert_int_eq(err, ok ? 0 : -EBADMSG); /* RESUME is valid with an empty line */
+				/* RESUME is valid with an empty line */
+				ck_assert_int_eq(err, ok ? 0 : -EBADMSG);
 				if (!ok) {
 					ck_assert_mem_eq(&d, &was, sizeof(d));
 				} else if (request) {
-					ck_assert_uint_eq(d.phase, phase == DIR_IDLE ? DIR_BUSY : phase);
+					ck_assert_uint_eq(d.phase,
+							  phase == DIR_IDLE ? DIR_BUSY : phase);
 					ck_assert_uint_eq(!d.tail, phase == DIR_IDLE);
 				} else if (type == MSG_PLACE || type == MSG_CLAIM) {
 					ck_assert_int_eq(unit_sent(&out, MSG_REPLY)->count, -EBUSY);
@@ -379,15 +398,17 @@ UNIT_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 		bool sharer = i & 1, has = i & 2, last = i & 4, more = i & 8, large = i & 16;
 		struct dir_ctx c = ctx;
 		struct dir d = { .state = DIR_SHARED, .owner = OWNER };
-		struct ask a = { .type = MSG_WRITE_REQ, .rank = sharer ? SHARER : OWNER, .flags = has ? MSGF_HAS : 0 };
+		struct ask a = { .type = MSG_WRITE_REQ,
+				 .rank = sharer ? SHARER : OWNER,
+				 .flags = has ? MSGF_HAS : 0 };
 		struct msg m = message(&a);
 		struct actions out;
 
 		/* A coarse copyset does not tell. */
 		c.nnodes = large ? 65 : 64;
 		d.served = last ? a.rank : THIRD;
-		d.copyset =
-			set_of(OWNER, large + 1) | set_of(SHARER, large + 1) | (more ? set_of(THIRD, large + 1) : 0);
+		d.copyset = set_of(OWNER, large + 1) | set_of(SHARER, large + 1) |
+			(more ? set_of(THIRD, large + 1) : 0);
 		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 		ck_assert_uint_eq(d.migratory, sharer && has && last && !more && !large);
 	}
@@ -396,7 +417,9 @@ UNIT_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 /* The same for an owner that is the only sharer. */
 UNIT_TEST(a_block_of_one_rank_does_not_migrate)
 {
-	struct dir d = { .state = DIR_SHARED, .owner = OWNER, .served = OWNER, .copyset = BIT(OWNER) };
+	struct dir d = {
+		.state = DIR_SHARED, .owner = OWNER, .served = OWNER, .copyset = BIT(OWNER)
+	};
 	struct ask a = { .rank = OWNER, .type = MSG_WRITE_REQ, .flags = MSGF_HAS };
 	struct msg m = message(&a);
 	struct actions out;
@@ -443,7 +466,8 @@ UNIT_TEST(placing_is_answered_in_full)
 				struct dir d = entry(state), was;
 				struct ask a = { .rank = SHARER, .type = MSG_PLACE };
 				struct msg m = message(&a), reply;
-				bool free = phase == DIR_IDLE && (state == DIR_UNTOUCHED || state == DIR_PLACED);
+				bool free = phase == DIR_IDLE &&
+					(state == DIR_UNTOUCHED || state == DIR_PLACED);
 				struct actions out;
 
 				d.phase = phase & 7;
@@ -452,7 +476,10 @@ UNIT_TEST(placing_is_answered_in_full)
 				ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
 				ck_assert_str_eq(unit_text(&out), "REPLY");
 				reply = out.v[0].msg;
-				ck_assert_int_eq(reply.count, where >= 64 ? -EINVAL : free ? 0 : -EBUSY);
+				ck_assert_int_eq(reply.count,
+						 where >= 64    ? -EINVAL
+							 : free ? 0
+								: -EBUSY);
 				ck_assert_uint_eq(reply.dst, SHARER);
 				ck_assert_uint_eq(reply.src, ME);
 				ck_assert_uint_eq(reply.req_node, SHARER);
@@ -463,7 +490,8 @@ UNIT_TEST(placing_is_answered_in_full)
 				if (reply.count) {
 					ck_assert_mem_eq(&d, &was, sizeof(d));
 				} else {
-					ck_assert_uint_eq(d.state, where == ME ? DIR_PLACED : DIR_MOVED);
+					ck_assert_uint_eq(d.state,
+							  where == ME ? DIR_PLACED : DIR_MOVED);
 					ck_assert_uint_eq(d.owner, where == ME ? was.owner : where);
 				}
 			}
@@ -497,17 +525,19 @@ UNIT_TEST(who_is_made_the_home_serves_itself)
 			for (op = 0; op < MSG_TYPES; op++)
 				for (mine = 0; mine < 2; mine++) {
 					struct dir d = entry(state), was;
-					struct msg m = unit_msg(MSG_HOME, SHARER, ME, mine ? ME : THIRD, SLOT);
+					struct msg m = unit_msg(MSG_HOME, SHARER, ME,
+								mine ? ME : THIRD, SLOT);
 					struct ask a = { .rank = ME };
 					struct actions out;
-					bool ok = state == DIR_UNTOUCHED && phase == DIR_IDLE && mine &&
-						(op == MSG_READ_REQ || op == MSG_WRITE_REQ);
+					bool ok = state == DIR_UNTOUCHED && phase == DIR_IDLE &&
+						mine && (op == MSG_READ_REQ || op == MSG_WRITE_REQ);
 
 					d.phase = phase & 7;
 					was = d;
 					m.op = (uint8_t)op;
 					m.object = OBJECT;
-					ck_assert_int_eq(dir_step(&elsewhere, &d, &m, &out), ok ? 0 : -EBADMSG);
+					ck_assert_int_eq(dir_step(&elsewhere, &d, &m, &out),
+							 ok ? 0 : -EBADMSG);
 					if (!ok) {
 						ck_assert_mem_eq(&d, &was, sizeof(d));
 						continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dispatch.c - core/dispatch: the object and the permitted senders of a message, objects that come and go, answers to slots. */
+/* test_dispatch.c - core/dispatch: the object and the permitted senders of a message, objects that
+ * come and go, answers to slots. */
 #include "core.h"
 
 #include "core/dispatch.h"
@@ -90,7 +91,11 @@ UNIT_TEST(every_type_has_a_target)
 	unsigned int t;
 
 	for (t = 0; t <= MSG_TYPES; t++) {
-		struct msg m = { .type = (uint8_t)t, .object = 0x12000034, .aux = 7, .req_slot = SLOT, .op = SOP_LOAD };
+		struct msg m = { .type = (uint8_t)t,
+				 .object = 0x12000034,
+				 .aux = 7,
+				 .req_slot = SLOT,
+				 .op = SOP_LOAD };
 		enum target to;
 		uint32_t n;
 
@@ -125,7 +130,8 @@ UNIT_TEST(nobody_asks_in_anothers_name)
 	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->dst, OTHER);
 }
 
-/* Otherwise a liar could begin something here, for which the manager, which later makes this rank the home, would be blamed. */
+/* Otherwise a liar could begin something here, for which the manager, which later makes this rank
+ * the home, would be blamed. */
 UNIT_TEST(only_its_manager_is_asked_for_an_untouched_block)
 {
 	static const uint16_t managers[] = { ME, HOME, SET_NOBODY };
@@ -136,30 +142,40 @@ UNIT_TEST(only_its_manager_is_asked_for_an_untouched_block)
 			for (flags = 0; flags < 8; flags++)
 				for (write = 0; write < 2; write++) {
 					struct msg m =
-						unit_msg(write ? MSG_WRITE_REQ : MSG_READ_REQ, OTHER, ME, OTHER, SLOT);
-					bool known = flags & 1, forward = flags & 2, untouched = state <= DIR_PLACED;
+						unit_msg(write ? MSG_WRITE_REQ : MSG_READ_REQ,
+							 OTHER, ME, OTHER, SLOT);
+					bool known = flags & 1, forward = flags & 2,
+					     untouched = state <= DIR_PLACED;
 					bool stray = known || (!forward && managers[who] == HOME);
 
 					setup();
-					dir = (struct dir){ .state = state & 7, .owner = HOME, .copyset = 1u << HOME };
-					m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) | (forward ? MSGF_FORWARDED : 0) |
+					dir = (struct dir){ .state = state & 7,
+							    .owner = HOME,
+							    .copyset = 1u << HOME };
+					m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) |
+							    (forward ? MSGF_FORWARDED : 0) |
 							    (flags & 4 ? MSGF_FIRST_TOUCH : 0));
 					m.src = forward ? HOME : OTHER;
 					ck_assert(dispatch_manager(&m) == (forward || !known));
-					if ((untouched && stray) || (forward && managers[who] == ME))
+					if ((untouched && stray) ||
+					    (forward && managers[who] == ME))
 						refused(-EBADMSG, &m, managers[who]);
 					else if (state < DIR_MOVED)
 						ck_assert_int_eq(step_at(managers[who], &m), 0);
 				}
 	/* The rank's own request goes where it was told; no rank is blamed. */
 	setup();
-	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_node = ME }), 0);
+	ck_assert_int_eq(
+		step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_node = ME }),
+		0);
 }
 
-/* Otherwise it would occupy one of our slots' places in line, and our next request in that slot would be refused. */
+/* Otherwise it would occupy one of our slots' places in line, and our next request in that slot
+ * would be refused. */
 UNIT_TEST(only_our_own_request_is_forwarded_to_us)
 {
-	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT), own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
+	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT),
+		   own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
 	unsigned int state;
 
 	m.flags = MSGF_FORWARDED;
@@ -185,7 +201,8 @@ UNIT_TEST(only_our_own_request_is_forwarded_to_us)
 
 UNIT_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 {
-	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT), m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
+	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT),
+		   m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
 
 	place.value = HOME; /* HOME is the manager, which forwards to us */
 	refused(-EBADMSG, &place, HOME);
@@ -214,14 +231,17 @@ UNIT_TEST(only_the_home_takes_a_copy_away)
 		refused(-EBADMSG, &m, HOME);
 		m.src = HOME;
 		ck_assert_int_eq(step(&m), 0);
-		page = (struct copy){ 0 }; /* this rank never had a copy and knows no home: no rank can mean it */
+		/* this rank never had a copy and knows no home: no rank can mean it */
+		page = (struct copy){ 0 };
 		refused(-EBADMSG, &m, HOME);
 	}
 }
 
 UNIT_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 {
-	struct dispatch d = { .me = ME, .nnodes = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir };
+	struct dispatch d = {
+		.me = ME, .nnodes = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir
+	};
 	struct msg m = unit_msg(MSG_INV, HOME, ME, OTHER, SLOT);
 	unsigned int i;
 
@@ -240,7 +260,8 @@ UNIT_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 
 UNIT_TEST(an_answer_is_for_the_slot_and_from_the_home_that_was_asked)
 {
-	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, SLOT), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, SLOT), m;
+	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, SLOT),
+		   ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, SLOT), m;
 	struct msg grant = unit_msg(MSG_GRANT, HOME, ME, ME, SLOT);
 
 	data.op = grant.op = GRANT_WRITE;
@@ -287,7 +308,8 @@ UNIT_TEST(who_is_not_the_owner_gives_nothing_back)
 	for (state = 0; state < DIR_STATES; state++) {
 		dir = (struct dir){ .state = state & 7, .owner = OTHER, .copyset = 1u << OTHER };
 		ck_assert_int_eq(step(&m), 0);
-		ck_assert_uint_eq(out.n, 1); /* an honest rank may be late, so it only gets an answer */
+		/* an honest rank may be late, so it only gets an answer */
+		ck_assert_uint_eq(out.n, 1);
 		ck_assert_uint_eq(unit_sent(&out, MSG_REPLY)->dst, LIAR);
 		dir.owner = LIAR;
 		ck_assert_int_eq(step(&m), 0);
@@ -300,7 +322,8 @@ UNIT_TEST(who_is_not_the_owner_gives_nothing_back)
 	m.op = RELEASE_KEEP;
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->prot, PROT_RO);
-	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->msg.flags, MSGF_PUSH); /* the home does not use it */
+	/* the home does not use it */
+	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->msg.flags, MSGF_PUSH);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -338,7 +361,8 @@ UNIT_TEST(an_old_name_is_never_that_of_another)
 	unsigned int i, k;
 
 	for (i = 0; i < 200; i++) {
-		table[1].gen = i < 100 ? table[1].gen : table[1].gen | 0xfff00; /* more bits than `object` has */
+		/* more bits than `object` has */
+		table[1].gen = i < 100 ? table[1].gen : table[1].gen | 0xfff00;
 		ck_assert_int_eq(request(OTHER, SOP_CREATE, 0, &old[i]), 0);
 		ck_assert_uint_eq(old[i] & SYNC_INDEX_MAX, 1);
 		for (k = 0; k < i; k++) {
@@ -410,8 +434,8 @@ UNIT_TEST(what_is_in_use_is_not_destroyed)
 	ck_assert_int_eq(request(LIAR, SOP_DESTROY, name, NULL), 0);
 }
 
-/* A destroyed lock: a request is refused; a release is answered as if the lock had been passed on. The requester is the sender,
- * whatever the message names. */
+/* A destroyed lock: a request is refused; a release is answered as if the lock had been passed on.
+ * The requester is the sender, whatever the message names. */
 UNIT_TEST(locks_of_gone_objects_are_answered)
 {
 	struct msg m = unit_msg(MSG_LOCK, OTHER, ME, 0x77, SLOT);
@@ -442,7 +466,8 @@ UNIT_TEST(locks_of_gone_objects_are_answered)
 
 UNIT_TEST(a_record_hears_its_home_and_its_lock_only)
 {
-	struct msg locked = unit_msg(MSG_LOCKED, OTHER, ME, ME, SLOT), next = unit_msg(MSG_NEXT, HOME, ME, OTHER, 1), m;
+	struct msg locked = unit_msg(MSG_LOCKED, OTHER, ME, ME, SLOT),
+		   next = unit_msg(MSG_NEXT, HOME, ME, OTHER, 1), m;
 	struct msg freed = unit_msg(MSG_FREED, HOME, ME, ME, SLOT);
 
 	refused(-ESTALE, &locked, HOME);
@@ -479,7 +504,8 @@ static struct msg reply(uint16_t src, int16_t count, uint64_t value)
 
 UNIT_TEST(a_reply_is_taken_once_from_whom_was_asked)
 {
-	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_ECHO };
+	static const uint8_t types[] = { MSG_SYNC,  MSG_PLACE,   MSG_SETTLE,
+					 MSG_CLAIM, MSG_RELEASE, MSG_ECHO };
 	struct msg good = reply(HOME, -EBUSY, 77), m, q;
 	unsigned int i;
 
@@ -510,15 +536,16 @@ UNIT_TEST(a_reply_is_taken_once_from_whom_was_asked)
 	ck_assert_uint_eq(ask, 0);
 }
 
-/* Requests for blocks and locks are not noted in slots: no answer to a slot's question frees them. */
+/* Requests for blocks and locks are not noted in slots: no answer to a slot's question frees
+ * them. */
 UNIT_TEST(what_is_no_question_of_the_slot_is_not_noted)
 {
 	unsigned int t;
 
 	for (t = 0; t < MSG_TYPES; t++)
 		ck_assert(ask_is((uint8_t)t) ==
-			  (t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM || t == MSG_RELEASE ||
-			   t == MSG_CALL || t == MSG_ECHO));
+			  (t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM ||
+			   t == MSG_RELEASE || t == MSG_CALL || t == MSG_ECHO));
 }
 
 static void note(uint8_t op, uint8_t flags)
@@ -556,7 +583,8 @@ UNIT_TEST(answers_are_as_many_as_the_question_has)
 		note(SOP_CANCEL, 0);
 		answered(-ETIMEDOUT, true);
 		refused(-EBADMSG, &more, HOME);
-		note(i ? SOP_WAIT : SOP_ENQUEUE, i ? MSGF_TIMED : 0); /* too late: both answers come, in either order */
+		/* too late: both answers come, in either order */
+		note(i ? SOP_WAIT : SOP_ENQUEUE, i ? MSGF_TIMED : 0);
 		answered(0, false);
 		note(SOP_CANCEL, 0);
 		answered(i ? -EALREADY : 0, false);

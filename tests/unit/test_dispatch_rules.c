@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_dispatch_rules.c - core/dispatch: the state machine that a message is for, creation and destruction of objects, refusals.
+ * test_dispatch_rules.c - core/dispatch: the state machine that a message is for, creation and
+ * destruction of objects, refusals.
  */
 #include "core.h"
 
@@ -78,8 +79,8 @@ static void setup(void)
 UNIT_TEST(an_object_is_known_by_its_name_alone)
 {
 	struct msg made = create(SYNC_ATOMIC, 42), load = request(MSG_SYNC, SOP_LOAD, made.value);
-	uint64_t wrong[] = { made.value + 1, made.value ^ 1ull << 24, made.value ^ 1ull << 32, made.value ^ 1ull << 47,
-			     0 };
+	uint64_t wrong[] = { made.value + 1, made.value ^ 1ull << 24, made.value ^ 1ull << 32,
+			     made.value ^ 1ull << 47, 0 };
 	unsigned int i;
 
 	ck_assert_int_eq(made.count, 0);
@@ -104,7 +105,10 @@ UNIT_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
 	ck_assert_int_eq(create(SYNC_SEM, 1).count, -ENOSPC);
 	first = names[1];
 	for (i = 0; i < 1000; i++) {
-		/* Each change of the list has a new number; otherwise a compare and exchange could succeed on a stale head. */
+		/*
+		 * Each change of the list has a new number; otherwise a compare and exchange could
+		 * succeed on a stale head.
+		 */
 		ck_assert_uint_eq(list.free >> 32, 2 * i);
 		ck_assert_int_eq(operate(SOP_DESTROY, names[1]), 0);
 		ck_assert_uint_eq(list.free >> 32, 2 * i + 1);
@@ -128,11 +132,15 @@ UNIT_TEST(an_object_in_use_is_not_destroyed)
 	ck_assert_int_eq(operate(SOP_DESTROY, made.value), 0);
 }
 
-/* The home asks the rank that keeps the mutex, and does what it answers. Other requests must be repeated meanwhile. */
+/*
+ * The home asks the rank that keeps the mutex, and does what it answers. Other requests must be
+ * repeated meanwhile.
+ */
 UNIT_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 {
 	static const int16_t says[] = { -EBUSY, -EINPROGRESS, 0 };
-	struct msg made = create(SYNC_MUTEX, 0), lock = request(MSG_LOCK, 0, made.value), recalled, m;
+	struct msg made = create(SYNC_MUTEX, 0), lock = request(MSG_LOCK, 0, made.value), recalled,
+		   m;
 	struct msg destroy = request(MSG_SYNC, SOP_DESTROY, made.value), again = destroy;
 	unsigned int i;
 
@@ -166,7 +174,10 @@ UNIT_TEST(a_mutex_that_nobody_has_is_destroyed_at_once)
 	ck_assert_int_eq(operate(SOP_DESTROY, name), -EINVAL);
 }
 
-/* The keeper gave the mutex back before it was asked, and so answers "soon". The mutex it sent back overtook the question. */
+/*
+ * The keeper gave the mutex back before it was asked, and so answers "soon". The mutex it sent back
+ * overtook the question.
+ */
 UNIT_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 {
 	struct msg made = create(SYNC_MUTEX, 0), m = request(MSG_LOCK, 0, made.value);
@@ -176,14 +187,18 @@ UNIT_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 	carry(&destroy, "RECALL");
 	m.type = MSG_UNLOCK;
 	ck_assert_uint_eq(carry(&m, "FREED").value, 0);
-	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINPROGRESS); /* the question is still out */
+	/* the question is still out */
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINPROGRESS);
 	m.type = MSG_RECALLED;
 	m.count = -EINPROGRESS;
 	ck_assert_int_eq(carry(&m, "REPLY").count, 0);
 	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINVAL);
 }
 
-/* LOCK of a destroyed mutex is refused. An UNLOCK may cross the message of its successor, which destroyed the mutex. */
+/*
+ * LOCK of a destroyed mutex is refused. An UNLOCK may cross the message of its successor, which
+ * destroyed the mutex.
+ */
 UNIT_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 {
 	struct msg lock = request(MSG_LOCK, 0, object_name(1, 1)), unlock = lock, m, turn = lock;
@@ -206,7 +221,10 @@ UNIT_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 	ck_assert_int_eq(carry(&lock, "FREED").count, -EINVAL);
 }
 
-/* A block released by its owner is fetched; one released by another rank is not. Both get an answer. */
+/*
+ * A block released by its owner is fetched; one released by another rank is not. Both get an
+ * answer.
+ */
 UNIT_TEST(a_release_is_answered_whoever_it_is_from)
 {
 	unsigned int state, owner, evict;
@@ -215,14 +233,16 @@ UNIT_TEST(a_release_is_answered_whoever_it_is_from)
 		for (owner = 0; owner < 2; owner++)
 			for (evict = 0; evict < 2; evict++) {
 				struct copy p = { 0 };
-				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 }, was = e;
+				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 },
+					   was = e;
 				struct dispatch d = { .me = ME,
 						      .nnodes = WIRE_MAX_NODES,
 						      .manager = evict ? 700 : SET_NOBODY,
 						      .page = &p,
 						      .dir = &e };
 				struct msg m = unit_msg(MSG_RELEASE, PEER, ME, PEER, SLOT);
-				bool fetch = owner && (state == DIR_SHARED || state == DIR_EXCLUSIVE);
+				bool fetch =
+					owner && (state == DIR_SHARED || state == DIR_EXCLUSIVE);
 
 				m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
 				m.object = 0x87654321u;
@@ -236,7 +256,8 @@ UNIT_TEST(a_release_is_answered_whoever_it_is_from)
 				if (fetch) {
 					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
-					m.home = evict ? 700 : ME; /* where this rank asks if it knows no home */
+					/* where this rank asks if it knows no home */
+					m.home = evict ? 700 : ME;
 					m.flags = evict ? 0 : MSGF_PUSH;
 					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
 				}
@@ -245,7 +266,8 @@ UNIT_TEST(a_release_is_answered_whoever_it_is_from)
 }
 
 /*
- * A block is placed here: the home says so, and stays. Otherwise a rank requests the block, or reports the home of its only copy.
+ * A block is placed here: the home says so, and stays. Otherwise a rank requests the block, or
+ * reports the home of its only copy.
  */
 UNIT_TEST(a_block_settles_in_every_state)
 {
@@ -255,18 +277,24 @@ UNIT_TEST(a_block_settles_in_every_state)
 		for (phase = 0; phase < DIR_PHASES; phase++)
 			for (has = 0; has < PG_STATES; has++)
 				for (known = 0; known < 2; known++) {
-					struct copy p = { .state = (uint8_t)has, .home = 9 }, copy = p;
-					struct dir e = { .state = state & 7, .phase = phase & 7, .uses = 1 }, was = e;
+					struct copy p = { .state = (uint8_t)has, .home = 9 },
+						    copy = p;
+					struct dir e = { .state = state & 7,
+							 .phase = phase & 7,
+							 .uses = 1 },
+						   was = e;
 					struct dispatch d = { .me = ME,
 							      .nnodes = WIRE_MAX_NODES,
 							      .manager = known ? 700 : SET_NOBODY,
 							      .page = &p,
 							      .dir = &e };
 					struct msg m = unit_msg(MSG_SETTLE, PEER, ME, PEER, SLOT);
-					bool home =
-						state == DIR_PLACED || state == DIR_SHARED || state == DIR_EXCLUSIVE;
-					bool stays = home && phase != DIR_HANDING && phase != DIR_MOVING;
-					bool asks = known && !stays && (has == PG_INVALID || has == PG_READ);
+					bool home = state == DIR_PLACED || state == DIR_SHARED ||
+						state == DIR_EXCLUSIVE;
+					bool stays =
+						home && phase != DIR_HANDING && phase != DIR_MOVING;
+					bool asks = known && !stays &&
+						(has == PG_INVALID || has == PG_READ);
 					const struct msg *reply = &out.v[0].msg;
 
 					m.object = 0x87654321u;
@@ -275,8 +303,13 @@ UNIT_TEST(a_block_settles_in_every_state)
 					ck_assert_uint_eq(reply->type, MSG_REPLY);
 					ck_assert_uint_eq(reply->dst, PEER);
 					ck_assert_uint_eq(reply->req_slot, SLOT);
-					ck_assert_int_eq(reply->count, stays ? 0 : known ? -EBUSY : -ENXIO);
-					ck_assert_uint_eq(reply->value, known && !stays && has == PG_WRITE ? 9 : 0);
+					ck_assert_int_eq(reply->count,
+							 stays           ? 0
+								 : known ? -EBUSY
+									 : -ENXIO);
+					ck_assert_uint_eq(reply->value,
+							  known && !stays && has == PG_WRITE ? 9
+											     : 0);
 					if (asks) {
 						ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 						ck_assert_uint_eq(out.v[1].prot, PROT_RW);
@@ -296,7 +329,9 @@ UNIT_TEST(every_type_has_its_target)
 	uint32_t number;
 
 	for (t = 0; t < 256; t++) {
-		struct msg m = { .type = (uint8_t)t, .object = 5u << 24 | 77, .aux = 88, .req_slot = 99 };
+		struct msg m = {
+			.type = (uint8_t)t, .object = 5u << 24 | 77, .aux = 88, .req_slot = 99
+		};
 		enum target target = dispatch_target(&m, &number);
 		bool host = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t >= MSG_BYE;
 
@@ -329,25 +364,32 @@ UNIT_TEST(the_manager_matters_to_these)
 		for (flags = 0; flags < 256; flags++) {
 			struct msg m = { .type = (uint8_t)t, .flags = (uint8_t)flags };
 			bool request = t == MSG_READ_REQ || t == MSG_WRITE_REQ;
-			bool always = t == MSG_DONE || t == MSG_HOME || t == MSG_MOVE || t == MSG_MOVE_ACK ||
-				t == MSG_ADOPT || t == MSG_MOVED || t == MSG_PLACE || t == MSG_SETTLE ||
-				t == MSG_CLAIM || t == MSG_RELEASE;
-			bool matters = request ? flags & MSGF_FORWARDED || !(flags & MSGF_KNOWN) : always;
+			bool always = t == MSG_DONE || t == MSG_HOME || t == MSG_MOVE ||
+				t == MSG_MOVE_ACK || t == MSG_ADOPT || t == MSG_MOVED ||
+				t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM ||
+				t == MSG_RELEASE;
+			bool matters =
+				request ? flags & MSGF_FORWARDED || !(flags & MSGF_KNOWN) : always;
 
 			unit_require(dispatch_manager(&m) == matters);
 		}
 }
 
-/* A slot accepts answers only from the rank that was asked, about the object of the request, and as many as the request has. */
+/*
+ * A slot accepts answers only from the rank that was asked, about the object of the request, and as
+ * many as the request has.
+ */
 UNIT_TEST(a_slot_takes_the_answer_to_its_question)
 {
 	unsigned int t;
 
 	for (t = 0; t < MSG_TYPES; t++) {
-		bool asks = t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM || t == MSG_RELEASE ||
-			t == MSG_CALL || t == MSG_ECHO;
+		bool asks = t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM ||
+			t == MSG_RELEASE || t == MSG_CALL || t == MSG_ECHO;
 		struct msg m = unit_msg((uint8_t)t, ME, PEER, ME, SLOT);
-		struct msg reply = unit_msg(t == MSG_CALL ? MSG_RETURN : MSG_REPLY, PEER, ME, ME, SLOT), stray = reply;
+		struct msg reply = unit_msg(t == MSG_CALL ? MSG_RETURN : MSG_REPLY, PEER, ME, ME,
+					    SLOT),
+			   stray = reply;
 		bool last = false;
 		uint64_t ask = 0;
 
@@ -370,7 +412,8 @@ UNIT_TEST(a_slot_takes_the_answer_to_its_question)
 
 UNIT_TEST(an_answer_keeps_its_width)
 {
-	struct msg q = unit_msg(MSG_SYNC, ME, PEER, ME, SLOT), m = unit_msg(MSG_REPLY, PEER, ME, ME, SLOT);
+	struct msg q = unit_msg(MSG_SYNC, ME, PEER, ME, SLOT),
+		   m = unit_msg(MSG_REPLY, PEER, ME, ME, SLOT);
 	uint64_t ask = 0;
 	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .ask = &ask };
 
@@ -398,7 +441,8 @@ UNIT_TEST(a_refused_record_keeps_the_status)
 
 UNIT_TEST(an_object_keeps_its_first_value)
 {
-	struct msg load = request(MSG_SYNC, SOP_LOAD, create(SYNC_ATOMIC, 0x123456789abcdef0).value);
+	struct msg load =
+		request(MSG_SYNC, SOP_LOAD, create(SYNC_ATOMIC, 0x123456789abcdef0).value);
 
 	ck_assert_uint_eq(carry(&load, "REPLY").value, 0x123456789abcdef0);
 }
@@ -427,7 +471,12 @@ UNIT_TEST(nobody_lies_to_itself)
 	struct copy p = { 0 };
 	struct dir e = { 0 };
 	struct hold h = { 0 };
-	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = PEER, .page = &p, .dir = &e, .hold = &h };
+	struct dispatch d = { .me = ME,
+			      .nnodes = WIRE_MAX_NODES,
+			      .manager = PEER,
+			      .page = &p,
+			      .dir = &e,
+			      .hold = &h };
 	static const uint8_t types[] = { MSG_DATA, MSG_INV_ACK, MSG_LOCKED };
 	unsigned int i;
 
@@ -446,7 +495,9 @@ UNIT_TEST(a_home_releases_to_itself)
 {
 	struct copy p = { .state = PG_WRITE, .home = ME + 1 };
 	struct dir e = { .state = DIR_EXCLUSIVE, .owner = ME };
-	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = ME, .page = &p, .dir = &e };
+	struct dispatch d = {
+		.me = ME, .nnodes = WIRE_MAX_NODES, .manager = ME, .page = &p, .dir = &e
+	};
 	struct msg m = unit_msg(MSG_RELEASE, ME, ME, ME, SLOT);
 
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
@@ -458,7 +509,9 @@ UNIT_TEST(who_knows_a_home_is_not_made_one)
 {
 	struct dir e = { 0 };
 	struct copy p;
-	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = PEER, .page = &p, .dir = &e };
+	struct dispatch d = {
+		.me = ME, .nnodes = WIRE_MAX_NODES, .manager = PEER, .page = &p, .dir = &e
+	};
 	struct msg m = unit_msg(MSG_HOME, PEER, ME, ME, SLOT);
 
 	m.op = MSG_READ_REQ;
@@ -481,7 +534,8 @@ UNIT_TEST(a_new_home_counts_from_0)
 			      .queue = { nodes, SLOT + 1, NULL },
 			      .page = &p,
 			      .dir = &e };
-	struct msg home = unit_msg(MSG_HOME, PEER, ME, ME, SLOT), adopt = unit_msg(MSG_ADOPT, PEER, ME, ME, 0),
+	struct msg home = unit_msg(MSG_HOME, PEER, ME, ME, SLOT),
+		   adopt = unit_msg(MSG_ADOPT, PEER, ME, ME, 0),
 		   done = unit_msg(MSG_DONE, PEER, ME, PEER, SLOT);
 
 	home.op = MSG_READ_REQ;
@@ -495,7 +549,9 @@ UNIT_TEST(a_new_home_counts_from_0)
 	ck_assert_int_eq(dispatch_step(&d, &adopt, &out), 0);
 	ck_assert_uint_eq(p.forwarded, 0);
 	ck_assert_uint_eq(p.home, ME + 1);
-	e = (struct dir){ .state = DIR_EXCLUSIVE, .phase = DIR_BUSY, .owner = PEER, .served = PEER };
+	e = (struct dir){
+		.state = DIR_EXCLUSIVE, .phase = DIR_BUSY, .owner = PEER, .served = PEER
+	};
 	p = (struct copy){ .home = ME + 1, .forwarded = 7 };
 	ck_assert_int_eq(dispatch_step(&d, &done, &out), 0);
 	ck_assert_uint_eq(p.forwarded, 7);
@@ -506,7 +562,9 @@ UNIT_TEST(who_is_told_of_a_move_asks_the_manager)
 {
 	struct copy p = { .state = PG_WANT_READ, .home = PEER + 1, .slot = SLOT };
 	struct dir e = { 0 };
-	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = 1000, .page = &p, .dir = &e };
+	struct dispatch d = {
+		.me = ME, .nnodes = WIRE_MAX_NODES, .manager = 1000, .page = &p, .dir = &e
+	};
 	struct msg m = unit_msg(MSG_MOVED, PEER, ME, ME, SLOT);
 
 	m.value = 1001;
@@ -520,10 +578,16 @@ UNIT_TEST(who_is_told_of_a_move_asks_the_manager)
 /* Times have 32 bits, and so has the hold time. */
 UNIT_TEST(a_block_is_held_for_its_time)
 {
-	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = PEER + 1, .hold = 0x12345678 + 0x23456 };
-	struct dispatch d = {
-		.me = ME, .nnodes = WIRE_MAX_NODES, .now = 0x12345678, .hold_us = 0x23456, .manager = PEER, .page = &p
-	};
+	struct copy p = { .state = PG_WRITE,
+			  .flags = PAGE_OWNER,
+			  .home = PEER + 1,
+			  .hold = 0x12345678 + 0x23456 };
+	struct dispatch d = { .me = ME,
+			      .nnodes = WIRE_MAX_NODES,
+			      .now = 0x12345678,
+			      .hold_us = 0x23456,
+			      .manager = PEER,
+			      .page = &p };
 	struct msg m = unit_msg(MSG_FWD_WRITE, PEER, ME, 5, SLOT);
 
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
@@ -569,7 +633,8 @@ UNIT_TEST(a_tree_that_a_test_names_is_the_one)
 /* Only the first thread of an episode sets the group, at a barrier that exists. */
 UNIT_TEST(a_thread_that_is_refused_names_no_group)
 {
-	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 }, one = { .mask = 1ull << 9, .locals = 1 };
+	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 },
+			       one = { .mask = 1ull << 9, .locals = 1 };
 	struct bar b = { 0 };
 	struct dispatch d = { .me = 8, .nnodes = 64, .bar = &b, .group = &two };
 	struct msg m = unit_msg(MSG_ARRIVE, 8, 8, 8, 0);

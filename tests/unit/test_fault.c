@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_fault.c - the fault backends in processes of one node, which map the same frames. Every test runs over userfaultfd and
- * over mprotect. The test keeps the state of each page, as the protocol would.
+ * test_fault.c - the fault backends in processes of one node, which map the same frames. Every test
+ * runs over userfaultfd and over mprotect. The test keeps the state of each page, as the protocol
+ * would.
  */
 #include "fault/fault.h"
 
@@ -77,7 +78,7 @@ static bool by_kernel(void)
 	return node.ops == &fault_uffd;
 }
 
-/* ---- each operation ------------------------------------------------------------------------------- */
+/* ---- each operation -------------------------------------------------------------------------- */
 
 static void each_operation(void)
 {
@@ -97,7 +98,8 @@ static void each_operation(void)
 	rank_require(!frames_read(0, PG, page) && page[0] == 20 + node.n - 1);
 	ALONE(0, shut(0, PG));
 	rank_require(!try_read(0, &value) && !try_write(0, 9));
-	ALONE(node.n - 1, rank_require(!node.ops->zero(node.index[0], 0, PG)); set_state(0, PG, PROT_RW));
+	ALONE(node.n - 1, rank_require(!node.ops->zero(node.index[0], 0, PG));
+	      set_state(0, PG, PROT_RW));
 	rank_require(reads(0, 0) && reads(PG - 8, 0));
 	for (r = 0; r < node.n; r++)
 		ALONE(r, rank_require(try_write(0, 30 + r)));
@@ -138,15 +140,17 @@ UNIT_LOOP_TEST(one_rank_needs_nothing_shared, first_backend(), 2)
 /* Ranks 3 and 65 share a bit of the masks; sixty other ranks do not exist. */
 UNIT_LOOP_TEST(ranks_that_share_a_bit_are_both_lowered, first_backend(), 2)
 {
-	run_ranks(
-		&(struct ranks){
-			.ops = backends[_i], .n = 3, .index = { 3, 3 + MAP_BITS, 1 }, .called = 80, .bound = true },
-		each_operation);
+	run_ranks(&(struct ranks){ .ops = backends[_i],
+				   .n = 3,
+				   .index = { 3, 3 + MAP_BITS, 1 },
+				   .called = 80,
+				   .bound = true },
+		  each_operation);
 }
 
 /*
- * again() tells a rank whose mapping lags behind the node's state whether it has followed. Closed pages, and pages that the
- * kernel maps, need not follow.
+ * again() tells a rank whose mapping lags behind the node's state whether it has followed. Closed
+ * pages, and pages that the kernel maps, need not follow.
  */
 static void followed(void)
 {
@@ -165,7 +169,7 @@ UNIT_LOOP_TEST(a_mapping_says_whether_it_has_followed, first_backend(), 2)
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 2, .bound = true }, followed);
 }
 
-/* ---- readers and writers --------------------------------------------------------------------------- */
+/* ---- readers and writers --------------------------------------------------------------------- */
 
 #define SOME 256u
 
@@ -197,8 +201,9 @@ UNIT_LOOP_TEST(a_second_reader_gets_what_its_node_has, first_backend(), 2)
 }
 
 /*
- * Pages first mapped for writing need no markers: no other writer is announced. Pages that were read-only do: markers are
- * requested for all writable pages of a chunk, or for one page if each open page costs a later request.
+ * Pages first mapped for writing need no markers: no other writer is announced. Pages that were
+ * read-only do: markers are requested for all writable pages of a chunk, or for one page if each
+ * open page costs a later request.
  */
 static void second_writer(void)
 {
@@ -226,8 +231,9 @@ UNIT_LOOP_TEST(a_second_writer_asks_for_a_chunk, first_backend(), 2)
 }
 
 /*
- * A page next to one that is opened for reading gets its marker early, in each mapping that may lack it. The pages of a chunk
- * differ: page 1 was marked for all but rank 0; page 2 lost all markers when it was closed.
+ * A page next to one that is opened for reading gets its marker early, in each mapping that may
+ * lack it. The pages of a chunk differ: page 1 was marked for all but rank 0; page 2 lost all
+ * markers when it was closed.
  */
 static void marked_early(void)
 {
@@ -271,7 +277,8 @@ static void all_lowered(void)
 	ALONE(2, raise_for(2, 0, MANY * PG));
 	for (i = 0; i < MANY; i++)
 		rank_require(try_write(i * PG + 8 * node.me, 3));
-	ALONE(0, take(0, MANY * PG, kept, true, true); for (i = 0; i < MANY; i++) rank_require(kept[i * PG + 8] == 3));
+	ALONE(0, take(0, MANY * PG, kept, true, true);
+	      for (i = 0; i < MANY; i++) rank_require(kept[i * PG + 8] == 3));
 	for (i = faulted = 0; i < MANY; i++)
 		faulted += !try_write(i * PG + 8 * node.me, 2);
 	rank_require(faulted == MANY);
@@ -282,7 +289,7 @@ UNIT_LOOP_TEST(after_lowering_every_store_of_every_rank_faults, first_backend(),
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, all_lowered);
 }
 
-/* ---- ahead of touches ------------------------------------------------------------------------------- */
+/* ---- ahead of touches ------------------------------------------------------------------------ */
 
 #define SECOND 1000000000ull
 #define UNIT_CHUNKS (FRAMES_UNIT / FRAMES_CHUNK)
@@ -298,11 +305,15 @@ static bool maps_ahead(void)
 	unsigned int major = 0, minor = 0;
 	struct utsname name;
 
-	return node.ops == &fault_uffd && !uname(&name) && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+	return node.ops == &fault_uffd && !uname(&name) &&
+		sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
 		(major > 6 || (major == 6 && minor >= 4)) && !access("/proc/self/pagemap", R_OK);
 }
 
-/* The number of pages in [0, 2 units) that this rank has mapped, except in the chunks that are left alone. */
+/*
+ * The number of pages in [0, 2 units) that this rank has mapped, except in the chunks that are left
+ * alone.
+ */
 static unsigned int mapped_pages(void)
 {
 	static uint64_t entries[2 * FRAMES_UNIT / PG];
@@ -317,7 +328,10 @@ static unsigned int mapped_pages(void)
 	return n;
 }
 
-/* One unit is writable, one readable. A rank that touches neither maps both ahead, except for one chunk in 16. */
+/*
+ * One unit is writable, one readable. A rank that touches neither maps both ahead, except for one
+ * chunk in 16.
+ */
 static void mapped_ahead(void)
 {
 	static char unit[FRAMES_UNIT];
@@ -325,10 +339,12 @@ static void mapped_ahead(void)
 	unsigned int i;
 
 	memset(unit, 7, sizeof(unit));
-	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW); fill(0, FRAMES_UNIT, FRAMES_UNIT, unit, PROT_RO));
+	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW);
+	      fill(0, FRAMES_UNIT, FRAMES_UNIT, unit, PROT_RO));
 	if (node.me == 1) {
 		chunks = populate(1);
-		rank_require(chunks == (maps_ahead() ? 2 * (UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY) : 0));
+		rank_require(chunks ==
+			     (maps_ahead() ? 2 * (UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY) : 0));
 		rank_require(!chunks || mapped_pages() == chunks * FRAMES_CHUNK / PG);
 		signals();
 		for (i = 0; chunks && i < 2 * FRAMES_UNIT / PG; i++)
@@ -343,7 +359,8 @@ static void mapped_ahead(void)
 	ALONE(2, lower(0, FRAMES_UNIT));
 	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
 		rank_require(!try_write(i * PG, 9));
-	ALONE(0, shut(0, 2 * FRAMES_UNIT); fill(0, 0, FRAMES_UNIT, unit, PROT_RO); raise_for(0, 0, FRAMES_UNIT));
+	ALONE(0, shut(0, 2 * FRAMES_UNIT); fill(0, 0, FRAMES_UNIT, unit, PROT_RO);
+	      raise_for(0, 0, FRAMES_UNIT));
 	if (node.me == 1 && chunks) { /* it has used none of the chunks left alone */
 		rank_require(populate(2) == 0 && populate(3) == 0);
 	} else if (node.me == 2 && chunks) { /* the node may write, but the mapping has markers */
@@ -372,7 +389,8 @@ static void change_under_way(void)
 		__atomic_store_n(&node.t->words[0], 1, __ATOMIC_SEQ_CST);
 	} else {
 		usleep(50000);
-		rank_require(!maps_ahead() || !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST));
+		rank_require(!maps_ahead() ||
+			     !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST));
 		frames_unlock(0, PG);
 	}
 	meet();
@@ -421,7 +439,7 @@ UNIT_TEST(chunks_that_are_left_alone_are_at_no_stride)
 	}
 }
 
-/* ---- bounds and deaths ------------------------------------------------------------------------------ */
+/* ---- bounds and deaths ----------------------------------------------------------------------- */
 
 #define IN_BOUNDS (3 * PG)
 
@@ -433,9 +451,11 @@ static void bounds(void)
 	memset(block, 5, sizeof(block));
 	if (node.me == 0)
 		rank_require(!node.ops->bound(0, FRAMES_UNIT, IN_BOUNDS));
-	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO)); /* across rank 0's bound, out of the other ranks' bounds */
+	/* across rank 0's bound, out of the other ranks' bounds */
+	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO));
 	if (node.me == 0)
-		rank_require(try_read(2 * PG, &value) && value == 0x0505050505050505u && !try_read(IN_BOUNDS, &value));
+		rank_require(try_read(2 * PG, &value) && value == 0x0505050505050505u &&
+			     !try_read(IN_BOUNDS, &value));
 	else
 		rank_require(!try_read(0, &value) && !try_read(IN_BOUNDS, &value));
 	ALONE(0, raise_for(1, 0, sizeof(block)));
@@ -447,7 +467,8 @@ static void bounds(void)
 			     try_write(IN_BOUNDS, 1));
 	ALONE(2, lower(0, sizeof(block)));
 	if (node.me == 2) /* rank 2 attaches only now */
-		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && reads(0, 1) && reads(IN_BOUNDS, 1));
+		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && reads(0, 1) &&
+			     reads(IN_BOUNDS, 1));
 	else if (node.me == 1)
 		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
 	rank_require(node.me || (!try_write(0, 2) && !try_read(IN_BOUNDS, &value)));
@@ -456,7 +477,8 @@ static void bounds(void)
 		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
 	ALONE(0, rank_require(!node.ops->bound(0, FRAMES_UNIT, 0)));
 	rank_require(node.me || !try_read(0, &value));
-	ALONE(1, take(0, sizeof(block), block, false, true); rank_require(block[0] == 1 && block[IN_BOUNDS] == 1));
+	ALONE(1, take(0, sizeof(block), block, false, true);
+	      rank_require(block[0] == 1 && block[IN_BOUNDS] == 1));
 	rank_require(!try_read(0, &value));
 }
 
@@ -465,7 +487,10 @@ UNIT_LOOP_TEST(bounds_are_of_each_rank, first_backend(), 2)
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3 }, bounds);
 }
 
-/* A page that rank 1 may not touch comes and goes in its mapping, as the protocol does it; the other ranks use the page. */
+/*
+ * A page that rank 1 may not touch comes and goes in its mapping, as the protocol does it; the
+ * other ranks use the page.
+ */
 static void guarded(void)
 {
 	static const size_t at = 3 * PG;
@@ -474,16 +499,21 @@ static void guarded(void)
 
 	memset(block, 5, sizeof(block));
 	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RW));
-	rank_require(try_write(at, 1) && try_write(at + PG, 1)); /* also in the mapping that is closed next */
-	ALONE(1, rank_require(!node.ops->guard(at, PG, true)); rank_require(guard_has(at) && !guard_has(at + PG)));
-	rank_require(try_write(at, 2) == (node.me != 1) && try_write(at - PG, 2) && try_write(at + PG, 2));
+	/* also in the mapping that is closed next */
+	rank_require(try_write(at, 1) && try_write(at + PG, 1));
+	ALONE(1, rank_require(!node.ops->guard(at, PG, true));
+	      rank_require(guard_has(at) && !guard_has(at + PG)));
+	rank_require(try_write(at, 2) == (node.me != 1) && try_write(at - PG, 2) &&
+		     try_write(at + PG, 2));
 	ALONE(1, lower(0, sizeof(block)));
-	rank_require(try_read(at, &value) == (node.me != 1) && reads(at + PG, 2) && !try_write(at + PG, 3));
+	rank_require(try_read(at, &value) == (node.me != 1) && reads(at + PG, 2) &&
+		     !try_write(at + PG, 3));
 	ALONE(1, raise_for(1, 0, sizeof(block)));
 	rank_require(try_write(at, 3) == (node.me != 1) && try_write(at + PG, 3));
 	ALONE(0, shut(0, sizeof(block)));
 	ALONE(1, fill(1, 0, sizeof(block), block, PROT_RW));
-	rank_require(try_write(at, 4) == (node.me != 1) && try_write(at - PG, 4) && try_write(at + PG, 4));
+	rank_require(try_write(at, 4) == (node.me != 1) && try_write(at - PG, 4) &&
+		     try_write(at + PG, 4));
 	ALONE(1, lower(0, sizeof(block)));
 	ALONE(1, rank_require(!node.ops->guard(at, PG, false) && !guard_has(at)));
 	rank_require(reads(at, 4) && reads(at + 8, 0x0505050505050505u) && !try_write(at, 5));
@@ -519,7 +549,8 @@ static void one_dies(void)
 	ALONE(1, take(0, PG, page, true, true); rank_require(page[0] == 11 && page[1] == 11));
 	ALONE(0, fill_with(2, 0, 3, PROT_RO)); /* for a thread that no longer waits */
 	rank_require(reads(0, 3) && !try_write(0, 9));
-	ALONE(0, shut(0, SOME * PG); rank_require(!node.ops->zero(2, 0, PG)); set_state(0, PG, PROT_RW));
+	ALONE(0, shut(0, SOME * PG); rank_require(!node.ops->zero(2, 0, PG));
+	      set_state(0, PG, PROT_RW));
 	rank_require(reads(0, 0) && try_write(8 + 8 * node.me, 1));
 }
 
@@ -549,7 +580,7 @@ UNIT_LOOP_TEST(ranks_that_ask_each_other_all_get_their_way, first_backend(), 2)
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, crosswise);
 }
 
-/* ---- everything at once ------------------------------------------------------------------------------ */
+/* ---- everything at once ---------------------------------------------------------------------- */
 
 #define STORM 40u /* pages, in three chunks, so that neighbours share locks and markers */
 
@@ -560,7 +591,10 @@ static double seconds_now(void)
 	return (double)clock_ns() / 1e9;
 }
 
-/* This node asks another one; one request per page at a time. Another thread may have changed the state first. */
+/*
+ * This node asks another one; one request per page at a time. Another thread may have changed the
+ * state first.
+ */
 static void storm_miss(size_t off, bool write)
 {
 	uint32_t *lock = &node.t->locks[off / PG];
@@ -597,7 +631,9 @@ static void storm_away(size_t off, unsigned int how, const int *ends)
 	word_unlock(lock);
 }
 
-/* Grow and shrink the node's memory by enough for a pass, only in chunks that are not left alone. */
+/*
+ * Grow and shrink the node's memory by enough for a pass, only in chunks that are not left alone.
+ */
 static void grow_and_shrink(void)
 {
 	static char contents[15 * FRAMES_CHUNK];
@@ -612,7 +648,10 @@ static void grow_and_shrink(void)
 	}
 }
 
-/* Each rank has a word in each page that only it writes. It must always find its last value, wherever the page has been. */
+/*
+ * Each rank has a word in each page that only it writes. It must always find its last value,
+ * wherever the page has been.
+ */
 static void storm(void)
 {
 	uint64_t last[STORM] = { 0 }, seed = 0x9e3779b97f4a7c15u * (node.me + 1);
@@ -651,19 +690,24 @@ UNIT_LOOP_TEST(no_store_is_lost_in_a_storm, first_backend(), 2)
 	const char *seconds = getenv("FAULT_SECONDS");
 
 	storm_seconds = seconds ? atof(seconds) : 3;
-	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = storm_miss }, storm);
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = storm_miss },
+		  storm);
 }
 
 /* Wait until the node's state allows the access. */
 static void wait_miss(size_t off, bool write)
 {
-	while (state_of(off) < (write ? PROT_RW : PROT_RO) && !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
+	while (state_of(off) < (write ? PROT_RW : PROT_RO) &&
+	       !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
 		sched_yield();
 	if (__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
 		siglongjmp(bail, 1);
 }
 
-/* A page is taken and returned as fast as possible. It must not change while lowered, and must return with its contents. */
+/*
+ * A page is taken and returned as fast as possible. It must not change while lowered, and must
+ * return with its contents.
+ */
 static void one_page_away(unsigned int turn, const int *ends)
 {
 	static char copy[PG], later[PG];
@@ -680,7 +724,8 @@ static void one_page_away(unsigned int turn, const int *ends)
 		shut(0, PG);
 	} else {
 		set_state(0, PG, PROT_CLOSED);
-		rank_require(!node.ops->take(0, PG, copy, true, turn % 3 == 1 ? ends : (const int[]){ -1, -1 }));
+		rank_require(!node.ops->take(0, PG, copy, true,
+					     turn % 3 == 1 ? ends : (const int[]){ -1, -1 }));
 	}
 	fill(turn % node.n, 0, PG, copy, turn % 2 ? PROT_RW : PROT_RO);
 	if (state_of(0) == PROT_RO)
@@ -716,7 +761,8 @@ static void one_page(void)
 UNIT_LOOP_TEST(no_store_is_lost_on_one_page, first_backend(), 2)
 {
 	storm_seconds = 3;
-	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = wait_miss }, one_page);
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = wait_miss },
+		  one_page);
 }
 
 UNIT_SUITE("fault", .seconds = 120)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_fault_none.c - memory of a job of one node: bounds, memory that is given back, huge pages if the host has them. */
+/*
+ * test_fault_none.c - memory of a job of one node: bounds, memory that is given back, huge pages if
+ * the host has them.
+ */
 #include "fault/frames.h"
 #include "fault/guard.h"
 
@@ -28,7 +31,9 @@
 
 static void open_window(bool shared, enum fault_huge huge)
 {
-	struct fault_node n = { .memfd = -1, .base = WINDOW, .size = SPACE, .ranks = shared ? 2 : 1, .huge = huge };
+	struct fault_node n = {
+		.memfd = -1, .base = WINDOW, .size = SPACE, .ranks = shared ? 2 : 1, .huge = huge
+	};
 	const char *why = "";
 	int fd;
 
@@ -51,8 +56,10 @@ static long smaps(const char *line)
 	while (fgets(text, sizeof(text), f)) {
 		unsigned long from, to;
 
-		if (sscanf(text, "%lx-%lx ", &from, &to) == 2 && strchr(text, '-') < strchr(text, ' '))
-			inside = from >= (unsigned long)WINDOW && to <= (unsigned long)(WINDOW + SPACE);
+		if (sscanf(text, "%lx-%lx ", &from, &to) == 2 &&
+		    strchr(text, '-') < strchr(text, ' '))
+			inside = from >= (unsigned long)WINDOW &&
+				to <= (unsigned long)(WINDOW + SPACE);
 		else if (inside && !strncmp(text, line, strlen(line)) &&
 			 sscanf(text + strlen(line), ": %ld", &kib) == 1)
 			sum += kib;
@@ -119,7 +126,8 @@ static void setting(const char *file, char *text, size_t size)
 	text[0] = 0;
 	if (!f)
 		return;
-	if (fgets(line, sizeof(line), f) && (from = strchr(line, '[')) && (to = strchr(from, ']'))) {
+	if (fgets(line, sizeof(line), f) && (from = strchr(line, '[')) &&
+	    (to = strchr(from, ']'))) {
 		*to = 0;
 		snprintf(text, size, "%s", from + 1);
 	}
@@ -142,7 +150,8 @@ static long vmstat(const char *name)
 
 UNIT_LOOP_TEST(huge_pages_come_where_the_host_provides_them, 0, 2)
 {
-	const char *file = _i ? THP "shmem_enabled" : THP "enabled", *line = _i ? "ShmemPmdMapped" : "AnonHugePages";
+	const char *file = _i ? THP "shmem_enabled" : THP "enabled",
+		   *line = _i ? "ShmemPmdMapped" : "AnonHugePages";
 	const char *failures = _i ? "thp_file_fallback" : "thp_fault_fallback";
 	long refused = vmstat(failures), got;
 	char is[32];
@@ -156,8 +165,8 @@ UNIT_LOOP_TEST(huge_pages_come_where_the_host_provides_them, 0, 2)
 		       is[0] ? is : "not there");
 		ck_assert_int_eq(got, 0);
 	} else if (!got) {
-		printf("no huge pages in %s memory: %ld times the host had none\n", _i ? "shared" : "private",
-		       vmstat(failures) - refused);
+		printf("no huge pages in %s memory: %ld times the host had none\n",
+		       _i ? "shared" : "private", vmstat(failures) - refused);
 		ck_assert_int_gt(vmstat(failures), refused);
 	} else {
 		ck_assert_int_le(got, USED / 1024);
@@ -181,7 +190,8 @@ UNIT_TEST(who_insists_is_told_what_the_host_refuses)
 	open_window(true, FAULT_HUGE_ON);
 	ck_assert(write(2, "\n", 1) == 1 && dup2(kept, 2) == 2);
 	ck_assert(read(pipes[0], text, sizeof(text) - 1) > 0);
-	ck_assert_msg(!!strstr(text, "shmem_enabled") == (!is[0] || !strcmp(is, "never") || !strcmp(is, "deny")),
+	ck_assert_msg(!!strstr(text, "shmem_enabled") ==
+			      (!is[0] || !strcmp(is, "never") || !strcmp(is, "deny")),
 		      "%s: %s", is, text);
 	fault_none.close();
 }
@@ -217,8 +227,12 @@ static void bring(size_t off, size_t len)
 #define CHUNK (64ul << 10)
 #define SECOND 1000000000ull
 
-/* Store to one byte of each page, and count the faults. Not instrumented: a sanitizer's shadow memory faults as well. */
-__attribute__((noinline, no_sanitize("address", "thread"))) static long faults_of_stores(size_t bytes)
+/*
+ * Store to one byte of each page, and count the faults. Not instrumented: a sanitizer's shadow
+ * memory faults as well.
+ */
+__attribute__((noinline, no_sanitize("address", "thread"))) static long
+faults_of_stores(size_t bytes)
 {
 	const long before = minor_faults();
 	size_t at;
@@ -262,9 +276,11 @@ UNIT_TEST(frames_are_mapped_once_for_all_that_is_new)
 	if (fault_none.populate(SECOND)) {
 		ck_assert_uint_eq(fault_none.populate(2 * SECOND), 0);
 		bring(4 * MIB, MIB / 4);
-		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0); /* 1/16 more is not worth a pass */
+		/* 1/16 more is not worth a pass */
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0);
 		bring(8 * MIB, 4 * MIB);
-		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor a check so soon */
+		/* nor a check so soon */
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0);
 		ck_assert_uint_eq(fault_none.populate(4 * SECOND), (8 * MIB + MIB / 4) / CHUNK);
 	}
 	/* Memory out of bounds, as a region of other ranks is, is skipped. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_frame.c - net/verbs/frame.c and core/word.h: the rules for everything below the messages that a peer sends. */
+/*
+ * test_frame.c - net/verbs/frame.c and core/word.h: the rules for everything below the messages
+ * that a peer sends.
+ */
 #include "net/verbs/frame.h"
 
 #include <stdlib.h>
@@ -36,7 +39,9 @@ static uint32_t object(void *arg, uint16_t slot)
 	return 100u + slot;
 }
 
-static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS, .object = object };
+static const struct net_config cfg = {
+	.rank = ME, .size = RANKS, .nslots = SLOTS, .object = object
+};
 
 static bool means(unsigned int rule, uint64_t v)
 {
@@ -83,7 +88,7 @@ static bool means(unsigned int rule, uint64_t v)
 	return true;
 }
 
-/* ---- each field at its edges ------------------------------------------------------------------------ */
+/* ---- each field at its edges ----------------------------------------------------------------- */
 
 static struct frame_place place(void)
 {
@@ -99,7 +104,9 @@ static struct frame_place place(void)
 
 static void put_data(char *at, const void *frame, uint16_t slot)
 {
-	const struct msg m = { .version = WIRE_VERSION, .type = MSG_DATA, .req_node = ME, .req_slot = slot };
+	const struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_DATA, .req_node = ME, .req_slot = slot
+	};
 
 	memcpy(at, frame, sizeof(struct frame));
 	memcpy(at + sizeof(struct frame), &m, sizeof(m));
@@ -119,8 +126,8 @@ static bool frame_taken(unsigned int shape, const void *at)
 	p.word = 1;
 	p.bytes = shape == VERBS_SHAPE_FREE || shape == VERBS_SHAPE_QUIT ? sizeof(struct frame)
 		: shape == VERBS_SHAPE_LAND                              ? (uint32_t)HEAD
-		: shape == VERBS_SHAPE_FETCH                             ? (uint32_t)(HEAD + sizeof(struct remote))
-									 : (uint32_t)HEAD + BEHIND;
+		: shape == VERBS_SHAPE_FETCH ? (uint32_t)(HEAD + sizeof(struct remote))
+					     : (uint32_t)HEAD + BEHIND;
 	return frame_read(&p, &f, &m, &payload);
 }
 
@@ -152,7 +159,8 @@ static bool shake_taken(unsigned int shape, const void *at)
 
 static bool other_shake(const struct rule_field *f, uint64_t v)
 {
-	return (!strcmp(f->name, "type") && v && v <= SHAKE_REFUSE) || (!strcmp(f->name, "from") && v == ME);
+	return (!strcmp(f->name, "type") && v && v <= SHAKE_REFUSE) ||
+		(!strcmp(f->name, "from") && v == ME);
 }
 
 static bool blob_taken(unsigned int shape, const void *at)
@@ -169,7 +177,8 @@ static bool blob_taken(unsigned int shape, const void *at)
 		b.ndevs = 2;
 		memcpy(&b.devs[1], at, sizeof(b.devs[1]));
 	}
-	return !blob_read(&b, b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b), PEER, SLOTS, &out);
+	return !blob_read(&b, b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b), PEER, SLOTS,
+			  &out);
 }
 
 UNIT_TEST(every_field_is_held_to_its_rule)
@@ -205,7 +214,8 @@ UNIT_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
 			if (!strcmp(t->fields[k].name, judged[i].field)) {
 				rule_good(&verbs_table, &lim, VERBS_SHAPE_ASK, &s, false);
 				rule_set(&t->fields[k], &s, 77);
-				ck_assert_int_eq(shake_judge(&s, sizeof(s), ME, RANKS, KEY), judged[i].verdict);
+				ck_assert_int_eq(shake_judge(&s, sizeof(s), ME, RANKS, KEY),
+						 judged[i].verdict);
 			}
 	rule_good(&verbs_table, &lim, VERBS_SHAPE_ASK, &s, false);
 	ck_assert_int_eq(shake_judge(&s, sizeof(s) - 1, ME, RANKS, KEY), SHAKE_MALFORMED);
@@ -214,7 +224,7 @@ UNIT_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
 	ck_assert_int_eq(shake_judge(&s, sizeof(s), ME, RANKS, KEY), SHAKE_JUNK);
 }
 
-/* ---- immediate words ---------------------------------------------------------------------------------- */
+/* ---- immediate words ------------------------------------------------------------------------- */
 
 static bool word_means(enum word_kind kind, const char *field, uint64_t v)
 {
@@ -268,7 +278,9 @@ UNIT_TEST(every_field_of_a_word_is_held_to_its_rule)
 			const struct word_field *f = &t->fields[i];
 
 			word_range(&words, (enum word_kind)kind, i, &lo, &hi);
-			const int64_t values[] = { lo, hi, lo - 1, hi + 1, 0, 1, (int64_t)WORD_MASK(f->bits) };
+			const int64_t values[] = {
+				lo, hi, lo - 1, hi + 1, 0, 1, (int64_t)WORD_MASK(f->bits)
+			};
 			for (k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
 				const uint64_t v = (uint64_t)values[k] & WORD_MASK(f->bits);
 				const uint32_t word = word_set(f, good, v);
@@ -277,7 +289,8 @@ UNIT_TEST(every_field_of_a_word_is_held_to_its_rule)
 				if (word_good(&words, (enum word_kind)kind, word) != want ||
 				    (kind <= WORD_KIND_PROCESS_SLOT && strcmp(f->name, "bare") &&
 				     word_taken(word) != want))
-					ck_abort_msg("%s: %s %#lx", t->name, f->name, (unsigned long)v);
+					ck_abort_msg("%s: %s %#lx", t->name, f->name,
+						     (unsigned long)v);
 				refusals += !want;
 			}
 		}
@@ -310,13 +323,15 @@ UNIT_TEST(a_block_says_in_its_word_what_its_receiver_does_not_know)
 					  .req_slot = 3,
 					  .home = homes[i],
 					  .count = counts[k] };
-			ck_assert_int_eq(bare_fits(&m, PEER), homes[i] < 1024 && counts[k] >= 0 && counts[k] < 1024);
+			ck_assert_int_eq(bare_fits(&m, PEER),
+					 homes[i] < 1024 && counts[k] >= 0 && counts[k] < 1024);
 			if (!bare_fits(&m, PEER))
 				continue;
 			p.word = bare_word(&m, 7);
 			ck_assert(frame_read(&p, &f, &out, &payload));
 			ck_assert_mem_eq(&out, &m, sizeof(m));
-			ck_assert(f.seq == 7 && f.size == BLOCK && payload == landing + 3 * STRIDE + HEAD);
+			ck_assert(f.seq == 7 && f.size == BLOCK &&
+				  payload == landing + 3 * STRIDE + HEAD);
 		}
 }
 

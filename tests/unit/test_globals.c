@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_globals.c - api/globals: why the program's variables cannot be shared, as printed on stderr. */
+/*
+ * test_globals.c - api/globals: why the program's variables cannot be shared, as printed on stderr.
+ */
 #include "suite.h"
 
 #include <dsm.h>
@@ -11,7 +13,10 @@
 #include "job/job.h"
 #include "util/log.h"
 
-/* A job of several nodes of the kernel helper has this backend. Without /dev/dsm, a job of one rank gets it here. */
+/*
+ * A job of several nodes of the kernel helper has this backend. Without /dev/dsm, a job of one rank
+ * gets it here.
+ */
 static void host_by_kernel(void)
 {
 	ck_assert_int_eq(dsm_init(NULL), 0);
@@ -37,9 +42,10 @@ static const char *refusal(void)
 UNIT_TEST(with_the_kernel_helper_the_line_says_how_to_do_without)
 {
 	host_by_kernel();
-	ck_assert_str_eq(refusal(),
-			 "libdsm: the program's global variables cannot be shared: the kernel helper "
-			 "hosts this job (set DSM_BACKEND=user, or start one node)\n");
+	ck_assert_str_eq(
+		refusal(),
+		"libdsm: the program's global variables cannot be shared: the kernel helper "
+		"hosts this job (set DSM_BACKEND=user, or start one node)\n");
 }
 
 UNIT_TEST(without_it_the_line_says_what_is_wrong_with_the_program)

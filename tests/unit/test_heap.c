@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_heap.c - one rank's part of the shared heap, used by one thread and by other processes: children made by fork() act as the
- * other ranks.
+ * test_heap.c - one rank's part of the shared heap, used by one thread and by other processes:
+ * children made by fork() act as the other ranks.
  */
 #include "heap/ring.h"
 #include "heap_range.h"
@@ -154,7 +154,8 @@ END_TEST
 START_TEST(exhausted_heap_recovers)
 {
 	static void *p[SIZE / 4096];
-	static const size_t sizes[] = { 5000, 64, 1 * MB, 200, 8 * MB, 40000, 56 * MB, 16, 5 * MB, 48 * MB };
+	static const size_t sizes[] = { 5000,  64,      1 * MB, 200,    8 * MB,
+					40000, 56 * MB, 16,     5 * MB, 48 * MB };
 
 	errno = 0;
 	ck_assert_ptr_null(take(SIZE + 1));
@@ -164,7 +165,9 @@ START_TEST(exhausted_heap_recovers)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t n = 0, step = sizes[i] < 4096 ? 4096 / (sizes[i] + 1) : 1;
 
-		/* Of the many small objects, every step-th is in the table; the others are linked. */
+		/*
+		 * Of the many small objects, every step-th is in the table; the others are linked.
+		 */
 		void *chain = NULL, **q;
 
 		for (;;) {
@@ -213,7 +216,8 @@ START_TEST(churn_does_not_eat_the_heap)
 			size_t n = slot[k].n;
 
 			if (n)
-				ck_assert(slot[k].p[0] == (unsigned char)k && slot[k].p[n - 1] == (unsigned char)k);
+				ck_assert(slot[k].p[0] == (unsigned char)k &&
+					  slot[k].p[n - 1] == (unsigned char)k);
 			give(slot[k].p);
 			slot[k].p = NULL;
 		} else {
@@ -408,11 +412,14 @@ START_TEST(damaged_ring_is_survived)
 }
 END_TEST
 
-/* Children and the owner's threads run at once: children free what the owner puts into mailboxes. */
+/*
+ * Children and the owner's threads run at once: children free what the owner puts into mailboxes.
+ */
 START_TEST(children_free_while_the_owner_allocates)
 {
 	enum { BOXES = 64, ROUNDS = 30000 };
-	void **box = mmap(NULL, BOXES * sizeof(*box), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void **box = mmap(NULL, BOXES * sizeof(*box), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid[3];
 	uint64_t x = 99;
 
@@ -466,7 +473,10 @@ static bool is_upper(const void *p)
 	return (const char *)p >= (const char *)range + SIZE / 2;
 }
 
-/* Memory of all sizes, freed and allocated again: each allocation lies in its part, whole, and belongs to nobody else. */
+/*
+ * Memory of all sizes, freed and allocated again: each allocation lies in its part, whole, and
+ * belongs to nobody else.
+ */
 START_TEST(parts_share_no_page)
 {
 	static struct {
@@ -511,7 +521,9 @@ START_TEST(full_part_is_full)
 }
 END_TEST
 
-/* Only the owner's own thread gives units of the upper part back: it completes its stores before. */
+/*
+ * Only the owner's own thread gives units of the upper part back: it completes its stores before.
+ */
 START_TEST(trim_leaves_the_upper_part)
 {
 	uint32_t at;
@@ -526,7 +538,8 @@ END_TEST
 
 int main(void)
 {
-	TCase *cases[] = { tcase_create("one thread"), tcase_create("processes"), tcase_create("parts") };
+	TCase *cases[] = { tcase_create("one thread"), tcase_create("processes"),
+			   tcase_create("parts") };
 
 	tcase_add_checked_fixture(cases[0], start, NULL);
 	tcase_add_test(cases[0], allocator_never_touches_the_range);

@@ -22,14 +22,18 @@ static void check_parcel(const struct parcel *q)
 	ck_assert(all(c, (unsigned char)q->seed, q->size));
 }
 
-/* Exchange a new object for that of a random slot, and free the latter, whichever thread allocated it. */
+/*
+ * Exchange a new object for that of a random slot, and free the latter, whichever thread allocated
+ * it.
+ */
 static void *trade(void *arg)
 {
 	uint64_t x = 0x12345 + (uintptr_t)arg * 7919;
 
 	for (int i = 0; i < OPERATIONS / THREADS; i++) {
 		size_t n = random_size(&x, 100000);
-		struct parcel *q = heap_alloc(false, sizeof(*q) + n, 0, i % 4 == 0, i % 16 ? NULL : "parcel", trade);
+		struct parcel *q = heap_alloc(false, sizeof(*q) + n, 0, i % 4 == 0,
+					      i % 16 ? NULL : "parcel", trade);
 
 		ck_assert_ptr_nonnull(q);
 		if (i % 4 == 0)
@@ -124,8 +128,8 @@ START_TEST(heap_stops_under_threads_that_live_on)
 END_TEST
 
 /*
- * Allocate nearly all memory in small objects, then free them. The last ones freed, which the thread's cache keeps, are spread
- * over the heap.
+ * Allocate nearly all memory in small objects, then free them. The last ones freed, which the
+ * thread's cache keeps, are spread over the heap.
  */
 static void *scatter(void *arg)
 {
@@ -171,7 +175,8 @@ static void *keep_a_page(void *arg)
 }
 
 /*
- * If each cache kept ten pages, the heap would be used up, and no two adjacent pages would be free where one in ten was in use.
+ * If each cache kept ten pages, the heap would be used up, and no two adjacent pages would be free
+ * where one in ten was in use.
  */
 START_TEST(a_crowd_does_not_scatter_its_pages)
 {
@@ -216,7 +221,10 @@ static void *bystander(void *arg)
 	return NULL;
 }
 
-/* The handler stands in for the runtime's fault handler: while it waits, other threads must be able to use the heap. */
+/*
+ * The handler stands in for the runtime's fault handler: while it waits, other threads must be able
+ * to use the heap.
+ */
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	struct timespec t;
@@ -249,7 +257,8 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 			memset(p, 1, n);
 			give(p);
 			if (purged)
-				ck_assert_ptr_null(take(SIZE)); /* the heap runs out: freed extents are collected */
+				/* the heap runs out: freed extents are collected */
+				ck_assert_ptr_null(take(SIZE));
 			faults = 0;
 			protect(PROT_NONE);
 			p = heap_alloc(false, n, 0, true, NULL, NULL);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_homes.c - job/job.c: the home of a block that nobody has touched, by the region's options and by DSM_HOME. */
+/*
+ * test_homes.c - job/job.c: the home of a block that nobody has touched, by the region's options
+ * and by DSM_HOME.
+ */
 #include "suite.h"
 
 #include <string.h>
@@ -42,13 +45,15 @@ static uint16_t home(const struct dsm_region *r, size_t at)
 
 UNIT_TEST(runs_of_blocks_have_a_manager_for_the_first_touch)
 {
-	const struct dsm_region r = region(1, 16 * M, 4096, DSM_HOME_FIRST_TOUCH), heap = region(0, 512 * M, 4096, 0);
+	const struct dsm_region r = region(1, 16 * M, 4096, DSM_HOME_FIRST_TOUCH),
+				heap = region(0, 512 * M, 4096, 0);
 	size_t at;
 
 	for (at = 0; at < r.size; at += 4096)
 		unit_require(home(&r, at) == at / (64 * K) % NODES);
 	for (at = 0; at < heap.size; at += 4096)
-		unit_require(home(&heap, at) == nodes_of[units_home(&job.heap_shape, (uint32_t)(at / UNIT_BYTES))]);
+		unit_require(home(&heap, at) ==
+			     nodes_of[units_home(&job.heap_shape, (uint32_t)(at / UNIT_BYTES))]);
 	ck_assert(region_first_touch(&r) && region_first_touch(&heap));
 	ck_assert_uint_eq(region_run(&r) + region_run(&heap), 0);
 }
@@ -64,7 +69,8 @@ UNIT_TEST(cyclic_deals_out_runs)
 	job.set.homes = HOMES_CYCLIC;
 	for (i = 0; i < 3; i++)
 		for (k = 0; k < 3; k++) {
-			const struct dsm_region r = region(k ? 1 : 0, 16 * M, blocks[k], DSM_HOME_FIRST_TOUCH);
+			const struct dsm_region r =
+				region(k ? 1 : 0, 16 * M, blocks[k], DSM_HOME_FIRST_TOUCH);
 			const size_t run = runs[i] > blocks[k] ? runs[i] : blocks[k];
 
 			job.set.home_run = runs[i];
@@ -75,7 +81,10 @@ UNIT_TEST(cyclic_deals_out_runs)
 		}
 }
 
-/* The parts are whole blocks, each node has at most one, in order, and none is larger than the first. */
+/*
+ * The parts are whole blocks, each node has at most one, in order, and none is larger than the
+ * first.
+ */
 UNIT_TEST(blocked_gives_each_node_a_part)
 {
 	static const size_t sizes[] = { 4 * K, 8 * K, 12 * K, 16 * K, 64 * K + 1, 15 * M, 16 * M };
@@ -86,7 +95,8 @@ UNIT_TEST(blocked_gives_each_node_a_part)
 	job.set.homes = HOMES_BLOCKED;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (k = 0; k < 2; k++) {
-			const struct dsm_region r = region(1, sizes[i], blocks[k], DSM_HOME_FIRST_TOUCH);
+			const struct dsm_region r =
+				region(1, sizes[i], blocks[k], DSM_HOME_FIRST_TOUCH);
 			const size_t all = (sizes[i] + blocks[k] - 1) / blocks[k];
 			uint16_t last = 0;
 

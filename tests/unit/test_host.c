@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_host.c - core/host: the order in which a host is told to carry out actions, what is called with the lock held, and what is
- * handed back to the protocol.
+ * test_host.c - core/host: the order in which a host is told to carry out actions, what is called
+ * with the lock held, and what is handed back to the protocol.
  */
 #include "host_noted.h"
 
@@ -67,7 +67,8 @@ UNIT_TEST(a_node_without_state_forgets_the_step)
 	deliver(MSG_INV, HOME, OTHER, 0, 0);
 	node.nnodes = RANKS;
 	noted("[] stepped INV_ACK to 6");
-	ck_assert_int_eq(core_page_event(&node, PE_READ, &(struct msg){ .object = BLOCK }, NULL), CORE_ASKED);
+	ck_assert_int_eq(core_page_event(&node, PE_READ, &(struct msg){ .object = BLOCK }, NULL),
+			 CORE_ASKED);
 	noted("");
 }
 
@@ -138,7 +139,9 @@ UNIT_TEST(a_grant_for_nobody_counts_as_used)
 
 UNIT_TEST(a_block_is_held_for_its_thread)
 {
-	const struct msg used = { .object = BLOCK, .src = ME, .dst = ME, .req_node = ME, .req_slot = SLOT };
+	const struct msg used = {
+		.object = BLOCK, .src = ME, .dst = ME, .req_node = ME, .req_slot = SLOT
+	};
 	struct core_waiter t = { .wait = -1 };
 
 	node.hold_us = HOLD_US;
@@ -245,10 +248,18 @@ UNIT_TEST(each_action_reaches_its_callback)
 
 UNIT_TEST(an_answer_reaches_its_slot)
 {
-	struct msg m = {
-		.version = WIRE_VERSION, .type = MSG_SYNC, .op = SOP_POST, .src = ME, .dst = HOME, .object = 4
-	};
-	struct msg reply = { .type = MSG_REPLY, .src = HOME, .dst = ME, .object = 4, .req_node = ME, .req_slot = SLOT };
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_SYNC,
+			 .op = SOP_POST,
+			 .src = ME,
+			 .dst = HOME,
+			 .object = 4 };
+	struct msg reply = { .type = MSG_REPLY,
+			     .src = HOME,
+			     .dst = ME,
+			     .object = 4,
+			     .req_node = ME,
+			     .req_slot = SLOT };
 
 	m.req_slot = SLOT;
 	ask_note(&ask, &m);
@@ -270,7 +281,9 @@ UNIT_TEST(a_thread_learns_what_to_wait_for)
 {
 	int one = 1;
 	struct core_waiter t = { .also = also, .arg = &one, .wait = -1 };
-	const struct msg wants = { .object = BLOCK, .src = ME, .req_node = ME, .req_slot = SLOT, .home = HOME };
+	const struct msg wants = {
+		.object = BLOCK, .src = ME, .req_node = ME, .req_slot = SLOT, .home = HOME
+	};
 
 	ck_assert_int_eq(core_page_event(&node, PE_READ, &wants, &t), CORE_ASKED);
 	noted("[also 1 ] READ_REQ to 5");
@@ -282,7 +295,9 @@ UNIT_TEST(a_thread_learns_what_to_wait_for)
 
 UNIT_TEST(an_open_block_is_mapped_with_the_lock_held)
 {
-	const struct msg wants = { .object = BLOCK, .src = ME, .req_node = ME, .req_slot = SLOT, .home = HOME };
+	const struct msg wants = {
+		.object = BLOCK, .src = ME, .req_node = ME, .req_slot = SLOT, .home = HOME
+	};
 	struct core_waiter t = { .wait = -1 };
 
 	has_block(PG_WRITE);
@@ -320,10 +335,15 @@ UNIT_TEST(a_damaged_page_is_reported)
 
 UNIT_TEST(a_freed_record_goes_back_with_its_lock_held)
 {
-	struct msg lock_it = { .type = MSG_LOCK, .src = ME, .dst = HOME, .object = 4, .req_slot = SLOT };
-	struct msg freed_it = {
-		.type = MSG_FREED, .src = HOME, .dst = ME, .object = 4, .req_node = ME, .req_slot = SLOT
+	struct msg lock_it = {
+		.type = MSG_LOCK, .src = ME, .dst = HOME, .object = 4, .req_slot = SLOT
 	};
+	struct msg freed_it = { .type = MSG_FREED,
+				.src = HOME,
+				.dst = ME,
+				.object = 4,
+				.req_node = ME,
+				.req_slot = SLOT };
 
 	core_hold_begin(&node, 0, &lock_it);
 	noted("[]");
@@ -333,11 +353,14 @@ UNIT_TEST(a_freed_record_goes_back_with_its_lock_held)
 	ck_assert_int_eq(core_hold_event(&node, 0, HE_UNLOCK, NULL), -EBADMSG);
 	noted("[]");
 	/* Granted: the record stays in use. */
-	core_deliver(
-		&node,
-		&(struct msg){
-			.type = MSG_LOCKED, .src = HOME, .dst = ME, .object = 4, .req_node = ME, .req_slot = SLOT },
-		NULL);
+	core_deliver(&node,
+		     &(struct msg){ .type = MSG_LOCKED,
+				    .src = HOME,
+				    .dst = ME,
+				    .object = 4,
+				    .req_node = ME,
+				    .req_slot = SLOT },
+		     NULL);
 	ck_assert_uint_eq(hold.state, HOLD_HELD);
 	noted("[] stepped wake 3");
 	hold = (struct hold){ .state = HOLD_WAITING, .home = HOME, .object = 4, .slot = SLOT };
@@ -356,7 +379,9 @@ UNIT_TEST(a_kept_lock_is_returned_and_freed)
 	hold = (struct hold){ .state = HOLD_CACHED, .home = HOME, .object = 4, .slot = SLOT };
 	ck_assert_int_eq(core_hold_event(&node, 9, HE_GIVE, NULL), 1);
 	noted("[] UNLOCK to 5");
-	hold = (struct hold){ .state = HOLD_HELD_NEXT, .home = HOME, .object = 4, .next_node = OTHER };
+	hold = (struct hold){
+		.state = HOLD_HELD_NEXT, .home = HOME, .object = 4, .next_node = OTHER
+	};
 	ck_assert_int_eq(core_hold_event(&node, 9, HE_UNLOCK, NULL), 1);
 	noted("[freed 9 ] LOCKED to 6");
 }
@@ -364,7 +389,13 @@ UNIT_TEST(a_kept_lock_is_returned_and_freed)
 UNIT_TEST(a_thread_that_arrives_learns_the_episode)
 {
 	const struct bar_group alone = { .mask = 1ull << ME };
-	struct msg m = { .type = MSG_ARRIVE, .op = 0, .src = ME, .dst = ME, .object = 4, .req_node = ME, .aux = 1 };
+	struct msg m = { .type = MSG_ARRIVE,
+			 .op = 0,
+			 .src = ME,
+			 .dst = ME,
+			 .object = 4,
+			 .req_node = ME,
+			 .aux = 1 };
 	struct bar_part own = { .gen = 0 };
 	uint32_t gen = 9;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_host_release.c - core/host_release: what a host with release blocks is told to do for misses, messages, diffs, notices,
- * closes and acquires.
+ * test_host_release.c - core/host_release: what a host with release blocks is told to do for
+ * misses, messages, diffs, notices, closes and acquires.
  */
 #include "release_noted.h"
 
@@ -53,7 +53,8 @@ UNIT_LOOP_TEST(every_local_event_in_every_state_has_this_effect, 0, 2)
 	host.home = _i;
 	for (s = 0; s < (host.home ? (unsigned int)RELH_STATES : (unsigned int)REL_STATES); s++)
 		for (e = 0; e < LOCAL; e++) {
-			const struct effect *x = host.home ? &home_effects[s][e] : &copy_effects[s][e];
+			const struct effect *x =
+				host.home ? &home_effects[s][e] : &copy_effects[s][e];
 			const bool waits = !host.home && e < 2 && s <= REL_GOT;
 			struct core_waiter t = { .wait = -1 };
 
@@ -108,7 +109,8 @@ UNIT_TEST(a_miss_waits_for_the_nodes_own_diff)
 		rel->flushed = 0x80000001;
 		closing.run = all[i].run;
 		closing.ended = all[i].ended;
-		ck_assert_int_eq(core_page_event(&node, i % 2 ? PE_READ : PE_WRITE, &wants, &t), all[i].result);
+		ck_assert_int_eq(core_page_event(&node, i % 2 ? PE_READ : PE_WRITE, &wants, &t),
+				 all[i].result);
 		noted(all[i].result ? "[also 1 ]" : "[also 1 ] READ_REQ to 205");
 		ck_assert_uint_eq(rel->state, all[i].result ? REL_NONE : REL_FETCH);
 	}
@@ -136,8 +138,11 @@ UNIT_TEST(a_copy_leaves_the_home_with_the_lock_held)
 	ops.leaves = NULL;
 	core_deliver(&node, &m, NULL);
 	noted("[] leave 1 1 block to 306");
-	core_deliver(&node, &(struct msg){ .type = MSG_READ_REQ, .src = NODES, .dst = ME, .object = OBJECT(INDEX) },
-		     NULL);
+	core_deliver(
+		&node,
+		&(struct msg){
+			.type = MSG_READ_REQ, .src = NODES, .dst = ME, .object = OBJECT(INDEX) },
+		NULL);
 	noted("[] refused -74");
 }
 
@@ -170,26 +175,34 @@ UNIT_TEST(a_diff_is_merged_and_noted)
 		const char *does;
 	} all[] = {
 		{ RELH_EXCLUSIVE, RELH_EXCLUSIVE, HOME, "[merge ]" },
-		{ RELH_CLEAN, RELH_CLEAN, HOME, "[merge ] notice 10001 to 1000100000000 of 205 but 205" },
-		{ RELH_CLEAN, RELH_EXCLUSIVE, 0x3f1, "[merge ] notice 10001 to 1000100000000 of 3f1 but 3f1" },
-		{ RELH_OPEN, RELH_OPEN, OTHER, "[merge ] notice 10001 to 1000100000000 of 306 but 306" },
-		{ RELH_OPEN, RELH_EXCLUSIVE, 0x3f1, "[merge untwin ] notice 10001 to 1000100000000 of 3f1 but 3f1" },
+		{ RELH_CLEAN, RELH_CLEAN, HOME,
+		  "[merge ] notice 10001 to 1000100000000 of 205 but 205" },
+		{ RELH_CLEAN, RELH_EXCLUSIVE, 0x3f1,
+		  "[merge ] notice 10001 to 1000100000000 of 3f1 but 3f1" },
+		{ RELH_OPEN, RELH_OPEN, OTHER,
+		  "[merge ] notice 10001 to 1000100000000 of 306 but 306" },
+		{ RELH_OPEN, RELH_EXCLUSIVE, 0x3f1,
+		  "[merge untwin ] notice 10001 to 1000100000000 of 3f1 but 3f1" },
 	};
 	unsigned int i;
 
 	host.home = true;
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		has(all[i].state);
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), all[i].writer, diff_bytes, sizeof(diff_bytes)),
+		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), all[i].writer, diff_bytes,
+						  sizeof(diff_bytes)),
 				 0);
 		noted(all[i].does);
 		ck_assert_uint_eq(rel->state, all[i].next);
 		ck_assert_uint_eq(seen.about.type, MSG_FLUSH);
 		ck_assert_uint_eq(seen.about.src, all[i].writer);
 	}
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), ME, diff_bytes, sizeof(diff_bytes)), -EBADMSG);
+	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), ME, diff_bytes, sizeof(diff_bytes)),
+			 -EBADMSG);
 	host.home = false;
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes)), -EBADMSG);
+	ck_assert_int_eq(
+		core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes)),
+		-EBADMSG);
 	noted("[] []");
 }
 
@@ -218,7 +231,8 @@ UNIT_TEST(what_is_not_found_is_refused)
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		host.missing = errors[i];
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1), errors[i]);
+		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1),
+				 errors[i]);
 		ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), errors[i]);
 		ck_assert_int_eq(core_closing_event(&node, CE_CLOSE, &m), errors[i]);
 		ck_assert_int_eq(core_after(&node, &m, &m), errors[i]);
@@ -341,16 +355,19 @@ UNIT_TEST(closes_that_are_gone_have_nothing_more_to_do)
 
 UNIT_TEST(a_message_comes_after_the_close_that_it_names)
 {
-	struct msg m = unit_msg(MSG_AFTER, OTHER, ME, OTHER, SLOT), inside = about(MSG_LOCKED, OTHER, ME);
+	struct msg m = unit_msg(MSG_AFTER, OTHER, ME, OTHER, SLOT),
+		   inside = about(MSG_LOCKED, OTHER, ME);
 
 	m.op = AFTER_NOTE;
 	m.value = 0x100000001;
 	ck_assert_int_eq(core_after(&node, &m, &inside), 0);
 	noted("[]");
-	ck_assert_int_eq(
-		core_closing_event(&node, CE_NOTE,
-				   &(struct msg){ .src = OTHER, .dst = ME, .req_node = OTHER, .value = m.value }),
-		0);
+	ck_assert_int_eq(core_closing_event(&node, CE_NOTE,
+					    &(struct msg){ .src = OTHER,
+							   .dst = ME,
+							   .req_node = OTHER,
+							   .value = m.value }),
+			 0);
 	noted("[] NOTED to 306 LOCKED comes");
 	ck_assert_int_eq(core_after(&node, &m, &inside), 0);
 	noted("[] LOCKED comes");
@@ -370,12 +387,16 @@ UNIT_TEST(a_close_compares_each_open_block)
 		{ false, true, REL_OPEN, 0, REL_OPEN, "[diff 10001 for 205 ]" },
 		{ false, true, REL_OPEN, 1, REL_OPEN, "[lower 10001 1 diff 10001 for 205 ]" },
 		{ false, false, REL_OPEN, 0, REL_OPEN, "[diff 10001 for 205 ]" },
-		{ false, false, REL_OPEN, 1, REL_CLEAN, "[lower 10001 1 diff 10001 for 205 untwin ]" },
-		{ false, true, REL_STALE, 0, REL_NONE, "[lower 10001 0 diff 10001 for 205 untwin ]" },
-		{ false, false, REL_STALE, 0, REL_NONE, "[lower 10001 0 diff 10001 for 205 untwin ]" },
+		{ false, false, REL_OPEN, 1, REL_CLEAN,
+		  "[lower 10001 1 diff 10001 for 205 untwin ]" },
+		{ false, true, REL_STALE, 0, REL_NONE,
+		  "[lower 10001 0 diff 10001 for 205 untwin ]" },
+		{ false, false, REL_STALE, 0, REL_NONE,
+		  "[lower 10001 0 diff 10001 for 205 untwin ]" },
 		{ false, true, REL_CLEAN, 0, REL_CLEAN, "[]" },
 		{ true, false, RELH_OPEN, 0, RELH_OPEN, "[diff 10001 for 102 ]" },
-		{ true, false, RELH_OPEN, 1, RELH_CLEAN, "[lower 10001 1 diff 10001 for 102 untwin ]" },
+		{ true, false, RELH_OPEN, 1, RELH_CLEAN,
+		  "[lower 10001 1 diff 10001 for 102 untwin ]" },
 		{ true, true, RELH_OPEN, 0, RELH_EXCLUSIVE,
 		  "[diff 10001 for 102 untwin ] notice 10001 to 1000100000000 of 102 but 102" },
 		{ true, true, RELH_EXCLUSIVE, 0, RELH_EXCLUSIVE, "[]" },
@@ -383,8 +404,9 @@ UNIT_TEST(a_close_compares_each_open_block)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		const bool opened = rel_open(&(struct rel_ctx){ .me = ME, .home = all[i].home ? ME : HOME },
-					     &(struct rel){ .state = all[i].next });
+		const bool opened =
+			rel_open(&(struct rel_ctx){ .me = ME, .home = all[i].home ? ME : HOME },
+				 &(struct rel){ .state = all[i].next });
 
 		host.home = all[i].home;
 		host.changed = all[i].changed;
@@ -459,7 +481,8 @@ UNIT_TEST(a_notice_is_applied_to_a_copy_in_every_state)
 			has((uint8_t)s);
 			rel->next_notice = 0x10003;
 			rel->noticed = 1;
-			ck_assert_uint_eq(core_acquire_next(&node, INDEX + 1, &stale, &err), 0x10003);
+			ck_assert_uint_eq(core_acquire_next(&node, INDEX + 1, &stale, &err),
+					  0x10003);
 			noted(all[s].does);
 			ck_assert_uint_eq(rel->state, all[s].next);
 			ck_assert_int_eq(stale, before || all[s].stale);

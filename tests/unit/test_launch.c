@@ -2,7 +2,8 @@
 /*
  * test_launch.c - launch/pmix: alone, with a missing launcher, and as a real job.
  *
- * For the real job, the program starts itself by mpirun (if there is one) with a role in its environment.
+ * For the real job, the program starts itself by mpirun (if there is one) with a role in its
+ * environment.
  */
 #include "suite.h"
 
@@ -22,7 +23,8 @@
 #include "launch/launch.h"
 
 #define ROLE "TEST_LAUNCH_ROLE"
-#define RESULT "TEST_LAUNCH_RESULT" /* prefix of files, one per rank, for results once the launcher is gone */
+/* prefix of files, one per rank, for results once the launcher is gone */
+#define RESULT "TEST_LAUNCH_RESULT"
 #define RANKS 4
 #define PATIENCE_S 60
 #define GONE_S 10 /* limit of a call after the launcher's end; on an idle host it takes 2 s */
@@ -53,7 +55,8 @@ static int role_exchange(struct launch *l)
 	unsigned int k;
 	int r;
 
-	if (l->size != RANKS || l->local_size != RANKS || l->local_rank != l->rank || l->alone || !l->job[0])
+	if (l->size != RANKS || l->local_size != RANKS || l->local_rank != l->rank || l->alone ||
+	    !l->job[0])
 		return 10;
 	for (k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 		snprintf(key, sizeof(key), "test.%u", k);
@@ -64,7 +67,8 @@ static int role_exchange(struct launch *l)
 			size_t size = sizeof(theirs);
 
 			fill(mine, r, sizes[k]);
-			if (launch_get(l, r, key, theirs, &size) || size != sizes[k] || memcmp(mine, theirs, size))
+			if (launch_get(l, r, key, theirs, &size) || size != sizes[k] ||
+			    memcmp(mine, theirs, size))
 				return 12;
 		}
 	}
@@ -123,7 +127,10 @@ static int role_abort(struct launch *l)
 
 static bool forgets, silent;
 
-/* Replaces PMIx_Commit(): PMIx forgets a message sent while its connection breaks, and its sender hangs. */
+/*
+ * Replaces PMIx_Commit(): PMIx forgets a message sent while its connection breaks, and its sender
+ * hangs.
+ */
 pmix_status_t PMIx_Commit(void)
 {
 	pmix_status_t (*next)(void) = (pmix_status_t(*)(void))dlsym(RTLD_NEXT, "PMIx_Commit");
@@ -137,7 +144,8 @@ pmix_status_t PMIx_Commit(void)
 pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t n)
 {
 	pmix_status_t (*next)(pmix_proc_t *, pmix_info_t *, size_t) =
-		(pmix_status_t(*)(pmix_proc_t *, pmix_info_t *, size_t))dlsym(RTLD_NEXT, "PMIx_Init");
+		(pmix_status_t(*)(pmix_proc_t *, pmix_info_t *, size_t))dlsym(RTLD_NEXT,
+									      "PMIx_Init");
 
 	while (silent)
 		pause();
@@ -234,7 +242,11 @@ static int role_starting(void)
 	if (pthread_create(&t, NULL, ender, (void *)(intptr_t)rank))
 		return 70;
 	err = launch_start(&l);
-	tell(rank, err != -EPIPE ? 71 : time(NULL) - start > PATIENCE_S ? 72 : l.size != 1 ? 73 : 0);
+	tell(rank,
+	     err != -EPIPE                             ? 71
+		     : time(NULL) - start > PATIENCE_S ? 72
+		     : l.size != 1                     ? 73
+						       : 0);
 	_exit(0);
 }
 
@@ -243,8 +255,9 @@ static int play(const char *role)
 	static const struct {
 		const char *name;
 		int (*fn)(struct launch *l);
-	} roles[] = { { "exchange", role_exchange }, { "errors", role_errors }, { "late", role_late },
-		      { "killed", role_killed },     { "abort", role_abort },   { "gone", role_gone } };
+	} roles[] = { { "exchange", role_exchange }, { "errors", role_errors },
+		      { "late", role_late },         { "killed", role_killed },
+		      { "abort", role_abort },       { "gone", role_gone } };
 	struct launch l;
 	size_t i;
 	int err;
@@ -336,7 +349,8 @@ static int job(const char *role)
 		return -1;
 	no_launcher();
 	snprintf(command, sizeof(command),
-		 "env " ROLE "=%s OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "
+		 "env " ROLE
+		 "=%s OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "
 		 "mpirun --oversubscribe -n %d '%s' >/dev/null 2>&1 </dev/null",
 		 role, RANKS, self);
 	status = system(command);
@@ -420,5 +434,6 @@ UNIT_TEST(a_launcher_that_ends_is_seen_before_it_has_answered)
 
 int main(void)
 {
-	return getenv(ROLE) ? play(getenv(ROLE)) : unit_suite("launch", &(struct unit_case){ .seconds = 120 });
+	return getenv(ROLE) ? play(getenv(ROLE))
+			    : unit_suite("launch", &(struct unit_case){ .seconds = 120 });
 }

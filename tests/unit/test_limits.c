@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_limits.c - util/limits: the least limit of memory of the host, the cgroup of the process and those above it. */
+/*
+ * test_limits.c - util/limits: the least limit of memory of the host, the cgroup of the process and
+ * those above it.
+ */
 #include "suite.h"
 
 #include <ftw.h>
@@ -107,13 +110,14 @@ UNIT_TEST(both_versions_count)
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
 	put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "3221225472\n");
 	put("/sys/fs/cgroup/memory/job/rank/memory.limit_in_bytes", "9223372036854771712\n");
-	ck_assert_uint_eq(limit_of("9:cpu,cpuacct:/x\n4:memory:/job/rank\n0::/\n", OF_V1).bytes, 3072 * MIB);
+	ck_assert_uint_eq(limit_of("9:cpu,cpuacct:/x\n4:memory:/job/rank\n0::/\n", OF_V1).bytes,
+			  3072 * MIB);
 	ck_assert_uint_eq(limit_of("9:cpu,memory2:/job\n", OF_V1).bytes, HOST);
 	put("/sys/fs/cgroup/unified/memory.max", "134217728\n");
-	ck_assert_uint_eq(
-		limit_of("4:memory:/job\n0::/\n", OF_V1 "40 20 0:40 / /sys/fs/cgroup/unified rw - cgroup2 x rw\n")
-			.bytes,
-		128 * MIB);
+	ck_assert_uint_eq(limit_of("4:memory:/job\n0::/\n",
+				   OF_V1 "40 20 0:40 / /sys/fs/cgroup/unified rw - cgroup2 x rw\n")
+				  .bytes,
+			  128 * MIB);
 }
 
 /* In a container, the mount shows the container's cgroup, and the name may be that of the host. */

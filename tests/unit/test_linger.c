@@ -60,8 +60,9 @@ UNIT_TEST(it_polls_less_and_less_often_while_all_is_in_vain)
 	wake_in_vain(&l, LINGER_VAIN - 1);
 	for (i = 1; i < 1000; i++)
 		ck_assert_uint_eq(linger_for(&l, false, i == 1, true),
-				  i < LINGER_POLLS * LINGER_DOUBLINGS ? LINGER_NS << i / LINGER_POLLS
-								      : LINGER_NS << LINGER_DOUBLINGS);
+				  i < LINGER_POLLS * LINGER_DOUBLINGS
+					  ? LINGER_NS << i / LINGER_POLLS
+					  : LINGER_NS << LINGER_DOUBLINGS);
 	linger_for(&l, true, false, true);
 	wake_in_vain(&l, LINGER_VAIN - 1);
 	ck_assert_uint_eq(linger_for(&l, false, true, true), LINGER_NS);

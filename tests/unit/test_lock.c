@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_lock.c - core/lock: every state of a hold record with every event, the home, and UNLOCK crossing NEXT. */
+/*
+ * test_lock.c - core/lock: every state of a hold record with every event, the home, and UNLOCK
+ * crossing NEXT.
+ */
 #include "core.h"
 
 #include "core/lock.h"
@@ -22,7 +25,10 @@ UNIT_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 
 	for (state = 0; state <= HOLD_STATES; state++)
 		for (ev = 0; ev <= HE_EVENTS; ev++) {
-			struct hold h = { .state = (uint8_t)state, .home = HOME, .slot = 4, .next_node = 3 },
+			struct hold h = { .state = (uint8_t)state,
+					  .home = HOME,
+					  .slot = 4,
+					  .next_node = 3 },
 				    before = h;
 			struct actions out = { .n = 99 };
 			struct msg m = from_home(MSG_NEXT, 0);
@@ -33,12 +39,15 @@ UNIT_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 				h.slot = m.req_slot;
 				before = h;
 			}
-			const struct hold_ctx ctx = { .me = 1, .passes = 1, .queue = { nodes, 4, NULL } };
+			const struct hold_ctx ctx = { .me = 1,
+						      .passes = 1,
+						      .queue = { nodes, 4, NULL } };
 			int err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
 
 			ck_assert(!err || err == -EBADMSG);
 			ck_assert_uint_lt(out.n, ACTIONS_MAX);
-			if (state == HOLD_STATES || ev == HE_EVENTS || hold_rule_name(state, ev)[0] == '-')
+			if (state == HOLD_STATES || ev == HE_EVENTS ||
+			    hold_rule_name(state, ev)[0] == '-')
 				ck_assert_int_eq(err, -EBADMSG);
 			else
 				ck_assert_int_eq(err, 0);
@@ -91,7 +100,8 @@ UNIT_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	struct msg a = ask(MSG_LOCK, 0, 0), b = ask(MSG_LOCK, 5, 9), c = ask(MSG_TRYLOCK, 6, 2);
 	struct actions out;
 
-	ck_assert_int_eq(home_step(&s, &a, &out), 0); /* rank 0, record 0: must differ from a free lock */
+	/* rank 0, record 0: must differ from a free lock */
+	ck_assert_int_eq(home_step(&s, &a, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 0);
 	ck_assert(!sync_idle(&s));
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
@@ -127,15 +137,15 @@ UNIT_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 		struct hold h = { .state = HOLD_LEAVING, .home = HOME };
 		struct actions out;
 
-		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, i ? HE_FREED : HE_NEXT,
-					   i ? &crossed : &next, &out),
+		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h,
+					   i ? HE_FREED : HE_NEXT, i ? &crossed : &next, &out),
 				 0);
 		ck_assert_uint_ne(h.state, HOLD_FREE);
 		ck_assert_ptr_eq(i ? unit_sent(&out, MSG_LOCKED) : NULL, NULL);
 		if (!i)
 			ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->aux, 8);
-		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, i ? HE_NEXT : HE_FREED,
-					   i ? &next : &crossed, &out),
+		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h,
+					   i ? HE_NEXT : HE_FREED, i ? &next : &crossed, &out),
 				 0);
 		ck_assert_uint_eq(h.state, HOLD_FREE);
 		if (i)
@@ -149,7 +159,9 @@ UNIT_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 #define THREADS 5
 
 static struct queue_entry nodes[(NODE + 1) * NSLOTS];
-static const struct hold_ctx cohort = { .me = NODE, .passes = PASSES, .queue = { nodes, NSLOTS, NULL } };
+static const struct hold_ctx cohort = { .me = NODE,
+					.passes = PASSES,
+					.queue = { nodes, NSLOTS, NULL } };
 
 static int join(struct hold *h, uint16_t slot)
 {
@@ -167,15 +179,19 @@ UNIT_TEST(without_queues_nobody_stands_in_line)
 	struct msg m = unit_msg(MSG_LOCK, NODE, NODE, NODE, 1);
 	struct actions out;
 
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = NODE }, RECORD, &h, HE_JOIN, &m, &out), -EBADMSG);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = NODE }, RECORD, &h, HE_JOIN, &m, &out),
+			 -EBADMSG);
 }
 
 /* Each part of the lock's name matters. */
 UNIT_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 {
-	const struct msg ask = {
-		.type = MSG_LOCK, .src = NODE, .dst = HOME, .object = 7, .req_node = 9, .req_slot = 3
-	};
+	const struct msg ask = { .type = MSG_LOCK,
+				 .src = NODE,
+				 .dst = HOME,
+				 .object = 7,
+				 .req_node = 9,
+				 .req_slot = 3 };
 	const struct msg other[] = { { .dst = HOME + 1, .object = 7, .req_node = 9 },
 				     { .dst = HOME, .object = 8, .req_node = 9 },
 				     { .dst = HOME, .object = 7, .req_node = 10 } };
@@ -190,14 +206,16 @@ UNIT_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 	ck_assert(!hold_freed(HOLD_WAITING, &h) && !hold_freed(HOLD_FREE, &h));
 	h.state = HOLD_CACHED;
 	for (i = 0, kept = h; i < 3; i++) {
-		ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &other[i], &out), -EBADMSG);
+		ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &other[i], &out),
+				 -EBADMSG);
 		ck_assert(!out.n && !memcmp(&h, &kept, sizeof(h)));
 	}
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &ask, &out), 0);
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_GIVE, NULL, &out), 0);
 	ck_assert_int_eq(unit_action(&out, ACT_SEND, 0)->msg.dst, HOME);
-	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_FREED, &(struct msg){ .src = HOME }, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&cohort, RECORD, &h, HE_FREED, &(struct msg){ .src = HOME }, &out), 0);
 	ck_assert(hold_freed(HOLD_LEAVING, &h) && !hold_freed(HOLD_FREE, &h));
 }
 
@@ -225,7 +243,8 @@ UNIT_TEST(a_thread_leaves_the_line)
 /* The lock goes in order of arrival, no thread queues twice, and the last one keeps the lock. */
 UNIT_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
-	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 }; /* left by an earlier use */
+	/* left by an earlier use */
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 };
 	struct actions out;
 	uint16_t s;
 
@@ -250,7 +269,10 @@ UNIT_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* the lock is kept: a thread must take it */
 }
 
-/* The lock is passed on so many times. Then it goes to the other node, and the remaining threads request it again. */
+/*
+ * The lock is passed on so many times. Then it goes to the other node, and the remaining threads
+ * request it again.
+ */
 UNIT_TEST(another_node_waits_for_so_many_threads_only)
 {
 	static const uint8_t before[] = { HOLD_WAITING, HOLD_HELD };
@@ -259,9 +281,12 @@ UNIT_TEST(another_node_waits_for_so_many_threads_only)
 	uint16_t s;
 
 	for (i = 0; i < 2; i++) {
-		struct hold h = {
-			.state = before[i], .home = HOME, .slot = 0, .object = 0x87654321, .gen = 0x4567, .passed = 63
-		};
+		struct hold h = { .state = before[i],
+				  .home = HOME,
+				  .slot = 0,
+				  .object = 0x87654321,
+				  .gen = 0x4567,
+				  .passed = 63 };
 		const struct msg *m;
 		struct actions out;
 
@@ -270,7 +295,8 @@ UNIT_TEST(another_node_waits_for_so_many_threads_only)
 			ck_assert_int_eq(join(&h, s), 0);
 		ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_NEXT, &next, &out), 0);
 		if (!i)
-			ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_LOCKED, &locked, &out), 0);
+			ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_LOCKED, &locked, &out),
+					 0);
 		for (s = 1; s <= PASSES; s++) {
 			ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 			ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, s);
@@ -282,7 +308,8 @@ UNIT_TEST(another_node_waits_for_so_many_threads_only)
 		m = unit_sent(&out, MSG_LOCKED);
 		ck_assert(m && m->dst == 3 && m->aux == 8 && m->req_slot == 2);
 		m = unit_sent(&out, MSG_LOCK);
-		ck_assert(m && m->src == NODE && m->dst == HOME && m->object == 0x87654321 && m->req_node == 0x4567);
+		ck_assert(m && m->src == NODE && m->dst == HOME && m->object == 0x87654321 &&
+			  m->req_node == 0x4567);
 		ck_assert(m->req_slot == s && m->aux == RECORD);
 		ck_assert_uint_eq(h.state, HOLD_WAITING);
 		ck_assert_uint_eq(h.slot, s);
@@ -335,10 +362,13 @@ UNIT_TEST(a_successor_known_before_the_grant_is_not_forgotten)
 	struct msg next = from_home(MSG_NEXT, 8), locked = from_home(MSG_LOCKED, 0);
 	struct actions out;
 
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_NEXT, &next, &out), 0);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_LOCKED, &locked, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_NEXT, &next, &out),
+			 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_LOCKED, &locked, &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 4);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->req_slot, 2);
 	ck_assert_uint_eq(h.state, HOLD_FREE);
@@ -363,8 +393,10 @@ UNIT_TEST(large_numbers_come_through)
 	ck_assert_uint_eq(next.dst, 1023);
 	ck_assert_uint_eq(next.object, 0x87654321);
 	ck_assert_uint_eq(record_of(&next), 0x71234);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_NEXT, &next, &out), 0);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_NEXT, &next, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_UNLOCK, NULL, &out), 0);
 	locked = *unit_sent(&out, MSG_LOCKED);
 	ck_assert_uint_eq(locked.dst, 771);
 	ck_assert_uint_eq(locked.object, 0x87654321);
@@ -373,23 +405,31 @@ UNIT_TEST(large_numbers_come_through)
 	ck_assert_uint_eq(record_of(&locked), 0xfedcba);
 	/* A lock that is kept, taken again and given back keeps its name. */
 	h = (struct hold){ .state = HOLD_HELD, .home = HOME, .object = 0x87654321, .slot = 0x1ff };
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_TAKE, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_TAKE, NULL, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(h.state, HOLD_HELD);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
-	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_GIVE, NULL, &out), 0);
+	ck_assert_int_eq(
+		hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_GIVE, NULL, &out), 0);
 	ck_assert_uint_eq(record_of(unit_sent(&out, MSG_UNLOCK)), 0xfedcba);
 	b = *unit_sent(&out, MSG_UNLOCK);
-	b.req_node = b.src; /* as core/dispatch.c does: on the wire, req_node is part of the object's name */
+	/* as core/dispatch.c does: on the wire, req_node is part of the object's name */
+	b.req_node = b.src;
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->req_slot, 0x1ff);
 	ck_assert(sync_idle(&s));
 }
 
-/* ---- records that are fast-------------------------------------------------------------------------- */
+/*
+ * ---- records that are
+ * fast--------------------------------------------------------------------------
+ */
 
 #define OBJECT 0x87654321u /* index and lower bits of the generation */
 #define GEN 0x4567u        /* upper bits of the generation */
@@ -398,7 +438,8 @@ UNIT_TEST(large_numbers_come_through)
 static const struct hold_ctx fast_ctx = {
 	.me = NODE, .passes = PASSES, .fast = true, .queue = { nodes, NSLOTS, NULL }
 };
-static const uint64_t name = (uint64_t)GEN << 48 | 0x87ull << 40 | (uint64_t)LOCK_HOME << 24 | 0x654321;
+static const uint64_t name =
+	(uint64_t)GEN << 48 | 0x87ull << 40 | (uint64_t)LOCK_HOME << 24 | 0x654321;
 
 static struct hold lock_of(uint8_t state)
 {
@@ -432,8 +473,8 @@ UNIT_TEST(a_word_is_taken_and_released_by_its_name)
 
 	ck_assert(hold_name(LOCK_HOME, OBJECT, GEN) == name);
 	ck_assert(!(name & (HOLD_FAST | HOLD_TAKEN)));
-	ck_assert(!hold_fast_take(&word, name) && !hold_fast_release(&word, name) && !hold_fast_taken(&word, name) &&
-		  !word);
+	ck_assert(!hold_fast_take(&word, name) && !hold_fast_release(&word, name) &&
+		  !hold_fast_taken(&word, name) && !word);
 	word = name | HOLD_FAST;
 	for (i = 0; i < 6; i++)
 		ck_assert(!hold_fast_take(&word, others[i]) && !hold_fast_taken(&word, others[i]));
@@ -441,7 +482,8 @@ UNIT_TEST(a_word_is_taken_and_released_by_its_name)
 	ck_assert(hold_fast_take(&word, name));
 	ck_assert(hold_fast_taken(&word, name) && !hold_fast_take(&word, name));
 	for (i = 0; i < 6; i++)
-		ck_assert(!hold_fast_release(&word, others[i]) && !hold_fast_taken(&word, others[i]));
+		ck_assert(!hold_fast_release(&word, others[i]) &&
+			  !hold_fast_taken(&word, others[i]));
 	ck_assert(hold_fast_release(&word, name));
 	ck_assert_uint_eq(word, name | HOLD_FAST);
 }
@@ -495,11 +537,16 @@ UNIT_TEST(a_lock_that_somebody_waits_for_is_not_fast)
 	step(&h, HE_TAKE, 0, 0, &out);
 	step(&h, HE_JOIN, 1, 0, &out);
 	ck_assert(!h.word && h.state == HOLD_HELD);
-	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL, &(struct msg){ .type = MSG_RECALL }, &out), 0);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL,
+				   &(struct msg){ .type = MSG_RECALL }, &out),
+			 0);
 	ck_assert(!h.word); /* not fast if the node has no fast records */
 }
 
-/* A release wakes the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
+/*
+ * A release wakes the first thread in line. Until that one comes, any thread may take the lock; the
+ * next release passes it on.
+ */
 UNIT_TEST(who_was_woken_is_overtaken_until_it_comes)
 {
 	struct hold h = lock_of(HOLD_CACHED);
@@ -535,7 +582,10 @@ UNIT_TEST(who_was_woken_is_overtaken_until_it_comes)
 	step(&h, HE_COME, 3, -EBADMSG, &out);
 }
 
-/* If another node is known to wait, the lock goes to a thread here directly, so that passes are counted. */
+/*
+ * If another node is known to wait, the lock goes to a thread here directly, so that passes are
+ * counted.
+ */
 UNIT_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
 {
 	struct hold h = lock_of(HOLD_HELD);
@@ -551,8 +601,8 @@ UNIT_TEST(nobody_is_woken_without_the_lock_while_another_node_waits)
 }
 
 /*
- * Another node requests the lock while the woken thread is on its way: the lock waits for that thread; the other threads must
- * request it again.
+ * Another node requests the lock while the woken thread is on its way: the lock waits for that
+ * thread; the other threads must request it again.
  */
 UNIT_TEST(who_was_woken_comes_before_another_node)
 {
@@ -572,7 +622,8 @@ UNIT_TEST(who_was_woken_comes_before_another_node)
 		ck_assert(h.state == HOLD_HELD_NEXT && !h.word);
 		if (held)
 			step(&h, HE_UNLOCK, 0, 0, &out);
-		step(&h, HE_UNLOCK, 0, -EBADMSG, &out); /* the holder does not know yet that it has the lock */
+		/* the holder does not know yet that it has the lock */
+		step(&h, HE_UNLOCK, 0, -EBADMSG, &out);
 		step(&h, HE_COME, 1, 0, &out);
 		woken(&out, 1, 0);
 		step(&h, HE_UNLOCK, 0, 0, &out);
@@ -585,7 +636,9 @@ UNIT_TEST(who_was_woken_comes_before_another_node)
 UNIT_TEST(a_lock_with_one_on_its_way_is_not_idle)
 {
 	struct hold h = lock_of(HOLD_CACHED);
-	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_node = GEN };
+	struct msg m = {
+		.type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_node = GEN
+	};
 	struct actions out;
 
 	step(&h, HE_TAKE, 0, 0, &out);

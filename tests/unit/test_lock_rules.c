@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_lock_rules.c - core/lock: the effect of each event on each hold record, and the answers of the home, in full.
+ * test_lock_rules.c - core/lock: the effect of each event on each hold record, and the answers of
+ * the home, in full.
  */
 #include "core.h"
 
@@ -101,9 +102,11 @@ UNIT_TEST(every_record_does_what_it_should)
 		for (ev = 0; ev < HE_EVENTS; ev++) {
 			const struct reaction *r = &reactions[state][ev];
 			bool known = state == HOLD_WAIT_NEXT || state == HOLD_HELD_NEXT;
-			struct hold h = {
-				.state = (uint8_t)state, .home = HOME, .object = OBJECT, .slot = SLOT, .gen = GEN
-			};
+			struct hold h = { .state = (uint8_t)state,
+					  .home = HOME,
+					  .object = OBJECT,
+					  .slot = SLOT,
+					  .gen = GEN };
 			struct msg m = ev == HE_RECALL ? recall_message() : next_message();
 
 			struct actions out;
@@ -143,10 +146,15 @@ UNIT_TEST(every_record_does_what_it_should)
 		}
 }
 
-/* Another node requests a free lock after a thread here was woken: the thread comes first, and the count of passes begins. */
+/*
+ * Another node requests a free lock after a thread here was woken: the thread comes first, and the
+ * count of passes begins.
+ */
 UNIT_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 {
-	const struct hold_ctx ctx = { .me = ME, .passes = 8, .fast = true, .queue = { line, 1, NULL } };
+	const struct hold_ctx ctx = {
+		.me = ME, .passes = 8, .fast = true, .queue = { line, 1, NULL }
+	};
 	struct hold h = { .state = HOLD_CACHED,
 			  .home = HOME,
 			  .object = OBJECT,
@@ -164,7 +172,10 @@ UNIT_TEST(a_woken_thread_is_the_first_that_another_node_waits_for)
 	ck_assert_uint_eq(h.passed, 1);
 }
 
-/* The home asked when the record had this lock. A record with another home, generation or lock is not affected. */
+/*
+ * The home asked when the record had this lock. A record with another home, generation or lock is
+ * not affected.
+ */
 UNIT_TEST(a_recall_of_another_lock_takes_nothing_away)
 {
 	unsigned int state, i;
@@ -183,7 +194,9 @@ UNIT_TEST(a_recall_of_another_lock_takes_nothing_away)
 			m.object += i == 0;
 			m.req_node = (uint16_t)(m.req_node + (i == 1));
 			m.src = (uint16_t)(m.src + (i == 2));
-			ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_RECALL, &m, &out), 0);
+			ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h,
+						   HE_RECALL, &m, &out),
+					 0);
 			ck_assert_mem_eq(&h, &before, sizeof(h));
 			ck_assert_str_eq(unit_text(&out), "RECALLED");
 			ck_assert_int_eq(out.v[0].msg.count, -EBUSY);
@@ -205,12 +218,15 @@ UNIT_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
 		struct actions out;
 
 		m.value = crossed;
-		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_FREED, &m, &out), 0);
+		ck_assert_int_eq(
+			hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_FREED, &m, &out),
+			0);
 		ck_assert_uint_eq(h.state, crossed ? HOLD_LEAVING_NEXT : HOLD_FREE);
 	}
 }
 
-static void check_answer(const struct actions *out, uint8_t type, uint16_t rank, uint16_t slot, uint32_t record)
+static void check_answer(const struct actions *out, uint8_t type, uint16_t rank, uint16_t slot,
+			 uint32_t record)
 {
 	const struct msg *m = &out->v[0].msg;
 
@@ -223,13 +239,18 @@ static void check_answer(const struct actions *out, uint8_t type, uint16_t rank,
 	ck_assert_uint_eq(m->aux, record);
 }
 
-/* The lock is free, or held by the asker's record, by another record of its rank, or by another rank. */
+/*
+ * The lock is free, or held by the asker's record, by another record of its rank, or by another
+ * rank.
+ */
 UNIT_TEST(the_home_answers_every_request_in_every_state)
 {
 	static const struct {
 		uint16_t rank;
 		uint32_t record;
-	} last[] = { { 0, 0 }, { ME, RECORD }, { ME, NEXT_RECORD }, { NEXT, RECORD }, { 0, RECORD } };
+	} last[] = {
+		{ 0, 0 }, { ME, RECORD }, { ME, NEXT_RECORD }, { NEXT, RECORD }, { 0, RECORD }
+	};
 	static const uint8_t types[] = { MSG_LOCK, MSG_TRYLOCK, MSG_UNLOCK };
 	unsigned int i, k;
 
@@ -289,10 +310,14 @@ static const struct answered {
 	const char *says;
 	int16_t status;
 } answered[] = {
-	{ 0, false, false, "FREED LOCKED", 0 },     { 0, true, false, "FREED FREED", -EBUSY },
-	{ -EBUSY, false, false, "FREED", -EBUSY },  { -EBUSY, true, false, "FREED", -EBUSY },
-	{ -EBUSY, false, true, "LOCKED", 0 },       { -EINPROGRESS, false, false, "FREED", -EINPROGRESS },
-	{ -EINPROGRESS, false, true, "LOCKED", 0 }, { -EIO, false, false, "FREED", -EBUSY },
+	{ 0, false, false, "FREED LOCKED", 0 },
+	{ 0, true, false, "FREED FREED", -EBUSY },
+	{ -EBUSY, false, false, "FREED", -EBUSY },
+	{ -EBUSY, true, false, "FREED", -EBUSY },
+	{ -EBUSY, false, true, "LOCKED", 0 },
+	{ -EINPROGRESS, false, false, "FREED", -EINPROGRESS },
+	{ -EINPROGRESS, false, true, "LOCKED", 0 },
+	{ -EIO, false, false, "FREED", -EBUSY },
 };
 
 /* The home of a lock that NEXT's record has, the messages it gets, and its actions. */
@@ -409,8 +434,8 @@ UNIT_TEST(an_answered_question_is_an_answered_request)
 UNIT_TEST(only_the_record_that_was_asked_answers)
 {
 	struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 };
-	struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1), try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
-		   answer;
+	struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1),
+		   try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT), answer;
 	struct actions out;
 	bool destroy = true;
 	struct sync before;
@@ -420,7 +445,8 @@ UNIT_TEST(only_the_record_that_was_asked_answers)
 	ck_assert(!destroy);
 	answer = first;
 	answer.type = MSG_RECALLED;
-	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG); /* no question is out */
+	/* no question is out */
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
 	answer.req_node = 0;
 	answer.aux = 0;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);

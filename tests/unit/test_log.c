@@ -91,7 +91,10 @@ static int file_instead(int n)
 	return fd;
 }
 
-/* The program closes 2, then libdsm's copy as well, and the next files get these numbers. Lines follow stderr, not the numbers. */
+/*
+ * The program closes 2, then libdsm's copy as well, and the next files get these numbers. Lines
+ * follow stderr, not the numbers.
+ */
 UNIT_TEST(a_line_does_not_go_to_a_file_of_the_program)
 {
 	int fd = pipe_of_stderr(), file, copy;
@@ -108,7 +111,8 @@ UNIT_TEST(a_line_does_not_go_to_a_file_of_the_program)
 	log_line("two");
 	ck_assert_int_eq(lseek(file, 0, SEEK_END) + lseek(copy, 0, SEEK_END), 0);
 	log_release();
-	ck_assert_int_eq(lseek(copy, 0, SEEK_END), 0); /* it is not libdsm's any more, and stays open */
+	/* it is not libdsm's any more, and stays open */
+	ck_assert_int_eq(lseek(copy, 0, SEEK_END), 0);
 }
 
 UNIT_TEST(without_stderr_there_are_no_lines)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_map.c - core/map: how several mappings of one page change, for all states, events and ranks. */
+/*
+ * test_map.c - core/map: how several mappings of one page change, for all states, events and ranks.
+ */
 #include "core.h"
 
 #include "core/map.h"
@@ -42,7 +44,8 @@ UNIT_TEST(shown_readers_are_marked_before_contents_come)
 	struct map m = { 0 };
 	struct map_todo t = step(MAP_SHOWN, &m, MAP_FILL_RO, 3);
 
-	ck_assert(map_has(&t, 2) && map_has(&t, 65) && !map_has(&t, 3)); /* 65 shares a bit with 3 */
+	/* 65 shares a bit with 3 */
+	ck_assert(map_has(&t, 2) && map_has(&t, 65) && !map_has(&t, 3));
 	ck_assert(t.to == PROT_RO && t.open == PROT_RO);
 	ck_assert(map_state(&m) == PROT_RO && map_loose(MAP_SHOWN, &m) == 0);
 	t = step(MAP_SHOWN, &m, MAP_LOWER, 0);
@@ -56,10 +59,12 @@ UNIT_TEST(shown_readers_are_marked_before_contents_come)
 	ck_assert(!t.down && t.open == PROT_RW);
 	ck_assert_uint_eq(map_loose(MAP_SHOWN, &m), map_bit(5) | map_bit(6));
 	t = step(MAP_SHOWN, &m, MAP_LOWER, 0);
-	ck_assert(map_has(&t, 5) && map_has(&t, 6) && !map_has(&t, 3) && t.to == PROT_RO && t.open == PROT_CLOSED);
+	ck_assert(map_has(&t, 5) && map_has(&t, 6) && !map_has(&t, 3) && t.to == PROT_RO &&
+		  t.open == PROT_CLOSED);
 	ck_assert(map_state(&m) == PROT_RO && map_loose(MAP_SHOWN, &m) == 0);
 	t = step(MAP_SHOWN, &m, MAP_SHUT, 0);
-	ck_assert(!t.down && t.to == PROT_CLOSED && t.open == PROT_CLOSED && map_state(&m) == PROT_CLOSED);
+	ck_assert(!t.down && t.to == PROT_CLOSED && t.open == PROT_CLOSED &&
+		  map_state(&m) == PROT_CLOSED);
 	ck_assert_uint_eq(map_loose(MAP_SHOWN, &m), ALL);
 }
 
@@ -96,18 +101,23 @@ UNIT_TEST(asked_mappings_come_down_one_by_one)
 	ck_assert(t.open == PROT_RO && map_loose(MAP_ASKED, &m) == (map_bit(1) | map_bit(2)));
 	t = step(MAP_ASKED, &m, MAP_LOWER, 0);
 	ck_assert(map_has(&t, 1) && map_has(&t, 2) && !map_has(&t, 3) && t.to == PROT_RO);
-	ck_assert(map_state(&m) == PROT_RO && map_loose(MAP_ASKED, &m) == (map_bit(1) | map_bit(2)));
+	ck_assert(map_state(&m) == PROT_RO &&
+		  map_loose(MAP_ASKED, &m) == (map_bit(1) | map_bit(2)));
 	t = step(MAP_ASKED, &m, MAP_RAISE, 3);
 	ck_assert(!t.down && t.to == PROT_RW && t.open == PROT_RW && map_state(&m) == PROT_RW);
 	ck_assert_uint_eq(map_loose(MAP_ASKED, &m), map_bit(1) | map_bit(2) | map_bit(3));
 	t = step(MAP_ASKED, &m, MAP_SHUT, 0);
-	ck_assert(t.down == (map_bit(1) | map_bit(2) | map_bit(3)) && t.to == PROT_CLOSED && t.except == MAP_NOBODY);
+	ck_assert(t.down == (map_bit(1) | map_bit(2) | map_bit(3)) && t.to == PROT_CLOSED &&
+		  t.except == MAP_NOBODY);
 	ck_assert(map_state(&m) == PROT_CLOSED && !map_loose(MAP_ASKED, &m));
 	t = step(MAP_ASKED, &m, MAP_FILL_RO, 9);
-	ck_assert(t.open == PROT_RO && map_state(&m) == PROT_RO && map_loose(MAP_ASKED, &m) == map_bit(9));
+	ck_assert(t.open == PROT_RO && map_state(&m) == PROT_RO &&
+		  map_loose(MAP_ASKED, &m) == map_bit(9));
 }
 
-/* A mapping counted as marked is not opened for writing ahead of its touch: no step would notice. */
+/*
+ * A mapping counted as marked is not opened for writing ahead of its touch: no step would notice.
+ */
 UNIT_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
 {
 	struct map m = { 0 };
@@ -141,7 +151,10 @@ UNIT_TEST(high_ranks_and_bits_are_carried)
 	ck_assert_uint_eq(map_loose(MAP_ASKED, &m), 1ull << 40);
 }
 
-/* In any state, a request opens no more than the node's state and the request allow, and is recorded. */
+/*
+ * In any state, a request opens no more than the node's state and the request allow, and is
+ * recorded.
+ */
 UNIT_TEST(who_asks_late_gets_what_there_is)
 {
 	unsigned int kind, a, b, late;
@@ -151,7 +164,8 @@ UNIT_TEST(who_asks_late_gets_what_there_is)
 			for (b = 0; b < MAP_AGAIN_RO; b++)
 				for (late = MAP_AGAIN_RO; late <= MAP_AGAIN_RW; late++) {
 					struct map m = { 0 }, before;
-					enum prot want = late == MAP_AGAIN_RO ? PROT_RO : PROT_RW, got;
+					enum prot want = late == MAP_AGAIN_RO ? PROT_RO : PROT_RW,
+						  got;
 					struct map_todo t;
 
 					step((enum map_kind)kind, &m, (enum map_event)a, 1);
@@ -161,14 +175,18 @@ UNIT_TEST(who_asks_late_gets_what_there_is)
 					got = map_state(&m) < want ? map_state(&m) : want;
 					if (kind == MAP_SHOWN && got == PROT_RO)
 						got = PROT_CLOSED; /* the kernel maps it */
-					unit_require(!t.down && t.open == got && map_state(&m) == map_state(&before));
-					unit_require(
-						map_loose((enum map_kind)kind, &m) ==
-						(map_loose((enum map_kind)kind, &before) | (got ? map_bit(2) : 0)));
+					unit_require(!t.down && t.open == got &&
+						     map_state(&m) == map_state(&before));
+					unit_require(map_loose((enum map_kind)kind, &m) ==
+						     (map_loose((enum map_kind)kind, &before) |
+						      (got ? map_bit(2) : 0)));
 				}
 }
 
-/* A mapping that does not exist is neither raised nor lowered. Filling a page twice is the same as once. */
+/*
+ * A mapping that does not exist is neither raised nor lowered. Filling a page twice is the same as
+ * once.
+ */
 UNIT_TEST(steps_that_do_not_fit_open_nothing)
 {
 	unsigned int kind;
@@ -186,9 +204,11 @@ UNIT_TEST(steps_that_do_not_fit_open_nothing)
 		struct map_todo t = step(MAP_ASKED, &m, MAP_FILL_RW, 1);
 
 		t = step(MAP_ASKED, &m, MAP_FILL_RO, 2);
-		ck_assert(t.down == map_bit(1) && t.to == PROT_CLOSED && map_loose(MAP_ASKED, &m) == map_bit(2));
+		ck_assert(t.down == map_bit(1) && t.to == PROT_CLOSED &&
+			  map_loose(MAP_ASKED, &m) == map_bit(2));
 		t = step(MAP_ASKED, &m, MAP_FILL_RW, 3);
-		ck_assert(t.down == map_bit(2) && t.to == PROT_CLOSED && map_loose(MAP_ASKED, &m) == map_bit(3));
+		ck_assert(t.down == map_bit(2) && t.to == PROT_CLOSED &&
+			  map_loose(MAP_ASKED, &m) == map_bit(3));
 	}
 }
 
@@ -228,8 +248,10 @@ UNIT_TEST(each_step_says_what_comes_down_and_what_opens)
 		ck_assert_uint_eq(map_loose(kind, &m), 1 << 1 | 1 << 2);
 		t = step(kind, &m, (enum map_event)rows[i].ev, 3);
 		ck_assert_uint_eq(t.down, rows[i].down ? 1 << 1 | 1 << 2 : 0);
-		ck_assert_uint_eq(t.except, kind == MAP_SHOWN && rows[i].ev == MAP_FILL_RO ? 3 : MAP_NOBODY);
-		ck_assert(t.to == rows[i].to && t.open == rows[i].open && map_state(&m) == rows[i].state);
+		ck_assert_uint_eq(t.except,
+				  kind == MAP_SHOWN && rows[i].ev == MAP_FILL_RO ? 3 : MAP_NOBODY);
+		ck_assert(t.to == rows[i].to && t.open == rows[i].open &&
+			  map_state(&m) == rows[i].state);
 		ck_assert_uint_eq(map_loose(kind, &m), rows[i].loose);
 	}
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_net.c - net/ucx over shared memory and over TCP: opening, messages, peers that misbehave or go. */
+/*
+ * test_net.c - net/ucx over shared memory and over TCP: opening, messages, peers that misbehave or
+ * go.
+ */
 #include "net_suite.h"
 
 #include <dirent.h>
@@ -61,7 +64,8 @@ END_TEST
 /* The program closes its stderr, and its next file gets number 2. */
 START_TEST(what_ucx_prints_goes_to_what_stderr_was)
 {
-	static const char words[] = "libdsm: UCX: error: a.c:7: five 5\nlibdsm: UCX: info: b.c:8: six\n";
+	static const char words[] =
+		"libdsm: UCX: error: a.c:7: five 5\nlibdsm: UCX: info: b.c:8: six\n";
 	ucs_log_component_config_t part = { .log_level = UCS_LOG_LEVEL_INFO, .name = "part" };
 	__typeof__(&ucs_log_dispatch) print;
 	char line[256] = "";

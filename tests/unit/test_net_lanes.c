@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): the suite of all transports, batches of
- * completions, and the threads that make address handles. Tests that need a device are in test_net_verbs.c.
+ * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): the suite of
+ * all transports, batches of completions, and the threads that make address handles. Tests that
+ * need a device are in test_net_verbs.c.
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 3
@@ -99,9 +100,9 @@ static void *serves(void *arg)
 }
 
 /*
- * While a peer does not answer, handles are made again: the link may have gone, and its address with it. The thread that makes
- * one may be unable to, or may wait for the malloc() that a miss has interrupted. If the peer answers meanwhile, the miss must
- * end, using the old handle.
+ * While a peer does not answer, handles are made again: the link may have gone, and its address
+ * with it. The thread that makes one may be unable to, or may wait for the malloc() that a miss has
+ * interrupted. If the peer answers meanwhile, the miss must end, using the old handle.
  */
 START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 {
@@ -129,7 +130,7 @@ START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 }
 END_TEST
 
-/* ---- batches ---------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 #define BATCH 16
 
@@ -231,7 +232,8 @@ END_TEST
 
 START_TEST(a_handler_finds_the_rest_of_its_batch_when_it_polls)
 {
-	const uint8_t type = _i ? MSG_CALL : MSG_PING; /* CALL: the payload stays in the receive buffer */
+	/* CALL: the payload stays in the receive buffer */
+	const uint8_t type = _i ? MSG_CALL : MSG_PING;
 	uint64_t before;
 
 	open_batch("");
@@ -255,7 +257,10 @@ static void *polls_there(void *arg)
 	return arg;
 }
 
-/* A handler may wait for a message that only another thread can handle, so no thread may keep the rest of a batch. */
+/*
+ * A handler may wait for a message that only another thread can handle, so no thread may keep the
+ * rest of a batch.
+ */
 START_TEST(other_threads_find_the_rest_of_a_batch)
 {
 	pthread_t poller;
@@ -302,8 +307,8 @@ START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_
 END_TEST
 
 /*
- * Messages that a broken queue pair has received are taken from the device before the queue pair ends, whether there is a place
- * for them or not: their sender no longer has them.
+ * Messages that a broken queue pair has received are taken from the device before the queue pair
+ * ends, whether there is a place for them or not: their sender no longer has them.
  */
 START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 {
@@ -332,7 +337,10 @@ START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 }
 END_TEST
 
-/* A thread is preempted while it takes an arrival, and so occupies the place. The others go on, one at a time. */
+/*
+ * A thread is preempted while it takes an arrival, and so occupies the place. The others go on, one
+ * at a time.
+ */
 START_TEST(an_occupied_place_stops_nobody)
 {
 	struct arrivals *in;
@@ -357,9 +365,12 @@ START_TEST(an_occupied_place_stops_nobody)
 }
 END_TEST
 
-/* ---- devices of other protocols --------------------------------------------------------------- */
+/* ---- devices of other protocols -------------------------------------------------------------- */
 
-/* The status of opening a rank, which is closed again, with this DSM_NET_DEVICE; said[] has the log. */
+/*
+ * The status of opening a rank, which is closed again, with this DSM_NET_DEVICE; said[] has the
+ * log.
+ */
 static int open_device(const char *name, bool optional)
 {
 	const struct net_config cfg = { .size = 3,
@@ -435,7 +446,9 @@ int main(void)
 	tcase_add_loop_test(t, a_batch_takes_the_lock_once_and_keeps_its_order, 0, 2);
 	tcase_add_loop_test(t, a_handler_finds_the_rest_of_its_batch_when_it_polls, 0, 2);
 	tcase_add_test(t, other_threads_find_the_rest_of_a_batch);
-	tcase_add_loop_test(t, a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0, 2);
+	tcase_add_loop_test(
+		t, a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0,
+		2);
 	tcase_add_test(t, completions_of_a_connection_that_breaks_are_delivered_once);
 	tcase_add_test(t, an_occupied_place_stops_nobody);
 	suite_add_tcase(s, t);

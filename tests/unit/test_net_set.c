@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_net_set.c - net/verbs_set and net/verbs_gid: settings, and the choice of a GID. Needs no device. */
+/*
+ * test_net_set.c - net/verbs_set and net/verbs_gid: settings, and the choice of a GID. Needs no
+ * device.
+ */
 #include "suite.h"
 
 #include <arpa/inet.h>
@@ -25,7 +28,9 @@ UNIT_TEST(techniques_have_defaults_and_are_read)
 	ck_assert_uint_eq(s.chain, VERBS_CHAIN_MAX);
 	ck_assert_uint_eq(s.breaks, 0);
 	ck_assert_uint_eq(s.timeout, 18);
-	ck_assert_int_eq(verbs_set_parse("coalesce=0,chain=0,inline=64,signal=1,break=7", &s, why, sizeof(why)), 0);
+	ck_assert_int_eq(verbs_set_parse("coalesce=0,chain=0,inline=64,signal=1,break=7", &s, why,
+					 sizeof(why)),
+			 0);
 	ck_assert_uint_eq(s.coalesce, 0);
 	ck_assert_uint_eq(s.chain, 1); /* no chains */
 	ck_assert_uint_eq(s.inlined, 64);
@@ -58,7 +63,8 @@ UNIT_TEST(wrong_techniques_are_refused_in_words)
 	}
 	ck_assert_uint_eq(s.chain, 99); /* the setting is unchanged */
 	verbs_set_parse("nothing=1", &s, why, sizeof(why));
-	ck_assert(strstr(why, "coalesce") && strstr(why, "break")); /* the message lists the valid settings */
+	/* the message lists the valid settings */
+	ck_assert(strstr(why, "coalesce") && strstr(why, "break"));
 }
 
 UNIT_TEST(devices_are_named_with_or_without_ports)
@@ -81,7 +87,8 @@ UNIT_TEST(devices_are_named_with_or_without_ports)
 
 /* ---- GIDs ------------------------------------------------------------------------------------ */
 
-static struct ibv_gid_entry entry(unsigned int index, unsigned int port, unsigned int type, const char *address)
+static struct ibv_gid_entry entry(unsigned int index, unsigned int port, unsigned int type,
+				  const char *address)
 {
 	struct ibv_gid_entry e = { .gid_index = index, .port_num = port, .gid_type = type };
 	char mapped[64];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_shared.c - net/shared over librshare, over queue pairs within this process (share_verbs.h): the suite of all
- * transports, the queue pair of each class, how blocks travel, and the number of queue pairs between two nodes.
+ * test_net_shared.c - net/shared over librshare, over queue pairs within this process
+ * (share_verbs.h): the suite of all transports, the queue pair of each class, how blocks travel,
+ * and the number of queue pairs between two nodes.
  */
 #define NET_OPS net_shared
 #define TRANSPORTS 1
@@ -41,7 +42,10 @@ static void exchange(struct end *a, struct end *b, uint8_t type, unsigned int co
 	settle(a, b);
 }
 
-/* The queue pair that carries most messages of this type. Each end has two queue pairs; its first is the strict one. */
+/*
+ * The queue pair that carries most messages of this type. Each end has two queue pairs; its first
+ * is the strict one.
+ */
 static uint32_t carrier(struct end *a, struct end *b, uint8_t type)
 {
 	const unsigned int count = 200;
@@ -82,8 +86,10 @@ END_TEST
 #define PRIORITIES 4u /* NET_NORMAL to NET_URGENT */
 #define FIRST_OF(priority) ((uint32_t)(priority) << 16)
 
-static const enum net_priority higher[] = { NET_NORMAL, NET_HIGH, NET_URGENT }; /* higher than NET_LOW */
-static const char *const data_lanes[PRIORITIES] = { "data", "data low", "data high", "data urgent" };
+/* higher than NET_LOW */
+static const enum net_priority higher[] = { NET_NORMAL, NET_HIGH, NET_URGENT };
+static const char *const data_lanes[PRIORITIES] = { "data", "data low", "data high",
+						    "data urgent" };
 
 /* A message's object contains its priority. */
 static unsigned int priority_of(void *arg, const struct msg *m)
@@ -181,7 +187,8 @@ START_TEST(urgent_data_takes_the_strict_queue_pair)
 }
 END_TEST
 
-static unsigned int low_came, low_before; /* low-priority messages: all; before the last other one */
+/* low-priority messages: all; before the last other one */
+static unsigned int low_came, low_before;
 
 static void note_order(void *arg, const struct msg *m, const void *payload, size_t size)
 {
@@ -250,7 +257,9 @@ static void await_reads(unsigned int count)
 	ck_assert_uint_eq(n, count);
 }
 
-/* Two messages are read at a time, low-priority data first. Among the others, calls wait longest. */
+/*
+ * Two messages are read at a time, low-priority data first. Among the others, calls wait longest.
+ */
 START_TEST(large_data_passes_what_waits_to_be_read)
 {
 	const enum net_priority p = higher[_i];
@@ -318,7 +327,9 @@ static void open_nodes(struct end *e)
 	for (r = 0; r < RANKS; r++)
 		for (s = 0; s < RANKS; s++)
 			if (node_of[r] != node_of[s])
-				ck_assert_int_eq(ops->connect(e[r].net, (uint16_t)s, e[s].address, e[s].size), 0);
+				ck_assert_int_eq(ops->connect(e[r].net, (uint16_t)s, e[s].address,
+							      e[s].size),
+						 0);
 }
 
 static void *close_one(void *arg)
@@ -373,13 +384,16 @@ START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 	open_nodes(e);
 	for (i = 0; i < 40; i++)
 		for (r = 0; r < RANKS; r++) {
-			struct msg m = message(&e[r], !e[r].rank, types[i % 4], i, i % 2 ? 3000 : 0);
+			struct msg m =
+				message(&e[r], !e[r].rank, types[i % 4], i, i % 2 ? 3000 : 0);
 			unsigned int k;
 
 			for (k = 0; k < 3000; k++)
 				bytes[k] = byte_of(i, k);
 			m.value = types[i % 4] == MSG_REPLY ? 0 : m.value;
-			ck_assert_int_eq(ops->send(e[r].net, (uint16_t)((r + 3) % RANKS), &m, bytes, m.value), 0);
+			ck_assert_int_eq(ops->send(e[r].net, (uint16_t)((r + 3) % RANKS), &m, bytes,
+						   m.value),
+					 0);
 		}
 	for (r = 0; r < RANKS; r++)
 		poll_until(&e[r], &e[(r + 3) % RANKS], &e[r].messages, 40);
@@ -427,7 +441,8 @@ START_TEST(blocks_are_written_to_the_place_of_their_request)
 		}
 	ck_assert_uint_eq(b.wrong, 0);
 	for (slot = 1; slot < SLOTS; slot++)
-		ck_assert_int_eq((const char *)landed[slot] - (const char *)landed[slot - 1], (ptrdiff_t)size);
+		ck_assert_int_eq((const char *)landed[slot] - (const char *)landed[slot - 1],
+				 (ptrdiff_t)size);
 	close_pair(&a, &b);
 }
 END_TEST

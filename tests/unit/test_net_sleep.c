@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_net_sleep.c - net/ucx over shared memory, with and without bells, and over TCP: sleeping, being woken, several threads at once. */
+/*
+ * test_net_sleep.c - net/ucx over shared memory, with and without bells, and over TCP: sleeping,
+ * being woken, several threads at once.
+ */
 #include "net_sleep_suite.h"
 
 #define BELLS 2 /* the transport whose ranks ring */

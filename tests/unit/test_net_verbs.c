@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_verbs.c - net/verbs over any RDMA device: the suite of all transports, with each technique on and off and with broken
- * connections; strangers, garbage on an established connection, too few receive buffers. Without a device: exit status 77.
+ * test_net_verbs.c - net/verbs over any RDMA device: the suite of all transports, with each
+ * technique on and off and with broken connections; strangers, garbage on an established
+ * connection, too few receive buffers. Without a device: exit status 77.
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 4
 #define SLEEPERS 2 /* a thread that polls repairs a broken connection */
 /* with this timeout, a dead peer is noticed after 1 s instead of 9 s */
-#define NET_SETTINGS                                                                                  \
-	"", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
+#define NET_SETTINGS                                                           \
+	"", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", \
+		"timeout=15,break=40",                                         \
 		"timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0,solicit=0"
 
 #include "net_sleep_suite.h"
@@ -29,7 +31,8 @@ static int no_files(void)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static struct msg block_for(const struct end *from, const struct end *to, uint16_t slot, uint32_t seed)
+static struct msg block_for(const struct end *from, const struct end *to, uint16_t slot,
+			    uint32_t seed)
 {
 	struct msg m = message(from, to->rank, MSG_DATA, seed, 4096);
 
@@ -55,7 +58,8 @@ START_TEST(blocks_land_with_their_requests)
 			ck_assert_int_eq(ops->send(a.net, 1, &m, block, sizeof(block)), 0);
 			memset(block, 0, sizeof(block));
 		}
-		poll_until(&a, &b, &b.messages, (i + 1) * SLOTS); /* a slot is used again after its answer */
+		/* a slot is used again after its answer */
+		poll_until(&a, &b, &b.messages, (i + 1) * SLOTS);
 	}
 	settle(&a, &b);
 	ck_assert_uint_eq(b.messages, rounds * SLOTS);
@@ -94,7 +98,7 @@ START_TEST(broken_connections_are_mended_and_nothing_is_lost_or_doubled)
 }
 END_TEST
 
-/* ---- strangers -------------------------------------------------------------------------------- */
+/* ---- strangers ------------------------------------------------------------------------------- */
 
 START_TEST(a_peer_of_another_job_is_refused)
 {
@@ -148,7 +152,7 @@ START_TEST(a_peer_that_never_answers_is_lost_in_time)
 }
 END_TEST
 
-/* ---- garbage ---------------------------------------------------------------------------------- */
+/* ---- garbage --------------------------------------------------------------------------------- */
 
 enum garbage {
 	G_SHORT,
@@ -238,14 +242,17 @@ static void post_garbage(struct end *a, enum garbage what)
 	case G_IMM_TYPE: g->m.type = MSG_CALL; break;
 	case G_IMM_SIZE: g->f.size = 65; break;
 	case G_BARE:
-		wr.imm_data = htonl(word_put_PROCESS_BLOCK((struct word_PROCESS_BLOCK){ .bare = 1 }));
+		wr.imm_data =
+			htonl(word_put_PROCESS_BLOCK((struct word_PROCESS_BLOCK){ .bare = 1 }));
 		break; /* b has said that it accepts none */
 	case GARBAGE: break;
 	}
 	ck_assert_int_eq(ibv_post_send(l->qp, &wr, &bad), 0);
 }
 
-/* Does b learn of garbage? Otherwise the connection must be repaired, and the next message arrive. */
+/*
+ * Does b learn of garbage? Otherwise the connection must be repaired, and the next message arrive.
+ */
 static bool told(struct end *a, struct end *b)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
@@ -270,7 +277,8 @@ START_TEST(garbage_on_an_established_connection_costs_it)
 	poll_until(&a, &b, &b.messages, 2);
 	settle(&a, &b);
 	post_garbage(&a, (enum garbage)_i);
-	if (_i == G_LONG && !told(&a, &b)) { /* some devices refuse it themselves, and only the connection breaks */
+	if (_i == G_LONG && !told(&a, &b)) {
+		/* some devices refuse it themselves, and only the connection breaks */
 		close_pair(&a, &b);
 		return;
 	}
@@ -284,7 +292,7 @@ START_TEST(garbage_on_an_established_connection_costs_it)
 }
 END_TEST
 
-/* ---- shortage --------------------------------------------------------------------------------- */
+/* ---- shortage -------------------------------------------------------------------------------- */
 
 START_TEST(too_few_receive_buffers_only_slow_down)
 {
@@ -302,7 +310,7 @@ START_TEST(too_few_receive_buffers_only_slow_down)
 }
 END_TEST
 
-/* ---- threads of its own ----------------------------------------------------------------------- */
+/* ---- threads of its own ---------------------------------------------------------------------- */
 
 static int threads;
 
@@ -405,7 +413,7 @@ START_TEST(completions_are_counted_by_vector)
 }
 END_TEST
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 START_TEST(wrong_settings_are_refused)
 {
@@ -440,8 +448,8 @@ START_TEST(wrong_settings_are_refused)
 END_TEST
 
 /*
- * The device's provider is loaded after the libraries were redirected (net/redirect.h), and frees memory that libibverbs
- * allocated.
+ * The device's provider is loaded after the libraries were redirected (net/redirect.h), and frees
+ * memory that libibverbs allocated.
  */
 START_TEST(a_program_may_use_verbs_itself)
 {

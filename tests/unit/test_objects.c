@@ -42,7 +42,10 @@ UNIT_TEST(a_name_is_the_place_and_its_generation)
 	ck_assert_uint_eq(object_gen(&m), 0x654321);
 }
 
-/* Fresh indices come in order; the last one given back comes first. Each change of the list is counted. */
+/*
+ * Fresh indices come in order; the last one given back comes first. Each change of the list is
+ * counted.
+ */
 UNIT_TEST(places_are_taken_up_to_the_last)
 {
 	uint32_t i, missing = 77;
@@ -141,7 +144,8 @@ UNIT_TEST(what_crosses_a_change_of_the_list_is_kept)
 
 	objects.list = cross_memory();
 	cross_arm(take_too);
-	ck_assert_uint_eq(objects_take(&objects, &missing), 2); /* another thread took the fresh one */
+	/* another thread took the fresh one */
+	ck_assert_uint_eq(objects_take(&objects, &missing), 2);
 	ck_assert(cross_done());
 	ck_assert_uint_eq(crossed, 1);
 	cross_arm(give_too);

@@ -54,7 +54,8 @@ UNIT_TEST(test_strangers_are_told_apart)
 {
 	char on_stack = 0, *heap = malloc(10), *large = own_alloc(9 << 20, 0);
 
-	ck_assert(!own_is(&on_stack) && !own_is(heap) && !own_is(NULL) && own_is(large) && own_is(large + (8 << 20)));
+	ck_assert(!own_is(&on_stack) && !own_is(heap) && !own_is(NULL) && own_is(large) &&
+		  own_is(large + (8 << 20)));
 	own_free(large);
 	ck_assert(!own_is(large));
 	free(heap);
@@ -117,7 +118,10 @@ UNIT_TEST(test_threads_and_children)
 
 		if (pid == 0) { /* another thread may have held the lock */
 			own_free(own_alloc(100, 0));
-			raise(SIGKILL); /* at an exit, thread sanitizer would report the parent's threads as leaked */
+			/*
+			 * at an exit, thread sanitizer would report the parent's threads as leaked
+			 */
+			raise(SIGKILL);
 		}
 		waitpid(pid, &status, 0);
 		ck_assert_int_eq(status, SIGKILL);

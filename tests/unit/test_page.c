@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_page.c - core/page: every state with every event, and races that the table alone does not show. */
+/*
+ * test_page.c - core/page: every state with every event, and races that the table alone does not
+ * show.
+ */
 #include "core.h"
 
 #include "core/page.h"
@@ -44,7 +47,8 @@ UNIT_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 								  .acks = state == PG_COUNT };
 						struct copy before = p;
 						struct actions out = { .n = 99 };
-						int err = step(&p, (enum page_event)ev, variant(i), &out);
+						int err = step(&p, (enum page_event)ev, variant(i),
+							       &out);
 
 						ck_assert(!err || err == -EBADMSG);
 						ck_assert_uint_lt(out.n, ACTIONS_MAX);
@@ -91,13 +95,19 @@ UNIT_TEST(states_say_what_may_be_done)
 	for (state = 0; state < PG_STATES; state++) {
 		struct copy p = { .state = (uint8_t)state };
 
-		ck_assert_int_eq(page_asks(&p), state == PG_WANT_READ || state == PG_WANT_WRITE || state == PG_UPGRADE);
-		ck_assert_int_eq(page_readable(&p), state == PG_READ || state == PG_WRITE || state == PG_UPGRADE);
+		ck_assert_int_eq(page_asks(&p),
+				 state == PG_WANT_READ || state == PG_WANT_WRITE ||
+					 state == PG_UPGRADE);
+		ck_assert_int_eq(page_readable(&p),
+				 state == PG_READ || state == PG_WRITE || state == PG_UPGRADE);
 		ck_assert_int_eq(page_writable(&p), state == PG_WRITE);
 	}
 }
 
-/* If a bit stands for several ranks, a rank without a copy may be asked to drop one, but not to send one. */
+/*
+ * If a bit stands for several ranks, a rank without a copy may be asked to drop one, but not to
+ * send one.
+ */
 UNIT_TEST(who_knows_no_home_gives_nothing)
 {
 	const struct page_ctx many = { .me = ME, .nnodes = 100, .now = 1000 };
@@ -107,14 +117,19 @@ UNIT_TEST(who_knows_no_home_gives_nothing)
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
-		struct copy p = { .state = events[i] == PE_FWD_MIGRATE ? PG_WRITE : PG_READ, .flags = PAGE_OWNER };
+		struct copy p = { .state = events[i] == PE_FWD_MIGRATE ? PG_WRITE : PG_READ,
+				  .flags = PAGE_OWNER };
 
-		ck_assert_int_eq(page_step(&many, &p, (enum page_event)events[i], &m, &out), -EBADMSG);
+		ck_assert_int_eq(page_step(&many, &p, (enum page_event)events[i], &m, &out),
+				 -EBADMSG);
 		ck_assert_uint_eq(out.n, 0);
 	}
 }
 
-/* An access passes on to the home only FIRST_TOUCH; a read also PUSH, a write also PLACE. Times have 32 bits. */
+/*
+ * An access passes on to the home only FIRST_TOUCH; a read also PUSH, a write also PLACE. Times
+ * have 32 bits.
+ */
 UNIT_TEST(a_request_and_a_hold_time_are_kept_in_full)
 {
 	const struct page_ctx late = { .me = ME, .now = 0x12345678, .hold_us = 0x23456 };
@@ -124,10 +139,12 @@ UNIT_TEST(a_request_and_a_hold_time_are_kept_in_full)
 
 	m.flags = 0xff;
 	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->flags, MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PUSH);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->flags,
+			  MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PUSH);
 	p.state = PG_READ;
 	ck_assert_int_eq(step(&p, PE_WRITE, m, &out), 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PLACE);
+	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags,
+			  MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PLACE);
 	p.state = PG_GOT_READ;
 	ck_assert_int_eq(page_step(&late, &p, PE_USED, &m, &out), 0);
 	ck_assert_uint_eq(p.hold, 0x12345678 + 0x23456);
@@ -144,7 +161,9 @@ UNIT_TEST(a_home_that_is_known_is_asked)
 	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, 600);
 }
 
-/* A grant needs ZERO if the block is not here. Only this rank reports that it has used the block. */
+/*
+ * A grant needs ZERO if the block is not here. Only this rank reports that it has used the block.
+ */
 UNIT_TEST(flags_and_names_are_those_of_the_step)
 {
 	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 3), m = unit_msg(0, ME, ME, 9, 4);
@@ -165,11 +184,13 @@ UNIT_TEST(flags_and_names_are_those_of_the_step)
 /* How the last write was granted must affect neither the copy nor the next grant. */
 UNIT_TEST(what_is_left_of_the_last_grant_does_not_matter)
 {
-	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 3), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, 3);
+	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 3),
+		   ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, 3);
 	struct copy p = { .state = PG_READ, .flags = OPEN_UPGRADE << 4, .home = OTHER + 1 };
 	struct actions out;
 
-	ck_assert_int_eq(step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3), &out), -EBADMSG);
+	ck_assert_int_eq(step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3), &out),
+			 -EBADMSG);
 	ck_assert_int_eq(step(&p, PE_DROP, data, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "close");
 	ck_assert_uint_eq(p.state, PG_INVALID);
@@ -236,7 +257,8 @@ UNIT_TEST(upgrade_waits_for_every_sharer_in_any_order)
 
 UNIT_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 {
-	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1), data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
+	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1),
+		   data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
 	struct copy p = { .state = PG_UPGRADE, .home = 1, .slot = 4 };
 	struct actions out;
 
@@ -256,7 +278,8 @@ UNIT_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 UNIT_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 {
 	struct msg fwd = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
-	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 }, q = { .state = PG_READ, .home = 1 };
+	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 },
+		    q = { .state = PG_READ, .home = 1 };
 	struct actions out;
 
 	fwd.count = 2;
@@ -285,7 +308,8 @@ UNIT_TEST(the_home_that_reads_is_the_owner)
 		struct copy p = { .state = states[i / 2], .flags = PAGE_OWNER, .home = OTHER + 1 };
 		uint16_t who = i & 1 ? OTHER : 7;
 
-		ck_assert_int_eq(step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, who, 1), &out), 0);
+		ck_assert_int_eq(
+			step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, who, 1), &out), 0);
 		ck_assert_uint_eq(p.flags, i & 1 ? 0 : PAGE_OWNER);
 	}
 	data.op = GRANT_READ;
@@ -313,13 +337,15 @@ UNIT_TEST(threads_do_not_open_what_is_still_being_filled)
 
 UNIT_TEST(a_time_is_before_the_next_half_of_all_times)
 {
-	static const uint32_t at[] = { 0, 0xffff, 0x10000, 0x12345678, INT32_MAX, INT32_MAX + 1u, UINT32_MAX };
+	static const uint32_t at[] = { 0,         0xffff,         0x10000,   0x12345678,
+				       INT32_MAX, INT32_MAX + 1u, UINT32_MAX };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
 		ck_assert(!us_before(at[i], at[i]));
 		ck_assert(us_before(at[i], at[i] + 1) && !us_before(at[i] + 1, at[i]));
-		ck_assert(us_before(at[i], at[i] + INT32_MAX) && !us_before(at[i] + INT32_MAX, at[i]));
+		ck_assert(us_before(at[i], at[i] + INT32_MAX) &&
+			  !us_before(at[i] + INT32_MAX, at[i]));
 	}
 }
 
@@ -340,7 +366,8 @@ UNIT_TEST(the_hold_time_keeps_a_block_and_wraps)
 		ck_assert_uint_eq(out.n, 1);
 		ck_assert_uint_eq(out.v[0].type, ACT_TIMER);
 		ck_assert_uint_eq(out.v[0].at, starts[i] + 10);
-		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG); /* one request at a time */
+		/* one request at a time */
+		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG);
 		c.now += 1;
 		ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
@@ -382,7 +409,10 @@ UNIT_TEST(pins_hold_back_what_would_harm_them)
 	ck_assert_uint_eq(p.state, PG_INVALID);
 }
 
-/* A reader of a migrating block takes it from no rank that has pinned it for reading, and does not wait for the pin. */
+/*
+ * A reader of a migrating block takes it from no rank that has pinned it for reading, and does not
+ * wait for the pin.
+ */
 UNIT_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 {
 	struct page_ctx c = { .me = ME, .now = 100, .hold_us = 10 };
@@ -418,8 +448,8 @@ UNIT_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 }
 
 /*
- * A deferred request is sent when the last pin that it conflicts with ends. Another rank's read does not conflict with a pin for
- * reading.
+ * A deferred request is sent when the last pin that it conflicts with ends. Another rank's read
+ * does not conflict with a pin for reading.
  */
 UNIT_TEST(the_last_pin_in_the_way_lets_go)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_page_rules.c - core/page: the full effect of each event in each state, with numbers as wide as their fields. */
+/*
+ * test_page_rules.c - core/page: the full effect of each event in each state, with numbers as wide
+ * as their fields.
+ */
 #include "core.h"
 
 #include "core/page.h"
@@ -23,7 +26,10 @@ static struct copy wide_copy(unsigned int state)
 			      .acks = state == PG_COUNT };
 }
 
-/* The message of an event: local events are this rank's, the others another rank's. A grant grants everything. */
+/*
+ * The message of an event: local events are this rank's, the others another rank's. A grant grants
+ * everything.
+ */
 static struct msg wide_msg(unsigned int ev)
 {
 	bool answer = ev == PE_DATA || ev == PE_GRANT || ev == PE_INV_ACK || ev == PE_MOVED,
@@ -40,7 +46,10 @@ static struct msg wide_msg(unsigned int ev)
 			     .flags = ev == PE_GRANT ? MSGF_ZERO : 0 };
 }
 
-/* The actions of an owner whose block is not pinned, and its next state. NULL: no correct peer causes the event. */
+/*
+ * The actions of an owner whose block is not pinned, and its next state. NULL: no correct peer
+ * causes the event.
+ */
 static const struct reaction {
 	const char *does;
 	uint8_t next;
@@ -136,7 +145,10 @@ UNIT_TEST(every_pair_does_what_it_should)
 			ck_assert_int_eq(err, 0);
 			ck_assert_str_eq(unit_text(&out), r->does);
 			ck_assert_uint_eq(p.state, r->next);
-			/* A rank that gives the block away or loses it owns nothing; a rank that may write owns it. */
+			/*
+			 * A rank that gives the block away or loses it owns nothing; a rank that
+			 * may write owns it.
+			 */
 			if (p.state == PG_GOT_WRITE || p.state == PG_WRITE)
 				ck_assert_uint_eq(p.flags & PAGE_OWNER, PAGE_OWNER);
 			if (p.state == PG_INVALID && state != PG_INVALID)
@@ -149,7 +161,8 @@ UNIT_TEST(every_pair_does_what_it_should)
 static void check_message(const struct msg *m, unsigned int state)
 {
 	bool own = m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_DONE;
-	bool again = own && (state == PG_WANT_READ || state == PG_WANT_WRITE); /* the manager after MOVED */
+	/* the manager after MOVED */
+	bool again = own && (state == PG_WANT_READ || state == PG_WANT_WRITE);
 	uint8_t asked = again ? 0 : MSGF_FIRST_TOUCH | MSGF_KNOWN;
 
 	ck_assert_uint_eq(m->src, W_ME);
@@ -167,7 +180,10 @@ static void check_message(const struct msg *m, unsigned int state)
 	}
 }
 
-/* Check every field of every message, and the slot that waits or is woken, for each state and event. */
+/*
+ * Check every field of every message, and the slot that waits or is woken, for each state and
+ * event.
+ */
 UNIT_TEST(messages_name_their_request_in_full)
 {
 	unsigned int state, ev, i;
@@ -186,12 +202,15 @@ UNIT_TEST(messages_name_their_request_in_full)
 				continue;
 			for (i = 0; i < out.n; i++) {
 				const struct action *a = &out.v[i];
-				bool asks = out.v[0].type == ACT_SEND && out.v[0].msg.req_node == W_ME;
+				bool asks =
+					out.v[0].type == ACT_SEND && out.v[0].msg.req_node == W_ME;
 
 				if (a->type == ACT_SEND || a->type == ACT_DATA)
 					check_message(&a->msg, state);
 				if (a->type == ACT_DATA)
-					ck_assert_uint_eq(a->msg.op, ev == PE_FWD_READ ? GRANT_READ : GRANT_WRITE);
+					ck_assert_uint_eq(a->msg.op,
+							  ev == PE_FWD_READ ? GRANT_READ
+									    : GRANT_WRITE);
 				if (a->type == ACT_WAIT)
 					ck_assert_uint_eq(a->slot, asks ? W_SLOT : W_ASKED);
 				if (a->type == ACT_WAKE) {
@@ -226,7 +245,8 @@ UNIT_TEST(who_has_not_asked_is_sent_to_no_other_home)
 /* Without a known home, a request goes where the caller says. Acknowledgements are counted anew. */
 UNIT_TEST(a_request_starts_from_nothing)
 {
-	uint8_t states[] = { PG_INVALID, PG_INVALID, PG_READ }, events[] = { PE_READ, PE_WRITE, PE_WRITE };
+	uint8_t states[] = { PG_INVALID, PG_INVALID, PG_READ },
+		events[] = { PE_READ, PE_WRITE, PE_WRITE };
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
@@ -263,26 +283,33 @@ UNIT_TEST(grants_are_taken_only_if_they_make_sense)
 						m.op = (uint8_t)op;
 						m.flags = zero ? MSGF_ZERO : 0;
 						m.count = count == 2 ? 1000 : (int16_t)count;
-						read = data && op == GRANT_READ && state == PG_WANT_READ;
+						read = data && op == GRANT_READ &&
+							state == PG_WANT_READ;
 						ok = read ||
-							(op == GRANT_WRITE && (data || upgrade || (zero && !count)));
-						err = page_step(&wide_ctx, &p, data ? PE_DATA : PE_GRANT, &m, &out);
+							(op == GRANT_WRITE &&
+							 (data || upgrade || (zero && !count)));
+						err = page_step(&wide_ctx, &p,
+								data ? PE_DATA : PE_GRANT, &m,
+								&out);
 						ck_assert_int_eq(err, ok ? 0 : -EBADMSG);
 						if (!ok) {
 							ck_assert_mem_eq(&p, &before, sizeof(p));
 							continue;
 						}
 						if (read) {
-							ck_assert_str_eq(unit_text(&out), "open ro data wake");
+							ck_assert_str_eq(unit_text(&out),
+									 "open ro data wake");
 							ck_assert_uint_eq(p.state, PG_GOT_READ);
 							ck_assert_uint_eq(p.flags, 0);
 						} else if (count) {
 							ck_assert_str_eq(unit_text(&out),
-									 data && !upgrade ? "land" : "");
+									 data && !upgrade ? "land"
+											  : "");
 							ck_assert_uint_eq(p.state, PG_COUNT);
 							ck_assert_int_eq(p.acks, m.count);
 							ck_assert_uint_eq(p.flags >> 4,
-									  upgrade ? OPEN_UPGRADE : OPEN_LANDED);
+									  upgrade ? OPEN_UPGRADE
+										  : OPEN_LANDED);
 						} else {
 							ck_assert_uint_eq(p.state, PG_GOT_WRITE);
 						}
@@ -298,7 +325,8 @@ static bool held_back(unsigned int state, unsigned int ev, unsigned int pins, bo
 		return false; /* the event takes nothing away */
 	if (pins & 2)
 		return true;
-	return (pins & 1 && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE) || (early && state != PG_UPGRADE);
+	return (pins & 1 && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE) ||
+		(early && state != PG_UPGRADE);
 }
 
 UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
@@ -311,7 +339,9 @@ UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 		for (e = 0; e < 4; e++)
 			for (pins = 0; pins < 4; pins++)
 				for (early = 0; early < 2; early++) {
-					struct page_ctx c = { .me = W_ME, .now = early ? 1000 : 1010, .hold_us = 10 };
+					struct page_ctx c = { .me = W_ME,
+							      .now = early ? 1000 : 1010,
+							      .hold_us = 10 };
 					struct copy p = wide_copy(states[s]), direct = p, other;
 					struct msg m = wide_msg(events[e]);
 					char text[80];
@@ -326,10 +356,15 @@ UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					p.pins_write = (uint8_t)(pins >> 1);
 					/* With both pins, the one for reading ends first. */
 					direct.pins_read = events[e] == PE_FWD_MIGRATE && pins == 1;
-					ck_assert_int_eq(
-						page_step(&wide_ctx, &direct, (enum page_event)events[e], &m, &out), 0);
+					ck_assert_int_eq(page_step(&wide_ctx, &direct,
+								   (enum page_event)events[e], &m,
+								   &out),
+							 0);
 					strcpy(text, unit_text(&out));
-					ck_assert_int_eq(page_step(&c, &p, (enum page_event)events[e], &m, &late), 0);
+					ck_assert_int_eq(page_step(&c, &p,
+								   (enum page_event)events[e], &m,
+								   &late),
+							 0);
 					if (!held_back(states[s], events[e], pins, early)) {
 						ck_assert_str_eq(unit_text(&late), text);
 						ck_assert_uint_eq(p.state, direct.state);
@@ -340,35 +375,45 @@ UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					ck_assert_uint_eq(p.held_node, W_OTHER);
 					ck_assert_uint_eq(p.held_slot, W_SLOT);
 					ck_assert_int_eq(p.held_count, 1000);
-					ck_assert_str_eq(unit_text(&late),
-							 held_back(states[s], events[e], pins, false) ? "" : "timer");
+					ck_assert_str_eq(
+						unit_text(&late),
+						held_back(states[s], events[e], pins, false)
+							? ""
+							: "timer");
 					if (late.n)
 						ck_assert_uint_eq(late.v[0].at, 1010);
 					/* A home serves one request at a time. */
 					for (i = 0; i < 4; i++) {
 						other = p;
 						if (reactions[states[s]][events[i]].does) {
-							ck_assert_int_eq(page_step(&c, &p, (enum page_event)events[i],
-										   &m, &late),
-									 -EBADMSG);
+							ck_assert_int_eq(
+								page_step(
+									&c, &p,
+									(enum page_event)events[i],
+									&m, &late),
+								-EBADMSG);
 							ck_assert_mem_eq(&p, &other, sizeof(p));
 						}
 					}
 					m = wide_msg(PE_REPLAY);
-					for (left = pins; held_back(states[s], events[e], left, false);) {
-						ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late), 0);
+					for (left = pins;
+					     held_back(states[s], events[e], left, false);) {
+						ck_assert_int_eq(
+							page_step(&c, &p, PE_REPLAY, &m, &late), 0);
 						ck_assert_uint_eq(late.n, 0);
 						ck_assert_uint_eq(p.held, events[e]);
 						left &= left - 1;
 						p.pins_read = left & 1;
 						p.pins_write = (uint8_t)(left >> 1);
 					}
-					ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late), 0);
+					ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late),
+							 0);
 					ck_assert_str_eq(unit_text(&late), text);
 					ck_assert_uint_eq(p.state, direct.state);
 					ck_assert_uint_eq(p.held, 0);
 					for (i = 0; i < late.n; i++)
-						ck_assert_mem_eq(&late.v[i].msg, &out.v[i].msg, sizeof(struct msg));
+						ck_assert_mem_eq(&late.v[i].msg, &out.v[i].msg,
+								 sizeof(struct msg));
 				}
 }
 
@@ -420,7 +465,8 @@ UNIT_TEST(a_pin_needs_access_and_each_kind_is_counted)
 	for (state = 0; state < PG_STATES; state++)
 		for (access = 1; access <= 2; access++) {
 			struct copy p = { .state = (uint8_t)state };
-			bool readable = state == PG_READ || state == PG_WRITE || state == PG_UPGRADE;
+			bool readable =
+				state == PG_READ || state == PG_WRITE || state == PG_UPGRADE;
 			bool may = access == 2 ? state == PG_WRITE : readable;
 
 			ck_assert_int_eq(page_readable(&p), readable);
@@ -448,7 +494,8 @@ UNIT_TEST(a_used_block_is_held_for_its_time_only)
 			ck_assert_int_eq(page_step(&c, &p, PE_USED, &(struct msg){ 0 }, &out), 0);
 			ck_assert_uint_eq(p.hold, 50 + hold);
 			c.now += now;
-			ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &(struct msg){ 0 }, &out), 0);
+			ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &(struct msg){ 0 }, &out),
+					 0);
 			ck_assert_str_eq(unit_text(&out), now < hold ? "timer" : "DATA ro<-rw");
 		}
 }

@@ -41,8 +41,8 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 	case PAYLOAD_RULE_BIT: return v == 0 || v == 1;
 	case PAYLOAD_RULE_SIZE: return v > 0 && v <= SPACE;
 	case PAYLOAD_RULE_BLOCK_SIZE:
-		return v == 4096 || v == 8192 || v == 16384 || v == 32768 || v == 65536 || v == 131072 || v == 262144 ||
-			v == 524288 || v == MIB || v == 2 * MIB;
+		return v == 4096 || v == 8192 || v == 16384 || v == 32768 || v == 65536 ||
+			v == 131072 || v == 262144 || v == 524288 || v == MIB || v == 2 * MIB;
 	case PAYLOAD_RULE_POLICY: return v < 3;
 	case PAYLOAD_RULE_PRIORITY: return v < 4;
 	case PAYLOAD_RULE_FIXED: return a == 2 ? v < RANKS : v == 0;
@@ -78,9 +78,12 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 }
 
 /* The number `n` fields before; 0 if there is none. */
-static uint64_t before(const struct rule_type *t, unsigned int field, unsigned int n, const char *at)
+static uint64_t before(const struct rule_type *t, unsigned int field, unsigned int n,
+		       const char *at)
 {
-	return field >= n && payload_is_number(&t->fields[field - n]) ? rule_get(&t->fields[field - n], at) : 0;
+	return field >= n && payload_is_number(&t->fields[field - n])
+		? rule_get(&t->fields[field - n], at)
+		: 0;
 }
 
 static bool all_rules_hold(const struct rule_type *t, const char *at, size_t rows)
@@ -91,13 +94,17 @@ static bool all_rules_hold(const struct rule_type *t, const char *at, size_t row
 		const struct rule_field *f = &t->fields[i];
 
 		if (payload_is_number(f) && f->rule != PAYLOAD_RULE_STALLED &&
-		    !means(f->rule, rule_get(f, at), before(t, i, 1, at), before(t, i, 2, at), rows))
+		    !means(f->rule, rule_get(f, at), before(t, i, 1, at), before(t, i, 2, at),
+			   rows))
 			return false;
 	}
 	return true;
 }
 
-/* For all structs and all numbers, values at the bounds of the rules: a value is accepted if and only if the rules allow it. */
+/*
+ * For all structs and all numbers, values at the bounds of the rules: a value is accepted if and
+ * only if the rules allow it.
+ */
 UNIT_TEST(every_number_of_every_payload_is_held_to_its_rule)
 {
 	unsigned int refused[PAYLOAD_RULE_COUNT] = { 0 }, s, i, k, n, r;
@@ -122,14 +129,15 @@ UNIT_TEST(every_number_of_every_payload_is_held_to_its_rule)
 				if (!rule_set(f, at, values[k]))
 					continue;
 				if (payload_allows(&lim, s, at, 3) != all_rules_hold(t, at, 3))
-					ck_abort_msg("%s: %s %#lx", t->name, f->name, (unsigned long)values[k]);
+					ck_abort_msg("%s: %s %#lx", t->name, f->name,
+						     (unsigned long)values[k]);
 				refused[f->rule] += !all_rules_hold(t, at, 3);
 			}
 		}
 	}
 	for (r = 0; r < PAYLOAD_RULE_COUNT; r++)
-		ck_assert(r == PAYLOAD_RULE_ANY || r == PAYLOAD_RULE_NAME || r == PAYLOAD_RULE_TEXT ||
-			  r == PAYLOAD_RULE_STALLED || refused[r]);
+		ck_assert(r == PAYLOAD_RULE_ANY || r == PAYLOAD_RULE_NAME ||
+			  r == PAYLOAD_RULE_TEXT || r == PAYLOAD_RULE_STALLED || refused[r]);
 }
 
 UNIT_TEST(texts_end_and_what_is_unused_is_zero)
@@ -150,7 +158,8 @@ UNIT_TEST(texts_end_and_what_is_unused_is_zero)
 				good[f->offset + f->size - 1] = 'x';
 				ck_assert(!payload_allows(&lim, s, good, 0));
 				good[f->offset] = 0;
-				ck_assert_int_eq(payload_allows(&lim, s, good, 0), f->rule == PAYLOAD_RULE_TEXT);
+				ck_assert_int_eq(payload_allows(&lim, s, good, 0),
+						 f->rule == PAYLOAD_RULE_TEXT);
 				texts++;
 			} else if (f->rule == PAYLOAD_RULE_ZERO) {
 				good[f->offset + f->size - 1] = 1;
@@ -165,7 +174,8 @@ UNIT_TEST(texts_end_and_what_is_unused_is_zero)
 
 UNIT_TEST(what_a_thread_waits_for_is_in_the_window)
 {
-	struct stall_row row = { .about = { .kind = ABOUT_BLOCK, .object = 2 * (SPACE / 4096 - 1) + 1 } };
+	struct stall_row row = { .about = { .kind = ABOUT_BLOCK,
+					    .object = 2 * (SPACE / 4096 - 1) + 1 } };
 
 	ck_assert(payload_allows(&lim, SHAPE_STALL, &row, 0));
 	row.about.object += 2;
@@ -204,14 +214,17 @@ UNIT_TEST(a_request_has_the_size_of_its_call_and_room_for_the_answer)
 		ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, 0, room), -EBADMSG);
 		ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room + 1), -EBADMSG);
 		ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room - 1), -EBADMSG);
-		ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room + WIRE_CALL_MAX * 16), -EBADMSG);
+		ck_assert_int_eq(
+			payload_request(&l, (uint8_t)op, at, size, room + WIRE_CALL_MAX * 16),
+			-EBADMSG);
 		if (row)
 			ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room - row),
 					 c->rows == PAYLOAD_MANY ? 0 : -EBADMSG);
 		ck_assert_uint_le(payload_room((uint8_t)op, 1), WIRE_CALL_MAX);
 	}
 	ck_assert_int_eq(payload_request(&lim, 0, at, sizeof(struct call_head), 0), -EBADMSG);
-	ck_assert_int_eq(payload_request(&lim, CALL_OPS, at, sizeof(struct call_head), 0), -EBADMSG);
+	ck_assert_int_eq(payload_request(&lim, CALL_OPS, at, sizeof(struct call_head), 0),
+			 -EBADMSG);
 }
 
 UNIT_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
@@ -228,7 +241,8 @@ UNIT_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
 
 		if (c->to == CALL_WITH_FIRST) { /* rank of the same node, but not its first */
 			memcpy(at, &head, sizeof(head));
-			ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room), -EBADMSG);
+			ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room),
+					 -EBADMSG);
 		}
 		head.to = 3; /* rank of another node */
 		memcpy(at, &head, sizeof(head));
@@ -265,17 +279,22 @@ UNIT_TEST(an_answer_is_whole)
 		const bool counts = payload_counts((uint8_t)op);
 
 		ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, size, (uint32_t)size), 0);
-		ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, size + 1, (uint32_t)size), -EBADMSG);
+		ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, size + 1, (uint32_t)size),
+				 -EBADMSG);
 		ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, size, (uint32_t)size + 1),
 				 counts ? 0 : -EBADMSG);
 		if (size)
-			ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, size - 1, (uint32_t)size), -EBADMSG);
-		if (counts)
 			ck_assert_int_eq(
-				payload_answer(&lim, (uint8_t)op, at, good_answer((uint8_t)op, at, 1), (uint32_t)size),
-				0);
+				payload_answer(&lim, (uint8_t)op, at, size - 1, (uint32_t)size),
+				-EBADMSG);
+		if (counts)
+			ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at,
+							good_answer((uint8_t)op, at, 1),
+							(uint32_t)size),
+					 0);
 		if (size && !counts)
-			ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, 0, (uint32_t)size), -EBADMSG);
+			ck_assert_int_eq(payload_answer(&lim, (uint8_t)op, at, 0, (uint32_t)size),
+					 -EBADMSG);
 	}
 	ck_assert_int_eq(payload_answer(&lim, 0, at, 0, 0), -EBADMSG);
 	ck_assert_int_eq(payload_answer(&lim, CALL_OPS, at, 0, 0), -EBADMSG);
@@ -293,7 +312,8 @@ UNIT_TEST(each_row_of_an_answer_is_looked_at)
 	t.runs[PAYLOAD_RUNS - 1] = (struct units_run){ .at = 7, .n = 2 };
 	ck_assert_int_eq(payload_answer(&lim, CALL_TRIM, &t, sizeof(t), sizeof(t)), -EBADMSG);
 	ck_assert_int_eq(payload_answer(&lim, CALL_STALLS, rows, sizeof(rows[0]), sizeof(rows)), 0);
-	ck_assert_int_eq(payload_answer(&lim, CALL_STALLS, rows, sizeof(rows), sizeof(rows)), -EBADMSG);
+	ck_assert_int_eq(payload_answer(&lim, CALL_STALLS, rows, sizeof(rows), sizeof(rows)),
+			 -EBADMSG);
 }
 
 /* A transport may align its buffers in any way. */
@@ -308,7 +328,9 @@ UNIT_TEST(a_payload_may_lie_anywhere)
 		const size_t size = payload_good_request(&l, (uint8_t)op, at);
 
 		memcpy(buffer + 1, at, size);
-		ck_assert_int_eq(payload_request(&l, (uint8_t)op, buffer + 1, size, payload_room((uint8_t)op, 1)), 0);
+		ck_assert_int_eq(payload_request(&l, (uint8_t)op, buffer + 1, size,
+						 payload_room((uint8_t)op, 1)),
+				 0);
 	}
 }
 

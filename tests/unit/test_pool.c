@@ -46,7 +46,8 @@ static void *take_and_give(void *arg)
 
 			if (number < 0)
 				continue;
-			if (number >= LIMIT || __atomic_exchange_n(&owned[number], 1, __ATOMIC_RELAXED))
+			if (number >= LIMIT ||
+			    __atomic_exchange_n(&owned[number], 1, __ATOMIC_RELAXED))
 				return (void *)1;
 			mine[n++] = number;
 		} else if (n) {

@@ -35,7 +35,8 @@ static void setup_chunks(void)
 	pool = (struct qpool){ .chunks = chunks, .nslots = 0x1003 };
 	for (i = 0; i < NODES; i++)
 		if (!queue_ready(&pool, chunked(i)))
-			chunks[(chunked(i) - 1) / QUEUE_CHUNK] = calloc(QUEUE_CHUNK, sizeof(**chunks));
+			chunks[(chunked(i) - 1) / QUEUE_CHUNK] =
+				calloc(QUEUE_CHUNK, sizeof(**chunks));
 }
 
 static void teardown_chunks(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_reclaim.c - the bound of a node's frames, at node 0 of three: which blocks go, in which order, and how many. The frames are a
- * memory object; a fake fault backend punches holes, and a fake transport takes messages.
+ * test_reclaim.c - the bound of a node's frames, at node 0 of three: which blocks go, in which
+ * order, and how many. The frames are a memory object; a fake fault backend punches holes, and a
+ * fake transport takes messages.
  */
 #include "core.h"
 
@@ -40,10 +41,12 @@ static int punch(size_t off, size_t len)
 	unit_require(!small || len <= RUN_DROPS * PAGE_BYTES);
 	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++)
 		shut[page] = true;
-	return fallocate(job.mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+	return fallocate(job.mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,
+			 (off_t)len);
 }
 
-static int note_ask(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int note_ask(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		    size_t size)
 {
 	(void)n, (void)payload, (void)size;
 	unit_require(m->type == MSG_RELEASE && rank == HOME && m->dst == HOME && asks < 4096);
@@ -77,7 +80,8 @@ static void make_node(void)
 	job.mem.memfd = memfd_create("frames", MFD_CLOEXEC);
 	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
 	unit_require(job.mem.memfd >= 0 && !ftruncate(job.mem.memfd, SPACE));
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		  job.mem.ctlfd, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
@@ -130,7 +134,8 @@ static void come(unsigned int page, unsigned int n, uint8_t state, uint8_t flags
 	for (; n; n--, page++) {
 		const size_t off = (size_t)page << PAGE_SHIFT;
 
-		job.mem.pages[page] = (struct copy){ .state = state, .flags = flags, .home = HOME + 1 };
+		job.mem.pages[page] =
+			(struct copy){ .state = state, .flags = flags, .home = HOME + 1 };
 		unit_require(pwrite(job.mem.memfd, "x", 1, (off_t)off) == 1);
 		recent_came(off, PAGE_BYTES);
 	}
@@ -245,7 +250,8 @@ END_TEST
 
 UNIT_TEST(a_hand_goes_round_the_window)
 {
-	const unsigned int last = (SPACE >> PAGE_SHIFT) - BOUND_PAGES, more = BOUND_PAGES - LOW_PAGES;
+	const unsigned int last = (SPACE >> PAGE_SHIFT) - BOUND_PAGES,
+			   more = BOUND_PAGES - LOW_PAGES;
 	unsigned int i;
 
 	come(last, BOUND_PAGES, PG_READ, 0);
@@ -285,8 +291,8 @@ UNIT_TEST(pinned_and_held_copies_stay)
 	ck_assert(!recent_passed((size_t)(FIRST + 3) << PAGE_SHIFT));
 	ck_assert(!recent_passed((size_t)(FIRST + 200) << PAGE_SHIFT));
 	ck_assert(!recent_passed((size_t)(FIRST + 203) << PAGE_SHIFT));
-	ck_assert(!shut[FIRST + 3] && !shut[FIRST + 200] && !shut[FIRST + 201] && !shut[FIRST + 202] &&
-		  !shut[FIRST + 203]);
+	ck_assert(!shut[FIRST + 3] && !shut[FIRST + 200] && !shut[FIRST + 201] &&
+		  !shut[FIRST + 202] && !shut[FIRST + 203]);
 	ck_assert(shut[FIRST + 2] && shut[FIRST + 4] && shut[FIRST + 199] && shut[FIRST + 204]);
 	ck_assert_uint_eq(here(), LOW_PAGES);
 	ck_assert_uint_eq(asks, 0);
@@ -333,8 +339,10 @@ UNIT_TEST(no_more_homes_are_asked_than_have_to_take)
 
 	enter(block, 0);
 	for (page = FIRST; page < FIRST + BOUND_PAGES; page += pages) {
-		unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) == (ssize_t)block);
-		job.mem.pages[page] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = HOME + 1 };
+		unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) ==
+			     (ssize_t)block);
+		job.mem.pages[page] =
+			(struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = HOME + 1 };
 	}
 	reclaim_frames(false);
 	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
@@ -473,7 +481,8 @@ UNIT_TEST(large_blocks_go_whole_and_release_blocks_stay)
 		for (page = FIRST; page < FIRST + BOUND_PAGES; page += block >> PAGE_SHIFT) {
 			char text[64 << 10] = "";
 
-			unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) == (ssize_t)block);
+			unit_require(pwrite(job.mem.memfd, text, block,
+					    (off_t)page << PAGE_SHIFT) == (ssize_t)block);
 			job.mem.pages[page] = (struct copy){ .state = PG_READ, .home = HOME + 1 };
 		}
 		reclaim_frames(true);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_redirect.c - libraries of the transports allocate from net/own.h. Each test runs in a process of its own. */
+/*
+ * test_redirect.c - libraries of the transports allocate from net/own.h. Each test runs in a
+ * process of its own.
+ */
 #include "suite.h"
 
 #include <infiniband/verbs.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_reduce.c - miss/reduce: every operation with every type, compared with 128-bit integers or long double. */
+/*
+ * test_reduce.c - miss/reduce: every operation with every type, compared with 128-bit integers or
+ * long double.
+ */
 #include "suite.h"
 
 #include <string.h>
@@ -92,16 +95,18 @@ UNIT_TEST(integers_are_combined_as_their_values_are)
 					}
 					reduce_into((uint8_t)(op | type << 4), to, from, N * size);
 					for (at = 0; at < N; at++) {
-						__int128 want =
-							whole(op, value(type, patterns[i]), value(type, patterns[k]));
+						__int128 want = whole(op, value(type, patterns[i]),
+								      value(type, patterns[k]));
 						uint64_t got = 0;
 
 						memcpy(&got, to + at * size, size);
 						if (value(type, got) != value(type, (uint64_t)want))
-							ck_abort_msg("type %u op %u of %#llx and %#llx is %#llx", type,
-								     op, (unsigned long long)patterns[i],
-								     (unsigned long long)patterns[k],
-								     (unsigned long long)got);
+							ck_abort_msg(
+								"type %u op %u of %#llx and %#llx is %#llx",
+								type, op,
+								(unsigned long long)patterns[i],
+								(unsigned long long)patterns[k],
+								(unsigned long long)got);
 					}
 				}
 }
@@ -157,7 +162,8 @@ UNIT_TEST(floating_values_are_combined_in_their_precision)
 					}
 					a = fetch(types[t], to);
 					b = fetch(types[t], from);
-					reduce_into((uint8_t)(ops[o] | types[t] << 4), to, from, N * size);
+					reduce_into((uint8_t)(ops[o] | types[t] << 4), to, from,
+						    N * size);
 					for (at = 0; at < N; at++)
 						ck_assert(fetch(types[t], (char *)to + at * size) ==
 							  real(types[t], ops[o], a, b));
@@ -202,7 +208,8 @@ UNIT_TEST(what_a_type_lacks_changes_nothing)
 		if (code >> 4 >= TYPES || (code & 15) >= OPS)
 			ck_assert(!reduce_has(code >> 4, code & 15));
 	}
-	ck_assert(reduce_has(DSM_BOOL, DSM_XOR) && !reduce_has(DSM_BOOL, DSM_SUM) && !reduce_has(DSM_FLOAT, DSM_AND));
+	ck_assert(reduce_has(DSM_BOOL, DSM_XOR) && !reduce_has(DSM_BOOL, DSM_SUM) &&
+		  !reduce_has(DSM_FLOAT, DSM_AND));
 	ck_assert_uint_eq(reduce_size(TYPES), 0);
 }
 
@@ -213,7 +220,8 @@ UNIT_TEST(only_whole_values_are_combined)
 
 	reduce_into(DSM_SUM | DSM_UINT32 << 4, to, from, 11);
 	ck_assert(to[0] == 3 && to[1] == 3 && to[2] == 1);
-	ck_assert_uint_eq(reduce_combine(DSM_SUM | DSM_UINT64 << 4, 1ull << 40, 5), (1ull << 40) + 5);
+	ck_assert_uint_eq(reduce_combine(DSM_SUM | DSM_UINT64 << 4, 1ull << 40, 5),
+			  (1ull << 40) + 5);
 }
 
 UNIT_SUITE("reduce")

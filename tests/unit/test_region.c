@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_region.c - calls/region.c, calls/owner.c, calls/call.c: changes that a node may make to another node's tables by calls.
+ * test_region.c - calls/region.c, calls/owner.c, calls/call.c: changes that a node may make to
+ * another node's tables by calls.
  */
 #include <errno.h>
 
@@ -18,7 +19,9 @@ static struct region_record rec;
 
 static int create(uint16_t from, uint16_t creator, const char *name, uint64_t contents)
 {
-	struct region_want w = { .contents = contents, .size = PAGES << 12, .block_size = 4096, .creator = creator };
+	struct region_want w = {
+		.contents = contents, .size = PAGES << 12, .block_size = 4096, .creator = creator
+	};
 
 	strcpy(w.name, name);
 	return region_serve(from, CALL_CREATE, &w, &rec);
@@ -41,15 +44,18 @@ static int by_id(uint16_t from, enum call_op op, const struct region_record *r)
 
 static int leave(uint16_t from, enum call_op op, const struct region_record *r)
 {
-	const struct region_place at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen };
+	const struct region_place at = {
+		.off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen
+	};
 
 	return region_leave(from, op, &at);
 }
 
 static int may_purge(uint16_t node, const struct region_record *r)
 {
-	const struct region_burial b = { .at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen },
-					 .node = node };
+	const struct region_burial b = {
+		.at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen }, .node = node
+	};
 
 	return region_may_purge(&b);
 }
@@ -198,7 +204,7 @@ UNIT_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
 }
 
-/* ---- units of the heap ----------------------------------------------------------------------------- */
+/* ---- units of the heap ----------------------------------------------------------------------- */
 
 static int units(uint16_t from, enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *out)
 {
@@ -225,7 +231,8 @@ UNIT_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
 	ck_assert_int_eq(units(1, CALL_UNITS_END, 2, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_BEGIN, 3, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), 0);
-	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), -EINVAL); /* the unit has no owner */
+	/* the unit has no owner */
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), -EINVAL);
 	ck_assert_int_eq(units(2, CALL_UNITS_END, 3, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(1, CALL_UNITS_GIVE, 2, a.at + 1, 1, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_OWNER, 3, a.at + 2, 1, &o), 0);
@@ -235,14 +242,15 @@ UNIT_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
 	ck_assert_int_eq(units(1, CALL_UNITS_TAKE, 2, 0, 100, &a), -ENOMEM);
 }
 
-/* ---- messages --------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static struct msg sent;
 static char said[WIRE_CALL_MAX];
 static size_t said_size;
 static unsigned int sends;
 
-static int fake_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int fake_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		     size_t size)
 {
 	(void)n, (void)rank;
 	sent = *m;
@@ -322,16 +330,18 @@ UNIT_TEST(who_may_not_ask_that_now_has_no_answer)
 static struct msg asked;
 static unsigned int asks, drops;
 
-static int ask_first(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int ask_first(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		     size_t size)
 {
 	struct region_burial b;
 
 	if (m->type != MSG_CALL)
 		return fake_send(n, rank, m, payload, size);
-	unit_require(m->op == CALL_MAY_PURGE && m->dst == 0 && size == sizeof(struct call_head) + sizeof(b));
+	unit_require(m->op == CALL_MAY_PURGE && m->dst == 0 &&
+		     size == sizeof(struct call_head) + sizeof(b));
 	memcpy(&b, (const char *)payload + sizeof(struct call_head), sizeof(b));
-	unit_require(b.at.off == WORLD_HEAP && b.at.bytes == REGION_UNIT && b.at.id == 1 && b.at.gen == 1 &&
-		     b.node == 2);
+	unit_require(b.at.off == WORLD_HEAP && b.at.bytes == REGION_UNIT && b.at.id == 1 &&
+		     b.at.gen == 1 && b.node == 2);
 	asked = *m;
 	asks++;
 	return 0;
@@ -361,7 +371,8 @@ static void drop_peer(struct net *n, uint16_t rank)
 static const struct {
 	struct call_head head;
 	struct region_place at;
-} purge_asked = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+} purge_asked = { .head.to = 2,
+		  .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
 
 static struct msg be_second(void)
 {
@@ -392,11 +403,13 @@ UNIT_TEST(a_node_asks_the_first_before_it_purges)
 	for (i = 0; i < 2 * (CTL_BRIEF_END - CTL_BLOCK_END); i++) {
 		ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 		unit_require(sends == i && first_says(0) == 0 && sends == i + 1);
-		unit_require(sent.type == MSG_RETURN && sent.dst == 2 && sent.req_slot == m.req_slot && !sent.count);
+		unit_require(sent.type == MSG_RETURN && sent.dst == 2 &&
+			     sent.req_slot == m.req_slot && !sent.count);
 	}
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 1);
-	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1; /* a rank attaches meanwhile: node 0 has lied */
+	/* a rank attaches meanwhile: node 0 has lied */
+	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1;
 	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_int_eq(first_says(0), 0);
 	ck_assert_uint_eq(world_purges, i);
@@ -422,9 +435,11 @@ UNIT_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
 
 UNIT_TEST(an_answer_is_held_against_its_call)
 {
-	struct region_record r = {
-		.name = "a", .size = 5000, .bytes = REGION_UNIT, .off = WORLD_HEAP, .block_size = 4096
-	};
+	struct region_record r = { .name = "a",
+				   .size = 5000,
+				   .bytes = REGION_UNIT,
+				   .off = WORLD_HEAP,
+				   .block_size = 4096 };
 	struct msg ask = call_msg(CALL_ATTACH, 1, sizeof(r)), m;
 	struct answer *a;
 
@@ -479,20 +494,24 @@ UNIT_TEST(its_own_answers_keep_the_rules)
 		char name[2] = { (char)('a' + i), 0 };
 
 		ck_assert_int_eq(create(2, 4, name, (uint64_t)i), 0);
-		ck_assert_int_eq(payload_answer(&lim, CALL_CREATE, &rec, sizeof(rec), sizeof(rec)), 0);
+		ck_assert_int_eq(payload_answer(&lim, CALL_CREATE, &rec, sizeof(rec), sizeof(rec)),
+				 0);
 		ck_assert_int_eq(by_name(1, CALL_QUERY, name), 0);
-		ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)), 0);
+		ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)),
+				 0);
 	}
 	ck_assert_int_eq(by_name(1, CALL_QUERY, "(heap)"), 0);
 	ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)), 0);
 }
 
-/* ---- messages whose payload is data, or none ---------------------------------------------------------- */
+/* ---- messages whose payload is data, or none ------------------------------------------------- */
 
 /* wire_check() has checked that the rank exists. */
 UNIT_TEST(a_node_says_bye_for_its_own_ranks)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_node = 2, .aux = 2u << 16 };
+	struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_node = 2, .aux = 2u << 16
+	};
 
 	world_make();
 	ck_assert_int_eq(lost_heard(&m), -EBADMSG);
@@ -505,7 +524,8 @@ UNIT_TEST(a_node_says_bye_for_its_own_ranks)
 /* The priority of a block's data, at an offset in a unit. */
 static unsigned int priority_at(uint64_t unit, size_t off, size_t size)
 {
-	const struct msg m = { .type = MSG_DATA, .object = block_id(unit * REGION_UNIT + off, size) };
+	const struct msg m = { .type = MSG_DATA,
+			       .object = block_id(unit * REGION_UNIT + off, size) };
 
 	return region_priority(NULL, &m);
 }
@@ -525,7 +545,8 @@ UNIT_TEST(blocks_have_the_priority_of_their_region)
 	for (unit = 0; unit < sizeof(expected) / sizeof(expected[0]); unit++)
 		for (size = PAGE_BYTES; size <= BLOCK_MAX; size *= 2) {
 			ck_assert_uint_eq(priority_at(unit, 0, size), expected[unit]);
-			ck_assert_uint_eq(priority_at(unit, REGION_UNIT - size, size), expected[unit]);
+			ck_assert_uint_eq(priority_at(unit, REGION_UNIT - size, size),
+					  expected[unit]);
 		}
 }
 
@@ -554,9 +575,11 @@ UNIT_TEST(a_purged_place_is_of_no_region)
 
 UNIT_TEST(the_registry_keeps_the_priority)
 {
-	struct region_want w = {
-		.name = "a", .size = PAGES << 12, .block_size = 4096, .creator = 2, .priority = DSM_PRIORITY_HIGH
-	};
+	struct region_want w = { .name = "a",
+				 .size = PAGES << 12,
+				 .block_size = 4096,
+				 .creator = 2,
+				 .priority = DSM_PRIORITY_HIGH };
 
 	world_make();
 	ck_assert_int_eq(region_serve(1, CALL_CREATE, &w, &rec), 0);

@@ -108,7 +108,8 @@ UNIT_LOOP_TEST(every_event_in_every_state_has_this_effect, 0, 2)
 			int err = rel_step(&ctx, p, (enum rel_event)e, &m, &out);
 
 			ck_assert_int_eq(err, r->does ? r->err : -EBADMSG);
-			ck_assert_str_eq(rel_rule_name(home, s, e), r->does ? rel_rule_name(home, s, e) : "-");
+			ck_assert_str_eq(rel_rule_name(home, s, e),
+					 r->does ? rel_rule_name(home, s, e) : "-");
 			if (err) {
 				ck_assert_mem_eq(p, &before, sizeof(before));
 				ck_assert_uint_eq(out.n, 0);
@@ -260,12 +261,16 @@ UNIT_TEST(what_the_home_has_written_is_noted_to_all_and_exclusive_again)
 	struct msg m = event_of(true, RE_CHANGED);
 
 	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
-	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->mask, set_of(HOME, 16) | set_of(OTHER, 16));
+	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->mask,
+			  set_of(HOME, 16) | set_of(OTHER, 16));
 	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->except, ME);
 	ck_assert_uint_eq(p->copyset, 0);
 }
 
-/* An open block that is not written any more is made read-only, before it is compared the second time. */
+/*
+ * An open block that is not written any more is made read-only, before it is compared the second
+ * time.
+ */
 UNIT_LOOP_TEST(a_block_is_open_until_two_closes_find_no_difference, 0, 2)
 {
 	const bool home = _i;
@@ -301,8 +306,9 @@ UNIT_TEST(a_block_to_be_dropped_is_closed_before_it_is_compared)
 
 UNIT_TEST(mappings_may_do_what_the_state_allows)
 {
-	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
-						     PROT_RO,     PROT_RW,     PROT_RW };
+	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
+						     PROT_CLOSED, PROT_RO,     PROT_RW,
+						     PROT_RW };
 	static const uint8_t of_home[RELH_STATES] = { PROT_RW, PROT_RO, PROT_RW };
 	const struct rel_ctx copy = context(false), home = context(true);
 	unsigned int s;
@@ -382,7 +388,8 @@ UNIT_TEST(a_release_block_takes_no_message_of_the_sequential_ones)
 		m.type = (uint8_t)t;
 		d.rel = block_in(true, RELH_CLEAN);
 		if (dispatch_target(&m, &number) == TARGET_BLOCK)
-			ck_assert_int_eq(dispatch_step(&d, &m, &out), t == MSG_READ_REQ ? 0 : -EBADMSG);
+			ck_assert_int_eq(dispatch_step(&d, &m, &out),
+					 t == MSG_READ_REQ ? 0 : -EBADMSG);
 	}
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_run.c - miss/run.c, step.c, lost.c: how node 0 of a job of three handles messages of the others. If a
- * message breaks a rule of core/wire.h, or its sender may not send it now, node 0 drops the sender, and the job ends
- * with a line that names it.
+ * test_run.c - miss/run.c, step.c, lost.c: how node 0 of a job of three handles messages of the
+ * others. If a message breaks a rule of core/wire.h, or its sender may not send it now, node 0
+ * drops the sender, and the job ends with a line that names it.
  *
- * Each message arrives in its own process, because a loss ends the process. Most messages have a counterpart that
- * differs in the sender, or in one field, and is accepted: so this difference is the reason of the refusal.
+ * Each message arrives in its own process, because a loss ends the process. Most messages have a
+ * counterpart that differs in the sender, or in one field, and is accepted: so this difference is
+ * the reason of the refusal.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +56,8 @@ static struct seen {
 	uint8_t last_byte;
 } * seen;
 
-static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		     size_t size)
 {
 	(void)n;
 	seen->sent[rank]++;
@@ -74,7 +76,9 @@ static void note_drop(struct net *n, uint16_t rank)
 }
 
 static const struct net_ops net = { .name = "noting", .send = note_send, .drop = note_drop };
-static const struct net_ops bundling = { .name = "bundling", .send = note_send, .drop = note_drop, .bundles = true };
+static const struct net_ops bundling = {
+	.name = "bundling", .send = note_send, .drop = note_drop, .bundles = true
+};
 
 static void (*meanwhile)(void); /* what another thread does while a block is filled, once */
 
@@ -109,11 +113,15 @@ static int shut(size_t off, size_t len)
 	return 0;
 }
 
-static const struct fault_ops fault = { .name = "noting", .fill = fill, .zero = zero, .shut = shut, .lower = shut };
+static const struct fault_ops fault = {
+	.name = "noting", .fill = fill, .zero = zero, .shut = shut, .lower = shut
+};
 
 static void set_up(void)
 {
-	const struct ctl_shape shape = { .size = RANKS, .nodes = NODES, .ranks = 1, .space = SPACE };
+	const struct ctl_shape shape = {
+		.size = RANKS, .nodes = NODES, .ranks = 1, .space = SPACE
+	};
 	uint16_t r;
 
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -170,13 +178,13 @@ static void at_home(uint16_t rank)
 static char said[4096];
 
 /*
- * Map a private copy of the node's memory, so that the next message finds it unchanged. A child does not inherit the mapping
- * itself.
+ * Map a private copy of the node's memory, so that the next message finds it unchanged. A child
+ * does not inherit the mapping itself.
  */
 static void own_memory(void)
 {
-	unit_require(mmap(job.me, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-			  job.mem.ctlfd, 0) == job.me);
+	unit_require(mmap(job.me, job.layout.total, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, job.mem.ctlfd, 0) == job.me);
 }
 
 /* Let a process call fn(), and return its exit status. */
@@ -235,13 +243,14 @@ static void taken(const struct msg *m, const void *payload, size_t size)
 	uint16_t r;
 
 	if (!WIFEXITED(status) || WEXITSTATUS(status) || *said)
-		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src, (unsigned int)status, said);
+		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src,
+			     (unsigned int)status, said);
 	for (r = 0; r < RANKS; r++)
 		unit_require(!seen->drops[r] && !seen->bye[r].type);
 }
 
-/* The node must drop the sender's node and name it, and tell the others that this rank leaves, with its status. answers: what
- * the sender has got before. */
+/* The node must drop the sender's node and name it, and tell the others that this rank leaves, with
+ * its status. answers: what the sender has got before. */
 static void was_refused(const struct msg *m, int status, unsigned int answers)
 {
 	char want[512];
@@ -252,7 +261,8 @@ static void was_refused(const struct msg *m, int status, unsigned int answers)
 		 "libdsm: rank %d is lost: it broke the protocol. The job ends with status 70.\n",
 		 m->src, wire_name(m->type), m->object, job.first[m->src]);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 70 || strcmp(said, want))
-		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src, (unsigned int)status, said);
+		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src,
+			     (unsigned int)status, said);
 	for (n = 1; n < NODES; n++) {
 		unit_require(seen->drops[job.pair[n]] == (n == m->src));
 		unit_require(seen->sent[job.pair[n]] == 1 + (n == m->src ? answers : 0));
@@ -304,11 +314,13 @@ UNIT_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
 
 			if (f == WF_type || f == WF_src) /* the transport uses these fields */
 				continue;
-			wire_range(wire_rule_of((uint8_t)type, f), &good, &job.limits, &at[0], &at[1]);
+			wire_range(wire_rule_of((uint8_t)type, f), &good, &job.limits, &at[0],
+				   &at[1]);
 			for (i = 0; i < 2; i++) {
 				struct msg m = good;
 
-				if (at[0] == INT64_MIN || !wire_set(&m, f, i ? at[1] + 1 : at[0] - 1))
+				if (at[0] == INT64_MIN ||
+				    !wire_set(&m, f, i ? at[1] + 1 : at[0] - 1))
 					continue;
 				refused(&m, NULL, 0);
 				tried++;
@@ -416,7 +428,9 @@ UNIT_TEST(who_knows_no_home_asks_the_manager)
 
 UNIT_TEST(only_who_was_asked_answers)
 {
-	struct msg ask = { .type = MSG_SYNC, .op = SOP_LOAD, .dst = 2, .object = 7, .req_slot = CALL_SLOT };
+	struct msg ask = {
+		.type = MSG_SYNC, .op = SOP_LOAD, .dst = 2, .object = 7, .req_slot = CALL_SLOT
+	};
 	struct msg m = of(MSG_REPLY, 2);
 
 	m.object = 7;
@@ -473,8 +487,9 @@ UNIT_TEST(only_the_home_of_a_lock_frees_its_record)
 	m.object = 1u << 24 | 7;
 	m.req_slot = SLOT;
 	m.aux = HOLD;
-	job.me->holds[HOLD] =
-		(struct hold){ .state = HOLD_LEAVING, .home = 2, .object = m.object, .slot = SLOT, .gen = 0 };
+	job.me->holds[HOLD] = (struct hold){
+		.state = HOLD_LEAVING, .home = 2, .object = m.object, .slot = SLOT, .gen = 0
+	};
 	taken(&m, NULL, 0);
 	m.src = 1;
 	refused(&m, NULL, 0);
@@ -524,7 +539,7 @@ UNIT_TEST(a_node_says_goodbye_for_its_own_ranks)
 	refused(&m, NULL, 0);
 }
 
-/* ---- bundles ---------------------------------------------------------------------------------- */
+/* ---- bundles --------------------------------------------------------------------------------- */
 
 #define RUN 3u
 
@@ -541,13 +556,15 @@ static struct msg run_of(uint8_t type)
 	for (i = 0; i < RUN; i++) {
 		v[i] = of(type, 2);
 		v[i].object = block_id((i + 1) * PAGE_BYTES, PAGE_BYTES);
-		v[i].req_slot = (uint16_t)slot_try_prefetch(v[i].object, SLOT_AHEAD); /* no thread waits for it */
+		/* no thread waits for it */
+		v[i].req_slot = (uint16_t)slot_try_prefetch(v[i].object, SLOT_AHEAD);
 		if (type != MSG_READ_REQ)
 			v[i].home = 2;
 		if (type == MSG_GRANT)
 			v[i].flags = MSGF_ZERO;
-		*copy_of(&v[i]) =
-			(struct copy){ .state = data ? PG_WANT_READ : PG_WANT_WRITE, .slot = v[i].req_slot, .home = 3 };
+		*copy_of(&v[i]) = (struct copy){ .state = data ? PG_WANT_READ : PG_WANT_WRITE,
+						 .slot = v[i].req_slot,
+						 .home = 3 };
 		memset(payload + sizeof(v) + i * PAGE_BYTES, (int)i + 1, PAGE_BYTES);
 	}
 	memcpy(payload, v, sizeof(v));
@@ -578,7 +595,8 @@ UNIT_LOOP_TEST(a_run_that_comes_together_is_opened_and_confirmed_together, 0, 2)
 		ck_assert_uint_eq(seen->opened, 1);
 		ck_assert_uint_eq(seen->filled, RUN * PAGE_BYTES);
 		if (types[i] == MSG_DATA)
-			ck_assert(seen->contents[0] == 1 && seen->contents[1] == 2 && seen->contents[2] == 3);
+			ck_assert(seen->contents[0] == 1 && seen->contents[1] == 2 &&
+				  seen->contents[2] == 3);
 		if (_i)
 			sent_one_bundle(MSG_DONE, RUN);
 		else
@@ -635,9 +653,13 @@ UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
 		const uint32_t page = i + 1;
 		const uint8_t byte = (uint8_t)(10 + i);
 
-		job.mem.pages[page] = (struct copy){ .state = PG_WRITE, .home = 1, .flags = PAGE_OWNER };
-		job.mem.dirs[page] = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 0, .copyset = 1 };
-		ck_assert_int_eq(pwrite(frames_node.memfd, &byte, 1, (off_t)((page + 1) * PAGE_BYTES - 1)), 1);
+		job.mem.pages[page] =
+			(struct copy){ .state = PG_WRITE, .home = 1, .flags = PAGE_OWNER };
+		job.mem.dirs[page] =
+			(struct dir){ .state = DIR_EXCLUSIVE, .owner = 0, .copyset = 1 };
+		ck_assert_int_eq(
+			pwrite(frames_node.memfd, &byte, 1, (off_t)((page + 1) * PAGE_BYTES - 1)),
+			1);
 	}
 	taken(&m, payload, payload_size);
 	ck_assert_uint_eq(seen->last_byte, 10 + RUN - 1);
@@ -652,7 +674,10 @@ UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
 
 /* ---- nobody's fault ------------------------------------------------------------------------- */
 
-/* Another rank's lie may have caused these messages. The first ones are logged, no node is dropped, and the job continues. */
+/*
+ * Another rank's lie may have caused these messages. The first ones are logged, no node is dropped,
+ * and the job continues.
+ */
 UNIT_LOOP_TEST(what_was_not_asked_for_is_ignored, 0, 3)
 {
 	static const char block[PAGE_BYTES];
@@ -664,7 +689,8 @@ UNIT_LOOP_TEST(what_was_not_asked_for_is_ignored, 0, 3)
 	uint16_t r;
 
 	ck_assert_int_eq(hear(&m, block, m.type == MSG_DATA ? PAGE_BYTES : 0, STRAYS), 0);
-	snprintf(line, sizeof(line), "libdsm: node 1 sent %s for object %#x, which was not asked for: ignored\n",
+	snprintf(line, sizeof(line),
+		 "libdsm: node 1 sent %s for object %#x, which was not asked for: ignored\n",
 		 wire_name(m.type), m.object);
 	for (at = said; !strncmp(at, line, strlen(line)); at += strlen(line))
 		n++;
@@ -674,7 +700,9 @@ UNIT_LOOP_TEST(what_was_not_asked_for_is_ignored, 0, 3)
 		ck_assert_uint_eq(seen->drops[r] + seen->sent[r], 0);
 }
 
-/* A rank that drops a third one announces it: the others leave with its status, and blame neither. */
+/*
+ * A rank that drops a third one announces it: the others leave with its status, and blame neither.
+ */
 UNIT_TEST(a_rank_that_leaves_is_not_blamed)
 {
 	struct msg m = of(MSG_BYE, 1);
@@ -740,7 +768,10 @@ UNIT_TEST(no_done_follows_a_request_for_a_release_block)
 
 /* ---- release blocks ------------------------------------------------------------------------- */
 
-/* Another thread has used the node's first release block, stored, and unlocked, since this one called run_host(). */
+/*
+ * Another thread has used the node's first release block, stored, and unlocked, since this one
+ * called run_host().
+ */
 UNIT_TEST(a_lock_leaves_after_the_close_of_blocks_that_came_meanwhile)
 {
 	struct core_host h = run_host();
@@ -845,8 +876,9 @@ UNIT_TEST(a_flush_has_no_more_pieces_than_it_says)
 	static const struct {
 		uint8_t all[5], answers;
 	} cases[] = {
-		{ { 1, 0, UINT8_MAX }, 1 },       { { 1, 1, UINT8_MAX }, 1 },    { { 2, 0, 0, UINT8_MAX }, 1 },
-		{ { 0, 0, 1, UINT8_MAX }, 0 },    { { 0, 0, 2, UINT8_MAX }, 0 }, { { 2, 2, UINT8_MAX }, 0 },
+		{ { 1, 0, UINT8_MAX }, 1 },       { { 1, 1, UINT8_MAX }, 1 },
+		{ { 2, 0, 0, UINT8_MAX }, 1 },    { { 0, 0, 1, UINT8_MAX }, 0 },
+		{ { 0, 0, 2, UINT8_MAX }, 0 },    { { 2, 2, UINT8_MAX }, 0 },
 		{ { 0, 0, 0, 2, UINT8_MAX }, 0 }, { { 3, 2, UINT8_MAX }, 0 },
 	};
 	const struct msg m = flush_of(1);
@@ -880,9 +912,10 @@ UNIT_TEST(blocks_of_a_sequential_region_are_no_release_blocks)
 	ck_assert_str_eq(said, "");
 	status = apart(a_region_is_entered, &sequential);
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 70);
-	ck_assert_str_eq(said,
-			 "libdsm: node 1 used block 0x1 as one with release consistency, and its region is sequential\n"
-			 "libdsm: rank 1 is lost: it broke the protocol. The job ends with status 70.\n");
+	ck_assert_str_eq(
+		said,
+		"libdsm: node 1 used block 0x1 as one with release consistency, and its region is sequential\n"
+		"libdsm: rank 1 is lost: it broke the protocol. The job ends with status 70.\n");
 	ck_assert_uint_eq(seen->drops[1], 1);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, if there is no memory for them, if the
- * peer does not accept them, or if it sends none.
+ * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, if there is
+ * no memory for them, if the peer does not accept them, or if it sends none.
  */
 #include "suite.h"
 
@@ -37,7 +37,8 @@ static void require_works(void)
 {
 	struct rs_cqe e;
 
-	unit_require(world_recv(&n[1].client[0], c1, 0, 10, 3) && world_send(&n[0].client[0], c0, 0, 10, 3));
+	unit_require(world_recv(&n[1].client[0], c1, 0, 10, 3) &&
+		     world_send(&n[0].client[0], c0, 0, 10, 3));
 	world_settle(n);
 	unit_require(world_poll(&n[1].client[0], c1, &e) && e.type == RSHARE_RECEIVED && !e.status);
 	unit_require(world_poll(&n[0].client[0], c0, &e) && e.type == RSHARE_SENT && !e.status);
@@ -53,8 +54,10 @@ static int arrives(struct rs_frame f)
 
 static int asks(uint32_t from, uint32_t service)
 {
-	return arrives((struct rs_frame){
-		.kind = RS_FRAME_OPEN, .from = RS_CONNS_MAX + from, .seq = service, .total = 1 << 8 });
+	return arrives((struct rs_frame){ .kind = RS_FRAME_OPEN,
+					  .from = RS_CONNS_MAX + from,
+					  .seq = service,
+					  .total = 1 << 8 });
 }
 
 /* The requester is refused; no other connection is affected. */
@@ -73,7 +76,8 @@ UNIT_TEST(without_memory_a_connection_is_refused)
 		blocks = -1;
 		ck_assert(world_poll(&n[0].client[0], c->index, &e));
 		ck_assert(e.type == RSHARE_CLOSED && e.status == -ENOMEM);
-		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory"); /* logged once */
+		/* logged once */
+		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory");
 		rs_conn_release(c);
 	}
 	require_works();
@@ -90,7 +94,8 @@ UNIT_TEST(without_a_connection_left_it_says_so)
 	ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
 	memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
 	world_settle(n);
-	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED && e.status == -ENOSPC);
+	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED &&
+		  e.status == -ENOSPC);
 	ck_assert(strstr(world_said, "no connection is left; raise `connections`") != NULL);
 	require_works();
 }
@@ -113,7 +118,8 @@ UNIT_TEST(a_table_that_cannot_grow_is_filled)
 }
 
 /*
- * An answer for which a peer waits must not be lost: without memory for it the peer is dropped, so that it does not wait forever.
+ * An answer for which a peer waits must not be lost: without memory for it the peer is dropped, so
+ * that it does not wait forever.
  */
 UNIT_TEST(answers_are_not_forgotten)
 {
@@ -141,7 +147,7 @@ UNIT_TEST(answers_have_an_end)
 	ck_assert_uint_eq(i, RS_CONNS_MAX + 1);
 }
 
-/* ---- a peer that gives none ------------------------------------------------------------------- */
+/* ---- a peer that gives none ------------------------------------------------------------------ */
 
 static struct rs_conn *unanswered(void)
 {
@@ -171,7 +177,8 @@ UNIT_TEST(a_connection_does_not_wait_for_ever)
 	ck_assert_uint_eq(n[0].peer.unanswered, 1);
 	d = unanswered();
 	ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 1);
-	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED && e.status == -ETIMEDOUT);
+	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED &&
+		  e.status == -ETIMEDOUT);
 	ck_assert(!world_poll(&n[0].client[0], d->index, &e));
 	ck_assert_uint_eq(n[0].peer.unanswered, 1);
 	rs_conn_release(d);

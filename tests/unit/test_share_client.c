@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_client.c - librshare's client alone: the test plays the owner of its segment, so that it decides when the owner
- * sleeps, clears a flag and signals.
+ * test_share_client.c - librshare's client alone: the test plays the owner of its segment, so that
+ * it decides when the owner sleeps, clears a flag and signals.
  */
 #include "suite.h"
 
@@ -13,7 +13,10 @@
 #include "share/client.h"
 #include "share/signal.h"
 
-/* The owner sleeps: the first send rings the doorbell; later sends do not until the owner sleeps again. */
+/*
+ * The owner sleeps: the first send rings the doorbell; later sends do not until the owner sleeps
+ * again.
+ */
 UNIT_TEST(one_ring_wakes_the_owner)
 {
 	struct rshare r = { .layout = rs_layout(1, 8, 4096) };
@@ -52,8 +55,8 @@ static bool readable(int fd)
 }
 
 /*
- * An owner that clears armed, and signals when the client has armed again: poll says readable once, and then sleeps. One that stays
- * readable would make who sleeps on it turn for ever.
+ * An owner that clears armed, and signals when the client has armed again: poll says readable once,
+ * and then sleeps. One that stays readable would make who sleeps on it turn for ever.
  */
 UNIT_TEST(a_late_signal_is_taken)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_faults.c - librshare when others fail while data is in transit: processes and owners that are killed,
- * peers that fall silent, a device that refuses or runs out of receives. No thread waits forever, and other
- * connections continue.
+ * test_share_faults.c - librshare when others fail while data is in transit: processes and owners
+ * that are killed, peers that fall silent, a device that refuses or runs out of receives. No thread
+ * waits forever, and other connections continue.
  */
 #include "suite.h"
 
@@ -31,9 +31,12 @@ static void faults_end(void)
 	end();
 }
 
-/* ---- processes that are killed ---------------------------------------------------------------- */
+/* ---- processes that are killed --------------------------------------------------------------- */
 
-/* Attach to a's owner once more. This attachment ends as that of a killed process: the kernel closes the socket, nothing more. */
+/*
+ * Attach to a's owner once more. This attachment ends as that of a killed process: the kernel
+ * closes the socket, nothing more.
+ */
 static struct rshare *attach(void)
 {
 	struct rshare_config x = config(name_a, 0);
@@ -45,8 +48,8 @@ static struct rshare *attach(void)
 }
 
 /*
- * All rings of the process are full: sends without credit, receives that no message fills, completions that it has not polled.
- * Chunks on the wire still read its pool.
+ * All rings of the process are full: sends without credit, receives that no message fills,
+ * completions that it has not polled. Chunks on the wire still read its pool.
  */
 UNIT_TEST(a_process_is_killed_with_full_rings)
 {
@@ -61,7 +64,8 @@ UNIT_TEST(a_process_is_killed_with_full_rings)
 	for (k = 0; k < 3; k++) {
 		ck_assert_int_eq(rshare_connect(r, node_b, 7, k, 1, &c[k]), 0);
 		d[k] = accept_one();
-		ck_assert(next(c[k]).type == RSHARE_CONNECTED && next(d[k]).type == RSHARE_CONNECTED);
+		ck_assert(next(c[k]).type == RSHARE_CONNECTED &&
+			  next(d[k]).type == RSHARE_CONNECTED);
 		for (i = 0; i < 8; i++)
 			ck_assert_int_eq(rshare_recv(c[k], buf, 20000, i), 0);
 		ck_assert_int_eq(rshare_recv(c[k], buf, 20000, i), -EAGAIN);
@@ -88,7 +92,8 @@ UNIT_TEST(a_process_is_killed_with_full_rings)
 	for (i = 0; i < 500 && info_of(a).clients > 1; i++)
 		usleep(2000);
 	usleep(50000);
-	ck_assert_uint_gt(info_of(a).registered, before.registered); /* the wire still reads its pool */
+	/* the wire still reads its pool */
+	ck_assert_uint_gt(info_of(a).registered, before.registered);
 	fake_hold(0, UINT_MAX);
 	for (i = 0; i < 1000 && info_of(a).registered != before.registered; i++)
 		usleep(2000);
@@ -102,7 +107,8 @@ UNIT_TEST(a_process_is_killed_with_full_rings)
 	}
 	require_old();
 	rshare_close(r);
-	ck_assert_uint_eq(said_lines("librshare: "), 0); /* a process may end in any way, so nothing is logged */
+	/* a process may end in any way, so nothing is logged */
+	ck_assert_uint_eq(said_lines("librshare: "), 0);
 }
 
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
@@ -132,7 +138,8 @@ static pid_t own(void)
 }
 
 /* Run until the owner is dead. Returns 0, or what is wrong. */
-static const char *stream(struct rshare_conn *c, struct rshare_conn *d, char *out, char *in, unsigned int *received)
+static const char *stream(struct rshare_conn *c, struct rshare_conn *d, char *out, char *in,
+			  unsigned int *received)
 {
 	struct rshare_event e;
 	int n, err = 0;
@@ -170,7 +177,10 @@ static void *killer(void *arg)
 	return NULL;
 }
 
-/* Both ends of the connection are in this process. Their owner is another one, and is killed while it copies and sends. */
+/*
+ * Both ends of the connection are in this process. Their owner is another one, and is killed while
+ * it copies and sends.
+ */
 UNIT_LOOP_TEST(the_owner_is_killed_in_mid_transfer, 0, 5)
 {
 	struct rshare_config x = config(name_c, 3);
@@ -218,7 +228,7 @@ UNIT_LOOP_TEST(the_owner_is_killed_in_mid_transfer, 0, 5)
 
 #endif
 
-/* ---- peers that say nothing ------------------------------------------------------------------- */
+/* ---- peers that say nothing ------------------------------------------------------------------ */
 
 static int tcp(uint16_t to)
 {
@@ -271,10 +281,11 @@ static void mute_begin(struct mute *m)
 	for (i = 0; i < 64; i++)
 		ibv_post_srq_recv(m->srq, &wr, &bad);
 	for (i = 0; i < RS_LANES; i++)
-		m->qp[i] = ibv_create_qp(
-			m->pd,
-			&(struct ibv_qp_init_attr){
-				.send_cq = m->cq, .recv_cq = m->cq, .srq = m->srq, .qp_type = IBV_QPT_RC });
+		m->qp[i] = ibv_create_qp(m->pd,
+					 &(struct ibv_qp_init_attr){ .send_cq = m->cq,
+								     .recv_cq = m->cq,
+								     .srq = m->srq,
+								     .qp_type = IBV_QPT_RC });
 }
 
 /* Answer the hello of an owner that connects, and nothing after that. */
@@ -286,9 +297,11 @@ static void mute_meet(struct mute *m, int listener)
 	m->tcp = accept(listener, NULL, NULL);
 	ck_assert_int_eq(recv(m->tcp, &hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
 	for (i = 0; i < RS_LANES; i++) {
-		ck_assert(!ibv_modify_qp(
-			m->qp[i], &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .dest_qp_num = hello.address.qpn[i] },
-			IBV_QP_DEST_QPN));
+		ck_assert(
+			!ibv_modify_qp(m->qp[i],
+				       &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+							      .dest_qp_num = hello.address.qpn[i] },
+				       IBV_QP_DEST_QPN));
 		hello.address.qpn[i] = m->qp[i]->qp_num;
 	}
 	hello.instance = 1;
@@ -321,13 +334,14 @@ static struct rshare_conn *dial(uint16_t to)
 }
 
 /*
- * Peers that fall silent at each stage: one connects and says nothing; one gets the hello and does not answer; one is up and
- * answers no connection.
+ * Peers that fall silent at each stage: one connects and says nothing; one gets the hello and does
+ * not answer; one is up and answers no connection.
  */
 UNIT_TEST(who_says_nothing_is_not_waited_for)
 {
 	static struct mute m;
-	const int listener = tcp_listen((uint16_t)(port + 2)), mute_listener = tcp_listen((uint16_t)(port + 3));
+	const int listener = tcp_listen((uint16_t)(port + 2)),
+		  mute_listener = tcp_listen((uint16_t)(port + 3));
 	const int stranger = tcp((uint16_t)(port + 1));
 	struct rshare_conn *c = dial((uint16_t)(port + 2)), *d = dial((uint16_t)(port + 3));
 	const int64_t start = now_ms();
@@ -336,7 +350,8 @@ UNIT_TEST(who_says_nothing_is_not_waited_for)
 	mute_begin(&m);
 	mute_meet(&m, mute_listener);
 	require_old();
-	ck_assert_int_eq(next(d).status, -ETIMEDOUT); /* repair and the retries of a queue pair: 10 s */
+	/* repair and the retries of a queue pair: 10 s */
+	ck_assert_int_eq(next(d).status, -ETIMEDOUT);
 	ck_assert_int_ge(now_ms() - start, 9000);
 	ck_assert_int_eq(next(c).status, -ETIMEDOUT); /* 15 s */
 	ck_assert_int_eq(recv(stranger, &byte, 1, 0), 0);
@@ -383,7 +398,7 @@ UNIT_TEST(strangers_do_not_keep_nodes_out)
 	require_old();
 }
 
-/* ---- receives of the device ------------------------------------------------------------------- */
+/* ---- receives of the device ------------------------------------------------------------------ */
 
 #define LINES 24
 #define ROUNDS 20
@@ -411,12 +426,15 @@ static void lines_talk(struct line *v)
 	for (i = 0; i < ROUNDS; i++) {
 		for (k = 0; k < LINES; k++) {
 			memset(v[k].out, (int)(k + i), 3000);
-			unit_require(!rshare_recv(v[k].d, v[k].in, 3000, i) && !rshare_send(v[k].c, v[k].out, 3000, i));
+			unit_require(!rshare_recv(v[k].d, v[k].in, 3000, i) &&
+				     !rshare_send(v[k].c, v[k].out, 3000, i));
 		}
 		for (k = 0; k < LINES; k++) {
 			e = next_of(v[k].d, RSHARE_RECEIVED);
-			unit_require(e.type == RSHARE_RECEIVED && !e.status && e.cookie == i && e.size == 3000);
-			unit_require(v[k].in[0] == (char)(k + i) && !memcmp(v[k].in, v[k].in + 1, 2999));
+			unit_require(e.type == RSHARE_RECEIVED && !e.status && e.cookie == i &&
+				     e.size == 3000);
+			unit_require(v[k].in[0] == (char)(k + i) &&
+				     !memcmp(v[k].in, v[k].in + 1, 2999));
 			unit_require(!next_of(v[k].c, RSHARE_SENT).status);
 		}
 	}
@@ -453,7 +471,10 @@ UNIT_TEST(landing_buffers_run_out)
 	require_old();
 }
 
-/* The device refuses some receives of each chain: those before are posted, the others are posted again, none twice. */
+/*
+ * The device refuses some receives of each chain: those before are posted, the others are posted
+ * again, none twice.
+ */
 UNIT_TEST(receives_are_refused_for_a_while)
 {
 	static struct line line[LINES];
@@ -465,7 +486,8 @@ UNIT_TEST(receives_are_refused_for_a_while)
 		lines_talk(line);
 	}
 	fake_refuse(FAKE_RECV, 0, 0, 0);
-	ck_assert_uint_gt(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"), 5);
+	ck_assert_uint_gt(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"),
+			  5);
 	lines_close(line);
 	require_old();
 }
@@ -493,7 +515,8 @@ static void starve(void)
 UNIT_TEST(a_sleeping_owner_posts_refused_receives)
 {
 	starve();
-	ck_assert_uint_ge(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"), 1);
+	ck_assert_uint_ge(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"),
+			  1);
 	ck_assert_uint_le(said_lines("librshare: "), 2); /* one per owner */
 	fake_refuse(FAKE_RECV, 0, 0, 0);
 	ck_assert_int_eq(next_of(old_b, RSHARE_RECEIVED).status, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_hostile.c - a hostile process attached to librshare's owner. It speaks the control protocol by hand, so that it keeps
- * each descriptor that the owner hands out, and writes each word of the memory that it shares. The owner and the honest processes
- * must go on.
+ * test_share_hostile.c - a hostile process attached to librshare's owner. It speaks the control
+ * protocol by hand, so that it keeps each descriptor that the owner hands out, and writes each word
+ * of the memory that it shares. The owner and the honest processes must go on.
  */
 #include "suite.h"
 
@@ -54,13 +54,15 @@ static void hostile_begin(void)
 	begin();
 	x = config(name_a, 0);
 	x.role = RSHARE_CLIENT;
-	attacked = mmap(NULL, sizeof(*attacked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	attacked = mmap(NULL, sizeof(*attacked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
 	ck_assert(attacked != MAP_FAILED);
 	pair(&old_a, &old_b, 0);
 	ck_assert_msg(!rshare_open(NULL, &x, &honest, why), "%s", why);
 	ck_assert_int_eq(rshare_connect(honest, node_b, 7, 3, 1, &honest_a), 0);
 	honest_b = accept_one();
-	unit_require(next(honest_a).type == RSHARE_CONNECTED && next(honest_b).type == RSHARE_CONNECTED);
+	unit_require(next(honest_a).type == RSHARE_CONNECTED &&
+		     next(honest_b).type == RSHARE_CONNECTED);
 }
 
 static void hostile_end(void)
@@ -89,7 +91,8 @@ static void honest_exchange(unsigned int i)
 	unit_require(!memcmp(in, out, 20000));
 	unit_require(!next_of(honest_a, RSHARE_SENT).status);
 	unit_require(!rshare_recv(honest_a, out, 20000, i) && !rshare_send(honest_b, in, 64, i));
-	unit_require(!next_of(honest_a, RSHARE_RECEIVED).status && !next_of(honest_b, RSHARE_SENT).status);
+	unit_require(!next_of(honest_a, RSHARE_RECEIVED).status &&
+		     !next_of(honest_b, RSHARE_SENT).status);
 	rshare_put(honest, out);
 	rshare_put(b, in);
 }
@@ -97,14 +100,15 @@ static void honest_exchange(unsigned int i)
 /* Until there were so many attacks. Between the rounds, the owner falls asleep. */
 static void require_all(unsigned int attacks)
 {
-	for (unsigned int i = 0; i < ROUNDS || __atomic_load_n(attacked, __ATOMIC_RELAXED) < attacks; i++) {
+	for (unsigned int i = 0;
+	     i < ROUNDS || __atomic_load_n(attacked, __ATOMIC_RELAXED) < attacks; i++) {
 		require_old();
 		honest_exchange(i);
 		usleep(1000 * (i % 4));
 	}
 }
 
-/* ---- the hostile process ---------------------------------------------------------------------- */
+/* ---- the hostile process --------------------------------------------------------------------- */
 
 struct hostile {
 	int sock, fd[FDS];
@@ -132,13 +136,15 @@ static int hostile_ask(struct hostile *h, const struct rs_request *q, struct rs_
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { out, sizeof(*out) };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf) };
 	struct cmsghdr *c;
 	size_t n;
 
-	if (send(h->sock, q, sizeof(*q), MSG_NOSIGNAL) != sizeof(*q) || recvmsg(h->sock, &m, 0) != sizeof(*out))
+	if (send(h->sock, q, sizeof(*q), MSG_NOSIGNAL) != sizeof(*q) ||
+	    recvmsg(h->sock, &m, 0) != sizeof(*out))
 		return -ECONNRESET;
 	c = CMSG_FIRSTHDR(&m);
 	n = c && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
@@ -179,13 +185,16 @@ static void hostile_dial(struct hostile *h)
 	const struct sockaddr_in at = { .sin_family = AF_INET,
 					.sin_port = htons((uint16_t)(port + 1)),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct rs_request q = { .type = RS_CONNECT, .service = unit_random(&h->random) % 4 ? 99 : 7, .weight = 1 };
+	struct rs_request q = { .type = RS_CONNECT,
+				.service = unit_random(&h->random) % 4 ? 99 : 7,
+				.weight = 1 };
 	struct rs_answer out;
 
 	memcpy(&q.node, &at, sizeof(at));
 	if (hostile_ask(h, &q, &out))
 		return;
-	q = (struct rs_request){ .type = unit_random(&h->random) % 2 ? RS_FD : RS_JOIN, .index = out.index };
+	q = (struct rs_request){ .type = unit_random(&h->random) % 2 ? RS_FD : RS_JOIN,
+				 .index = out.index };
 	hostile_ask(h, &q, &out);
 }
 
@@ -208,13 +217,14 @@ static void hostile_hoard(struct hostile *h)
 
 static void hostile_release(struct hostile *h)
 {
-	const struct rs_request q = { .type = RS_RELEASE, .index = (uint32_t)(unit_random(&h->random) % CONNS) };
+	const struct rs_request q = { .type = RS_RELEASE,
+				      .index = (uint32_t)(unit_random(&h->random) % CONNS) };
 	struct rs_answer out;
 
 	hostile_ask(h, &q, &out);
 }
 
-/* ---- its attacks ------------------------------------------------------------------------------ */
+/* ---- its attacks ----------------------------------------------------------------------------- */
 
 /* Arm everything, so that the owner signals each event. */
 static void attack_arm(struct hostile *h)
@@ -258,7 +268,8 @@ static void attack_memory(struct hostile *h, int fd)
 		_exit(2);
 	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes);
 	fcntl(fd, F_ADD_SEALS,
-	      F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | 0x10 /* F_SEAL_FUTURE_WRITE */);
+	      F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE |
+		      0x10 /* F_SEAL_FUTURE_WRITE */);
 	fcntl(fd, F_SETLEASE, F_WRLCK);
 	if (fchmod(fd, 0))
 		return;
@@ -270,8 +281,8 @@ static void attack_shutdown(struct hostile *h, int fd)
 		shutdown(fd, SHUT_RDWR);
 }
 
-static void (*const attacks[])(struct hostile *h, int fd) = { attack_fill, attack_empty, attack_memory,
-							      attack_shutdown };
+static void (*const attacks[])(struct hostile *h, int fd) = { attack_fill, attack_empty,
+							      attack_memory, attack_shutdown };
 
 /* One attack on each descriptor, without end. */
 static void attack_descriptors(unsigned int which)
@@ -309,7 +320,8 @@ static uint32_t strange_word(struct hostile *h)
 /* An entry that the owner takes, full of anything. */
 static void strange_entry(struct hostile *h)
 {
-	struct rs_seg_conn *c = rs_seg_conn(&h->layout, h->base, (uint32_t)(unit_random(&h->random) % CONNS));
+	struct rs_seg_conn *c =
+		rs_seg_conn(&h->layout, h->base, (uint32_t)(unit_random(&h->random) % CONNS));
 	struct rs_sqe e = { .op = (uint8_t)(unit_random(&h->random) % 5),
 			    .len = strange_word(h),
 			    .offset = strange_word(h),
@@ -317,8 +329,8 @@ static void strange_entry(struct hostile *h)
 			    .remote = unit_random(&h->random) };
 	uint32_t at = (uint32_t)(unit_random(&h->random) % 16);
 
-	rs_ring_publish(unit_random(&h->random) % 2 ? rs_seg_sq(c) : rs_seg_rq(&h->layout, c), at, 8, &e,
-			sizeof(struct rs_rqe));
+	rs_ring_publish(unit_random(&h->random) % 2 ? rs_seg_sq(c) : rs_seg_rq(&h->layout, c), at,
+			8, &e, sizeof(struct rs_rqe));
 }
 
 static void attack_words(unsigned int unused)
@@ -335,8 +347,8 @@ static void attack_words(unsigned int unused)
 
 		__atomic_store_n(&at[n], strange_word(&h), __ATOMIC_RELAXED);
 		if (i % 4 == 0) /* where all of them are read */
-			__atomic_store_n((uint32_t *)(void *)((struct rs_seg_head *)h.base)->ready, UINT32_MAX,
-					 __ATOMIC_RELAXED);
+			__atomic_store_n((uint32_t *)(void *)((struct rs_seg_head *)h.base)->ready,
+					 UINT32_MAX, __ATOMIC_RELAXED);
 		if (i % 16 == 0)
 			strange_entry(&h);
 		if (i % 4096 == 0) {
@@ -351,8 +363,10 @@ static void attack_words(unsigned int unused)
 /* A TCP socket whose last close waits for its peer, which does not read. */
 static int lingerer(void)
 {
-	const int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0),
+		  small = 4096;
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct linger linger = { 1, 30 };
 	char buf[4096] = "";
 	socklen_t len = sizeof(at);
@@ -361,7 +375,8 @@ static int lingerer(void)
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	if (bind(listener, (struct sockaddr *)&at, len) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&at, &len) || connect(fd, (struct sockaddr *)&at, len))
+	    getsockname(listener, (struct sockaddr *)&at, &len) ||
+	    connect(fd, (struct sockaddr *)&at, len))
 		_exit(3);
 	while (send(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
 		;
@@ -382,24 +397,34 @@ static void send_lingerer(int sock, size_t bytes)
 		struct cmsghdr align;
 	} control = { "" };
 	struct iovec iov = { &q, bytes };
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
-	};
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf) };
 	const struct linger no_linger = { 0 };
 	const int fd = lingerer();
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	pthread_t id;
 
-	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)),
+			       .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	if (sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger)); /* the last close is our own */
-	/* If the owner was quicker, this close is the last, and waits: in a thread, for the attack goes on. */
+		/* the last close is our own */
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger));
+	/*
+	 * If the owner was quicker, this close is the last, and waits: in a thread, for the attack
+	 * goes on.
+	 */
 	if (pthread_create(&id, NULL, lingerer_close, (void *)(intptr_t)fd) || pthread_detach(id))
 		_exit(4);
 }
 
-/* Descriptors with a ring, with a request, without data, and in a socket that closes before the owner has looked. */
+/*
+ * Descriptors with a ring, with a request, without data, and in a socket that closes before the
+ * owner has looked.
+ */
 static void attack_close(unsigned int unused)
 {
 	static const size_t bytes[] = { 1, sizeof(struct rs_request), 0, 1 };
@@ -417,7 +442,7 @@ static void attack_close(unsigned int unused)
 	}
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static pid_t begin_attack(void (*attack)(unsigned int), unsigned int which)
 {
@@ -448,7 +473,8 @@ static void end_attack(pid_t pid)
 	require_all(0);
 }
 
-UNIT_LOOP_TEST(a_process_abuses_its_descriptors, 0, THREADS_AFTER_FORK ? sizeof(attacks) / sizeof(attacks[0]) : 0)
+UNIT_LOOP_TEST(a_process_abuses_its_descriptors, 0,
+	       THREADS_AFTER_FORK ? sizeof(attacks) / sizeof(attacks[0]) : 0)
 {
 	const pid_t pid = begin_attack(attack_descriptors, (unsigned int)_i);
 
@@ -462,7 +488,11 @@ UNIT_LOOP_TEST(a_process_scribbles_into_its_memory, 0, THREADS_AFTER_FORK)
 
 	require_all(ATTACKS);
 	while (!info_of(a)
-			.forged) /* until an entry was where the owner looks; the limit of the test is the limit of this */
+			/*
+			 * until an entry was where the owner looks; the limit of the test is the
+			 * limit of this
+			 */
+			.forged)
 		require_all(0);
 	end_attack(pid);
 }

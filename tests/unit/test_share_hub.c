@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, under everything that clients and peers can
- * do.
+ * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, under
+ * everything that clients and peers can do.
  */
 #include "suite.h"
 
@@ -28,7 +28,8 @@ static void end(void)
 	world_destroy(n);
 }
 
-static void expect(struct world_client *c, uint32_t index, uint32_t type, int status, uint64_t cookie, uint32_t len)
+static void expect(struct world_client *c, uint32_t index, uint32_t type, int status,
+		   uint64_t cookie, uint32_t len)
 {
 	struct rs_cqe e;
 
@@ -92,17 +93,23 @@ UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
 	expect(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
 }
 
-/* The peer refuses a write: its connection ends, operations that preceded it are complete, and others continue after the repair. */
+/*
+ * The peer refuses a write: its connection ends, operations that preceded it are complete, and
+ * others continue after the repair.
+ */
 UNIT_LOOP_TEST(a_refused_write_ends_its_connection_only, 0, 2)
 {
-	const struct rs_sqe write = { .op = _i ? RS_OP_READ : RS_OP_WRITE, .len = 3 * WORLD_CHUNK, .cookie = 2 };
+	const struct rs_sqe write = { .op = _i ? RS_OP_READ : RS_OP_WRITE,
+				      .len = 3 * WORLD_CHUNK,
+				      .cookie = 2 };
 	const struct rs_fifo *sent = &n[0].peer.lane[RS_WEIGHTED];
 	const struct world_lane *posted = &n[0].lane[RS_WEIGHTED];
 	uint32_t b0, b1, i;
 
 	world_connect(n, 0, 0, 0, &b0, &b1);
 	for (i = 0; i < 2; i++)
-		ck_assert(world_recv(CLIENT1, c1, i * 100, 100, i) && world_recv(CLIENT1, b1, i * 100, 100, i));
+		ck_assert(world_recv(CLIENT1, c1, i * 100, 100, i) &&
+			  world_recv(CLIENT1, b1, i * 100, 100, i));
 	world_settle(n);
 	ck_assert(world_send(CLIENT0, c0, 0, 10, 1) && world_submit(CLIENT0, c0, &write) &&
 		  world_send(CLIENT0, c0, 0, 11, 3));
@@ -154,8 +161,8 @@ static void break_somewhere(uint64_t random)
 }
 
 /*
- * Messages of all sizes go both ways on three connections, delivered in any order, with changing priorities. In every second run
- * queue pairs break.
+ * Messages of all sizes go both ways on three connections, delivered in any order, with changing
+ * priorities. In every second run queue pairs break.
  */
 UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 {
@@ -174,7 +181,8 @@ UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 		i = r & 1;
 		k = (r >> 1) % 3;
 		struct world_client *c = &n[i].client[0], *o = &n[!i].client[0];
-		uint32_t *mine = &next[i][k], slot = (uint32_t)(k * WORLD_DEPTH + *mine % WORLD_DEPTH) * 4096;
+		uint32_t *mine = &next[i][k],
+			 slot = (uint32_t)(k * WORLD_DEPTH + *mine % WORLD_DEPTH) * 4096;
 		const uint32_t len = (*mine * 37u + k) % 1500;
 
 		if (*mine - got[!i][k] < WORLD_DEPTH / 2) {
@@ -183,7 +191,8 @@ UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 				++*mine;
 		}
 		if (posted[i][k] - got[i][k] < 3 && r >> 8 & 1) {
-			ck_assert(world_recv(c, at[i][k], 500000 + (k * 8 + posted[i][k] % 8) * 4096, 1500,
+			ck_assert(world_recv(c, at[i][k],
+					     500000 + (k * 8 + posted[i][k] % 8) * 4096, 1500,
 					     posted[i][k]));
 			posted[i][k]++;
 		}
@@ -191,14 +200,17 @@ UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 		if (_i & 1 && !(r >> 35 & 15))
 			break_somewhere(unit_random(&random));
 		if (!(r >> 40 & 31))
-			rs_conn_priority(n[i].client[0].rs.conn[at[i][k]], r >> 48 & 7, (uint8_t)(1 + (r >> 52 & 7)));
+			rs_conn_priority(n[i].client[0].rs.conn[at[i][k]], r >> 48 & 7,
+					 (uint8_t)(1 + (r >> 52 & 7)));
 		while (world_poll(o, at[!i][k], &e)) {
 			if (e.type != RSHARE_RECEIVED)
 				continue;
-			unit_require(!e.status && e.cookie == got[!i][k] && e.len == (got[!i][k] * 37u + k) % 1500);
+			unit_require(!e.status && e.cookie == got[!i][k] &&
+				     e.len == (got[!i][k] * 37u + k) % 1500);
 			for (uint32_t b = 0; b < e.len; b++)
-				unit_require(world_pool(o, 500000 + (k * 8 + e.cookie % 8) * 4096)[b] ==
-					     (char)(got[!i][k] + k));
+				unit_require(
+					world_pool(o, 500000 + (k * 8 + e.cookie % 8) * 4096)[b] ==
+					(char)(got[!i][k] + k));
 			got[!i][k]++;
 			total++;
 		}
@@ -217,7 +229,8 @@ UNIT_TEST(a_slow_reader_stalls_its_own_sender_only)
 	world_settle(n);
 	expect_none(CLIENT0, c0);
 	for (uint64_t i = 0; i < 100; i++) {
-		ck_assert(world_recv(CLIENT1, d1, 0, 5000, i) && world_send(CLIENT0, d0, 0, 5000, i));
+		ck_assert(world_recv(CLIENT1, d1, 0, 5000, i) &&
+			  world_send(CLIENT0, d0, 0, 5000, i));
 		world_settle(n);
 		expect(CLIENT0, d0, RSHARE_SENT, 0, i, 5000);
 		expect(CLIENT1, d1, RSHARE_RECEIVED, 0, i, 5000);
@@ -229,7 +242,9 @@ UNIT_TEST(a_slow_reader_stalls_its_own_sender_only)
 	expect_none(CLIENT0, c0);
 }
 
-/* Too few receives to be announced at once. They are announced when the peer has used the others. */
+/*
+ * Too few receives to be announced at once. They are announced when the peer has used the others.
+ */
 UNIT_TEST(all_receives_are_granted_in_the_end)
 {
 	ck_assert(world_recv(CLIENT1, c1, 0, 100, 0));
@@ -266,16 +281,21 @@ UNIT_TEST(a_break_at_any_point_is_mended)
 	for (turn = 0, breaks = 1; breaks; turn++)
 		for (arrived = breaks = 0, all = 1; arrived < all; arrived++) {
 			for (uint64_t k = 0; k < 3; k++) {
-				ck_assert(world_recv(CLIENT1, c1, 0, 1000, k) && world_recv(CLIENT0, d0, 0, 1000, k));
-				ck_assert(world_send(CLIENT0, c0, 0, 700, k) && world_send(CLIENT1, d1, 0, 600, k));
+				ck_assert(world_recv(CLIENT1, c1, 0, 1000, k) &&
+					  world_recv(CLIENT0, d0, 0, 1000, k));
+				ck_assert(world_send(CLIENT0, c0, 0, 700, k) &&
+					  world_send(CLIENT1, d1, 0, 600, k));
 			}
 			for (t = all = 0; world_turn(n, 0x1111) || t <= turn; t++) {
-				const unsigned int on_wire = n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head;
+				const unsigned int on_wire =
+					n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head;
 
 				if (t != turn || arrived > on_wire)
 					continue;
-				const unsigned int to1 = n[1].lane[RS_STRICT].tail - n[1].lane[RS_STRICT].head,
-						   ctl0 = n[0].lane[RS_STRICT].tail - n[0].lane[RS_STRICT].head;
+				const unsigned int to1 = n[1].lane[RS_STRICT].tail -
+					n[1].lane[RS_STRICT].head,
+						   ctl0 = n[0].lane[RS_STRICT].tail -
+					n[0].lane[RS_STRICT].head;
 
 				all = on_wire + 1;
 				breaks += on_wire || to1;
@@ -287,12 +307,16 @@ UNIT_TEST(a_break_at_any_point_is_mended)
 					    });
 			}
 			for (i = 0; i < 2; i++)
-				for (got[i] = 0; world_poll(i ? CLIENT0 : CLIENT1, i ? d0 : c1, &e); got[i]++)
-					unit_require(e.type == RSHARE_RECEIVED && !e.status && e.cookie == got[i]);
+				for (got[i] = 0; world_poll(i ? CLIENT0 : CLIENT1, i ? d0 : c1, &e);
+				     got[i]++)
+					unit_require(e.type == RSHARE_RECEIVED && !e.status &&
+						     e.cookie == got[i]);
 			for (i = 0; i < 2; i++)
 				for (t = 0; world_poll(i ? CLIENT1 : CLIENT0, i ? d1 : c0, &e); t++)
-					unit_require(e.type == RSHARE_SENT && !e.status && e.cookie == t);
-			unit_require(got[0] == 3 && got[1] == 3 && t == 3 && !n[0].error && !n[1].error);
+					unit_require(e.type == RSHARE_SENT && !e.status &&
+						     e.cookie == t);
+			unit_require(got[0] == 3 && got[1] == 3 && t == 3 && !n[0].error &&
+				     !n[1].error);
 		}
 	ck_assert_uint_gt(points, 20);
 	ck_assert_uint_gt(n[0].hub.stats.resent, 20);
@@ -300,11 +324,14 @@ UNIT_TEST(a_break_at_any_point_is_mended)
 
 UNIT_TEST(a_false_claim_is_bad)
 {
-	const uint32_t sent = n[0].peer.lane[RS_WEIGHTED].numbered, strict = n[0].peer.lane[RS_STRICT].numbered;
+	const uint32_t sent = n[0].peer.lane[RS_WEIGHTED].numbered,
+		       strict = n[0].peer.lane[RS_STRICT].numbered;
 
 	rs_peer_stop(&n[0].peer);
-	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict, sent + 1 }), -EBADMSG);
-	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict - 1, sent }), -EBADMSG);
+	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict, sent + 1 }),
+			 -EBADMSG);
+	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict - 1, sent }),
+			 -EBADMSG);
 	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict, sent }), 0);
 	rs_peer_resume(&n[0].peer);
 	expect_works(CLIENT0, c0, c1);
@@ -382,7 +409,8 @@ UNIT_TEST(nobody_listens)
 UNIT_TEST(a_lost_peer_ends_everything_once)
 {
 	for (uint64_t i = 0; i < 4; i++)
-		ck_assert(world_recv(CLIENT1, c1, 0, 5000, i) && world_send(CLIENT0, c0, 0, 5000, i));
+		ck_assert(world_recv(CLIENT1, c1, 0, 5000, i) &&
+			  world_send(CLIENT0, c0, 0, 5000, i));
 	world_turn(n, 0x11);
 	world_turn(n, 0x11);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -443,11 +471,13 @@ UNIT_TEST(unknown_ids_are_counted_and_answered)
 
 		if (to == CONN1->id)
 			continue;
-		ck_assert_int_eq(arrives((struct rs_frame){ .kind = (uint8_t)(id % 2 ? RS_FRAME_DATA : RS_FRAME_CREDIT),
-							    .to = to,
-							    .from = STRANGER },
-					 NULL),
-				 0);
+		ck_assert_int_eq(
+			arrives((struct rs_frame){ .kind = (uint8_t)(id % 2 ? RS_FRAME_DATA
+									    : RS_FRAME_CREDIT),
+						   .to = to,
+						   .from = STRANGER },
+				NULL),
+			0);
 	}
 	ck_assert_uint_ge(n[1].hub.stats.unknown, 4999);
 	expect_works(CLIENT0, c0, c1);
@@ -491,9 +521,12 @@ UNIT_TEST(numbers_that_do_not_follow_are_bad)
 UNIT_TEST(chunks_that_do_not_follow_are_bad)
 {
 	char zero[WORLD_CHUNK] = { 0 };
-	struct rs_frame f = {
-		.kind = RS_FRAME_DATA, .to = CONN1->id, .from = STRANGER, .total = 1000, .len = 100, .seq = 0
-	};
+	struct rs_frame f = { .kind = RS_FRAME_DATA,
+			      .to = CONN1->id,
+			      .from = STRANGER,
+			      .total = 1000,
+			      .len = 100,
+			      .seq = 0 };
 
 	ck_assert(world_recv(CLIENT1, c1, 0, 1000, 1));
 	world_settle(n);
@@ -520,8 +553,8 @@ UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 6)
 	uint32_t d0, d1;
 
 	world_connect(n, 1, 0, 0, &d0, &d1);
-	ck_assert(
-		rs_ring_put_shared(rs_seg_sq(world_seg(CLIENT0, c0)), &CLIENT0->at[c0].sq, WORLD_DEPTH, e, sizeof(*e)));
+	ck_assert(rs_ring_put_shared(rs_seg_sq(world_seg(CLIENT0, c0)), &CLIENT0->at[c0].sq,
+				     WORLD_DEPTH, e, sizeof(*e)));
 	world_ready(CLIENT0, c0);
 	world_settle(n);
 	ck_assert_uint_eq(n[0].hub.stats.forged, 1);
@@ -535,8 +568,8 @@ UNIT_TEST(a_forged_receive_ends_its_connection)
 {
 	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
 
-	ck_assert(rs_ring_put_shared(rs_seg_rq(&CLIENT1->rs.layout, world_seg(CLIENT1, c1)), &CLIENT1->at[c1].rq,
-				     WORLD_DEPTH, &e, sizeof(e)));
+	ck_assert(rs_ring_put_shared(rs_seg_rq(&CLIENT1->rs.layout, world_seg(CLIENT1, c1)),
+				     &CLIENT1->at[c1].rq, WORLD_DEPTH, &e, sizeof(e)));
 	world_ready(CLIENT1, c1);
 	ck_assert(world_send(CLIENT0, c0, 0, 10, 3));
 	world_settle(n);
@@ -544,14 +577,18 @@ UNIT_TEST(a_forged_receive_ends_its_connection)
 	ck_assert_int_eq(n[1].error, 0); /* the peer is not at fault */
 }
 
-/* The forged receive may arrive on the other lane before the peer's answer: then there is no id to reset yet. */
+/*
+ * The forged receive may arrive on the other lane before the peer's answer: then there is no id to
+ * reset yet.
+ */
 UNIT_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 {
 	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
 	struct rs_conn *l, *c, *d;
 	struct rs_cqe got;
 
-	ck_assert(!rs_conn_listen(&CLIENT1->rs, 9, &l) && !rs_conn_connect(&CLIENT0->rs, &n[0].peer, 9, 0, 1, &c));
+	ck_assert(!rs_conn_listen(&CLIENT1->rs, 9, &l) &&
+		  !rs_conn_connect(&CLIENT0->rs, &n[0].peer, 9, 0, 1, &c));
 	memset(&CLIENT0->at[c->index], 0, sizeof(CLIENT0->at[0]));
 	memset(&CLIENT1->at[l->index], 0, sizeof(CLIENT0->at[0]));
 	ck_assert(rs_ring_put_shared(rs_seg_rq(&CLIENT0->rs.layout, world_seg(CLIENT0, c->index)),
@@ -578,7 +615,9 @@ UNIT_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 	expect_works(CLIENT0, c0, c1);
 }
 
-/* Write random bytes to everything that a client can write, while both clients of both nodes send. */
+/*
+ * Write random bytes to everything that a client can write, while both clients of both nodes send.
+ */
 UNIT_LOOP_TEST(a_scribbled_segment_harms_its_client_only, 0, 5)
 {
 	uint64_t random = 77 + (uint64_t)_i;
@@ -594,7 +633,8 @@ UNIT_LOOP_TEST(a_scribbled_segment_harms_its_client_only, 0, 5)
 		if (i % 3 == 0)
 			victim->rs.base[at] = (char)(r >> 40);
 		else if (i % 3 == 1) /* at fields that are read first */
-			((char *)world_seg(victim, r & 1 ? c1 : c0))[(r >> 8) % victim->rs.layout.conn_bytes] =
+			((char *)world_seg(
+				victim, r & 1 ? c1 : c0))[(r >> 8) % victim->rs.layout.conn_bytes] =
 				(char)(r >> 40 & 3);
 		world_ready(victim, r & 1 ? c1 : c0);
 		if (world_send(&n[0].client[1], d0, 0, 700, sent))
@@ -610,7 +650,7 @@ UNIT_LOOP_TEST(a_scribbled_segment_harms_its_client_only, 0, 5)
 	ck_assert_uint_gt(received, 1000);
 }
 
-/* ---- many ------------------------------------------------------------------------------------- */
+/* ---- many ------------------------------------------------------------------------------------ */
 
 UNIT_TEST(ten_thousand_opens_and_closes_leave_nothing)
 {
@@ -620,19 +660,22 @@ UNIT_TEST(ten_thousand_opens_and_closes_leave_nothing)
 
 	ck_assert_int_eq(rs_conn_listen(&n[1].client[1].rs, 8, &l), 0);
 	for (i = 0; i < 10000; i++) {
-		ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 8, i % 8, 1, &c), 0);
+		ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 8, i % 8, 1, &c),
+				 0);
 		unit_require(c->id != last);
 		last = c->id;
 		if (world_recv(CLIENT1, c1, 0, 3000, i) && world_send(CLIENT0, c0, 0, 3000, i))
 			sent++;
 		world_settle(n);
-		unit_require(world_poll(&n[1].client[1], l->index, &e) && e.type == RS_EVENT_ACCEPT);
+		unit_require(world_poll(&n[1].client[1], l->index, &e) &&
+			     e.type == RS_EVENT_ACCEPT);
 		if (i % 2)
 			rs_conn_close(c);
 		else
 			rs_conn_close(n[1].client[1].rs.conn[e.cookie]);
 		world_settle(n);
-		unit_require(c->state == RS_ENDED && !c->status && n[1].client[1].rs.conn[e.cookie]->state == RS_ENDED);
+		unit_require(c->state == RS_ENDED && !c->status &&
+			     n[1].client[1].rs.conn[e.cookie]->state == RS_ENDED);
 		rs_conn_release(c);
 		rs_conn_release(n[1].client[1].rs.conn[e.cookie]);
 		while (world_poll(CLIENT1, c1, &e))
@@ -722,7 +765,8 @@ UNIT_TEST(a_set_is_woken_once)
 		head->events[0] = 0;
 		head->armed = 1;
 		for (i = 0; i < 3; i++)
-			ck_assert(world_recv(CLIENT1, d1[i], 0, 10, 1) && world_send(CLIENT0, d0[i], 0, 10, 1));
+			ck_assert(world_recv(CLIENT1, d1[i], 0, 10, 1) &&
+				  world_send(CLIENT0, d0[i], 0, 10, 1));
 		world_settle(n);
 		ck_assert_uint_eq(head->events[0], bits);
 		ck_assert_uint_eq(n[1].set_wakes, k + 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_library.c - librshare as a program uses it: two owners in one process, over share_verbs.h. Threads, sleeping,
- * descriptors, processes that attach, owners that meet over TCP, closing. Also built with thread and address sanitizers.
+ * test_share_library.c - librshare as a program uses it: two owners in one process, over
+ * share_verbs.h. Threads, sleeping, descriptors, processes that attach, owners that meet over TCP,
+ * closing. Also built with thread and address sanitizers.
  */
 #include "suite.h"
 
@@ -40,7 +41,8 @@ UNIT_TEST(messages_writes_and_reads)
 	ck_assert_int_eq(rshare_recv(d, in, 100000, 1), 0);
 	ck_assert_int_eq(rshare_send(c, out, 70000, 2), 0);
 	e = next(d);
-	ck_assert(e.type == RSHARE_RECEIVED && e.cookie == 1 && e.size == 70000 && !memcmp(in, out, 70000));
+	ck_assert(e.type == RSHARE_RECEIVED && e.cookie == 1 && e.size == 70000 &&
+		  !memcmp(in, out, 70000));
 	e = next(c);
 	ck_assert(e.type == RSHARE_SENT && e.cookie == 2 && !e.status);
 	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
@@ -110,7 +112,8 @@ UNIT_TEST(an_owner_at_any_port_says_where)
 	config_of.arg = &threads;
 	ck_assert_msg(!rshare_open(NULL, &config_of, &r, why), "%s", why);
 	ck_assert_int_eq(rshare_get_info(r, &info), 0);
-	ck_assert_int_eq(strncmp(info.address, "127.0.0.1:", 10), 0); /* the address is the device's */
+	/* the address is the device's */
+	ck_assert_int_eq(strncmp(info.address, "127.0.0.1:", 10), 0);
 	ck_assert_int_eq(rshare_listen(r, 3, &l), 0);
 	ck_assert_int_eq(rshare_connect(b, info.address, 3, 1, 1, &c), 0);
 	ck_assert_int_eq(next(c).type, RSHARE_CONNECTED);
@@ -207,11 +210,15 @@ UNIT_TEST(a_set_tells_of_its_connections)
 		ck_assert_int_eq(rshare_recv(d[k], in, 100, 1), 0);
 		ck_assert_int_eq(rshare_send(c[k], buf, 10, 1), 0);
 		while ((mark = ready_of(b, fd)) != &d[k])
-			ck_assert(!rshare_poll(*(struct rshare_conn **)mark, &e, 1)); /* polled already */
-		ck_assert(rshare_poll(d[k], &e, 1) == 1 && e.type == RSHARE_RECEIVED && !rshare_poll(d[k], &e, 1));
+			/* polled already */
+			ck_assert(!rshare_poll(*(struct rshare_conn **)mark, &e, 1));
+		ck_assert(rshare_poll(d[k], &e, 1) == 1 && e.type == RSHARE_RECEIVED &&
+			  !rshare_poll(d[k], &e, 1));
 		ck_assert_int_eq(next(c[k]).type, RSHARE_SENT);
 	}
-	/* A connection that has left is not reported. Its own descriptor works without the set's. */
+	/*
+	 * A connection that has left is not reported. Its own descriptor works without the set's.
+	 */
 	ck_assert_int_eq(rshare_disconnect(c[0], 5000), 0);
 	ck_assert(ready_of(b, fd) == &d[0]);
 	ck_assert_int_eq(next(d[0]).type, RSHARE_CLOSED);
@@ -250,7 +257,7 @@ UNIT_LOOP_TEST(owners_meet_once, 0, 10)
 	rshare_disconnect(d, 0);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 #define THREADS 4
 #define EACH 300
@@ -299,7 +306,7 @@ UNIT_TEST(threads_share_a_connection)
 	rshare_disconnect(d, 5000);
 }
 
-/* ---- closing and dying -------------------------------------------------------------------------- */
+/* ---- closing and dying ----------------------------------------------------------------------- */
 
 UNIT_TEST(closing_loses_nothing)
 {
@@ -322,7 +329,7 @@ UNIT_TEST(closing_loses_nothing)
 	}
 }
 
-/* ---- queue pairs that break --------------------------------------------------------------------- */
+/* ---- queue pairs that break ------------------------------------------------------------------ */
 
 #define MANY 32
 #define MESSAGES 8
@@ -359,7 +366,9 @@ static void line_send(struct line *l, unsigned int k)
 	l->next++;
 }
 
-/* Many connections of all priorities. Queue pairs of both sides break after so many work requests. */
+/*
+ * Many connections of all priorities. Queue pairs of both sides break after so many work requests.
+ */
 UNIT_LOOP_TEST(connections_survive_broken_queue_pairs, 0, 4)
 {
 	static const unsigned int every[] = { 3, 7, 16, 50 };
@@ -387,7 +396,10 @@ UNIT_LOOP_TEST(connections_survive_broken_queue_pairs, 0, 4)
 		}
 	}
 	ck_assert_uint_gt(info_of(a).repairs, 5);
-	/* Lost posts are sent again. Without a backlog every other break loses some; the last round has few breaks. */
+	/*
+	 * Lost posts are sent again. Without a backlog every other break loses some; the last round
+	 * has few breaks.
+	 */
 	ck_assert_uint_gt(info_of(a).resent, every[_i] < 50 ? 5 : 0);
 	ck_assert_uint_eq(info_of(a).queue_pairs, 2);
 	set_fake(0, 0);
@@ -404,7 +416,8 @@ UNIT_TEST(writes_and_reads_survive_broken_queue_pairs)
 {
 	struct rshare_conn *c, *d;
 	struct rshare_remote at;
-	char *out = rshare_get(a, 100000), *back = rshare_get(a, 100000), *in = rshare_get(b, 100000);
+	char *out = rshare_get(a, 100000), *back = rshare_get(a, 100000),
+	     *in = rshare_get(b, 100000);
 
 	pair(&c, &d, 0);
 	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
@@ -423,7 +436,10 @@ UNIT_TEST(writes_and_reads_survive_broken_queue_pairs)
 	rshare_disconnect(d, 5000);
 }
 
-/* A key that does not fit ends its connection. The queue pairs are repaired for the others, without a limit to how often. */
+/*
+ * A key that does not fit ends its connection. The queue pairs are repaired for the others, without
+ * a limit to how often.
+ */
 UNIT_TEST(a_stale_key_ends_one_connection)
 {
 	struct rshare_conn *c, *d, *stale, *other;
@@ -435,7 +451,8 @@ UNIT_TEST(a_stale_key_ends_one_connection)
 	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
 	for (unsigned int i = 0; i < 8; i++) {
 		const bool key = i % 2;
-		const struct rshare_remote wrong = { key ? at.address : 16, key ? at.rkey + 1 : at.rkey, at.size };
+		const struct rshare_remote wrong = { key ? at.address : 16,
+						     key ? at.rkey + 1 : at.rkey, at.size };
 
 		pair(&stale, &other, i & 4 ? 7 : 0);
 		ck_assert_int_eq(rshare_recv(d, in, 100000, 1), 0);
@@ -668,7 +685,8 @@ UNIT_LOOP_TEST(processes_attach_and_die, 0, FORKS)
 
 		if (!pid) {
 			x.role = RSHARE_CLIENT;
-			if (rshare_open(NULL, &x, &r, NULL) || rshare_connect(r, node_b, 7, 0, 1, &c))
+			if (rshare_open(NULL, &x, &r, NULL) ||
+			    rshare_connect(r, node_b, 7, 0, 1, &c))
 				_exit(1);
 			e = next(c);
 			buf = rshare_get(r, 1000);
@@ -676,7 +694,8 @@ UNIT_LOOP_TEST(processes_attach_and_die, 0, FORKS)
 				rshare_send(c, buf, 1000, 1);
 			if (i % 2)
 				kill(getpid(), SIGKILL);
-			_exit(e.type != RSHARE_CONNECTED || rshare_disconnect(c, 100) != -ETIMEDOUT);
+			_exit(e.type != RSHARE_CONNECTED ||
+			      rshare_disconnect(c, 100) != -ETIMEDOUT);
 		}
 		waitpid(pid, &status, 0);
 		ck_assert(i % 2 ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
@@ -748,9 +767,11 @@ UNIT_LOOP_TEST(the_owners_death_is_told, 0, FORKS)
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(poll(&p, 1, 10000), 1);
 	for (i = 0; i < 5000 && rshare_accept(l, NULL) == -EAGAIN; i++)
-		usleep(1000); /* the fds end with the owner, and a thread of the library notices it */
+		/* the fds end with the owner, and a thread of the library notices it */
+		usleep(1000);
 	for (i = 0; i < 2; i++)
-		ck_assert(rshare_accept(l, NULL) == -ECONNRESET && rshare_ready(r, &mark, 1) == -ECONNRESET);
+		ck_assert(rshare_accept(l, NULL) == -ECONNRESET &&
+			  rshare_ready(r, &mark, 1) == -ECONNRESET);
 	ck_assert_int_eq(poll(&set, 1, 1000), 1);
 	ck_assert_int_eq(rshare_listen(r, 2, &l), -ECONNRESET);
 	waitpid(pid, NULL, 0);
@@ -787,7 +808,8 @@ UNIT_LOOP_TEST(without_descriptors_who_comes_is_refused, 0, 2)
 	uint64_t before;
 
 	for (i = 0; i < 3; i++)
-		client[i] = _i ? socket(AF_INET, SOCK_STREAM, 0) : socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		client[i] =
+			_i ? socket(AF_INET, SOCK_STREAM, 0) : socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	ck_assert_int_ge(client[2], 0);
 	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
 	limit.rlim_cur = 256;

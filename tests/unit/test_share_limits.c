@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out, at every place where they can. A
- * failed operation prints one message and leaves nothing behind. Connections that need nothing new continue.
+ * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out, at
+ * every place where they can. A failed operation prints one message and leaves nothing behind.
+ * Connections that need nothing new continue.
  */
 #include "suite.h"
 
@@ -38,7 +39,7 @@ static unsigned int descriptors(void)
 	return n;
 }
 
-/* ---- all that a program does ------------------------------------------------------------------ */
+/* ---- all that a program does ----------------------------------------------------------------- */
 
 static int failed; /* the first error of a call, or the status of the connection */
 static bool explained;
@@ -81,7 +82,10 @@ static void talk(struct rshare *r, struct rshare_conn *c, struct rshare_conn *d)
 	rshare_put(b, out);
 }
 
-/* An owner starts, b connects to it, and everything ends. This uses every kind of memory, descriptor and device object. */
+/*
+ * An owner starts, b connects to it, and everything ends. This uses every kind of memory,
+ * descriptor and device object.
+ */
 static void live(void)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -119,7 +123,10 @@ static void settle(void)
 	ck_assert_uint_eq(info_of(b).connections, 2); /* the listener and the old connection */
 }
 
-/* Threads of the owner may still be about to free something. Wait until nothing has changed for a while. */
+/*
+ * Threads of the owner may still be about to free something. Wait until nothing has changed for a
+ * while.
+ */
 static unsigned int quiet_descriptors(void)
 {
 	unsigned int fds = descriptors(), memory = __atomic_load_n(&taken, __ATOMIC_RELAXED), same;
@@ -136,14 +143,15 @@ static unsigned int quiet_descriptors(void)
 }
 
 /*
- * All memory and descriptors are given back. A descriptor that was about to be closed when they were counted may be gone since: then
- * there are fewer from now on.
+ * All memory and descriptors are given back. A descriptor that was about to be closed when they
+ * were counted may be gone since: then there are fewer from now on.
  */
 static void require_freed(unsigned int memory, unsigned int *fds)
 {
 	unsigned int now = descriptors();
 
-	for (int i = 0; i < 500 && (__atomic_load_n(&taken, __ATOMIC_RELAXED) != memory || now > *fds); i++) {
+	for (int i = 0;
+	     i < 500 && (__atomic_load_n(&taken, __ATOMIC_RELAXED) != memory || now > *fds); i++) {
 		usleep(2000);
 		now = descriptors();
 	}
@@ -159,8 +167,8 @@ static void require_told(unsigned int n, unsigned int least)
 		(explained && !strstr(why, "its stderr says why"));
 
 	if (lines > 1 || (failed && lines < least))
-		ck_abort_msg("failure %u: %s; %u lines: %s; why: %s", n, strerror(-failed), lines, said,
-			     explained ? why : "");
+		ck_abort_msg("failure %u: %s; %u lines: %s; why: %s", n, strerror(-failed), lines,
+			     said, explained ? why : "");
 	if (strstr(said, "AddressSanitizer"))
 		ck_abort_msg("%s", said);
 	said_forget();
@@ -202,7 +210,8 @@ UNIT_LOOP_TEST(verbs_may_fail_anywhere, 0, FAKE_CALLS)
 	for (at = 0;; at++) {
 		objects = __atomic_load_n(&fake_live, __ATOMIC_RELAXED);
 		before = __atomic_load_n(&taken, __ATOMIC_RELAXED);
-		fake_refuse(call, errors[call] ? errors[call] : ENOMEM, (int)at, call == FAKE_QP ? 2 : 1);
+		fake_refuse(call, errors[call] ? errors[call] : ENOMEM, (int)at,
+			    call == FAKE_QP ? 2 : 1);
 		live();
 		settle();
 		if (__atomic_load_n(&fake_refusal[call].times, __ATOMIC_SEQ_CST) > 0)
@@ -242,10 +251,16 @@ UNIT_TEST(descriptors_may_run_out_anywhere)
 			close(fill[--n]);
 		settle();
 		ends += failed != 0;
-		/* The owner says so for each attempt that it refuses; their number depends on the time. */
-		ck_assert_msg(said_lines("librshare: ") - said_lines("librshare: refuses a connection: ") <= 3 &&
-				      said_lines("librshare: refuses a connection: ") <= 20,
-			      "%d: %s", free_ones, said);
+		/*
+		 * The owner says so for each attempt that it refuses; their number depends on the
+		 * time.
+		 */
+		ck_assert_msg(
+			said_lines("librshare: ") -
+						said_lines("librshare: refuses a connection: ") <=
+					3 &&
+				said_lines("librshare: refuses a connection: ") <= 20,
+			"%d: %s", free_ones, said);
 		/* A process that cannot receive the requested descriptor gets -EMFILE. */
 		mute += failed && !said_lines("") && !explained;
 		said_forget();
@@ -257,9 +272,11 @@ UNIT_TEST(descriptors_may_run_out_anywhere)
 	ck_assert_uint_le(mute, 2);
 }
 
-/* ---- what is said ----------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
-/* The status with which the first connection from b to an owner at port + 2 ends, while calls fail. */
+/*
+ * The status with which the first connection from b to an owner at port + 2 ends, while calls fail.
+ */
 static int end_of_connecting(enum fake_call call, int error, int after, int times)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -286,11 +303,16 @@ UNIT_TEST(who_lacks_queue_pairs_says_so_once)
 	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOMEM, 0, 2), -ENOMEM);
 	ck_assert_uint_eq(said_lines("librshare: "), 1);
 	ck_assert_uint_eq(
-		said_lines("fake0: no queue pair beside its 2: Cannot allocate memory; `rdma resource show qp`"), 1);
+		said_lines(
+			"fake0: no queue pair beside its 2: Cannot allocate memory; `rdma resource show qp`"),
+		1);
 	said_forget();
-	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOSPC, 2, 2), -ENOSPC); /* the other owner's calls fail */
-	ck_assert_uint_eq(said_lines("no queue pair beside its 0: No space left on device; `rdma resource show qp`"),
-			  1);
+	/* the other owner's calls fail */
+	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOSPC, 2, 2), -ENOSPC);
+	ck_assert_uint_eq(
+		said_lines(
+			"no queue pair beside its 0: No space left on device; `rdma resource show qp`"),
+		1);
 	ck_assert_uint_eq(said_lines(": refuses: No space left on device"), 1);
 	ck_assert_uint_eq(said_lines("librshare: "), 2);
 	said_forget();
@@ -309,8 +331,10 @@ UNIT_LOOP_TEST(an_owner_that_cannot_begin_says_why, 0, 6)
 		{ FAKE_PD, "fake0: no protection domain: Cannot allocate memory" },
 		{ FAKE_CHANNEL, "fake0: no completion channel: Cannot allocate memory" },
 		{ FAKE_CQ, "set peers or receives lower" },
-		{ FAKE_MR, "landing buffers cannot be registered: Cannot allocate memory; raise `ulimit -l`" },
-		{ FAKE_SRQ, "no shared receive queue of 64 entries: Cannot allocate memory; set receives lower" },
+		{ FAKE_MR,
+		  "landing buffers cannot be registered: Cannot allocate memory; raise `ulimit -l`" },
+		{ FAKE_SRQ,
+		  "no shared receive queue of 64 entries: Cannot allocate memory; set receives lower" },
 		{ FAKE_RECV, "the shared receive queue refuses receives: Cannot allocate memory" },
 	};
 	struct rshare_config x = config(name_c, 2);
@@ -322,7 +346,8 @@ UNIT_LOOP_TEST(an_owner_that_cannot_begin_says_why, 0, 6)
 	ck_assert_uint_eq(said_lines("librshare: "), 0);
 	fake_refuse(FAKE_MR, ENOMEM, 1, 1); /* the pool, which comes after the landing buffers */
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
-	ck_assert_msg(strstr(why, "a pool of 4194304 bytes cannot be registered") && strstr(why, "raise `ulimit -l`"),
+	ck_assert_msg(strstr(why, "a pool of 4194304 bytes cannot be registered") &&
+			      strstr(why, "raise `ulimit -l`"),
 		      "%s", why);
 	require_old();
 }
@@ -336,16 +361,19 @@ UNIT_TEST(address_space_may_run_out)
 	unsigned long pages;
 	FILE *f = fopen("/proc/self/statm", "r");
 
-	ck_assert(f && fscanf(f, "%lu", &pages) == 1 && !fclose(f) && !getrlimit(RLIMIT_AS, &limit));
+	ck_assert(f && fscanf(f, "%lu", &pages) == 1 && !fclose(f) &&
+		  !getrlimit(RLIMIT_AS, &limit));
 	limit.rlim_cur = pages * 4096 + (1ul << 30);
 	ck_assert(!setrlimit(RLIMIT_AS, &limit));
 	x.pool = 1ull << 40;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
-	ck_assert_msg(strstr(why, "a pool of 1099511627776 bytes") && strstr(why, "`ulimit -v`"), "%s", why);
+	ck_assert_msg(strstr(why, "a pool of 1099511627776 bytes") && strstr(why, "`ulimit -v`"),
+		      "%s", why);
 	x = config(name_c, 2);
 	x.receives = 1u << 20;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
-	ck_assert_msg(strstr(why, "1048576 landing buffers (receives in the config)") && strstr(why, "`ulimit -v`"),
+	ck_assert_msg(strstr(why, "1048576 landing buffers (receives in the config)") &&
+			      strstr(why, "`ulimit -v`"),
 		      "%s", why);
 	require_old();
 }
@@ -369,7 +397,7 @@ UNIT_TEST(a_failed_open_leaves_no_memory)
 	ck_assert_uint_lt(after, before + (320u << 20) / 4096);
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 /* A control socket of a's owner, made by hand. */
 static int control(void)
@@ -388,12 +416,17 @@ static int ask(int fd, const struct rs_request *q, struct rs_answer *a_out)
 	return a_out->status;
 }
 
-/* A process whose pool cannot be registered is not attached: without keys, its sends would break queue pairs. */
+/*
+ * A process whose pool cannot be registered is not attached: without keys, its sends would break
+ * queue pairs.
+ */
 UNIT_TEST(a_process_that_cannot_attach_has_nothing)
 {
-	const struct rs_request attach = {
-		.type = RS_ATTACH, .version = RS_CONTROL_VERSION, .conns = 4, .depth_shift = 3, .pages = 16
-	};
+	const struct rs_request attach = { .type = RS_ATTACH,
+					   .version = RS_CONTROL_VERSION,
+					   .conns = 4,
+					   .depth_shift = 3,
+					   .pages = 16 };
 	const struct rs_request listen_request = { .type = RS_LISTEN, .service = 3 };
 	const uint64_t registered = info_of(a).registered;
 	struct rs_answer answer;
@@ -412,14 +445,17 @@ UNIT_TEST(a_process_that_cannot_attach_has_nothing)
 	ck_assert_uint_eq(info_of(a).registered, registered + 16 * RS_PAGE);
 	close(fd);
 	/* Its pool goes when its connections have, which is later than the process. */
-	for (int i = 0; i < 500 && (info_of(a).clients > 1 || info_of(a).registered > registered); i++)
+	for (int i = 0; i < 500 && (info_of(a).clients > 1 || info_of(a).registered > registered);
+	     i++)
 		usleep(2000);
 	ck_assert_uint_eq(info_of(a).clients, 1);
 	ck_assert_uint_eq(info_of(a).registered, registered);
 	require_old();
 }
 
-/* A process that asks and does not read is dropped, with one line: the owner must not wait for it. */
+/*
+ * A process that asks and does not read is dropped, with one line: the owner must not wait for it.
+ */
 static void read_no_answers(void)
 {
 	const struct rs_request q = { .type = RS_INFO };
@@ -470,7 +506,8 @@ UNIT_TEST(an_fd_that_cannot_be_made_is_told)
 	}
 	while (n)
 		close(fill[--n]);
-	ck_assert_uint_eq(said_lines("an fd is refused: Too many open files; raise `ulimit -n`"), 1);
+	ck_assert_uint_eq(said_lines("an fd is refused: Too many open files; raise `ulimit -n`"),
+			  1);
 	ck_assert_uint_eq(said_lines("librshare: "), 1);
 	err = rshare_listener_fd(l);
 	ck_assert_int_ge(err, 0);

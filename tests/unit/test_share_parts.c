@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_parts.c - libdsm/share: rings with one or many writers, headers of frames, working modes, lines. */
+/*
+ * test_share_parts.c - libdsm/share: rings with one or many writers, headers of frames, working
+ * modes, lines.
+ */
 #include "suite.h"
 
 #include <errno.h>
@@ -161,7 +164,9 @@ UNIT_TEST(only_whole_frames_are_believed)
 	f.version++;
 	ck_assert_int_eq(parse(f, 32), -EBADMSG);
 	for (unsigned int k = 0; k < 256; k++) {
-		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = (uint8_t)k, .to = ID, .from = ID };
+		f = (struct rs_frame){
+			.version = RS_FRAME_VERSION, .kind = (uint8_t)k, .to = ID, .from = ID
+		};
 		if (k == RS_FRAME_OPEN)
 			f.to = 0;
 		if (k == RS_FRAME_REFUSED)
@@ -203,7 +208,10 @@ UNIT_TEST(modes_change_by_load)
 	ck_assert_uint_eq(m.changes[RS_BLOCKED][RS_INTERRUPTED], 2);
 }
 
-/* An owner that waits for its own posts polls, but only for a while, and not after they have completed. */
+/*
+ * An owner that waits for its own posts polls, but only for a while, and not after they have
+ * completed.
+ */
 UNIT_TEST(posts_on_the_wire_keep_it_awake)
 {
 	struct rs_mode m;
@@ -226,12 +234,15 @@ UNIT_TEST(modes_follow_the_table)
 {
 	for (unsigned int from = 0; from < RS_MODES; from++)
 		for (unsigned int e = 0; e < RS_MODE_EVENTS; e++) {
-			const enum rs_mode_state to = rs_mode_next((enum rs_mode_state)from, (enum rs_mode_event)e);
+			const enum rs_mode_state to =
+				rs_mode_next((enum rs_mode_state)from, (enum rs_mode_event)e);
 
 			ck_assert_int_lt(to, RS_MODES);
-			ck_assert(to != RS_RUNNING || from == RS_RUNNING || e == RS_BUSY); /* one event is not enough */
+			/* one event is not enough */
+			ck_assert(to != RS_RUNNING || from == RS_RUNNING || e == RS_BUSY);
 			ck_assert(from != RS_RUNNING || to == RS_RUNNING || e == RS_QUIET);
-			ck_assert(e != RS_WOKEN || to != RS_BLOCKED); /* a wake-up is not slept over */
+			/* a wake-up is not slept over */
+			ck_assert(e != RS_WOKEN || to != RS_BLOCKED);
 		}
 }
 
@@ -289,7 +300,8 @@ UNIT_TEST(lines_follow_stderr_and_not_its_number)
 	rs_log_keep();
 	rs_log_line("three");
 	rs_log_release();
-	ck_assert_int_eq(lseek(was, 0, SEEK_END), sizeof("librshare: one") + sizeof("librshare: three"));
+	ck_assert_int_eq(lseek(was, 0, SEEK_END),
+			 sizeof("librshare: one") + sizeof("librshare: three"));
 }
 
 UNIT_TEST(a_child_keeps_no_stderr)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_place.c - where the owners of a user listen: what other users can do to them, and what owners that were killed leave. */
+/*
+ * test_share_place.c - where the owners of a user listen: what other users can do to them, and what
+ * owners that were killed leave.
+ */
 #include "suite.h"
 
 #include "share_pair.h"
@@ -47,7 +50,8 @@ UNIT_TEST(the_folder_is_the_users)
 	struct stat st;
 
 	ck_assert(!strncmp(un.sun_path, folder, strlen(folder)));
-	ck_assert(!lstat(folder, &st) && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700 && st.st_uid == geteuid());
+	ck_assert(!lstat(folder, &st) && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0700 &&
+		  st.st_uid == geteuid());
 	ck_assert_int_eq(call(&un), 0);
 }
 
@@ -75,7 +79,8 @@ UNIT_TEST(names_are_not_for_others_to_take)
 	struct rshare_config x = config(name_c, 3);
 	struct rshare *r;
 
-	snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "rshare/%u/%s", (unsigned int)geteuid(), name_c);
+	snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "rshare/%u/%s", (unsigned int)geteuid(),
+		 name_c);
 	ck_assert(!bind(fd, (struct sockaddr *)&un, sizeof(un)) && !listen(fd, 1));
 	x.role = RSHARE_OWNER;
 	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
@@ -142,7 +147,10 @@ static unsigned int sockets(void)
 	return n;
 }
 
-/* An owner is killed. Others are as before; the next that starts, of that name or another, removes what it left. */
+/*
+ * An owner is killed. Others are as before; the next that starts, of that name or another, removes
+ * what it left.
+ */
 UNIT_LOOP_TEST(killed_owners_leave_their_name, 0, 2)
 {
 	struct rshare_config x = config(_i ? name_c : "unit-other", 3);

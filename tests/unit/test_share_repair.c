@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_repair.c - libdsm/share: which work requests are posted again after queue pairs broke at any point, and the messages
- * of a repair in any order.
+ * test_share_repair.c - libdsm/share: which work requests are posted again after queue pairs broke
+ * at any point, and the messages of a repair in any order.
  */
 #include "suite.h"
 
@@ -33,7 +33,9 @@ struct lane {
 static void lane_begin(struct lane *l, unsigned int which)
 {
 	memset(l, 0, sizeof(*l));
-	l->fifo = (struct rs_fifo){ .sent = l->slot, .size = 8, .numbered = UINT32_MAX - 1, .head = 6, .tail = 6 };
+	l->fifo = (struct rs_fifo){
+		.sent = l->slot, .size = 8, .numbered = UINT32_MAX - 1, .head = 6, .tail = 6
+	};
 	l->peer = (struct rs_fifo){ .sent = l->none, .size = 8, .received = UINT32_MAX - 1 };
 	for (uint32_t i = 0; i < POSTS; i++, which /= 3) {
 		l->op[i] = ops[which % 3];
@@ -55,7 +57,8 @@ static void execute(struct lane *l, const struct rs_post *p)
 		unit_require(i >= l->last_send); /* later, the peer may have reused the memory */
 		return;
 	}
-	unit_require(!rs_fifo_take(&l->peer, p->frame.number) && l->executed[i] == 1 && i >= l->last_send);
+	unit_require(!rs_fifo_take(&l->peer, p->frame.number) && l->executed[i] == 1 &&
+		     i >= l->last_send);
 	for (unsigned int k = 0; k < i; k++)
 		unit_require(l->executed[k]);
 	l->last_send = i + 1;
@@ -73,7 +76,10 @@ static void complete(struct lane *l, unsigned int n)
 	unit_require(!n);
 }
 
-/* The queue pair executes some posts, completes some of those, and breaks. The last one executes and completes all. */
+/*
+ * The queue pair executes some posts, completes some of those, and breaks. The last one executes
+ * and completes all.
+ */
 static void run(struct lane *l, unsigned int round)
 {
 	const struct rs_post *post[POSTS];
@@ -92,7 +98,8 @@ static void run(struct lane *l, unsigned int round)
 				execute(&next, post[i]);
 			complete(&next, completed);
 			if (round == ROUNDS) {
-				unit_require(next.next == POSTS && next.fifo.head == next.fifo.tail);
+				unit_require(next.next == POSTS &&
+					     next.fifo.head == next.fifo.tail);
 				continue;
 			}
 			memset(next.answered, 0, sizeof(next.answered));
@@ -123,7 +130,8 @@ UNIT_TEST(claims_must_be_possible)
 		while (rs_fifo_pop(&l.fifo, &done))
 			;
 		/* UINT32_MAX and 0 have been acknowledged */
-		ck_assert_int_eq(rs_fifo_arrived(&l.fifo, claim - 8), claim >= 8 && claim <= 11 ? 0 : -EBADMSG);
+		ck_assert_int_eq(rs_fifo_arrived(&l.fifo, claim - 8),
+				 claim >= 8 && claim <= 11 ? 0 : -EBADMSG);
 	}
 	ck_assert_int_eq(rs_fifo_arrived(&l.fifo, 1u << 31), -EBADMSG);
 }
@@ -178,8 +186,9 @@ static void obey(struct side *s, struct side *other, int actions)
 	/* The other side can receive, unless its queue pairs have broken again. */
 	if (actions & RS_DO_RESUME)
 		unit_require(s->connected &&
-			     (other->repair.epoch != s->repair.epoch ? other->repair.epoch == s->repair.epoch + 1
-								     : other->connected));
+			     (other->repair.epoch != s->repair.epoch
+				      ? other->repair.epoch == s->repair.epoch + 1
+				      : other->connected));
 }
 
 static void explore(const struct side now[2])
@@ -207,7 +216,8 @@ static void explore(const struct side now[2])
 		}
 		if (s->head != s->tail) {
 			memcpy(next, now, sizeof(next));
-			obey(&next[i], &next[!i], rs_repair_hear(&next[i].repair, &next[i].in[next[i].head++]));
+			obey(&next[i], &next[!i],
+			     rs_repair_hear(&next[i].repair, &next[i].in[next[i].head++]));
 			if (next[i].head == next[i].tail)
 				next[i].head = next[i].tail = 0;
 			explore(next);
@@ -232,8 +242,12 @@ UNIT_TEST(two_sides_agree_in_every_order)
 
 UNIT_TEST(messages_that_are_not_due_are_bad)
 {
-	static const bool ask_due[] = { [RS_WHOLE] = true, [RS_BROKEN] = true, [RS_REPAIR_STATES] = false };
-	static const bool ready_due[] = { [RS_AGREED] = true, [RS_CONNECTED] = true, [RS_REPAIR_STATES] = false };
+	static const bool ask_due[] = {
+		[RS_WHOLE] = true, [RS_BROKEN] = true, [RS_REPAIR_STATES] = false
+	};
+	static const bool ready_due[] = {
+		[RS_AGREED] = true, [RS_CONNECTED] = true, [RS_REPAIR_STATES] = false
+	};
 
 	for (unsigned int state = 0; state < RS_REPAIR_STATES; state++)
 		for (uint32_t kind = 0; kind < 5; kind++)
@@ -245,7 +259,8 @@ UNIT_TEST(messages_that_are_not_due_are_bad)
 					 (kind == RS_REPAIR_READY && ready_due[state]));
 
 				ck_assert_int_eq(rs_repair_hear(&r, &m) >= 0, due);
-				ck_assert(due || (r.state == state && r.epoch == 2)); /* nothing has changed */
+				/* nothing has changed */
+				ck_assert(due || (r.state == state && r.epoch == 2));
 				r = (struct rs_repair){ .state = (uint8_t)state, .epoch = 2 };
 				m.magic++;
 				ck_assert_int_eq(rs_repair_hear(&r, &m), -EBADMSG);

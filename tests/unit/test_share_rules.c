@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_rules.c - libdsm/share: the rules of the messages between peers, and of the rings and requests between
- * processes and their owner, field by field.
+ * test_share_rules.c - libdsm/share: the rules of the messages between peers, and of the rings and
+ * requests between processes and their owner, field by field.
  */
 #include "rule_walk.h"
 
@@ -200,7 +200,8 @@ static bool hello_taken(unsigned int shape, const void *at)
 static bool repair_taken(unsigned int shape, const void *at)
 {
 	const bool asks = shape == RS_SHAPE_REPAIR_ASK;
-	struct rs_repair r = { .state = asks ? RS_WHOLE : RS_CONNECTED, .epoch = asks ? EPOCH - 1 : EPOCH };
+	struct rs_repair r = { .state = asks ? RS_WHOLE : RS_CONNECTED,
+			       .epoch = asks ? EPOCH - 1 : EPOCH };
 	struct rs_repair_message m;
 
 	good(asks ? RS_SHAPE_REPAIR_ASK : RS_SHAPE_REPAIR_READY, &m);
@@ -310,8 +311,9 @@ UNIT_TEST(a_chunk_is_what_came)
 			f.len = f.total = len;
 			memset(buf, 0, sizeof(buf));
 			memcpy(buf, &f, sizeof(f));
-			ck_assert_int_eq(rs_frame_parse(buf, (uint32_t)sizeof(f) + came, CHUNK, &out),
-					 len == came && len <= CHUNK ? 0 : -EBADMSG);
+			ck_assert_int_eq(
+				rs_frame_parse(buf, (uint32_t)sizeof(f) + came, CHUNK, &out),
+				len == came && len <= CHUNK ? 0 : -EBADMSG);
 		}
 }
 
@@ -328,10 +330,14 @@ UNIT_TEST(a_buffer_lies_in_the_pool)
 		for (o = 0; o < n; o++)
 			for (l = 0; l < n; l++) {
 				const struct rs_rqe r = { .offset = at[o], .len = (uint32_t)at[l] };
-				const struct rs_sqe s = { .op = RS_OP_SEND, .offset = at[o], .len = (uint32_t)at[l] };
-				const bool in = r.len <= 1u << 30 && at[o] <= at[p] && r.len <= at[p] - at[o];
+				const struct rs_sqe s = { .op = RS_OP_SEND,
+							  .offset = at[o],
+							  .len = (uint32_t)at[l] };
+				const bool in = r.len <= 1u << 30 && at[o] <= at[p] &&
+					r.len <= at[p] - at[o];
 
-				ck_assert(rs_receive_ok(&r, at[p]) == in && rs_op_ok(&s, at[p]) == in);
+				ck_assert(rs_receive_ok(&r, at[p]) == in &&
+					  rs_op_ok(&s, at[p]) == in);
 			}
 }
 
@@ -343,7 +349,8 @@ UNIT_TEST(only_a_process_that_is_not_attached_attaches)
 	for (s = RS_SHAPE_ASK_ATTACH; s <= RS_SHAPE_ASK_INFO; s++) {
 		good(s, &q);
 		ck_assert_int_eq(rs_request_check(&q, 0), s == RS_SHAPE_ASK_ATTACH ? 0 : -EPROTO);
-		ck_assert_int_eq(rs_request_check(&q, CONNS), s == RS_SHAPE_ASK_ATTACH ? -EPROTO : 0);
+		ck_assert_int_eq(rs_request_check(&q, CONNS),
+				 s == RS_SHAPE_ASK_ATTACH ? -EPROTO : 0);
 	}
 	good(RS_SHAPE_ASK_ATTACH, &q);
 	q.version++;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_sched.c - libdsm/share/schedule: turns, strict priorities, weights, windows, changing priorities. */
+/*
+ * test_share_sched.c - libdsm/share/schedule: turns, strict priorities, weights, windows, changing
+ * priorities.
+ */
 #include "suite.h"
 
 #include <string.h>
@@ -14,7 +17,8 @@ static struct rs_chunk chunk[64];
 
 static void begin(uint32_t strict, uint32_t weighted, uint32_t slots)
 {
-	rs_sched_init(&sched, CHUNK, (const uint32_t[]){ strict, weighted }, (const uint32_t[]){ slots, slots });
+	rs_sched_init(&sched, CHUNK, (const uint32_t[]){ strict, weighted },
+		      (const uint32_t[]){ slots, slots });
 	for (unsigned int i = 0; i < 8; i++)
 		rs_flow_init(&flow[i], 0, 1);
 }
@@ -130,7 +134,10 @@ UNIT_TEST(windows_bound_what_is_outstanding)
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
 	rs_sched_push(&sched, &flow[1], 9 * CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 62), 3);
-	/* The backlog of the strict lane holds up the weighted lane, although that one has room again. */
+	/*
+	 * The backlog of the strict lane holds up the weighted lane, although that one has room
+	 * again.
+	 */
 	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
 	rs_sched_done(&sched, &flow[1], RS_STRICT, CHUNK);
@@ -218,7 +225,7 @@ UNIT_TEST(dropped_operations_are_gone)
 	ck_assert_uint_eq(chunk[0].offset, 0);
 }
 
-/* ---- short messages beside long ones ---------------------------------------------------------- */
+/* ---- short messages beside long ones --------------------------------------------------------- */
 
 /* A flow of long messages, and with `narrow`, an answer to what a short one does to it. */
 static void begin_elephant(uint32_t narrow)
@@ -365,7 +372,7 @@ UNIT_TEST(short_messages_starve_nobody)
 	ck_assert_uint_le(a, 55);
 }
 
-/* ---- queue pairs that are full, completions of many at once: as dsm.ko uses it -------------------- */
+/* ---- queue pairs that are full, completions of many at once: as dsm.ko uses it --------------- */
 
 UNIT_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
 {
@@ -447,8 +454,9 @@ UNIT_TEST(what_passes_without_a_turn_counts_in_the_window)
 }
 
 /*
- * As in kmod/net/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled if half a window of bytes has
- * been posted with it. The flows are those of kmod/net/egress.c: messages of two classes, and blocks of four priorities.
+ * As in kmod/net/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled
+ * if half a window of bytes has been posted with it. The flows are those of kmod/net/egress.c:
+ * messages of two classes, and blocks of four priorities.
  */
 UNIT_TEST(completions_of_half_a_window_never_stall)
 {
@@ -468,8 +476,9 @@ UNIT_TEST(completions_of_half_a_window_never_stall)
 			random = random * 6364136223846793005u + 1442695040888963407u;
 			struct rs_flow *f = &flow[(random >> 33) % 6];
 
-			left += rs_sched_push(&sched, f,
-					      f >= &flow[4] ? 0 : 1 + (uint32_t)(random >> 40) % (5 * CHUNK));
+			left += rs_sched_push(
+				&sched, f,
+				f >= &flow[4] ? 0 : 1 + (uint32_t)(random >> 40) % (5 * CHUNK));
 		}
 		while (left) {
 			if (!rs_sched_pick(&sched, chunk, 1)) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_search.c - every state of a small scheduler: three flows, operations of up to two and a half chunks, picks of
- * one and two chunks, completions in the order of each lane, one change of priority, one drop; then flows that are held, too;
- * then a narrow window.
+ * test_share_search.c - every state of a small scheduler: three flows, operations of up to two and
+ * a half chunks, picks of one and two chunks, completions in the order of each lane, one change of
+ * priority, one drop; then flows that are held, too; then a narrow window.
  *
- * In every state: chunks of a flow follow each other without a gap and in order (nothing lost, doubled or overtaken), no
- * window overflows, no weighted chunk passes a strict backlog, also one that is held, no flow waits for more chunks of its priority than its
- * peers' shares, and completions alone empty the queues (nothing is forgotten).
+ * In every state: chunks of a flow follow each other without a gap and in order (nothing lost,
+ * doubled or overtaken), no window overflows, no weighted chunk passes a strict backlog, also one
+ * that is held, no flow waits for more chunks of its priority than its peers' shares, and
+ * completions alone empty the queues (nothing is forgotten).
  *
- * The world is one static object that is copied out and in, so its pointers stay valid and its bytes are the state.
+ * The world is one static object that is copied out and in, so its pointers stay valid and its
+ * bytes are the state.
  */
 #include "suite.h"
 
@@ -32,7 +34,8 @@ static struct world {
 	uint32_t nout[RS_LANES];
 	uint32_t len[FLOWS][4];        /* of the operations, in order */
 	uint32_t op[FLOWS], at[FLOWS]; /* the next chunk expected */
-	uint32_t waited[FLOWS];        /* chunks of other flows of this priority since this one could have been sent */
+	/* chunks of other flows of this priority since this one could have been sent */
+	uint32_t waited[FLOWS];
 	uint32_t pushes, sets, drops, holds;
 } w;
 
@@ -87,7 +90,8 @@ static void check_chunk(const struct rs_chunk *c)
 	unit_require(c->last == (c->offset + c->len == w.len[i][c->op]));
 	unit_require(c->lane == (c->flow->priority ? RS_STRICT : RS_WEIGHTED));
 	for (uint32_t k = 0; k < w.nout[!c->lane]; k++)
-		unit_require(w.out[!c->lane][k].flow != i); /* the flow has nothing on the other lane */
+		/* the flow has nothing on the other lane */
+		unit_require(w.out[!c->lane][k].flow != i);
 	w.at[i] += c->len;
 	if (c->last) {
 		w.op[i]++;
@@ -124,8 +128,8 @@ static unsigned int pick(void)
 		if (f->priority != c.flow->priority)
 			continue;
 		/*
-		 * Strict: one chunk of each other flow. Weighted: what the others have left in this epoch, and the whole next
-		 * one.
+		 * Strict: one chunk of each other flow. Weighted: what the others have left in this
+		 * epoch, and the whole next one.
 		 */
 		bound = FLOWS - 1;
 		if (!f->priority)
@@ -232,10 +236,11 @@ static void expand(uint32_t pushes, uint32_t holds)
 	STEP(true, pick());
 }
 
-static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t narrow,
-		   uint32_t pushes, uint32_t holds)
+static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window,
+		   uint32_t narrow, uint32_t pushes, uint32_t holds)
 {
-	const uint32_t windows[] = { window * CHUNK, window * CHUNK }, slots[] = { OUT - 1, OUT - 1 };
+	const uint32_t windows[] = { window * CHUNK, window * CHUNK },
+		       slots[] = { OUT - 1, OUT - 1 };
 
 	memset(&w, 0, sizeof(w));
 	memset(seen, 0, 2 * STATES * sizeof(*seen));
@@ -247,8 +252,8 @@ static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], u
 	reached();
 	for (; head < nstates; head++)
 		expand(pushes, holds);
-	printf("share_search: priorities %u %u %u, windows %u %u, held %u times: %u states\n", priority[0], priority[1],
-	       priority[2], window, narrow, holds, nstates);
+	printf("share_search: priorities %u %u %u, windows %u %u, held %u times: %u states\n",
+	       priority[0], priority[1], priority[2], window, narrow, holds, nstates);
 	ck_assert_uint_gt(nstates, 1000);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_shared_frame.c - net/shared/frame.c: the rules of frames of another rank in the transport over librshare.
+ * test_shared_frame.c - net/shared/frame.c: the rules of frames of another rank in the transport
+ * over librshare.
  */
 #include "net/shared/frame.h"
 
@@ -69,7 +70,8 @@ static struct shared_place place(unsigned int shape)
 				      .class = shape == SHARED_SHAPE_LAND ? CLASS_DATA : CLASS_BULK,
 				      .lent = LENT,
 				      .fetches = FETCHES,
-				      .bytes = sizeof(struct shared_frame) + (shape == SHARED_SHAPE_MSG ? BEHIND : 0) };
+				      .bytes = sizeof(struct shared_frame) +
+					      (shape == SHARED_SHAPE_MSG ? BEHIND : 0) };
 }
 
 /* A valid frame, for the caller to change. */
@@ -96,7 +98,10 @@ static bool accepted(unsigned int shape, struct shared_frame *f)
 
 	if (shape == SHARED_SHAPE_FETCHED)
 		return shared_release_ok(&p, f);
-	/* Choose a type whose payload may be that large: another check enforces the limit of each type. */
+	/*
+	 * Choose a type whose payload may be that large: another check enforces the limit of each
+	 * type.
+	 */
 	if (f->size > net_payload_max(f->m.type))
 		f->m.type = MSG_RETURN;
 	return shared_frame_ok(&p, f);
@@ -113,7 +118,8 @@ static bool head_taken(unsigned int shape, const void *at)
 
 static bool nowhere_taken(unsigned int shape, const void *at)
 {
-	static const unsigned int shapes[] = { SHARED_SHAPE_MSG, SHARED_SHAPE_LAND, SHARED_SHAPE_FETCHED };
+	static const unsigned int shapes[] = { SHARED_SHAPE_MSG, SHARED_SHAPE_LAND,
+					       SHARED_SHAPE_FETCHED };
 	unsigned int i, taken = 0;
 
 	(void)shape;
@@ -178,7 +184,8 @@ UNIT_TEST(every_field_is_held_to_its_rule)
 	walk_shape(&w, SHARED_SHAPE_BLOB, blob_taken, NULL);
 	walk_shape(&w, SHARED_SHAPE_LANDING, blob_taken, NULL);
 	for (v = 0; v <= UINT16_MAX; v++) {
-		ck_assert(shared_sender(&cfg, (uint16_t)v) == (means(SHARED_RULE_RANK, v) && v != ME));
+		ck_assert(shared_sender(&cfg, (uint16_t)v) ==
+			  (means(SHARED_RULE_RANK, v) && v != ME));
 		w.refused[SHARED_RULE_RANK] += !means(SHARED_RULE_RANK, v);
 	}
 	walk_end(&w);
@@ -198,8 +205,8 @@ UNIT_TEST(a_frame_has_its_length)
 			const bool whole = bytes == p.bytes;
 
 			p.bytes = bytes;
-			ck_assert((s == SHARED_SHAPE_FETCHED ? shared_release_ok(&p, &f) : shared_frame_ok(&p, &f)) ==
-				  whole);
+			ck_assert((s == SHARED_SHAPE_FETCHED ? shared_release_ok(&p, &f)
+							     : shared_frame_ok(&p, &f)) == whole);
 		}
 }
 
@@ -223,9 +230,13 @@ UNIT_TEST(a_message_takes_its_lane_and_a_block_its_slot)
 UNIT_TEST(a_message_is_of_the_node_of_its_peer)
 {
 	static const uint16_t nodes[RANKS] = { 0, 0, 1, 2, 2 }, first[] = { 0, 2, 3 };
-	const struct net_config grouped = {
-		.rank = ME, .size = RANKS, .node_of = nodes, .rank_of = first, .node = 1, .nodes = 3, .nslots = SLOTS
-	};
+	const struct net_config grouped = { .rank = ME,
+					    .size = RANKS,
+					    .node_of = nodes,
+					    .rank_of = first,
+					    .node = 1,
+					    .nodes = 3,
+					    .nslots = SLOTS };
 	unsigned int s, src;
 
 	for (s = SHARED_SHAPE_MSG; s <= SHARED_SHAPE_FETCH; s++)

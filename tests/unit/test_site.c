@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_site.c - finding objects of the heap by address, their names, and where they were allocated. */
+/*
+ * test_site.c - finding objects of the heap by address, their names, and where they were allocated.
+ */
 #include "heap/site.h"
 #include "heap_range.h"
 
@@ -21,7 +23,8 @@ static void expect_object(const char *p, const char *at, size_t size, const char
 
 START_TEST(objects_are_found_by_any_address)
 {
-	static const size_t sizes[] = { 1, 16, 48, 1000, 3000, 3584, 4000, 4096, 5000, 20000, 3 * MB, 20 * MB };
+	static const size_t sizes[] = { 1,    16,   48,   1000,  3000,   3584,
+					4000, 4096, 5000, 20000, 3 * MB, 20 * MB };
 	struct heap_object o;
 	char *p[12];
 
@@ -56,8 +59,10 @@ START_TEST(sites_and_names_are_kept_with_their_objects)
 
 	start_with(true);
 	for (int i = 0; i < N; i++) {
-		snprintf(name, sizeof(name), "object %d of this test, with a name that is too long %d", i, i);
-		p[i] = heap_alloc(false, 24, 0, false, i % 2 ? name : NULL, (void *)(uintptr_t)(1000 + i));
+		snprintf(name, sizeof(name),
+			 "object %d of this test, with a name that is too long %d", i, i);
+		p[i] = heap_alloc(false, 24, 0, false, i % 2 ? name : NULL,
+				  (void *)(uintptr_t)(1000 + i));
 	}
 	for (int i = 0; i < N; i += 3)
 		give(p[i]);
@@ -66,7 +71,8 @@ START_TEST(sites_and_names_are_kept_with_their_objects)
 			ck_assert_int_eq(heap_find(p[i], &o), -ENOENT);
 			continue;
 		}
-		snprintf(name, sizeof(name), "object %d of this test, with a name that is too long %d", i, i);
+		snprintf(name, sizeof(name),
+			 "object %d of this test, with a name that is too long %d", i, i);
 		name[sizeof(o.name) - 1] = '\0';
 		expect_object(p[i], p[i] + 5, 24, i % 2 ? name : "");
 		ck_assert_int_eq(heap_find(p[i], &o), 0);
@@ -111,7 +117,8 @@ START_TEST(site_has_file_and_line)
 	ck_assert_str_eq(buf, "");
 	heap_site_name(NULL, buf, sizeof(buf));
 	ck_assert_str_eq(buf, "");
-	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf)); /* libc has names here, but no line numbers */
+	/* libc has names here, but no line numbers */
+	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf));
 	ck_assert_msg(!strncmp(buf, "qsort", 5) || strchr(buf, ':'), "%s", buf);
 }
 END_TEST

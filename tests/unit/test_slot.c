@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_slot.c - miss/slot: lasting requests fail if no slot is left, in a job of one rank; brief requests continue. Misses have
- * their own slots, and may also use those of lasting requests. A lock that arrives too late is released, and its slot freed.
+ * test_slot.c - miss/slot: lasting requests fail if no slot is left, in a job of one rank; brief
+ * requests continue. Misses have their own slots, and may also use those of lasting requests. A
+ * lock that arrives too late is released, and its slot freed.
  */
 #include "suite.h"
 
@@ -57,7 +58,9 @@ UNIT_TEST(the_last_slot_is_followed_by_eagain)
 	ck_assert_int_eq(dsm_rwlock_rdlock(&rw), -EAGAIN);
 	ck_assert_int_eq(dsm_rwlock_wrlock(&rw), -EAGAIN);
 	ck_assert_int_eq(dsm_cond_wait(&c, &held), -EAGAIN);
-	/* Requests that a home answers at once need no lasting slot, so they can wake the waiters. */
+	/*
+	 * Requests that a home answers at once need no lasting slot, so they can wake the waiters.
+	 */
 	slot = slot_get(SLOT_BRIEF);
 	ck_assert_int_ge(slot, 0);
 	slot_put((uint16_t)slot);
@@ -161,7 +164,9 @@ static void *places(void *arg)
 /* The home answers a placement at once, even if other ranks have pinned the block. */
 UNIT_TEST(a_placement_waits_for_no_miss)
 {
-	struct dsm_region r = { .size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1 };
+	struct dsm_region r = {
+		.size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1
+	};
 	unsigned int ms;
 	pthread_t t;
 
@@ -198,7 +203,8 @@ UNIT_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
-	memset(job.me->cached_at, 0, sizeof(job.me->cached_at)); /* so that the first request waits at the home; */
+	/* so that the first request waits at the home; */
+	memset(job.me->cached_at, 0, sizeof(job.me->cached_at));
 	give_up(&m);
 	give_up(&m); /* the second waits behind it, and leaves */
 	ck_assert_int_eq(slot_get(SLOT_LASTING), CTL_BRIEF_END + 1);
@@ -228,7 +234,10 @@ UNIT_TEST(a_lock_that_has_gone_leaves_no_hint)
 		ck_assert_uint_eq(job.me->cached_at[i], 0);
 }
 
-/* Either the answer comes first and the thread sees it, or the answer finds that the thread has given up. */
+/*
+ * Either the answer comes first and the thread sees it, or the answer finds that the thread has
+ * given up.
+ */
 UNIT_TEST(who_gives_up_sees_an_answer_or_is_seen)
 {
 	uint16_t slot;
@@ -272,7 +281,8 @@ UNIT_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 	ck_assert_int_eq(hold_thread(&ctx, hold, h, HE_JOIN, &about, &acts), 0);
 	ck_assert_int_eq(hold_thread(&ctx, hold, h, HE_UNLOCK, NULL, &acts), 0);
 	ck_assert_int_eq(acts.n, 1);
-	ck_assert(acts.v[0].type == ACT_WAKE && acts.v[0].status == -EAGAIN && acts.v[0].slot == about.req_slot);
+	ck_assert(acts.v[0].type == ACT_WAKE && acts.v[0].status == -EAGAIN &&
+		  acts.v[0].slot == about.req_slot);
 	ck_assert(!core_hold_leave(&node, hold, about.req_slot));
 	ck_assert(slot_quit(about.req_slot, hold));
 	work_push(WORK_PASS, &(struct msg){ .req_slot = about.req_slot, .count = -EAGAIN });
@@ -304,9 +314,11 @@ static void put_taken(unsigned int n)
 UNIT_TEST(each_slot_for_a_prefetch_is_taken)
 {
 	ck_assert_int_eq(dsm_init(NULL), 0);
-	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS), CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
+	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS),
+			  CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
 	put_taken(CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
-	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS), CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
+	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS),
+			  CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
 	ck_assert_uint_eq(take_prefetches(SLOT_BACK, CTL_AHEAD_SLOTS), CTL_SLOTS - CTL_AHEAD_SLOTS);
 	put_taken(CTL_SLOTS - CTL_AHEAD_SLOTS);
 }

@@ -29,7 +29,10 @@ UNIT_TEST(who_has_seen_nothing_polls_as_long_as_is_set)
 	ck_assert_uint_eq(spin_limit(&s, 0), 0);
 }
 
-/* If the answer comes just after the limit, the next limit covers it, even if sleeping made it seem later. */
+/*
+ * If the answer comes just after the limit, the next limit covers it, even if sleeping made it seem
+ * later.
+ */
 UNIT_TEST(answers_just_after_the_limit_are_waited_for)
 {
 	uint64_t ns;
@@ -62,7 +65,10 @@ UNIT_TEST(long_waits_are_not_polled_for)
 	ck_assert_uint_eq(usual(s), SET >> SPIN_HALVINGS);
 }
 
-/* Answers come late because the waiter polls. It stops polling, and they come at once. It notices when polling pays again. */
+/*
+ * Answers come late because the waiter polls. It stops polling, and they come at once. It notices
+ * when polling pays again.
+ */
 UNIT_TEST(who_polls_in_vain_ceases_to)
 {
 	struct spin s = { 0 };
@@ -95,7 +101,10 @@ UNIT_TEST(habits_change)
 	ck_assert_uint_eq(usual(s), SET);
 }
 
-/* Two threads that wait for each other have both stopped polling, so each answer takes several wake-ups. One probe ends that. */
+/*
+ * Two threads that wait for each other have both stopped polling, so each answer takes several
+ * wake-ups. One probe ends that.
+ */
 UNIT_TEST(who_sleeps_because_its_peer_does_finds_out)
 {
 	uint64_t ns;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_stall.c - reports of long waits, at rank 0 of two nodes of one rank. With the kernel helper, the service thread starts a
- * thread that asks the other rank, and the report contains both ranks. A placement reports itself, with its block. The transport
- * answers for rank 1.
+ * test_stall.c - reports of long waits, at rank 0 of two nodes of one rank. With the kernel helper,
+ * the service thread starts a thread that asks the other rank, and the report contains both ranks.
+ * A placement reports itself, with its block. The transport answers for rank 1.
  */
 #include "core.h"
 
@@ -31,9 +31,11 @@ static unsigned int asked;
 static struct stall_row others[2]; /* answer of rank 1 */
 static unsigned int others_n;
 static FILE *said;
-static struct msg placement; /* received by rank 1, which does not answer before a report is printed */
+/* received by rank 1, which does not answer before a report is printed */
+static struct msg placement;
 
-static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		 size_t size)
 {
 	struct msg r = unit_msg(MSG_RETURN, 1, 0, 0, m->req_slot);
 
@@ -97,7 +99,8 @@ static void set_up(void)
 	job.ranks = calloc(2, sizeof(*job.ranks));
 	unit_require(job.ranks && !nodes_make((const uint64_t[]){ 1, 2 }, 0));
 	ctl_layout(&job.layout, &shape);
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mine = rank_info(0)->ctl = (struct rank_ctl *)(at + job.layout.ranks);
@@ -134,13 +137,16 @@ UNIT_TEST(a_report_knows_of_other_nodes)
 {
 	wait_for(2000);
 	ck_assert_ptr_nonnull(strstr(
-		look(), "dsm_barrier() or a collective: rank 0 waits, rank 1 has not arrived; rank 1 is not waiting"));
+		look(),
+		"dsm_barrier() or a collective: rank 0 waits, rank 1 has not arrived; rank 1 is not waiting"));
 	ck_assert_uint_eq(asked, 1);
 }
 
 UNIT_TEST(waits_of_other_nodes_are_in_it)
 {
-	others[0] = (struct stall_row){ .about = { .kind = ABOUT_BARRIER, .threads = 1 }, .age_ms = 50, .rank = 1 };
+	others[0] = (struct stall_row){ .about = { .kind = ABOUT_BARRIER, .threads = 1 },
+					.age_ms = 50,
+					.rank = 1 };
 	others_n = 1;
 	wait_for(2000);
 	ck_assert_ptr_nonnull(strstr(look(), "dsm_barrier() or a collective: ranks 0-1 wait\n"));
@@ -169,7 +175,10 @@ UNIT_TEST(nobody_asks_once_the_ranks_part)
 	ck_assert_uint_eq(asked, 0);
 }
 
-/* A placement has only its block as a name. Rank 1 is silent until rank 0 has waited so long that it reports that. */
+/*
+ * A placement has only its block as a name. Rank 1 is silent until rank 0 has waited so long that
+ * it reports that.
+ */
 UNIT_TEST(a_placement_whose_home_is_silent_names_its_block)
 {
 	struct dsm_region r = { .off = REGION_UNIT,
@@ -196,7 +205,8 @@ UNIT_TEST(a_placement_whose_home_is_silent_names_its_block)
 					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
 	ck_assert_int_eq(block_place(&r, r.off + 4096, 0), 0);
 	ck_assert_uint_eq(asked, 1);
-	snprintf(want, sizeof(want), "block %p of grid, home node 1: rank 0 waits; rank 1 is not waiting in libdsm\n",
+	snprintf(want, sizeof(want),
+		 "block %p of grid, home node 1: rank 0 waits; rank 1 is not waiting in libdsm\n",
 		 (void *)range_at(r.off + 4096));
 	ck_assert_msg(strstr(words(), want), "no \"%s\" in \"%s\"", want, words());
 }

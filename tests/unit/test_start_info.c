@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_start_info.c - start/info: a job's keys are random numbers, the same for all ranks of the job and for no other job.
+ * test_start_info.c - start/info: a job's keys are random numbers, the same for all ranks of the
+ * job and for no other job.
  *
- * For the jobs, the program starts itself by mpirun (where there is one) with a role in its environment.
+ * For the jobs, the program starts itself by mpirun (where there is one) with a role in its
+ * environment.
  */
 #include "suite.h"
 
@@ -57,7 +59,10 @@ static int role(void)
 static unsigned int calls, fails; /* the number of the call, from 1, that fails, */
 static ssize_t answer;            /* and its result */
 
-/* Replaces getrandom(2) for info.c. In a job, info.c calls it after the host was chosen and before the ranks meet. */
+/*
+ * Replaces getrandom(2) for info.c. In a job, info.c calls it after the host was chosen and before
+ * the ranks meet.
+ */
 ssize_t getrandom(void *buf, size_t n, unsigned int flags)
 {
 	if (shown.join == show && n == HOST_KEY && job.host != &shown) {
@@ -99,7 +104,8 @@ UNIT_TEST(each_start_info_has_keys_of_its_own)
 		for (k = 0; k < i; k++)
 			ck_assert_uint_ne(info[i].key, info[k].key);
 	}
-	for (b = 0; b < HOST_KEY; b++) { /* all are drawn; the chance that one is the same in all infos is 2^-120 */
+	for (b = 0; b < HOST_KEY; b++) {
+		/* all are drawn; the chance that one is the same in all infos is 2^-120 */
 		for (i = 1; i < INFOS && info[i].host_key[b] == info[0].host_key[b]; i++)
 			;
 		ck_assert_msg(i < INFOS, "byte %u is always %02x", b, info[0].host_key[b]);
@@ -151,14 +157,16 @@ static bool run_job(struct keys keys[RANKS])
 	self[size] = 0;
 	if (system("command -v mpirun >/dev/null 2>&1"))
 		return false;
-	snprintf(command, sizeof(command),
-		 "env -u PMIX_NAMESPACE -u PMIX_RANK " ROLE "=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
-		 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 mpirun --oversubscribe -n %d '%s' 2>&1 </dev/null",
-		 RANKS, self);
+	snprintf(
+		command, sizeof(command),
+		"env -u PMIX_NAMESPACE -u PMIX_RANK " ROLE "=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 mpirun --oversubscribe -n %d '%s' 2>&1 </dev/null",
+		RANKS, self);
 	f = popen(command, "r");
 	ck_assert_ptr_nonnull(f);
 	while (fgets(line, sizeof(line), f))
-		if (n < RANKS && sscanf(line, "keys %16llx %32s", &keys[n].key, keys[n].host_key) == 2)
+		if (n < RANKS &&
+		    sscanf(line, "keys %16llx %32s", &keys[n].key, keys[n].host_key) == 2)
 			n++;
 	ck_assert_int_eq(pclose(f), 0);
 	ck_assert_uint_eq(n, RANKS);
@@ -184,7 +192,10 @@ UNIT_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
 	ck_assert_str_ne(keys[0][0].host_key, keys[1][0].host_key);
 }
 
-/* What libdsm prints when the first rank of a node of two compares limits; the third rank is another node's. */
+/*
+ * What libdsm prints when the first rank of a node of two compares limits; the third rank is
+ * another node's.
+ */
 static void compare(const struct memory_limit limits[RANKS], char *out, size_t room)
 {
 	static uint16_t node_of[RANKS] = { 0, 0, 1 };
@@ -213,16 +224,23 @@ static void compare(const struct memory_limit limits[RANKS], char *out, size_t r
 
 UNIT_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
 {
-	static const struct memory_limit alike[RANKS] = { { 64 << 20, 5 }, { 64 << 20, 5 }, { 32 << 20, 6 } };
-	static const struct memory_limit unlike[RANKS] = { { 64 << 20, 5 }, { 32 << 20, 6 }, { 64 << 20, 5 } };
-	static const struct memory_limit one[RANKS] = { { 128 << 20, 0 }, { 128 << 20, 6 }, { 128 << 20, 0 } };
+	static const struct memory_limit alike[RANKS] = { { 64 << 20, 5 },
+							  { 64 << 20, 5 },
+							  { 32 << 20, 6 } };
+	static const struct memory_limit unlike[RANKS] = { { 64 << 20, 5 },
+							   { 32 << 20, 6 },
+							   { 64 << 20, 5 } };
+	static const struct memory_limit one[RANKS] = { { 128 << 20, 0 },
+							{ 128 << 20, 6 },
+							{ 128 << 20, 0 } };
 	char text[1024];
 
 	compare(alike, text, sizeof(text));
 	ck_assert_str_eq(text, "");
 	compare(unlike, text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(
-		text, "rank 1 of this node is in another cgroup: its limit of memory is 32 MiB, here it is 64 MiB"));
+		text,
+		"rank 1 of this node is in another cgroup: its limit of memory is 32 MiB, here it is 64 MiB"));
 	ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
 	compare(one, text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "rank 1 of this node"));
@@ -230,5 +248,6 @@ UNIT_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
 
 int main(void)
 {
-	return getenv(ROLE) ? role() : unit_suite("start_info", &(struct unit_case){ .seconds = 240 });
+	return getenv(ROLE) ? role()
+			    : unit_suite("start_info", &(struct unit_case){ .seconds = 240 });
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_step.c - miss/step: hold records are given back when free; copies are dropped after they were sent. */
+/*
+ * test_step.c - miss/step: hold records are given back when free; copies are dropped after they
+ * were sent.
+ */
 #include "suite.h"
 
 #include <dsm.h>
@@ -11,12 +14,15 @@
 #include "miss/step.h"
 
 /*
- * The home asks whether the lock is idle in its last record. When the question arrives, the lock has moved on: its record is
- * free, or another thread has taken it for another lock, but has not begun.
+ * The home asks whether the lock is idle in its last record. When the question arrives, the lock
+ * has moved on: its record is free, or another thread has taken it for another lock, but has not
+ * begun.
  */
 static void ask_record(uint32_t index)
 {
-	const struct msg m = { .version = WIRE_VERSION, .type = MSG_RECALL, .object = 1u << 24 | 7, .aux = index };
+	const struct msg m = {
+		.version = WIRE_VERSION, .type = MSG_RECALL, .object = 1u << 24 | 7, .aux = index
+	};
 	struct core_host h = run_host();
 	struct actions acts;
 
@@ -74,7 +80,8 @@ static uint8_t drop(uint32_t block)
 }
 
 /*
- * The home reads a block that this rank has written. This rank no longer owns it, and may drop its copy, but must send it first.
+ * The home reads a block that this rank has written. This rank no longer owns it, and may drop its
+ * copy, but must send it first.
  */
 UNIT_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 {
@@ -97,7 +104,10 @@ UNIT_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 	ck_assert_uint_eq(drop(m.object), PG_INVALID);
 }
 
-/* The state of a block is that of its first page. If a block is in no region, two nodes may name different sizes. */
+/*
+ * The state of a block is that of its first page. If a block is in no region, two nodes may name
+ * different sizes.
+ */
 UNIT_TEST(a_block_has_one_lock_whatever_its_size)
 {
 	size_t bytes;
@@ -106,7 +116,8 @@ UNIT_TEST(a_block_has_one_lock_whatever_its_size)
 	for (bytes = PAGE_BYTES; bytes <= BLOCK_MAX; bytes *= 2)
 		ck_assert_ptr_eq(block_stripe(block_id(BLOCK_MAX, bytes)),
 				 block_stripe(block_id(BLOCK_MAX, PAGE_BYTES)));
-	ck_assert_ptr_ne(block_stripe(block_id(0, PAGE_BYTES)), block_stripe(block_id(PAGE_BYTES, PAGE_BYTES)));
+	ck_assert_ptr_ne(block_stripe(block_id(0, PAGE_BYTES)),
+			 block_stripe(block_id(PAGE_BYTES, PAGE_BYTES)));
 }
 
 UNIT_SUITE("step", .seconds = 60)

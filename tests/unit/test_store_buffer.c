@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_store_buffer.c - kmod/base/pte.c: why a batch that closes pages needs a full barrier before it looks for page tables.
+ * test_store_buffer.c - kmod/base/pte.c: why a batch that closes pages needs a full barrier before
+ * it looks for page tables.
  *
- * The two sides of kmod/node/map.c, "store buffering", as a litmus test. Initially prot is 1, table and lock are 0:
+ * The two sides of kmod/node/map.c, "store buffering", as a litmus test. Initially prot is 1, table
+ * and lock are 0:
  *
  *   batch                             fault in another view
  *   prot = 0                          table = 1
- *   full barrier (pte.c)              takes the lock of the table, which is a full barrier on this processor
+ *   full barrier (pte.c)              takes the lock of the table, which is a full barrier on this
+ *                                     processor
  *   finds = table                     sees = prot
  *
- * If the batch finds no table, it leaves the page to the fault, which then must see that it is closed: not finds == 0 && sees == 1.
- * Without the barrier, prot may still be in the store buffer of the batch's processor when the batch reads the table.
+ * If the batch finds no table, it leaves the page to the fault, which then must see that it is
+ * closed: not finds == 0 && sees == 1. Without the barrier, prot may still be in the store buffer
+ * of the batch's processor when the batch reads the table.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -38,7 +42,9 @@ static struct place places[PLACES];
 static _Atomic unsigned int begun, ended; /* meetings, as the batch counts them, and the fault */
 static _Atomic bool over;
 
-/* What smp_mb() is in the kernel. A fence of the language would be refused by the thread sanitizer. */
+/*
+ * What smp_mb() is in the kernel. A fence of the language would be refused by the thread sanitizer.
+ */
 static inline void full_barrier(void)
 {
 #ifdef __x86_64__
@@ -48,7 +54,8 @@ static inline void full_barrier(void)
 #endif
 }
 
-#define SPINS 100000u /* then the other thread's processor is another program's, and this one may be, too */
+/* then the other thread's processor is another program's, and this one may be, too */
+#define SPINS 100000u
 
 static void await(const _Atomic unsigned int *n, unsigned int meeting)
 {
@@ -106,7 +113,10 @@ static unsigned int meet(unsigned int meeting, bool fenced)
 	return lost;
 }
 
-/* Instrumented code is too slow between the two accesses. One processor alone reads what it has stored. */
+/*
+ * Instrumented code is too slow between the two accesses. One processor alone reads what it has
+ * stored.
+ */
 static bool shows_store_buffers(void)
 {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -118,7 +128,10 @@ static bool shows_store_buffers(void)
 #endif
 }
 
-/* Meetings with the barrier and without take turns, until closes were lost without it: so each kind had the same chance. */
+/*
+ * Meetings with the barrier and without take turns, until closes were lost without it: so each kind
+ * had the same chance.
+ */
 UNIT_TEST(only_without_the_barrier_closes_are_lost)
 {
 	const unsigned int enough = shows_store_buffers() ? ENOUGH : 0;
@@ -127,7 +140,8 @@ UNIT_TEST(only_without_the_barrier_closes_are_lost)
 	pthread_t other;
 
 	ck_assert_int_eq(pthread_create(&other, NULL, fault, NULL), 0);
-	for (meeting = 1; meeting <= MEETINGS || (lost[false] < enough && time(NULL) < end); meeting++)
+	for (meeting = 1; meeting <= MEETINGS || (lost[false] < enough && time(NULL) < end);
+	     meeting++)
 		lost[meeting % 2] += meet(meeting, meeting % 2);
 	atomic_store(&over, true);
 	pthread_join(other, NULL);

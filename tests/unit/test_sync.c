@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_sync.c - core/sync: every kind of object with every operation, and what each object guarantees. */
+/*
+ * test_sync.c - core/sync: every kind of object with every operation, and what each object
+ * guarantees.
+ */
 #include "core.h"
 
 #include "core/set.h"
@@ -231,7 +234,10 @@ UNIT_TEST(a_timed_wait_is_told_when_it_is_in_line)
 	ck_assert(sync_idle(&s));
 }
 
-/* A broadcast counts all waiters. Until each has been answered, a later waiter must neither gain a signal nor take one. */
+/*
+ * A broadcast counts all waiters. Until each has been answered, a later waiter must neither gain a
+ * signal nor take one.
+ */
 UNIT_TEST(a_cancel_takes_no_signal_of_others)
 {
 	struct sync s = { .kind = SYNC_COND };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_sync_rules.c - core/sync: long random walks of each kind of object, compared with a specification in plain arrays, and
- * every field of every answer.
+ * test_sync_rules.c - core/sync: long random walks of each kind of object, compared with a
+ * specification in plain arrays, and every field of every answer.
  */
 #include "core.h"
 
@@ -17,7 +17,9 @@
 static struct queue_entry nodes[WIRE_MAX_NODES * SLOTS];
 static const struct sync_ctx ctx = { .me = ME, .queue = { .entries = nodes, .nslots = SLOTS } };
 static const uint16_t ranks[WHO] = { 1, 1, 1, 700, 700, 700, 1023, 1023, 1023 },
-		      slots[WHO] = { 0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1 };
+		      slots[WHO] = {
+			      0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1
+		      };
 
 struct spec {
 	uint8_t kind;
@@ -96,7 +98,8 @@ static bool knows(uint8_t kind, uint8_t op)
 {
 	switch (kind) {
 	case SYNC_RWLOCK: return (op >= SOP_RDLOCK && op <= SOP_WRUNLOCK) || op == SOP_CANCEL;
-	case SYNC_SEM: return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL || op == SOP_LOAD;
+	case SYNC_SEM:
+		return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL || op == SOP_LOAD;
 	case SYNC_COND: return op >= SOP_ENQUEUE && op <= SOP_CANCEL;
 	case SYNC_ATOMIC: return op >= SOP_LOAD && op <= SOP_CAS;
 	default: return false;
@@ -120,7 +123,8 @@ static void atomic(struct spec *s, unsigned int who, const struct msg *m)
 static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 {
 	unsigned int at = place(s, who);
-	bool waits = m->op == SOP_RDLOCK || m->op == SOP_WRLOCK || m->op == SOP_WAIT || m->op == SOP_ENQUEUE;
+	bool waits = m->op == SOP_RDLOCK || m->op == SOP_WRLOCK || m->op == SOP_WAIT ||
+		m->op == SOP_ENQUEUE;
 
 	if (!knows(s->kind, m->op)) {
 		answer(s, who, -EINVAL, 0);
@@ -144,8 +148,12 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		answer(s, who, 0, 1);
 		return false;
 	case SOP_TRYWAIT: answer(s, who, !s->n && goes(s, SOP_WAIT) ? 0 : -EAGAIN, 0); return false;
-	case SOP_TRYRDLOCK: answer(s, who, !s->n && goes(s, SOP_RDLOCK) ? 0 : -EBUSY, 0); return false;
-	case SOP_TRYWRLOCK: answer(s, who, !s->n && goes(s, SOP_WRLOCK) ? 0 : -EBUSY, 0); return false;
+	case SOP_TRYRDLOCK:
+		answer(s, who, !s->n && goes(s, SOP_RDLOCK) ? 0 : -EBUSY, 0);
+		return false;
+	case SOP_TRYWRLOCK:
+		answer(s, who, !s->n && goes(s, SOP_WRLOCK) ? 0 : -EBUSY, 0);
+		return false;
 	case SOP_CANCEL:
 		if (at < s->n && (s->kind != SYNC_COND || at >= s->owed)) {
 			leave(s, at);
@@ -191,7 +199,8 @@ static void compare(const struct spec *s, const struct sync *o, const struct act
 	for (i = 0; i < s->answers; i++) {
 		const struct msg *m = &out->v[i].msg;
 
-		unit_require(out->v[i].type == ACT_SEND && m->type == MSG_REPLY && m->version == WIRE_VERSION);
+		unit_require(out->v[i].type == ACT_SEND && m->type == MSG_REPLY &&
+			     m->version == WIRE_VERSION);
 		unit_require(m->src == ME && m->object == OBJECT);
 		unit_require(m->dst == ranks[s->answer[i].who] && m->req_node == m->dst);
 		unit_require(m->req_slot == slots[s->answer[i].who]);
@@ -201,17 +210,21 @@ static void compare(const struct spec *s, const struct sync *o, const struct act
 	if (s->resume) {
 		const struct action *a = &out->v[i];
 
-		unit_require(a->type == ACT_RESUME && a->node == SET_NOBODY && a->msg.type == MSG_RESUME);
-		unit_require(a->msg.src == ME && a->msg.dst == ME && a->msg.object == OBJECT && a->msg.op == 1);
+		unit_require(a->type == ACT_RESUME && a->node == SET_NOBODY &&
+			     a->msg.type == MSG_RESUME);
+		unit_require(a->msg.src == ME && a->msg.dst == ME && a->msg.object == OBJECT &&
+			     a->msg.op == 1);
 	}
 	unit_require(o->value == s->value && o->pumping == s->pumping);
-	unit_require(sync_idle(o) == (!s->n && !s->readers && !s->writer && !s->owed && !s->pumping));
+	unit_require(sync_idle(o) ==
+		     (!s->n && !s->readers && !s->writer && !s->owed && !s->pumping));
 }
 
 static uint64_t some_value(uint64_t *seed)
 {
-	static const uint64_t values[] = { 0,          1,         2, 3, INT32_MAX, INT32_MAX - 1u, INT32_MAX + 1ull,
-					   UINT64_MAX, 1ull << 40 };
+	static const uint64_t values[] = {
+		0, 1, 2, 3, INT32_MAX, INT32_MAX - 1u, INT32_MAX + 1ull, UINT64_MAX, 1ull << 40
+	};
 
 	return unit_random(seed) % 4 ? unit_random(seed) % 3 : values[unit_random(seed) % 9];
 }
@@ -262,7 +275,8 @@ static void walk(uint8_t kind, uint64_t seed)
 
 UNIT_LOOP_TEST(every_kind_does_what_its_specification_says, 0, 6)
 {
-	static const uint8_t kinds[] = { SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC, SYNC_NONE, SYNC_BARRIER };
+	static const uint8_t kinds[] = { SYNC_RWLOCK, SYNC_COND, SYNC_SEM,
+					 SYNC_ATOMIC, SYNC_NONE, SYNC_BARRIER };
 
 	walk(kinds[_i], 0x9e3779b97f4a7c15ull + (unsigned int)_i);
 }

@@ -16,7 +16,10 @@ struct record {
 UNIT_TEST(the_largest_stay_in_order)
 {
 	struct record list[ROOM + 1] = { [ROOM] = { 77, 77 } };
-	struct top t = { .list = list, .size = sizeof(list[0]), .key = offsetof(struct record, count), .n = ROOM };
+	struct top t = { .list = list,
+			 .size = sizeof(list[0]),
+			 .key = offsetof(struct record, count),
+			 .n = ROOM };
 	uint64_t counts[100], random = 5;
 	unsigned int i, k, above;
 
@@ -26,7 +29,8 @@ UNIT_TEST(the_largest_stay_in_order)
 		ck_assert_uint_eq(t.have, i + 1 < ROOM ? i + 1 : ROOM);
 		for (k = 0; k + 1 < t.have; k++)
 			unit_require(list[k].count > list[k + 1].count ||
-				     (list[k].count == list[k + 1].count && list[k].name < list[k + 1].name));
+				     (list[k].count == list[k + 1].count &&
+				      list[k].name < list[k + 1].name));
 	}
 	for (i = 0, above = 0; i < 100; i++)
 		above += counts[i] > list[ROOM - 1].count;

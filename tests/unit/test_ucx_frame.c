@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_ucx_frame.c - net/ucx/frame.c: the rules of addresses, and of active messages as UCX describes them. */
+/*
+ * test_ucx_frame.c - net/ucx/frame.c: the rules of addresses, and of active messages as UCX
+ * describes them.
+ */
 #include "net/ucx/frame.h"
 
 #include <errno.h>

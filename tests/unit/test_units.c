@@ -149,7 +149,10 @@ UNIT_TEST(only_an_owner_gives_back)
 	ck_assert_uint_eq(units_owner(units, (uint32_t)at), 0);
 }
 
-/* Compared with a map: no unit has two owners, and a run is refused only if there is none. Heaps and jobs of all sizes. */
+/*
+ * Compared with a map: no unit has two owners, and a run is refused only if there is none. Heaps
+ * and jobs of all sizes.
+ */
 UNIT_LOOP_TEST(units_are_a_map, 0, 60)
 {
 	uint32_t step, i, n, rank, free_run, longest;
@@ -157,7 +160,8 @@ UNIT_LOOP_TEST(units_are_a_map, 0, 60)
 	int64_t at;
 
 	srandom((unsigned int)_i);
-	shape = units_shape((size_t)(1 + random() % 512) * UNIT_BYTES, (uint32_t)(1 + random() % 64));
+	shape = units_shape((size_t)(1 + random() % 512) * UNIT_BYTES,
+			    (uint32_t)(1 + random() % 64));
 	memset(owner, 0, sizeof(owner));
 	for (step = 0; step < 3000; step++) {
 		rank = (uint32_t)random() % shape.ranks;

@@ -26,7 +26,9 @@ static uint32_t longest(const bool *taken)
 	return most;
 }
 
-/* A free run has its length at both ends, and nothing else is marked. Returns the number of runs. */
+/*
+ * A free run has its length at both ends, and nothing else is marked. Returns the number of runs.
+ */
 static uint32_t check_holes(const bool *taken)
 {
 	uint32_t i, n, holes = 0;

@@ -41,7 +41,9 @@ UNIT_TEST(the_largest_of_several)
 	char text[5];
 
 	/* Whatever else lies there, it is smaller. */
-	ck_assert_int_eq(variables_find(static_array, (size_t)(end - static_array) + 64, &v, text, sizeof(text)), 0);
+	ck_assert_int_eq(variables_find(static_array, (size_t)(end - static_array) + 64, &v, text,
+					sizeof(text)),
+			 0);
 	ck_assert_str_eq(text, "stat");
 	ck_assert_ptr_eq(v.at, static_array);
 	ck_assert_uint_ge(v.n, 1);

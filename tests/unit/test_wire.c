@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_wire.c - core/wire: the layout, names and classes, and what every field of every message may be. */
+/*
+ * test_wire.c - core/wire: the layout, names and classes, and what every field of every message may
+ * be.
+ */
 #include "core.h"
 
 #include "../wire_values.h"
@@ -68,7 +71,10 @@ UNIT_TEST(numbers_that_travel_do_not_change)
 	ck_assert_uint_eq(HOST_LIBRARY & HOST_KERNEL, 0);
 }
 
-/* The name of a block is twice its first page, with a bit for its size: of each size the first and the last in the window. */
+/*
+ * The name of a block is twice its first page, with a bit for its size: of each size the first and
+ * the last in the window.
+ */
 UNIT_TEST(blocks_of_every_size_up_to_the_edges)
 {
 	uint32_t pages, page;
@@ -85,7 +91,10 @@ UNIT_TEST(blocks_of_every_size_up_to_the_edges)
 		}
 }
 
-/* The window need not be a multiple of a large block: the last block may begin inside it and end outside. */
+/*
+ * The window need not be a multiple of a large block: the last block may begin inside it and end
+ * outside.
+ */
 UNIT_TEST(a_block_that_ends_outside_of_the_window_is_none)
 {
 	struct wire_limits l = lim;
@@ -100,7 +109,10 @@ UNIT_TEST(a_block_that_ends_outside_of_the_window_is_none)
 	ck_assert_int_eq(wire_check(&m, &l), -EBADMSG);
 }
 
-/* The range of each rule in figures. Only CAS, KIND, INITIAL and LEAVER depend on the operation of the message. */
+/*
+ * The range of each rule in figures. Only CAS, KIND, INITIAL and LEAVER depend on the operation of
+ * the message.
+ */
 UNIT_TEST(ranges_are_these)
 {
 	static const struct {
@@ -144,8 +156,12 @@ UNIT_TEST(ranges_are_these)
 		[RULE_SEVERAL] = { 2, 64 },
 		[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 		[RULE_FORWARDS] = { 0, 65535 },
-		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
-		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
+		[RULE_F_READ] = { 0,
+				  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
+					  MSGF_PUSH },
+		[RULE_F_WRITE] = { 0,
+				   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN |
+					   MSGF_PLACE },
 		[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
 		[RULE_F_TIMED] = { 0, MSGF_TIMED },
 	};
@@ -259,7 +275,9 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_ROOM: return v <= 4096;
 	case RULE_LIFE: return v == 0 || m->object;
 	case RULE_LIFE_HIGH: return v == 0 || (m->object && v > 0 && v <= 255);
-	case RULE_LEAVER: return v / 65536 < PROCESSES && (m->op ? v % 256 && v / 256 % 256 <= 1 : v % 65536 == 0);
+	case RULE_LEAVER:
+		return v / 65536 < PROCESSES &&
+			(m->op ? v % 256 && v / 256 % 256 <= 1 : v % 65536 == 0);
 	case RULE_FORWARDS: return v >= 0 && v <= 65535;
 	case RULE_FRAMES: return v <= 512;
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
@@ -269,10 +287,18 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_SEVERAL: return v >= 2 && v <= WIRE_BUNDLE_MAX;
 	case RULE_AFTER: return v >= 1 && v <= 3;
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
-	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
-	case RULE_INITIAL: return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
-	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH));
-	case RULE_F_WRITE: return !(v & ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
+	case RULE_KIND:
+		return m->op == SOP_CAS ||
+			(m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
+	case RULE_INITIAL:
+		return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
+	case RULE_F_READ:
+		return !(v &
+			 ~(MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
+			   MSGF_PUSH));
+	case RULE_F_WRITE:
+		return !(v &
+			 ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
 	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);
 	case WIRE_RULE_COUNT: break;
@@ -287,7 +313,8 @@ static bool all_rules_hold(const struct msg *m)
 	if (m->type >= MSG_TYPES || !wire_hosts(m->type))
 		return false;
 	for (f = 0; f < WIRE_FIELD_COUNT; f++)
-		if (!means(wire_rule_of(m->type, (enum wire_field)f), wire_get(m, (enum wire_field)f), m))
+		if (!means(wire_rule_of(m->type, (enum wire_field)f),
+			   wire_get(m, (enum wire_field)f), m))
 			return false;
 	return true;
 }
@@ -295,10 +322,15 @@ static bool all_rules_hold(const struct msg *m)
 /* The number of variants of this message with different rules: operations; barrier 0 and others. */
 static unsigned int variants(unsigned int type)
 {
-	return type == MSG_SYNC ? SYNC_OPS : type == MSG_BYE || type == MSG_ARRIVE || type == MSG_DEPART ? 2 : 1;
+	return type == MSG_SYNC                                               ? SYNC_OPS
+		: type == MSG_BYE || type == MSG_ARRIVE || type == MSG_DEPART ? 2
+									      : 1;
 }
 
-/* All types, all fields, all values at the edges of the allowed ranges: accepted if and only if the rule allows them. */
+/*
+ * All types, all fields, all values at the edges of the allowed ranges: accepted if and only if the
+ * rule allows them.
+ */
 UNIT_TEST(every_field_of_every_message_is_held_to_its_rule)
 {
 	unsigned int refused[WIRE_FIELD_COUNT] = { 0 }, t, f, i, n, ops;
@@ -316,7 +348,8 @@ UNIT_TEST(every_field_of_every_message_is_held_to_its_rule)
 			} else if (ops) {
 				good.object = BARRIERS - 1;
 			}
-			ck_assert_int_eq(wire_check(&good, &lim), wire_hosts((uint8_t)t) ? 0 : -EBADMSG);
+			ck_assert_int_eq(wire_check(&good, &lim),
+					 wire_hosts((uint8_t)t) ? 0 : -EBADMSG);
 			for (f = 0; f < WIRE_FIELD_COUNT; f++) {
 				int64_t values[WIRE_VALUES_MAX];
 
@@ -329,8 +362,10 @@ UNIT_TEST(every_field_of_every_message_is_held_to_its_rule)
 
 					if (!wire_set(&m, (enum wire_field)f, values[i]))
 						continue;
-					if (wire_check(&m, &lim) != (all_rules_hold(&m) ? 0 : -EBADMSG))
-						ck_abort_msg("%s: %s %lld", wire_name((uint8_t)t), wire_field_name(f),
+					if (wire_check(&m, &lim) !=
+					    (all_rules_hold(&m) ? 0 : -EBADMSG))
+						ck_abort_msg("%s: %s %lld", wire_name((uint8_t)t),
+							     wire_field_name(f),
 							     (long long)values[i]);
 					refused[f] += !all_rules_hold(&m);
 				}
@@ -352,7 +387,8 @@ UNIT_TEST(what_was_once_believed_is_refused)
 	m = wire_good(MSG_NEXT, 1, &lim);
 	m.value = 1ull << 32; /* record 0 if it were truncated */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
-	m = wire_good(MSG_SYNC, 1, &lim); /* req_node is the object's generation; the requester is the sender */
+	/* req_node is the object's generation; the requester is the sender */
+	m = wire_good(MSG_SYNC, 1, &lim);
 	m.op = SOP_ADD;
 	m.aux = 0;
 	m.req_node = 2;
@@ -375,7 +411,8 @@ UNIT_TEST(an_operation_and_its_type_share_a_byte)
 		m.op = (uint8_t)op;
 		ck_assert_int_eq(wire_check(&m, &lim), op / 16 < 3 && op % 16 < 7 ? 0 : -EBADMSG);
 		part.aux = op;
-		ck_assert_int_eq(wire_check(&part, &lim), op / 16 < 12 && op % 16 < 7 ? 0 : -EBADMSG);
+		ck_assert_int_eq(wire_check(&part, &lim),
+				 op / 16 < 12 && op % 16 < 7 ? 0 : -EBADMSG);
 	}
 }
 
@@ -445,10 +482,13 @@ UNIT_TEST(each_host_takes_its_own)
 	for (t = 0; t < MSG_TYPES; t++) {
 		struct msg good = wire_good((uint8_t)t, 1, &lim);
 		bool none = t == MSG_NONE || t == MSG_RESUME;
-		bool calls = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t == MSG_BYE || t == MSG_CHUNK ||
-			t >= MSG_FLUSH;
+		bool calls = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t == MSG_BYE ||
+			t == MSG_CHUNK || t >= MSG_FLUSH;
 		bool keys = t == MSG_KEY_WANTED || t == MSG_KEY || t == MSG_ECHO || t == MSG_HELLO;
-		unsigned int hosts = none ? HOST_NONE : calls ? HOST_LIBRARY : keys ? HOST_KERNEL : HOST_BOTH;
+		unsigned int hosts = none ? HOST_NONE
+			: calls           ? HOST_LIBRARY
+			: keys            ? HOST_KERNEL
+					  : HOST_BOTH;
 
 		ck_assert_uint_eq(wire_hosts((uint8_t)t), hosts);
 		ck_assert_int_eq(wire_envelope(&good, ME, RANKS), none ? -EBADMSG : 0);
@@ -491,13 +531,15 @@ UNIT_TEST(garbage_that_passes_is_in_range)
 		if (i & 1) { /* values next to the rule */
 			unsigned int changes = w[0] >> 40 & 3;
 
-			m = wire_good((uint8_t)(w[1] % MSG_TYPES), (uint16_t)(w[1] >> 32) % RANKS, &lim);
+			m = wire_good((uint8_t)(w[1] % MSG_TYPES), (uint16_t)(w[1] >> 32) % RANKS,
+				      &lim);
 			while (changes--) {
 				int64_t values[WIRE_VALUES_MAX];
 				uint64_t r = unit_random(&seed);
 				enum wire_field f = (enum wire_field)(r % WIRE_FIELD_COUNT);
 
-				wire_set(&m, f, values[(r >> 32) % wire_values(&m, f, &lim, values)]);
+				wire_set(&m, f,
+					 values[(r >> 32) % wire_values(&m, f, &lim, values)]);
 			}
 		}
 		if (wire_check(&m, &lim))

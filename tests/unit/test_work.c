@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. A fake fault backend and
- * transport count their calls.
+ * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. A
+ * fake fault backend and transport count their calls.
  */
 #include "core.h"
 
@@ -55,7 +55,8 @@ static unsigned int arrived, arrivals, given;
 /* Node 1 requests a block that this node gives back. */
 static void fetch(const struct msg *release)
 {
-	struct msg ask = unit_msg(MSG_FWD_WRITE, 1, 0, 1, 0), heard = unit_msg(MSG_REPLY, 1, 0, 0, release->req_slot);
+	struct msg ask = unit_msg(MSG_FWD_WRITE, 1, 0, 1, 0),
+		   heard = unit_msg(MSG_REPLY, 1, 0, 0, release->req_slot);
 
 	unit_require(release->dst == 1 && release->op == RELEASE_EVICT && arrivals < 255);
 	ask.op = GRANT_WRITE;
@@ -65,7 +66,8 @@ static void fetch(const struct msg *release)
 	arriving[arrivals++] = ask;
 }
 
-static int count_ack(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+static int count_ack(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
+		     size_t size)
 {
 	(void)n, (void)payload, (void)size;
 	if (m->type == MSG_RELEASE) {
@@ -98,7 +100,9 @@ static int bring(struct net *n, unsigned int budget)
 	return came;
 }
 
-static const struct fault_ops fault = { .name = "counting", .shut = count_shut, .take = count_take };
+static const struct fault_ops fault = { .name = "counting",
+					.shut = count_shut,
+					.take = count_take };
 static const struct net_ops net = { .name = "counting", .send = count_ack, .poll = bring };
 
 static void make_node(void)
@@ -109,7 +113,8 @@ static void make_node(void)
 	ctl_layout(&job.layout, &shape);
 	job.mem.ctlfd = memfd_create("node", MFD_CLOEXEC);
 	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		  job.mem.ctlfd, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
@@ -171,7 +176,8 @@ UNIT_TEST(a_queue_takes_any_number_in_order)
 	const unsigned int n = 150000;
 	unsigned int round, i;
 
-	for (round = 0; round < 2; round++) { /* the second round uses an area that was full before */
+	for (round = 0; round < 2; round++) {
+		/* the second round uses an area that was full before */
 		acks = 0;
 		for (i = 0; i < n; i++) {
 			struct msg m = invalidate(2 * (i / 32));
@@ -267,11 +273,13 @@ UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 		job.mem.pages[i].state = PG_READ;
 	job.mem.pages[newest].flags = PAGE_OWNER;
 	step_leaves(NULL, block(leaving));
-	ck_assert_uint_eq(run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS), RUN_DROPS - 2);
+	ck_assert_uint_eq(run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS),
+			  RUN_DROPS - 2);
 	ck_assert_uint_eq(calls, 3);
 	ck_assert_uint_eq(shuts, RUN_DROPS - 2);
 	for (i = first; i < first + RUN_DROPS; i++)
-		ck_assert_uint_eq(job.mem.pages[i].state, i == newest || i == leaving ? PG_READ : PG_INVALID);
+		ck_assert_uint_eq(job.mem.pages[i].state,
+				  i == newest || i == leaving ? PG_READ : PG_INVALID);
 	for (i = 0; i < CTL_STRIPES; i++)
 		ck_assert_uint_eq(job.me->stripes[i], 0);
 	step_left(block(leaving));
@@ -283,10 +291,13 @@ UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 /* Node 1 is the home of all blocks. */
 UNIT_TEST(who_leaves_asks_for_all_before_it_waits)
 {
-	struct dsm_region r = {
-		.id = 1, .off = REGION_UNIT, .bytes = REGION_UNIT, .size = REGION_UNIT, .block_size = PAGE_BYTES
-	};
-	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + RUN_DROPS / 4, end = first + RUN_DROPS;
+	struct dsm_region r = { .id = 1,
+				.off = REGION_UNIT,
+				.bytes = REGION_UNIT,
+				.size = REGION_UNIT,
+				.block_size = PAGE_BYTES };
+	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + RUN_DROPS / 4,
+			   end = first + RUN_DROPS;
 	unsigned int i;
 
 	for (i = first; i < end; i++)
@@ -309,7 +320,8 @@ static void hold(unsigned int page, uint32_t at)
 	struct actions acts = { 0 };
 
 	opened[page] = true;
-	job.mem.pages[page] = (struct copy){ .state = PG_READ, .held = PE_INV, .held_node = ELSEWHERE };
+	job.mem.pages[page] =
+		(struct copy){ .state = PG_READ, .held = PE_INV, .held_node = ELSEWHERE };
 	act_add(&acts, ACT_TIMER)->at = at;
 	core_carry_out(&h, &acts, 0, &about, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * place.c - reads the environment at the first use of each device, and prints messages then and at the end.
+ * place.c - reads the environment at the first use of each device, and prints messages then and at
+ * the end.
  *
  *   CQGROUP=data            a class of the table DSM_CQ_GROUPS, with its device, vectors and CPUs
  *   CQGROUP_VECTORS=2-3     these vectors; CQGROUP is then but a name
@@ -31,7 +32,8 @@ void place_log(const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	n = snprintf(line, sizeof(line) - 1, "cqgroup-preload: %s[%d]: ", program_invocation_short_name, (int)getpid());
+	n = snprintf(line, sizeof(line) - 1,
+		     "cqgroup-preload: %s[%d]: ", program_invocation_short_name, (int)getpid());
 	va_start(ap, fmt);
 	n += vsnprintf(line + n, sizeof(line) - 1 - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -68,7 +70,8 @@ int place_owner(const char *device, char owner[CQGROUP_DEVICE_MAX])
 	const char *name = setting("CQGROUP");
 
 	*owner = '\0';
-	if (!name || setting("CQGROUP_VECTORS") || cqgroup_table_owner(setting("DSM_CQ_GROUPS"), name, owner, NULL))
+	if (!name || setting("CQGROUP_VECTORS") ||
+	    cqgroup_table_owner(setting("DSM_CQ_GROUPS"), name, owner, NULL))
 		return 0; /* place_of() has a message */
 	return *owner && strcmp(owner, device);
 }
@@ -79,7 +82,8 @@ int place_talks(void)
 }
 
 /* The group of a class of the table, with other CPUs if cpus is set. */
-static int group_of_table(struct ibv_context *ctx, const char *name, const char *cpus, struct cqgroup **out, char *why)
+static int group_of_table(struct ibv_context *ctx, const char *name, const char *cpus,
+			  struct cqgroup **out, char *why)
 {
 	const char *config = setting("DSM_CQ_GROUPS");
 	char words[CQGROUP_WHY_MAX], owner[CQGROUP_DEVICE_MAX];
@@ -95,12 +99,14 @@ static int group_of_table(struct ibv_context *ctx, const char *name, const char 
 	}
 	g = cqgroup_table_find(t, name);
 	if (!g) {
-		snprintf(why, CQGROUP_WHY_MAX,
-			 "CQGROUP: there is no group '%.64s': the groups are coherence, data, sync and bulk", name);
+		snprintf(
+			why, CQGROUP_WHY_MAX,
+			"CQGROUP: there is no group '%.64s': the groups are coherence, data, sync and bulk",
+			name);
 		err = -EINVAL;
 	} else if (place_owner(ctx->device->name, owner)) {
-		snprintf(why, CQGROUP_WHY_MAX, "group %.64s belongs to %s, and not to %.64s", name, owner,
-			 ctx->device->name);
+		snprintf(why, CQGROUP_WHY_MAX, "group %.64s belongs to %s, and not to %.64s", name,
+			 owner, ctx->device->name);
 		err = -ENODEV;
 	} else {
 		cqgroup_query(g, &info);
@@ -118,8 +124,9 @@ static void announce(const struct place *p, struct ibv_context *ctx)
 
 	cqgroup_query(p->group, &info);
 	if (place_verbose())
-		place_log("%s: group %s: vectors %s of 0-%d%s, waiting threads on CPUs %s", p->device, info.name,
-			  info.vectors, ctx->num_comp_vectors - 1, p->steer ? "" : " as the program wants",
+		place_log("%s: group %s: vectors %s of 0-%d%s, waiting threads on CPUs %s",
+			  p->device, info.name, info.vectors, ctx->num_comp_vectors - 1,
+			  p->steer ? "" : " as the program wants",
 			  *info.cpus ? info.cpus : "as the program wants");
 	if (p->steer && !cqgroup_vectors_effective(ctx) && place_talks())
 		place_log("%s ignores completion vectors: only threads are placed", p->device);
@@ -127,22 +134,25 @@ static void announce(const struct place *p, struct ibv_context *ctx)
 
 static void fill(struct place *p, struct ibv_context *ctx)
 {
-	const char *name = setting("CQGROUP"), *vectors = setting("CQGROUP_VECTORS"), *cpus = setting("CQGROUP_CPUS"),
-		   *policy = setting("CQGROUP_POLICY");
+	const char *name = setting("CQGROUP"), *vectors = setting("CQGROUP_VECTORS"),
+		   *cpus = setting("CQGROUP_CPUS"), *policy = setting("CQGROUP_POLICY");
 	char why[CQGROUP_WHY_MAX];
 	int err;
 
 	if (!name && !vectors && !cpus)
 		return;
 	if (policy && strcmp(policy, "turns") && strcmp(policy, "least")) {
-		place_log("CQGROUP_POLICY is turns or least, not '%.64s'; the program runs outside of groups", policy);
+		place_log(
+			"CQGROUP_POLICY is turns or least, not '%.64s'; the program runs outside of groups",
+			policy);
 		return;
 	}
 	p->steer = name || vectors;
 	if (name && !vectors)
 		err = group_of_table(ctx, name, cpus, &p->group, why);
 	else
-		err = cqgroup_create(ctx, name ? name : "preload", vectors, cpus ? cpus : "none", &p->group, why);
+		err = cqgroup_create(ctx, name ? name : "preload", vectors, cpus ? cpus : "none",
+				     &p->group, why);
 	if (err)
 		place_log("%s; the program runs outside of groups", why);
 	else
@@ -181,8 +191,9 @@ static void __attribute__((destructor)) report(void)
 	for (p = places; p; p = p->next) {
 		n = p->group && p->steer ? cqgroup_query_vectors(p->group, v, 64) : 0;
 		for (i = 0; i < n && i < 64; i++)
-			place_log("%s: vector %u: %llu CQs, %llu events, %llu completions", p->device, v[i].vector,
-				  (unsigned long long)v[i].made, (unsigned long long)v[i].events,
+			place_log("%s: vector %u: %llu CQs, %llu events, %llu completions",
+				  p->device, v[i].vector, (unsigned long long)v[i].made,
+				  (unsigned long long)v[i].events,
 				  (unsigned long long)v[i].completions);
 	}
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* place.h - inside the preload library: where a device's CQs and the threads that wait for them belong. */
+/*
+ * place.h - inside the preload library: where a device's CQs and the threads that wait for them
+ * belong.
+ */
 #ifndef PRELOAD_PLACE_H
 #define PRELOAD_PLACE_H
 
@@ -15,7 +18,10 @@ struct place {
 /* That of the device, made at its first use from the environment. Never NULL. */
 struct place *place_of(struct ibv_context *ctx);
 
-/* Find the device that owns the program's group by the environment, if it is another one than `device`. 0: none is. */
+/*
+ * Find the device that owns the program's group by the environment, if it is another one than
+ * `device`. 0: none is.
+ */
 int place_owner(const char *device, char owner[CQGROUP_DEVICE_MAX]);
 
 /* Has the user asked for reports? */

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * preload.c - functions of libibverbs, taken over to give every CQ of an unmodified program a vector of its group.
+ * preload.c - functions of libibverbs, taken over to give every CQ of an unmodified program a
+ * vector of its group.
  *
- * ibv_create_cq, ibv_destroy_cq and ibv_get_cq_event are called by their names, also by librdmacm. ibv_create_cq_ex and
- * ibv_poll_cq are inline functions, which call what the context points to: those pointers are replaced in each context that
- * is seen, the second only when the user wants to see figures.
+ * ibv_create_cq, ibv_destroy_cq and ibv_get_cq_event are called by their names, also by librdmacm.
+ * ibv_create_cq_ex and ibv_poll_cq are inline functions, which call what the context points to:
+ * those pointers are replaced in each context that is seen, the second only when the user wants to
+ * see figures.
  *
- * If a device owns the group, ibv_open_device opens that one, whichever the program chose; not for librdmacm, which has to have
- * the device of an address.
+ * If a device owns the group, ibv_open_device opens that one, whichever the program chose; not for
+ * librdmacm, which has to have the device of an address.
  *
- * Two tables, of CQs and of contexts, are read without a lock, for a CQ is looked up at every poll: their entries are never
- * freed, are filled before they are published, and an entry is only used again after its CQ or context was destroyed, which
- * a program does not do while it uses it. They are changed under the lock.
+ * Two tables, of CQs and of contexts, are read without a lock, for a CQ is looked up at every poll:
+ * their entries are never freed, are filled before they are published, and an entry is only used
+ * again after its CQ or context was destroyed, which a program does not do while it uses it. They
+ * are changed under the lock.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,7 +50,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct patched *contexts;
 static struct placed *cqs[BUCKETS];
 
-/* The function that would have been called: the next one in the program, or in a plugin if that brought libibverbs. */
+/*
+ * The function that would have been called: the next one in the program, or in a plugin if that
+ * brought libibverbs.
+ */
 static void *next_function(const char *name)
 {
 	void *f = dlsym(RTLD_NEXT, name), *lib;
@@ -148,7 +154,8 @@ static void refused(const struct place *p, int vector)
 	static int said;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-		place_log("%s: cannot create a CQ on vector %d; using the program's own choice", p->device, vector);
+		place_log("%s: cannot create a CQ on vector %d; using the program's own choice",
+			  p->device, vector);
 }
 
 /* A CQ was made on the group's vector; or, if cq is NULL, it was not. */
@@ -273,8 +280,8 @@ HERE struct ibv_context *ibv_import_device(int cmd_fd)
 	return ctx;
 }
 
-HERE struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-				  int comp_vector)
+HERE struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+				  struct ibv_comp_channel *channel, int comp_vector)
 {
 	__typeof__(&ibv_create_cq) next = NEXT(ibv_create_cq);
 	struct place *p;
@@ -337,7 +344,8 @@ static void bind_thread(struct ibv_context *ctx)
 	p = place_of(ctx);
 	err = p->group ? cqgroup_bind_thread(p->group) : 0;
 	if (err)
-		place_log("%s: a thread cannot be bound to the group's CPUs: %s", p->device, strerror(-err));
+		place_log("%s: a thread cannot be bound to the group's CPUs: %s", p->device,
+			  strerror(-err));
 }
 
 HERE int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)

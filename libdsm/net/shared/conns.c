@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * conns.c - the thread that makes connections. It asks the owner of librshare, which takes memory and a round trip through a
- * socket: a thread that sends during a miss must not do that.
+ * conns.c - the thread that makes connections. It asks the owner of librshare, which takes memory
+ * and a round trip through a socket: a thread that sends during a miss must not do that.
  */
 #include "net/shared/conns.h"
 
@@ -30,8 +30,8 @@ uint64_t conns_memory(void)
 	unsigned int k;
 
 	for (k = 0; k < KINDS; k++)
-		bytes +=
-			(uint64_t)lane_kinds[k].receives * stride_of(k) + 1024 + RELEASES * sizeof(struct shared_frame);
+		bytes += (uint64_t)lane_kinds[k].receives * stride_of(k) + 1024 +
+			RELEASES * sizeof(struct shared_frame);
 	return bytes;
 }
 
@@ -93,7 +93,8 @@ static int post_releases(struct net *n, struct lane *l, struct rshare_conn *c)
 	if (!l->releases)
 		return -ENOMEM;
 	for (i = 0; i < RELEASES && !err; i++)
-		err = rshare_recv(c, l->releases + i * sizeof(struct shared_frame), sizeof(struct shared_frame), i);
+		err = rshare_recv(c, l->releases + i * sizeof(struct shared_frame),
+				  sizeof(struct shared_frame), i);
 	return err;
 }
 
@@ -101,8 +102,8 @@ static void connect_lane(struct net *n, struct lane *l)
 {
 	const struct peer *p = l->peer;
 	struct rshare_conn *c;
-	int err = rshare_connect(n->r, p->node, (uint32_t)p->rank * KINDS + l->kind, lane_kinds[l->kind].priority,
-				 lane_kinds[l->kind].weight, &c);
+	int err = rshare_connect(n->r, p->node, (uint32_t)p->rank * KINDS + l->kind,
+				 lane_kinds[l->kind].priority, lane_kinds[l->kind].weight, &c);
 
 	if (!err) {
 		err = post_releases(n, l, c);
@@ -128,7 +129,8 @@ static void watch_lane(struct net *n, struct lane *l)
 	if (l->watched || atomic_load(&l->state) != LANE_OPEN)
 		return;
 	if (conns_watch(n, l->conn, (union source){ .word = (uintptr_t)l | SOURCE_LANE })) {
-		log_line("no file descriptor for a connection to rank %d; raise `ulimit -n`", l->peer->rank);
+		log_line("no file descriptor for a connection to rank %d; raise `ulimit -n`",
+			 l->peer->rank);
 		lane_fail(l, -EMFILE);
 		return;
 	}
@@ -221,7 +223,8 @@ static void *conns_thread(void *arg)
 	if (n->cfg.thread)
 		n->cfg.thread(n->cfg.arg);
 	for (k = 0; k < KINDS; k++)
-		p[1 + k] = (struct pollfd){ .fd = rshare_listener_fd(n->listeners[k]), .events = POLLIN };
+		p[1 + k] = (struct pollfd){ .fd = rshare_listener_fd(n->listeners[k]),
+					    .events = POLLIN };
 	while (!atomic_load(&n->stopping) && !atomic_load(&n->dead)) {
 		conns_serve(n);
 		poll(p, 1 + KINDS, atomic_load(&n->starved) ? STARVED_MS : -1);

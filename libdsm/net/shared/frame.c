@@ -14,7 +14,8 @@ bool shared_sender(const struct net_config *cfg, uint16_t rank)
 	return shared_holds_RANK(rank, &x) && rank != cfg->rank;
 }
 
-static struct shared_limits shared_frame_limits(const struct shared_place *p, const struct shared_frame *f)
+static struct shared_limits shared_frame_limits(const struct shared_place *p,
+						const struct shared_frame *f)
 {
 	return (struct shared_limits){ .lent = p->lent,
 				       .fetches = p->fetches,
@@ -34,15 +35,16 @@ bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)
 {
 	const struct shared_limits x = shared_frame_limits(p, f);
 
-	if (p->bytes < sizeof(*f) || net_check(p->cfg, &f->m, f->size) || wire_class(f->m.type) != p->class ||
-	    f->m.src != net_node_of(p->cfg, p->peer))
+	if (p->bytes < sizeof(*f) || net_check(p->cfg, &f->m, f->size) ||
+	    wire_class(f->m.type) != p->class || f->m.src != net_node_of(p->cfg, p->peer))
 		return false;
 	switch ((enum shared_kind)f->kind) {
 	case SHARED_MSG: return shared_is_MSG(f, &x) && shared_is_NOWHERE(&f->from, &x);
 	case SHARED_LAND:
 		return shared_is_LAND(f, &x) && shared_is_NOWHERE(&f->from, &x) && !x.behind &&
 			shared_lands(p->cfg, &f->m);
-	case SHARED_FETCH: return shared_is_FETCH(f, &x) && shared_is_LENT(&f->from, &x) && !x.behind;
+	case SHARED_FETCH:
+		return shared_is_FETCH(f, &x) && shared_is_LENT(&f->from, &x) && !x.behind;
 	case SHARED_FETCHED:
 	default: return false;
 	}
@@ -52,8 +54,8 @@ bool shared_release_ok(const struct shared_place *p, const struct shared_frame *
 {
 	const struct shared_limits x = shared_frame_limits(p, f);
 
-	return p->bytes == sizeof(*f) && shared_is_FETCHED(f, &x) && shared_is_NOWHERE(&f->from, &x) &&
-		shared_is_NOTHING(&f->m, &x);
+	return p->bytes == sizeof(*f) && shared_is_FETCHED(f, &x) &&
+		shared_is_NOWHERE(&f->from, &x) && shared_is_NOTHING(&f->m, &x);
 }
 
 int shared_blob_read(const void *address, size_t size, uint32_t nslots, struct shared_blob *out)

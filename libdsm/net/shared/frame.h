@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frame.h - the wire format of the transport over librshare and its checks: the frame before each message, and addresses.
- * Pure: bytes in, verdict out. Little endian, like the core's messages. rules.h defines the valid values of each field.
+ * frame.h - the wire format of the transport over librshare and its checks: the frame before each
+ * message, and addresses. Pure: bytes in, verdict out. Little endian, like the core's messages.
+ * rules.h defines the valid values of each field.
  */
 #ifndef NET_SHARED_FRAME_H
 #define NET_SHARED_FRAME_H
@@ -20,7 +21,8 @@ struct shared_frame {
 	uint8_t kind, lane;
 	uint16_t src; /* rank */
 	uint32_t size;
-	uint64_t id; /* FETCH: its number on this lane; FETCHED: number of the last fetch that was read */
+	/* FETCH: its number on this lane; FETCHED: number of the last fetch that was read */
+	uint64_t id;
 	struct rshare_remote from;
 	struct msg m;
 };

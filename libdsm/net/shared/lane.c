@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lane.c - outgoing messages. A message gets memory of the pool and is submitted to its lane's connection. It is kept until its
- * completion or, if the peer reads the payload, until the peer has confirmed that. Under the lane's lock.
+ * lane.c - outgoing messages. A message gets memory of the pool and is submitted to its lane's
+ * connection. It is kept until its completion or, if the peer reads the payload, until the peer has
+ * confirmed that. Under the lane's lock.
  */
 #include "net/shared/lane.h"
 
@@ -74,7 +75,8 @@ static int shared_lane_submit(struct lane *l, struct out *o)
 	size_t bytes = sizeof(o->f);
 	int err = 0;
 
-	if (l->end - l->first + entries > DEPTH || (o->f.kind == SHARED_FETCH && l->nlent == LENT_MAX))
+	if (l->end - l->first + entries > DEPTH ||
+	    (o->f.kind == SHARED_FETCH && l->nlent == LENT_MAX))
 		return -EAGAIN;
 	if (!give_memory(l, o)) {
 		atomic_store(&l->peer->net->starved, true);
@@ -119,7 +121,8 @@ static void shared_lane_flush(struct lane *l)
 		if (err == -EAGAIN)
 			break;
 		if (err) {
-			if (err == -ECONNRESET) /* of the owner; the loss of a connection is an event */
+			/* of the owner; the loss of a connection is an event */
+			if (err == -ECONNRESET)
 				atomic_store(&l->peer->net->dead, true);
 			else
 				peer_gone(l->peer, -EPIPE);
@@ -275,27 +278,36 @@ static int shared_send_self(struct net *n, const struct msg *m, const void *payl
 
 	if (!it)
 		return -ENOMEM;
-	*it = (struct item){ .m = *m, .payload = it + 1, .size = size, .rank = n->cfg.rank, .self = true };
+	*it = (struct item){
+		.m = *m, .payload = it + 1, .size = size, .rank = n->cfg.rank, .self = true
+	};
 	if (size)
 		memcpy(it + 1, payload, size);
 	inbox_put(n, it);
 	return 0;
 }
 
-/* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
+/*
+ * Does the payload go straight to its request? Each of the receiver's slots has at most one block
+ * in flight.
+ */
 static bool shared_can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= SHARED_LANDING &&
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->nslots;
 }
 
-static struct out *shared_out_make(struct lane *l, const struct msg *m, const void *payload, size_t size)
+static struct out *shared_out_make(struct lane *l, const struct msg *m, const void *payload,
+				   size_t size)
 {
 	struct net *n = l->peer->net;
 	const bool land = shared_can_land(l->peer, m, size);
-	const uint8_t kind = land ? SHARED_LAND : size <= lane_kinds[l->kind].room ? SHARED_MSG : SHARED_FETCH;
+	const uint8_t kind = land                  ? SHARED_LAND
+		: size <= lane_kinds[l->kind].room ? SHARED_MSG
+						   : SHARED_FETCH;
 	/* Copy straight to where the device takes it, if it is likely to be submitted at once. */
-	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != SHARED_FETCH;
+	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) &&
+		kind != SHARED_FETCH;
 	char *pool = now ? rshare_get(n->r, sizeof(struct shared_frame) + size) : NULL;
 	struct out *o = own_alloc(sizeof(*o) + (pool ? 0 : size), 0);
 
@@ -318,7 +330,9 @@ static enum lane_kind shared_lane_kind(const struct net_config *c, const struct 
 	switch (wire_class(m->type)) {
 	case CLASS_COHERENCE: return KIND_COHERENCE;
 	case CLASS_SYNC: return KIND_SYNC;
-	case CLASS_DATA: return (enum lane_kind)(KIND_DATA + (c->priority ? c->priority(c->arg, m) : NET_NORMAL));
+	case CLASS_DATA:
+		return (enum lane_kind)(KIND_DATA +
+					(c->priority ? c->priority(c->arg, m) : NET_NORMAL));
 	default: return KIND_BULK;
 	}
 }
@@ -333,7 +347,10 @@ static int send_peer(struct peer *p, const struct msg *m, const void *payload, s
 		return -ENOTCONN;
 	if (!shared_peer_well(p))
 		return -EPIPE;
-	/* The peer has closed: that is no loss, and it would not receive this. If the owner is lost, a rank of this host is. */
+	/*
+	 * The peer has closed: that is no loss, and it would not receive this. If the owner is
+	 * lost, a rank of this host is.
+	 */
 	if (atomic_load(&p->left) || atomic_load(&p->net->dead))
 		return 0;
 	o = shared_out_make(l, m, payload, size);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * receive.c - incoming messages: taken from connections, put into the inbox, delivered one by one, and their buffers given back.
- * Payloads that are still with their senders are read first, FETCHES at a time, in the order of their priorities.
+ * receive.c - incoming messages: taken from connections, put into the inbox, delivered one by one,
+ * and their buffers given back. Payloads that are still with their senders are read first, FETCHES
+ * at a time, in the order of their priorities.
  *
- * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A polling thread leaves these fds
- * alone; arm makes them readable again. A thread that leaves something in the inbox of an armed transport writes the kick.
+ * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A
+ * polling thread leaves these fds alone; arm makes them readable again. A thread that leaves
+ * something in the inbox of an armed transport writes the kick.
  */
 #include "net/shared/receive.h"
 
@@ -62,9 +64,10 @@ static bool inbox_empty(struct net *n)
 /* ---- payloads that are read ----------------------------------------------------------------- */
 
 /*
- * Payloads of several kinds wait for few buffers. Strict kinds go before weighted ones. Each weighted kind has a clock that
- * advances with the bytes read, more slowly for a larger weight; the kind with the earliest clock is next. A kind that had
- * nothing to read starts at the time of the others.
+ * Payloads of several kinds wait for few buffers. Strict kinds go before weighted ones. Each
+ * weighted kind has a clock that advances with the bytes read, more slowly for a larger weight; the
+ * kind with the earliest clock is next. A kind that had nothing to read starts at the time of the
+ * others.
  */
 static bool goes_before(const struct net *n, unsigned int a, unsigned int b)
 {
@@ -113,7 +116,8 @@ static void fetches_start(struct net *n)
 	while (n->nfree && (f = fetch_take(n))) {
 		in = f->item.in;
 		f->buffer = n->fetch_free[n->nfree - 1];
-		if (in->ended || rshare_read(in->conn, f->buffer, f->item.size, &f->from, 0, COOKIE_READ)) {
+		if (in->ended ||
+		    rshare_read(in->conn, f->buffer, f->item.size, &f->from, 0, COOKIE_READ)) {
 			own_free(f); /* the connection is closing */
 			continue;
 		}
@@ -175,7 +179,8 @@ void fetches_free(struct fetch *f)
 
 static void shared_in_repost(struct in *in, unsigned int buffer)
 {
-	if (!in->ended && rshare_recv(in->conn, in->memory + buffer * in->stride, in->stride, buffer))
+	if (!in->ended &&
+	    rshare_recv(in->conn, in->memory + buffer * in->stride, in->stride, buffer))
 		return; /* the connection is closing, and reports that itself */
 }
 
@@ -187,8 +192,8 @@ static void shared_in_malformed(struct in *in, const struct shared_frame *f)
 	if (in->rank < 0)
 		return;
 	if (shared_peer_well(&n->peers[in->rank]))
-		log_line("malformed message of rank %d: version %d, type %d, %u bytes behind it", in->rank,
-			 f->m.version, f->m.type, f->size);
+		log_line("malformed message of rank %d: version %d, type %d, %u bytes behind it",
+			 in->rank, f->m.version, f->m.type, f->size);
 	peer_gone(&n->peers[in->rank], -EBADMSG);
 }
 
@@ -219,7 +224,8 @@ static void queue_fetch(struct in *in, const struct shared_frame *f)
 	}
 	fetch->from = f->from;
 	fetch->id = in->asked = f->id;
-	fetch->item = (struct item){ .in = in, .m = f->m, .size = f->size, .rank = (uint16_t)in->rank };
+	fetch->item =
+		(struct item){ .in = in, .m = f->m, .size = f->size, .rank = (uint16_t)in->rank };
 	fetch_put(n, fetch);
 	fetches_start(n);
 }
@@ -244,10 +250,14 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 		shared_in_repost(in, buffer);
 		return;
 	}
-	*it = (struct item){
-		.in = in, .m = f.m, .size = f.size, .rank = (uint16_t)in->rank, .buffer = (uint16_t)buffer
-	};
-	it->payload = f.kind == SHARED_LAND ? in->net->landing + (size_t)f.m.req_slot * SHARED_LANDING : at + sizeof(f);
+	*it = (struct item){ .in = in,
+			     .m = f.m,
+			     .size = f.size,
+			     .rank = (uint16_t)in->rank,
+			     .buffer = (uint16_t)buffer };
+	it->payload = f.kind == SHARED_LAND
+		? in->net->landing + (size_t)f.m.req_slot * SHARED_LANDING
+		: at + sizeof(f);
 	inbox_put(in->net, it);
 }
 
@@ -256,7 +266,8 @@ static void shared_in_on_event(struct in *in, const struct rshare_event *e)
 	switch (e->type) {
 	case RSHARE_RECEIVED:
 		if (e->cookie < in->buffers && e->status != -ECANCELED)
-			on_frame(in, (unsigned int)e->cookie, e->size < in->stride ? e->size : in->stride);
+			on_frame(in, (unsigned int)e->cookie,
+				 e->size < in->stride ? e->size : in->stride);
 		break;
 	case RSHARE_SENT:
 		if (e->cookie == COOKIE_READ)
@@ -356,7 +367,8 @@ int shared_poll(struct net *n, unsigned int budget)
 	shared_count(&n->count.polls, 1);
 	if (!done)
 		shared_count(&n->count.empty_polls, 1);
-	if (!inbox_empty(n) && atomic_exchange(&n->armed, false) && write(n->kick, &one, sizeof(one)) != sizeof(one))
+	if (!inbox_empty(n) && atomic_exchange(&n->armed, false) &&
+	    write(n->kick, &one, sizeof(one)) != sizeof(one))
 		done = budget; /* readable already */
 	pthread_mutex_unlock(&n->lock);
 	return (int)done;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field that another rank sends below the messages, by the transport over librshare: frames and
- * addresses. (Additions of librshare: share/rules.h.) frame.c applies the rules; tests, the fuzzer and docs/protocol.md take
- * their values from here.
+ * rules.h - one rule for each field that another rank sends below the messages, by the transport
+ * over librshare: frames and addresses. (Additions of librshare: share/rules.h.) frame.c applies
+ * the rules; tests, the fuzzer and docs/protocol.md take their values from here.
  *
- * SHARED_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the checks: a field without a rule,
- * or with two, does not compile. Pure.
+ * SHARED_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the
+ * checks: a field without a rule, or with two, does not compile. Pure.
  */
 #ifndef NET_SHARED_RULES_H
 #define NET_SHARED_RULES_H

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* shared.c - the transport over librshare: opening, connecting, losing, closing. Threads and locks: shared.h. */
+/*
+ * shared.c - the transport over librshare: opening, connecting, losing, closing. Threads and locks:
+ * shared.h.
+ */
 #include "net/shared/shared.h"
 
 #include <errno.h>
@@ -22,8 +25,9 @@
 #define CLOSE_MS 2000 /* to send the rest, and for the other ranks of the node */
 
 /*
- * Messages that a thread waits for come first. Blocks get more turns than bulk data. A region's priority changes its share. Each
- * rank reserves memory for all kinds; few programs use priorities other than normal, so those have fewer receives.
+ * Messages that a thread waits for come first. Blocks get more turns than bulk data. A region's
+ * priority changes its share. Each rank reserves memory for all kinds; few programs use priorities
+ * other than normal, so those have fewer receives.
  */
 const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_COHERENCE] = { "coherence", CLASS_COHERENCE, RSHARE_PRIORITY_MAX, 1, DEPTH, 0 },
@@ -32,7 +36,8 @@ const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_DATA] = { "data", CLASS_DATA, 0, 4, DEPTH / 2, INLINE_MAX },
 	[KIND_DATA_LOW] = { "data low", CLASS_DATA, 0, 1, DEPTH / 4, INLINE_MAX },
 	[KIND_DATA_HIGH] = { "data high", CLASS_DATA, 0, 16, DEPTH / 4, INLINE_MAX },
-	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4, INLINE_MAX },
+	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4,
+			       INLINE_MAX },
 };
 
 static void shared_nap(void)
@@ -147,8 +152,10 @@ static void disconnect(struct net *n, uint64_t until)
 	for (l = n->lanes; l; l = l->next)
 		rshare_disconnect(l->conn, shared_wait_ms(until, shared_peer_well(l->peer)));
 	for (in = n->ins; in; in = in->next)
-		rshare_disconnect(in->conn,
-				  shared_wait_ms(until, in->rank >= 0 && shared_peer_well(&n->peers[in->rank])));
+		rshare_disconnect(
+			in->conn,
+			shared_wait_ms(until,
+				       in->rank >= 0 && shared_peer_well(&n->peers[in->rank])));
 }
 
 static void shared_net_free(struct net *n)
@@ -202,8 +209,8 @@ static void shared_close(struct net *n)
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /*
- * This rank's index in its node, and the number of ranks of other nodes that talk to it: ranks i modulo a node's ranks talk to
- * its rank i.
+ * This rank's index in its node, and the number of ranks of other nodes that talk to it: ranks i
+ * modulo a node's ranks talk to its rank i.
  */
 static unsigned int count_talkers(struct net *n)
 {
@@ -228,7 +235,8 @@ static unsigned int count_talkers(struct net *n)
 }
 
 /* The first of "mlx5_0:1,...". */
-static int choose_device(const struct net_config *c, char *name, size_t size, struct rshare_config *rc)
+static int choose_device(const struct net_config *c, char *name, size_t size,
+			 struct rshare_config *rc)
 {
 	char *end = NULL, *port;
 
@@ -298,7 +306,8 @@ static int shared_publish(struct net *n, void *address, size_t *size)
 	int err = rshare_get_info(n->r, &info);
 
 	if (!err)
-		err = rshare_export(n->r, n->landing, (size_t)SHARED_LANDING * n->cfg.nslots, &b.landing);
+		err = rshare_export(n->r, n->landing, (size_t)SHARED_LANDING * n->cfg.nslots,
+				    &b.landing);
 	if (err)
 		return err;
 	memcpy(b.node, info.address, sizeof(b.node));
@@ -345,7 +354,8 @@ static int shared_open(const struct net_config *cfg, struct net **out, void *add
 		return -ENOMEM;
 	rshare_set_allocator(own_zalloc, own_free); /* a miss may wait for it: see own.h */
 	init(n, cfg);
-	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
+	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE
+											   : 0;
 	if (!err)
 		err = shared_attach(n);
 	redirect_malloc(); /* the owner has loaded the device's provider by now */

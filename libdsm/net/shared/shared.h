@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shared.h - the structs of the transport over librshare, its threads and locks. All ranks of a node send over the same two queue
- * pairs per pair of nodes, one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c
- * receives and delivers, frame.c checks incoming data by rules.h, conns.c is the thread that opens connections. The functions of
- * each file are declared in its header, those of shared.c here.
+ * shared.h - the structs of the transport over librshare, its threads and locks. All ranks of a
+ * node send over the same two queue pairs per pair of nodes, one for urgent classes and one for the
+ * others. shared.c opens and closes, lane.c sends, receive.c receives and delivers, frame.c checks
+ * incoming data by rules.h, conns.c is the thread that opens connections. The functions of each
+ * file are declared in its header, those of shared.c here.
  *
- * The node's first rank is the owner of librshare: a thread of its process holds the device. A lane is a connection to another
- * rank for one kind of messages. The first message opens it; the receiver accepts it (struct in). Each class of messages is one
- * kind, except that block data has one kind per region priority. Payloads travel
+ * The node's first rank is the owner of librshare: a thread of its process holds the device. A lane
+ * is a connection to another rank for one kind of messages. The first message opens it; the
+ * receiver accepts it (struct in). Each class of messages is one kind, except that block data has
+ * one kind per region priority. Payloads travel
  *
  *   with the message               if they fit the receive buffers of its kind
- *   by RDMA write, before it       blocks up to SHARED_LANDING bytes, to the landing buffer of their request in the receiver's pool.
- *                                  A connection keeps order, so the block is there when the message arrives
- *   by RDMA read                   all others: the receiver reads them from the sender's pool and then releases them
+ *   by RDMA write, before it       blocks up to SHARED_LANDING bytes, to the landing buffer of
+ *                                  their request in the receiver's pool. A connection keeps order,
+ *                                  so the block is there when the message arrives
+ *   by RDMA read                   all others: the receiver reads them from the sender's pool and
+ *                                  then releases them
  *
- * A message that a lane cannot accept, because the peer is slow or memory is short, stays in the lane's backlog. No thread waits.
+ * A message that a lane cannot accept, because the peer is slow or memory is short, stays in the
+ * lane's backlog. No thread waits.
  *
- * Locks, in this order; none is held while handlers run or bytes of the caller are touched, except the first by the thread
- * of conns.c, which calls no handler:
+ * Locks, in this order; none is held while handlers run or bytes of the caller are touched, except
+ * the first by the thread of conns.c, which calls no handler:
  *   net.lock     the receiving side: all of struct in, fetches, the list of lanes
  *   lane.lock    the lane
  *   net.leaf     the inbox, the list of wanted lanes
@@ -34,11 +39,12 @@
 #include "net/own.h"
 #include "net/shared/frame.h"
 
-#define DEPTH 32u        /* outstanding operations of a connection, per direction */
-#define INLINE_MAX 4096u /* the default block size; room of a receive buffer, if messages have payloads */
-#define FETCHES 2u       /* concurrent reads of payloads, from all peers */
-#define LENT_MAX 2u      /* payloads of a lane that the peer may be reading */
-#define RELEASES 8u      /* receive buffers for their releases */
+#define DEPTH 32u /* outstanding operations of a connection, per direction */
+/* the default block size; room of a receive buffer, if messages have payloads */
+#define INLINE_MAX 4096u
+#define FETCHES 2u  /* concurrent reads of payloads, from all peers */
+#define LENT_MAX 2u /* payloads of a lane that the peer may be reading */
+#define RELEASES 8u /* receive buffers for their releases */
 #define LENT_ROOM (2 * NET_PAYLOAD_MAX)
 
 enum lane_kind {
@@ -80,7 +86,9 @@ struct item {
 struct out {
 	struct out *next;
 	struct shared_frame f;
-	char *pool;    /* frame and payload in the pool, for the device; NULL: not there yet, the payload is in data */
+	/* frame and payload in the pool, for the device; NULL: not there yet, the payload is in
+	 * data */
+	char *pool;
 	uint8_t users; /* references: until it is sent and, for FETCH, read */
 	char data[];
 };
@@ -142,7 +150,8 @@ struct in {
 	char *memory;                       /* of buffers, and of the frame below */
 	struct fetch *reading, **reads_end; /* in order */
 	uint64_t asked;                     /* id of the last fetch received */
-	uint64_t read, told;                /* id of the last fetch read; of the last reported to the peer */
+	/* id of the last fetch read; of the last reported to the peer */
+	uint64_t read, told;
 	bool telling;
 	struct item items[];
 };
@@ -189,8 +198,8 @@ struct net {
 	struct peer peers[];
 };
 
-/* In shared.c. Record the first error of a peer: the next poll reports the loss with err. Later errors are ignored. Any thread;
- * any lock but net.leaf may be held. */
+/* In shared.c. Record the first error of a peer: the next poll reports the loss with err. Later
+ * errors are ignored. Any thread; any lock but net.leaf may be held. */
 void peer_gone(struct peer *p, int err);
 
 static inline void shared_count(uint64_t *c, uint64_t by)

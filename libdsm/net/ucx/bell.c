@@ -2,7 +2,8 @@
 /*
  * bell.c - bells of ranks of one host: bell.h.
  *
- * Peers open a bell by /proc, as UCX opens its own shared memory. Its memory object cannot shrink, so that no peer gets SIGBUS.
+ * Peers open a bell by /proc, as UCX opens its own shared memory. Its memory object cannot shrink,
+ * so that no peer gets SIGBUS.
  */
 #include "net/ucx/bell.h"
 
@@ -86,7 +87,8 @@ static struct bell_page *map_theirs(int fd, uint64_t key)
 	const int seals = fcntl(fd, F_GET_SEALS);
 	struct bell_page *page;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || lseek(fd, 0, SEEK_END) != sizeof(struct bell_page))
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) ||
+	    lseek(fd, 0, SEEK_END) != sizeof(struct bell_page))
 		return NULL;
 	page = bell_map(fd);
 	if (page && page->key != key) {
@@ -136,7 +138,8 @@ void bell_set(struct bell *b, enum bell_when when)
 	const uint32_t word = __atomic_add_fetch(&b->sets, 1, __ATOMIC_RELAXED) << 2 | when;
 
 	if (!__atomic_load_n(&b->pollers, __ATOMIC_SEQ_CST))
-		__atomic_exchange_n(&b->page->armed, word, __ATOMIC_SEQ_CST); /* a full barrier; partner: bell_ring() */
+		/* a full barrier; partner: bell_ring() */
+		__atomic_exchange_n(&b->page->armed, word, __ATOMIC_SEQ_CST);
 }
 
 static void bell_write(int out)
@@ -149,7 +152,8 @@ void bell_pull(struct bell_rope *r, uint32_t word)
 {
 	bell_write(r->out);
 	__atomic_store_n(&r->rung, word,
-			 __ATOMIC_RELEASE); /* not before: another thread of this rank would rely on it */
+			 /* not before: another thread of this rank would rely on it */
+			 __ATOMIC_RELEASE);
 }
 
 void bell_ring_own(struct bell *b)

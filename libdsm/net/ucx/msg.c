@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* msg.c - messages of the transport over UCX: sending, receiving, delivering. Threads and locks: ucx.h. */
+/*
+ * msg.c - messages of the transport over UCX: sending, receiving, delivering. Threads and locks:
+ * ucx.h.
+ */
 #include "net/ucx/msg.h"
 
 #include <stdlib.h>
@@ -144,7 +147,8 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 		o->m = *m;
 		err = ucx_submit(n, o, size);
 	}
-	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: polling threads do the rest */
+	/* a full queue, a handshake, a rendezvous: polling threads do the rest */
+	ucx_kick(n, n->sends > before);
 	pthread_mutex_unlock(&n->lock);
 	bell_ring(&n->peers[rank].rope, n->cfg.late && n->cfg.late(m));
 	return err;
@@ -183,7 +187,8 @@ static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 static ucs_status_t ucx_fetch(struct net *n, struct item *it, void *desc)
 {
 	const ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+			UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
 		.cb.recv_am = data_came,
 		.user_data = it,
 	};
@@ -203,7 +208,10 @@ static ucs_status_t ucx_fetch(struct net *n, struct item *it, void *desc)
 	return UCS_INPROGRESS;
 }
 
-/* A bad message: the node that it names as its sender is dropped; one without a valid node is only counted. */
+/*
+ * A bad message: the node that it names as its sender is dropped; one without a valid node is only
+ * counted.
+ */
 static void ucx_malformed(struct net *n, const struct msg *m, const struct ucx_arrival *a)
 {
 	struct peer *p;
@@ -213,13 +221,13 @@ static void ucx_malformed(struct net *n, const struct msg *m, const struct ucx_a
 		return;
 	p = &n->peers[net_rank_of(&n->cfg, m->src)];
 	if (p->state < PEER_LOST)
-		log_line("malformed message of node %d: version %d, type %d, %zu bytes behind it", m->src, m->version,
-			 m->type, (size_t)a->data);
+		log_line("malformed message of node %d: version %d, type %d, %zu bytes behind it",
+			 m->src, m->version, m->type, (size_t)a->data);
 	peer_fail(n, p, -EBADMSG);
 }
 
-ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, void *data, size_t size,
-			  const ucp_am_recv_param_t *param)
+ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, void *data,
+			  size_t size, const ucp_am_recv_param_t *param)
 {
 	struct net *n = arg;
 	struct peer *p;

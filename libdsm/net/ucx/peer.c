@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* peer.c - the peers of a transport over UCX, the inbox, and pools of objects in flight. All under net.lock. */
+/*
+ * peer.c - the peers of a transport over UCX, the inbox, and pools of objects in flight. All under
+ * net.lock.
+ */
 #include "net/ucx/peer.h"
 
 #include <fcntl.h>
@@ -123,7 +126,10 @@ int out_of_descriptors(unsigned int wanted)
 	return out;
 }
 
-/* The first failure of a peer: report it through the inbox. May run inside UCX, so its endpoint is closed later. */
+/*
+ * The first failure of a peer: report it through the inbox. May run inside UCX, so its endpoint is
+ * closed later.
+ */
 void peer_fail(struct net *n, struct peer *p, int err)
 {
 	if (p->state != PEER_KNOWN && p->state != PEER_NONE)
@@ -147,7 +153,8 @@ static void ucx_peer_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 void peer_close(struct net *n, struct peer *p)
 {
-	const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE };
+	const ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+					    .flags = UCP_EP_CLOSE_FLAG_FORCE };
 	ucs_status_ptr_t req;
 
 	p->reap = 0;
@@ -173,8 +180,8 @@ void peers_reap(struct net *n)
 static ucs_status_t endpoint(struct net *n, struct peer *p, ucp_err_handling_mode_t mode)
 {
 	ucp_ep_params_t param = {
-		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-			UCP_EP_PARAM_FIELD_ERR_HANDLER,
+		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+			UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
 		.address = p->address,
 		.err_mode = mode,
 		.err_handler = { .cb = ucx_peer_failed, .arg = p },
@@ -197,14 +204,16 @@ int peer_ready(struct net *n, struct peer *p)
 	if (p->ep)
 		return 0;
 	status = endpoint(n, p, UCP_ERR_HANDLING_MODE_PEER);
-	if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) /* from transports that report no errors */
+	/* from transports that report no errors */
+	if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED)
 		status = endpoint(n, p, UCP_ERR_HANDLING_MODE_NONE);
 	if (status == UCS_OK) {
 		ucx_count(&n->lane.connections, 1);
 		return 0;
 	}
 	p->ep = NULL;
-	err = out_of_descriptors(1) ? -EMFILE : -EHOSTUNREACH; /* or the peer has died, which the caller can find out */
+	/* or the peer has died, which the caller can find out */
+	err = out_of_descriptors(1) ? -EMFILE : -EHOSTUNREACH;
 	peer_fail(n, p, err);
 	return err;
 }

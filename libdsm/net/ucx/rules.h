@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field received by UCX other than messages, which are its headers: addresses, and what UCX reports of
- * an active message. frame.c applies the rules; tests, the fuzzer and docs/protocol.md take their values from here. rules/make.h
- * generates the checks: a field without a rule, or with two, does not compile. Pure.
+ * rules.h - one rule for each field received by UCX other than messages, which are its headers:
+ * addresses, and what UCX reports of an active message. frame.c applies the rules; tests, the
+ * fuzzer and docs/protocol.md take their values from here. rules/make.h generates the checks: a
+ * field without a rule, or with two, does not compile. Pure.
  */
 #ifndef NET_UCX_RULES_H
 #define NET_UCX_RULES_H

@@ -2,8 +2,8 @@
 /*
  * ucp_api.c - finds UCX, and sets it up.
  *
- * Called by the thread that opens a transport. Settings in the user's environment take precedence; those set here are removed
- * again, so that programs started by this one do not inherit them.
+ * Called by the thread that opens a transport. Settings in the user's environment take precedence;
+ * those set here are removed again, so that programs started by this one do not inherit them.
  */
 #include "net/ucx/ucp_api.h"
 
@@ -23,7 +23,10 @@ static struct {
 	int ours; /* set by this file */
 		  /* clang-format off */
 } settings[] = {
-	/* Excludes sysv (segments without a file cannot show that their owner died) and RDMA devices (net/verbs uses them). */
+	/*
+	 * Excludes sysv (segments without a file cannot show that their owner died) and RDMA
+	 * devices (net/verbs uses them).
+	 */
 	{ "UCX_TLS", "posix,cma,tcp", 0 },
 	{ "UCX_MODULES", "cma", 0 }, /* belongs to it: other modules only cost time and memory */
 	/* stdout belongs to the program, and descriptor 2 may do so: see ucp_api_line(). */
@@ -41,8 +44,9 @@ static struct {
 	{ "UCX_LOG_LEVEL", "fatal", 0 }, /* the runtime itself reports lost peers */
 	{ "UCX_WARN_UNUSED_ENV_VARS", "n", 0 },
 	/*
-	 * Shared memory: checked for dead peers, so that endpoints report errors; 0.7 MiB of buffers instead of 4, as 64 ranks
-	 * must fit into the 64 MiB that containers give /dev/shm; names unlinked at once.
+	 * Shared memory: checked for dead peers, so that endpoints report errors; 0.7 MiB of
+	 * buffers instead of 4, as 64 ranks must fit into the 64 MiB that containers give /dev/shm;
+	 * names unlinked at once.
 	 */
 	{ "UCX_POSIX_ERROR_HANDLING", "y", 0 },
 	{ "UCX_POSIX_RX_BUFS_GROW", "80", 0 }, /* the queue's 64 in one segment */
@@ -87,19 +91,24 @@ static void free_signals(void)
 	Dl_info info;
 
 	for (i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+		if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_DFL ||
+		    now.sa_handler == SIG_IGN)
 			continue;
-		if (dladdr((void *)now.sa_handler, &info) && info.dli_fname && strstr(info.dli_fname, "/libucs."))
+		if (dladdr((void *)now.sa_handler, &info) && info.dli_fname &&
+		    strstr(info.dli_fname, "/libucs."))
 			sigaction(numbers[i], &none, NULL);
 	}
 }
 
 /*
- * UCX prints to descriptor 2, which may be a file of the program by now. So its lines become libdsm's, but for that of an error for
- * which UCX ends the process. Any thread, also in a handler of a signal.
+ * UCX prints to descriptor 2, which may be a file of the program by now. So its lines become
+ * libdsm's, but for that of an error for which UCX ends the process. Any thread, also in a handler
+ * of a signal.
  */
-static ucs_log_func_rc_t ucp_api_line(const char *file, unsigned int line, const char *function, ucs_log_level_t level,
-				      const ucs_log_component_config_t *component, const char *format, va_list ap)
+static ucs_log_func_rc_t ucp_api_line(const char *file, unsigned int line, const char *function,
+				      ucs_log_level_t level,
+				      const ucs_log_component_config_t *component,
+				      const char *format, va_list ap)
 {
 	static const char *const names[] = { "fatal", "error", "warning", "diag", "info", "debug" };
 	const char *name = strrchr(file, '/');
@@ -108,12 +117,16 @@ static ucs_log_func_rc_t ucp_api_line(const char *file, unsigned int line, const
 	(void)function;
 	(void)component;
 	vsnprintf(text, sizeof(text), format, ap);
-	log_line("UCX: %s: %s:%u: %s", level < sizeof(names) / sizeof(names[0]) ? names[level] : "trace",
+	log_line("UCX: %s: %s:%u: %s",
+		 level < sizeof(names) / sizeof(names[0]) ? names[level] : "trace",
 		 name ? name + 1 : file, line, text);
 	return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* With settings of the user about where lines go, or which of them end the process, UCX prints itself. */
+/*
+ * With settings of the user about where lines go, or which of them end the process, UCX prints
+ * itself.
+ */
 static void take_lines(void *lib)
 {
 	void (*push)(ucs_log_func_t handler);
@@ -133,7 +146,8 @@ int ucp_api_load(const struct ucp_api **api)
 		*api = &table;
 		return 0;
 	}
-	lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL); /* never closed: UCX does not support that */
+	/* never closed: UCX does not support that */
+	lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
 		log_line("UCX is missing: %s; install the package libucx0", dlerror());
 		return -ENODEV;

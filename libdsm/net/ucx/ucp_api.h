@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucp_api.h - the functions of UCX, resolved when a transport is opened instead of when the program is loaded.
+ * ucp_api.h - the functions of UCX, resolved when a transport is opened instead of when the program
+ * is loaded.
  *
- * When loaded, UCX's libraries handle SIGSEGV, SIGBUS, SIGILL and SIGFPE, and patch mmap, munmap and brk in libc, unless
- * environment variables disable that. Late loading allows us to set these variables first. A program that runs as one rank, or
- * over another transport, needs no UCX.
+ * When loaded, UCX's libraries handle SIGSEGV, SIGBUS, SIGILL and SIGFPE, and patch mmap, munmap
+ * and brk in libc, unless environment variables disable that. Late loading allows us to set these
+ * variables first. A program that runs as one rank, or over another transport, needs no UCX.
  */
 #ifndef NET_UCP_API_H
 #define NET_UCP_API_H
@@ -44,12 +45,13 @@ struct ucp_api {
 #undef X
 };
 
-/* Load UCX, once per process, after ucp_api_settings_put(). *api stays valid. -ENODEV: not installed. */
+/* Load UCX, once per process, after ucp_api_settings_put(). *api stays valid. -ENODEV: not
+ * installed. */
 int ucp_api_load(const struct ucp_api **api);
 
-/* UCX reads its settings when it is loaded and when contexts and workers are created. Around these calls, put our settings into
- * the environment unless the user set them, and take them out again. No other thread may use the environment. put: true if the
- * transports are ours. */
+/* UCX reads its settings when it is loaded and when contexts and workers are created. Around these
+ * calls, put our settings into the environment unless the user set them, and take them out again.
+ * No other thread may use the environment. put: true if the transports are ours. */
 bool ucp_api_settings_put(void);
 void ucp_api_settings_take(void);
 

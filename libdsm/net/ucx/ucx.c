@@ -2,8 +2,8 @@
 /*
  * ucx.c - the transport over UCX active messages: shared memory on one host, TCP between hosts.
  *
- * A message is the 32-byte header of an active message; a block is the data after it. This file: creation, connection, sleep,
- * end. Threads and locks: ucx.h.
+ * A message is the 32-byte header of an active message; a block is the data after it. This file:
+ * creation, connection, sleep, end. Threads and locks: ucx.h.
  */
 #include "net/ucx/ucx.h"
 
@@ -22,10 +22,11 @@
 
 #define CLOSE_MS 2000       /* to send the rest */
 #define CLOSE_BROKEN_MS 200 /* the same, if some of it may be for a lost peer */
-#define BUSY_ARMS 64        /* refused attempts to sleep without progress, before polling slows down */
+/* refused attempts to sleep without progress, before polling slows down */
+#define BUSY_ARMS 64
 #define BUSY_MAX_US 1000
-/* UCX aborts the process if it gets no descriptor: it needs about 20, and two per peer while both connect by TCP. Bells need 3, and
- * one per peer. */
+/* UCX aborts the process if it gets no descriptor: it needs about 20, and two per peer while both
+ * connect by TCP. Bells need 3, and one per peer. */
 #define DESCRIPTORS(ranks) (36u + 3u * (ranks))
 #define SHM "/dev/shm"
 #define SHM_KIB 1024u /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
@@ -38,8 +39,9 @@ static int ucx_fd(struct net *n)
 }
 
 /*
- * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue, because nothing would wake it. If a peer
- * is stopped, or dead with its queue full, polling would never end. Without progress, pause a little instead.
+ * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue, because
+ * nothing would wake it. If a peer is stopped, or dead with its queue full, polling would never
+ * end. Without progress, pause a little instead.
  */
 static void ucx_rest(unsigned int times)
 {
@@ -277,8 +279,9 @@ static int no_descriptors(const struct net *n)
 	struct rlimit limit = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	log_line("out of file descriptors: UCX may need %u more, the limit is %llu; raise it with ulimit -n",
-		 DESCRIPTORS(n->cfg.size), (unsigned long long)limit.rlim_cur);
+	log_line(
+		"out of file descriptors: UCX may need %u more, the limit is %llu; raise it with ulimit -n",
+		DESCRIPTORS(n->cfg.size), (unsigned long long)limit.rlim_cur);
 	return -EMFILE;
 }
 
@@ -304,8 +307,8 @@ static bool no_shm(void)
 }
 
 /*
- * Does UCX_TLS select that shared memory? It is "all", or a list of transports and of names for several; after ^, all that are
- * not in the list. A backslash names that transport, not several.
+ * Does UCX_TLS select that shared memory? It is "all", or a list of transports and of names for
+ * several; after ^, all that are not in the list. A backslash names that transport, not several.
  */
 static bool chooses_shm(const char *tls)
 {
@@ -331,8 +334,9 @@ static int ucx_explain(struct net *n, ucs_status_t status, const char *what)
 		return no_descriptors(n);
 	if ((!tls || chooses_shm(tls)) && no_shm())
 		return -ENOMEM;
-	log_line("UCX: %s: %s (UCX_TLS=%s); try UCX_LOG_LEVEL=info, and ucx_info -d for what there is", what,
-		 n->ucp->ucs_status_string(status), tls ? tls : "");
+	log_line(
+		"UCX: %s: %s (UCX_TLS=%s); try UCX_LOG_LEVEL=info, and ucx_info -d for what there is",
+		what, n->ucp->ucs_status_string(status), tls ? tls : "");
 	return status == UCS_ERR_NO_MEMORY ? -ENOMEM : -ENODEV;
 }
 
@@ -348,8 +352,8 @@ static int worker_open(struct net *n)
 		.thread_mode = UCS_THREAD_MODE_SERIALIZED,
 	};
 	const ucp_am_handler_param_t am = {
-		.field_mask =
-			UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+		.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+			UCP_AM_HANDLER_PARAM_FIELD_ARG,
 		.id = UCX_AM_ID,
 		.cb = ucx_received,
 		.arg = n,
@@ -362,7 +366,8 @@ static int worker_open(struct net *n)
 	status = n->ucp->ucp_config_read(NULL, NULL, &config);
 	if (status != UCS_OK)
 		return ucx_explain(n, status, "settings");
-	status = n->ucp->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &n->context);
+	status = n->ucp->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+					  &n->context);
 	n->ucp->ucp_config_release(config);
 	if (status != UCS_OK)
 		return ucx_explain(n, status, "no usable transport");
@@ -401,7 +406,8 @@ static int worker_address(struct net *n, void *address, size_t *size)
 	n->ucp->ucp_worker_release_address(n->worker, a);
 	if (length <= NET_ADDRESS_MAX - sizeof(b))
 		return 0;
-	log_line("UCX: an address of %zu bytes is too long; name fewer devices in UCX_NET_DEVICES", length);
+	log_line("UCX: an address of %zu bytes is too long; name fewer devices in UCX_NET_DEVICES",
+		 length);
 	return -ENODEV;
 }
 

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucx.h - the structs of the transport over UCX, and its threads. ucx.c opens and closes, msg.c sends and receives, frame.c
- * checks incoming data by rules.h, peer.c manages peers, inbox and buffers, bell.c wakes ranks of this host. The functions of each
- * file are in its header.
+ * ucx.h - the structs of the transport over UCX, and its threads. ucx.c opens and closes, msg.c
+ * sends and receives, frame.c checks incoming data by rules.h, peer.c manages peers, inbox and
+ * buffers, bell.c wakes ranks of this host. The functions of each file are in its header.
  *
- * Threads. send takes the lock to pass a copy to UCX. It never progresses UCX, so it never delivers, and may be called from
- * handlers and fault handlers. poll tries the lock, progresses UCX, removes one message at a time from the inbox and runs the
- * handler with the lock released; several threads may run handlers at once. UCX's callbacks (ucx_received, data_came, sent,
- * failed) run inside UCX calls, with the lock held, and only queue. UCX has its own thread that opens TCP connections; that
- * thread calls none of them.
+ * Threads. send takes the lock to pass a copy to UCX. It never progresses UCX, so it never
+ * delivers, and may be called from handlers and fault handlers. poll tries the lock, progresses
+ * UCX, removes one message at a time from the inbox and runs the handler with the lock released;
+ * several threads may run handlers at once. UCX's callbacks (ucx_received, data_came, sent, failed)
+ * run inside UCX calls, with the lock held, and only queue. UCX has its own thread that opens TCP
+ * connections; that thread calls none of them.
  *
- * The caller's memory is never accessed with the lock held: send copies before it, handlers read after it. UCX's own locks would
- * be redundant, so the worker is created SERIALIZED.
+ * The caller's memory is never accessed with the lock held: send copies before it, handlers read
+ * after it. UCX's own locks would be redundant, so the worker is created SERIALIZED.
  *
- * Sleeping. After an arm, a thread sleeps on fd and bell. If all peers ring (bell.h), UCX is not armed, unless it has work of its own:
- * then only UCX knows when that can go on. Another thread may consume the event that would have woken it (it reads the
- * socket and leaves a message in the inbox), or create work that has no event (a send into a full queue). So a thread that
- * leaves work in an armed transport wakes the sleeper: ucx_kick().
+ * Sleeping. After an arm, a thread sleeps on fd and bell. If all peers ring (bell.h), UCX is not
+ * armed, unless it has work of its own: then only UCX knows when that can go on. Another thread may
+ * consume the event that would have woken it (it reads the socket and leaves a message in the
+ * inbox), or create work that has no event (a send into a full queue). So a thread that leaves work
+ * in an armed transport wakes the sleeper: ucx_kick().
  */
 #ifndef NET_UCX_H
 #define NET_UCX_H

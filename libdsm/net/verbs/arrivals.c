@@ -33,16 +33,19 @@ bool arrivals_take(struct arrivals *in, struct arrival *a)
 	for (;;) {
 		const uint32_t i = p % ARRIVALS_ROOM;
 		const int32_t ahead =
-			(int32_t)(atomic_load_explicit(&in->places[i].turn, memory_order_acquire) - (p + 1));
+			(int32_t)(atomic_load_explicit(&in->places[i].turn, memory_order_acquire) -
+				  (p + 1));
 
 		if (ahead < 0)
 			return false;
 		if (ahead > 0) { /* another thread has taken it */
 			p = atomic_load_explicit(&in->head, memory_order_relaxed);
-		} else if (atomic_compare_exchange_weak_explicit(&in->head, &p, p + 1, memory_order_relaxed,
+		} else if (atomic_compare_exchange_weak_explicit(&in->head, &p, p + 1,
+								 memory_order_relaxed,
 								 memory_order_relaxed)) {
 			*a = in->places[i].a;
-			atomic_store_explicit(&in->places[i].turn, p + ARRIVALS_ROOM, memory_order_release);
+			atomic_store_explicit(&in->places[i].turn, p + ARRIVALS_ROOM,
+					      memory_order_release);
 			return true;
 		}
 	}
@@ -66,7 +69,8 @@ void arrivals_put(struct arrivals *in, const struct arrival *a, unsigned int n)
 {
 	for (; n; n--, a++, in->tail++) {
 		in->places[in->tail % ARRIVALS_ROOM].a = *a;
-		atomic_store_explicit(&in->places[in->tail % ARRIVALS_ROOM].turn, in->tail + 1, memory_order_release);
+		atomic_store_explicit(&in->places[in->tail % ARRIVALS_ROOM].turn, in->tail + 1,
+				      memory_order_release);
 	}
 }
 

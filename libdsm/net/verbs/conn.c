@@ -2,8 +2,9 @@
 /*
  * conn.c - connecting lanes, and mending them.
  *
- * The two ends of a lane shake hands by datagrams, between UD queue pairs whose addresses were exchanged at the start. The
- * lower rank of the two is the active end: it counts the lane's queue pairs (epoch), and its is the timer.
+ * The two ends of a lane shake hands by datagrams, between UD queue pairs whose addresses were
+ * exchanged at the start. The lower rank of the two is the active end: it counts the lane's queue
+ * pairs (epoch), and its is the timer.
  *
  *   active                         passive
  *   REQ(epoch+1, QP, received) ->           new queue pair, able to receive
@@ -11,14 +12,17 @@
  *   ready: sends the rest again
  *   RTU(epoch)                 ->           ready: sends the rest again
  *
- * A passive end that wants to send, or finds its queue pair broken, asks with POKE(epoch of its queue pair, 0: none yet)
- * until a REQ comes. Datagrams get lost, doubled and overtaken: who asks repeats it, an answer is given to every REQ of the
- * present epoch, and anything of an earlier epoch is ignored. Every datagram names the key of the rank it is for, from that
- * rank's address; who does not know it (a process of another job, of another version) is told so and otherwise ignored.
+ * A passive end that wants to send, or finds its queue pair broken, asks with POKE(epoch of its
+ * queue pair, 0: none yet) until a REQ comes. Datagrams get lost, doubled and overtaken: who asks
+ * repeats it, an answer is given to every REQ of the present epoch, and anything of an earlier
+ * epoch is ignored. Every datagram names the key of the rank it is for, from that rank's address;
+ * who does not know it (a process of another job, of another version) is told so and otherwise
+ * ignored.
  *
- * A receiver freezes a lane before it says what it has received: its queue pair is put into the error state, so that it
- * acknowledges nothing more, and what was acknowledged is taken out of the completion queue. Otherwise the sender could
- * forget, for it was acknowledged, what is then thrown away.
+ * A receiver freezes a lane before it says what it has received: its queue pair is put into the
+ * error state, so that it acknowledges nothing more, and what was acknowledged is taken out of the
+ * completion queue. Otherwise the sender could forget, for it was acknowledged, what is then thrown
+ * away.
  */
 #include "net/verbs/conn.h"
 
@@ -48,7 +52,7 @@ static bool lane_is_active(const struct lane *l)
 	return l->peer->net->cfg.rank < l->peer->rank;
 }
 
-/* ---- who wants what ---------------------------------------------------------------------------- */
+/* ---- who wants what -------------------------------------------------------------------------- */
 
 void conn_want(struct lane *l)
 {
@@ -89,7 +93,7 @@ void conn_peer_lose(struct peer *p, int err)
 	conn_kick(n);
 }
 
-/* ---- the two ends; under conn and the lane's lock ---------------------------------------------- */
+/* ---- the two ends; under conn and the lane's lock -------------------------------------------- */
 
 static void transit(struct lane *l, enum lane_state state)
 {
@@ -120,7 +124,8 @@ static void verbs_lane_ask(struct lane *l)
 		l->fruitless = 0;
 	l->began_at = clock_ms();
 	if (++l->fruitless > FRUITLESS_MAX) {
-		log_line("RDMA: the connection to rank %d by %s breaks again and again", l->peer->rank, l->dev->name);
+		log_line("RDMA: the connection to rank %d by %s breaks again and again",
+			 l->peer->rank, l->dev->name);
 		fail_lane(l, -EPIPE);
 		return;
 	}
@@ -170,7 +175,8 @@ static void got_req(struct lane *l, const struct shake *s)
 	l->epoch = s->epoch;
 	err = qp_connect(l, s);
 	if (err) {
-		log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name, l->peer->rank, strerror(-err));
+		log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name, l->peer->rank,
+			 strerror(-err));
 		fail_lane(l, -EPIPE);
 		return;
 	}
@@ -192,8 +198,8 @@ static void got_rep(struct lane *l, const struct shake *s)
 	if (l->state == LANE_ASKED) {
 		err = qp_connect(l, s);
 		if (err) {
-			log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name, l->peer->rank,
-				 strerror(-err));
+			log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name,
+				 l->peer->rank, strerror(-err));
 			fail_lane(l, -EPIPE);
 			return;
 		}
@@ -212,18 +218,20 @@ static void got_rtu(struct lane *l, const struct shake *s)
 		lane_ready(l, l->done);
 }
 
-/* ---- what comes in ------------------------------------------------------------------------------ */
+/* ---- what comes in --------------------------------------------------------------------------- */
 
 static void verbs_peer_refused(struct peer *p, const struct shake *s)
 {
 	if (s->reason != REFUSE_GONE)
 		log_line("rank %d refuses this rank: %s", p->rank,
-			 s->reason == REFUSE_VERSION ? "it runs another version of libdsm" : "it is of another job");
+			 s->reason == REFUSE_VERSION ? "it runs another version of libdsm"
+						     : "it is of another job");
 	conn_peer_lose(p, -EPIPE);
 }
 
 /* The lane that the datagram is about, if it comes from the right address. */
-static struct lane *verbs_lane_of(struct dev *d, const struct shake *s, size_t bytes, uint32_t src_qp)
+static struct lane *verbs_lane_of(struct dev *d, const struct shake *s, size_t bytes,
+				  uint32_t src_qp)
 {
 	struct net *n = d->net;
 	const enum shake_verdict v = shake_judge(s, bytes, n->cfg.rank, n->cfg.size, n->key);
@@ -236,17 +244,21 @@ static struct lane *verbs_lane_of(struct dev *d, const struct shake *s, size_t b
 	if (!verbs_peer_well(p) || v == SHAKE_NO_CLASS)
 		return NULL; /* not known yet: it will ask again. If lost, it was told so */
 	l = &p->lanes[s->class];
-	if (v == SHAKE_MALFORMED || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
+	if (v == SHAKE_MALFORMED ||
+	    (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
 		goto bad;
 	if (v == SHAKE_GOOD)
 		return l;
 	verbs_count(&n->count.malformed, 1);
 	if (!p->complained++)
-		log_line("ignored a connection request in the name of rank %d, whose sender %s", p->rank,
-			 v == SHAKE_OTHER_VERSION ? "runs another version of libdsm" : "is of another job");
+		log_line("ignored a connection request in the name of rank %d, whose sender %s",
+			 p->rank,
+			 v == SHAKE_OTHER_VERSION ? "runs another version of libdsm"
+						  : "is of another job");
 	/* The reply has the key of the rank it is for, so that a stranger does not accept it. */
 	if (s->type != SHAKE_REFUSE)
-		ud_send(l, SHAKE_REFUSE, s->epoch, v == SHAKE_OTHER_VERSION ? REFUSE_VERSION : REFUSE_KEY);
+		ud_send(l, SHAKE_REFUSE, s->epoch,
+			v == SHAKE_OTHER_VERSION ? REFUSE_VERSION : REFUSE_KEY);
 	return NULL;
 bad:
 	verbs_count(&n->count.malformed, 1);
@@ -276,7 +288,7 @@ void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_q
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- routes -------------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 #define ROUTES_MS 20 /* for all routes; one may take seconds if nobody answers there */
 
@@ -286,7 +298,8 @@ static struct lane *stale_route(struct net *n, struct ibv_ah_attr *to)
 	struct lane *l;
 
 	pthread_mutex_lock(&n->conn);
-	for (l = n->transit; l && (!l->route->stale || !verbs_peer_well(l->peer)); l = l->next_transit)
+	for (l = n->transit; l && (!l->route->stale || !verbs_peer_well(l->peer));
+	     l = l->next_transit)
 		;
 	if (l) {
 		dev_gid_refresh(l->dev);
@@ -301,8 +314,9 @@ static void no_way(const struct lane *l, int err)
 	const union ibv_gid *to = (const union ibv_gid *)l->peer->at->devs[l->remote_dev].gid;
 	char text[64];
 
-	log_line("RDMA: no way from %s to rank %d at %s: %s (do the devices have GIDs of one family? see DSM_NET_GID)",
-		 l->dev->name, l->peer->rank, gid_print(to, text, sizeof(text)), strerror(err));
+	log_line(
+		"RDMA: no way from %s to rank %d at %s: %s (do the devices have GIDs of one family? see DSM_NET_GID)",
+		l->dev->name, l->peer->rank, gid_print(to, text, sizeof(text)), strerror(err));
 }
 
 /* If no new handle can be made, the present one stays: its address may be right. */
@@ -348,14 +362,16 @@ void conn_route(struct lane *l)
 	route_make(l, &to, false);
 }
 
-/* Any polling thread may take the timer's event from the service thread, which must be told then. */
+/*
+ * Any polling thread may take the timer's event from the service thread, which must be told then.
+ */
 void conn_route_renew(struct lane *l)
 {
 	l->route->stale = true;
 	conn_kick(l->peer->net);
 }
 
-/* ---- time --------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static void verbs_lane_repeat(struct lane *l)
 {
@@ -377,12 +393,17 @@ static uint64_t verbs_lane_tick(struct lane *l, uint64_t now)
 	if ((l->state == LANE_ASKED || l->state == LANE_ANSWERED) && verbs_peer_well(l->peer) &&
 	    !atomic_load(&l->peer->left)) {
 		if (now >= l->tried_at + l->interval) {
-			/* A process that was stopped or starved has not really waited for its peer all that time. */
+			/*
+			 * A process that was stopped or starved has not really waited for its peer
+			 * all that time.
+			 */
 			uint64_t waited = now - l->tried_at;
 
-			l->waited += (uint32_t)(waited > 2 * l->interval ? 2 * l->interval : waited);
+			l->waited +=
+				(uint32_t)(waited > 2 * l->interval ? 2 * l->interval : waited);
 			l->tried_at = now;
-			l->interval = l->interval * 2 < INTERVAL_MAX_MS ? l->interval * 2 : INTERVAL_MAX_MS;
+			l->interval = l->interval * 2 < INTERVAL_MAX_MS ? l->interval * 2
+									: INTERVAL_MAX_MS;
 			if (l->waited < limit)
 				verbs_lane_repeat(l);
 			else
@@ -429,7 +450,7 @@ static void time_serve(struct net *n)
 	set_timer(n, next);
 }
 
-/* ---- all together -------------------------------------------------------------------------------- */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static void wants_serve(struct net *n)
 {
@@ -505,10 +526,12 @@ static void async_serve(struct dev *d)
 
 	while (!ibv_get_async_event(d->ctx, &ev)) {
 		if (ev.event_type == IBV_EVENT_DEVICE_FATAL)
-			log_line("RDMA: %s has failed: %s", d->name, ibv_event_type_str(ev.event_type));
+			log_line("RDMA: %s has failed: %s", d->name,
+				 ibv_event_type_str(ev.event_type));
 		else if (ev.event_type == IBV_EVENT_CQ_ERR)
 			log_line("RDMA: a completion queue of %s ran over", d->name);
-		else if (ev.event_type == IBV_EVENT_QP_FATAL || ev.event_type == IBV_EVENT_QP_ACCESS_ERR ||
+		else if (ev.event_type == IBV_EVENT_QP_FATAL ||
+			 ev.event_type == IBV_EVENT_QP_ACCESS_ERR ||
 			 ev.event_type == IBV_EVENT_QP_REQ_ERR) {
 			struct lane *l = dev_lane(d, ev.element.qp->qp_num);
 

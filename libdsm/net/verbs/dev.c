@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * dev.c - RDMA devices: which are used, with which GID, and the queues on each. All before any other thread uses the
- * transport, and after.
+ * dev.c - RDMA devices: which are used, with which GID, and the queues on each. All before any
+ * other thread uses the transport, and after.
  *
- * Receive buffers belong to a class of a device, not to a peer, and are as many as the protocol can have under way: no
- * credits are counted. A request slot of a rank causes, at one receiver and at one time, at most a request and the DONE of
- * the one before, or a forward or an invalidation; answers are to slots of the receiver itself. With P peers and S slots:
+ * Receive buffers belong to a class of a device, not to a peer, and are as many as the protocol can
+ * have under way: no credits are counted. A request slot of a rank causes, at one receiver and at
+ * one time, at most a request and the DONE of the one before, or a forward or an invalidation;
+ * answers are to slots of the receiver itself. With P peers and S slots:
  *
  *   coherence  2 P S  requests, and forwards or invalidations for others' slots
  *              + S    answers to the slots of this rank itself
@@ -13,7 +14,8 @@
  *   sync       2 P S
  *   bulk       2 S    a call for each waiting thread, and answers
  *
- * up to RECV_MAX each. Beyond it, or when this rank is slow, the sender's device waits and tries again (RNR), for good.
+ * up to RECV_MAX each. Beyond it, or when this rank is slow, the sender's device waits and tries
+ * again (RNR), for good.
  */
 #include "net/verbs/dev.h"
 
@@ -68,13 +70,16 @@ int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, uns
 	for (i = 0; i < count; i += k) {
 		for (k = 0; k < chain && i + k < count; k++) {
 			sge[k] = (struct ibv_sge){ .addr = (uintptr_t)d->recv[class] +
-							   (uint64_t)index[i + k] * dev_recv_bytes(class),
+							   (uint64_t)index[i + k] *
+								   dev_recv_bytes(class),
 						   .length = dev_recv_bytes(class),
 						   .lkey = d->recv_lkey[class] };
-			wr[k] = (struct ibv_recv_wr){ .wr_id = wr_make(WR_RECV, (uint64_t) class << 32 | index[i + k]),
-						      .sg_list = &sge[k],
-						      .num_sge = 1,
-						      .next = &wr[k + 1] };
+			wr[k] = (struct ibv_recv_wr){
+				.wr_id = wr_make(WR_RECV, (uint64_t) class << 32 | index[i + k]),
+				.sg_list = &sge[k],
+				.num_sge = 1,
+				.next = &wr[k + 1]
+			};
 		}
 		wr[k - 1].next = NULL;
 		if (ibv_post_srq_recv(d->srq[class], wr, &bad))
@@ -85,20 +90,22 @@ int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, uns
 
 static int srq_open(struct dev *d, unsigned int class)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wanted_receives(d, class), .max_sge = 1 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wanted_receives(d, class),
+						    .max_sge = 1 } };
 	struct ibv_mr *mr;
 	uint32_t i;
 	int err = 0;
 
 	d->recv_n[class] = attr.attr.max_wr;
-	d->recv[class] = mem_cut(d, MEM_PRIVATE, (size_t)d->recv_n[class] * dev_recv_bytes(class), &mr);
+	d->recv[class] =
+		mem_cut(d, MEM_PRIVATE, (size_t)d->recv_n[class] * dev_recv_bytes(class), &mr);
 	if (!d->recv[class])
 		return -ENOMEM;
 	d->recv_lkey[class] = mr->lkey;
 	d->srq[class] = ibv_create_srq(d->pd, &attr);
 	if (!d->srq[class]) {
-		log_line("RDMA: %s: cannot create a shared receive queue of %u buffers: %s", d->name, d->recv_n[class],
-			 strerror(errno));
+		log_line("RDMA: %s: cannot create a shared receive queue of %u buffers: %s",
+			 d->name, d->recv_n[class], strerror(errno));
 		return -ENOMEM;
 	}
 	for (i = 0; i < d->recv_n[class] && !err; i++)
@@ -106,7 +113,10 @@ static int srq_open(struct dev *d, unsigned int class)
 	return err;
 }
 
-/* Room for all receive buffers, and for everything that may be in flight on the lanes, even when it is flushed. */
+/*
+ * Room for all receive buffers, and for everything that may be in flight on the lanes, even when it
+ * is flushed.
+ */
 static int cq_entries(const struct dev *d)
 {
 	uint64_t n = 256, peers = d->net->cfg.size - 1u;
@@ -134,8 +144,8 @@ static int queue_open(struct dev *d, struct cqgroup *g)
 	cqgroup_set_turn(g, d->net->cfg.rank);
 	err = cqgroup_create_cq(g, cq_entries(d), q, q->channel, CQGROUP_LEAST_LOADED, &q->cq);
 	if (err) {
-		log_line("RDMA: %s: cannot create a completion queue of %d entries: %s", d->name, cq_entries(d),
-			 strerror(-err));
+		log_line("RDMA: %s: cannot create a completion queue of %d entries: %s", d->name,
+			 cq_entries(d), strerror(-err));
 		ibv_destroy_comp_channel(q->channel);
 		return -ENOMEM;
 	}
@@ -197,7 +207,7 @@ void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)
 		atomic_store_explicit(&low[qpn & 4095], l, memory_order_release);
 }
 
-/* ---- one device ------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------ */
 
 /* *said: the reason, unless quiet. */
 static int dev_gid_choose(struct dev *d, bool quiet, bool *said)
@@ -228,19 +238,19 @@ void dev_gid_refresh(struct dev *d)
 {
 	struct ibv_gid_entry e;
 
-	if (!ibv_query_gid_ex(d->ctx, d->port, d->gid_index, &e, 0) && !memcmp(&e.gid, &d->gid, sizeof(e.gid)) &&
-	    e.gid_type == d->gid_type)
+	if (!ibv_query_gid_ex(d->ctx, d->port, d->gid_index, &e, 0) &&
+	    !memcmp(&e.gid, &d->gid, sizeof(e.gid)) && e.gid_type == d->gid_type)
 		return;
 	for (int i = 0; i < d->pattr.gid_tbl_len && i < 256; i++)
-		if (!ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0) && !memcmp(&e.gid, &d->gid, sizeof(e.gid)) &&
-		    e.gid_type == d->gid_type)
+		if (!ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0) &&
+		    !memcmp(&e.gid, &d->gid, sizeof(e.gid)) && e.gid_type == d->gid_type)
 			d->gid_index = (uint8_t)i;
 }
 
 static bool has_odp(struct dev *d)
 {
-	const uint32_t wanted =
-		IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t wanted = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE |
+		IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV;
 	struct ibv_device_attr_ex ex;
 
 	memset(&ex, 0, sizeof(ex));
@@ -264,8 +274,9 @@ static int dev_resources(struct dev *d)
 		log_line("RDMA: %s: %s", d->name, strerror(errno));
 		return -ENOMEM;
 	}
-	d->landing = mem_register(d, n->landing, (n->landing_stride * n->cfg.nslots + 4095) & ~(size_t)4095,
-				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "arriving blocks");
+	d->landing = mem_register(
+		d, n->landing, (n->landing_stride * n->cfg.nslots + 4095) & ~(size_t)4095,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "arriving blocks");
 	if (!d->landing)
 		return -ENOMEM;
 	for (class = 0; class < CLASS_MAX; class ++) {
@@ -300,7 +311,7 @@ static void dev_close(struct dev *d)
 	pthread_mutex_destroy(&d->mem);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 struct search {
 	struct verbs_names names;
@@ -313,13 +324,14 @@ struct search {
 static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_port_attr *attr)
 {
 	return !ibv_query_port(ctx, (uint8_t)port, attr) && attr->state == IBV_PORT_ACTIVE &&
-		(attr->link_layer == IBV_LINK_LAYER_ETHERNET || attr->link_layer == IBV_LINK_LAYER_INFINIBAND ||
+		(attr->link_layer == IBV_LINK_LAYER_ETHERNET ||
+		 attr->link_layer == IBV_LINK_LAYER_INFINIBAND ||
 		 attr->link_layer == IBV_LINK_LAYER_UNSPECIFIED);
 }
 
 /*
- * Lanes need queue pairs that are connected without a connection manager, by datagrams, and writes with immediate data. The transport
- * of RoCE is InfiniBand's.
+ * Lanes need queue pairs that are connected without a connection manager, by datagrams, and writes
+ * with immediate data. The transport of RoCE is InfiniBand's.
  */
 static bool has_protocol(const struct ibv_device *device)
 {
@@ -334,7 +346,10 @@ static void log_protocol(const char *name)
 		name);
 }
 
-/* Leave out a device of another protocol: with a line if DSM_NET_DEVICE names it, else complain() has one if no device works. */
+/*
+ * Leave out a device of another protocol: with a line if DSM_NET_DEVICE names it, else complain()
+ * has one if no device works.
+ */
 static void skip_protocol(const struct net *n, struct search *s, const char *name)
 {
 	snprintf(s->other, sizeof(s->other), "%s", name);
@@ -368,7 +383,8 @@ static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 			d->attr.phys_port_cnt = 0;
 		ports = d->attr.phys_port_cnt;
 		last = -ENODEV;
-		if (ports && verbs_names_have(&s->names, d->name, port) && port_works(d->ctx, port, &d->pattr))
+		if (ports && verbs_names_have(&s->names, d->name, port) &&
+		    port_works(d->ctx, port, &d->pattr))
 			last = dev_gid_choose(d, quiet, &s->said);
 		if (last) {
 			ibv_close_device(d->ctx);
@@ -405,7 +421,10 @@ static int dev_search_complain(const struct net *n, const struct search *s)
 	return -ENODEV;
 }
 
-/* Find the devices that own classes, by DSM_CQ_GROUPS. A class of a device that is not used here would go nowhere. */
+/*
+ * Find the devices that own classes, by DSM_CQ_GROUPS. A class of a device that is not used here
+ * would go nowhere.
+ */
 static int dev_owners(struct net *n)
 {
 	const char *name;

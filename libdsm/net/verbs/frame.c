@@ -8,7 +8,7 @@
 #include "core/word.h"
 #include "net/verbs/rules.h"
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 #define WORD_MAX 1023 /* homes and counts have ten bits */
 
@@ -26,7 +26,8 @@ bool bare_fits(const struct msg *m, uint16_t sender)
 				 .count = m->count };
 
 	return !memcmp(m, &all, sizeof(all)) && (m->op == GRANT_READ || m->op == GRANT_WRITE) &&
-		m->req_slot < BARE_SLOTS && m->home <= WORD_MAX && m->count >= 0 && m->count <= WORD_MAX;
+		m->req_slot < BARE_SLOTS && m->home <= WORD_MAX && m->count >= 0 &&
+		m->count <= WORD_MAX;
 }
 
 uint32_t bare_word(const struct msg *m, uint32_t seq)
@@ -39,7 +40,10 @@ uint32_t bare_word(const struct msg *m, uint32_t seq)
 								   .bare = 1 });
 }
 
-/* Two bits of the number are sent: enough to recognise the next one, one too many, and a repeated one. */
+/*
+ * Two bits of the number are sent: enough to recognise the next one, one too many, and a repeated
+ * one.
+ */
 static uint32_t bare_seq(uint32_t seq, uint32_t have)
 {
 	const uint32_t ahead = (seq - have) & 3;
@@ -47,17 +51,20 @@ static uint32_t bare_seq(uint32_t seq, uint32_t have)
 	return ahead == 3 ? have - 1 : have + ahead;
 }
 
-static bool read_bare(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)
+static bool read_bare(const struct frame_place *p, struct frame *f, struct msg *m,
+		      const char **payload)
 {
 	const struct word_PROCESS_BLOCK w = word_get_PROCESS_BLOCK(p->word);
 	const struct word_limits x = { .slots = p->cfg->nslots };
 
-	if (!word_is_PROCESS_BLOCK(&w, &x) || !p->cfg->object || p->class != CLASS_DATA || !p->bytes ||
-	    p->bytes > p->landing_bytes)
+	if (!word_is_PROCESS_BLOCK(&w, &x) || !p->cfg->object || p->class != CLASS_DATA ||
+	    !p->bytes || p->bytes > p->landing_bytes)
 		return false;
-	*f = (struct frame){
-		.seq = bare_seq(w.seq, p->have), .kind = FRAME_BARE, .class = p->class, .src = p->peer, .size = p->bytes
-	};
+	*f = (struct frame){ .seq = bare_seq(w.seq, p->have),
+			     .kind = FRAME_BARE,
+			     .class = p->class,
+			     .src = p->peer,
+			     .size = p->bytes };
 	*m = (struct msg){ .version = WIRE_VERSION,
 			   .type = MSG_DATA,
 			   .op = w.write ? GRANT_WRITE : GRANT_READ,
@@ -85,11 +92,14 @@ static bool verbs_lands(const struct frame_place *p, const struct msg *m)
 	return m->type == MSG_DATA && m->req_node == net_me(p->cfg) && m->req_slot < p->cfg->nslots;
 }
 
-static bool read_landed(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)
+static bool read_landed(const struct frame_place *p, struct frame *f, struct msg *m,
+			const char **payload)
 {
 	const struct word_PROCESS_SLOT w = word_get_PROCESS_SLOT(p->word);
 	const struct word_limits limits = { .slots = p->cfg->nslots };
-	const struct verbs_limits x = { .behind = p->bytes - (uint32_t)HEAD, .peer = p->peer, .class = p->class };
+	const struct verbs_limits x = { .behind = p->bytes - (uint32_t)HEAD,
+					.peer = p->peer,
+					.class = p->class };
 	const char *at;
 
 	if (!word_is_PROCESS_SLOT(&w, &limits) || p->class != CLASS_DATA || p->bytes <= HEAD ||
@@ -111,7 +121,9 @@ static bool remote_good(const char *at, const struct verbs_limits *x)
 
 bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)
 {
-	struct verbs_limits x = { .landing = (uint32_t)p->landing_bytes, .peer = p->peer, .class = p->class };
+	struct verbs_limits x = { .landing = (uint32_t)p->landing_bytes,
+				  .peer = p->peer,
+				  .class = p->class };
 
 	if (p->immediate)
 		return word_get_PROCESS_BLOCK(p->word).bare ? read_bare(p, f, m, payload)
@@ -128,7 +140,8 @@ bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, con
 	switch ((enum frame_kind)f->kind) {
 	case FRAME_MSG: return verbs_is_MSG(f, &x);
 	case FRAME_FETCH:
-		return verbs_is_FETCH(f, &x) && x.behind == sizeof(struct remote) && remote_good(*payload, &x);
+		return verbs_is_FETCH(f, &x) && x.behind == sizeof(struct remote) &&
+			remote_good(*payload, &x);
 	case FRAME_LAND:
 		if (!verbs_is_LAND(f, &x) || x.behind || !verbs_lands(p, m))
 			return false;
@@ -154,19 +167,20 @@ bool frame_received_good(uint32_t received, uint32_t done, uint32_t sent)
 	return (int32_t)(received - done) >= 0 && (int32_t)(received - sent) <= 0;
 }
 
-/* ---- datagrams --------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static bool shake_good(const struct shake *s, const struct verbs_limits *x)
 {
 	return verbs_is_ASK(s, x) || verbs_is_TELL(s, x) || verbs_is_REFUSE(s, x);
 }
 
-enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t rank, uint16_t size, uint64_t key)
+enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t rank, uint16_t size,
+			       uint64_t key)
 {
 	const struct verbs_limits x = { .key = key, .rank = rank, .ranks = size };
 
-	if (bytes < SHAKE_FIXED || !verbs_holds_SHAKE_MAGIC(s->magic, &x) || !verbs_holds_RANK(s->from, &x) ||
-	    s->from == rank)
+	if (bytes < SHAKE_FIXED || !verbs_holds_SHAKE_MAGIC(s->magic, &x) ||
+	    !verbs_holds_RANK(s->from, &x) || s->from == rank)
 		return SHAKE_JUNK;
 	if (!verbs_holds_CLASS(s->class, &x))
 		return SHAKE_NO_CLASS;
@@ -177,7 +191,7 @@ enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t ran
 	return bytes == sizeof(*s) && shake_good(s, &x) ? SHAKE_GOOD : SHAKE_MALFORMED;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 size_t blob_size(const struct blob *b)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frame.h - the wire format of the transport over verbs and its checks: frames on lanes, datagrams that connect lanes,
- * addresses. Pure: bytes in, verdict out. Little endian, like the core's messages. rules.h defines the valid values of each field.
+ * frame.h - the wire format of the transport over verbs and its checks: frames on lanes, datagrams
+ * that connect lanes, addresses. Pure: bytes in, verdict out. Little endian, like the core's
+ * messages. rules.h defines the valid values of each field.
  */
 #ifndef NET_VERBS_FRAME_H
 #define NET_VERBS_FRAME_H
@@ -12,7 +13,7 @@
 #define VERBS_DEVICES 8 /* maximum in use */
 #define READS 16        /* maximum outstanding per lane */
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 enum frame_kind {
 	FRAME_MSG = 1, /* a message, followed by its payload */
@@ -51,16 +52,21 @@ struct frame_place {
 	uint32_t have;        /* number of the last frame accepted */
 	const char *buf;      /* the receive buffer, of room bytes */
 	uint32_t room, bytes; /* bytes: received */
-	const char *landing;  /* nslots slots, stride bytes apart: HEAD, and a block of at most landing_bytes */
+	/* nslots slots, stride bytes apart: HEAD, and a block of at most landing_bytes */
+	const char *landing;
 	size_t landing_bytes, landing_stride;
 };
 
-/* Decode a frame, its message if its kind has one, and its payload, which is not copied. False: not a valid frame. */
+/*
+ * Decode a frame, its message if its kind has one, and its payload, which is not copied. False: not
+ * a valid frame.
+ */
 bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload);
 
 /*
- * A block's message may fit in the immediate word, next to the frame's number. Then a block of 4 KiB takes one packet. The
- * receiver knows the other fields: the sender, and the object that it requested in that slot.
+ * A block's message may fit in the immediate word, next to the frame's number. Then a block of 4
+ * KiB takes one packet. The receiver knows the other fields: the sender, and the object that it
+ * requested in that slot.
  */
 #define BARE_SLOTS 256
 
@@ -68,12 +74,18 @@ bool bare_fits(const struct msg *m, uint16_t sender);
 uint32_t bare_word(const struct msg *m, uint32_t seq);
 
 enum frame_turn { FRAME_NEXT, FRAME_AGAIN, FRAME_AHEAD };
-/* Compare a frame's number with that of the last one accepted: the next one; a repetition after a repair; an invalid one. */
+/*
+ * Compare a frame's number with that of the last one accepted: the next one; a repetition after a
+ * repair; an invalid one.
+ */
 enum frame_turn frame_turn(uint32_t seq, uint32_t have);
-/* True if a peer may have received this many frames: frames up to sent were posted, and up to done were acknowledged. */
+/*
+ * True if a peer may have received this many frames: frames up to sent were posted, and up to done
+ * were acknowledged.
+ */
 bool frame_received_good(uint32_t received, uint32_t done, uint32_t sent);
 
-/* ---- datagrams --------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 #define SHAKE_MAGIC 0x73646831u /* "1hds" */
 #define SHAKE_VERSION 1
@@ -108,10 +120,14 @@ enum shake_verdict {
 	SHAKE_MALFORMED /* its length is wrong, or another field */
 };
 
-/* Check a datagram for rank `rank` of `size` with this key, in our version. Unless SHAKE_JUNK, from is in range. */
-enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t rank, uint16_t size, uint64_t key);
+/*
+ * Check a datagram for rank `rank` of `size` with this key, in our version. Unless SHAKE_JUNK, from
+ * is in range.
+ */
+enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t rank, uint16_t size,
+			       uint64_t key);
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 #define BLOB_MAGIC 0x62767531u /* "1uvb" */
 #define BLOB_VERSION 2
@@ -138,7 +154,10 @@ struct blob {
 _Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "size of struct blob");
 
 size_t blob_size(const struct blob *b);
-/* Decode the address of a rank with nslots slots into *out. -EINVAL; -EPROTO: another version, stored in out->version. */
+/*
+ * Decode the address of a rank with nslots slots into *out. -EINVAL; -EPROTO: another version,
+ * stored in out->version.
+ */
 int blob_read(const void *address, size_t size, uint16_t rank, uint32_t nslots, struct blob *out);
 
 #endif

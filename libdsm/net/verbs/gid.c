@@ -28,7 +28,10 @@ const char *gid_print(const union ibv_gid *gid, char *text, size_t size)
 	return inet_ntop(AF_INET6, gid->raw, text, (socklen_t)size);
 }
 
-/* The higher the better; 0: unusable. RoCE v1 does not pass routers, and newer devices no longer support it. */
+/*
+ * The higher the better; 0: unusable. RoCE v1 does not pass routers, and newer devices no longer
+ * support it.
+ */
 static int verbs_gid_worth(const struct ibv_gid_entry *e)
 {
 	static const union ibv_gid none;
@@ -86,14 +89,16 @@ static bool gid_fits(const struct want *w, const struct ibv_gid_entry *e)
 	return false;
 }
 
-int gid_choose(const struct ibv_gid_entry *table, size_t n, unsigned int port, const char *want, char *why, size_t size)
+int gid_choose(const struct ibv_gid_entry *table, size_t n, unsigned int port, const char *want,
+	       char *why, size_t size)
 {
 	int best = -ENOENT, most = 0;
 	size_t i, here = 0;
 	struct want w;
 
 	if (understand(want ? want : "", &w)) {
-		snprintf(why, size, "DSM_NET_GID=%s is no index, no address, not ipv4 and not ipv6", want);
+		snprintf(why, size, "DSM_NET_GID=%s is no index, no address, not ipv4 and not ipv6",
+			 want);
 		return -EINVAL;
 	}
 	for (i = 0; i < n; i++) {
@@ -108,11 +113,14 @@ int gid_choose(const struct ibv_gid_entry *table, size_t n, unsigned int port, c
 		}
 	}
 	if (best < 0 && !here)
-		snprintf(why, size, "the GID table of port %u is empty; give its network interface an IP address",
-			 port);
+		snprintf(
+			why, size,
+			"the GID table of port %u is empty; give its network interface an IP address",
+			port);
 	else if (best < 0)
-		snprintf(why, size,
-			 "DSM_NET_GID=%s: none of the %zu GIDs of port %u; `rdma link` and `ibv_devinfo -v` list them",
-			 want, here, port);
+		snprintf(
+			why, size,
+			"DSM_NET_GID=%s: none of the %zu GIDs of port %u; `rdma link` and `ibv_devinfo -v` list them",
+			want, here, port);
 	return best;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mem.c - registered memory: areas that rings and receive buffers are cut from, buffers for payloads that peers read, and frames.
- * All of it under dev.mem.
+ * mem.c - registered memory: areas that rings and receive buffers are cut from, buffers for
+ * payloads that peers read, and frames. All of it under dev.mem.
  *
- * A child made by fork() must not share these pages copy-on-write: the parent's next store would move it to another page than the
- * one that the device writes. So children do not inherit them. ibv_fork_init() does the same for every registered page, with a
- * slow look-up each; here it takes one call per area.
+ * A child made by fork() must not share these pages copy-on-write: the parent's next store would
+ * move it to another page than the one that the device writes. So children do not inherit them.
+ * ibv_fork_init() does the same for every registered page, with a slow look-up each; here it takes
+ * one call per area.
  */
 #include "net/verbs/mem.h"
 
@@ -28,7 +29,8 @@ void *mem_map(size_t size, bool huge)
 	void *at = MAP_FAILED;
 
 	if (huge && size % HUGE_BYTES == 0)
-		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 	if (at == MAP_FAILED)
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
@@ -50,8 +52,8 @@ static void dev_memory_explain(struct dev *d, size_t size, const char *what, int
 			"DSM_NET=ucx",
 			size >> 10, what, have >> 10, (unsigned long long)limit.rlim_cur >> 10);
 	else
-		log_line("RDMA: %s cannot register %zu KiB for %s (it has %llu KiB): %s", d->name, size >> 10, what,
-			 have >> 10, strerror(err));
+		log_line("RDMA: %s cannot register %zu KiB for %s (it has %llu KiB): %s", d->name,
+			 size >> 10, what, have >> 10, strerror(err));
 }
 
 struct ibv_mr *mem_register(struct dev *d, void *at, size_t size, int access, const char *what)
@@ -85,8 +87,8 @@ static struct area *area_create(struct dev *d, int kind, size_t size)
 		return NULL;
 	a->size = size > AREA_BYTES ? (size + 4095) & ~(size_t)4095 : AREA_BYTES;
 	if (d->net->set.huge && a->size <= HUGE_BYTES) {
-		a->at = mmap(NULL, HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1,
-			     0);
+		a->at = mmap(NULL, HUGE_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 		if (a->at != MAP_FAILED) {
 			madvise(a->at, HUGE_BYTES, MADV_DONTFORK);
 			a->size = HUGE_BYTES;
@@ -233,13 +235,14 @@ void mem_free(struct dev *d)
 		}
 }
 
-/* ---- frames -------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 #define OUT_SMALL 128
 
 static size_t out_room(const struct dev *d, bool big)
 {
-	return !big ? OUT_SMALL : HEAD + d->net->landing_bytes; /* a block, or a message with a short payload */
+	/* a block, or a message with a short payload */
+	return !big ? OUT_SMALL : HEAD + d->net->landing_bytes;
 }
 
 struct out *mem_frame_get(struct dev *d, size_t bytes)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* qp.c - the queue pair of a lane: created, connected with the peer's data, and ended. Under net.conn and the lane's lock. */
+/*
+ * qp.c - the queue pair of a lane: created, connected with the peer's data, and ended. Under
+ * net.conn and the lane's lock.
+ */
 #include "net/verbs/qp.h"
 
 #include <errno.h>
@@ -20,7 +23,8 @@ void qp_address(const struct lane *l, struct ibv_ah_attr *ah)
 	memset(ah, 0, sizeof(*ah));
 	ah->port_num = l->dev->port;
 	ah->dlid = to->lid;
-	if (l->dev->pattr.link_layer == IBV_LINK_LAYER_INFINIBAND && !memcmp(to->gid, l->dev->gid.raw, 8))
+	if (l->dev->pattr.link_layer == IBV_LINK_LAYER_INFINIBAND &&
+	    !memcmp(to->gid, l->dev->gid.raw, 8))
 		return; /* one subnet: no routing header */
 	ah->is_global = 1;
 	memcpy(ah->grh.dgid.raw, to->gid, sizeof(to->gid));
@@ -74,7 +78,9 @@ static int ring_create(struct lane *l)
 
 	if (l->ring)
 		return 0;
-	l->depth = set->depth >= 4 ? set->depth : l->class == CLASS_DATA || l->class == CLASS_BULK ? 32 : 64;
+	l->depth = set->depth >= 4                                 ? set->depth
+		: l->class == CLASS_DATA || l->class == CLASS_BULK ? 32
+								   : 64;
 	l->ring = own_zalloc(l->depth * sizeof(*l->ring));
 	return l->ring ? 0 : -ENOMEM;
 }
@@ -115,12 +121,14 @@ int qp_begin(struct lane *l)
 		return err;
 	l->qp = qp_create(l);
 	if (!l->qp) {
-		log_line("RDMA: %s: cannot create another queue pair: %s", l->dev->name, strerror(errno));
+		log_line("RDMA: %s: cannot create another queue pair: %s", l->dev->name,
+			 strerror(errno));
 		return -ENOMEM;
 	}
 	if (ibv_modify_qp(l->qp, (struct ibv_qp_attr *)&attr,
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
-		log_line("RDMA: %s: cannot initialise a queue pair: %s", l->dev->name, strerror(errno));
+		log_line("RDMA: %s: cannot initialise a queue pair: %s", l->dev->name,
+			 strerror(errno));
 		return -EIO;
 	}
 	if (getrandom(&l->psn, sizeof(l->psn), 0) != sizeof(l->psn))
@@ -143,7 +151,8 @@ int qp_connect(struct lane *l, const struct shake *s)
 	struct ibv_qp_attr attr = {
 		/* the address below */
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = l->dev->pattr.active_mtu < to->mtu ? l->dev->pattr.active_mtu : (enum ibv_mtu)to->mtu,
+		.path_mtu = l->dev->pattr.active_mtu < to->mtu ? l->dev->pattr.active_mtu
+							       : (enum ibv_mtu)to->mtu,
 		.dest_qp_num = s->qpn,
 		.rq_psn = s->psn,
 		.max_dest_rd_atomic = s->rd_atomic,
@@ -155,8 +164,8 @@ int qp_connect(struct lane *l, const struct shake *s)
 	if (attr.max_dest_rd_atomic > l->dev->attr.max_qp_rd_atom)
 		attr.max_dest_rd_atomic = (uint8_t)l->dev->attr.max_qp_rd_atom;
 	if (ibv_modify_qp(l->qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		return -errno;
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = (uint8_t)set->timeout;
@@ -165,8 +174,8 @@ int qp_connect(struct lane *l, const struct shake *s)
 	attr.sq_psn = l->psn;
 	attr.max_rd_atomic = attr.max_dest_rd_atomic;
 	if (ibv_modify_qp(l->qp, &attr,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
 		return -errno;
 	l->peer_qpn = s->qpn;
 	l->peer_psn = s->psn;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * recv.c - completions: taken a batch at a time under one acquisition of the queue's lock and sorted there, which is where
- * frames are counted, into the queue's inbox; taken from there and delivered one by one, with no lock. Several threads may
- * be delivering at once.
+ * recv.c - completions: taken a batch at a time under one acquisition of the queue's lock and
+ * sorted there, which is where frames are counted, into the queue's inbox; taken from there and
+ * delivered one by one, with no lock. Several threads may be delivering at once.
  */
 #include "net/verbs/recv.h"
 
@@ -22,7 +22,7 @@
 #define CONN_EVERY 64 /* polls between two checks for connection requests */
 #define FREEZE_US 200 /* for a device that is still receiving a message */
 
-/* ---- sorting; under the queue's lock ----------------------------------------------------------- */
+/* ---- sorting; under the queue's lock --------------------------------------------------------- */
 
 static bool read_frame(const struct queue *q, const struct ibv_wc *wc, struct arrival *a)
 {
@@ -85,7 +85,9 @@ static void verbs_queue_sort(struct queue *q, const struct ibv_wc *wc, struct ar
 		a->status = (uint8_t)wc->status;
 		a->f.seq = (uint32_t)wc->wr_id;
 		a->fetch = (struct fetch *)(uintptr_t)(wc->wr_id & 0xffffffffffffffull);
-		a->kind = wc->status ? ARRIVAL_BROKEN : wc->wr_id >> 56 == WR_READ ? ARRIVAL_READ : ARRIVAL_SENT;
+		a->kind = wc->status                 ? ARRIVAL_BROKEN
+			: wc->wr_id >> 56 == WR_READ ? ARRIVAL_READ
+						     : ARRIVAL_SENT;
 		break;
 	}
 }
@@ -93,10 +95,12 @@ static void verbs_queue_sort(struct queue *q, const struct ibv_wc *wc, struct ar
 /* Does its buffer contain something still to be handled? */
 static bool needs_buffer(const struct arrival *a)
 {
-	return a->kind == ARRIVAL_FRAME && (a->f.kind == FRAME_FETCH || (a->f.kind == FRAME_MSG && a->f.size));
+	return a->kind == ARRIVAL_FRAME &&
+		(a->f.kind == FRAME_FETCH || (a->f.kind == FRAME_MSG && a->f.size));
 }
 
-static void post_back(struct queue *q, unsigned int class, const uint32_t *index, unsigned int count)
+static void post_back(struct queue *q, unsigned int class, const uint32_t *index,
+		      unsigned int count)
 {
 	if (count && dev_post_recvs(q->dev, class, index, count))
 		log_line("RDMA: %s: cannot repost receive buffers", q->dev->name);
@@ -135,7 +139,10 @@ static unsigned int take_batch(struct queue *q, unsigned int max)
 	return (unsigned int)k;
 }
 
-/* Take a batch of up to max. *a is the first; the others go to the inbox, which is empty. False: there is none. */
+/*
+ * Take a batch of up to max. *a is the first; the others go to the inbox, which is empty. False:
+ * there is none.
+ */
 static bool receive(struct queue *q, struct arrival *a, unsigned int max)
 {
 	const unsigned int k = take_batch(q, 1 + arrivals_space(&q->inbox, max - 1));
@@ -173,7 +180,10 @@ static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget
 	return any;
 }
 
-/* Take everything from the device, also completions without a place: the thread that would make room may wait for this one. */
+/*
+ * Take everything from the device, also completions without a place: the thread that would make
+ * room may wait for this one.
+ */
 static bool drain(struct queue *q)
 {
 	int left = q->cq->cqe, k = 1;
@@ -188,8 +198,9 @@ static bool drain(struct queue *q)
 }
 
 /*
- * In the error state a queue pair receives nothing more, but its device may still be receiving a message that it will
- * acknowledge. (Ending the queue pair first would not help: some drivers then drop its completions.)
+ * In the error state a queue pair receives nothing more, but its device may still be receiving a
+ * message that it will acknowledge. (Ending the queue pair first would not help: some drivers then
+ * drop its completions.)
  */
 void queue_freeze(struct lane *l)
 {
@@ -209,7 +220,7 @@ void queue_freeze(struct lane *l)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* ---- delivering; under no lock ------------------------------------------------------------------ */
+/* ---- delivering; under no lock --------------------------------------------------------------- */
 
 static void verbs_deliver(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
@@ -231,8 +242,9 @@ static void bad(struct lane *l, const struct arrival *a)
 
 	verbs_count(&n->count.malformed, 1);
 	if (verbs_peer_well(l->peer))
-		log_line("malformed frame of rank %d: kind %d, type %d, %u bytes behind it, number %u (status %d)",
-			 l->peer->rank, a->f.kind, a->m.type, a->f.size, a->f.seq, a->status);
+		log_line(
+			"malformed frame of rank %d: kind %d, type %d, %u bytes behind it, number %u (status %d)",
+			l->peer->rank, a->f.kind, a->m.type, a->f.size, a->f.seq, a->status);
 	conn_peer_lose(l->peer, -EBADMSG);
 }
 
@@ -244,8 +256,9 @@ static void send_free(struct lane *l, uint32_t id)
 		conn_peer_lose(l->peer, -ENOMEM);
 		return;
 	}
-	*(struct frame *)o->data =
-		(struct frame){ .kind = FRAME_FREE, .class = l->class, .src = l->peer->net->cfg.rank, .id = id };
+	*(struct frame *)o->data = (struct frame){
+		.kind = FRAME_FREE, .class = l->class, .src = l->peer->net->cfg.rank, .id = id
+	};
 	pthread_mutex_lock(&l->lock);
 	lane_put(l, o);
 	pthread_mutex_unlock(&l->lock);
@@ -343,8 +356,8 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 		atomic_store(&l->peer->left, 1);
 		return false;
 	}
-	if (net_check(&n->cfg, &a->m, a->f.size) || a->m.src != net_node_of(&n->cfg, l->peer->rank) ||
-	    wire_class(a->m.type) != l->class) {
+	if (net_check(&n->cfg, &a->m, a->f.size) ||
+	    a->m.src != net_node_of(&n->cfg, l->peer->rank) || wire_class(a->m.type) != l->class) {
 		bad(l, a);
 		return false;
 	}
@@ -401,7 +414,7 @@ int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *d
 	return (int)n;
 }
 
-/* ---- polling ------------------------------------------------------------------------------------- */
+/* ---- polling --------------------------------------------------------------------------------- */
 
 static unsigned int deliver_pending(struct net *n)
 {
@@ -448,10 +461,13 @@ int verbs_poll(struct net *n, unsigned int budget)
 		for (i = 0; i < n->devs[d].nqueues && done < budget; i++)
 			do
 				want = budget - done;
-			while (queue_serve(&n->devs[d].queues[i], want, false, &done) == (int)want && done < budget);
+			while (queue_serve(&n->devs[d].queues[i], want, false, &done) ==
+				       (int)want &&
+			       done < budget);
 	if (atomic_load(&n->pending))
 		done += deliver_pending(n);
-	if (atomic_load(&n->busy) || atomic_load(&n->again) || atomic_fetch_add(&n->polled, 1) % CONN_EVERY == 0)
+	if (atomic_load(&n->busy) || atomic_load(&n->again) ||
+	    atomic_fetch_add(&n->polled, 1) % CONN_EVERY == 0)
 		conn_serve(n, false);
 	verbs_count(&n->count.polls, 1);
 	if (!done)

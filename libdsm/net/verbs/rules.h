@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field that a peer sends below the messages: the frames of lanes, the datagrams that connect them,
- * addresses. frame.c applies the rules; tests, the fuzzer and docs/protocol.md take their values from here. (Immediate words:
- * core/word.h.)
+ * rules.h - one rule for each field that a peer sends below the messages: the frames of lanes, the
+ * datagrams that connect them, addresses. frame.c applies the rules; tests, the fuzzer and
+ * docs/protocol.md take their values from here. (Immediate words: core/word.h.)
  *
- * VERBS_SHAPES lists the structs; a struct whose fields have several meanings has several shapes. VERBS_<SHAPE> lists every field
- * with its rule: a field without a rule, or with two, does not compile. rules/make.h generates the checks. Pure.
+ * VERBS_SHAPES lists the structs; a struct whose fields have several meanings has several shapes.
+ * VERBS_<SHAPE> lists every field with its rule: a field without a rule, or with two, does not
+ * compile. rules/make.h generates the checks. Pure.
  */
 #ifndef NET_VERBS_RULES_H
 #define NET_VERBS_RULES_H

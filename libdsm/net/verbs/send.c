@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * send.c - outgoing frames: filled without a lock, posted by the sending thread, and kept in the lane's ring until the peer has
- * them: a completion says so, or after a repair the peer itself.
+ * send.c - outgoing frames: filled without a lock, posted by the sending thread, and kept in the
+ * lane's ring until the peer has them: a completion says so, or after a repair the peer itself.
  */
 #include "net/verbs/send.h"
 
@@ -26,7 +26,7 @@ static struct frame *frame_of(struct out *o)
 	return (struct frame *)o->data;
 }
 
-/* ---- posting; under the lane's lock ------------------------------------------------------------ */
+/* ---- posting; under the lane's lock ---------------------------------------------------------- */
 
 void verbs_lane_broken(struct lane *l)
 {
@@ -47,7 +47,9 @@ static struct ibv_send_wr *chain_add(struct chain *c, const struct out *o, size_
 {
 	struct ibv_send_wr *wr = &c->wr[c->n];
 
-	c->sge[c->n] = (struct ibv_sge){ .addr = (uintptr_t)o->data + off, .length = (uint32_t)bytes, .lkey = o->lkey };
+	c->sge[c->n] = (struct ibv_sge){ .addr = (uintptr_t)o->data + off,
+					 .length = (uint32_t)bytes,
+					 .lkey = o->lkey };
 	*wr = (struct ibv_send_wr){ .sg_list = &c->sge[c->n], .num_sge = 1, .opcode = IBV_WR_SEND };
 	if (c->n)
 		c->wr[c->n - 1].next = wr;
@@ -55,10 +57,14 @@ static struct ibv_send_wr *chain_add(struct chain *c, const struct out *o, size_
 	return wr;
 }
 
-/* Completions are requested only from time to time: they come in order, so one covers all before it. */
+/*
+ * Completions are requested only from time to time: they come in order, so one covers all before
+ * it.
+ */
 static bool wants_signal(struct lane *l, const struct frame *f)
 {
-	const uint32_t half = l->depth / 2, every = l->peer->net->set.signal < half ? l->peer->net->set.signal : half;
+	const uint32_t half = l->depth / 2,
+		       every = l->peer->net->set.signal < half ? l->peer->net->set.signal : half;
 
 	if (f->seq - l->signalled < every && f->kind != FRAME_QUIT)
 		return false;
@@ -67,7 +73,8 @@ static bool wants_signal(struct lane *l, const struct frame *f)
 }
 
 /*
- * Must it wake the receiver's thread? Not if another thread polls for it: idle queues are armed only for solicited completions.
+ * Must it wake the receiver's thread? Not if another thread polls for it: idle queues are armed
+ * only for solicited completions.
  */
 static bool verbs_wakes(const struct net *n, const struct frame *f, const struct msg *m)
 {
@@ -155,7 +162,8 @@ static void post_from(struct lane *l, uint32_t first)
 	while ((int32_t)(l->sent - first) >= 0 && l->state == LANE_READY) {
 		c.n = 0;
 		for (k = 0; k < n->set.chain && (int32_t)(l->sent - first) >= 0; k++, first++) {
-			if (n->set.breaks && atomic_fetch_add(&n->posts, 1) % n->set.breaks == n->set.breaks - 1) {
+			if (n->set.breaks &&
+			    atomic_fetch_add(&n->posts, 1) % n->set.breaks == n->set.breaks - 1) {
 				break_it(l);
 				broke = true;
 			}
@@ -165,7 +173,8 @@ static void post_from(struct lane *l, uint32_t first)
 		if (ibv_post_send(l->qp, c.wr, &bad))
 			verbs_lane_broken(l);
 		if (broke)
-			conn_kick(n); /* rxe does not treat flushed completions as solicited, as it should */
+			/* rxe does not treat flushed completions as solicited, as it should */
+			conn_kick(n);
 	}
 }
 
@@ -265,7 +274,10 @@ void lane_retire(struct lane *l, uint32_t seq)
 void lane_fetch(struct lane *l)
 {
 	const bool whole = l->peer->net->set.large;
-	struct ibv_send_wr wr = { .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 	struct ibv_sge sge;
 	struct fetch *f;
 
@@ -310,7 +322,7 @@ int lane_ready(struct lane *l, uint32_t peer_rx)
 	return 0;
 }
 
-/* ---- the send thread (direct=0): for comparison, as others do it ------------------------------- */
+/* ---- the send thread (direct=0): for comparison, as others do it ----------------------------- */
 
 static void *send_thread(void *arg)
 {
@@ -363,7 +375,7 @@ void send_thread_stop(struct net *n)
 	n->has_sender = false;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static int verbs_send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
@@ -385,21 +397,28 @@ static int verbs_send_self(struct net *n, const struct msg *m, const void *paylo
 	return 0;
 }
 
-/* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
+/*
+ * Does the payload go straight to its request? Each of the receiver's slots has at most one block
+ * in flight.
+ */
 static bool verbs_can_land(const struct peer *p, const struct msg *m, size_t size)
 {
-	return m->type == MSG_DATA && size && size <= p->at->landing && size <= p->net->landing_bytes &&
+	return m->type == MSG_DATA && size && size <= p->at->landing &&
+		size <= p->net->landing_bytes &&
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
 }
 
-/* A frame with the message and its payload, or with the address where the peer can read the payload. */
-static struct out *verbs_out_make(struct lane *l, const struct msg *m, const void *payload, size_t size,
-				  struct buf **lent)
+/*
+ * A frame with the message and its payload, or with the address where the peer can read the
+ * payload.
+ */
+static struct out *verbs_out_make(struct lane *l, const struct msg *m, const void *payload,
+				  size_t size, struct buf **lent)
 {
 	struct dev *d = l->dev;
 	const bool land = verbs_can_land(l->peer, m, size);
-	const bool bare =
-		land && l->peer->at->bare && l->peer->net->set.imm && bare_fits(m, net_me(&l->peer->net->cfg));
+	const bool bare = land && l->peer->at->bare && l->peer->net->set.imm &&
+		bare_fits(m, net_me(&l->peer->net->cfg));
 	const bool fetch = !land && HEAD + size > dev_recv_bytes(l->class);
 	struct out *o = mem_frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
 	struct remote from;

@@ -31,7 +31,10 @@ static const struct row {
 	{ "landing", FIELD(landing), 4096, 4096, 65536, true },
 	{ "odp", FIELD(odp), 1, 0, 1, false },
 	{ "huge", FIELD(huge), 1, 0, 1, false },
-	/* 14, the usual default, is 67 ms: slow guests then resend messages that were not lost. 18 is 1.07 s. */
+	/*
+	 * 14, the usual default, is 67 ms: slow guests then resend messages that were not lost. 18
+	 * is 1.07 s.
+	 */
 	{ "timeout", FIELD(timeout), 18, 1, 31, false },
 	/* Not 7: rxe takes that for "without limit", and would never notice a dead peer. */
 	{ "retry", FIELD(retry), 6, 0, 7, false },
@@ -52,7 +55,9 @@ static const struct row *row_of(const char *name, size_t n)
 
 static void list_names(char *why, size_t size, const char *name, size_t n)
 {
-	size_t used = (size_t)snprintf(why, size, "DSM_VERBS knows no %.*s; there are:", (int)n, name), i;
+	size_t used = (size_t)snprintf(why, size, "DSM_VERBS knows no %.*s; there are:", (int)n,
+				       name),
+	       i;
 
 	for (i = 0; i < ROWS && used < size; i++)
 		used += (size_t)snprintf(why + used, size - used, " %s", rows[i].name);
@@ -69,12 +74,13 @@ static int set_one(struct verbs_set *out, const char *text, size_t n, char *why,
 		list_names(why, size, text, name);
 		return -EINVAL;
 	}
-	for (p = equals ? equals + 1 : text + n; p < text + n && isdigit((unsigned char)*p) && v <= r->max; p++)
+	for (p = equals ? equals + 1 : text + n;
+	     p < text + n && isdigit((unsigned char)*p) && v <= r->max; p++)
 		v = v * 10 + (unsigned long)(*p - '0');
 	if (!equals || equals + 1 == text + n || p != text + n || v < r->min || v > r->max ||
 	    (r->power && (v & (v - 1)))) {
-		snprintf(why, size, "DSM_VERBS: %.*s is not allowed; %s may be %u to %u%s", (int)n, text, r->name,
-			 r->min, r->max, r->power ? ", a power of two" : "");
+		snprintf(why, size, "DSM_VERBS: %.*s is not allowed; %s may be %u to %u%s", (int)n,
+			 text, r->name, r->min, r->max, r->power ? ", a power of two" : "");
 		return -EINVAL;
 	}
 	memcpy((char *)out + r->field, &(uint32_t){ (uint32_t)v }, sizeof(uint32_t));
@@ -116,11 +122,13 @@ int verbs_names_parse(const char *text, struct verbs_names *out, char *why, size
 		length = colon ? (size_t)(colon - text) : n;
 		if (colon) {
 			port = strtoul(colon + 1, &end, 10);
-			if (!isdigit((unsigned char)colon[1]) || end != text + n || !port || port > 255)
+			if (!isdigit((unsigned char)colon[1]) || end != text + n || !port ||
+			    port > 255)
 				length = 0;
 		}
 		if (!length || length >= sizeof(names.at[0].name)) {
-			snprintf(why, size, "DSM_NET_DEVICE: %.*s is not NAME or NAME:PORT", (int)n, text);
+			snprintf(why, size, "DSM_NET_DEVICE: %.*s is not NAME or NAME:PORT", (int)n,
+				 text);
 			return -EINVAL;
 		}
 		if (names.n == VERBS_NAMES) {
@@ -139,7 +147,8 @@ bool verbs_names_have(const struct verbs_names *names, const char *device, unsig
 	unsigned int i;
 
 	for (i = 0; i < names->n; i++)
-		if (!strcmp(names->at[i].name, device) && (!port || !names->at[i].port || names->at[i].port == port))
+		if (!strcmp(names->at[i].name, device) &&
+		    (!port || !names->at[i].port || names->at[i].port == port))
 			return true;
 	return !names->n;
 }

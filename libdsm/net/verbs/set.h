@@ -13,7 +13,8 @@
 
 /* The techniques, each with the default in verbs_set_parse(). docs/tuning.md explains them. */
 struct verbs_set {
-	uint32_t imm;      /* a block's message is in the immediate word, and a block of 4 KiB is one packet */
+	/* a block's message is in the immediate word, and a block of 4 KiB is one packet */
+	uint32_t imm;
 	uint32_t coalesce; /* header and block in one write */
 	uint32_t chain;    /* maximum work requests posted in one call */
 	uint32_t inlined;  /* maximum bytes of inline data */

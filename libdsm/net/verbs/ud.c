@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ud.c - the datagrams by which lanes are connected: a UD queue pair for each device. All under net.conn, except opening and
- * closing.
+ * ud.c - the datagrams by which lanes are connected: a UD queue pair for each device. All under
+ * net.conn, except opening and closing.
  */
 #include "net/verbs/ud.h"
 
@@ -24,16 +24,20 @@ static int ud_post_recv(struct dev *d, unsigned int i)
 	struct ibv_sge sge = { .addr = (uintptr_t)d->ud.mem + (uint64_t)i * UD_ROOM,
 			       .length = UD_ROOM,
 			       .lkey = d->ud.lkey };
-	struct ibv_recv_wr wr = { .wr_id = wr_make(WR_RECV, i), .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = { .wr_id = wr_make(WR_RECV, i), .sg_list = &sge, .num_sge = 1 },
+			   *bad;
 
 	return ibv_post_recv(d->ud.qp, &wr, &bad) ? -ENOMEM : 0;
 }
 
 static int ud_to_rts(struct dev *d)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = d->port, .qkey = d->ud.qkey };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = d->port,
+				    .qkey = d->ud.qkey };
 
-	if (ibv_modify_qp(d->ud.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+	if (ibv_modify_qp(d->ud.qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
 		return -EIO;
 	attr.qp_state = IBV_QPS_RTR;
 	if (ibv_modify_qp(d->ud.qp, &attr, IBV_QP_STATE))
@@ -45,7 +49,10 @@ static int ud_to_rts(struct dev *d)
 int ud_open(struct dev *d)
 {
 	struct ibv_qp_init_attr init = {
-		.cap = { .max_send_wr = UD_SENDS, .max_recv_wr = UD_RECVS, .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = UD_SENDS,
+			 .max_recv_wr = UD_RECVS,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_UD,
 	};
 	struct ud *u = &d->ud;
@@ -67,7 +74,8 @@ int ud_open(struct dev *d)
 	if (u->cq)
 		u->qp = ibv_create_qp(d->pd, &init);
 	if (!u->qp) {
-		log_line("RDMA: %s: cannot create the datagram queue pair: %s", d->name, strerror(errno));
+		log_line("RDMA: %s: cannot create the datagram queue pair: %s", d->name,
+			 strerror(errno));
 		return -ENOMEM;
 	}
 	fcntl(u->channel->fd, F_SETFL, fcntl(u->channel->fd, F_GETFL) | O_NONBLOCK);
@@ -77,7 +85,8 @@ int ud_open(struct dev *d)
 	if (!err && ibv_req_notify_cq(u->cq, 0))
 		err = -EIO;
 	if (err)
-		log_line("RDMA: %s: cannot initialise the datagram queue pair: %s", d->name, strerror(-err));
+		log_line("RDMA: %s: cannot initialise the datagram queue pair: %s", d->name,
+			 strerror(-err));
 	return err;
 }
 
@@ -125,7 +134,8 @@ void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_t reaso
 		.received = l->last_rx,
 		.rkey = d->landing->rkey,
 		.landing = (uintptr_t)p->net->landing,
-		.rd_atomic = (uint8_t)(d->attr.max_qp_rd_atom < READS ? d->attr.max_qp_rd_atom : READS),
+		.rd_atomic =
+			(uint8_t)(d->attr.max_qp_rd_atom < READS ? d->attr.max_qp_rd_atom : READS),
 		.reason = reason,
 		.qpn = l->qp ? l->qp->qp_num : 0,
 	};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * verbs.c - the transport over RDMA verbs: opening, addresses, closing. How it works, and its locks: verbs.h.
+ * verbs.c - the transport over RDMA verbs: opening, addresses, closing. How it works, and its
+ * locks: verbs.h.
  */
 #include "net/verbs/verbs.h"
 
@@ -25,7 +26,7 @@
 #define CLOSE_MS 2000       /* to send the rest */
 #define CLOSE_BROKEN_MS 200 /* the same, if some of it may be for a lost peer */
 
-/* ---- connecting --------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static void make_blob(const struct net *n, struct blob *b)
 {
@@ -55,15 +56,18 @@ static void make_blob(const struct net *n, struct blob *b)
 }
 
 /*
- * The devices that a lane uses, seen alike from both ends: links are numbered up to the larger number of devices; each has a
- * device here and one there. Lanes take them by turns, and by class if classes are to be spread. A class that a device owns takes
- * the link of its number, which has to be the same at both ends: same_owners().
+ * The devices that a lane uses, seen alike from both ends: links are numbered up to the larger
+ * number of devices; each has a device here and one there. Lanes take them by turns, and by class
+ * if classes are to be spread. A class that a device owns takes the link of its number, which has
+ * to be the same at both ends: same_owners().
  */
 static void choose_link(struct lane *l)
 {
 	const struct net *n = l->peer->net;
-	const unsigned int theirs = l->peer->at->ndevs, links = n->ndevs > theirs ? n->ndevs : theirs;
-	const unsigned int turn = (l->peer->rank + n->cfg.rank + (n->set.spread ? l->class : 0u)) % links;
+	const unsigned int theirs = l->peer->at->ndevs,
+			   links = n->ndevs > theirs ? n->ndevs : theirs;
+	const unsigned int turn =
+		(l->peer->rank + n->cfg.rank + (n->set.spread ? l->class : 0u)) % links;
 	const unsigned int link = n->owner[l->class] ? n->owner[l->class] - 1u : turn;
 
 	l->dev = &n->devs[link % n->ndevs];
@@ -95,8 +99,8 @@ static int verbs_connect(struct net *n, uint16_t rank, const void *address, size
 		return -EINVAL;
 	err = blob_read(address, size, rank, n->cfg.nslots, &b);
 	if (err == -EPROTO) {
-		log_line("rank %d speaks version %d of the verbs transport, this rank version %d", rank, b.version,
-			 BLOB_VERSION);
+		log_line("rank %d speaks version %d of the verbs transport, this rank version %d",
+			 rank, b.version, BLOB_VERSION);
 		return -EINVAL;
 	}
 	p = &n->peers[rank];
@@ -134,7 +138,7 @@ static void verbs_drop(struct net *n, uint16_t rank)
 	conn_forget(&n->peers[rank]);
 }
 
-/* ---- figures ------------------------------------------------------------------------------------ */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* Both are counters only. */
 static void verbs_counters_add(uint64_t *to, const uint64_t *from, size_t n)
@@ -154,7 +158,8 @@ static void verbs_counters(struct net *n, struct net_counters *out)
 	verbs_counters_add((uint64_t *)out, (const uint64_t *)&n->count, sizeof(*out) / each);
 	for (r = 0; r < n->cfg.size; r++)
 		for (c = 0; c < CLASS_MAX; c++)
-			verbs_counters_add((uint64_t *)&out->work, (const uint64_t *)&n->peers[r].lanes[c].work,
+			verbs_counters_add((uint64_t *)&out->work,
+					   (const uint64_t *)&n->peers[r].lanes[c].work,
 					   sizeof(out->work) / each);
 	for (d = 0; d < n->ndevs; d++)
 		for (i = 0; i < n->devs[d].nqueues; i++) {
@@ -181,7 +186,8 @@ static unsigned int verbs_vectors(struct net *n, struct net_vector *out, unsigne
 								 .device = n->devs[d].name,
 								 .vector = q->vector,
 								 .events = atomic_load(&q->events),
-								 .completions = atomic_load(&q->completions) };
+								 .completions = atomic_load(
+									 &q->completions) };
 		}
 	return rows;
 }
@@ -191,16 +197,18 @@ static unsigned int verbs_lanes(struct net *n, struct net_lane *out, unsigned in
 	unsigned int r, c;
 
 	for (c = 0; c < CLASS_MAX && c < max; c++) {
-		out[c] = (struct net_lane){ .name = net_class_names[c],
-					    .messages = __atomic_load_n(&n->sent[c].messages, __ATOMIC_RELAXED),
-					    .bytes = __atomic_load_n(&n->sent[c].bytes, __ATOMIC_RELAXED) };
+		out[c] = (struct net_lane){
+			.name = net_class_names[c],
+			.messages = __atomic_load_n(&n->sent[c].messages, __ATOMIC_RELAXED),
+			.bytes = __atomic_load_n(&n->sent[c].bytes, __ATOMIC_RELAXED)
+		};
 		for (r = 0; r < n->cfg.size; r++)
 			out[c].connections += atomic_load(&n->peers[r].lanes[c].state) != LANE_IDLE;
 	}
 	return CLASS_MAX;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------ */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 /* Tell connected peers that nothing more comes; receive nothing from now on. */
 static void notify_quit(struct net *n)
@@ -212,13 +220,15 @@ static void notify_quit(struct net *n)
 			struct lane *l = &n->peers[r].lanes[c];
 			struct out *o;
 
-			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left) || l->state == LANE_IDLE)
+			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left) ||
+			    l->state == LANE_IDLE)
 				continue;
 			o = mem_frame_get(l->dev, sizeof(struct frame));
 			if (!o)
 				continue;
-			*(struct frame *)o->data =
-				(struct frame){ .kind = FRAME_QUIT, .class = l->class, .src = n->cfg.rank };
+			*(struct frame *)o->data = (struct frame){ .kind = FRAME_QUIT,
+								   .class = l->class,
+								   .src = n->cfg.rank };
 			pthread_mutex_lock(&l->lock);
 			lane_put(l, o);
 			pthread_mutex_unlock(&l->lock);
@@ -292,7 +302,8 @@ static void verbs_close(struct net *n)
 	wait_threads_stop(n);
 	verbs_finish_sending(n);
 	if (atomic_load(&n->breaks))
-		log_line("RDMA: %lu connections were broken on purpose", (unsigned long)atomic_load(&n->breaks));
+		log_line("RDMA: %lu connections were broken on purpose",
+			 (unsigned long)atomic_load(&n->breaks));
 	for (r = 0; r < n->cfg.size; r++) {
 		atomic_store(&n->peers[r].state, PEER_DROPPED);
 		conn_forget(&n->peers[r]);
@@ -302,7 +313,7 @@ static void verbs_close(struct net *n)
 	verbs_net_free(n);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void init_peers(struct net *n)
 {

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs.h - the structs of the transport over RDMA verbs, and its locks. verbs.c opens and closes; dev.c has devices and
- * their queues, mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and recv.c sending and
- * receiving, arrivals.c the queue of received completions, wait.c sleeping and threads; frame.c, set.c and gid.c are pure. The
- * functions of each file are in its header.
+ * verbs.h - the structs of the transport over RDMA verbs, and its locks. verbs.c opens and closes;
+ * dev.c has devices and their queues, mem.c registered memory, conn.c, ud.c and qp.c connections
+ * and their repair, send.c and recv.c sending and receiving, arrivals.c the queue of received
+ * completions, wait.c sleeping and threads; frame.c, set.c and gid.c are pure. The functions of
+ * each file are in its header.
  *
- * A lane is a connection (an RC queue pair) to a peer for one class of messages. It carries frames, numbered from 1. The sender
- * keeps a frame in the lane's ring until a completion shows that the peer's device has it. The receiver counts the frames that
- * it accepted. A broken lane gets a new queue pair: the receiver reports its count, and the sender sends the rest again. So no
- * frame is lost or delivered twice, and the layers above do not notice.
+ * A lane is a connection (an RC queue pair) to a peer for one class of messages. It carries frames,
+ * numbered from 1. The sender keeps a frame in the lane's ring until a completion shows that the
+ * peer's device has it. The receiver counts the frames that it accepted. A broken lane gets a new
+ * queue pair: the receiver reports its count, and the sender sends the rest again. So no frame is
+ * lost or delivered twice, and the layers above do not notice.
  *
- * Each queue of a device (struct queue) is a completion queue with its event channel and thread. There is one per CQ group.
+ * Each queue of a device (struct queue) is a completion queue with its event channel and thread.
+ * There is one per CQ group.
  *
- * A thread in a miss may have interrupted malloc(), so nothing that it does, or waits for, allocates from the C library. The verbs
- * libraries allocate from net/own.h (net/redirect.h). Only ibv_create_ah() cannot: providers look up neighbours and interfaces by
- * functions of the C library. So address handles (struct route) are created when a peer is connected. The thread that serves
- * descriptors (the service thread) creates them again, with no lock held.
+ * A thread in a miss may have interrupted malloc(), so nothing that it does, or waits for,
+ * allocates from the C library. The verbs libraries allocate from net/own.h (net/redirect.h). Only
+ * ibv_create_ah() cannot: providers look up neighbours and interfaces by functions of the C
+ * library. So address handles (struct route) are created when a peer is connected. The thread that
+ * serves descriptors (the service thread) creates them again, with no lock held.
  *
  * Locks, in this order; none is held while handlers run or memory of the caller is accessed:
  *   net.conn     handshakes and their timers, creation and destruction of queue pairs
  *   lane.lock    the lane's state, ring, backlog and fetches; posting
- *   queue.lock   polling completions, one batch per acquisition (arrivals.h); the receiving side of the lanes (rx_*)
+ *   queue.lock   polling completions, one batch per acquisition (arrivals.h); the receiving side of
+ *                the lanes (rx_*)
  *   leaves       net.leaf, dev.mem
  */
 #ifndef NET_VERBS_H
@@ -60,7 +65,10 @@ struct area {
 	struct ibv_mr *mr;
 };
 
-/* A frame to send, in registered memory: filled without a lock, posted without a copy, kept until the peer has it. */
+/*
+ * A frame to send, in registered memory: filled without a lock, posted without a copy, kept until
+ * the peer has it.
+ */
 struct out {
 	struct out *next;
 	uint32_t bytes, lkey;
@@ -80,9 +88,11 @@ struct queue {
 	pthread_mutex_t lock;
 	struct arrivals inbox;                 /* polled from the device, not handled yet */
 	struct arrival batch[VERBS_BATCH_MAX]; /* being sorted; under lock */
-	atomic_int armed;                      /* an event is due or pending: enum arming; written under lock to arm */
+	/* an event is due or pending: enum arming; written under lock to arm */
+	atomic_int armed;
 	_Atomic uint64_t events, completions;
-	_Atomic uint64_t locks, idle_locks; /* acquisitions of the lock to poll; of these, without completions */
+	/* acquisitions of the lock to poll; of these, without completions */
+	_Atomic uint64_t locks, idle_locks;
 	pthread_t thread;
 	bool has_thread;
 };
@@ -121,7 +131,8 @@ struct dev {
 	unsigned int nqueues;
 	uint8_t queue_of[CLASS_MAX];
 	struct ud ud;
-	_Atomic(_Atomic(struct lane *) *) lanes[4096]; /* by queue pair number: [high 12 bits][low 12 bits] */
+	/* by queue pair number: [high 12 bits][low 12 bits] */
+	_Atomic(_Atomic(struct lane *) *) lanes[4096];
 
 	pthread_mutex_t mem;
 	struct area *areas[2]; /* private; read by peers */
@@ -169,7 +180,8 @@ struct lane {
 	uint32_t inlined;  /* maximum bytes of inline data */
 	struct out **ring; /* depth of them: frame number i in ring[i % depth] */
 	uint32_t depth;
-	uint32_t sent, done;      /* frames posted; frames that the peer has. The ring holds those between */
+	/* frames posted; frames that the peer has. The ring holds those between */
+	uint32_t sent, done;
 	uint32_t signalled;       /* the last frame that reports its completion */
 	struct out *head, **tail; /* backlog */
 	struct buf *lent;         /* payloads that the peer will read */

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wait.c - sleeping. Each queue has an event channel, on which a thread of its own sleeps, on the processors of the
- * queue's group; a rank that waits for a message, or computes, burns no processor.
+ * wait.c - sleeping. Each queue has an event channel, on which a thread of its own sleeps, on the
+ * processors of the queue's group; a rank that waits for a message, or computes, burns no
+ * processor.
  *
- * While some thread polls, queues are not armed: the poller would take everything before a woken thread came. The last
- * poller to stop arms them, and then checks that nothing had arrived. queue.armed: an event is due, or on its way to the thread.
+ * While some thread polls, queues are not armed: the poller would take everything before a woken
+ * thread came. The last poller to stop arms them, and then checks that nothing had arrived.
+ * queue.armed: an event is due, or on its way to the thread.
  *
- * While nobody waits, queues are armed for solicited completions only, and answers are sent unsolicited (cfg.waited): a
- * polling thread takes its answer without an event, which would wake another thread in vain and cannot be disarmed. A thread
- * that sleeps is woken for everything.
+ * While nobody waits, queues are armed for solicited completions only, and answers are sent
+ * unsolicited (cfg.waited): a polling thread takes its answer without an event, which would wake
+ * another thread in vain and cannot be disarmed. A thread that sleeps is woken for everything.
  *
  *   poller                          thread
  *   pollers: 1 -> 0                 armed: 1 -> 0, for its event came
  *   armed? then leave it to the     pollers? then leave it to them, and sleep
  *   thread; else arm, take
  *
- * All of these are sequentially consistent, so at least one of the two sees what the other has written first.
+ * All of these are sequentially consistent, so at least one of the two sees what the other has
+ * written first.
  *
  * Without cfg.thread there are no threads: then fd covers the queues too, and arm arms them.
  */
@@ -43,14 +46,15 @@
 #define BURST 64        /* completions, before a thread checks for other work */
 #define NO_DEVICE 0xffffffffu
 
-/* ---- arming ------------------------------------------------------------------------------------- */
+/* ---- arming ---------------------------------------------------------------------------------- */
 
 enum arming { ARMED_NOT = 0, ARMED_SOLICITED, ARMED_ANY };
 
 static void arm_queue(struct queue *q)
 {
 	const struct net *n = q->net;
-	const bool all = !n->threads || !n->set.solicit || atomic_load(&n->waiters) || atomic_load(&n->due);
+	const bool all =
+		!n->threads || !n->set.solicit || atomic_load(&n->waiters) || atomic_load(&n->due);
 	const int how = all ? ARMED_ANY : ARMED_SOLICITED;
 
 	pthread_mutex_lock(&q->lock);
@@ -73,8 +77,8 @@ void wait_due(const struct lane *l, int delta)
 }
 
 /*
- * Take the event that has come, if any. One arming causes at most one event. A second one comes if the queue was armed for more
- * while the first was in flight; it is superfluous.
+ * Take the event that has come, if any. One arming causes at most one event. A second one comes if
+ * the queue was armed for more while the first was in flight; it is superfluous.
  */
 static void clear_event(struct queue *q)
 {
@@ -137,14 +141,17 @@ int verbs_fd(struct net *n)
 	return n->epfd;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static bool verbs_is_stopping(struct net *n)
 {
 	return atomic_load(&n->closing);
 }
 
-/* Serve the queue until it has been empty for a while, or another thread polls: bursts are waited for. */
+/*
+ * Serve the queue until it has been empty for a while, or another thread polls: bursts are waited
+ * for.
+ */
 static void serve_burst(struct queue *q, unsigned int *patience)
 {
 	struct net *n = q->net;
@@ -173,7 +180,8 @@ static void *queue_thread(void *arg)
 {
 	struct queue *q = arg;
 	struct net *n = q->net;
-	struct pollfd fds[2] = { { .fd = q->channel->fd, .events = POLLIN }, { .fd = n->stop, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = q->channel->fd, .events = POLLIN },
+				 { .fd = n->stop, .events = POLLIN } };
 	unsigned int patience = 0;
 	char name[16];
 
@@ -233,11 +241,12 @@ void wait_threads_stop(struct net *n)
 	n->threads = false;
 }
 
-/* ---- descriptors -------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 static int verbs_watch(struct net *n, int fd, uint32_t device)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = (uint64_t)(uint32_t)fd << 32 | device };
+	struct epoll_event ev = { .events = EPOLLIN,
+				  .data.u64 = (uint64_t)(uint32_t)fd << 32 | device };
 
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	return epoll_ctl(n->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * delegated.c - what a call on a file takes that rank 0 makes: in main(), then in a thread of the next rank.
+ * delegated.c - what a call on a file takes that rank 0 makes: in main(), then in a thread of the
+ * next rank.
  *
- * Output: a line for each, "main|thread CALL MICROSECONDS", the mean of CALLS calls. The calls move bytes of a buffer that nobody
- * else touches: of a file in /tmp.
+ * Output: a line for each, "main|thread CALL MICROSECONDS", the mean of CALLS calls. The calls move
+ * bytes of a buffer that nobody else touches: of a file in /tmp.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -86,7 +87,8 @@ int main(void)
 	file = mkstemp(name);
 	must(file >= 0, "mkstemp");
 	measure(in_main);
-	must(!pthread_create(&thread, NULL, measure, in_thread) && !pthread_join(thread, NULL), "thread");
+	must(!pthread_create(&thread, NULL, measure, in_thread) && !pthread_join(thread, NULL),
+	     "thread");
 	must(!unlink(name), "unlink");
 	return 0;
 }

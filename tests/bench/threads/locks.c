@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * locks.c - mutexes as two threads see them: uncontended, in contended sections, and handed from one thread to the other.
- * Argument: pthread, or dsm for dsm_mutex_t, which only a program of dsm-cc has.
+ * locks.c - mutexes as two threads see them: uncontended, in contended sections, and handed from
+ * one thread to the other. Argument: pthread, or dsm for dsm_mutex_t, which only a program of
+ * dsm-cc has.
  *
- * Output: a JSON object of microseconds, before that of main.c. It fails unless the counter under the lock is the sum of all sections.
- * Both threads run on shared stacks, and call libdsm directly: in a job of one node, which has no misses, they may.
+ * Output: a JSON object of microseconds, before that of main.c. It fails unless the counter under
+ * the lock is the sum of all sections. Both threads run on shared stacks, and call libdsm directly:
+ * in a job of one node, which has no misses, they may.
  */
 #define _GNU_SOURCE 1 /* sched_setaffinity() */
 #include <dsm.h>
@@ -111,7 +113,10 @@ static void pin(unsigned int id)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* From before the holder's unlock to after the lock of the other thread, which has waited for it for delay_us. */
+/*
+ * From before the holder's unlock to after the lock of the other thread, which has waited for it
+ * for delay_us.
+ */
 static void *hand_over(void *arg)
 {
 	const int holds = arg == NULL;
@@ -157,7 +162,8 @@ static void *sections(void *arg)
 
 static int compare(const void *x, const void *y)
 {
-	return (*(const double *)x > *(const double *)y) - (*(const double *)x < *(const double *)y);
+	return (*(const double *)x > *(const double *)y) -
+		(*(const double *)x < *(const double *)y);
 }
 
 static double quantile(double *v, size_t n, size_t percent)
@@ -200,7 +206,7 @@ int main(int argc, char **argv)
 	soon = handoff(2);
 	late = handoff(200);
 	printf("{\"uncontended\": %.5f, \"section\": %.5f, \"handoff_soon\": %.4f, \"handoff_late\": %.4f, \"acquired\": %lu}\n",
-	       quantile(all.uncontended, REPEATS, 10), quantile(all.section[0], ROUNDS, 50), soon, late,
-	       (unsigned long)(counter + 4ul * HANDOFFS));
+	       quantile(all.uncontended, REPEATS, 10), quantile(all.section[0], ROUNDS, 50), soon,
+	       late, (unsigned long)(counter + 4ul * HANDOFFS));
 	return 0;
 }

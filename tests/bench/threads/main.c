@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * main.c - around main() of a program (-Wl,--wrap=main,--wrap=exit): how long it took, and what each rank did meanwhile. The program
- * itself is unchanged. Linked without libdsm, it only takes the time.
+ * main.c - around main() of a program (-Wl,--wrap=main,--wrap=exit): how long it took, and what
+ * each rank did meanwhile. The program itself is unchanged. Linked without libdsm, it only takes
+ * the time.
  *
  * The last line of standard output is a JSON object.
  */
@@ -26,9 +27,10 @@ void __wrap_exit(int status) __attribute__((noreturn));
 
 struct sample {
 	int ranks, nodes;
-	uint64_t cpu_us[RANKS_MAX];  /* of each rank's process */
-	uint64_t lock_us[RANKS_MAX]; /* what its threads waited for mutexes and reader-writer locks */
-	struct dsm_stats stats;      /* of all ranks */
+	uint64_t cpu_us[RANKS_MAX]; /* of each rank's process */
+	/* what its threads waited for mutexes and reader-writer locks */
+	uint64_t lock_us[RANKS_MAX];
+	struct dsm_stats stats; /* of all ranks */
 };
 
 static uint64_t now_us(clockid_t clock)
@@ -45,7 +47,10 @@ static void *cpu_time(void *arg)
 	return (void *)(uintptr_t)now_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* By dsm_call(): the library writes to the sample, and the caller's lies on the shared stack of main(). */
+/*
+ * By dsm_call(): the library writes to the sample, and the caller's lies on the shared stack of
+ * main().
+ */
 static void take_of_job(void *arg)
 {
 	struct sample s = { .ranks = dsm_size(), .nodes = dsm_nodes() };
@@ -102,7 +107,8 @@ static void report(void)
 
 	take(&after);
 	printf("{\"us\": %lu, \"ranks\": %d, \"nodes\": %d, \"misses\": %lu, \"repeated\": %lu, \"locks\": %lu, \"lock_waits\": %lu",
-	       (unsigned long)us, after.ranks, after.nodes, (unsigned long)(misses(&after) - misses(before)),
+	       (unsigned long)us, after.ranks, after.nodes,
+	       (unsigned long)(misses(&after) - misses(before)),
 	       (unsigned long)(after.stats.repeated_faults - before->stats.repeated_faults),
 	       (unsigned long)(after.stats.locks - before->stats.locks),
 	       (unsigned long)(after.stats.lock_waits - before->stats.lock_waits));

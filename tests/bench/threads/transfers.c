@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * transfers.c - what a system call on a program's memory takes: of a file in memory, of a pipe, and one that is hardly more than
- * its wrapper.
+ * transfers.c - what a system call on a program's memory takes: of a file in memory, of a pipe, and
+ * one that is hardly more than its wrapper.
  *
- * Output: a JSON object of microseconds, medians, before that of main.c. "shared" tells whether libdsm-syscall.so has to step in.
+ * Output: a JSON object of microseconds, medians, before that of main.c. "shared" tells whether
+ * libdsm-syscall.so has to step in.
  */
 #define _GNU_SOURCE 1 /* O_TMPFILE */
 #include <dsm.h>
@@ -42,7 +43,8 @@ static void write_file(size_t n)
 
 static void through_pipe(size_t n)
 {
-	must(write(ends[1], memory, n) == (ssize_t)n && read(ends[0], memory, n) == (ssize_t)n, "pipe");
+	must(write(ends[1], memory, n) == (ssize_t)n && read(ends[0], memory, n) == (ssize_t)n,
+	     "pipe");
 }
 
 static void look_at_clock(size_t n)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * compat.c - kmod/base/compat.h with the interface of another version of Linux, as the folders beside this file declare it: only the
- * functions that the version has. scripts/check-kernel-build compiles and runs it for each version in its table, with COMPAT_MAJOR
- * and COMPAT_MINOR. Exit status 0: every function of compat.h does its work.
+ * compat.c - kmod/base/compat.h with the interface of another version of Linux, as the folders
+ * beside this file declare it: only the functions that the version has. scripts/check-kernel-build
+ * compiles and runs it for each version in its table, with COMPAT_MAJOR and COMPAT_MINOR. Exit
+ * status 0: every function of compat.h does its work.
  */
 #include <stdio.h>
 

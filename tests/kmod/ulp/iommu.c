@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * iommu.c - plays the driver of an IOMMU that uses the page tables of a process (SVA): an mmu notifier that hears of flushes only. For
- * tests/kmod/iommu.c. Parameters, in /sys/module/iommu/parameters:
+ * iommu.c - plays the driver of an IOMMU that uses the page tables of a process (SVA): an mmu
+ * notifier that hears of flushes only. For tests/kmod/iommu.c. Parameters, in
+ * /sys/module/iommu/parameters:
  *
  *   watch     1: watch the process that writes this; 0: no longer
  *   page      an address of it
@@ -18,7 +19,8 @@ module_param(page, ulong, 0600);
 static atomic_t flushes;
 
 /* Under a spinlock, maybe. */
-static void flushed(struct mmu_notifier *n, struct mm_struct *mm, unsigned long start, unsigned long end)
+static void flushed(struct mmu_notifier *n, struct mm_struct *mm, unsigned long start,
+		    unsigned long end)
 {
 	if (start <= READ_ONCE(page) && READ_ONCE(page) < end)
 		atomic_inc(&flushes);
@@ -63,7 +65,8 @@ static int get_flushes(char *buffer, const struct kernel_param *kp)
 	return sysfs_emit(buffer, "%d\n", atomic_read(&flushes));
 }
 
-static const struct kernel_param_ops watch_ops = { .set = set_watch }, flushes_ops = { .get = get_flushes };
+static const struct kernel_param_ops watch_ops = { .set = set_watch },
+				     flushes_ops = { .get = get_flushes };
 module_param_cb(watch, &watch_ops, NULL, 0200);
 module_param_cb(flushes, &flushes_ops, NULL, 0400);
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * pingpong.c - an upper-layer protocol that uses the CQ groups of dsm.ko, for tests (tests/kmod/groups).
+ * pingpong.c - an upper-layer protocol that uses the CQ groups of dsm.ko, for tests
+ * (tests/kmod/groups).
  *
- * On each RoCE device it has a pair of queue pairs for each class, connected to each other, with one CQ on a vector of the class. One
- * side sends the number of the round, the other sends it back, `rounds` times. The messages have no data but the immediate.
- * /sys/kernel/debug/pingpong/DEVICE shows a line for each class: its vector, rounds, and 0 or the first error.
+ * On each RoCE device it has a pair of queue pairs for each class, connected to each other, with
+ * one CQ on a vector of the class. One side sends the number of the round, the other sends it back,
+ * `rounds` times. The messages have no data but the immediate. /sys/kernel/debug/pingpong/DEVICE
+ * shows a line for each class: its vector, rounds, and 0 or the first error.
  *
- * A pair runs in softirq, in the handlers of its CQ, which are never called at the same time. It ends when its queue pairs are
- * drained.
+ * A pair runs in softirq, in the handlers of its CQ, which are never called at the same time. It
+ * ends when its queue pairs are drained.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -146,7 +148,8 @@ static int connect(struct side *s, u32 peer)
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = PORT };
 	int err;
 
-	err = ib_modify_qp(s->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	err = ib_modify_qp(s->qp, &attr,
+			   IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
 	if (err)
 		return err;
 	attr = (struct ib_qp_attr){
@@ -166,10 +169,12 @@ static int connect(struct side *s, u32 peer)
 				   IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
-	attr = (struct ib_qp_attr){ .qp_state = IB_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7 };
+	attr = (struct ib_qp_attr){
+		.qp_state = IB_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7
+	};
 	return ib_modify_qp(s->qp, &attr,
-			    IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
-				    IB_QP_MAX_QP_RD_ATOMIC);
+			    IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
+				    IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
 }
 
 static int side_open(struct side *s)
@@ -261,8 +266,8 @@ static int pairs_show(struct seq_file *f, void *unused)
 	unsigned int c;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		seq_printf(f, "%s %d %u %d\n", names[c], d->pairs[c].vector, READ_ONCE(d->pairs[c].round),
-			   READ_ONCE(d->pairs[c].err));
+		seq_printf(f, "%s %d %u %d\n", names[c], d->pairs[c].vector,
+			   READ_ONCE(d->pairs[c].round), READ_ONCE(d->pairs[c].err));
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(pairs);
@@ -356,7 +361,9 @@ static void pingpong_remove(struct ib_device *dev, void *data)
 	device_close(data);
 }
 
-static struct ib_client client = { .name = "pingpong", .add = pingpong_add, .remove = pingpong_remove };
+static struct ib_client client = { .name = "pingpong",
+				   .add = pingpong_add,
+				   .remove = pingpong_remove };
 
 static int __init pingpong_init(void)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * barrier.c - a thread that leaves a barrier reads how its episode ended without the record's lock (bar_ended()), perhaps late: other
- * threads may be in later generations by then. It gets the status and the result of its own episode, or 0 without a result if
- * later episodes have ended, and never those of another.
+ * barrier.c - a thread that leaves a barrier reads how its episode ended without the record's lock
+ * (bar_ended()), perhaps late: other threads may be in later generations by then. It gets the
+ * status and the result of its own episode, or 0 without a result if later episodes have ended, and
+ * never those of another.
  */
 #include <stddef.h>
 
@@ -34,7 +35,9 @@ static uint32_t arrive_here(uint32_t life, uint32_t threads, uint64_t value, int
 {
 	const struct bar_tree alone = { .parent = SET_NOBODY };
 	const struct bar_group group = { .locals = 1 };
-	struct msg a = { .type = MSG_ARRIVE, .object = 1, .aux = threads, .value = value, .count = status };
+	struct msg a = {
+		.type = MSG_ARRIVE, .object = 1, .aux = threads, .value = value, .count = status
+	};
 	struct actions acts;
 	uint32_t gen;
 
@@ -59,7 +62,8 @@ static void leave_seven(uint32_t gen, int status, uint64_t result, bool is_last)
 	if (!is_last && !err && got == UNTOUCHED)
 		return;
 	require(err == status, "status %d", err);
-	require(got == result || (got == UNTOUCHED && (err || !is_last)), "result %llu", (unsigned long long)got);
+	require(got == result || (got == UNTOUCHED && (err || !is_last)), "result %llu",
+		(unsigned long long)got);
 }
 
 /* The last of two threads of generation 7 ends the episode. */
@@ -80,7 +84,10 @@ static void ends_begin(void)
 	arrive_here(7, 2, 12, 0);
 }
 
-/* Then others use the generations after it; those of 8 end with an error, so that a status of theirs is known. */
+/*
+ * Then others use the generations after it; those of 8 end with an error, so that a status of
+ * theirs is known.
+ */
 static void goes_on(unsigned int me)
 {
 	if (me) {
@@ -113,7 +120,10 @@ static void overtaken_once(unsigned int me)
 		leave_seven(0, -EINVAL, UNTOUCHED, true);
 }
 
-/* Generations that ended with an error, and then one that did not: as overtaken, with the roles changed. */
+/*
+ * Generations that ended with an error, and then one that did not: as overtaken, with the roles
+ * changed.
+ */
 static void failed(unsigned int me)
 {
 	if (me) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * litmus.c - the shapes that the memory models are known by, to check the checker: what each model allows must be found, and what
- * it forbids must not.
+ * litmus.c - the shapes that the memory models are known by, to check the checker: what each model
+ * allows must be found, and what it forbids must not.
  */
 #include "../order.h"
 
@@ -21,7 +21,7 @@ void scene_memory(void)
 	share(m);
 }
 
-/* ---- store buffering: both threads read the old value -------------------------------------------------- */
+/* ---- store buffering: both threads read the old value ---------------------------------------- */
 
 static void buffering(unsigned int me)
 {
@@ -60,7 +60,7 @@ static void one_is_seen(void)
 	require(seen.r[0][0] || seen.r[1][0], "both loads came before both stores");
 }
 
-/* ---- message passing: the flag is seen, the message is not ------------------------------------------------ */
+/* ---- message passing: the flag is seen, the message is not ----------------------------------- */
 
 static void passing_relaxed(unsigned int me)
 {
@@ -103,7 +103,7 @@ static void passing_early(unsigned int me)
 	}
 }
 
-/* ---- coherence, causality, independent reads -------------------------------------------------------------- */
+/* ---- coherence, causality, independent reads ------------------------------------------------- */
 
 static void coherence(unsigned int me)
 {
@@ -145,10 +145,11 @@ static void independent(unsigned int me)
 
 static void one_order(void)
 {
-	require(!(seen.r[2][0] && !seen.r[2][1] && seen.r[3][0] && !seen.r[3][1]), "two orders of two stores");
+	require(!(seen.r[2][0] && !seen.r[2][1] && seen.r[3][0] && !seen.r[3][1]),
+		"two orders of two stores");
 }
 
-/* ---- atomicity, races, sleepers ------------------------------------------------------------------------------ */
+/* ---- atomicity, races, sleepers -------------------------------------------------------------- */
 
 static void counting(unsigned int me)
 {

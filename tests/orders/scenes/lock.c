@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lock.c - the word of a hold record (core/lock.h): threads that lock by a swap of the word, and steps that take the word back. At
- * most one thread, of this node or another, is inside at a time; what one has written there, the next one sees; every thread
- * that waits is woken.
+ * lock.c - the word of a hold record (core/lock.h): threads that lock by a swap of the word, and
+ * steps that take the word back. At most one thread, of this node or another, is inside at a time;
+ * what one has written there, the next one sees; every thread that waits is woken.
  */
 #include "../order.h"
 #include "core/lock.c"
@@ -30,9 +30,10 @@ void scene_memory(void)
 
 static struct hold_ctx context(void)
 {
-	return (struct hold_ctx){
-		.me = 0, .passes = 2, .fast = true, .queue = { .entries = m.entries, .nslots = ORDER_THREADS }
-	};
+	return (struct hold_ctx){ .me = 0,
+				  .passes = 2,
+				  .fast = true,
+				  .queue = { .entries = m.entries, .nslots = ORDER_THREADS } };
 }
 
 static uint64_t name(void)
@@ -42,9 +43,11 @@ static uint64_t name(void)
 
 static struct msg ask(unsigned int me)
 {
-	return (struct msg){
-		.type = MSG_LOCK, .dst = HOME, .object = OBJECT, .req_node = GEN, .req_slot = (uint16_t)me
-	};
+	return (struct msg){ .type = MSG_LOCK,
+			     .dst = HOME,
+			     .object = OBJECT,
+			     .req_node = GEN,
+			     .req_slot = (uint16_t)me };
 }
 
 static void critical(void)
@@ -64,7 +67,8 @@ static void carry_out(const struct actions *acts)
 		if (a->type == ACT_WAKE) {
 			m.status[a->slot] = a->status;
 			cell_post(1u + a->slot);
-		} else if (a->msg.type == MSG_LOCKED || (a->msg.type == MSG_RECALLED && !a->msg.count)) {
+		} else if (a->msg.type == MSG_LOCKED ||
+			   (a->msg.type == MSG_RECALLED && !a->msg.count)) {
 			left_to_other = 1;
 			critical(); /* of the other node, which keeps it */
 		}
@@ -153,10 +157,11 @@ static void end(void)
 	for (t = 0; t < ORDER_THREADS; t++)
 		n += entered[t];
 	require(m.count == n, "%u visits, but %u were counted", n, m.count);
-	require(left_to_other ? !m.h.word : hold_state(&m.h) == HOLD_CACHED, "the record ends in another state");
+	require(left_to_other ? !m.h.word : hold_state(&m.h) == HOLD_CACHED,
+		"the record ends in another state");
 }
 
-/* ---- scenes -------------------------------------------------------------------------------------------- */
+/* ---- scenes ---------------------------------------------------------------------------------- */
 
 static void fast_and_slow(unsigned int me)
 {
@@ -178,7 +183,12 @@ static void all_fast_twice(unsigned int me)
 
 static void next_comes(unsigned int me)
 {
-	struct msg a = { .type = MSG_NEXT, .src = HOME, .object = OBJECT, .req_node = 5, .req_slot = 6, .value = 7 };
+	struct msg a = { .type = MSG_NEXT,
+			 .src = HOME,
+			 .object = OBJECT,
+			 .req_node = 5,
+			 .req_slot = 6,
+			 .value = 7 };
 
 	if (me == 2)
 		message(HE_NEXT, a);
@@ -200,7 +210,8 @@ static void recall_comes(unsigned int me)
 static void recall_end(void)
 {
 	if (left_to_other)
-		require(m.h.state == HOLD_LEAVING && m.count == 1 + entered[0] + entered[2], "the recall is lost");
+		require(m.h.state == HOLD_LEAVING && m.count == 1 + entered[0] + entered[2],
+			"the recall is lost");
 	else
 		end();
 }
@@ -226,10 +237,15 @@ static void state_is_read(unsigned int me)
 	}
 }
 
-/* A record is taken from the pool for another lock, while a thread still has a hint that leads to it. */
+/*
+ * A record is taken from the pool for another lock, while a thread still has a hint that leads to
+ * it.
+ */
 static void renewed(unsigned int me)
 {
-	struct msg other = { .type = MSG_LOCK, .dst = HOME, .object = OBJECT + 1, .req_node = GEN, .req_slot = 1 };
+	struct msg other = {
+		.type = MSG_LOCK, .dst = HOME, .object = OBJECT + 1, .req_node = GEN, .req_slot = 1
+	};
 
 	if (me == 1) {
 		cell_lock(STRIPE);

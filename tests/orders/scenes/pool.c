@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pool.c - numbers taken and given back by any thread (job/pool.h), locks on words (util/futex.h), and the ring of freed
- * addresses (heap/ring.c): no number, lock or place has two owners, what the last owner wrote is seen, nobody sleeps for ever.
+ * pool.c - numbers taken and given back by any thread (job/pool.h), locks on words (util/futex.h),
+ * and the ring of freed addresses (heap/ring.c): no number, lock or place has two owners, what the
+ * last owner wrote is seen, nobody sleeps for ever.
  */
 #define WORD_SPINS 1
 
@@ -35,7 +36,7 @@ void scene_memory(void)
 	share(heap);
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static int64_t number_take(unsigned int me)
 {
@@ -97,7 +98,7 @@ static void numbers_fresh_end(void)
 	require(m.pool.fresh == 2, "%u numbers were taken", m.pool.fresh);
 }
 
-/* ---- locks ------------------------------------------------------------------------------------------ */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static void locks(unsigned int me)
 {
@@ -114,7 +115,7 @@ static void locks_end(void)
 	require(!m.lock && m.count >= 2, "the lock is %u", m.lock);
 }
 
-/* ---- the ring of freed addresses --------------------------------------------------------------------- */
+/* ---- the ring of freed addresses ------------------------------------------------------------- */
 
 static void ring_begin(void)
 {
@@ -146,8 +147,8 @@ static void ring_drain(void)
 	for (; left; left--) {
 		uint64_t offset = ring_take(&heap.s, &head) - heap.s.base;
 
-		require(offset < sizeof(heap.memory) / sizeof(heap.memory[0]) * HEAP_GRAIN, "address %llx",
-			(unsigned long long)offset);
+		require(offset < sizeof(heap.memory) / sizeof(heap.memory[0]) * HEAP_GRAIN,
+			"address %llx", (unsigned long long)offset);
 		require(!live_test(&heap.s, offset), "it is in use");
 		heap.memory[offset / HEAP_GRAIN] = 100;
 		drained++;
@@ -201,7 +202,8 @@ static void ring_full(unsigned int me)
 
 	if (me == 1) {
 		require(ring_filled(&heap.s, &head) == HEAP_RING, "the ring was full");
-		require(ring_take(&heap.s, &head) == heap.s.base + 3 * HEAP_GRAIN, "another address");
+		require(ring_take(&heap.s, &head) == heap.s.base + 3 * HEAP_GRAIN,
+			"another address");
 	} else {
 		ring_give(me, me);
 	}
@@ -210,7 +212,8 @@ static void ring_full(unsigned int me)
 static void ring_end(void)
 {
 	ring_drain();
-	require(drained == freed[0] + freed[1], "%u freed, %u drained", freed[0] + freed[1], drained);
+	require(drained == freed[0] + freed[1], "%u freed, %u drained", freed[0] + freed[1],
+		drained);
 }
 
 static void ring_twice_end(void)

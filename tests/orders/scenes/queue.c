@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * queue.c - the core's parts that threads use without a lock, or with different locks: marks of queue entries and pieces of their
- * memory (core/queue.h), the list of free objects (core/objects.h), answers that are due (core/ask.c).
+ * queue.c - the core's parts that threads use without a lock, or with different locks: marks of
+ * queue entries and pieces of their memory (core/queue.h), the list of free objects
+ * (core/objects.h), answers that are due (core/ask.c).
  */
 #include <stddef.h>
 
@@ -30,7 +31,7 @@ void scene_memory(void)
 	share(m);
 }
 
-/* ---- marks: one entry is in the reach of the locks of different blocks ------------------------------------ */
+/* ---- marks: one entry is in the reach of the locks of different blocks ----------------------- */
 
 static struct qpool pool(void)
 {
@@ -54,7 +55,8 @@ static void mark_once(unsigned int me)
 
 static void mark_end(void)
 {
-	require(marked[0] + marked[1] == 1, "%u threads have set the mark of one entry", marked[0] + marked[1]);
+	require(marked[0] + marked[1] == 1, "%u threads have set the mark of one entry",
+		marked[0] + marked[1]);
 	require(m.entries[0].mark == 11 + marked[1], "the mark is %u", m.entries[0].mark);
 }
 
@@ -122,7 +124,7 @@ static void piece_found(unsigned int me)
 	}
 }
 
-/* ---- the list of free objects ------------------------------------------------------------------------------- */
+/* ---- the list of free objects ---------------------------------------------------------------- */
 
 static struct objects objects(void)
 {
@@ -202,7 +204,7 @@ static void places_end(void)
 	require(n == PLACES - 1, "%u places are left", n);
 }
 
-/* ---- answers that are due ------------------------------------------------------------------------------------- */
+/* ---- answers that are due -------------------------------------------------------------------- */
 
 static struct msg request(uint8_t type, uint8_t op)
 {
@@ -211,7 +213,9 @@ static struct msg request(uint8_t type, uint8_t op)
 
 static struct msg answer(int16_t status)
 {
-	return (struct msg){ .type = MSG_REPLY, .src = 2, .dst = 0, .object = 0x77, .count = status };
+	return (struct msg){
+		.type = MSG_REPLY, .src = 2, .dst = 0, .object = 0x77, .count = status
+	};
 }
 
 static void take_answer(int16_t status)
@@ -241,7 +245,8 @@ static void answers(unsigned int me)
 
 static void answers_end(void)
 {
-	require(m.answered == 2 && m.ended == 1 && !m.ask, "%u answers, %u of them the last", m.answered, m.ended);
+	require(m.answered == 2 && m.ended == 1 && !m.ask, "%u answers, %u of them the last",
+		m.answered, m.ended);
 }
 
 /* A request is cancelled while its second answer comes. */

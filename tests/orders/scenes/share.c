@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * share.c - the rings of a connection (share/ring.h): any number of threads on the client's side, one on the owner's. Each entry
- * arrives once, whole, and a slot is not written again before it was copied.
+ * share.c - the rings of a connection (share/ring.h): any number of threads on the client's side,
+ * one on the owner's. Each entry arrives once, whole, and a slot is not written again before it was
+ * copied.
  */
 #include "../order.h"
 #include "share/ring.h"
@@ -37,7 +38,8 @@ static struct rs_rqe entry(unsigned int n)
 
 static void check(const struct rs_rqe *e)
 {
-	require(e->len && e->offset == e->len * 16 && e->cookie == e->len * 256, "an entry is not whole");
+	require(e->len && e->offset == e->len * 16 && e->cookie == e->len * 256,
+		"an entry is not whole");
 	require(!(taken >> e->len & 1), "entry %u comes twice", e->len);
 	taken |= 1u << e->len;
 }
@@ -94,7 +96,8 @@ static void put_end(void)
 
 	for (i = 0; i <= SIZE; i++)
 		owner_take();
-	require(taken == (put[0] | put[1] | put[2]), "put %x, taken %x", put[0] | put[1] | put[2], taken);
+	require(taken == (put[0] | put[1] | put[2]), "put %x, taken %x", put[0] | put[1] | put[2],
+		taken);
 }
 
 static void two_put(unsigned int me)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wait.c - threads that sleep until another has done something (miss/wait.c), and slots that are short (miss/slot.c). The
- * sleeper counts itself, then checks once more; the waker changes the word, then looks for sleepers. Nobody sleeps for ever.
- * What these files call besides is not the subject: it does nothing here, and time stands still, so that each wait sleeps.
+ * wait.c - threads that sleep until another has done something (miss/wait.c), and slots that are
+ * short (miss/slot.c). The sleeper counts itself, then checks once more; the waker changes the
+ * word, then looks for sleepers. Nobody sleeps for ever. What these files call besides is not the
+ * subject: it does nothing here, and time stands still, so that each wait sleeps.
  */
 #include "../order.h"
 #include "miss/slot.c"
@@ -97,13 +98,14 @@ void engine_let_signals(void)
 {
 }
 
-/* ---- a word, a slot -------------------------------------------------------------------------------- */
+/* ---- a word, a slot -------------------------------------------------------------------------- */
 
 static void word(unsigned int me)
 {
 	if (me == 1) {
 		m.data = 1;
-		__atomic_store_n(&m.word, 1, __ATOMIC_RELEASE); /* as the core stores a barrier's generation */
+		/* as the core stores a barrier's generation */
+		__atomic_store_n(&m.word, 1, __ATOMIC_RELEASE);
 		wait_wake(&m.word, &m.sleepers);
 	} else {
 		wait_word(&m.word, 0, &m.sleepers);
@@ -123,7 +125,8 @@ static void slot(unsigned int me)
 		slot_complete(0, 5, 77);
 	} else {
 		wait_slot(0, seq, 1, 0);
-		require(ctl.slots[0].status == 5 && ctl.slots[0].value == 77, "the answer is not seen");
+		require(ctl.slots[0].status == 5 && ctl.slots[0].value == 77,
+			"the answer is not seen");
 	}
 }
 
@@ -139,7 +142,7 @@ static void slot_twice(unsigned int me)
 	}
 }
 
-/* ---- slots that are short ------------------------------------------------------------------------------ */
+/* ---- slots that are short -------------------------------------------------------------------- */
 
 /* One brief slot exists, and thread 1 has it. */
 static void brief_begin(void)
@@ -170,7 +173,7 @@ static void block(unsigned int me)
 		slot_put((uint16_t)slot_get(SLOT_BLOCK));
 }
 
-/* ---- an answer that comes while its thread stops waiting --------------------------------------------------- */
+/* ---- an answer that comes while its thread stops waiting ------------------------------------- */
 
 static unsigned int frees[ORDER_THREADS];
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * record.c - dsm.h for recording: the ranks of a job are processes that dsm_init() forks, their shared memory is ordinary
- * shared memory, and each rank writes what it did (../trace.h) to a file.
+ * record.c - dsm.h for recording: the ranks of a job are processes that dsm_init() forks, their
+ * shared memory is ordinary shared memory, and each rank writes what it did (../trace.h) to a file.
  *
  *   DSM_RECORD        folder of the files
  *   DSM_RECORD_RANKS  number of ranks
- *   DSM_RECORD_TIMES  0: record accesses. A rank's window is closed whenever it synchronises; SIGSEGV then shows the first
- *                     read and the first write of each block. 1: record processor time, with the window open
+ *   DSM_RECORD_TIMES  0: record accesses. A rank's window is closed whenever it synchronises;
+ *                     SIGSEGV then shows the first read and the first write of each block. 1:
+ *                     record processor time, with the window open
  *
- * The two are runs of their own, because a fault costs more than what most programs compute between two of them. Time is
- * processor time of the rank's thread, so any number of ranks may share the processors of this machine.
+ * The two are runs of their own, because a fault costs more than what most programs compute between
+ * two of them. Time is processor time of the rank's thread, so any number of ranks may share the
+ * processors of this machine.
  * It has the part of dsm.h that the applications use with one thread per rank.
  */
 #include <dsm.h>
@@ -72,7 +74,8 @@ static bool done;
 
 static void die(const char *what)
 {
-	fprintf(stderr, "record: rank %d: %s%s%s\n", rank, what, errno ? ": " : "", errno ? strerror(errno) : "");
+	fprintf(stderr, "record: rank %d: %s%s%s\n", rank, what, errno ? ": " : "",
+		errno ? strerror(errno) : "");
 	_exit(1);
 }
 
@@ -84,14 +87,15 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void grow(void)
 {
 	room += EVENTS_CHUNK;
-	events = events
-		? mremap(events, (room - EVENTS_CHUNK) * sizeof(*events), room * sizeof(*events), MREMAP_MAYMOVE)
-		: mmap(NULL, room * sizeof(*events), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	events = events ? mremap(events, (room - EVENTS_CHUNK) * sizeof(*events),
+				 room * sizeof(*events), MREMAP_MAYMOVE)
+			: mmap(NULL, room * sizeof(*events), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (events == MAP_FAILED)
 		die("no memory for events");
 }
@@ -102,7 +106,8 @@ static void add(enum trace_kind kind, uint32_t what, uint32_t count, uint64_t ns
 		return;
 	if (nevents == room)
 		grow();
-	events[nevents++] = (struct trace_event){ .kind = kind, .what = what, .count = count, .ns = ns };
+	events[nevents++] =
+		(struct trace_event){ .kind = kind, .what = what, .count = count, .ns = ns };
 }
 
 /* An event that is in both runs. What follows it up to resume() takes no time. */
@@ -147,7 +152,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		low = page;
 	if (page + n > high)
 		high = page + n;
-	if (mprotect(window + (size_t)page * PAGE, (size_t)n * PAGE, write ? PROT_READ | PROT_WRITE : PROT_READ))
+	if (mprotect(window + (size_t)page * PAGE, (size_t)n * PAGE,
+		     write ? PROT_READ | PROT_WRITE : PROT_READ))
 		die("mprotect of a page (vm.max_map_count?)");
 }
 
@@ -165,7 +171,8 @@ static void calibrate(void)
 static void save(void)
 {
 	const char *dir = getenv("DSM_RECORD");
-	struct trace_header h = { TRACE_MAGIC, (uint32_t)rank, (uint32_t)size, job->used, job->nmutexes, nevents };
+	struct trace_header h = { TRACE_MAGIC, (uint32_t)rank, (uint32_t)size,
+				  job->used,   job->nmutexes,  nevents };
 	char path[4096];
 	FILE *f;
 
@@ -173,12 +180,12 @@ static void save(void)
 		return;
 	snprintf(path, sizeof(path), "%s/%d.%s", dir, rank, times ? "times" : "accesses");
 	f = fopen(path, "w");
-	if (!f || fwrite(&h, sizeof(h), 1, f) != 1 || fwrite(events, sizeof(*events), nevents, f) != nevents ||
-	    fclose(f))
+	if (!f || fwrite(&h, sizeof(h), 1, f) != 1 ||
+	    fwrite(events, sizeof(*events), nevents, f) != nevents || fclose(f))
 		die(path);
 }
 
-/* ---- start and end ----------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static void make_job(void)
 {
@@ -205,8 +212,8 @@ static void catch_faults(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 
-	block_pages =
-		mmap(NULL, PAGES * sizeof(*block_pages), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	block_pages = mmap(NULL, PAGES * sizeof(*block_pages), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block_pages == MAP_FAILED || sigaction(SIGSEGV, &sa, NULL))
 		die("sigaction");
 	grow();
@@ -214,7 +221,10 @@ static void catch_faults(void)
 	close_window();
 }
 
-/* Rank 0: a rank has ended. Before its time, nobody would wait for it in vain: the others end with this process. */
+/*
+ * Rank 0: a rank has ended. Before its time, nobody would wait for it in vain: the others end with
+ * this process.
+ */
 static void on_end(int sig)
 {
 	int status;
@@ -290,7 +300,7 @@ const char *dsm_strerror(int err)
 	return strerror(err < 0 ? -err : err);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* With job->lock: so many pages, at a multiple of block. */
 static uint32_t take_pages(uint32_t pages, uint32_t block)
@@ -303,7 +313,8 @@ static uint32_t take_pages(uint32_t pages, uint32_t block)
 	return first;
 }
 
-int dsm_region_open(const char *name, size_t bytes, const struct dsm_region_options *opt, dsm_region_t **out)
+int dsm_region_open(const char *name, size_t bytes, const struct dsm_region_options *opt,
+		    dsm_region_t **out)
 {
 	uint32_t block = opt && opt->block_size ? (uint32_t)(opt->block_size / PAGE) : 1, i;
 	uint32_t pages = ((uint32_t)((bytes + PAGE - 1) / PAGE) + block - 1) / block * block;
@@ -316,7 +327,9 @@ int dsm_region_open(const char *name, size_t bytes, const struct dsm_region_opti
 	if (i == job->nregions) {
 		if (i == REGIONS)
 			die("too many regions");
-		*r = (struct dsm_region){ .first = take_pages(pages, block), .pages = pages, .block = block };
+		*r = (struct dsm_region){ .first = take_pages(pages, block),
+					  .pages = pages,
+					  .block = block };
 		snprintf(r->name, sizeof(r->name), "%s", name);
 		job->nregions++;
 	}
@@ -384,7 +397,7 @@ int dsm_acquire(const void *addr, size_t bytes, enum dsm_access access)
 	return dsm_prefetch(addr, bytes, access);
 }
 
-/* ---- synchronisation --------------------------------------------------------------------------- */
+/* ---- synchronisation ------------------------------------------------------------------------- */
 
 int dsm_barrier(void)
 {
@@ -499,7 +512,7 @@ int dsm_mutex_unlock(dsm_mutex_t *m)
 	return 0;
 }
 
-/* ---- statistics: where the timed part begins and ends (apps/common.c) -------------------------- */
+/* ---- statistics: where the timed part begins and ends (apps/common.c) ------------------------ */
 
 int dsm_stats_reset(void)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cpufeature.h - for compat.c: INVLPGB since Linux 6.15, RAR in a later one (18 here); the processor has the newest. */
+/*
+ * cpufeature.h - for compat.c: INVLPGB since Linux 6.15, RAR in a later one (18 here); the
+ * processor has the newest.
+ */
 #ifndef COMPAT_ASM_CPUFEATURE_H
 #define COMPAT_ASM_CPUFEATURE_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hrtimer.h - for compat.c: hrtimer_setup() since Linux 6.13, hrtimer_init() before 6.15, which also renamed the function pointer. */
+/*
+ * hrtimer.h - for compat.c: hrtimer_setup() since Linux 6.13, hrtimer_init() before 6.15, which
+ * also renamed the function pointer.
+ */
 #ifndef COMPAT_LINUX_HRTIMER_H
 #define COMPAT_LINUX_HRTIMER_H
 
@@ -26,7 +29,8 @@ static inline void hrtimer_init(struct hrtimer *timer, int clock, enum hrtimer_m
 }
 #endif
 #if COMPAT_SINCE(6, 13)
-static inline void hrtimer_setup(struct hrtimer *timer, enum hrtimer_restart (*function)(struct hrtimer *), int clock,
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *), int clock,
 				 enum hrtimer_mode mode)
 {
 	(void)clock;

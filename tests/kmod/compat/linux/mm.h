@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mm.h - for compat.c: flags of mappings are constant, and set by functions, since Linux 6.3; locks of mappings since 6.4. */
+/*
+ * mm.h - for compat.c: flags of mappings are constant, and set by functions, since Linux 6.3; locks
+ * of mappings since 6.4.
+ */
 #ifndef COMPAT_LINUX_MM_H
 #define COMPAT_LINUX_MM_H
 
