@@ -87,6 +87,13 @@ UNIT_TEST(the_head_says_what_follows)
 	ck_assert_uint_eq(head.req_node, OTHER);
 	ck_assert_int_eq(head.count, N);
 	ck_assert_int_eq(wire_check(&head, &lim), 0);
+	v[0].src = 0x301;
+	v[0].dst = 0x203;
+	head = bundle_head(v, 300);
+	ck_assert_uint_eq(head.src, 0x301);
+	ck_assert_uint_eq(head.dst, 0x203);
+	ck_assert_uint_eq(head.req_node, 0x301);
+	ck_assert_int_eq(head.count, 300);
 }
 
 UNIT_TEST(each_type_comes_out_as_it_went_in)
