@@ -598,6 +598,8 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 	count(&s->protect_calls, 1);
 }
 
+_Static_assert(BUNDLE_BYTES / PAGE_BYTES <= WIRE_BUNDLE_MAX, "bytes bound the blocks of a bundle");
+
 /* How many of n blocks, from the first on, one bundle can carry. */
 static unsigned int bundle_fits(const struct item *it, unsigned int n)
 {

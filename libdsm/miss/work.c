@@ -339,12 +339,16 @@ void work_closing(const struct item *it)
 	*at = *it;
 }
 
-/* Does block b follow block a? A region ends with its unit, so both belong to one region. */
+/*
+ * Does block b follow block a? A region ends with its unit, so both belong to one region, and have
+ * its block size, unless a peer lies: what they have together fits into a unit in any case.
+ */
 static bool adjoins(const struct item *a, const struct item *b)
 {
-	const size_t end = block_off(a->m.object) + block_bytes(a->m.object);
+	const size_t bytes = block_bytes(a->m.object), end = block_off(a->m.object) + bytes;
 
-	return a->kind == b->kind && block_off(b->m.object) == end && end % REGION_UNIT;
+	return a->kind == b->kind && block_bytes(b->m.object) == bytes &&
+		block_off(b->m.object) == end && end % REGION_UNIT;
 }
 
 unsigned int work_run(const struct item *it, unsigned int n)

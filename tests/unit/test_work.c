@@ -237,6 +237,19 @@ UNIT_TEST(what_does_not_adjoin_is_closed_by_itself)
 	ck_assert_uint_eq(calls, 2);
 }
 
+/* A peer that names a larger block first makes no run that is longer than its buffer. */
+UNIT_TEST(blocks_of_two_sizes_are_no_run)
+{
+	struct item it[3] = {
+		{ .kind = WORK_LOWER, .m.object = block_id(0, 2 * PAGE_BYTES) },
+		{ .kind = WORK_LOWER, .m.object = block_id(2 * PAGE_BYTES, PAGE_BYTES) },
+		{ .kind = WORK_LOWER, .m.object = block_id(3 * PAGE_BYTES, PAGE_BYTES) },
+	};
+
+	ck_assert_uint_eq(work_run(it, 3), 1);
+	ck_assert_uint_eq(work_run(it + 1, 2), 2);
+}
+
 UNIT_TEST(a_batch_is_bounded)
 {
 	unsigned int pages[4 * WORK_CLOSINGS], i;
