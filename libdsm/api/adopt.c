@@ -66,14 +66,21 @@ static void copy_pages(char *to, const char *from, size_t len)
 			memcpy(to + at, from + at, PAGE_BYTES);
 }
 
-static char *save(const struct terms *t)
+/* Room for the contents. */
+static char *make_copy(const struct terms *t)
 {
-	char *saved = mmap(NULL, t->len, PROT_READ | PROT_WRITE,
+	void *saved = mmap(NULL, t->len, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (saved == MAP_FAILED)
-		return NULL;
-	copy_pages(saved, (const char *)(uintptr_t)t->at, t->len);
+	return saved == MAP_FAILED ? NULL : saved;
+}
+
+static char *save(const struct terms *t)
+{
+	char *saved = make_copy(t);
+
+	if (saved)
+		copy_pages(saved, (const char *)(uintptr_t)t->at, t->len);
 	return saved;
 }
 
@@ -226,11 +233,6 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	return err;
 }
 
-/*
- * Every rank reads all contents. When all have, each maps private memory there and stores them.
- * Ranks read by ordinary loads: a block may move to another reader meanwhile, and comes back with
- * the same contents.
- */
 static void forget_adopted(const struct dsm_region *r)
 {
 	unsigned int i;
@@ -240,17 +242,24 @@ static void forget_adopted(const struct dsm_region *r)
 	memmove(&adopted[i], &adopted[i + 1], (--adoptions - i) * sizeof(adopted[0]));
 }
 
-/* Without memory for the contents on some rank, the region stays as it is. */
+/*
+ * Every rank reads all contents. When all have, each maps private memory there and stores them.
+ * Ranks read by ordinary loads: a block may move to another reader meanwhile, and comes back with
+ * the same contents. Without memory for the contents on some rank, no rank reads, for the messages
+ * that bring them need memory too, and the region stays as it is.
+ */
 static int disown(struct dsm_region *r)
 {
 	const struct terms t = { .at = (uintptr_t)range_at(r->off), .len = r->size };
-	char *saved;
-	int err;
+	char *saved = make_copy(&t);
+	int err = worst(saved ? 0 : -ENOMEM);
 
-	if (!one_node())
-		job.host->fetch(r, r->off, r->size, DSM_READ, false);
-	saved = save(&t);
-	err = worst(saved ? 0 : -ENOMEM);
+	if (!err) {
+		if (!one_node())
+			job.host->fetch(r, r->off, r->size, DSM_READ, false);
+		copy_pages(saved, (const char *)t.at, t.len);
+		err = worst(0);
+	}
 	if (!err) {
 		forget_adopted(r);
 		range_remove(r->off);
