@@ -3,10 +3,10 @@
  * reclaim.c - a node whose frames exceed DSM_MEMORY gives up blocks.
  *
  * First read copies, silently: the home goes on counting this node among the readers, and an
- * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "The memory
- * of a node"). Then the newest copies of blocks whose home is another node: the home is asked to
- * take them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones and
- * release blocks.
+ * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "Messages of a
+ * miss"). Then the newest copies of blocks whose home is another node: the home is asked to take
+ * them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones and release
+ * blocks.
  *
  * Two hands, one for each, go round the units of the window that have frames. A block that came
  * lately survives a pass (recent.h).
@@ -34,7 +34,7 @@
 /* so much comes between two looks: a block survives a pass, so its thread can use it */
 #define LEAST (64 * PAGE_BYTES)
 #define HIGH_PART 16 /* above the bound less this part of it, blocks go */
-#define LOW_PART 8   /* until there are so many less */
+#define LOW_PART 8   /* no more than to have so many less */
 /* with nothing to give up: look again when this part of the frames has come */
 #define AGAIN_PART 256
 #define PATIENCE_NS 1000000u
@@ -172,31 +172,36 @@ static size_t may_go(size_t unit)
 		: 0;
 }
 
+struct passed {
+	bool full; /* there is more to give up, but no slot is free */
+	bool end;  /* the hand has passed the end of the window */
+};
+
 /* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has
- * found; *full: there is more, but no slot is free. */
-static uint64_t turn(enum hand hand, uint64_t want, bool *full)
+ * found. */
+static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 {
 	size_t *at = &job.me->reclaim.hands[hand];
 	const size_t start = *at;
 	unsigned int units = 0;
-	bool again = false;
 	uint64_t got = 0;
 
-	while (got < want && !*full && units < UNITS_AT_ONCE) {
+	*p = (struct passed){ false, false };
+	while (got < want && !p->full && units < UNITS_AT_ONCE) {
 		const size_t unit = next_unit(*at);
 		size_t block;
 
-		if (again && unit >= start)
+		if (p->end && unit >= start)
 			break;
 		*at = unit < job.set.space ? unit + REGION_UNIT : 0;
-		again |= !*at;
+		p->end |= !*at;
 		if (unit >= job.set.space)
 			continue;
 		units++;
 		block = may_go(unit);
 		if (block)
 			got += hand == HAND_CLEAN ? drop_clean(unit, block, want - got)
-						  : ask_homes(unit, block, want - got, full);
+						  : ask_homes(unit, block, want - got, &p->full);
 	}
 	return got;
 }
@@ -224,24 +229,26 @@ static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
 	uint64_t now = frames(), got, want, asked = 0;
-	bool full = false;
+	struct passed p;
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
 		return high() - now;
 	}
 	want = now - low() < AT_ONCE ? now - low() : AT_ONCE;
-	got = turn(HAND_CLEAN, want, &full);
+	got = turn(HAND_CLEAN, want, &p);
 	if (got < want && now - got > high())
-		asked = turn(HAND_OWNED, want - got, &full);
+		asked = turn(HAND_OWNED, want - got, &p);
 	if (patient && asked && now - got > job.set.memory)
 		be_patient();
 	now = frames();
 	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
-	if (now <= job.set.memory || got || asked || full) {
+	if (now <= job.set.memory || got || asked || p.full) {
 		c->shorts = 0;
 		return 0;
 	}
+	if (!p.end)
+		return 0;
 	count(&job.mine->stats.evict_short, 1);
 	if (++c->shorts > RECENT_OFTEN + 1) /* by then all marks are gone */
 		say_full(now);

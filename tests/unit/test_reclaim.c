@@ -22,12 +22,12 @@
 #include "start/nodes.h"
 #include "start/start.h"
 
-#define SPACE (64ul << 20)
+#define SPACE (2ul << 30)
 #define BOUND (16ul << 20)
 #define BOUND_PAGES (BOUND >> PAGE_SHIFT)
 #define LOW_PAGES (BOUND_PAGES - BOUND_PAGES / 8)
 #define HIGH_PAGES (BOUND_PAGES - BOUND_PAGES / 16)
-#define FIRST (2 * REGION_UNIT >> PAGE_SHIFT) /* the first page of a region of 60 MiB */
+#define FIRST (2 * REGION_UNIT >> PAGE_SHIFT) /* the first page of a region that fills the window */
 #define HOME 1
 
 static struct msg asked[4096];
@@ -190,7 +190,6 @@ UNIT_TEST(a_block_survives_a_pass_and_more_if_it_came_back_soon)
 	recent_came(a, PAGE_BYTES);
 	ck_assert(!recent_passed(a) && !recent_passed(a) && !recent_passed(a) && recent_passed(a));
 }
-END_TEST
 
 UNIT_TEST(a_block_that_was_asked_to_go_has_one_more_pass)
 {
@@ -198,7 +197,6 @@ UNIT_TEST(a_block_that_was_asked_to_go_has_one_more_pass)
 	ck_assert(!recent_passed(REGION_UNIT));
 	ck_assert(recent_passed(REGION_UNIT));
 }
-END_TEST
 
 UNIT_TEST(nobody_looks_without_a_bound_or_before_enough_has_come)
 {
@@ -219,7 +217,6 @@ UNIT_TEST(nobody_looks_without_a_bound_or_before_enough_has_come)
 	ck_assert_uint_eq(here(), HIGH_PAGES);
 	ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
 }
-END_TEST
 
 UNIT_TEST(read_copies_go_in_the_order_in_which_they_came)
 {
@@ -246,7 +243,6 @@ UNIT_TEST(read_copies_go_in_the_order_in_which_they_came)
 	ck_assert_uint_eq(asks, 0);
 	ck_assert_uint_eq(job.me->reclaim.over, 0);
 }
-END_TEST
 
 UNIT_TEST(a_hand_goes_round_the_window)
 {
@@ -268,7 +264,6 @@ UNIT_TEST(a_hand_goes_round_the_window)
 		ck_assert(shut[last + i]);
 	ck_assert(job.me->reclaim.hands[0] > 0);
 }
-END_TEST
 
 UNIT_TEST(pinned_and_held_copies_stay)
 {
@@ -297,7 +292,6 @@ UNIT_TEST(pinned_and_held_copies_stay)
 	ck_assert_uint_eq(here(), LOW_PAGES);
 	ck_assert_uint_eq(asks, 0);
 }
-END_TEST
 
 static void slots_free(void)
 {
@@ -329,7 +323,6 @@ UNIT_TEST(homes_are_asked_if_read_copies_are_too_few)
 	ck_assert_uint_eq(here(), HIGH_PAGES + 10 + 190 + 1);
 	ck_assert_uint_eq(asks, CTL_SLOTS - CTL_BLOCK_SLOTS);
 }
-END_TEST
 
 UNIT_TEST(no_more_homes_are_asked_than_have_to_take)
 {
@@ -348,7 +341,6 @@ UNIT_TEST(no_more_homes_are_asked_than_have_to_take)
 	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
 	ck_assert_uint_eq(job.mine->stats.evicted_owned, asks);
 }
-END_TEST
 
 /* As many at a time as there are slots; none twice in a row. */
 UNIT_TEST(homes_are_asked_to_take_the_newest_copies)
@@ -385,7 +377,6 @@ UNIT_TEST(homes_are_asked_to_take_the_newest_copies)
 	ck_assert_uint_eq(asks, 2 * most);
 	ck_assert_uint_gt(asked[most].object, asked[most - 1].object);
 }
-END_TEST
 
 /* Above the bound: for a moment. */
 UNIT_TEST(a_thread_helps_the_homes)
@@ -405,7 +396,6 @@ UNIT_TEST(a_thread_helps_the_homes)
 	reclaim_frames(true);
 	ck_assert_uint_lt(here(), BOUND_PAGES);
 }
-END_TEST
 
 UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
 {
@@ -435,7 +425,26 @@ UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
 	reclaim_frames(true);
 	ck_assert_uint_eq(job.me->reclaim.over, 0);
 }
-END_TEST
+
+/* With many units, a look sees some of them: only after the last one is nothing left to give up. */
+UNIT_TEST(nothing_is_left_after_a_whole_round)
+{
+	const unsigned int first = FIRST / (REGION_UNIT >> PAGE_SHIFT), units = 600;
+	unsigned int i;
+
+	job.set.memory = 1ul << 20;
+	for (i = first; i < first + units; i++) {
+		const unsigned int page = i * (REGION_UNIT >> PAGE_SHIFT);
+
+		come(page, 1, PG_WRITE, PAGE_OWNER);
+		job.mem.pages[page].home = 0 + 1;
+	}
+	for (i = 1; i <= 9; i++) {
+		reclaim_frames(false);
+		ck_assert_uint_eq(job.mine->stats.evict_short, 256 * i / units);
+		ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
+	}
+}
 
 UNIT_TEST(what_no_rank_maps_is_left_alone)
 {
@@ -453,7 +462,6 @@ UNIT_TEST(what_no_rank_maps_is_left_alone)
 	ck_assert_uint_eq(job.mem.pages[FIRST].state, PG_READ);
 	ck_assert_uint_ne(job.mem.pages[FIRST + (REGION_UNIT >> PAGE_SHIFT)].state, PG_READ);
 }
-END_TEST
 
 UNIT_TEST(a_look_takes_no_more_than_2_MiB)
 {
@@ -469,7 +477,6 @@ UNIT_TEST(a_look_takes_no_more_than_2_MiB)
 	reclaim_frames(false);
 	ck_assert_uint_eq(here(), n - 2 * once);
 }
-END_TEST
 
 UNIT_TEST(large_blocks_go_whole_and_release_blocks_stay)
 {
@@ -491,7 +498,6 @@ UNIT_TEST(large_blocks_go_whole_and_release_blocks_stay)
 	for (page = 0; page < BOUND_PAGES; page++)
 		unit_require(shut[FIRST + page] == (page < BOUND_PAGES - LOW_PAGES));
 }
-END_TEST
 
 UNIT_TEST(one_thread_at_a_time)
 {
@@ -507,6 +513,5 @@ UNIT_TEST(one_thread_at_a_time)
 	ck_assert_uint_eq(here(), LOW_PAGES);
 	ck_assert_uint_eq(job.me->reclaim.lock, 0);
 }
-END_TEST
 
 UNIT_SUITE("reclaim", .setup = set_up)
