@@ -49,21 +49,24 @@ void heap_settle(void)
 		heap_drain(); /* includes the counts that threads keep on their own */
 }
 
-/* Print this once: a program may try for long, and continue without. */
-static void log_full(size_t size)
+/*
+ * Print this once: a program may try for long, and continue without. part: bytes of the heap for
+ * such memory.
+ */
+static void log_full(size_t size, size_t part)
 {
+	const char *of = part < job.heap ? ", and half of it is for such memory" : "";
 	static uint32_t said;
 
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
 		log_line(
-			"the heap has no room for %zu bytes in a row: DSM_HEAP is %zu MiB (said once)",
-			size, job.heap >> 20);
+			"the heap has no room for %zu bytes in a row: DSM_HEAP is %zu MiB%s (said once)",
+			size, job.heap >> 20, of);
 	errno = ENOMEM;
 }
 
-/* This rank is out of memory: reclaim what other ranks can give back. */
-static void *reclaim(bool upper, size_t size, size_t align, bool zero, const char *name,
-		     const void *site)
+/* This rank is out of memory of the lower part: reclaim what other ranks can give back. */
+static void *reclaim(size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	void *p = NULL;
 	int i;
@@ -71,15 +74,15 @@ static void *reclaim(bool upper, size_t size, size_t align, bool zero, const cha
 	pthread_mutex_lock(&reclaim_lock);
 	while (!p && owner_reclaim_begin() == -EBUSY) {
 		sys_sleep_us(OTHERS_US);
-		p = heap_alloc(upper, size, align, zero, name, site);
+		p = heap_alloc(false, size, align, zero, name, site);
 	}
 	if (!p) {
 		/* another thread has reclaimed meanwhile */
-		p = heap_alloc(upper, size, align, zero, name, site);
+		p = heap_alloc(false, size, align, zero, name, site);
 		HOOK(heap_asks);
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
-				p = heap_alloc(upper, size, align, zero, name, site);
+				p = heap_alloc(false, size, align, zero, name, site);
 		owner_reclaim_end();
 	}
 	pthread_mutex_unlock(&reclaim_lock);
@@ -100,10 +103,11 @@ static void *heap_allocate(bool upper, size_t size, size_t align, bool zero, con
 		return NULL;
 	}
 	p = heap_alloc(upper, size, align, zero, name, site);
-	if (!p && size <= job.heap && job.size > 1)
-		p = reclaim(upper, size, align, zero, name, site);
+	/* Other ranks give back units of the lower part alone (heap_trim()). */
+	if (!p && !upper && size <= job.heap && job.size > 1)
+		p = reclaim(size, align, zero, name, site);
 	if (!p)
-		log_full(size);
+		log_full(size, upper ? heap_upper() : job.heap - heap_upper());
 	return p;
 }
 
@@ -178,11 +182,10 @@ DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 
 DSM_API void *dsm_malloc_program(size_t alignment, size_t size, int zero)
 {
-	const void *site = __builtin_return_address(0);
+	const bool upper = heap_upper();
+	void *p = heap_allocate(upper, size, alignment, zero, NULL, __builtin_return_address(0));
 
-	if (!heap_upper())
-		return heap_spread(heap_allocate(false, size, alignment, zero, NULL, site), size);
-	return heap_allocate(true, size, alignment, zero, NULL, site);
+	return upper ? p : heap_spread(p, size);
 }
 
 DSM_API void *dsm_malloc_on(int node, size_t size)
@@ -230,7 +233,7 @@ DSM_API int dsm_free(void *p)
 			heap_give_units();
 			return err;
 		}
-		if (off >= job.heap - heap_upper() && !is_here((uint16_t)owner))
+		if (off / UNIT_BYTES >= job.heap_shape.split && !is_here((uint16_t)owner))
 			owner_let_memory();
 		/* -EAGAIN: the owner has not handled earlier frees yet. */
 		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) ==

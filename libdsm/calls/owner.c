@@ -43,8 +43,6 @@ static void owner_enter(uint32_t at, uint32_t n, uint16_t owner)
 
 void owner_let_memory(void)
 {
-	if (!heap_upper())
-		return;
 	engine_enter();
 	release_close();
 	engine_leave();
@@ -100,7 +98,8 @@ static int used(uint32_t at, uint32_t n, uint64_t *bits)
 
 static void give(uint32_t at, uint32_t n)
 {
-	owner_let_memory();
+	if (at + n > job.heap_shape.split)
+		owner_let_memory();
 	if (!first_node())
 		owner_enter(at, n, 0);
 	owner_ask(CALL_UNITS_GIVE, job.rank, at, n, NULL, 0);

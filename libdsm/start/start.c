@@ -397,6 +397,8 @@ static int split_heap(void)
 		why = "needs the transport ucx; use DSM_NET=ucx";
 	else if (!job.set.trust && !getenv("DSMRUN_ATOMICS"))
 		why = "start the program with dsmrun, which looks for atomic instructions in it; or DSM_ATOMICS=trust";
+	else if (job.heap_shape.count < 2)
+		why = "needs a heap of at least 4 MiB (DSM_HEAP)";
 	if (why) {
 		log_line("DSM_CONSISTENCY=release: %s", why);
 		return -ENOTSUP;
