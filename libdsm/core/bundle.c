@@ -15,12 +15,6 @@ struct msg bundle_head(const struct msg *first, unsigned int n)
 	};
 }
 
-/* By its name: a bit for the number of its pages, below its first page. */
-static size_t bundle_block_bytes(uint32_t id)
-{
-	return (size_t)(id & -id) * WIRE_PAGE;
-}
-
 int bundle_begin(struct bundle *b, const struct msg *head, const void *payload, size_t size,
 		 const struct wire_limits *lim)
 {
@@ -52,7 +46,7 @@ int bundle_next(struct bundle *b, struct msg *m, const void **contents, size_t *
 	*size = 0;
 	if (m->type == MSG_DATA) {
 		*contents = b->contents;
-		*size = bundle_block_bytes(m->object);
+		*size = (size_t)wire_block_pages(m->object) * WIRE_PAGE;
 	}
 	if (*size > b->left)
 		return -EBADMSG;

@@ -105,7 +105,7 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
  */
 static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 {
-	uint32_t pages = id & -id, page = (id & (id - 1)) >> 1;
+	uint32_t pages = wire_block_pages(id), page = (id & (id - 1)) >> 1;
 
 	if (!lim->block_pages)
 		return true;

@@ -25,6 +25,12 @@
 #define WIRE_BUNDLE_MAX 64   /* MSG_BUNDLE: most messages */
 #define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: most frames to allocate: 2 MiB */
 
+/* The pages of a block, by its name: a bit below its first page. */
+static inline uint32_t wire_block_pages(uint32_t id)
+{
+	return id & -id;
+}
+
 enum msg_class { CLASS_COHERENCE = 0, CLASS_DATA, CLASS_SYNC, CLASS_BULK, CLASS_MAX };
 
 enum msg_type {

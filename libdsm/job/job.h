@@ -256,7 +256,7 @@ static inline uint32_t block_id(size_t off, size_t bytes)
 
 static inline size_t block_bytes(uint32_t id)
 {
-	return (size_t)(id & -id) << PAGE_SHIFT;
+	return (size_t)wire_block_pages(id) << PAGE_SHIFT;
 }
 
 static inline uint32_t block_page(uint32_t id)
