@@ -575,29 +575,34 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 	struct region_stats *s = run_stats_of(it->m.object);
 	const int *pipe;
 	unsigned int i;
-	int err = 0;
+	int err;
 
-	for (i = 0; i < n && it->kind != WORK_COPY; i++)
+	if (it->kind == WORK_COPY) {
+		err = frames_read(off, len, w->buffer);
+		if (err)
+			run_protect_failed(err);
+		return;
+	}
+	for (i = 0; i < n; i++)
 		sharing_lost(it[i].m.object, writable);
 	if (it->kind == WORK_DROP) {
 		err = job.fault->shut(off, len);
 	} else if (it->kind == WORK_LOWER) {
 		err = job.fault->lower(off, len);
-	} else if (it->kind != WORK_COPY) {
+		if (!err)
+			err = frames_read(off, len, w->buffer);
+	} else {
 		pipe = pipe_get();
 		err = job.fault->take(off, len, w->buffer, writable, pipe);
 		pipe_put(pipe);
 	}
-	if (!err && (it->kind == WORK_LOWER || it->kind == WORK_COPY))
-		err = frames_read(off, len, w->buffer);
 	if (err)
 		run_protect_failed(err);
-	if (it->kind == WORK_COPY)
-		return;
 	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
 	count(&s->protect_calls, 1);
 }
 
+_Static_assert(WIRE_PAGE == PAGE_BYTES, "the core and the host agree on the size of a page");
 _Static_assert(BUNDLE_BYTES / PAGE_BYTES <= WIRE_BUNDLE_MAX, "bytes bound the blocks of a bundle");
 
 /* How many of n blocks, from the first on, one bundle can carry. */

@@ -68,7 +68,7 @@ struct work {
 	struct item *items; /* `first`, or a larger area until the queue is empty again */
 	struct timers timers;
 	uint32_t closings;                  /* only run_work() uses these and the buffer */
-	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
+	struct item closing[WORK_CLOSINGS]; /* by kind, copies by receiver, then by block */
 	uint32_t sendings;                  /* messages of one type to one node, for a bundle */
 	struct msg sending[WIRE_BUNDLE_MAX];
 	uint32_t openings; /* in the order in which they have come */

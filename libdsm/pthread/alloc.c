@@ -109,7 +109,7 @@ static void *private_resize(void *p, size_t size)
 
 struct want {
 	size_t align, size;
-	bool zero;
+	bool zero, plain;
 	void *got;
 };
 
@@ -121,9 +121,18 @@ static void alloc_allocate(void *arg)
 	const uint32_t was = lent;
 
 	lent = 0; /* the runtime's own allocations are not the program's */
-	w.got = dsm_malloc_program(w.align > GRAIN ? w.align : 0, w.size, w.zero);
+	w.got = w.plain ? dsm_malloc(w.size)
+			: dsm_malloc_program(w.align > GRAIN ? w.align : 0, w.size, w.zero);
 	lent = was;
 	out->got = w.got;
+}
+
+void *plain_alloc(size_t size)
+{
+	struct want w = { .size = size, .plain = true };
+
+	dsm_call(alloc_allocate, &w);
+	return w.got;
 }
 
 /* zero: alignment GRAIN only */

@@ -14,6 +14,9 @@ bool alloc_is_replaced(void);
 void *shared_alloc(size_t size);
 /* The same, with zeros. */
 void *shared_zalloc(size_t size);
+/* Shared memory that is sequential, whatever the program's is: for readers that take no lock. It is
+ * never freed. */
+void *plain_alloc(size_t size);
 
 /* Memory of this library, in the rank's own range; free() it. NULL: no memory, errno is set. */
 void *private_alloc(size_t size);

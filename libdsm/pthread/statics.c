@@ -80,31 +80,6 @@ static char *find_string(const char *s)
 	return at ? at->text : NULL;
 }
 
-struct want {
-	size_t size;
-	void *got;
-};
-
-static void allocate_plain(void *arg)
-{
-	struct want *out = arg, w = *out;
-	const uint32_t was = lent;
-
-	lent = 0;
-	w.got = dsm_malloc(w.size);
-	lent = was;
-	out->got = w.got;
-}
-
-/* Sequential memory, whatever the program's is: readers take no lock. */
-static void *plain_alloc(size_t size)
-{
-	struct want w = { size, NULL };
-
-	dsm_call(allocate_plain, &w);
-	return w.got;
-}
-
 /*
  * Added at the front, and never removed: readers take no lock, and two threads may add the same
  * one.
