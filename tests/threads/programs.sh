@@ -61,17 +61,18 @@ if is_chosen atomics; then
 		int main() { return only_once() != EOF; }
 	END
 	"$tools/dsm-c++" -O2 -pthread "$scratch/guarded.cc" -o "$scratch/guarded" || count_failure "guarded: build"
-	says "atomics: refused" "in count_one: with release consistency" 2 "${run[@]}" -n 2 --consistency release "$scratch/atomic"
-	says "atomics: static variable" "in only_once(): with release consistency" 2 "${run[@]}" -n 2 --consistency release "$scratch/guarded"
+	says "atomics: refused" "in count_one: with release consistency" 2 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/atomic"
+	says "atomics: static variable" "in only_once(): with release consistency" 2 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/guarded"
 	{
 		for ((i = 0; i < 3000; i++)); do echo "int a_function_with_a_long_name_of_its_own_$i(int *p) { return __sync_fetch_and_add(p, 1); }"; done
 		echo 'int main(void) { return 0; }'
 	} >"$scratch/many.c"
 	"$tools/dsm-cc" -pthread "$scratch/many.c" -o "$scratch/many" || count_failure "many: build"
-	says "atomics: many functions" "its_own_100: with release consistency" 2 "${run[@]}" -n 2 --consistency release "$scratch/many"
+	says "atomics: many functions" "its_own_100: with release consistency" 2 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/many"
 	printf '#!/bin/sh\nexec %s\n' "$scratch/atomic" >"$scratch/script"
 	chmod +x "$scratch/script"
-	says "atomics: script" "not an executable in which to look" 2 "${run[@]}" -n 2 --consistency release "$scratch/script"
+	says "atomics: script" "not an executable in which to look" 2 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/script"
+	says "atomics: one node" 1 0 "${run[@]}" -n 2 --consistency release "$scratch/atomic"
 	says "atomics: trusted" 1 0 env DSM_ATOMICS=trust "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/atomic"
 	says "atomics: sequential" 1 0 "${run[@]}" -n 2 --nodes rank "$scratch/atomic"
 	says "atomics: not looked at" "start the program with dsmrun" 1 env -u DSMRUN_ATOMICS DSM_CONSISTENCY=release DSM_NODE=rank \
