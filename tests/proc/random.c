@@ -14,8 +14,9 @@
  *   regions   opened, written, checked, detached and destroyed all the time
  *   hints     prefetch, acquire, release, pin, unpin, place on random ranges of all of it
  *
- * With --release, words, counters and records are in regions with release consistency. Words are
- * then read by their own threads only, counters are atomic objects only, and hints are left out.
+ * With --release, words, counters and records are in regions with release consistency. Words of
+ * other threads are then read at the barriers only, counters are atomic objects only, and hints are
+ * left out.
  *
  * In rounds: barriers of all threads between, and a reduction over the ranks. At the end everything
  * is added up.
@@ -141,16 +142,12 @@ static void write_words(struct actor *a)
 	}
 }
 
-static void read_words(struct actor *a)
+static void check_words(struct actor *a, unsigned who, unsigned p)
 {
-	unsigned who = (unsigned)rng_below(&a->rng, a->actors),
-		 p = (unsigned)rng_below(&a->rng, PAIRS);
 	uint64_t *y, *x;
 	uint64_t *seen = &a->seen[(who * PAIRS + p) * 2];
 	uint64_t b, v;
 
-	if (release) /* the threads are not ordered */
-		return;
 	y = word(who, p, 1, a->actors);
 	x = word(who, p, 0, a->actors);
 	b = load(y);
@@ -166,6 +163,15 @@ static void read_words(struct actor *a)
 		(void *)x, (void *)y, v, b);
 	seen[0] = b;
 	seen[1] = v;
+}
+
+static void read_words(struct actor *a)
+{
+	unsigned who = (unsigned)rng_below(&a->rng, a->actors),
+		 p = (unsigned)rng_below(&a->rng, PAIRS);
+
+	if (!release) /* else the threads are not ordered; see the barrier */
+		check_words(a, who, p);
 }
 
 /* ---- counters -------------------------------------------------------------------------------- */
@@ -547,6 +553,8 @@ static void act(unsigned thread, void *arg)
 			REQUIRE(load(word(a->id, i, 0, a->actors)) ==
 					((uint64_t)a->id << 48 | a->seq[i]),
 				"own word at the barrier");
+	for (i = 0; release && i < a->actors * PAIRS; i++)
+		check_words(a, i / PAIRS, i % PAIRS);
 	MUST(dsm_barrier_wait(&world->barrier));
 }
 
