@@ -68,7 +68,7 @@ struct dsm_config {
 	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": action if all threads wait for each other */
 	const char *push;        /* DSM_PUSH: "on", "off": return blocks to homes that read them, at barriers */
 	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
-	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 4T */
+	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 2G */
 	size_t memory;           /* DSM_MEMORY: bound of a node's copies of shared memory, at least 16M; 0: none */
 	const char *consistency; /* DSM_CONSISTENCY: "sequential", "release": of dsm_malloc_program(), dsm_adopt_globals() */
 	const char *atomics;     /* DSM_ATOMICS: "check", "trust": with release, programs with atomic instructions */
