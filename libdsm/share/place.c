@@ -71,10 +71,14 @@ int rs_place_address(const char *name, struct sockaddr_un *un, char *why)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Does nobody listen there any more? */
+/*
+ * Does nobody listen there any more? A datagram socket does not reach a listener: connect() reports
+ * EPROTOTYPE, and the owner notices nothing. A connection would take a descriptor of each owner of
+ * the user. An owner without a free one would say that it refuses a connection.
+ */
 static bool place_is_dead(const struct sockaddr_un *un)
 {
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	const bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)un, sizeof(*un)) &&
 		errno == ECONNREFUSED;
 

@@ -89,6 +89,27 @@ UNIT_TEST(names_are_not_for_others_to_take)
 	close(fd);
 }
 
+/* An owner that starts looks at all names, and calls none of the owners. */
+UNIT_TEST(an_owner_that_starts_does_not_disturb_others)
+{
+	const struct sockaddr_un un = owner_at("unit-other");
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct rshare_config x = config("unit-other", 3);
+	struct rshare *r;
+
+	ck_assert(!bind(fd, (const struct sockaddr *)&un, sizeof(un)) && !listen(fd, 8));
+	x.role = RSHARE_OWNER;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EADDRINUSE);
+	x.name = name_c;
+	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
+	ck_assert_int_eq(accept(fd, NULL, NULL), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(call(&un), 0); /* it still has its name */
+	rshare_close(r);
+	close(fd);
+	ck_assert(!unlink(un.sun_path));
+}
+
 static int call_tcp(const char *address, uint16_t to)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(to) };
