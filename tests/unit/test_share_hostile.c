@@ -32,6 +32,7 @@
 
 static int old_kernel;         /* before 6.16 */
 static unsigned int *attacked; /* by the hostile process, how often */
+static unsigned int *counted;  /* the test has seen that the hostile process is attached */
 
 /* In place of the C library's. */
 int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
@@ -54,9 +55,10 @@ static void hostile_begin(void)
 	begin();
 	x = config(name_a, 0);
 	x.role = RSHARE_CLIENT;
-	attacked = mmap(NULL, sizeof(*attacked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			-1, 0);
+	attacked = mmap(NULL, 2 * sizeof(*attacked), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(attacked != MAP_FAILED);
+	counted = attacked + 1;
 	pair(&old_a, &old_b, 0);
 	ck_assert_msg(!rshare_open(NULL, &x, &honest, why), "%s", why);
 	ck_assert_int_eq(rshare_connect(honest, node_b, 7, 3, 1, &honest_a), 0);
@@ -73,7 +75,7 @@ static void hostile_end(void)
 	rshare_disconnect(old_a, 0);
 	rshare_disconnect(old_b, 0);
 	rshare_close(honest);
-	munmap(attacked, sizeof(*attacked));
+	munmap(attacked, 2 * sizeof(*attacked));
 	end();
 }
 
@@ -432,7 +434,8 @@ static void attack_close(unsigned int unused)
 
 	(void)unused;
 	hostile_attach(&h);
-	usleep(50000); /* to be counted */
+	while (!__atomic_load_n(counted, __ATOMIC_ACQUIRE))
+		usleep(1000);
 	for (unsigned int i = 0;; i = (i + 1) % 4) {
 		send_lingerer(h.sock, bytes[i]);
 		usleep(i < 3 ? 10000 : 0);
@@ -444,6 +447,16 @@ static void attack_close(unsigned int unused)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
+/* Wait until the owner has so many processes. */
+static void await_clients(unsigned int n)
+{
+	const int64_t end_ms = now_ms() + EVENT_MS;
+
+	while (info_of(a).clients != n && now_ms() < end_ms)
+		usleep(1000);
+	ck_assert_uint_eq(info_of(a).clients, n);
+}
+
 static pid_t begin_attack(void (*attack)(unsigned int), unsigned int which)
 {
 	const pid_t pid = fork();
@@ -453,9 +466,8 @@ static pid_t begin_attack(void (*attack)(unsigned int), unsigned int which)
 		attack(which);
 	}
 	ck_assert_int_gt(pid, 0);
-	for (int i = 0; i < 1000 && info_of(a).clients < 3; i++)
-		usleep(1000);
-	ck_assert_uint_eq(info_of(a).clients, 3);
+	await_clients(3);
+	__atomic_store_n(counted, 1, __ATOMIC_RELEASE);
 	return pid;
 }
 
@@ -467,9 +479,7 @@ static void end_attack(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	for (int i = 0; i < 2000 && info_of(a).clients > 2; i++)
-		usleep(1000);
-	ck_assert_uint_eq(info_of(a).clients, 2);
+	await_clients(2);
 	require_all(0);
 }
 

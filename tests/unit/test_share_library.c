@@ -488,16 +488,19 @@ UNIT_TEST(stale_keys_of_many_connections_end_these)
 	struct rshare_event e;
 	char *buf = rshare_get(a, 1000);
 	unsigned int i;
+	uint64_t posts;
 
 	pair(&c, &d, 7);
 	ck_assert_int_eq(rshare_export(b, rshare_get(b, 1000), 1000, &wrong), 0);
 	wrong.rkey++;
 	for (i = 0; i < N; i++)
 		pair(&stale[i], &other[i], 7);
+	posts = info_of(a).posts;
 	fake_hold(1, UINT_MAX);
 	for (i = 0; i < N; i++)
 		ck_assert_int_eq(rshare_write(stale[i], buf, 1000, &wrong, 0, i), 0);
-	usleep(50000); /* until all are posted, so that nothing arrives between them */
+	while (info_of(a).posts < posts + N) /* so that nothing arrives between them */
+		usleep(1000);
 	fake_hold(0, UINT_MAX);
 	for (i = 0; i < N; i++) {
 		e = next(stale[i]);
