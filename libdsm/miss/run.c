@@ -387,40 +387,42 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 		route(m);
 }
 
+/* The contents have been read, and are about to be sent. */
+static void note_leaving(uint32_t object)
+{
+	struct region_stats *s = run_stats_of(object);
+
+	step_left(object);
+	count(&s->blocks_out, 1);
+	count(&s->bytes_out, block_bytes(object));
+}
+
 /*
- * Send n adjacent blocks to one node, whose contents are in this thread's buffer: a bundle's
+ * Send n blocks of one size to one node, whose contents are in this thread's buffer: a bundle's
  * messages go before them.
  */
 static void send_blocks(struct work *w, const struct item *it, unsigned int n, size_t at)
 {
 	const size_t bytes = block_bytes(it->m.object), size = n * bytes, heads = n * sizeof(it->m);
-	struct region_stats *s = run_stats_of(it->m.object);
 	char *payload =
 		/* contents that lie there were sent before */
 		(char *)w + offsetof(struct work, buffer) + at - heads;
 	struct msg head;
 	unsigned int i;
 
-	for (i = 0; i < n; i++)
-		step_left(it[i].m.object);
-	count(&s->blocks_out, n);
-	count(&s->bytes_out, size);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
+		note_leaving(it[i].m.object);
 		memcpy(payload + i * sizeof(it->m), &it[i].m, sizeof(it->m));
+	}
 	head = bundle_head(&it->m, n);
 	run_send_with(&head, payload, heads + size);
 }
 
 static void send_block(struct core_host *h, const struct msg *m, const void *contents)
 {
-	struct region_stats *s = run_stats_of(m->object);
-	const size_t len = block_bytes(m->object);
-
 	(void)h;
-	step_left(m->object);
-	count(&s->blocks_out, 1);
-	count(&s->bytes_out, len);
-	run_send_with(m, contents, len);
+	note_leaving(m->object);
+	run_send_with(m, contents, block_bytes(m->object));
 }
 
 static bool act_timer(struct core_host *h, uint32_t object, uint32_t at)
@@ -564,11 +566,8 @@ static void deliver(struct core_host *h, const struct msg *m, const void *payloa
  * --------
  */
 
-/*
- * Lower the mappings of n neighbouring blocks. If copies are sent, the buffer then has their
- * contents.
- */
-static void close_run(struct work *w, const struct item *it, unsigned int n)
+/* Lower the mappings of n neighbouring blocks. If copies are sent, `to` then has their contents. */
+static void close_run(const struct item *it, unsigned int n, char *to)
 {
 	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
 	const size_t off = block_off(it->m.object), len = n * block_bytes(it->m.object);
@@ -578,7 +577,7 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 	int err;
 
 	if (it->kind == WORK_COPY) {
-		err = frames_read(off, len, w->buffer);
+		err = frames_read(off, len, to);
 		if (err)
 			run_protect_failed(err);
 		return;
@@ -590,10 +589,10 @@ static void close_run(struct work *w, const struct item *it, unsigned int n)
 	} else if (it->kind == WORK_LOWER) {
 		err = job.fault->lower(off, len);
 		if (!err)
-			err = frames_read(off, len, w->buffer);
+			err = frames_read(off, len, to);
 	} else {
 		pipe = pipe_get();
-		err = job.fault->take(off, len, w->buffer, writable, pipe);
+		err = job.fault->take(off, len, to, writable, pipe);
 		pipe_put(pipe);
 	}
 	if (err)
@@ -618,7 +617,7 @@ static unsigned int bundle_fits(const struct item *it, unsigned int n)
 	return i;
 }
 
-/* Send the answers for neighbours that close_run() has closed. */
+/* Send the answers for n blocks of one size and kind. The buffer has their contents. */
 static void answer_run(struct core_host *h, struct work *w, const struct item *it, unsigned int n)
 {
 	const size_t bytes = block_bytes(it->m.object);
@@ -634,21 +633,39 @@ static void answer_run(struct core_host *h, struct work *w, const struct item *i
 	}
 }
 
+/* May one bundle carry a run and, after its last block, another run? size: of both. */
+static bool answers_with(const struct item *last, const struct item *next, size_t size)
+{
+	return job.netops->bundles && last->kind == next->kind && last->m.dst == next->m.dst &&
+		block_bytes(last->m.object) == block_bytes(next->m.object) && size <= BUNDLE_BYTES;
+}
+
 /*
- * Lower neighbours first, in one call of the fault backend, then send their answers. No answer is
- * sent before all mappings of its block are lowered (core/map.h), and until then the protocol does
- * nothing else with that block.
+ * Lower neighbours first, in one call of the fault backend, and more runs that go to the same node,
+ * then send their answers. No answer is sent before all mappings of its block are lowered
+ * (core/map.h), and until then the protocol does nothing else with that block. A run fits into the
+ * buffer, because it lies in one unit; several that are sent together have BUNDLE_BYTES.
  */
 static bool close_all(struct core_host *h, struct work *w)
 {
-	unsigned int at, n, all = w->closings;
+	const unsigned int all = w->closings;
+	unsigned int at, end, n;
 
-	for (at = 0; at < all; at += n) {
+	for (at = 0; at < all; at = end) {
 		const struct item *it = &w->closing[at];
+		const size_t bytes = block_bytes(it->m.object);
 
-		n = work_run(it, all - at);
-		close_run(w, it, n);
-		answer_run(h, w, it, n);
+		for (end = at; end < all; end += n) {
+			const size_t before = (end - at) * bytes;
+
+			n = work_run(&w->closing[end], all - end);
+			if (end > at &&
+			    !answers_with(&w->closing[end - 1], &w->closing[end],
+					  before + n * bytes))
+				break;
+			close_run(&w->closing[end], n, w->buffer + before);
+		}
+		answer_run(h, w, it, end - at);
 	}
 	w->closings = 0;
 	return all;

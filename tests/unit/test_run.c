@@ -43,27 +43,35 @@
 #define CALL_SLOT CTL_BLOCK_END
 #define HOLD 3
 #define STRAYS 12 /* more than are logged */
+#define RUNS 8u   /* pages that are looked at */
 
 /* ---- the node ------------------------------------------------------------------------------- */
 
 /* What the process that handled a message has done. */
 static struct seen {
 	unsigned int drops[RANKS], sent[RANKS], opened;
-	size_t filled;               /* bytes */
-	uint8_t contents[4];         /* the first byte of each page of the last fill */
-	struct msg bye[RANKS], last; /* last: to any rank */
+	unsigned int lowered, before; /* runs of blocks: all, and those before the first message */
+	size_t filled;                /* bytes */
+	uint8_t contents[4];          /* the first byte of each page of the last fill */
+	struct msg bye[RANKS], last;  /* last: to any rank */
 	size_t last_size;
-	uint8_t last_byte;
+	uint8_t ends[RUNS]; /* the last byte of each page of the last payload, from its end */
 } * seen;
 
 static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
 		     size_t size)
 {
+	const uint8_t *end = (const uint8_t *)payload + size;
+	unsigned int i;
+
 	(void)n;
+	if (!seen->last.type)
+		seen->before = seen->lowered;
 	seen->sent[rank]++;
 	seen->last = *m;
 	seen->last_size = size;
-	seen->last_byte = size ? ((const uint8_t *)payload)[size - 1] : 0;
+	for (i = 0; i < RUNS; i++)
+		seen->ends[i] = size > i * PAGE_BYTES ? end[-1 - (int)(i * PAGE_BYTES)] : 0;
 	if (m->type == MSG_BYE)
 		seen->bye[rank] = *m;
 	return 0;
@@ -113,8 +121,14 @@ static int shut(size_t off, size_t len)
 	return 0;
 }
 
+static int lower(size_t off, size_t len)
+{
+	seen->lowered++;
+	return shut(off, len);
+}
+
 static const struct fault_ops fault = {
-	.name = "noting", .fill = fill, .zero = zero, .shut = shut, .lower = shut
+	.name = "noting", .fill = fill, .zero = zero, .shut = shut, .lower = lower
 };
 
 static void set_up(void)
@@ -157,13 +171,13 @@ static void set_up(void)
 					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
 }
 
-/* The first unit of the window is a region whose blocks have their home at this rank. */
-static void at_home(uint16_t rank)
+/* The first unit of the window is a region with such blocks, whose home is this rank. */
+static void at_home_of(uint16_t rank, uint32_t block_size)
 {
 	job.regions[1] = (struct dsm_region){ .id = 1,
 					      .size = REGION_UNIT,
 					      .bytes = REGION_UNIT,
-					      .block_size = PAGE_BYTES,
+					      .block_size = block_size,
 					      .home_policy = DSM_HOME_FIXED,
 					      .home_rank = rank,
 					      .attached = true };
@@ -171,6 +185,11 @@ static void at_home(uint16_t rank)
 	job.mem.mapped[0] = 1;
 	job.mem.regions[0] = 0;
 	region_enter(&job.regions[1]);
+}
+
+static void at_home(uint16_t rank)
+{
+	at_home_of(rank, PAGE_BYTES);
 }
 
 /* ---- what comes of a message ---------------------------------------------------------------- */
@@ -641,6 +660,17 @@ UNIT_TEST(each_message_of_a_bundle_is_checked)
 	ck_assert_uint_eq(seen->filled, PAGE_BYTES);
 }
 
+/* This node, their home, has written the block of so many bytes at the page. */
+static void has_written(uint32_t page, size_t bytes)
+{
+	const uint8_t byte = (uint8_t)(10 + page);
+
+	job.mem.pages[page] = (struct copy){ .state = PG_WRITE, .home = 1, .flags = PAGE_OWNER };
+	job.mem.dirs[page] = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 0, .copyset = 1 };
+	unit_require(pwrite(frames_node.memfd, &byte, 1, (off_t)(page * PAGE_BYTES + bytes - 1)) ==
+		     1);
+}
+
 /* The home has written a run, and node 2 asks for it. _i: this transport sends bundles. */
 UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
 {
@@ -649,20 +679,11 @@ UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
 
 	job.netops = _i ? &bundling : &net;
 	at_home(0);
-	for (i = 0; i < RUN; i++) {
-		const uint32_t page = i + 1;
-		const uint8_t byte = (uint8_t)(10 + i);
-
-		job.mem.pages[page] =
-			(struct copy){ .state = PG_WRITE, .home = 1, .flags = PAGE_OWNER };
-		job.mem.dirs[page] =
-			(struct dir){ .state = DIR_EXCLUSIVE, .owner = 0, .copyset = 1 };
-		ck_assert_int_eq(
-			pwrite(frames_node.memfd, &byte, 1, (off_t)((page + 1) * PAGE_BYTES - 1)),
-			1);
-	}
+	for (i = 0; i < RUN; i++)
+		has_written(i + 1, PAGE_BYTES);
 	taken(&m, payload, payload_size);
-	ck_assert_uint_eq(seen->last_byte, 10 + RUN - 1);
+	ck_assert_uint_eq(seen->ends[0], 10 + RUN);
+	ck_assert_uint_eq(seen->lowered, 1);
 	if (_i) {
 		sent_one_bundle(MSG_DATA, RUN);
 		ck_assert_uint_eq(seen->last_size, RUN * (sizeof(struct msg) + PAGE_BYTES));
@@ -670,6 +691,112 @@ UNIT_LOOP_TEST(a_run_that_is_requested_together_is_answered_together, 0, 2)
 		ck_assert_uint_eq(seen->sent[job.pair[2]], RUN);
 		ck_assert_uint_eq(seen->last_size, PAGE_BYTES);
 	}
+}
+
+/* A bundle of requests for the blocks of so many bytes at these pages. */
+static struct msg run_at(const uint32_t *pages, size_t bytes)
+{
+	struct msg v[RUN];
+	unsigned int i;
+
+	run_of(MSG_READ_REQ);
+	memcpy(v, payload, sizeof(v));
+	for (i = 0; i < RUN; i++) {
+		v[i].object = block_id(pages[i] * PAGE_BYTES, bytes);
+		has_written(pages[i], bytes);
+	}
+	memcpy(payload, v, sizeof(v));
+	return bundle_head(v, RUN);
+}
+
+/* A transport without bundles gains nothing by an answer that waits. */
+UNIT_LOOP_TEST(runs_for_one_node_are_answered_together, 0, 2)
+{
+	static const uint32_t pages[RUN] = { 1, 4, 5 };
+	struct msg m;
+
+	job.netops = _i ? &bundling : &net;
+	at_home(0);
+	m = run_at(pages, PAGE_BYTES);
+	taken(&m, payload, payload_size);
+	ck_assert_uint_eq(seen->lowered, 2);
+	ck_assert_uint_eq(seen->before, _i ? 2 : 1);
+	if (_i) {
+		sent_one_bundle(MSG_DATA, RUN);
+		ck_assert_uint_eq(seen->last_size, RUN * (sizeof(struct msg) + PAGE_BYTES));
+		ck_assert(seen->ends[2] == 11 && seen->ends[1] == 14 && seen->ends[0] == 15);
+	} else {
+		ck_assert_uint_eq(seen->sent[job.pair[2]], RUN);
+		ck_assert_uint_eq(seen->ends[0], 15);
+	}
+}
+
+/* _i: how many of these blocks one bundle may carry, and the next one has the rest. */
+UNIT_LOOP_TEST(runs_that_are_answered_together_fit_into_a_bundle, 1, RUN)
+{
+	static const uint32_t pages[RUN] = { 0, 128, 256 };
+	const size_t bytes = BUNDLE_BYTES / (size_t)_i;
+	struct msg m;
+
+	job.netops = &bundling;
+	at_home_of(0, (uint32_t)bytes);
+	m = run_at(pages, bytes);
+	taken(&m, payload, payload_size);
+	ck_assert_uint_eq(seen->lowered, RUN);
+	ck_assert_uint_eq(seen->before, _i);
+	ck_assert_uint_eq(seen->sent[job.pair[2]], _i == 1 ? 3 : 2);
+	ck_assert_uint_eq(seen->last_size, bytes);
+	ck_assert_uint_eq(seen->ends[0], (uint8_t)(10 + 256));
+}
+
+/* Two requests arrive with one poll. */
+static struct msg arriving[2];
+
+static int poll_two(struct net *n, unsigned int budget)
+{
+	(void)n, (void)budget;
+	run_net(NULL, &arriving[0], NULL, 0);
+	run_net(NULL, &arriving[1], NULL, 0);
+	return 2;
+}
+
+static void poll_once(const void *none)
+{
+	(void)none;
+	run_poll(WORK_CLOSINGS);
+}
+
+/* Node 2 reads a block. Another one goes to node 1, or is closed only, or is larger. */
+UNIT_LOOP_TEST(runs_that_differ_are_answered_alone, 0, 3)
+{
+	static const struct net_ops polled = { .name = "polled",
+					       .send = note_send,
+					       .drop = note_drop,
+					       .poll = poll_two,
+					       .bundles = true };
+	const size_t large = _i == 2 ? 2 * PAGE_BYTES : PAGE_BYTES;
+	unsigned int i;
+
+	job.netops = &polled;
+	at_home(0);
+	for (i = 0; i < 2; i++) {
+		const uint32_t page = 2 * i + 2;
+
+		arriving[i] = of(!i && _i == 1 ? MSG_INV : MSG_READ_REQ, i || _i == 2 ? 2 : 1);
+		arriving[i].req_slot = (uint16_t)(SLOT + i);
+		arriving[i].object = block_id(page * PAGE_BYTES, i ? PAGE_BYTES : large);
+		has_written(page, i ? PAGE_BYTES : large);
+	}
+	if (_i == 1) {
+		*copy_of(&arriving[0]) = (struct copy){ .state = PG_READ, .home = 2 };
+		arriving[0].req_node = 2;
+	}
+	ck_assert_int_eq(apart(poll_once, NULL), 0);
+	ck_assert_str_eq(said, "");
+	ck_assert_uint_eq(seen->sent[job.pair[1]], !_i);
+	ck_assert_uint_eq(seen->sent[job.pair[2]], _i ? 2 : 1);
+	if (_i != 1)
+		ck_assert(seen->before == 1 && seen->lowered == 2);
 }
 
 /* ---- nobody's fault ------------------------------------------------------------------------- */
