@@ -253,9 +253,11 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		return GOT_PERHAPS;
 	}
 	HOOK(miss_asked);
-	if (ahead)
+	run_work(); /* the thread waits for this one: it does not travel with those that follow */
+	if (ahead) {
 		read_ahead(r, off, write);
-	run_work();
+		run_work();
+	}
 	HOOK(miss_sent);
 	if (wait_slot(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
 		return GOT_PERHAPS;

@@ -209,13 +209,43 @@ static void part_bundles(void)
 	}
 }
 
+/*
+ * The request of the block that the thread waits for is a message of its own: those for the blocks
+ * after it follow. Of a release block, no message confirms the answer.
+ */
+static void part_alone(void)
+{
+	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
+						.home_rank = 0,
+						.consistency = DSM_CONSISTENCY_RELEASE };
+	const uint64_t ahead[] = { 0, 1, 0, 3 }, sends[] = { 1, 2, 0, 2 }; /* by block */
+	uint64_t *p, i, was, fetched;
+	dsm_region_t *r;
+
+	MUST(dsm_region_open("alone", BOTH * 4 * K, &opt, &r));
+	p = dsm_region_base(r);
+	test_sync();
+	for (i = 0; test_rank == last && i < 4; i++) {
+		was = counted(NULL).messages_out;
+		fetched = counted(r).prefetched;
+		load(&p[i * 512]);
+		fetched = counted(r).prefetched - fetched;
+		was = counted(NULL).messages_out - was;
+		REQUIRE(fetched == ahead[i], "%lu blocks after block %lu are fetched", fetched, i);
+		REQUIRE(was >= sends[i], "%lu messages request block %lu and %lu after it", was, i,
+			fetched);
+	}
+	test_sync();
+	test_close("alone", r);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "a reader", part_read },
-						  { "a writer", part_write },
-						  { "both", part_both },
-						  { "a short run", part_short },
-						  { "bundles", part_bundles } };
+	static const struct test_part parts[] = {
+		{ "a reader", part_read }, { "a writer", part_write },
+		{ "both", part_both },     { "a short run", part_short },
+		{ "alone", part_alone },   { "bundles", part_bundles }
+	};
 
 	setenv("DSM_READAHEAD", "64", 1);
 	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.",
