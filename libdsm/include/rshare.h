@@ -168,6 +168,40 @@ RSHARE_API int rshare_set_priority(struct rshare_conn *c, unsigned int priority,
  * polled. -EINVAL: the buffer is not in the pool, or is too long.
  */
 
+enum rshare_op_type {
+	RSHARE_OP_SEND = 1,
+	RSHARE_OP_WRITE,
+	RSHARE_OP_READ
+};
+
+enum rshare_op_flags {
+	/* Without an event if the operation succeeds. A failure has one. Later operations complete
+	 * after this one, so their events tell of it, too. Its place among the depth operations is
+	 * free when it is complete, whether or not others are polled. */
+	RSHARE_UNSIGNALLED = 1,
+	/* Start the operation, and all after it, when the earlier reads of the connection are
+	 * complete. Without a fence, a write may change what an earlier read reads, and a send may
+	 * take what was in its buffer before a read into the same buffer. Other connections do not
+	 * wait. */
+	RSHARE_FENCE = 2
+};
+
+/* An operation; unused fields are 0. */
+struct rshare_op {
+	enum rshare_op_type type;
+	unsigned int flags;               /* of enum rshare_op_flags */
+	uint64_t cookie;
+	void *buffer;                     /* not changed by sends and writes */
+	size_t size;
+	const struct rshare_remote *remote; /* of writes and reads; copied by the call */
+	uint64_t offset;                  /* in it */
+};
+
+/* Submit an operation. The functions below do the same for operations without flags. -EINVAL, also:
+ * no such type or flag, or remote is NULL for a write or a read. -ERANGE: the access passes the end
+ * of remote. */
+RSHARE_API int rshare_post(struct rshare_conn *c, const struct rshare_op *op);
+
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */
 RSHARE_API int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie);
 /* Receive the next message. If it is larger than the buffer, the status is -EMSGSIZE, and the

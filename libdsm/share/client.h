@@ -40,6 +40,7 @@ struct rshare_conn {
 	uint32_t index;
 	uint32_t sq, rq, cq;      /* positions of the client; atomic */
 	uint32_t sends, receives; /* outstanding or not yet polled; atomic */
+	uint32_t quiet;           /* of the owner, as far as sends is less by it; atomic */
 	int fd;                   /* its signal; -1: none yet */
 	uint32_t signals;         /* of the owner, when one was taken last; atomic */
 	uint32_t closed;          /* the last event was polled; atomic */

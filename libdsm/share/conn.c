@@ -52,7 +52,12 @@ void conn_complete(struct rs_conn *c, int status)
 		c->stats.messages_sent++;
 		c->stats.bytes_sent += e->len;
 	}
-	conn_event(c, RSHARE_SENT, status, e->cookie, e->len);
+	c->reads -= e->op == RS_OP_READ;
+	/* Pairs with the load in client_quiet_collect(). */
+	if (!status && e->flags & RSHARE_UNSIGNALLED)
+		__atomic_store_n(&c->seg->quiet, ++c->quiet, __ATOMIC_RELEASE);
+	else
+		conn_event(c, RSHARE_SENT, status, e->cookie, e->len);
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -248,12 +253,15 @@ void conn_load(struct rs_conn *c)
 				"a submission that rshare_send() and its like do not make; reset");
 			return;
 		}
+		if (e->flags & RSHARE_FENCE && c->reads)
+			return; /* until the last of them has completed */
 		if (e->op == RS_OP_SEND && c->tx_started == c->tx_granted) {
 			c->stats.stalls += !c->stalled;
 			c->stalled = true;
 			return;
 		}
 		c->tx_started += e->op == RS_OP_SEND;
+		c->reads += e->op == RS_OP_READ;
 		c->stalled = false;
 		c->op[c->flow.end % RS_FLOW_OPS] = *e;
 		c->has_held = false;

@@ -130,7 +130,9 @@ struct rs_conn {
 	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
 	struct rs_sqe op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */
 	uint32_t op_first;
-	struct rs_sqe held; /* removed from the ring, waits for credit */
+	uint32_t reads;     /* of them; an operation with a fence waits for these */
+	uint32_t quiet;     /* unsignalled operations that have completed */
+	struct rs_sqe held; /* removed from the ring, waits for credit or for reads */
 	bool has_held;
 	uint32_t tx_granted, tx_started, tx_seq;
 	uint32_t rx_told, rx_seq;

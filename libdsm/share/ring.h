@@ -18,9 +18,9 @@
 /* The submission of an operation: client to owner. */
 struct rs_sqe {
 	uint32_t turn;
-	uint8_t op; /* enum rs_op */
-	uint8_t pad;
-	uint16_t pad2;
+	uint8_t op;    /* enum rs_op */
+	uint8_t flags; /* enum rshare_op_flags */
+	uint16_t pad;
 	uint32_t len;
 	uint32_t rkey;
 	uint64_t offset; /* of the buffer in the pool */

@@ -16,6 +16,8 @@
 #include "share/mem.h"
 #include "share/signal.h"
 
+#define CLIENT_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE)
+
 static int client_conn_call(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
 {
 	struct rs_request q = { .type = type, .index = c->index };
@@ -395,12 +397,27 @@ static int client_conn_reserve(const struct rshare_conn *c, uint32_t *outstandin
 	return -EAGAIN;
 }
 
+/* Unsignalled operations have no event: those that have completed are subtracted here. False: none
+ * have since. */
+static bool client_quiet_collect(struct rshare_conn *c)
+{
+	/* Pairs with the owner's store in conn_complete(). */
+	const uint32_t now = __atomic_load_n(&c->seg->quiet, __ATOMIC_ACQUIRE);
+	/* Each of them once, by whichever thread. */
+	const uint32_t before = __atomic_exchange_n(&c->quiet, now, __ATOMIC_ACQ_REL);
+
+	__atomic_fetch_sub(&c->sends, now - before, __ATOMIC_RELEASE);
+	return now != before;
+}
+
 static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer,
 			      size_t size)
 {
 	int err = client_buffer_offset(c, buffer, size, &e->offset);
 
 	if (!err)
+		err = client_conn_reserve(c, &c->sends);
+	if (err == -EAGAIN && client_quiet_collect(c))
 		err = client_conn_reserve(c, &c->sends);
 	if (err)
 		return err;
@@ -413,35 +430,64 @@ static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const voi
 	return 0;
 }
 
-int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie)
+static int client_remote_fill(const struct rshare_op *op, struct rs_sqe *e)
 {
-	struct rs_sqe e = { .op = RS_OP_SEND, .cookie = cookie };
-
-	return client_conn_submit(c, &e, buffer, size);
+	if (!op->remote)
+		return -EINVAL;
+	if (op->offset > op->remote->size || op->size > op->remote->size - op->offset)
+		return -ERANGE;
+	e->remote = op->remote->address + op->offset;
+	e->rkey = op->remote->rkey;
+	return 0;
 }
 
-static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t size,
-		const struct rshare_remote *at, uint64_t offset, uint64_t cookie)
+int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 {
-	struct rs_sqe e = {
-		.op = op, .cookie = cookie, .remote = at->address + offset, .rkey = at->rkey
-	};
+	struct rs_sqe e = { .op = (uint8_t)op->type,
+			    .flags = (uint8_t)op->flags,
+			    .cookie = op->cookie };
+	int err;
 
-	if (offset > at->size || size > at->size - offset)
-		return -ERANGE;
-	return client_conn_submit(c, &e, buffer, size);
+	if (op->type < RSHARE_OP_SEND || op->type > RSHARE_OP_READ || op->flags & ~CLIENT_FLAGS)
+		return -EINVAL;
+	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, &e);
+	return err ? err : client_conn_submit(c, &e, op->buffer, op->size);
+}
+
+int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie)
+{
+	const struct rshare_op op = { .type = RSHARE_OP_SEND,
+				      .cookie = cookie,
+				      .buffer = (void *)(uintptr_t)buffer,
+				      .size = size };
+
+	return rshare_post(c, &op);
 }
 
 int rshare_write(struct rshare_conn *c, const void *buffer, size_t size,
 		 const struct rshare_remote *to, uint64_t offset, uint64_t cookie)
 {
-	return rdma(c, RS_OP_WRITE, buffer, size, to, offset, cookie);
+	const struct rshare_op op = { .type = RSHARE_OP_WRITE,
+				      .cookie = cookie,
+				      .buffer = (void *)(uintptr_t)buffer,
+				      .size = size,
+				      .remote = to,
+				      .offset = offset };
+
+	return rshare_post(c, &op);
 }
 
 int rshare_read(struct rshare_conn *c, void *buffer, size_t size, const struct rshare_remote *from,
 		uint64_t offset, uint64_t cookie)
 {
-	return rdma(c, RS_OP_READ, buffer, size, from, offset, cookie);
+	const struct rshare_op op = { .type = RSHARE_OP_READ,
+				      .cookie = cookie,
+				      .buffer = buffer,
+				      .size = size,
+				      .remote = from,
+				      .offset = offset };
+
+	return rshare_post(c, &op);
 }
 
 int rshare_recv(struct rshare_conn *c, void *buffer, size_t size, uint64_t cookie)

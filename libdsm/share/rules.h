@@ -53,6 +53,7 @@ struct rs_limits {
 	R(ERRNO, 1, 4095, "an errno") \
 	R(SENDS, RS_OP_SEND, RS_OP_SEND, "1") \
 	R(MOVES, RS_OP_WRITE, RS_OP_READ, "2 or 3") \
+	R(FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
 	R(LEN, 0, RS_LEAST(x->pool, RS_MESSAGE_MAX), "0 to the pool, at most 2^30") \
 	R(OFFSET, 0, x->pool - x->len, "0 to the pool - len") \
 	R(EVENT, RSHARE_CONNECTED, RSHARE_CLOSED, "1 to 4") \
@@ -78,7 +79,7 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "6") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "7") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -110,7 +111,7 @@ struct rs_limits {
 
 /* An entry of a ring */
 #define RS_SQE(F, what, key, where) \
-	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, pad, ZERO) F(rs_sqe, pad2, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
+	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, FLAGS) F(rs_sqe, pad, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
 	F(rs_sqe, offset, OFFSET) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, reserved, ZERO) \
 	F(rs_sqe, reserved2, ZERO) F(rs_sqe, reserved3, ZERO)
 #define RS_SEND_(F) RS_SQE(F, SENDS, ZERO, ZERO)

@@ -40,7 +40,8 @@ struct rs_seg_head {
 struct rs_seg_conn {
 	uint32_t armed;   /* set by the client: signal the next completion */
 	uint32_t signals; /* incremented by the owner after each */
-	uint32_t reserved[14];
+	uint32_t quiet;   /* unsignalled operations that have completed; written by the owner */
+	uint32_t reserved[13];
 	/* then sq[depth], rq[depth], cq[RS_CQ_FACTOR * depth] */
 };
 

@@ -325,6 +325,7 @@ static void strange_entry(struct hostile *h)
 	struct rs_seg_conn *c =
 		rs_seg_conn(&h->layout, h->base, (uint32_t)(unit_random(&h->random) % CONNS));
 	struct rs_sqe e = { .op = (uint8_t)(unit_random(&h->random) % 5),
+			    .flags = (uint8_t)(unit_random(&h->random) % 5),
 			    .len = strange_word(h),
 			    .offset = strange_word(h),
 			    .rkey = strange_word(h),

@@ -538,7 +538,7 @@ UNIT_TEST(chunks_that_do_not_follow_are_bad)
 
 /* ---- clients that misbehave ------------------------------------------------------------------ */
 
-UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 6)
+UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 7)
 {
 	static const struct rs_sqe bad[] = {
 		{ .op = 0 },
@@ -547,6 +547,7 @@ UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 6)
 		{ .op = RS_OP_SEND, .offset = ~0ull - 3, .len = 8 },
 		{ .op = RS_OP_READ, .offset = 0, .len = WORLD_POOL + 1 },
 		{ .op = RS_OP_WRITE, .offset = 0, .len = ~0u },
+		{ .op = RS_OP_SEND, .flags = 0x80 },
 	};
 
 	const struct rs_sqe *e = &bad[_i];

@@ -62,6 +62,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_ERRNO: return is(v, 1, 4095);
 	case RS_RULE_SENDS: return v == 1;
 	case RS_RULE_MOVES: return v == 2 || v == 3;
+	case RS_RULE_FLAGS: return v < 4;
 	case RS_RULE_LEN: return v <= POOL;
 	case RS_RULE_OFFSET: return v <= POOL - LEN;
 	case RS_RULE_EVENT: return is(v, 1, 4);
@@ -87,7 +88,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 6;
+	case RS_RULE_CONTROL_VERSION: return v == 7;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_ops.c - librshare: the operations and flags of rshare_post(), by a program, between
+ * two owners in one process. Queue pairs also break.
+ */
+#include "suite.h"
+
+#include "share_pair.h"
+
+#define ROOM 100000u
+
+static struct rshare_conn *c, *d; /* of a and b */
+static char *out, *in;
+static struct rshare_remote at; /* in */
+
+static void ops_begin(void)
+{
+	begin();
+	pair(&c, &d, 0);
+	out = rshare_get(a, ROOM);
+	in = rshare_get(b, ROOM);
+	ck_assert_int_eq(rshare_export(b, in, ROOM, &at), 0);
+	for (unsigned int i = 0; i < ROOM; i++)
+		out[i] = (char)(i * 31 + i / 256);
+}
+
+static void ops_end(void)
+{
+	set_fake(0, 0);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+	end();
+}
+
+/* Post as soon as there is room. */
+static void post(const struct rshare_op *op)
+{
+	int err;
+
+	while ((err = rshare_post(c, op)) == -EAGAIN)
+		usleep(100);
+	ck_assert_int_eq(err, 0);
+}
+
+static void expect(struct rshare_conn *of, enum rshare_event_type type, int status, uint64_t cookie)
+{
+	const struct rshare_event e = next(of);
+
+	ck_assert_int_eq(e.type, type);
+	ck_assert_int_eq(e.status, status);
+	ck_assert_uint_eq(e.cookie, cookie);
+}
+
+UNIT_TEST(what_is_no_operation_is_refused)
+{
+	const struct rshare_op send = { .type = RSHARE_OP_SEND, .buffer = out, .size = 1 };
+	struct rshare_op op = { .type = RSHARE_OP_WRITE, .buffer = out, .size = 1 };
+
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL); /* no remote */
+	op.remote = &at;
+	op.offset = ROOM;
+	ck_assert_int_eq(rshare_post(c, &op), -ERANGE);
+	op = send;
+	op.type = (enum rshare_op_type)0;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.type = (enum rshare_op_type)99;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = send;
+	op.flags = 0x100;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = send;
+	op.buffer = in;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+}
+
+/* Many more than depth, without an event of theirs. Only the last one tells. */
+UNIT_LOOP_TEST(unsignalled_writes_need_no_polling, 0, 2)
+{
+	struct rshare_op op = {
+		.type = RSHARE_OP_WRITE, .flags = RSHARE_UNSIGNALLED, .size = 100, .remote = &at
+	};
+	struct rshare_event e;
+
+	set_fake(_i ? 20 : 0, 0); /* more than a chain, so that some have arrived each time */
+	for (unsigned int i = 0; i < 200; i++) {
+		op.buffer = out + 100 * i;
+		op.offset = 100 * i;
+		op.cookie = i;
+		op.flags = i < 199 ? RSHARE_UNSIGNALLED : 0;
+		post(&op);
+	}
+	expect(c, RSHARE_SENT, 0, 199);
+	ck_assert(!memcmp(in, out, 200 * 100));
+	ck_assert_int_eq(rshare_poll(c, &e, 1), 0);
+	ck_assert(!_i || info_of(a).repairs > 3);
+}
+
+UNIT_TEST(an_unsignalled_failure_is_told)
+{
+	const struct rshare_remote wrong = { at.address, at.rkey + 1, at.size };
+	const struct rshare_op op = { .type = RSHARE_OP_WRITE,
+				      .flags = RSHARE_UNSIGNALLED,
+				      .cookie = 5,
+				      .buffer = out,
+				      .size = 100,
+				      .remote = &wrong };
+
+	post(&op);
+	expect(c, RSHARE_SENT, -EKEYREJECTED, 5);
+	expect(c, RSHARE_CLOSED, -EKEYREJECTED, 0);
+}
+
+/* A buffer that a read fills is sent back: with a fence, the send carries what was read. */
+UNIT_LOOP_TEST(a_fenced_send_carries_what_was_read, 0, 2)
+{
+	char *buf = rshare_get(a, 20000);
+	const struct rshare_op read = { .type = RSHARE_OP_READ,
+					.flags = RSHARE_UNSIGNALLED,
+					.buffer = buf,
+					.size = 20000,
+					.remote = &at };
+	const struct rshare_op send = { .type = RSHARE_OP_SEND,
+					.flags = RSHARE_FENCE,
+					.cookie = 7,
+					.buffer = buf,
+					.size = 20000 };
+
+	set_fake(_i ? 5 : 0, 0);
+	for (unsigned int k = 0; k < 20; k++) {
+		memset(in, (int)k + 1, 20000);
+		memset(buf, 0, 20000);
+		ck_assert_int_eq(rshare_recv(d, in + 50000, 20000, 3), 0);
+		fake_hold(1, UINT_MAX);
+		post(&read);
+		post(&send);
+		usleep(1000);
+		fake_hold(0, UINT_MAX);
+		expect(d, RSHARE_RECEIVED, 0, 3);
+		expect(c, RSHARE_SENT, 0, 7);
+		unit_require(!memcmp(in, in + 50000, 20000));
+	}
+}
+
+UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)
