@@ -59,6 +59,11 @@ void rs_fifo_forsake(struct rs_fifo *f, const struct rs_conn *conn)
 			continue;
 		s->last = false;
 		s->arrived |= s->post.op != RS_OP_SEND;
+		s->post.frame = (struct rs_frame){ .version = RS_FRAME_VERSION,
+						   .kind = RS_FRAME_RESET,
+						   .number = s->post.frame.number,
+						   .to = s->post.frame.to,
+						   .from = s->post.frame.from };
 	}
 }
 

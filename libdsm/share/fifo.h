@@ -61,7 +61,7 @@ const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at);
 
 /* A connection has ended with operations on the lane: none of its entries ends an operation any
  * more, and its writes and reads count as arrived, so that they are not posted again. Its sends
- * are, since the peer counts them. */
+ * are, since the peer counts them, but as resets: no message overtakes a write that failed. */
 void rs_fifo_forsake(struct rs_fifo *f, const struct rs_conn *conn);
 
 /* Record the number of sends that the peer received. -EBADMSG: more than were sent, or fewer than
