@@ -183,7 +183,11 @@ enum rshare_op_flags {
 	 * complete. Without a fence, a write may change what an earlier read reads, and a send may
 	 * take what was in its buffer before a read into the same buffer. Other connections do not
 	 * wait. */
-	RSHARE_FENCE = 2
+	RSHARE_FENCE = 2,
+	/* Of sends and writes: the peer's event has the 4 bytes of immediate. A write then takes a
+	 * receive of the peer, as a send does, and waits for it; when all its bytes are in place,
+	 * the peer has the event RSHARE_WRITTEN. */
+	RSHARE_IMMEDIATE = 4
 };
 
 /* An operation; unused fields are 0. */
@@ -195,11 +199,12 @@ struct rshare_op {
 	size_t size;
 	const struct rshare_remote *remote; /* of writes and reads; copied by the call */
 	uint64_t offset;                  /* in it */
+	uint32_t immediate;               /* with RSHARE_IMMEDIATE; in the byte order of the host */
 };
 
 /* Submit an operation. The functions below do the same for operations without flags. -EINVAL, also:
- * no such type or flag, or remote is NULL for a write or a read. -ERANGE: the access passes the end
- * of remote. */
+ * no such type or flag, immediate data of a read, or remote is NULL for a write or a read. -ERANGE:
+ * the access passes the end of remote. */
 RSHARE_API int rshare_post(struct rshare_conn *c, const struct rshare_op *op);
 
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */
@@ -217,10 +222,12 @@ enum rshare_event_type {
 	RSHARE_CONNECTED = 1,
 	RSHARE_SENT,      /* a send has arrived at the peer's node; a write or a read is complete */
 	RSHARE_RECEIVED,
-	RSHARE_CLOSED     /* the last event. status 0: the peer closed, and everything that it sent was received */
+	RSHARE_CLOSED,    /* the last event. status 0: the peer closed, and everything that it sent was received */
+	RSHARE_WRITTEN    /* the peer's write with immediate data is in place. It took a receive, whose cookie this is,
+	                   * and left its buffer alone */
 };
 
-/* status of RSHARE_SENT: -EPIPE: the peer closed before. -ECONNRESET: the peer, its node or its
+/* status of RSHARE_WRITTEN: 0. status of RSHARE_SENT: -EPIPE: the peer closed before. -ECONNRESET: the peer, its node or its
  * connection has ended. status of RSHARE_RECEIVED: -EMSGSIZE: the message was larger than the
  * buffer. -ECANCELED: no message came before the end. status of RSHARE_CLOSED: 0. -ECONNREFUSED:
  * nobody listens. -EHOSTUNREACH: the node cannot be reached. -EACCES: different keys. -ECONNRESET.
@@ -232,7 +239,9 @@ struct rshare_event {
 	enum rshare_event_type type;
 	int status;
 	uint64_t cookie; /* as passed to the operation */
-	size_t size;     /* bytes of the message */
+	size_t size;     /* bytes of the message, or of the write */
+	uint32_t flags;  /* RSHARE_IMMEDIATE: immediate has the peer's data */
+	uint32_t immediate;
 };
 
 /* Store up to max events and return their number. Does not block. 0: none; the descriptor of

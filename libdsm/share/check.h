@@ -15,7 +15,11 @@ static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool)
 {
 	const struct rs_limits x = { .pool = pool, .len = e->len };
 
-	return e->op == RS_OP_SEND ? rs_is_SEND(e, &x) : rs_is_MOVE(e, &x);
+	switch (e->op) {
+	case RS_OP_SEND: return rs_is_SEND(e, &x);
+	case RS_OP_WRITE: return rs_is_WRITE(e, &x);
+	default: return rs_is_READ(e, &x);
+	}
 }
 
 /* Check a receive; pool: size of the pool in bytes. */

@@ -31,17 +31,22 @@ void conn_owe(struct rs_conn *c, enum rs_frame_kind kind)
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
+void conn_report(struct rs_conn *c, const struct rs_cqe *e)
+{
+	/* An honest client has no more operations outstanding than the ring holds. */
+	if (c->released ||
+	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, e,
+			 sizeof(*e)))
+		return;
+	if (c->fd >= 0 || c->joined)
+		hub_conn_unnotified(c);
+}
+
 void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, uint32_t len)
 {
 	const struct rs_cqe e = { .type = type, .status = status, .cookie = cookie, .len = len };
 
-	/* An honest client has no more operations outstanding than the ring holds. */
-	if (c->released ||
-	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e,
-			 sizeof(e)))
-		return;
-	if (c->fd >= 0 || c->joined)
-		hub_conn_unnotified(c);
+	conn_report(c, &e);
 }
 
 void conn_complete(struct rs_conn *c, int status)
@@ -53,6 +58,8 @@ void conn_complete(struct rs_conn *c, int status)
 		c->stats.bytes_sent += e->len;
 	}
 	c->reads -= e->op == RS_OP_READ;
+	if (e->flags & RS_OP_SILENT)
+		return;
 	/* Pairs with the load in client_quiet_collect(). */
 	if (!status && e->flags & RSHARE_UNSIGNALLED)
 		__atomic_store_n(&c->seg->quiet, ++c->quiet, __ATOMIC_RELEASE);
@@ -240,36 +247,79 @@ static bool next_op(struct rs_conn *c)
 	return true;
 }
 
+static bool op_tells(const struct rs_sqe *e)
+{
+	return e->op == RS_OP_WRITE && e->flags & RSHARE_IMMEDIATE;
+}
+
+/* Does it take a receive of the peer? */
+static bool op_takes(const struct rs_sqe *e)
+{
+	return e->op == RS_OP_SEND || op_tells(e);
+}
+
+/* Operations that the scheduler takes from the connection. */
+static uint32_t conn_room(const struct rs_conn *c)
+{
+	return RS_FLOW_OPS - (c->flow.end - c->op_first);
+}
+
+/* Must the deferred operation wait? A completion or a credit calls conn_load() again. */
+static bool held_waits(struct rs_conn *c)
+{
+	const struct rs_sqe *e = &c->held;
+
+	if ((e->flags & RSHARE_FENCE && c->reads) || (op_tells(e) && conn_room(c) < 2))
+		return true;
+	if (!op_takes(e) || c->tx_started != c->tx_granted)
+		return false;
+	c->stats.stalls += !c->stalled;
+	c->stalled = true;
+	return true;
+}
+
+/* len: bytes for the scheduler. */
+static void op_push(struct rs_conn *c, const struct rs_sqe *e, uint32_t len)
+{
+	const bool framed = e->op == RS_OP_SEND || e->op == RS_OP_TELL;
+
+	c->reads += e->op == RS_OP_READ;
+	c->op[c->flow.end % RS_FLOW_OPS] = *e;
+	/* An operation without a header may use its space, for the same number of packets. */
+	rs_sched_push_longer(&c->peer->sched, &c->flow, len, framed ? 0 : sizeof(struct rs_frame));
+}
+
+static void held_start(struct rs_conn *c)
+{
+	struct rs_sqe e = c->held;
+
+	c->has_held = false;
+	c->tx_started += op_takes(&e);
+	c->stalled = false;
+	if (!op_tells(&e)) {
+		op_push(c, &e, e.len);
+		return;
+	}
+	/* The frame follows the write on its queue pair, which executes in order. */
+	e.flags |= RS_OP_SILENT;
+	op_push(c, &e, e.len);
+	e.flags = c->held.flags;
+	e.op = RS_OP_TELL;
+	op_push(c, &e, 0);
+}
+
 void conn_load(struct rs_conn *c)
 {
 	if ((c->state != RS_OPEN && c->state != RS_CLOSING) || !c->peer || !c->remote)
 		return;
-	while (c->flow.end - c->op_first < RS_FLOW_OPS && next_op(c)) {
-		const struct rs_sqe *e = &c->held;
-
-		if (!rs_op_ok(e, LAYOUT(c)->pool_bytes)) {
-			conn_forged(
-				c,
-				"a submission that rshare_send() and its like do not make; reset");
+	while (conn_room(c) && next_op(c)) {
+		if (!rs_op_ok(&c->held, LAYOUT(c)->pool_bytes)) {
+			conn_forged(c, "a submission that rshare_post() does not make; reset");
 			return;
 		}
-		if (e->flags & RSHARE_FENCE && c->reads)
-			return; /* until the last of them has completed */
-		if (e->op == RS_OP_SEND && c->tx_started == c->tx_granted) {
-			c->stats.stalls += !c->stalled;
-			c->stalled = true;
+		if (held_waits(c))
 			return;
-		}
-		c->tx_started += e->op == RS_OP_SEND;
-		c->reads += e->op == RS_OP_READ;
-		c->stalled = false;
-		c->op[c->flow.end % RS_FLOW_OPS] = *e;
-		c->has_held = false;
-		/*
-		 * An operation without a header may use its space, for the same number of packets.
-		 */
-		rs_sched_push_longer(&c->peer->sched, &c->flow, e->len,
-				     e->op == RS_OP_SEND ? 0 : sizeof(struct rs_frame));
+		held_start(c);
 	}
 }
 

@@ -40,6 +40,8 @@ static inline void conn_forgive(struct rs_conn *c, enum rs_frame_kind kind)
 /* Report an event to the client. No effect if it released the connection, or overfilled its ring in
  * violation of the rules. */
 void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, uint32_t len);
+/* The same for any event. */
+void conn_report(struct rs_conn *c, const struct rs_cqe *e);
 /* Complete the oldest operation. status: 0, or its error. */
 void conn_complete(struct rs_conn *c, int status);
 /* Grant credit for new receives to the peer: at once if it has used all others, else when there are

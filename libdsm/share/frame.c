@@ -20,6 +20,8 @@ static bool frame_good(const struct rs_frame *f, const struct rs_limits *x)
 	switch ((enum rs_frame_kind)f->kind) {
 	case RS_FRAME_DATA: /* only an empty message has an empty chunk: a message ends */
 		return x->behind ? rs_is_DATA(f, x) : rs_is_EMPTY(f, x);
+	case RS_FRAME_FIRST: return x->behind ? rs_is_FIRST(f, x) : rs_is_FIRST_EMPTY(f, x);
+	case RS_FRAME_WRITTEN: return rs_is_WRITTEN(f, x);
 	case RS_FRAME_CREDIT: return rs_is_CREDIT(f, x);
 	case RS_FRAME_OPEN: return open_good(f, x);
 	case RS_FRAME_OPENED: return rs_is_OPENED(f, x);
@@ -42,7 +44,8 @@ int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_f
 	memcpy(&f, data, sizeof(f));
 	x.behind = bytes - (uint32_t)sizeof(f);
 	x.total = f.total;
-	if ((x.behind && f.kind != RS_FRAME_DATA) || !frame_good(&f, &x))
+	if ((x.behind && f.kind != RS_FRAME_DATA && f.kind != RS_FRAME_FIRST) ||
+	    !frame_good(&f, &x))
 		return -EBADMSG;
 	*out = f;
 	return 0;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RS_FRAME_VERSION 3
+#define RS_FRAME_VERSION 4
 
 enum rs_frame_kind {
 	RS_FRAME_DATA = 1, /* a chunk of a message; payload follows */
@@ -18,6 +18,9 @@ enum rs_frame_kind {
 	RS_FRAME_CLOSE,
 	RS_FRAME_CLOSED, /* response to CLOSE */
 	RS_FRAME_RESET,  /* the connection no longer exists */
+	RS_FRAME_FIRST,  /* first chunk of a message with immediate data, which is in offset */
+	/* the writes before are a write of total bytes with immediate data, which is in offset */
+	RS_FRAME_WRITTEN,
 	RS_FRAME_KINDS
 };
 

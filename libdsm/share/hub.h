@@ -139,6 +139,7 @@ struct rs_conn {
 	bool rx_open;
 	struct rs_buffer rx;
 	uint32_t rx_total, rx_at;
+	uint32_t rx_tagged, rx_immediate; /* of its event */
 	bool close_seen;
 	uint32_t close_at;
 	struct rs_conn_stats stats;

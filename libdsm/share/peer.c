@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "rshare.h"
 #include "share/conn.h"
 #include "share/mem.h"
 
@@ -211,6 +212,21 @@ static void pump_owed(struct rs_peer *p, struct batch *b)
 	}
 }
 
+/* The header of a chunk, or of the frame that follows a write with immediate data. */
+static void fill_data(struct rs_conn *c, const struct rs_sqe *e, const struct rs_chunk *k,
+		      struct rs_frame *f)
+{
+	const bool tells = e->op == RS_OP_TELL;
+	const bool first = !k->offset && e->flags & RSHARE_IMMEDIATE;
+
+	fill_owed(c, tells ? RS_FRAME_WRITTEN : first ? RS_FRAME_FIRST : RS_FRAME_DATA, f);
+	conn_forgive(c, RS_FRAME_CREDIT);
+	f->seq = c->tx_seq++;
+	f->total = e->len;
+	f->offset = first ? e->immediate : k->offset;
+	f->len = k->len;
+}
+
 static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk *k)
 {
 	struct rs_conn *c = (struct rs_conn *)k->flow;
@@ -225,14 +241,10 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 
 	c->client->outstanding++;
 	c->stats.chunks_sent++;
-	if (e->op == RS_OP_SEND) {
-		fill_owed(c, RS_FRAME_DATA, &post.frame);
-		conn_forgive(c, RS_FRAME_CREDIT);
-		post.frame.seq = c->tx_seq++;
-		post.frame.total = e->len;
-		post.frame.offset = k->offset;
-		post.frame.len = k->len;
-	}
+	if (e->op == RS_OP_SEND || e->op == RS_OP_TELL)
+		fill_data(c, e, k, &post.frame);
+	if (e->op == RS_OP_TELL)
+		post.op = RS_OP_SEND;
 	batch_add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
 }
 

@@ -17,9 +17,10 @@
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* The first chunk takes the client's next buffer. 1: that has ended the connection. */
+/* Take the client's next buffer. 1: that has ended the connection. */
 static int begin_message(struct rs_conn *c, const struct rs_frame *f)
 {
+	const bool immediate = f->kind != RS_FRAME_DATA;
 	const struct rs_layout *l = LAYOUT(c);
 	struct rs_rqe e;
 
@@ -35,40 +36,76 @@ static int begin_message(struct rs_conn *c, const struct rs_frame *f)
 	conn_grant(c);
 	c->rx_total = f->total;
 	c->rx_at = 0;
+	c->rx_tagged = immediate;
+	c->rx_immediate = immediate ? f->offset : 0;
 	return 0;
 }
 
 static void end_message(struct rs_conn *c)
 {
 	const bool fits = c->rx_total <= c->rx.len;
+	const struct rs_cqe e = { .type = RSHARE_RECEIVED,
+				  .status = fits ? 0 : -EMSGSIZE,
+				  .len = fits ? c->rx_total : c->rx.len,
+				  .cookie = c->rx.cookie,
+				  .tagged = c->rx_tagged,
+				  .immediate = c->rx_immediate };
 
 	c->rx_open = false;
 	c->stats.messages_received++;
 	c->stats.bytes_received += c->rx_total;
-	conn_event(c, RSHARE_RECEIVED, fits ? 0 : -EMSGSIZE, c->rx.cookie,
-		   fits ? c->rx_total : c->rx.len);
+	conn_report(c, &e);
 }
 
-static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+/* A frame that counts on the connection. */
+static int next_frame(struct rs_conn *c, const struct rs_frame *f)
 {
-	uint32_t room;
-	int err;
-
 	if (f->seq != c->rx_seq)
 		return -EBADMSG;
 	c->rx_seq++;
 	c->stats.chunks_received++;
+	return 0;
+}
+
+/* A write with immediate data is in place. It takes a buffer, and leaves it alone. */
+static int written(struct rs_conn *c, const struct rs_frame *f)
+{
+	int err = next_frame(c, f);
+	struct rs_cqe e = { .type = RSHARE_WRITTEN, .len = f->total };
+
+	if (err || c->rx_open)
+		return -EBADMSG;
+	err = begin_message(c, f);
+	if (err)
+		return err < 0 ? err : 0;
+	c->rx_open = false;
+	e.cookie = c->rx.cookie;
+	e.tagged = c->rx_tagged;
+	e.immediate = c->rx_immediate;
+	conn_report(c, &e);
+	return 0;
+}
+
+static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+{
+	const bool first = f->kind == RS_FRAME_FIRST;
+	const uint32_t offset = first ? 0 : f->offset;
+	uint32_t room;
+	int err = next_frame(c, f);
+
+	if (err)
+		return err;
 	if (!c->rx_open) {
-		if (f->offset)
+		if (offset)
 			return -EBADMSG;
 		err = begin_message(c, f);
 		if (err)
 			return err < 0 ? err : 0;
-	} else if (f->offset != c->rx_at || f->total != c->rx_total) {
+	} else if (offset != c->rx_at || f->total != c->rx_total) {
 		return -EBADMSG;
 	}
-	room = f->offset < c->rx.len ? c->rx.len - f->offset : 0;
-	memcpy(c->client->base + LAYOUT(c)->pool_offset + c->rx.offset + f->offset, payload,
+	room = offset < c->rx.len ? c->rx.len - offset : 0;
+	memcpy(c->client->base + LAYOUT(c)->pool_offset + c->rx.offset + offset, payload,
 	       f->len < room ? f->len : room);
 	c->rx_at += f->len;
 	if (c->rx_at == c->rx_total)
@@ -182,7 +219,9 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	}
 	switch (f->kind) {
 	case RS_FRAME_DATA:
-		err = data(c, f, payload);
+	case RS_FRAME_FIRST:
+	case RS_FRAME_WRITTEN:
+		err = f->kind == RS_FRAME_WRITTEN ? written(c, f) : data(c, f, payload);
 		if (!err && c->state != RS_ENDED)
 			take_credit(c, f);
 		if (!err)
@@ -214,6 +253,14 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	return err;
 }
 
+/* Would the sender of this frame wait in vain if there is no connection? */
+static bool wants_answer(const struct rs_frame *f)
+{
+	return f->kind == RS_FRAME_DATA || f->kind == RS_FRAME_FIRST ||
+		f->kind == RS_FRAME_WRITTEN || f->kind == RS_FRAME_CLOSE ||
+		f->kind == RS_FRAME_OPENED;
+}
+
 int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, uint32_t bytes)
 {
 	struct rs_hub *h = p->hub;
@@ -231,13 +278,8 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 		if (c && c->peer == p) {
 			err = for_conn(c, &f, (const char *)message + sizeof(f));
 		} else {
-			/*
-			 * A late or invented frame. Answer it if the sender would otherwise wait in
-			 * vain.
-			 */
-			h->stats.unknown++;
-			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE ||
-			    f.kind == RS_FRAME_OPENED)
+			h->stats.unknown++; /* late or invented */
+			if (wants_answer(&f))
 				err = rs_peer_loose(p, RS_FRAME_RESET, f.from, 0);
 		}
 	}

@@ -25,8 +25,10 @@ struct rs_sqe {
 	uint32_t rkey;
 	uint64_t offset; /* of the buffer in the pool */
 	uint64_t cookie;
-	uint64_t remote; /* address */
-	uint64_t reserved, reserved2, reserved3;
+	uint64_t remote;    /* address */
+	uint32_t immediate; /* data, with RSHARE_IMMEDIATE */
+	uint32_t pad2;
+	uint64_t reserved, reserved2;
 };
 
 /* A buffer for one message: client to owner. */
@@ -45,10 +47,17 @@ struct rs_cqe {
 	int32_t status;
 	uint32_t len;
 	uint64_t cookie;
-	uint64_t reserved;
+	uint32_t tagged; /* 1: immediate has data of the peer */
+	uint32_t immediate;
 };
 
-enum rs_op { RS_OP_SEND = 1, RS_OP_WRITE, RS_OP_READ };
+enum rs_op {
+	RS_OP_SEND = 1,
+	RS_OP_WRITE,
+	RS_OP_READ,
+	RS_OP_TELL /* the owner's: tells the peer of a write with immediate data */
+};
+#define RS_OP_SILENT 0x80 /* a flag of the owner: no event, for the next operation has it */
 
 _Static_assert(sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 &&
 		       sizeof(struct rs_cqe) == 32,

@@ -16,7 +16,7 @@
 #include "share/mem.h"
 #include "share/signal.h"
 
-#define CLIENT_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE)
+#define CLIENT_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE | RSHARE_IMMEDIATE)
 
 static int client_conn_call(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
 {
@@ -190,11 +190,15 @@ static bool client_conn_arm(struct rshare_conn *c)
 static void client_event_fill(struct rshare_conn *c, const struct rs_cqe *e,
 			      struct rshare_event *out)
 {
-	*out = (struct rshare_event){ (enum rshare_event_type)e->type, e->status, e->cookie,
-				      e->len };
+	*out = (struct rshare_event){ .type = (enum rshare_event_type)e->type,
+				      .status = e->status,
+				      .cookie = e->cookie,
+				      .size = e->len,
+				      .flags = e->tagged ? RSHARE_IMMEDIATE : 0,
+				      .immediate = e->immediate };
 	if (e->type == RSHARE_SENT)
 		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELEASE);
-	if (e->type == RSHARE_RECEIVED)
+	if (e->type == RSHARE_RECEIVED || e->type == RSHARE_WRITTEN)
 		__atomic_fetch_sub(&c->receives, 1, __ATOMIC_RELEASE);
 	if (e->type == RSHARE_CLOSED) {
 		c->status = e->status;
@@ -448,8 +452,11 @@ int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 			    .cookie = op->cookie };
 	int err;
 
-	if (op->type < RSHARE_OP_SEND || op->type > RSHARE_OP_READ || op->flags & ~CLIENT_FLAGS)
+	if (op->type < RSHARE_OP_SEND || op->type > RSHARE_OP_READ || op->flags & ~CLIENT_FLAGS ||
+	    (op->flags & RSHARE_IMMEDIATE && op->type == RSHARE_OP_READ))
 		return -EINVAL;
+	if (op->flags & RSHARE_IMMEDIATE)
+		e.immediate = op->immediate;
 	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, &e);
 	return err ? err : client_conn_submit(c, &e, op->buffer, op->size);
 }

@@ -35,7 +35,7 @@ struct rs_limits {
 	R(ZERO, 0, 0, "0") \
 	R(BIT, 0, 1, "0 or 1") \
 	R(STRING, 1, sizeof(((struct rshare_info *)0)->address) - 1, "a string") \
-	R(VERSION, RS_FRAME_VERSION, RS_FRAME_VERSION, "3") \
+	R(VERSION, RS_FRAME_VERSION, RS_FRAME_VERSION, "4") \
 	R(IS_DATA, RS_FRAME_DATA, RS_FRAME_DATA, "1") \
 	R(IS_CREDIT, RS_FRAME_CREDIT, RS_FRAME_CREDIT, "2") \
 	R(IS_OPEN, RS_FRAME_OPEN, RS_FRAME_OPEN, "3") \
@@ -44,19 +44,24 @@ struct rs_limits {
 	R(IS_CLOSE, RS_FRAME_CLOSE, RS_FRAME_CLOSE, "6") \
 	R(IS_CLOSED, RS_FRAME_CLOSED, RS_FRAME_CLOSED, "7") \
 	R(IS_RESET, RS_FRAME_RESET, RS_FRAME_RESET, "8") \
+	R(IS_FIRST, RS_FRAME_FIRST, RS_FRAME_FIRST, "9") \
+	R(IS_WRITTEN, RS_FRAME_WRITTEN, RS_FRAME_WRITTEN, "10") \
 	R(ID, RS_CONNS_MAX, UINT32_MAX, "2^16 or more") \
 	R(TOTAL, x->behind, RS_MESSAGE_MAX, "len to 2^30") \
+	R(WHOLE, 0, RS_MESSAGE_MAX, "0 to 2^30") \
 	R(PLACE, 0, x->total - x->behind, "0 to total - len") \
 	R(CHUNK, x->behind, RS_LEAST(x->behind, x->chunk), "the bytes behind it, at most a chunk") \
 	R(PRIORITY, 0, RS_PRIORITIES - 1, "0 to 7") \
 	R(WEIGHT, 1, RS_WEIGHT_MAX, "1 to 64") \
 	R(ERRNO, 1, 4095, "an errno") \
 	R(SENDS, RS_OP_SEND, RS_OP_SEND, "1") \
-	R(MOVES, RS_OP_WRITE, RS_OP_READ, "2 or 3") \
-	R(FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
+	R(WRITES, RS_OP_WRITE, RS_OP_WRITE, "2") \
+	R(READS, RS_OP_READ, RS_OP_READ, "3") \
+	R(FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE | RSHARE_IMMEDIATE, "0 to 7") \
+	R(READ_FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
 	R(LEN, 0, RS_LEAST(x->pool, RS_MESSAGE_MAX), "0 to the pool, at most 2^30") \
 	R(OFFSET, 0, x->pool - x->len, "0 to the pool - len") \
-	R(EVENT, RSHARE_CONNECTED, RSHARE_CLOSED, "1 to 4") \
+	R(EVENT, RSHARE_CONNECTED, RSHARE_WRITTEN, "1 to 5") \
 	R(ACCEPT, RS_EVENT_ACCEPT, RS_EVENT_ACCEPT, "100") \
 	R(INDEX, 0, (uint64_t)x->conns - 1, "a connection of the process") \
 	R(HELLO_MAGIC, RS_HELLO_MAGIC, RS_HELLO_MAGIC, "0x31525352") \
@@ -79,7 +84,7 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "7") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "8") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -97,6 +102,9 @@ struct rs_limits {
 	F(rs_frame, seq, turn) F(rs_frame, credit, got) F(rs_frame, total, bytes) F(rs_frame, offset, at) F(rs_frame, len, more)
 #define RS_DATA_(F)    RS_FRAME(F, IS_DATA, ID, ID, ANY, ANY, TOTAL, PLACE, CHUNK)
 #define RS_EMPTY_(F)   RS_FRAME(F, IS_DATA, ID, ID, ANY, ANY, ZERO, ZERO, ZERO) /* of no bytes */
+#define RS_FIRST_(F)   RS_FRAME(F, IS_FIRST, ID, ID, ANY, ANY, TOTAL, ANY, CHUNK)
+#define RS_FIRST_EMPTY_(F) RS_FRAME(F, IS_FIRST, ID, ID, ANY, ANY, ZERO, ANY, ZERO)
+#define RS_WRITTEN_(F) RS_FRAME(F, IS_WRITTEN, ID, ID, ANY, ANY, WHOLE, ANY, ZERO)
 #define RS_CREDIT_(F)  RS_FRAME(F, IS_CREDIT, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
 #define RS_OPENED_(F)  RS_FRAME(F, IS_OPENED, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
 #define RS_REFUSED_(F) RS_FRAME(F, IS_REFUSED, ID, ZERO, ZERO, ZERO, ERRNO, ZERO, ZERO)
@@ -110,19 +118,20 @@ struct rs_limits {
 	F(rs_open, pad, ZERO) F(rs_open, offset, ZERO) F(rs_open, len, ZERO)
 
 /* An entry of a ring */
-#define RS_SQE(F, what, key, where) \
-	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, FLAGS) F(rs_sqe, pad, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
-	F(rs_sqe, offset, OFFSET) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, reserved, ZERO) \
-	F(rs_sqe, reserved2, ZERO) F(rs_sqe, reserved3, ZERO)
-#define RS_SEND_(F) RS_SQE(F, SENDS, ZERO, ZERO)
-#define RS_MOVE_(F) RS_SQE(F, MOVES, ANY, ANY)
+#define RS_SQE(F, what, how, key, where, more) \
+	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, how) F(rs_sqe, pad, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
+	F(rs_sqe, offset, OFFSET) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pad2, ZERO) \
+	F(rs_sqe, reserved, ZERO) F(rs_sqe, reserved2, ZERO)
+#define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, ZERO, ZERO, ANY)
+#define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, ANY, ANY, ANY)
+#define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, ANY, ANY, ZERO)
 #define RS_RECEIVE_(F) \
 	F(rs_rqe, turn, ANY) F(rs_rqe, len, LEN) F(rs_rqe, offset, OFFSET) F(rs_rqe, cookie, ANY) F(rs_rqe, reserved, ZERO)
-#define RS_CQE(F, what, why, bytes, which) \
+#define RS_CQE(F, what, why, bytes, which, how, more) \
 	F(rs_cqe, turn, ANY) F(rs_cqe, type, what) F(rs_cqe, status, why) F(rs_cqe, len, bytes) F(rs_cqe, cookie, which) \
-	F(rs_cqe, reserved, ZERO)
-#define RS_EVENT_(F)  RS_CQE(F, EVENT, ANY, ANY, ANY)
-#define RS_ACCEPT_(F) RS_CQE(F, ACCEPT, ZERO, ZERO, INDEX) /* of a listener */
+	F(rs_cqe, tagged, how) F(rs_cqe, immediate, more)
+#define RS_EVENT_(F)  RS_CQE(F, EVENT, ANY, ANY, ANY, BIT, ANY)
+#define RS_ACCEPT_(F) RS_CQE(F, ACCEPT, ZERO, ZERO, INDEX, ZERO, ZERO) /* of a listener */
 
 /* Between owners */
 #define RS_HELLO(F, why) \
@@ -178,12 +187,15 @@ struct rs_limits {
 
 /* shape, struct, bytes */
 #define RS_SHAPES(V) \
-	V(DATA, rs_frame, sizeof(struct rs_frame))       V(EMPTY, rs_frame, sizeof(struct rs_frame)) \
+	V(DATA, rs_frame, sizeof(struct rs_frame))       V(FIRST, rs_frame, sizeof(struct rs_frame)) \
+	V(EMPTY, rs_frame, sizeof(struct rs_frame))      V(FIRST_EMPTY, rs_frame, sizeof(struct rs_frame)) \
+	V(WRITTEN, rs_frame, sizeof(struct rs_frame)) \
 	V(CREDIT, rs_frame, sizeof(struct rs_frame))     V(OPEN, rs_open, sizeof(struct rs_open)) \
 	V(OPENED, rs_frame, sizeof(struct rs_frame))     V(REFUSED, rs_frame, sizeof(struct rs_frame)) \
 	V(CLOSE, rs_frame, sizeof(struct rs_frame))      V(CLOSED, rs_frame, sizeof(struct rs_frame)) \
 	V(RESET, rs_frame, sizeof(struct rs_frame))      V(UNKNOWN, rs_frame, sizeof(struct rs_frame)) \
-	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(MOVE, rs_sqe, sizeof(struct rs_sqe)) \
+	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(WRITE, rs_sqe, sizeof(struct rs_sqe)) \
+	V(READ, rs_sqe, sizeof(struct rs_sqe)) \
 	V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
 	V(EVENT, rs_cqe, sizeof(struct rs_cqe))          V(ACCEPT, rs_cqe, sizeof(struct rs_cqe)) \
 	V(HELLO, rs_hello, offsetof(struct rs_hello, address)) V(REFUSAL, rs_hello, offsetof(struct rs_hello, address)) \

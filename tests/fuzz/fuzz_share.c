@@ -158,7 +158,8 @@ static void parse(const uint8_t *data, size_t size)
 		     f.len <= chunk);
 		must(f.kind != RS_FRAME_DATA ||
 		     ((uint64_t)f.offset + f.len <= f.total && f.total <= RS_MESSAGE_MAX));
-		must(f.kind == RS_FRAME_DATA || !f.len);
+		must(f.kind != RS_FRAME_FIRST || (f.len <= f.total && f.total <= RS_MESSAGE_MAX));
+		must(f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_FIRST || !f.len);
 		must(f.kind == RS_FRAME_OPEN ? !f.to && f.from : f.to);
 	}
 	free(exact);
@@ -307,7 +308,7 @@ static void frame_of_values(const void *at, uint32_t behind)
 	memset(exact + sizeof(f), 0, behind);
 	x = limits(f.total, 0, behind);
 	for (s = behind ? RS_SHAPE_DATA : RS_SHAPE_EMPTY;
-	     s <= (behind ? RS_SHAPE_DATA : RS_SHAPE_UNKNOWN); s++)
+	     s <= (behind ? RS_SHAPE_FIRST : RS_SHAPE_UNKNOWN); s++)
 		any |= holds(&x, (enum rs_shape)s, &f);
 	must(any == !rs_frame_parse(exact, (uint32_t)sizeof(f) + behind, CHUNK, &out));
 	free(exact);
@@ -321,9 +322,10 @@ static void entry_of_values(enum rs_shape shape, const void *at)
 
 	if (shape == RS_SHAPE_RECEIVE)
 		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
-	else if (shape <= RS_SHAPE_MOVE)
+	else if (shape <= RS_SHAPE_READ)
 		must(rs_op_ok(s, x.pool) ==
-		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_MOVE, s)));
+		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_WRITE, s) ||
+		      holds(&x, RS_SHAPE_READ, s)));
 	else
 		must(rs_event_ok(at, CONNS) ==
 		     (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));
@@ -382,7 +384,7 @@ static void process_of_values(enum rs_shape shape, const void *at)
 static void values(const uint8_t *data, size_t size)
 {
 	const unsigned int shape = data[0] % RS_SHAPE_COUNT;
-	const uint32_t behind = shape == RS_SHAPE_DATA ? 1 + data[1] % (CHUNK + 4) : 0;
+	const uint32_t behind = shape <= RS_SHAPE_FIRST ? 1 + data[1] % (CHUNK + 4) : 0;
 	const struct rs_limits x = limits(100, 50, behind);
 	union {
 		uint64_t align;

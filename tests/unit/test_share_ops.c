@@ -141,4 +141,67 @@ UNIT_LOOP_TEST(a_fenced_send_carries_what_was_read, 0, 2)
 	}
 }
 
+static struct rshare_event expect_data(enum rshare_event_type type, uint64_t cookie, size_t size,
+				       uint32_t immediate)
+{
+	const struct rshare_event e = next(d);
+
+	ck_assert(e.type == type && !e.status && e.cookie == cookie && e.size == size);
+	ck_assert(e.flags == RSHARE_IMMEDIATE && e.immediate == immediate);
+	return e;
+}
+
+/* _i: queue pairs break. */
+UNIT_LOOP_TEST(immediate_data_comes_with_messages_and_writes, 0, 2)
+{
+	struct rshare_op op = { .flags = RSHARE_IMMEDIATE, .buffer = out, .remote = &at };
+	struct rshare_event e;
+	unsigned int i;
+
+	set_fake(_i ? 7 : 0, 0);
+	for (i = 0; i < 40; i++) {
+		const bool write = i % 2;
+
+		op.type = write ? RSHARE_OP_WRITE : RSHARE_OP_SEND;
+		op.size = i * 1000;
+		op.immediate = 0x80000000u + i;
+		op.cookie = i;
+		memset(in, 0, ROOM);
+		memset(out, (int)i + 1, op.size);
+		ck_assert_int_eq(rshare_recv(d, in, ROOM, 100 + i), 0);
+		post(&op);
+		e = expect_data(write ? RSHARE_WRITTEN : RSHARE_RECEIVED, 100 + i, op.size,
+				op.immediate);
+		unit_require(!memcmp(in, out, op.size) && !in[op.size]);
+		expect(c, RSHARE_SENT, 0, i);
+	}
+	ck_assert(!_i || info_of(a).repairs > 3);
+	ck_assert_int_eq(rshare_recv(d, in, ROOM, 1), 0);
+	ck_assert_int_eq(rshare_send(c, out, 1, 1), 0);
+	e = next(d);
+	ck_assert(e.type == RSHARE_RECEIVED && !e.flags && !e.immediate);
+	op.type = RSHARE_OP_READ;
+	op.size = 1;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+}
+
+/* The peer is not told of a write that its device refuses. */
+UNIT_TEST(a_refused_write_is_not_announced)
+{
+	const struct rshare_remote wrong = { at.address, at.rkey + 1, at.size };
+	const struct rshare_op op = { .type = RSHARE_OP_WRITE,
+				      .flags = RSHARE_IMMEDIATE,
+				      .buffer = out,
+				      .size = 100,
+				      .cookie = 3,
+				      .remote = &wrong };
+
+	ck_assert_int_eq(rshare_recv(d, in, ROOM, 5), 0);
+	post(&op);
+	expect(c, RSHARE_SENT, -EKEYREJECTED, 3);
+	expect(c, RSHARE_CLOSED, -EKEYREJECTED, 0);
+	expect(d, RSHARE_RECEIVED, -ECANCELED, 5);
+	expect(d, RSHARE_CLOSED, -ECONNRESET, 0);
+}
+
 UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)

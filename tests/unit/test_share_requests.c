@@ -133,4 +133,154 @@ UNIT_TEST(what_waits_for_a_fence_ends_with_its_connection)
 	ck_assert_uint_eq(CLIENT0->rs.outstanding, 0);
 }
 
+/* ---- immediate data ------------------------------------------------------------------------- */
+
+static void expect_tagged(uint32_t type, uint64_t cookie, uint32_t len, uint32_t immediate)
+{
+	struct rs_cqe e;
+
+	ck_assert_msg(world_poll(CLIENT1, c1, &e), "no event");
+	ck_assert(e.type == type && !e.status && e.cookie == cookie && e.len == len);
+	ck_assert(e.tagged == 1 && e.immediate == immediate);
+}
+
+UNIT_TEST(immediate_data_arrives_with_its_message)
+{
+	static const uint32_t len[] = { 0, 1, WORLD_CHUNK, 3 * WORLD_CHUNK + 1 };
+	struct rs_cqe e;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		ck_assert(world_recv(CLIENT1, c1, 0, 2000, 10 + i));
+		memset(world_pool(CLIENT0, i * 2000), (int)i + 1, 2000);
+		submit((struct rs_sqe){ .op = RS_OP_SEND,
+					.flags = RSHARE_IMMEDIATE,
+					.offset = i * 2000,
+					.len = len[i],
+					.immediate = ~i });
+	}
+	ck_assert(world_recv(CLIENT1, c1, 0, 2000, 20) && world_send(CLIENT0, c0, 0, 5, 1));
+	world_settle(n);
+	for (i = 0; i < 4; i++)
+		expect_tagged(RSHARE_RECEIVED, 10 + i, len[i], ~i);
+	ck_assert(world_poll(CLIENT1, c1, &e) && !e.tagged && !e.immediate);
+	ck_assert_int_eq(world_pool(CLIENT1, 0)[5], 4); /* the last long one was there */
+}
+
+/* The event of a write comes after its bytes, takes a receive, and has a credit of its own. */
+UNIT_TEST(a_write_with_immediate_data_takes_a_receive)
+{
+	const struct rs_sqe write = { .op = RS_OP_WRITE,
+				      .flags = RSHARE_IMMEDIATE,
+				      .len = 3 * WORLD_CHUNK,
+				      .cookie = 1,
+				      .immediate = 77 };
+
+	submit(write);
+	ck_assert_uint_eq(on_the_wire(), 0); /* the peer has no receive */
+	ck_assert(world_recv(CLIENT1, c1, 100, 10, 5));
+	world_pool(CLIENT1, 100)[0] = 9;
+	world_settle(n);
+	expect_tagged(RSHARE_WRITTEN, 5, 3 * WORLD_CHUNK, 77);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 1);
+	expect_none(CLIENT0, c0);
+	ck_assert_int_eq(world_pool(CLIENT1, 100)[0], 9);
+	ck_assert_uint_eq(CONN0->stats.stalls, 1);
+	/* write, write, frame */
+	ck_assert(world_recv(CLIENT1, c1, 0, 10, 6));
+	world_settle(n);
+	submit(write);
+	ck_assert_uint_eq(on_the_wire(), 4);
+	for (unsigned int i = 0; i < 3; i++)
+		world_deliver(&n[0], RS_WEIGHTED);
+	expect_none(CLIENT1, c1);
+	expect_none(CLIENT0, c0);
+	world_deliver(&n[0], RS_WEIGHTED);
+	expect_tagged(RSHARE_WRITTEN, 6, 3 * WORLD_CHUNK, 77);
+}
+
+/* Each takes two places of the scheduler's. */
+UNIT_TEST(many_writes_with_immediate_data_keep_their_order)
+{
+	unsigned int sent = 0, seen = 0, posted = 0;
+	struct rs_cqe e;
+
+	while (seen < 200) {
+		const struct rs_sqe op = { .op = sent % 3 ? RS_OP_WRITE : RS_OP_SEND,
+					   .flags = RSHARE_IMMEDIATE,
+					   .len = sent % 2 ? 1 : WORLD_CHUNK + 40,
+					   .immediate = sent };
+
+		sent += sent < 200 && world_submit(CLIENT0, c0, &op);
+		posted += posted < 200 && posted - seen < WORLD_DEPTH &&
+			world_recv(CLIENT1, c1, 0, 2000, posted);
+		world_turn(n, 0x1111 * (1 + seen % 3));
+		while (world_poll(CLIENT0, c0, &e))
+			unit_require(e.type == RSHARE_SENT && !e.status);
+		while (world_poll(CLIENT1, c1, &e)) {
+			unit_require(e.immediate == seen && e.cookie == seen && e.tagged);
+			unit_require(e.type == (seen % 3 ? RSHARE_WRITTEN : RSHARE_RECEIVED));
+			seen++;
+		}
+	}
+	ck_assert_int_eq(n[1].error, 0);
+}
+
+/* A connection's operations have room for one, and a write with immediate data needs two. */
+UNIT_TEST(a_write_with_immediate_data_waits_for_room)
+{
+	struct rs_cqe e;
+	uint64_t i;
+
+	ck_assert(world_recv(CLIENT1, c1, 0, 10, 1));
+	world_settle(n);
+	for (i = 0; i < RS_FLOW_OPS; i++) {
+		submit((struct rs_sqe){ .op = RS_OP_WRITE,
+					.flags = i == RS_FLOW_OPS - 1 ? RSHARE_IMMEDIATE : 0,
+					.len = 1,
+					.cookie = i });
+		ck_assert_uint_eq(on_the_wire(), i < RS_FLOW_OPS - 1 ? i + 1 : i);
+	}
+	world_settle(n);
+	for (i = 0; i < RS_FLOW_OPS; i++)
+		expect(CLIENT0, c0, RSHARE_SENT, 0, i);
+	ck_assert(world_poll(CLIENT1, c1, &e) && e.type == RSHARE_WRITTEN);
+}
+
+/* A frame of a write while a message is incomplete, without credit, or out of its turn. */
+UNIT_LOOP_TEST(frames_of_writes_that_break_the_rules_are_bad, 0, 4)
+{
+	struct rs_frame f = { .version = RS_FRAME_VERSION,
+			      .kind = RS_FRAME_WRITTEN,
+			      .number = 1,
+			      .to = CONN1->id,
+			      .from = CONN0->id };
+	char buf[sizeof(f) + 10] = { 0 };
+
+	if (_i)
+		ck_assert(world_recv(CLIENT1, c1, 0, 2000, 1) &&
+			  world_recv(CLIENT1, c1, 0, 2000, 1));
+	world_settle(n);
+	f.number = (uint16_t)(n[1].peer.lane[RS_STRICT].received + 1);
+	if (_i == 1)
+		f.seq = 1;
+	if (_i >= 2) { /* a message begins */
+		f.kind = RS_FRAME_FIRST;
+		f.total = 100;
+		f.len = 10;
+		memcpy(buf, &f, sizeof(f));
+		ck_assert_int_eq(rs_peer_receive(&n[1].peer, RS_STRICT, buf, sizeof(f) + 10), 0);
+		f.number++;
+		f.seq++;
+		f.offset = 10;
+	}
+	if (_i == 2) {
+		f.kind = RS_FRAME_WRITTEN;
+		f.len = 0;
+	}
+	memcpy(buf, &f, sizeof(f));
+	ck_assert_int_eq(rs_peer_receive(&n[1].peer, RS_STRICT, buf, (uint32_t)sizeof(f) + f.len),
+			 -EBADMSG);
+}
+
 UNIT_SUITE("share_requests", .setup = begin, .teardown = end)

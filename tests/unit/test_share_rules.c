@@ -44,7 +44,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_ZERO: return v == 0;
 	case RS_RULE_BIT: return v < 2;
 	case RS_RULE_STRING: return v && v < 64;
-	case RS_RULE_VERSION: return v == 3;
+	case RS_RULE_VERSION: return v == 4;
 	case RS_RULE_IS_DATA: return v == 1;
 	case RS_RULE_IS_CREDIT: return v == 2;
 	case RS_RULE_IS_OPEN: return v == 3;
@@ -53,19 +53,24 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_CLOSE: return v == 6;
 	case RS_RULE_IS_CLOSED: return v == 7;
 	case RS_RULE_IS_RESET: return v == 8;
+	case RS_RULE_IS_FIRST: return v == 9;
+	case RS_RULE_IS_WRITTEN: return v == 10;
 	case RS_RULE_ID: return v >> 16 && !(v >> 32);
 	case RS_RULE_TOTAL: return is(v, BEHIND, 1 << 30);
+	case RS_RULE_WHOLE: return v <= 1 << 30;
 	case RS_RULE_PLACE: return v + BEHIND <= TOTAL;
 	case RS_RULE_CHUNK: return v == BEHIND;
 	case RS_RULE_PRIORITY: return v < 8;
 	case RS_RULE_WEIGHT: return is(v, 1, 64);
 	case RS_RULE_ERRNO: return is(v, 1, 4095);
 	case RS_RULE_SENDS: return v == 1;
-	case RS_RULE_MOVES: return v == 2 || v == 3;
-	case RS_RULE_FLAGS: return v < 4;
+	case RS_RULE_WRITES: return v == 2;
+	case RS_RULE_READS: return v == 3;
+	case RS_RULE_FLAGS: return v < 8;
+	case RS_RULE_READ_FLAGS: return v < 4;
 	case RS_RULE_LEN: return v <= POOL;
 	case RS_RULE_OFFSET: return v <= POOL - LEN;
-	case RS_RULE_EVENT: return is(v, 1, 4);
+	case RS_RULE_EVENT: return is(v, 1, 5);
 	case RS_RULE_ACCEPT: return v == 100;
 	case RS_RULE_INDEX: return v < CONNS;
 	case RS_RULE_HELLO_MAGIC: return v == 0x31525352;
@@ -88,7 +93,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 7;
+	case RS_RULE_CONTROL_VERSION: return v == 8;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
@@ -112,7 +117,7 @@ static void good(unsigned int shape, void *at)
 
 static bool frame_taken(unsigned int shape, const void *at)
 {
-	const uint32_t behind = shape == RS_SHAPE_DATA ? BEHIND : 0;
+	const uint32_t behind = shape <= RS_SHAPE_FIRST ? BEHIND : 0;
 	char buf[sizeof(struct rs_frame) + BEHIND] = { 0 };
 	struct rs_frame f, out = { .kind = 99 };
 	int err;
@@ -174,7 +179,7 @@ static bool event_taken(unsigned int shape, const void *at)
 
 static bool other_event(const struct rule_field *f, uint64_t v)
 {
-	return !strcmp(f->name, "type") && ((v && v <= RSHARE_CLOSED) || v == RS_EVENT_ACCEPT);
+	return !strcmp(f->name, "type") && ((v && v <= RSHARE_WRITTEN) || v == RS_EVENT_ACCEPT);
 }
 
 /* ---- between owners ------------------------------------------------------------------------- */
@@ -264,7 +269,8 @@ UNIT_TEST(every_field_is_held_to_its_rule)
 	for (s = RS_SHAPE_DATA; s <= RS_SHAPE_UNKNOWN; s++)
 		walk_shape(&w, s, frame_taken, s < RS_SHAPE_RESET ? other_kind : other_reset);
 	walk_shape(&w, RS_SHAPE_SEND, op_taken, other_op);
-	walk_shape(&w, RS_SHAPE_MOVE, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_WRITE, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_READ, op_taken, other_op);
 	walk_shape(&w, RS_SHAPE_RECEIVE, receive_taken, NULL);
 	walk_shape(&w, RS_SHAPE_EVENT, event_taken, other_event);
 	walk_shape(&w, RS_SHAPE_ACCEPT, event_taken, other_event);
