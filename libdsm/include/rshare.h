@@ -33,6 +33,7 @@ extern "C" {
 #define RSHARE_PRIORITY_MAX 7        /* 1 to 7 are strict; 0 is weighted */
 #define RSHARE_WEIGHT_MAX 64
 #define RSHARE_MESSAGE_MAX (1u << 30) /* maximum bytes of a message, a write or a read */
+#define RSHARE_INLINE_MAX 76          /* maximum bytes of an operation with RSHARE_INLINE */
 
 struct rshare;          /* the attachment of a process to an owner */
 struct rshare_listener;
@@ -187,7 +188,11 @@ enum rshare_op_flags {
 	/* Of sends and writes: the peer's event has the 4 bytes of immediate. A write then takes a
 	 * receive of the peer, as a send does, and waits for it; when all its bytes are in place,
 	 * the peer has the event RSHARE_WRITTEN. */
-	RSHARE_IMMEDIATE = 4
+	RSHARE_IMMEDIATE = 4,
+	/* Of sends and writes of at most RSHARE_INLINE_MAX bytes: the call copies them, so the
+	 * buffer may be any memory, and is the caller's again when the call returns. An operation of
+	 * more than 16 bytes takes two places of depth while the owner has not taken it. */
+	RSHARE_INLINE = 8
 };
 
 /* An operation; unused fields are 0. */
@@ -203,8 +208,9 @@ struct rshare_op {
 };
 
 /* Submit an operation. The functions below do the same for operations without flags. -EINVAL, also:
- * no such type or flag, immediate data of a read, or remote is NULL for a write or a read. -ERANGE:
- * the access passes the end of remote. */
+ * no such type, a flag that the type does not have, more than RSHARE_INLINE_MAX bytes with
+ * RSHARE_INLINE, or remote is NULL for a write or a read. -ERANGE: the access passes the end of
+ * remote. */
 RSHARE_API int rshare_post(struct rshare_conn *c, const struct rshare_op *op);
 
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */

@@ -10,14 +10,18 @@
 
 #include "share/rules.h"
 
+_Static_assert(RS_INLINE_MAX == RSHARE_INLINE_MAX, "what the entries hold");
+
 /* Check a submission; pool: size of the pool in bytes. */
 static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool)
 {
 	const struct rs_limits x = { .pool = pool, .len = e->len };
 
+	const bool data = e->flags & RSHARE_INLINE;
+
 	switch (e->op) {
-	case RS_OP_SEND: return rs_is_SEND(e, &x);
-	case RS_OP_WRITE: return rs_is_WRITE(e, &x);
+	case RS_OP_SEND: return data ? rs_is_SEND_INLINE(e, &x) : rs_is_SEND(e, &x);
+	case RS_OP_WRITE: return data ? rs_is_WRITE_INLINE(e, &x) : rs_is_WRITE(e, &x);
 	default: return rs_is_READ(e, &x);
 	}
 }

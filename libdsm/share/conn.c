@@ -6,6 +6,7 @@
 #include "share/conn.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "rshare.h"
 #include "share/check.h"
@@ -51,7 +52,7 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 
 void conn_complete(struct rs_conn *c, int status)
 {
-	const struct rs_sqe *e = &c->op[c->op_first++ % RS_FLOW_OPS];
+	const struct rs_sqe *e = &c->op[c->op_first++ % RS_FLOW_OPS].e;
 
 	if (!status && e->op == RS_OP_SEND) {
 		c->stats.messages_sent++;
@@ -67,6 +68,28 @@ void conn_complete(struct rs_conn *c, int status)
 		conn_event(c, RSHARE_SENT, status, e->cookie, e->len);
 }
 
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+/* Take an operation from the ring, with all its entries. */
+static bool work_take(struct rs_conn *c, struct rs_work *w)
+{
+	void *ring = rs_seg_sq(c->seg);
+	struct rs_rest rest;
+
+	if (!rs_ring_take(ring, &c->sq, LAYOUT(c)->depth, &w->e, sizeof(w->e)))
+		return false;
+	w->whole = true;
+	if (!(w->e.flags & RSHARE_INLINE))
+		return true;
+	memcpy(w->data, w->e.data, sizeof(w->e.data));
+	if (w->e.len <= RS_INLINE_FIRST)
+		return true;
+	w->whole = rs_ring_take(ring, &c->sq, LAYOUT(c)->depth, &rest, sizeof(rest));
+	if (w->whole)
+		memcpy(w->data + RS_INLINE_FIRST, rest.data, sizeof(rest.data));
+	return true;
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /*
@@ -77,18 +100,17 @@ static void conn_flush(struct rs_conn *c)
 {
 	const struct rs_layout *l = LAYOUT(c);
 	const int status = c->status ? c->status : -EPIPE;
-	struct rs_sqe s;
+	struct rs_work w;
 	struct rs_rqe r;
 	uint32_t n;
 
 	while (c->op_first != c->flow.end)
 		conn_complete(c, status);
 	if (c->has_held)
-		conn_event(c, RSHARE_SENT, status, c->held.cookie, c->held.len);
+		conn_event(c, RSHARE_SENT, status, c->held.e.cookie, c->held.e.len);
 	c->has_held = false;
-	for (n = 0;
-	     n < l->depth && rs_ring_take(rs_seg_sq(c->seg), &c->sq, l->depth, &s, sizeof(s)); n++)
-		conn_event(c, RSHARE_SENT, status, s.cookie, s.len);
+	for (n = 0; n < l->depth && work_take(c, &w); n++)
+		conn_event(c, RSHARE_SENT, status, w.e.cookie, w.e.len);
 	if (c->rx_open)
 		conn_event(c, RSHARE_RECEIVED, -ECANCELED, c->rx.cookie, 0);
 	c->rx_open = false;
@@ -241,10 +263,8 @@ static bool next_op(struct rs_conn *c)
 {
 	if (c->has_held)
 		return true;
-	if (!rs_ring_take(rs_seg_sq(c->seg), &c->sq, LAYOUT(c)->depth, &c->held, sizeof(c->held)))
-		return false;
-	c->has_held = true;
-	return true;
+	c->has_held = work_take(c, &c->held);
+	return c->has_held;
 }
 
 static bool op_tells(const struct rs_sqe *e)
@@ -267,7 +287,7 @@ static uint32_t conn_room(const struct rs_conn *c)
 /* Must the deferred operation wait? A completion or a credit calls conn_load() again. */
 static bool held_waits(struct rs_conn *c)
 {
-	const struct rs_sqe *e = &c->held;
+	const struct rs_sqe *e = &c->held.e;
 
 	if ((e->flags & RSHARE_FENCE && c->reads) || (op_tells(e) && conn_room(c) < 2))
 		return true;
@@ -279,33 +299,33 @@ static bool held_waits(struct rs_conn *c)
 }
 
 /* len: bytes for the scheduler. */
-static void op_push(struct rs_conn *c, const struct rs_sqe *e, uint32_t len)
+static void op_push(struct rs_conn *c, const struct rs_work *w, uint32_t len)
 {
-	const bool framed = e->op == RS_OP_SEND || e->op == RS_OP_TELL;
+	const bool framed = w->e.op == RS_OP_SEND || w->e.op == RS_OP_TELL;
 
-	c->reads += e->op == RS_OP_READ;
-	c->op[c->flow.end % RS_FLOW_OPS] = *e;
+	c->reads += w->e.op == RS_OP_READ;
+	c->op[c->flow.end % RS_FLOW_OPS] = *w;
 	/* An operation without a header may use its space, for the same number of packets. */
 	rs_sched_push_longer(&c->peer->sched, &c->flow, len, framed ? 0 : sizeof(struct rs_frame));
 }
 
 static void held_start(struct rs_conn *c)
 {
-	struct rs_sqe e = c->held;
+	struct rs_work *w = &c->held;
 
 	c->has_held = false;
-	c->tx_started += op_takes(&e);
+	c->tx_started += op_takes(&w->e);
 	c->stalled = false;
-	if (!op_tells(&e)) {
-		op_push(c, &e, e.len);
+	if (!op_tells(&w->e)) {
+		op_push(c, w, w->e.len);
 		return;
 	}
 	/* The frame follows the write on its queue pair, which executes in order. */
-	e.flags |= RS_OP_SILENT;
-	op_push(c, &e, e.len);
-	e.flags = c->held.flags;
-	e.op = RS_OP_TELL;
-	op_push(c, &e, 0);
+	w->e.flags |= RS_OP_SILENT;
+	op_push(c, w, w->e.len);
+	w->e.flags &= (uint8_t)~RS_OP_SILENT;
+	w->e.op = RS_OP_TELL;
+	op_push(c, w, 0);
 }
 
 void conn_load(struct rs_conn *c)
@@ -313,7 +333,7 @@ void conn_load(struct rs_conn *c)
 	if ((c->state != RS_OPEN && c->state != RS_CLOSING) || !c->peer || !c->remote)
 		return;
 	while (conn_room(c) && next_op(c)) {
-		if (!rs_op_ok(&c->held, LAYOUT(c)->pool_bytes)) {
+		if (!c->held.whole || !rs_op_ok(&c->held.e, LAYOUT(c)->pool_bytes)) {
 			conn_forged(c, "a submission that rshare_post() does not make; reset");
 			return;
 		}

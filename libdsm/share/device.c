@@ -15,7 +15,7 @@
 #define INLINE_MAX 220 /* bytes with header; most devices support it */
 #define QP_DEPTH (2 * RS_SLOTS)
 #define WR_SENT (1ull << 32) /* and the number of the post; landing buffers have smaller values */
-#define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_frame)) /* of a queue pair */
+#define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_header)) /* of a queue pair */
 #define POST_BATCH 16
 
 /* errno of the call that has just failed. */
@@ -425,23 +425,41 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 
 /* ---- posting -------------------------------------------------------------------------------- */
 
+/* Copy what is not registered to where it is. */
+static struct rs_header *header_next(struct rs_qp *q, const struct rs_post *v, uint32_t len)
+{
+	struct rs_header *h = &q->header[q->next++ % QP_DEPTH];
+
+	h->frame = v->frame;
+	if (v->copied)
+		memcpy(h->data, v->data, len);
+	return h;
+}
+
 static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr,
 		      struct ibv_sge *sge)
 {
-	struct rs_frame *h = &q->header[q->next++ % QP_DEPTH];
+	const struct rs_header *h = header_next(q, v, v->frame.len);
+	const uint32_t behind = v->copied ? v->frame.len : 0;
 
-	*h = v->frame;
-	sge[0] = (struct ibv_sge){ (uintptr_t)h, sizeof(*h), q->header_mr->lkey };
+	sge[0] = (struct ibv_sge){ (uintptr_t)h, (uint32_t)sizeof(h->frame) + behind,
+				   q->header_mr->lkey };
 	sge[1] = (struct ibv_sge){ (uintptr_t)v->data, v->frame.len, v->lkey };
 	wr->opcode = IBV_WR_SEND;
-	wr->num_sge = v->frame.len ? 2 : 1;
-	if (sizeof(*h) + v->frame.len <= q->inlined)
+	wr->num_sge = v->frame.len && !v->copied ? 2 : 1;
+	if (sizeof(h->frame) + v->frame.len <= q->inlined)
 		wr->send_flags = IBV_SEND_INLINE;
 }
 
-static void fill_rdma(const struct rs_post *v, struct ibv_send_wr *wr, struct ibv_sge *sge)
+static void fill_rdma(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr,
+		      struct ibv_sge *sge)
 {
 	sge[0] = (struct ibv_sge){ (uintptr_t)v->data, v->len, v->lkey };
+	if (v->copied)
+		sge[0] = (struct ibv_sge){ (uintptr_t)header_next(q, v, v->len)->data, v->len,
+					   q->header_mr->lkey };
+	if (v->copied && v->len <= q->inlined)
+		wr->send_flags = IBV_SEND_INLINE;
 	wr->opcode = v->op == RS_OP_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	wr->num_sge = v->len ? 1 : 0;
 	wr->wr.rdma.remote_addr = v->remote;
@@ -461,7 +479,7 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 		if (v[i].op == RS_OP_SEND)
 			fill_send(q, &v[i], &wr[i], sge[i]);
 		else
-			fill_rdma(&v[i], &wr[i], sge[i]);
+			fill_rdma(q, &v[i], &wr[i], sge[i]);
 		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
 	}
 	wr[n - 1].send_flags |= IBV_SEND_SIGNALED;

@@ -37,9 +37,15 @@ struct rs_device {
 	char name[64];
 };
 
+/* The header of a post, or the data that is copied for it, or both. */
+struct rs_header {
+	struct rs_frame frame;
+	uint8_t data[RS_INLINE_MAX];
+};
+
 struct rs_qp {
 	struct ibv_qp *qp;
-	struct rs_frame *header; /* 2 * RS_SLOTS, registered */
+	struct rs_header *header; /* 2 * RS_SLOTS, registered */
 	struct ibv_mr *header_mr;
 	uint32_t next;               /* header */
 	uint8_t chain[2 * RS_SLOTS]; /* posts of each chain that is not complete */

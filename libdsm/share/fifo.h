@@ -27,7 +27,8 @@ struct rs_conn;
 struct rs_post {
 	uint8_t op; /* enum rs_op */
 	struct rs_frame frame;
-	char *data;
+	bool copied; /* data is not registered: the device gets a copy */
+	const void *data;
 	uint32_t len, lkey, rkey;
 	uint64_t remote;
 };

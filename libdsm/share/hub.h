@@ -109,6 +109,13 @@ struct rs_buffer {
 	uint32_t len;
 };
 
+/* An operation that was taken from the ring. */
+struct rs_work {
+	struct rs_sqe e;
+	uint8_t data[RS_INLINE_MAX]; /* with RSHARE_INLINE */
+	bool whole;                  /* its second entry, if it has one, was there */
+};
+
 struct rs_conn {
 	struct rs_flow flow; /* first: a chunk's flow is its connection */
 	struct rs_client *client;
@@ -122,17 +129,17 @@ struct rs_conn {
 	uint8_t state;
 	uint16_t owes; /* a bit for each kind of frame */
 	bool on_owing, closed_sent, flushed, released, stalled;
-	bool unanswered;               /* its OPEN is unanswered */
-	uint32_t waited;               /* for the answer: s */
-	bool joined;                   /* in the set of its client */
-	int fd;                        /* its signal, -1: none */
-	int status;                    /* reason for its end */
-	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
-	struct rs_sqe op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */
+	bool unanswered;                /* its OPEN is unanswered */
+	uint32_t waited;                /* for the answer: s */
+	bool joined;                    /* in the set of its client */
+	int fd;                         /* its signal, -1: none */
+	int status;                     /* reason for its end */
+	uint32_t sq, rq, rq_seen, cq;   /* positions of the owner */
+	struct rs_work op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */
 	uint32_t op_first;
-	uint32_t reads;     /* of them; an operation with a fence waits for these */
-	uint32_t quiet;     /* unsignalled operations that have completed */
-	struct rs_sqe held; /* removed from the ring, waits for credit or for reads */
+	uint32_t reads;      /* of them; an operation with a fence waits for these */
+	uint32_t quiet;      /* unsignalled operations that have completed */
+	struct rs_work held; /* removed from the ring, waits for credit or for reads */
 	bool has_held;
 	uint32_t tx_granted, tx_started, tx_seq;
 	uint32_t rx_told, rx_seq;

@@ -230,9 +230,13 @@ static void fill_data(struct rs_conn *c, const struct rs_sqe *e, const struct rs
 static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk *k)
 {
 	struct rs_conn *c = (struct rs_conn *)k->flow;
-	const struct rs_sqe *e = &c->op[k->op % RS_FLOW_OPS];
+	const struct rs_work *w = &c->op[k->op % RS_FLOW_OPS];
+	const struct rs_sqe *e = &w->e;
+	const bool copied = e->flags & RSHARE_INLINE;
+	const char *pool = c->client->base + LAYOUT(c)->pool_offset;
 	struct rs_post post = { .op = e->op,
-				.data = c->client->base + LAYOUT(c)->pool_offset + e->offset +
+				.copied = copied,
+				.data = (copied ? (const char *)w->data : pool + e->offset) +
 					k->offset,
 				.len = k->len,
 				.lkey = c->client->lkey,

@@ -28,8 +28,22 @@ struct rs_sqe {
 	uint64_t remote;    /* address */
 	uint32_t immediate; /* data, with RSHARE_IMMEDIATE */
 	uint32_t pad2;
-	uint64_t reserved, reserved2;
+	union {
+		struct {
+			uint64_t reserved, reserved2;
+		};
+		uint8_t data[16]; /* with RSHARE_INLINE: its beginning */
+	};
 };
+
+/* The second entry of an operation with RSHARE_INLINE and more data than that: its rest. */
+struct rs_rest {
+	uint32_t turn;
+	uint8_t data[60];
+};
+
+#define RS_INLINE_FIRST sizeof(((struct rs_sqe *)0)->data)
+#define RS_INLINE_MAX (RS_INLINE_FIRST + sizeof(((struct rs_rest *)0)->data))
 
 /* A buffer for one message: client to owner. */
 struct rs_rqe {
@@ -59,8 +73,8 @@ enum rs_op {
 };
 #define RS_OP_SILENT 0x80 /* a flag of the owner: no event, for the next operation has it */
 
-_Static_assert(sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 &&
-		       sizeof(struct rs_cqe) == 32,
+_Static_assert(sizeof(struct rs_rest) == sizeof(struct rs_sqe) && sizeof(struct rs_sqe) == 64 &&
+		       sizeof(struct rs_rqe) == 32 && sizeof(struct rs_cqe) == 32,
 	       "slots are parts of cache lines, the same in every process");
 
 /* size is a power of two everywhere. */
@@ -164,6 +178,33 @@ static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t s
 	if (!rs_ring_claim(ring, position, size, bytes, false, &p))
 		return false;
 	rs_ring_publish(ring, p, size, entry, bytes);
+	return true;
+}
+
+/*
+ * Put two entries behind each other. The first is published last, so that the second is filled
+ * where the first is. False: there is no room for both.
+ */
+static inline bool rs_ring_put_pair(void *ring, uint32_t *position, uint32_t size,
+				    const void *first, const void *second, uint32_t bytes)
+{
+	uint32_t p = __atomic_load_n(position, __ATOMIC_RELAXED), now;
+
+	for (;;) {
+		/* The owner frees slots in their order: the one before is free, too. */
+		if (rs_ring_free(ring, p + 1, size, bytes)) {
+			if (__atomic_compare_exchange_n(position, &p, p + 2, 1, __ATOMIC_ACQ_REL,
+							__ATOMIC_RELAXED))
+				break;
+			continue;
+		}
+		now = __atomic_load_n(position, __ATOMIC_RELAXED);
+		if (now == p)
+			return false;
+		p = now;
+	}
+	rs_ring_publish(ring, p + 1, size, second, bytes);
+	rs_ring_publish(ring, p, size, first, bytes);
 	return true;
 }
 

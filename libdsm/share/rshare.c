@@ -16,7 +16,8 @@
 #include "share/mem.h"
 #include "share/signal.h"
 
-#define CLIENT_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE | RSHARE_IMMEDIATE)
+#define READ_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE)
+#define CLIENT_FLAGS (READ_FLAGS | RSHARE_IMMEDIATE | RSHARE_INLINE)
 
 static int client_conn_call(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
 {
@@ -414,24 +415,38 @@ static bool client_quiet_collect(struct rshare_conn *c)
 	return now != before;
 }
 
-static int client_conn_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer,
-			      size_t size)
+/* rest: the second entry, or NULL. */
+static int client_conn_submit(struct rshare_conn *c, const struct rs_sqe *e,
+			      const struct rs_rest *rest)
 {
-	int err = client_buffer_offset(c, buffer, size, &e->offset);
+	const uint32_t depth = c->r->layout.depth;
+	void *ring = rs_seg_sq(c->seg);
+	int err = client_conn_reserve(c, &c->sends);
 
-	if (!err)
-		err = client_conn_reserve(c, &c->sends);
 	if (err == -EAGAIN && client_quiet_collect(c))
 		err = client_conn_reserve(c, &c->sends);
 	if (err)
 		return err;
-	e->len = (uint32_t)size;
-	if (!rs_ring_put_shared(rs_seg_sq(c->seg), &c->sq, c->r->layout.depth, e, sizeof(*e))) {
+	if (rest ? !rs_ring_put_pair(ring, &c->sq, depth, e, rest, sizeof(*e))
+		 : !rs_ring_put_shared(ring, &c->sq, depth, e, sizeof(*e))) {
 		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELAXED);
 		return -EAGAIN;
 	}
 	client_conn_notify(c);
 	return 0;
+}
+
+static int client_inline_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer)
+{
+	const size_t first = e->len < RS_INLINE_FIRST ? e->len : RS_INLINE_FIRST;
+	struct rs_rest rest = { .turn = 0 };
+
+	if (e->len)
+		memcpy(e->data, buffer, first);
+	if (first == e->len)
+		return client_conn_submit(c, e, NULL);
+	memcpy(rest.data, (const char *)buffer + first, e->len - first);
+	return client_conn_submit(c, e, &rest);
 }
 
 static int client_remote_fill(const struct rshare_op *op, struct rs_sqe *e)
@@ -445,6 +460,13 @@ static int client_remote_fill(const struct rshare_op *op, struct rs_sqe *e)
 	return 0;
 }
 
+static bool client_op_exists(const struct rshare_op *op)
+{
+	const unsigned int flags = op->type == RSHARE_OP_READ ? READ_FLAGS : CLIENT_FLAGS;
+
+	return op->type >= RSHARE_OP_SEND && op->type <= RSHARE_OP_READ && !(op->flags & ~flags);
+}
+
 int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 {
 	struct rs_sqe e = { .op = (uint8_t)op->type,
@@ -452,13 +474,19 @@ int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 			    .cookie = op->cookie };
 	int err;
 
-	if (op->type < RSHARE_OP_SEND || op->type > RSHARE_OP_READ || op->flags & ~CLIENT_FLAGS ||
-	    (op->flags & RSHARE_IMMEDIATE && op->type == RSHARE_OP_READ))
+	if (!client_op_exists(op))
 		return -EINVAL;
 	if (op->flags & RSHARE_IMMEDIATE)
 		e.immediate = op->immediate;
 	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, &e);
-	return err ? err : client_conn_submit(c, &e, op->buffer, op->size);
+	if (err)
+		return err;
+	e.len = (uint32_t)op->size;
+	if (op->flags & RSHARE_INLINE)
+		return op->size > RSHARE_INLINE_MAX ? -EINVAL
+						    : client_inline_submit(c, &e, op->buffer);
+	err = client_buffer_offset(c, op->buffer, op->size, &e.offset);
+	return err ? err : client_conn_submit(c, &e, NULL);
 }
 
 int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie)

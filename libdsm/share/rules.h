@@ -58,8 +58,10 @@ struct rs_limits {
 	R(WRITES, RS_OP_WRITE, RS_OP_WRITE, "2") \
 	R(READS, RS_OP_READ, RS_OP_READ, "3") \
 	R(FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE | RSHARE_IMMEDIATE, "0 to 7") \
+	R(INLINE_FLAGS, RSHARE_INLINE, RSHARE_INLINE | 7, "8 to 15") \
 	R(READ_FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
 	R(LEN, 0, RS_LEAST(x->pool, RS_MESSAGE_MAX), "0 to the pool, at most 2^30") \
+	R(INLINE, 0, RSHARE_INLINE_MAX, "0 to 76") \
 	R(OFFSET, 0, x->pool - x->len, "0 to the pool - len") \
 	R(EVENT, RSHARE_CONNECTED, RSHARE_WRITTEN, "1 to 5") \
 	R(ACCEPT, RS_EVENT_ACCEPT, RS_EVENT_ACCEPT, "100") \
@@ -84,7 +86,7 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "8") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "9") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -118,13 +120,15 @@ struct rs_limits {
 	F(rs_open, pad, ZERO) F(rs_open, offset, ZERO) F(rs_open, len, ZERO)
 
 /* An entry of a ring */
-#define RS_SQE(F, what, how, key, where, more) \
-	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, how) F(rs_sqe, pad, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
-	F(rs_sqe, offset, OFFSET) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pad2, ZERO) \
-	F(rs_sqe, reserved, ZERO) F(rs_sqe, reserved2, ZERO)
-#define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, ZERO, ZERO, ANY)
-#define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, ANY, ANY, ANY)
-#define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, ANY, ANY, ZERO)
+#define RS_SQE(F, what, how, bytes, at, key, where, more) \
+	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, how) F(rs_sqe, pad, ZERO) F(rs_sqe, len, bytes) F(rs_sqe, rkey, key) \
+	F(rs_sqe, offset, at) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pad2, ZERO)
+#define RS_NO_DATA(F) F(rs_sqe, reserved, ZERO) F(rs_sqe, reserved2, ZERO)
+#define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, LEN, OFFSET, ZERO, ZERO, ANY) RS_NO_DATA(F)
+#define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, LEN, OFFSET, ANY, ANY, ANY) RS_NO_DATA(F)
+#define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, LEN, OFFSET, ANY, ANY, ZERO) RS_NO_DATA(F)
+#define RS_SEND_INLINE_(F)  RS_SQE(F, SENDS, INLINE_FLAGS, INLINE, ZERO, ZERO, ZERO, ANY) F(rs_sqe, data, ANY)
+#define RS_WRITE_INLINE_(F) RS_SQE(F, WRITES, INLINE_FLAGS, INLINE, ZERO, ANY, ANY, ANY) F(rs_sqe, data, ANY)
 #define RS_RECEIVE_(F) \
 	F(rs_rqe, turn, ANY) F(rs_rqe, len, LEN) F(rs_rqe, offset, OFFSET) F(rs_rqe, cookie, ANY) F(rs_rqe, reserved, ZERO)
 #define RS_CQE(F, what, why, bytes, which, how, more) \
@@ -196,6 +200,7 @@ struct rs_limits {
 	V(RESET, rs_frame, sizeof(struct rs_frame))      V(UNKNOWN, rs_frame, sizeof(struct rs_frame)) \
 	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(WRITE, rs_sqe, sizeof(struct rs_sqe)) \
 	V(READ, rs_sqe, sizeof(struct rs_sqe)) \
+	V(SEND_INLINE, rs_sqe, sizeof(struct rs_sqe))    V(WRITE_INLINE, rs_sqe, sizeof(struct rs_sqe)) \
 	V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
 	V(EVENT, rs_cqe, sizeof(struct rs_cqe))          V(ACCEPT, rs_cqe, sizeof(struct rs_cqe)) \
 	V(HELLO, rs_hello, offsetof(struct rs_hello, address)) V(REFUSAL, rs_hello, offsetof(struct rs_hello, address)) \

@@ -322,10 +322,11 @@ static void entry_of_values(enum rs_shape shape, const void *at)
 
 	if (shape == RS_SHAPE_RECEIVE)
 		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
-	else if (shape <= RS_SHAPE_READ)
+	else if (shape <= RS_SHAPE_WRITE_INLINE)
 		must(rs_op_ok(s, x.pool) ==
 		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_WRITE, s) ||
-		      holds(&x, RS_SHAPE_READ, s)));
+		      holds(&x, RS_SHAPE_READ, s) || holds(&x, RS_SHAPE_SEND_INLINE, s) ||
+		      holds(&x, RS_SHAPE_WRITE_INLINE, s)));
 	else
 		must(rs_event_ok(at, CONNS) ==
 		     (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));

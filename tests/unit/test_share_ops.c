@@ -204,4 +204,64 @@ UNIT_TEST(a_refused_write_is_not_announced)
 	expect(d, RSHARE_CLOSED, -ECONNRESET, 0);
 }
 
+/* From the stack, which is overwritten before the device reads it. _i: queue pairs break. */
+UNIT_LOOP_TEST(inline_data_is_the_callers_again_at_once, 0, 2)
+{
+	struct rshare_op op = { .remote = &at };
+	char buf[RSHARE_INLINE_MAX + 1];
+	unsigned int i;
+
+	set_fake(_i ? 7 : 0, 0);
+	memset(in, 0, ROOM);
+	for (i = 0; i <= RSHARE_INLINE_MAX; i++) {
+		const bool write = i % 3;
+
+		op.type = write ? RSHARE_OP_WRITE : RSHARE_OP_SEND;
+		op.flags = RSHARE_INLINE | (write ? RSHARE_IMMEDIATE : 0);
+		op.immediate = i;
+		op.size = i;
+		op.offset = 1000 + i * 100;
+		op.buffer = buf;
+		memset(buf, (int)i + 1, i);
+		ck_assert_int_eq(rshare_recv(d, in, 100, i), 0);
+		fake_hold(1, UINT_MAX);
+		post(&op);
+		memset(buf, 0xee, sizeof(buf));
+		usleep(200);
+		fake_hold(0, UINT_MAX);
+		expect(d, write ? RSHARE_WRITTEN : RSHARE_RECEIVED, 0, i);
+		expect(c, RSHARE_SENT, 0, 0);
+		memset(buf, (int)i + 1, i);
+		unit_require(!memcmp(write ? in + op.offset : in, buf, i));
+		unit_require(!write || !in[op.offset + i]);
+	}
+	op.size = RSHARE_INLINE_MAX + 1;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.size = 1;
+	op.type = RSHARE_OP_READ;
+	op.flags = RSHARE_INLINE;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+}
+
+/* Operations of two entries fill the ring before `depth` of them are outstanding. */
+UNIT_TEST(a_full_ring_says_so)
+{
+	char buf[RSHARE_INLINE_MAX] = { 0 };
+	const struct rshare_op op = { .type = RSHARE_OP_SEND,
+				      .flags = RSHARE_INLINE | RSHARE_UNSIGNALLED,
+				      .buffer = buf,
+				      .size = sizeof(buf) };
+	unsigned int i, sent = 0;
+
+	for (i = 0; i < 100; i++)
+		sent += !rshare_post(c, &op); /* the peer has no receives */
+	ck_assert_uint_ge(sent, 4);
+	ck_assert_uint_le(sent, 8);
+	ck_assert_int_eq(rshare_post(c, &op), -EAGAIN);
+	for (i = 0; i < sent; i++)
+		ck_assert_int_eq(rshare_recv(d, in + i * 100, 100, i), 0);
+	for (i = 0; i < sent; i++)
+		expect(d, RSHARE_RECEIVED, 0, i);
+}
+
 UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)

@@ -283,4 +283,81 @@ UNIT_LOOP_TEST(frames_of_writes_that_break_the_rules_are_bad, 0, 4)
 			 -EBADMSG);
 }
 
+/* ---- data in the ring ------------------------------------------------------------------------ */
+
+static bool submit_pair(const struct rs_sqe *e, const struct rs_rest *rest)
+{
+	const bool put = rs_ring_put_pair(rs_seg_sq(world_seg(CLIENT0, c0)), &CLIENT0->at[c0].sq,
+					  WORLD_DEPTH, e, rest, sizeof(*e));
+
+	world_ready(CLIENT0, c0);
+	return put;
+}
+
+static struct rs_sqe inline_send(uint32_t len)
+{
+	struct rs_sqe e = { .op = RS_OP_SEND, .flags = RSHARE_INLINE, .len = len, .cookie = len };
+
+	memset(e.data, 1, sizeof(e.data));
+	return e;
+}
+
+UNIT_TEST(data_in_the_ring_arrives)
+{
+	static const uint32_t len[] = { 0, 1, 16, 17, RSHARE_INLINE_MAX };
+	struct rs_rest rest;
+	struct rs_sqe e;
+	unsigned int i, k;
+
+	memset(&rest, 2, sizeof(rest));
+	for (i = 0; i < 5; i++) {
+		e = inline_send(len[i]);
+		ck_assert(world_recv(CLIENT1, c1, 0, 100, i));
+		memset(world_pool(CLIENT1, 0), 0, 100);
+		ck_assert(len[i] > RS_INLINE_FIRST ? submit_pair(&e, &rest)
+						   : world_submit(CLIENT0, c0, &e));
+		world_settle(n);
+		expect(CLIENT0, c0, RSHARE_SENT, 0, len[i]);
+		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i);
+		for (k = 0; k < 100; k++)
+			unit_require(world_pool(CLIENT1, 0)[k] ==
+				     (k >= len[i]                   ? 0
+					      : k < RS_INLINE_FIRST ? 1
+								    : 2));
+	}
+}
+
+/* The process submits one entry where there should be two; or too much data. */
+UNIT_LOOP_TEST(a_forged_operation_with_data_ends_its_connection, 0, 2)
+{
+	const struct rs_sqe e = inline_send(_i ? RSHARE_INLINE_MAX + 1 : 17);
+	const struct rs_rest rest = { .turn = 0 };
+
+	ck_assert(_i ? submit_pair(&e, &rest) : world_submit(CLIENT0, c0, &e));
+	world_settle(n);
+	ck_assert_uint_eq(n[0].hub.stats.forged, 1);
+	expect(CLIENT0, c0, RSHARE_SENT, -EBADMSG, e.cookie);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -EBADMSG, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0);
+}
+
+/* An operation of two entries that the owner has not taken fails once. */
+UNIT_TEST(what_has_two_entries_fails_once)
+{
+	struct rs_sqe e = inline_send(30);
+	const struct rs_rest rest = { .turn = 0 };
+
+	ck_assert(submit_pair(&e, &rest));
+	world_settle(n); /* held: the peer has no receive */
+	e.cookie = 31;
+	ck_assert(submit_pair(&e, &rest));
+	world_settle(n);
+	rs_conn_release(CONN1);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, -ECONNRESET, 30);
+	expect(CLIENT0, c0, RSHARE_SENT, -ECONNRESET, 31);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -ECONNRESET, 0);
+	expect_none(CLIENT0, c0);
+}
+
 UNIT_SUITE("share_requests", .setup = begin, .teardown = end)

@@ -67,8 +67,10 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_WRITES: return v == 2;
 	case RS_RULE_READS: return v == 3;
 	case RS_RULE_FLAGS: return v < 8;
+	case RS_RULE_INLINE_FLAGS: return is(v, 8, 15);
 	case RS_RULE_READ_FLAGS: return v < 4;
 	case RS_RULE_LEN: return v <= POOL;
+	case RS_RULE_INLINE: return v <= 76;
 	case RS_RULE_OFFSET: return v <= POOL - LEN;
 	case RS_RULE_EVENT: return is(v, 1, 5);
 	case RS_RULE_ACCEPT: return v == 100;
@@ -93,7 +95,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 8;
+	case RS_RULE_CONTROL_VERSION: return v == 9;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
@@ -158,6 +160,12 @@ static bool op_taken(unsigned int shape, const void *at)
 static bool other_op(const struct rule_field *f, uint64_t v)
 {
 	return !strcmp(f->name, "op") && v && v <= RS_OP_READ;
+}
+
+/* Or with data in the entry. */
+static bool other_form(const struct rule_field *f, uint64_t v)
+{
+	return other_op(f, v) || (!strcmp(f->name, "flags") && v < 16);
 }
 
 static bool receive_taken(unsigned int shape, const void *at)
@@ -268,8 +276,10 @@ UNIT_TEST(every_field_is_held_to_its_rule)
 	lim.layout = rs_layout(CONNS, 1u << SHIFT, POOL);
 	for (s = RS_SHAPE_DATA; s <= RS_SHAPE_UNKNOWN; s++)
 		walk_shape(&w, s, frame_taken, s < RS_SHAPE_RESET ? other_kind : other_reset);
-	walk_shape(&w, RS_SHAPE_SEND, op_taken, other_op);
-	walk_shape(&w, RS_SHAPE_WRITE, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_SEND, op_taken, other_form);
+	walk_shape(&w, RS_SHAPE_WRITE, op_taken, other_form);
+	walk_shape(&w, RS_SHAPE_SEND_INLINE, op_taken, other_form);
+	walk_shape(&w, RS_SHAPE_WRITE_INLINE, op_taken, other_form);
 	walk_shape(&w, RS_SHAPE_READ, op_taken, other_op);
 	walk_shape(&w, RS_SHAPE_RECEIVE, receive_taken, NULL);
 	walk_shape(&w, RS_SHAPE_EVENT, event_taken, other_event);

@@ -138,6 +138,47 @@ static void take_end(void)
 	require(taken == put[0], "put %x, taken %x", put[0], taken);
 }
 
+/* A pair beside an entry: where its first is filled, so is its second. */
+static void client_put_pair(unsigned int me)
+{
+	struct rs_rqe first = entry(1), second = entry(2);
+
+	if (rs_ring_put_pair(m.ring, &m.position, SIZE, &first, &second, sizeof(first)))
+		put[me] |= 1u << 1 | 1u << 2;
+}
+
+static void owner_take_whole(void)
+{
+	struct rs_rqe e;
+
+	if (!rs_ring_take(m.ring, &owner, SIZE, &e, sizeof(e)))
+		return;
+	check(&e);
+	if (e.len != 1)
+		return;
+	require(rs_ring_take(m.ring, &owner, SIZE, &e, sizeof(e)), "the second entry is missing");
+	require(e.len == 2, "another entry is within a pair");
+	check(&e);
+}
+
+static void pair(unsigned int me)
+{
+	if (me == 2) {
+		owner_take_whole();
+		owner_take_whole();
+	} else if (me) {
+		client_put(1, 3);
+	} else {
+		client_put_pair(0);
+	}
+}
+
+static void pair_begin(void)
+{
+	begin();
+	client_put(0, 5);
+}
+
 /* clang-format off */
 const struct scene scenes[] = {
 	{ .name = "one", .what = "one thread puts, one takes; the ring wraps",
@@ -145,6 +186,8 @@ const struct scene scenes[] = {
 	{ .name = "two-put", .what = "two threads put", .threads = 3, .begin = begin, .thread = two_put, .end = put_end },
 	{ .name = "full", .what = "two threads put into a full ring",
 	  .threads = 3, .begin = full_begin, .thread = two_put, .end = put_end },
+	{ .name = "pair", .what = "a thread puts a pair, one an entry", .threads = 3, .begin = begin, .thread = pair, .end = put_end },
+	{ .name = "pair-wraps", .what = "the same in a ring with an entry", .threads = 3, .begin = pair_begin, .thread = pair, .end = put_end },
 	{ .name = "two-take", .what = "two threads take", .threads = 3, .begin = begin, .thread = two_take, .end = take_end },
 	{ .name = NULL },
 };
