@@ -172,7 +172,14 @@ RSHARE_API int rshare_set_priority(struct rshare_conn *c, unsigned int priority,
 enum rshare_op_type {
 	RSHARE_OP_SEND = 1,
 	RSHARE_OP_WRITE,
-	RSHARE_OP_READ
+	RSHARE_OP_READ,
+	/* Add operand to the 8 bytes at offset of remote, or store operand if they are equal to
+	 * compare; buffer gets the old value. size is 8, and the address is aligned to 8 bytes. The
+	 * peer's owner performs them with instructions of its processor: they are atomic with one
+	 * another and with atomic instructions of programs at the peer, and happen once even if queue
+	 * pairs break. They are not atomic with writes. If one fails, it may have been performed. */
+	RSHARE_OP_FETCH_ADD,
+	RSHARE_OP_COMPARE_SWAP
 };
 
 enum rshare_op_flags {
@@ -180,10 +187,10 @@ enum rshare_op_flags {
 	 * after this one, so their events tell of it, too. Its place among the depth operations is
 	 * free when it is complete, whether or not others are polled. */
 	RSHARE_UNSIGNALLED = 1,
-	/* Start the operation, and all after it, when the earlier reads of the connection are
-	 * complete. Without a fence, a write may change what an earlier read reads, and a send may
-	 * take what was in its buffer before a read into the same buffer. Other connections do not
-	 * wait. */
+	/* Start the operation, and all after it, when the earlier reads and atomic operations of the
+	 * connection are complete. Without a fence, a write may change what one of these reads, a
+	 * read may come before an atomic operation, and a send may take what was in its buffer before
+	 * a read into the same buffer. Other connections do not wait. */
 	RSHARE_FENCE = 2,
 	/* Of sends and writes: the peer's event has the 4 bytes of immediate. A write then takes a
 	 * receive of the peer, as a send does, and waits for it; when all its bytes are in place,
@@ -205,12 +212,13 @@ struct rshare_op {
 	const struct rshare_remote *remote; /* of writes and reads; copied by the call */
 	uint64_t offset;                  /* in it */
 	uint32_t immediate;               /* with RSHARE_IMMEDIATE; in the byte order of the host */
+	uint64_t operand, compare;        /* of atomic operations */
 };
 
 /* Submit an operation. The functions below do the same for operations without flags. -EINVAL, also:
  * no such type, a flag that the type does not have, more than RSHARE_INLINE_MAX bytes with
- * RSHARE_INLINE, or remote is NULL for a write or a read. -ERANGE: the access passes the end of
- * remote. */
+ * RSHARE_INLINE, no 8 aligned bytes for an atomic operation, or remote is NULL for anything but a
+ * send. -ERANGE: the access passes the end of remote. */
 RSHARE_API int rshare_post(struct rshare_conn *c, const struct rshare_op *op);
 
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */
@@ -238,8 +246,8 @@ enum rshare_event_type {
  * buffer. -ECANCELED: no message came before the end. status of RSHARE_CLOSED: 0. -ECONNREFUSED:
  * nobody listens. -EHOSTUNREACH: the node cannot be reached. -EACCES: different keys. -ECONNRESET.
  * -EBADMSG: the shared memory of this process was overwritten. -ETIMEDOUT: no answer. -ENOSPC: the
- * peer's process has no connection left. -EKEYREJECTED: the peer does not export the memory of a
- * write or a read; operations that were submitted after it also have this status. -ENOMEM and other
+ * peer's process has no connection left. -EKEYREJECTED: the peer does not export the memory of an
+ * operation; operations that were submitted after it also have this status. -ENOMEM and other
  * errors of libibverbs: an owner lacks memory or queue pairs, as its stderr says. */
 struct rshare_event {
 	enum rshare_event_type type;

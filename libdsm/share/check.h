@@ -22,8 +22,16 @@ static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool)
 	switch (e->op) {
 	case RS_OP_SEND: return data ? rs_is_SEND_INLINE(e, &x) : rs_is_SEND(e, &x);
 	case RS_OP_WRITE: return data ? rs_is_WRITE_INLINE(e, &x) : rs_is_WRITE(e, &x);
+	case RS_OP_FETCH_ADD: return rs_is_FETCH_ADD(e, &x);
+	case RS_OP_COMPARE_SWAP: return rs_is_COMPARE_SWAP(e, &x);
 	default: return rs_is_READ(e, &x);
 	}
+}
+
+/* Check what a peer asks for in a frame ATOMIC. */
+static inline bool rs_atomic_ok(const struct rs_atomic *a)
+{
+	return a->op == RS_OP_FETCH_ADD ? rs_is_ADD(a, NULL) : rs_is_SWAP(a, NULL);
 }
 
 /* Check a receive; pool: size of the pool in bytes. */

@@ -50,7 +50,19 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 	conn_report(c, &e);
 }
 
-void conn_complete(struct rs_conn *c, int status)
+static bool op_is_atomic(const struct rs_sqe *e)
+{
+	return e->op == RS_OP_FETCH_ADD || e->op == RS_OP_COMPARE_SWAP;
+}
+
+/* Does it bring something from the peer? */
+static bool op_fetches(const struct rs_sqe *e)
+{
+	return e->op == RS_OP_READ || op_is_atomic(e);
+}
+
+/* Complete the oldest operation. status: 0, or its error. */
+static void conn_complete(struct rs_conn *c, int status)
 {
 	const struct rs_sqe *e = &c->op[c->op_first++ % RS_FLOW_OPS].e;
 
@@ -58,7 +70,7 @@ void conn_complete(struct rs_conn *c, int status)
 		c->stats.messages_sent++;
 		c->stats.bytes_sent += e->len;
 	}
-	c->reads -= e->op == RS_OP_READ;
+	c->reads -= op_fetches(e);
 	if (e->flags & RS_OP_SILENT)
 		return;
 	/* Pairs with the load in client_quiet_collect(). */
@@ -66,6 +78,33 @@ void conn_complete(struct rs_conn *c, int status)
 		__atomic_store_n(&c->seg->quiet, ++c->quiet, __ATOMIC_RELEASE);
 	else
 		conn_event(c, RSHARE_SENT, status, e->cookie, e->len);
+}
+
+void conn_retire(struct rs_conn *c)
+{
+	while (c->op_first != c->op_posted && c->op[c->op_first % RS_FLOW_OPS].answered)
+		conn_complete(c, 0);
+}
+
+void conn_acknowledged(struct rs_conn *c)
+{
+	c->op_posted++;
+	conn_retire(c);
+}
+
+struct rs_work *conn_atomic_answered(struct rs_conn *c, uint32_t seq)
+{
+	struct rs_work *w;
+	uint32_t n;
+
+	for (n = c->op_first; n != c->flow.first; n++) { /* those that were posted */
+		w = &c->op[n % RS_FLOW_OPS];
+		if (w->answered || w->seq != seq)
+			continue;
+		w->answered = true;
+		return w;
+	}
+	return NULL;
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */
@@ -144,6 +183,15 @@ void conn_forged(struct rs_conn *c, const char *what)
 	if (c->remote)
 		conn_owe(c, RS_FRAME_RESET);
 	conn_end(c, -EBADMSG);
+}
+
+void conn_refused(struct rs_conn *c)
+{
+	if (c->state == RS_ENDED)
+		return;
+	hub_conn_log(c, "the peer refuses the key or the range of an operation; reset");
+	conn_owe(c, RS_FRAME_RESET);
+	conn_end(c, -EKEYREJECTED);
 }
 
 void conn_progress(struct rs_conn *c)
@@ -301,12 +349,24 @@ static bool held_waits(struct rs_conn *c)
 /* len: bytes for the scheduler. */
 static void op_push(struct rs_conn *c, const struct rs_work *w, uint32_t len)
 {
-	const bool framed = w->e.op == RS_OP_SEND || w->e.op == RS_OP_TELL;
+	const bool framed = w->e.op != RS_OP_WRITE && w->e.op != RS_OP_READ;
 
-	c->reads += w->e.op == RS_OP_READ;
+	c->reads += op_fetches(&w->e);
 	c->op[c->flow.end % RS_FLOW_OPS] = *w;
 	/* An operation without a header may use its space, for the same number of packets. */
 	rs_sched_push_longer(&c->peer->sched, &c->flow, len, framed ? 0 : sizeof(struct rs_frame));
+}
+
+static void atomic_push(struct rs_conn *c, struct rs_work *w)
+{
+	const struct rs_atomic a = { .address = w->e.remote,
+				     .operand = w->e.operand,
+				     .compare = w->e.compare,
+				     .rkey = w->e.rkey,
+				     .op = w->e.op };
+
+	memcpy(w->data, &a, sizeof(a));
+	op_push(c, w, sizeof(a));
 }
 
 static void held_start(struct rs_conn *c)
@@ -316,6 +376,11 @@ static void held_start(struct rs_conn *c)
 	c->has_held = false;
 	c->tx_started += op_takes(&w->e);
 	c->stalled = false;
+	w->answered = !op_is_atomic(&w->e);
+	if (!w->answered) {
+		atomic_push(c, w);
+		return;
+	}
 	if (!op_tells(&w->e)) {
 		op_push(c, w, w->e.len);
 		return;

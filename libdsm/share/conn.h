@@ -42,8 +42,13 @@ static inline void conn_forgive(struct rs_conn *c, enum rs_frame_kind kind)
 void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, uint32_t len);
 /* The same for any event. */
 void conn_report(struct rs_conn *c, const struct rs_cqe *e);
-/* Complete the oldest operation. status: 0, or its error. */
-void conn_complete(struct rs_conn *c, int status);
+/* The last post of the oldest operation without acknowledgement has it now. */
+void conn_acknowledged(struct rs_conn *c);
+/* Mark the atomic operation whose frame was seq as answered, and return it; the caller then calls
+ * conn_retire(). NULL: there is none. */
+struct rs_work *conn_atomic_answered(struct rs_conn *c, uint32_t seq);
+/* Complete the oldest operations, as far as they are acknowledged and answered. */
+void conn_retire(struct rs_conn *c);
 /* Grant credit for new receives to the peer: at once if it has used all others, else when there are
  * many. */
 void conn_grant(struct rs_conn *c);
@@ -56,6 +61,8 @@ void conn_answered(struct rs_conn *c);
 /* End the connection. Remaining operations fail with status (0: -EPIPE). The last event follows
  * once the wire no longer uses any buffer. May free the connection, as conn_progress(). */
 void conn_end(struct rs_conn *c, int status);
+/* Log that the peer refuses an access to its memory, and reset the connection. */
+void conn_refused(struct rs_conn *c);
 /* Log that the client violates the rules of the shared memory, and reset the connection. */
 void conn_forged(struct rs_conn *c, const char *what);
 /* Do what is due after a completion. Frees the connection if it was released and has nothing

@@ -22,6 +22,8 @@ static bool frame_good(const struct rs_frame *f, const struct rs_limits *x)
 		return x->behind ? rs_is_DATA(f, x) : rs_is_EMPTY(f, x);
 	case RS_FRAME_FIRST: return x->behind ? rs_is_FIRST(f, x) : rs_is_FIRST_EMPTY(f, x);
 	case RS_FRAME_WRITTEN: return rs_is_WRITTEN(f, x);
+	case RS_FRAME_ATOMIC: return rs_is_ATOMIC(f, x);
+	case RS_FRAME_RESULT: return rs_is_RESULT(f, x);
 	case RS_FRAME_CREDIT: return rs_is_CREDIT(f, x);
 	case RS_FRAME_OPEN: return open_good(f, x);
 	case RS_FRAME_OPENED: return rs_is_OPENED(f, x);
@@ -34,6 +36,11 @@ static bool frame_good(const struct rs_frame *f, const struct rs_limits *x)
 	}
 }
 
+static bool has_payload(uint8_t kind)
+{
+	return kind == RS_FRAME_DATA || kind == RS_FRAME_FIRST || kind == RS_FRAME_ATOMIC;
+}
+
 int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_frame *out)
 {
 	struct rs_limits x = { .chunk = chunk };
@@ -44,8 +51,7 @@ int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_f
 	memcpy(&f, data, sizeof(f));
 	x.behind = bytes - (uint32_t)sizeof(f);
 	x.total = f.total;
-	if ((x.behind && f.kind != RS_FRAME_DATA && f.kind != RS_FRAME_FIRST) ||
-	    !frame_good(&f, &x))
+	if ((x.behind && !has_payload(f.kind)) || !frame_good(&f, &x))
 		return -EBADMSG;
 	*out = f;
 	return 0;

@@ -21,6 +21,9 @@ enum rs_frame_kind {
 	RS_FRAME_FIRST,  /* first chunk of a message with immediate data, which is in offset */
 	/* the writes before are a write of total bytes with immediate data, which is in offset */
 	RS_FRAME_WRITTEN,
+	RS_FRAME_ATOMIC, /* struct rs_atomic follows */
+	/* of atomic operation seq; credit: 1: refused; total, offset: halves of the old value */
+	RS_FRAME_RESULT,
 	RS_FRAME_KINDS
 };
 
@@ -52,7 +55,19 @@ struct rs_open {
 	uint32_t offset, len;
 };
 
-_Static_assert(sizeof(struct rs_frame) == 32 && sizeof(struct rs_open) == 32, "the wire format");
+/* An operation on 8 bytes of exported memory, which the peer's owner performs. */
+struct rs_atomic {
+	uint64_t address;
+	uint64_t operand; /* is added, or stored */
+	uint64_t compare; /* it is stored where this is */
+	uint32_t rkey;
+	uint8_t op; /* enum rs_op */
+	uint8_t pad, pad2, pad3;
+};
+
+_Static_assert(sizeof(struct rs_frame) == 32 && sizeof(struct rs_open) == 32 &&
+		       sizeof(struct rs_atomic) == 32,
+	       "the wire format");
 
 /* Copy the header of a received frame and check, by rules.h, everything that does not need the
  * connection.

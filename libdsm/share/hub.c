@@ -244,7 +244,11 @@ int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout
 {
 	*c = (struct rs_client){ .hub = h, .layout = *l, .base = base, .fd = -1 };
 	c->conn = rs_zalloc(l->conns, sizeof(*c->conn));
-	return c->conn ? 0 : -ENOMEM;
+	if (!c->conn)
+		return -ENOMEM;
+	c->sibling = h->clients;
+	h->clients = c;
+	return 0;
 }
 
 void rs_client_gone(struct rs_client *c)
@@ -263,8 +267,30 @@ bool rs_client_idle(const struct rs_client *c)
 
 void rs_client_exit(struct rs_client *c)
 {
+	struct rs_client **at = c->hub ? &c->hub->clients : &c->sibling;
+
+	for (; *at; at = &(*at)->sibling)
+		if (*at == c) {
+			*at = c->sibling;
+			break;
+		}
 	rs_free(c->conn);
 	c->conn = NULL;
+}
+
+uint64_t *hub_word_find(struct rs_hub *h, uint32_t rkey, uint64_t address)
+{
+	struct rs_client *c;
+
+	for (c = h->clients; c; c = c->sibling) {
+		char *pool = c->base + c->layout.pool_offset;
+		const uint64_t offset = address - (uintptr_t)pool;
+
+		if (c->remote && c->rkey == rkey && offset % sizeof(uint64_t) == 0 &&
+		    offset < c->layout.pool_bytes)
+			return (uint64_t *)(void *)(pool + offset);
+	}
+	return NULL;
 }
 
 unsigned int rs_client_kick(struct rs_client *c)

@@ -56,15 +56,10 @@ struct rs_hub {
 	uint16_t *generation;
 	uint32_t nconn, live;
 	uint32_t next; /* where the search for a free slot begins */
+	struct rs_client *clients;
 	struct rs_conn *listeners;
 	struct rs_conn *unnotified; /* with events since rs_hub_notify() */
 	struct rs_hub_stats stats;
-};
-
-/* A response that belongs to no connection. */
-struct rs_loose {
-	uint8_t kind;
-	uint32_t to, total;
 };
 
 /* A remote node, with its two lanes. */
@@ -75,7 +70,7 @@ struct rs_peer {
 	struct rs_conn *conns; /* all of this peer */
 	struct rs_conn *owing; /* those that owe a frame */
 	struct rs_conn **owing_end;
-	struct rs_loose *loose;
+	struct rs_frame *loose; /* answers that may outlive their connections */
 	uint32_t nloose, loose_size, loose_at;
 	uint32_t unanswered; /* connections whose OPEN is unanswered */
 	uint32_t chunk, ctl;
@@ -87,9 +82,11 @@ struct rs_peer {
 /* A process of this node. */
 struct rs_client {
 	struct rs_hub *hub;
+	struct rs_client *sibling; /* in the list of the hub */
 	struct rs_layout layout;
 	char *base;
 	uint32_t lkey, rkey;
+	bool remote;           /* peers may access the pool by rkey */
 	struct rs_conn **conn; /* by index */
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */
@@ -114,6 +111,8 @@ struct rs_work {
 	struct rs_sqe e;
 	uint8_t data[RS_INLINE_MAX]; /* with RSHARE_INLINE */
 	bool whole;                  /* its second entry, if it has one, was there */
+	bool answered;               /* by the peer's owner, or it needs no answer */
+	uint32_t seq;                /* of its frame, which the answer repeats */
 };
 
 struct rs_conn {
@@ -136,8 +135,9 @@ struct rs_conn {
 	int status;                     /* reason for its end */
 	uint32_t sq, rq, rq_seen, cq;   /* positions of the owner */
 	struct rs_work op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */
-	uint32_t op_first;
-	uint32_t reads;      /* of them; an operation with a fence waits for these */
+	uint32_t op_first, op_posted;   /* the oldest; the oldest without acknowledgement */
+	/* of them, reads and atomic operations; an operation with a fence waits for these */
+	uint32_t reads;
 	uint32_t quiet;      /* unsignalled operations that have completed */
 	struct rs_work held; /* removed from the ring, waits for credit or for reads */
 	bool has_held;
@@ -181,6 +181,9 @@ void hub_conn_destroy(struct rs_conn *c);
 void hub_conn_unlink(struct rs_conn *c);
 /* Return the connection with this id. NULL: there is none, or it was freed. */
 struct rs_conn *hub_conn_find(struct rs_hub *h, uint32_t id);
+/* Return the 8 bytes that peers know by a key and an address. NULL: they may not access them, or
+ * the address is not aligned. */
+uint64_t *hub_word_find(struct rs_hub *h, uint32_t rkey, uint64_t address);
 /* Mark a connection that got events, so that rs_hub_notify() wakes its client. */
 void hub_conn_unnotified(struct rs_conn *c);
 /* Log `what` with the connection's index and its peer's name. */

@@ -114,9 +114,16 @@ uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds)
 
 int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total)
 {
+	const struct rs_frame f = { .kind = (uint8_t)kind, .to = to, .total = total };
+
+	return rs_peer_reply(p, &f);
+}
+
+int rs_peer_reply(struct rs_peer *p, const struct rs_frame *f)
+{
 	if (p->nloose == p->loose_size) {
 		const uint32_t n = 2 * p->loose_size;
-		struct rs_loose *v = n <= RS_CONNS_MAX ? rs_zalloc(n, sizeof(*v)) : NULL;
+		struct rs_frame *v = n <= RS_CONNS_MAX ? rs_zalloc(n, sizeof(*v)) : NULL;
 		uint32_t i;
 
 		if (!v)
@@ -128,8 +135,7 @@ int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint3
 		p->loose_at = 0;
 		p->loose_size = n;
 	}
-	p->loose[(p->loose_at + p->nloose++) % p->loose_size] =
-		(struct rs_loose){ (uint8_t)kind, to, total };
+	p->loose[(p->loose_at + p->nloose++) % p->loose_size] = *f;
 	return 0;
 }
 
@@ -185,12 +191,9 @@ static void pump_owed(struct rs_peer *p, struct batch *b)
 	unsigned int i;
 
 	for (; p->nloose && ctl_room(p, b); p->nloose--) {
-		const struct rs_loose *l = &p->loose[p->loose_at++ % p->loose_size];
-
+		f = p->loose[p->loose_at++ % p->loose_size];
 		p->loose_at %= p->loose_size;
-		f = (struct rs_frame){
-			.version = RS_FRAME_VERSION, .kind = l->kind, .to = l->to, .total = l->total
-		};
+		f.version = RS_FRAME_VERSION;
 		add_frame(p, b, &f);
 	}
 	while (p->owing && ctl_room(p, b)) {
@@ -212,17 +215,25 @@ static void pump_owed(struct rs_peer *p, struct batch *b)
 	}
 }
 
+static enum rs_frame_kind frame_kind_of(const struct rs_sqe *e, bool first)
+{
+	switch (e->op) {
+	case RS_OP_SEND: return first ? RS_FRAME_FIRST : RS_FRAME_DATA;
+	case RS_OP_TELL: return RS_FRAME_WRITTEN;
+	default: return RS_FRAME_ATOMIC;
+	}
+}
+
 /* The header of a chunk, or of the frame that follows a write with immediate data. */
 static void fill_data(struct rs_conn *c, const struct rs_sqe *e, const struct rs_chunk *k,
 		      struct rs_frame *f)
 {
-	const bool tells = e->op == RS_OP_TELL;
 	const bool first = !k->offset && e->flags & RSHARE_IMMEDIATE;
 
-	fill_owed(c, tells ? RS_FRAME_WRITTEN : first ? RS_FRAME_FIRST : RS_FRAME_DATA, f);
+	fill_owed(c, frame_kind_of(e, first), f);
 	conn_forgive(c, RS_FRAME_CREDIT);
 	f->seq = c->tx_seq++;
-	f->total = e->len;
+	f->total = f->kind == RS_FRAME_ATOMIC ? k->len : e->len;
 	f->offset = first ? e->immediate : k->offset;
 	f->len = k->len;
 }
@@ -230,9 +241,9 @@ static void fill_data(struct rs_conn *c, const struct rs_sqe *e, const struct rs
 static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk *k)
 {
 	struct rs_conn *c = (struct rs_conn *)k->flow;
-	const struct rs_work *w = &c->op[k->op % RS_FLOW_OPS];
+	struct rs_work *w = &c->op[k->op % RS_FLOW_OPS];
 	const struct rs_sqe *e = &w->e;
-	const bool copied = e->flags & RSHARE_INLINE;
+	const bool copied = e->flags & RSHARE_INLINE || e->op >= RS_OP_FETCH_ADD;
 	const char *pool = c->client->base + LAYOUT(c)->pool_offset;
 	struct rs_post post = { .op = e->op,
 				.copied = copied,
@@ -245,10 +256,11 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 
 	c->client->outstanding++;
 	c->stats.chunks_sent++;
-	if (e->op == RS_OP_SEND || e->op == RS_OP_TELL)
+	if (e->op != RS_OP_WRITE && e->op != RS_OP_READ) {
 		fill_data(c, e, k, &post.frame);
-	if (e->op == RS_OP_TELL)
+		w->seq = post.frame.seq;
 		post.op = RS_OP_SEND;
+	}
 	batch_add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
 }
 
@@ -305,7 +317,7 @@ void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n)
 		c->client->outstanding--;
 		rs_sched_done(&p->sched, &c->flow, lane, s->post.len);
 		if (s->last)
-			conn_complete(c, 0);
+			conn_acknowledged(c);
 		conn_load(c);
 		conn_progress(c);
 	}
@@ -324,12 +336,7 @@ bool rs_peer_refused(struct rs_peer *p, enum rs_lane lane, unsigned int before)
 		return false;
 	c = s->conn;
 	rs_fifo_forsake(&p->lane[lane], c);
-	if (c->state != RS_ENDED) {
-		hub_conn_log(c,
-			     "the peer refuses the key or the range of a write or a read; reset");
-		conn_owe(c, RS_FRAME_RESET);
-		conn_end(c, -EKEYREJECTED);
-	}
+	conn_refused(c);
 	rs_peer_sent(p, lane, 0);
 	return true;
 }

@@ -34,6 +34,8 @@ bool rs_peer_refused(struct rs_peer *p, enum rs_lane lane, unsigned int before);
 /* Queue a frame that belongs to no connection for the next rs_peer_pump(). -ENOBUFS: too many are
  * queued. -ENOMEM. */
 int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total);
+/* The same for any frame. Its version and its number are filled in when it is posted. */
+int rs_peer_reply(struct rs_peer *p, const struct rs_frame *f);
 
 /* Stop posting until rs_peer_resume(), because the queue pairs broke. */
 void rs_peer_stop(struct rs_peer *p);

@@ -112,6 +112,7 @@ static int register_pool(struct rs_owner *o, struct rs_process *p, int access, c
 	o->dev.registered += l->pool_bytes;
 	p->rs.lkey = p->mr->lkey;
 	p->rs.rkey = p->mr->rkey;
+	p->rs.remote = access & IBV_ACCESS_REMOTE_WRITE;
 	return 0;
 }
 

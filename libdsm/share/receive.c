@@ -57,7 +57,7 @@ static void end_message(struct rs_conn *c)
 	conn_report(c, &e);
 }
 
-/* A frame that counts on the connection. */
+/* Check and count the number of a frame on its connection. */
 static int next_frame(struct rs_conn *c, const struct rs_frame *f)
 {
 	if (f->seq != c->rx_seq)
@@ -110,6 +110,64 @@ static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload
 	c->rx_at += f->len;
 	if (c->rx_at == c->rx_total)
 		end_message(c);
+	return 0;
+}
+
+/* ---- atomic operations ---------------------------------------------------------------------- */
+
+static uint64_t word_change(uint64_t *word, const struct rs_atomic *a)
+{
+	uint64_t old = a->compare;
+
+	if (a->op == RS_OP_FETCH_ADD)
+		return __atomic_fetch_add(word, a->operand, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(word, &old, a->operand, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return old;
+}
+
+/*
+ * The owner performs it rather than the device. If a queue pair breaks, nobody could tell whether
+ * the device did; and few devices are atomic with the processor.
+ */
+static int atomic(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+{
+	struct rs_frame answer = {
+		.kind = RS_FRAME_RESULT, .to = f->from, .from = c->id, .seq = f->seq
+	};
+	struct rs_atomic a;
+	uint64_t *word, old;
+	int err = next_frame(c, f);
+
+	memcpy(&a, payload, sizeof(a));
+	if (err || !rs_atomic_ok(&a))
+		return -EBADMSG;
+	if (c->closed_sent)
+		return 0; /* at the peer, the close ends it */
+	word = hub_word_find(c->client->hub, a.rkey, a.address);
+	if (word) {
+		old = word_change(word, &a);
+		answer.total = (uint32_t)old;
+		answer.offset = (uint32_t)(old >> 32);
+	}
+	answer.credit = !word;
+	return rs_peer_reply(c->peer, &answer);
+}
+
+static int result(struct rs_conn *c, const struct rs_frame *f)
+{
+	const uint64_t old = f->total | (uint64_t)f->offset << 32;
+	const struct rs_work *w = conn_atomic_answered(c, f->seq);
+
+	if (!w)
+		return -EBADMSG;
+	if (f->credit) {
+		conn_refused(c);
+		return 0;
+	}
+	memcpy(c->client->base + LAYOUT(c)->pool_offset + w->e.offset, &old, sizeof(old));
+	conn_retire(c);
+	conn_load(c);
+	conn_progress(c);
 	return 0;
 }
 
@@ -207,6 +265,14 @@ static void take_credit(struct rs_conn *c, const struct rs_frame *f)
 	conn_load(c);
 }
 
+/* A frame that counts on the connection. */
+static int counted(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+{
+	if (f->kind == RS_FRAME_WRITTEN)
+		return written(c, f);
+	return f->kind == RS_FRAME_ATOMIC ? atomic(c, f, payload) : data(c, f, payload);
+}
+
 static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *payload)
 {
 	int err = 0;
@@ -221,13 +287,15 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	case RS_FRAME_DATA:
 	case RS_FRAME_FIRST:
 	case RS_FRAME_WRITTEN:
-		err = f->kind == RS_FRAME_WRITTEN ? written(c, f) : data(c, f, payload);
+	case RS_FRAME_ATOMIC:
+		err = counted(c, f, payload);
 		if (!err && c->state != RS_ENDED)
 			take_credit(c, f);
 		if (!err)
 			close_if_due(c);
 		break;
 	case RS_FRAME_CREDIT: take_credit(c, f); break;
+	case RS_FRAME_RESULT: return result(c, f);
 	case RS_FRAME_OPENED:
 		c->tx_granted = f->credit;
 		err = opened(c, f);
@@ -257,8 +325,8 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 static bool wants_answer(const struct rs_frame *f)
 {
 	return f->kind == RS_FRAME_DATA || f->kind == RS_FRAME_FIRST ||
-		f->kind == RS_FRAME_WRITTEN || f->kind == RS_FRAME_CLOSE ||
-		f->kind == RS_FRAME_OPENED;
+		f->kind == RS_FRAME_WRITTEN || f->kind == RS_FRAME_ATOMIC ||
+		f->kind == RS_FRAME_CLOSE || f->kind == RS_FRAME_OPENED;
 }
 
 int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, uint32_t bytes)

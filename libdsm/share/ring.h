@@ -30,7 +30,7 @@ struct rs_sqe {
 	uint32_t pad2;
 	union {
 		struct {
-			uint64_t reserved, reserved2;
+			uint64_t operand, compare; /* of an atomic operation */
 		};
 		uint8_t data[16]; /* with RSHARE_INLINE: its beginning */
 	};
@@ -69,6 +69,8 @@ enum rs_op {
 	RS_OP_SEND = 1,
 	RS_OP_WRITE,
 	RS_OP_READ,
+	RS_OP_FETCH_ADD,
+	RS_OP_COMPARE_SWAP,
 	RS_OP_TELL /* the owner's: tells the peer of a write with immediate data */
 };
 #define RS_OP_SILENT 0x80 /* a flag of the owner: no event, for the next operation has it */

@@ -462,9 +462,15 @@ static int client_remote_fill(const struct rshare_op *op, struct rs_sqe *e)
 
 static bool client_op_exists(const struct rshare_op *op)
 {
-	const unsigned int flags = op->type == RSHARE_OP_READ ? READ_FLAGS : CLIENT_FLAGS;
+	const unsigned int flags = op->type >= RSHARE_OP_READ ? READ_FLAGS : CLIENT_FLAGS;
 
-	return op->type >= RSHARE_OP_SEND && op->type <= RSHARE_OP_READ && !(op->flags & ~flags);
+	return op->type >= RSHARE_OP_SEND && op->type <= RSHARE_OP_COMPARE_SWAP &&
+		!(op->flags & ~flags);
+}
+
+static bool client_op_is_atomic(const struct rshare_op *op)
+{
+	return op->type == RSHARE_OP_FETCH_ADD || op->type == RSHARE_OP_COMPARE_SWAP;
 }
 
 int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
@@ -481,6 +487,12 @@ int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, &e);
 	if (err)
 		return err;
+	if (client_op_is_atomic(op)) {
+		if (op->size != sizeof(uint64_t) || e.remote % sizeof(uint64_t))
+			return -EINVAL;
+		e.operand = op->operand;
+		e.compare = op->type == RSHARE_OP_COMPARE_SWAP ? op->compare : 0;
+	}
 	e.len = (uint32_t)op->size;
 	if (op->flags & RSHARE_INLINE)
 		return op->size > RSHARE_INLINE_MAX ? -EINVAL

@@ -27,6 +27,7 @@ struct rs_limits {
 };
 
 #define RS_LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define RS_MOST(a, b) ((a) > (b) ? (a) : (b))
 
 /* clang-format off */
 /* rule, lowest, highest, in words; x: struct rs_limits */
@@ -46,6 +47,10 @@ struct rs_limits {
 	R(IS_RESET, RS_FRAME_RESET, RS_FRAME_RESET, "8") \
 	R(IS_FIRST, RS_FRAME_FIRST, RS_FRAME_FIRST, "9") \
 	R(IS_WRITTEN, RS_FRAME_WRITTEN, RS_FRAME_WRITTEN, "10") \
+	R(IS_ATOMIC, RS_FRAME_ATOMIC, RS_FRAME_ATOMIC, "11") \
+	R(IS_RESULT, RS_FRAME_RESULT, RS_FRAME_RESULT, "12") \
+	R(ATOMIC_TOTAL, sizeof(struct rs_atomic), sizeof(struct rs_atomic), "32") \
+	R(ATOMIC_LEN, RS_MOST(x->behind, sizeof(struct rs_atomic)), RS_LEAST(x->behind, sizeof(struct rs_atomic)), "the bytes behind it, 32") \
 	R(ID, RS_CONNS_MAX, UINT32_MAX, "2^16 or more") \
 	R(TOTAL, x->behind, RS_MESSAGE_MAX, "len to 2^30") \
 	R(WHOLE, 0, RS_MESSAGE_MAX, "0 to 2^30") \
@@ -57,6 +62,9 @@ struct rs_limits {
 	R(SENDS, RS_OP_SEND, RS_OP_SEND, "1") \
 	R(WRITES, RS_OP_WRITE, RS_OP_WRITE, "2") \
 	R(READS, RS_OP_READ, RS_OP_READ, "3") \
+	R(ADDS, RS_OP_FETCH_ADD, RS_OP_FETCH_ADD, "4") \
+	R(SWAPS, RS_OP_COMPARE_SWAP, RS_OP_COMPARE_SWAP, "5") \
+	R(WORD, sizeof(uint64_t), sizeof(uint64_t), "8") \
 	R(FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE | RSHARE_IMMEDIATE, "0 to 7") \
 	R(INLINE_FLAGS, RSHARE_INLINE, RSHARE_INLINE | 7, "8 to 15") \
 	R(READ_FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
@@ -86,7 +94,7 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "9") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "10") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -107,6 +115,8 @@ struct rs_limits {
 #define RS_FIRST_(F)   RS_FRAME(F, IS_FIRST, ID, ID, ANY, ANY, TOTAL, ANY, CHUNK)
 #define RS_FIRST_EMPTY_(F) RS_FRAME(F, IS_FIRST, ID, ID, ANY, ANY, ZERO, ANY, ZERO)
 #define RS_WRITTEN_(F) RS_FRAME(F, IS_WRITTEN, ID, ID, ANY, ANY, WHOLE, ANY, ZERO)
+#define RS_ATOMIC_(F)  RS_FRAME(F, IS_ATOMIC, ID, ID, ANY, ANY, ATOMIC_TOTAL, ZERO, ATOMIC_LEN)
+#define RS_RESULT_(F)  RS_FRAME(F, IS_RESULT, ID, ID, ANY, BIT, ANY, ANY, ZERO)
 #define RS_CREDIT_(F)  RS_FRAME(F, IS_CREDIT, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
 #define RS_OPENED_(F)  RS_FRAME(F, IS_OPENED, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
 #define RS_REFUSED_(F) RS_FRAME(F, IS_REFUSED, ID, ZERO, ZERO, ZERO, ERRNO, ZERO, ZERO)
@@ -119,16 +129,27 @@ struct rs_limits {
 	F(rs_open, service, ANY) F(rs_open, credit, ANY) F(rs_open, priority, PRIORITY) F(rs_open, weight, WEIGHT) \
 	F(rs_open, pad, ZERO) F(rs_open, offset, ZERO) F(rs_open, len, ZERO)
 
+/* Behind a frame ATOMIC */
+#define RS_ATOM(F, what, old) \
+	F(rs_atomic, address, ANY) F(rs_atomic, operand, ANY) F(rs_atomic, compare, old) F(rs_atomic, rkey, ANY) F(rs_atomic, op, what) \
+	F(rs_atomic, pad, ZERO) F(rs_atomic, pad2, ZERO) F(rs_atomic, pad3, ZERO)
+#define RS_ADD_(F)  RS_ATOM(F, ADDS, ZERO)
+#define RS_SWAP_(F) RS_ATOM(F, SWAPS, ANY)
+
 /* An entry of a ring */
 #define RS_SQE(F, what, how, bytes, at, key, where, more) \
 	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, how) F(rs_sqe, pad, ZERO) F(rs_sqe, len, bytes) F(rs_sqe, rkey, key) \
 	F(rs_sqe, offset, at) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pad2, ZERO)
-#define RS_NO_DATA(F) F(rs_sqe, reserved, ZERO) F(rs_sqe, reserved2, ZERO)
+#define RS_NO_DATA(F) F(rs_sqe, operand, ZERO) F(rs_sqe, compare, ZERO)
 #define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, LEN, OFFSET, ZERO, ZERO, ANY) RS_NO_DATA(F)
 #define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, LEN, OFFSET, ANY, ANY, ANY) RS_NO_DATA(F)
 #define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, LEN, OFFSET, ANY, ANY, ZERO) RS_NO_DATA(F)
 #define RS_SEND_INLINE_(F)  RS_SQE(F, SENDS, INLINE_FLAGS, INLINE, ZERO, ZERO, ZERO, ANY) F(rs_sqe, data, ANY)
 #define RS_WRITE_INLINE_(F) RS_SQE(F, WRITES, INLINE_FLAGS, INLINE, ZERO, ANY, ANY, ANY) F(rs_sqe, data, ANY)
+#define RS_FETCH_ADD_(F) \
+	RS_SQE(F, ADDS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ZERO)
+#define RS_COMPARE_SWAP_(F) \
+	RS_SQE(F, SWAPS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ANY)
 #define RS_RECEIVE_(F) \
 	F(rs_rqe, turn, ANY) F(rs_rqe, len, LEN) F(rs_rqe, offset, OFFSET) F(rs_rqe, cookie, ANY) F(rs_rqe, reserved, ZERO)
 #define RS_CQE(F, what, why, bytes, which, how, more) \
@@ -192,15 +213,18 @@ struct rs_limits {
 /* shape, struct, bytes */
 #define RS_SHAPES(V) \
 	V(DATA, rs_frame, sizeof(struct rs_frame))       V(FIRST, rs_frame, sizeof(struct rs_frame)) \
+	V(ATOMIC, rs_frame, sizeof(struct rs_frame)) \
 	V(EMPTY, rs_frame, sizeof(struct rs_frame))      V(FIRST_EMPTY, rs_frame, sizeof(struct rs_frame)) \
-	V(WRITTEN, rs_frame, sizeof(struct rs_frame)) \
+	V(WRITTEN, rs_frame, sizeof(struct rs_frame))    V(RESULT, rs_frame, sizeof(struct rs_frame)) \
 	V(CREDIT, rs_frame, sizeof(struct rs_frame))     V(OPEN, rs_open, sizeof(struct rs_open)) \
 	V(OPENED, rs_frame, sizeof(struct rs_frame))     V(REFUSED, rs_frame, sizeof(struct rs_frame)) \
 	V(CLOSE, rs_frame, sizeof(struct rs_frame))      V(CLOSED, rs_frame, sizeof(struct rs_frame)) \
 	V(RESET, rs_frame, sizeof(struct rs_frame))      V(UNKNOWN, rs_frame, sizeof(struct rs_frame)) \
+	V(ADD, rs_atomic, sizeof(struct rs_atomic))      V(SWAP, rs_atomic, sizeof(struct rs_atomic)) \
 	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(WRITE, rs_sqe, sizeof(struct rs_sqe)) \
 	V(READ, rs_sqe, sizeof(struct rs_sqe)) \
 	V(SEND_INLINE, rs_sqe, sizeof(struct rs_sqe))    V(WRITE_INLINE, rs_sqe, sizeof(struct rs_sqe)) \
+	V(FETCH_ADD, rs_sqe, sizeof(struct rs_sqe))      V(COMPARE_SWAP, rs_sqe, sizeof(struct rs_sqe)) \
 	V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
 	V(EVENT, rs_cqe, sizeof(struct rs_cqe))          V(ACCEPT, rs_cqe, sizeof(struct rs_cqe)) \
 	V(HELLO, rs_hello, offsetof(struct rs_hello, address)) V(REFUSAL, rs_hello, offsetof(struct rs_hello, address)) \

@@ -72,6 +72,8 @@ static void third_sends(struct state *s, const uint8_t *b, size_t n)
 	f.total = b[7] & 1 ? b[7] / 2u | 1u << 8 : b[7] * 4u;
 	f.credit = b[8];
 	f.len = f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_FIRST ? b[9] : 0;
+	if (f.kind == RS_FRAME_ATOMIC)
+		f.len = f.total = sizeof(struct rs_atomic);
 	f.to = f.kind == RS_FRAME_OPEN ? 0 : f.to;
 	memcpy(message, &f, sizeof(f));
 	if (n > 12 && b[10] & 1) /* any byte of it */

@@ -147,7 +147,7 @@ static void schedule(const uint8_t *data, size_t size)
 
 static void parse(const uint8_t *data, size_t size)
 {
-	const uint32_t chunk = 16;
+	const uint32_t chunk = 64; /* the least */
 	struct rs_frame f;
 	void *exact = malloc(size ? size : 1);
 
@@ -159,7 +159,8 @@ static void parse(const uint8_t *data, size_t size)
 		must(f.kind != RS_FRAME_DATA ||
 		     ((uint64_t)f.offset + f.len <= f.total && f.total <= RS_MESSAGE_MAX));
 		must(f.kind != RS_FRAME_FIRST || (f.len <= f.total && f.total <= RS_MESSAGE_MAX));
-		must(f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_FIRST || !f.len);
+		must(f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_FIRST ||
+		     f.kind == RS_FRAME_ATOMIC || !f.len);
 		must(f.kind == RS_FRAME_OPEN ? !f.to && f.from : f.to);
 	}
 	free(exact);
@@ -308,7 +309,7 @@ static void frame_of_values(const void *at, uint32_t behind)
 	memset(exact + sizeof(f), 0, behind);
 	x = limits(f.total, 0, behind);
 	for (s = behind ? RS_SHAPE_DATA : RS_SHAPE_EMPTY;
-	     s <= (behind ? RS_SHAPE_FIRST : RS_SHAPE_UNKNOWN); s++)
+	     s <= (behind ? RS_SHAPE_ATOMIC : RS_SHAPE_UNKNOWN); s++)
 		any |= holds(&x, (enum rs_shape)s, &f);
 	must(any == !rs_frame_parse(exact, (uint32_t)sizeof(f) + behind, CHUNK, &out));
 	free(exact);
@@ -322,11 +323,12 @@ static void entry_of_values(enum rs_shape shape, const void *at)
 
 	if (shape == RS_SHAPE_RECEIVE)
 		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
-	else if (shape <= RS_SHAPE_WRITE_INLINE)
+	else if (shape <= RS_SHAPE_COMPARE_SWAP)
 		must(rs_op_ok(s, x.pool) ==
 		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_WRITE, s) ||
 		      holds(&x, RS_SHAPE_READ, s) || holds(&x, RS_SHAPE_SEND_INLINE, s) ||
-		      holds(&x, RS_SHAPE_WRITE_INLINE, s)));
+		      holds(&x, RS_SHAPE_WRITE_INLINE, s) || holds(&x, RS_SHAPE_FETCH_ADD, s) ||
+		      holds(&x, RS_SHAPE_COMPARE_SWAP, s)));
 	else
 		must(rs_event_ok(at, CONNS) ==
 		     (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));
@@ -385,7 +387,9 @@ static void process_of_values(enum rs_shape shape, const void *at)
 static void values(const uint8_t *data, size_t size)
 {
 	const unsigned int shape = data[0] % RS_SHAPE_COUNT;
-	const uint32_t behind = shape <= RS_SHAPE_FIRST ? 1 + data[1] % (CHUNK + 4) : 0;
+	const uint32_t behind = shape == RS_SHAPE_ATOMIC ? 31u + data[1] % 3
+		: shape < RS_SHAPE_ATOMIC                ? 1 + data[1] % (CHUNK + 4)
+							 : 0;
 	const struct rs_limits x = limits(100, 50, behind);
 	union {
 		uint64_t align;
@@ -401,6 +405,9 @@ static void values(const uint8_t *data, size_t size)
 	rule_choose(&share_table, &x, RS_SHAPE_QPS + used % 3, &a, data + used, size - used);
 	if (shape <= RS_SHAPE_UNKNOWN)
 		frame_of_values(&at, behind);
+	else if (shape <= RS_SHAPE_SWAP)
+		must(rs_atomic_ok((void *)&at) ==
+		     (holds(&x, RS_SHAPE_ADD, &at) || holds(&x, RS_SHAPE_SWAP, &at)));
 	else if (shape <= RS_SHAPE_ACCEPT)
 		entry_of_values((enum rs_shape)shape, &at);
 	else if (shape <= RS_SHAPE_REPAIR_READY)

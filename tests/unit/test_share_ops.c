@@ -264,4 +264,70 @@ UNIT_TEST(a_full_ring_says_so)
 		expect(d, RSHARE_RECEIVED, 0, i);
 }
 
+static void *adder(void *arg)
+{
+	for (unsigned int i = 0; i < 20000; i++)
+		__atomic_fetch_add((uint64_t *)arg, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* With the processor of the peer, too. _i: queue pairs break. */
+UNIT_LOOP_TEST(atomic_operations_are_atomic_and_happen_once, 0, 2)
+{
+	uint64_t *old = (uint64_t *)(void *)out, *word = (uint64_t *)(void *)in, last = 0;
+	struct rshare_op op = { .type = RSHARE_OP_FETCH_ADD,
+				.buffer = old,
+				.size = sizeof(*old),
+				.remote = &at,
+				.operand = 1000000 };
+	pthread_t thread;
+
+	set_fake(_i ? 5 : 0, 0);
+	*word = 0;
+	ck_assert(!pthread_create(&thread, NULL, adder, word));
+	for (unsigned int i = 0; i < 100; i++) {
+		post(&op);
+		expect(c, RSHARE_SENT, 0, 0);
+		unit_require(*old >= last && *old / 1000000 == i);
+		last = *old;
+	}
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(*word, 100 * 1000000 + 20000);
+	ck_assert(!_i || info_of(a).repairs > 3);
+	op.type = RSHARE_OP_COMPARE_SWAP;
+	op.compare = *word;
+	op.operand = 4;
+	for (unsigned int i = 0; i < 2; i++) {
+		post(&op);
+		expect(c, RSHARE_SENT, 0, 0);
+		ck_assert_uint_eq(*old, i ? 4 : op.compare);
+		ck_assert_uint_eq(*word, 4);
+	}
+}
+
+UNIT_TEST(atomic_operations_are_on_aligned_words)
+{
+	const struct rshare_remote odd = { at.address + 4, at.rkey, at.size - 4 };
+	struct rshare_op op = {
+		.type = RSHARE_OP_FETCH_ADD, .buffer = out, .size = 8, .remote = &at, .offset = 4
+	};
+
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.remote = &odd;
+	op.offset = 0;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.offset = 4;
+	op.size = 4;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.size = 8;
+	op.flags = RSHARE_INLINE;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.flags = 0;
+	op.offset = ROOM - 8;
+	ck_assert_int_eq(rshare_post(c, &op), -ERANGE);
+	op.offset = ROOM - 12;
+	ck_assert_int_eq(rshare_post(c, &op), 0);
+	expect(c, RSHARE_SENT, 0, 0);
+}
+
 UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)

@@ -360,4 +360,209 @@ UNIT_TEST(what_has_two_entries_fails_once)
 	expect_none(CLIENT0, c0);
 }
 
+/* ---- atomic operations ----------------------------------------------------------------------- */
+
+#define WORD 64 /* in the pool of the peer, which exports it */
+#define KEY 5
+
+static uint64_t *word(void)
+{
+	CLIENT1->rs.remote = true;
+	CLIENT1->rs.rkey = KEY;
+	return (uint64_t *)(void *)world_pool(CLIENT1, WORD);
+}
+
+static struct rs_sqe atomic_op(uint8_t op, uint64_t operand, uint64_t compare)
+{
+	return (struct rs_sqe){ .op = op,
+				.len = sizeof(uint64_t),
+				.rkey = KEY,
+				.remote = (uintptr_t)word(),
+				.offset = 800,
+				.operand = operand,
+				.compare = compare };
+}
+
+static uint64_t old_value(void)
+{
+	uint64_t old;
+
+	memcpy(&old, world_pool(CLIENT0, 800), sizeof(old));
+	return old;
+}
+
+UNIT_TEST(atomic_operations_return_the_old_value)
+{
+	static const struct {
+		uint8_t op;
+		uint64_t operand, compare, old, now;
+	} step[] = { { RS_OP_FETCH_ADD, 5, 0, 0, 5 },
+		     { RS_OP_FETCH_ADD, UINT64_MAX, 0, 5, 4 },
+		     { RS_OP_COMPARE_SWAP, 9, 5, 4, 4 },
+		     { RS_OP_COMPARE_SWAP, 1ull << 63 | 7, 4, 4, 1ull << 63 | 7 },
+		     { RS_OP_FETCH_ADD, 1ull << 63, 0, 1ull << 63 | 7, 7 } };
+
+	*word() = 0;
+	for (unsigned int i = 0; i < 5; i++) {
+		submit(atomic_op(step[i].op, step[i].operand, step[i].compare));
+		world_settle(n);
+		expect(CLIENT0, c0, RSHARE_SENT, 0, 0);
+		ck_assert_uint_eq(old_value(), step[i].old);
+		ck_assert_uint_eq(*word(), step[i].now);
+	}
+	expect_none(CLIENT1, c1); /* it takes no receive */
+}
+
+/* Operations complete in order, though an answer comes later than an acknowledgement. */
+UNIT_TEST(what_follows_an_atomic_operation_completes_after_it)
+{
+	struct rs_sqe op = atomic_op(RS_OP_FETCH_ADD, 1, 0);
+
+	*word() = 0;
+	op.cookie = 1;
+	submit(op);
+	submit((struct rs_sqe){ .op = RS_OP_WRITE, .len = 1, .cookie = 2 });
+	submit((struct rs_sqe){ .op = RS_OP_WRITE, .flags = RSHARE_FENCE, .len = 1, .cookie = 3 });
+	ck_assert_uint_eq(on_the_wire(), 2);
+	world_deliver(&n[0], RS_WEIGHTED);
+	world_deliver(&n[0], RS_WEIGHTED);
+	ck_assert_uint_eq(*word(), 1);
+	expect_none(CLIENT0, c0);
+	ck_assert_uint_eq(on_the_wire(), 0); /* the fence waits for the answer */
+	rs_peer_pump(&n[1].peer);
+	world_deliver(&n[1], RS_STRICT);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 1);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 2);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 3);
+}
+
+/* A key that does not fit, an address outside or not aligned, a pool that is not for peers. */
+UNIT_LOOP_TEST(a_refused_atomic_operation_ends_its_connection, 0, 5)
+{
+	static const int by[] = { 0, 4, (int)WORLD_POOL - WORD, -WORD - 8, 0 };
+	struct rs_sqe op = atomic_op(_i % 2 ? RS_OP_FETCH_ADD : RS_OP_COMPARE_SWAP, 1, 0);
+	uint32_t b0, b1;
+	struct rs_cqe e;
+
+	world_connect(n, 0, 0, 0, &b0, &b1);
+	*word() = 0;
+	op.rkey += _i == 0;
+	op.remote += (uint64_t)by[_i];
+	CLIENT1->rs.remote = _i != 4;
+	submit(op);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 0);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -EKEYREJECTED, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0);
+	CLIENT1->rs.remote = true;
+	ck_assert_uint_eq(*word(), 0);
+	ck_assert_int_eq(n[0].error | n[1].error, 0);
+	ck_assert(world_recv(CLIENT1, b1, 0, 10, 3) && world_send(CLIENT0, b0, 0, 10, 4));
+	world_settle(n);
+	ck_assert(world_poll(CLIENT1, b1, &e) && e.type == RSHARE_RECEIVED && !e.status);
+}
+
+/* Queue pairs break anywhere; each operation happens once. */
+UNIT_LOOP_TEST(an_atomic_operation_happens_once, 0, 20)
+{
+	struct rs_sqe op = atomic_op(RS_OP_FETCH_ADD, 1, 0);
+	uint64_t random = 77 + (uint64_t)_i, done = 0, sent = 0;
+	unsigned int arrive[2][RS_LANES], i, k;
+	struct rs_cqe e;
+
+	*word() = 0;
+	while (done < 300) {
+		const uint64_t r = unit_random(&random);
+
+		op.cookie = sent;
+		op.offset = 8 * (sent % 16);
+		sent += sent < 300 && sent - done < WORLD_DEPTH && world_submit(CLIENT0, c0, &op);
+		world_turn(n, r);
+		if (r >> 40 & 1)
+			for (i = 0; i < 2; i++)
+				for (k = 0; k < RS_LANES; k++)
+					arrive[i][k] = (unsigned int)(r >> (8 * i + 4 * k)) %
+						(n[i].lane[k].tail - n[i].lane[k].head + 1);
+		if (r >> 40 & 1)
+			world_break(n, arrive);
+		while (world_poll(CLIENT0, c0, &e)) {
+			uint64_t old;
+
+			unit_require(e.type == RSHARE_SENT && !e.status && e.cookie == done);
+			memcpy(&old, world_pool(CLIENT0, 8 * (done % 16)), sizeof(old));
+			unit_require(old == done);
+			done++;
+		}
+	}
+	ck_assert_uint_eq(*word(), 300);
+	ck_assert_int_eq(n[0].error | n[1].error, 0);
+}
+
+/* A side that has told of its end performs nothing: at the peer, the operation fails. */
+UNIT_TEST(what_comes_after_a_close_is_not_performed)
+{
+	*word() = 0;
+	submit(atomic_op(RS_OP_FETCH_ADD, 1, 0));
+	ck_assert_uint_eq(on_the_wire(), 1);
+	rs_conn_close(CONN1);
+	world_deliver(&n[0], RS_WEIGHTED);
+	ck_assert_uint_eq(*word(), 0);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, -EPIPE, 0);
+	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0);
+}
+
+static int answers(uint32_t seq, uint32_t old)
+{
+	const struct rs_frame f = { .version = RS_FRAME_VERSION,
+				    .kind = RS_FRAME_RESULT,
+				    .number = (uint16_t)(n[0].peer.lane[RS_STRICT].received + 1),
+				    .to = CONN0->id,
+				    .from = CONN1->id,
+				    .seq = seq,
+				    .total = old };
+
+	return rs_peer_receive(&n[0].peer, RS_STRICT, &f, sizeof(f));
+}
+
+/* _i: 0: nothing was asked for. 1: it has not been sent. 2: another one was. 3: that one. */
+UNIT_LOOP_TEST(only_what_was_asked_for_is_an_answer, 0, 4)
+{
+	if (_i)
+		submit(atomic_op(RS_OP_FETCH_ADD, 1, 0));
+	if (_i == 1)
+		rs_client_kick(&CLIENT0->rs);
+	if (_i > 1)
+		ck_assert_uint_eq(on_the_wire(), 1);
+	ck_assert_int_eq(answers(_i == 2, 3), _i == 3 ? 0 : -EBADMSG);
+	if (_i == 3) {
+		expect_none(CLIENT0, c0); /* before it is acknowledged */
+		ck_assert_int_eq(answers(0, 3), -EBADMSG);
+		world_deliver(&n[0], RS_WEIGHTED);
+		expect(CLIENT0, c0, RSHARE_SENT, 0, 0);
+		ck_assert_uint_eq(old_value(), 3);
+	}
+	CLIENT1->rs.remote = false;
+}
+
+/* What a frame ATOMIC has behind it is checked, too. */
+UNIT_LOOP_TEST(a_strange_atomic_operation_is_bad, 0, 3)
+{
+	struct rs_atomic a = { .op = _i ? RS_OP_FETCH_ADD : RS_OP_WRITE, .compare = _i == 1 };
+	struct rs_frame f = { .version = RS_FRAME_VERSION,
+			      .kind = RS_FRAME_ATOMIC,
+			      .number = (uint16_t)(n[1].peer.lane[RS_STRICT].received + 1),
+			      .to = CONN1->id,
+			      .from = CONN0->id,
+			      .seq = _i == 2,
+			      .total = sizeof(a),
+			      .len = sizeof(a) };
+	char buf[sizeof(f) + sizeof(a)];
+
+	memcpy(buf, &f, sizeof(f));
+	memcpy(buf + sizeof(f), &a, sizeof(a));
+	ck_assert_int_eq(rs_peer_receive(&n[1].peer, RS_STRICT, buf, sizeof(buf)), -EBADMSG);
+}
+
 UNIT_SUITE("share_requests", .setup = begin, .teardown = end)

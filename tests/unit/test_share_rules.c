@@ -55,6 +55,10 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_RESET: return v == 8;
 	case RS_RULE_IS_FIRST: return v == 9;
 	case RS_RULE_IS_WRITTEN: return v == 10;
+	case RS_RULE_IS_ATOMIC: return v == 11;
+	case RS_RULE_IS_RESULT: return v == 12;
+	case RS_RULE_ATOMIC_TOTAL:
+	case RS_RULE_ATOMIC_LEN: return v == 32;
 	case RS_RULE_ID: return v >> 16 && !(v >> 32);
 	case RS_RULE_TOTAL: return is(v, BEHIND, 1 << 30);
 	case RS_RULE_WHOLE: return v <= 1 << 30;
@@ -66,12 +70,15 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_SENDS: return v == 1;
 	case RS_RULE_WRITES: return v == 2;
 	case RS_RULE_READS: return v == 3;
+	case RS_RULE_ADDS: return v == 4;
+	case RS_RULE_SWAPS: return v == 5;
+	case RS_RULE_WORD: return v == 8;
 	case RS_RULE_FLAGS: return v < 8;
 	case RS_RULE_INLINE_FLAGS: return is(v, 8, 15);
 	case RS_RULE_READ_FLAGS: return v < 4;
 	case RS_RULE_LEN: return v <= POOL;
 	case RS_RULE_INLINE: return v <= 76;
-	case RS_RULE_OFFSET: return v <= POOL - LEN;
+	case RS_RULE_OFFSET: return v <= POOL - lim.len;
 	case RS_RULE_EVENT: return is(v, 1, 5);
 	case RS_RULE_ACCEPT: return v == 100;
 	case RS_RULE_INDEX: return v < CONNS;
@@ -95,7 +102,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 9;
+	case RS_RULE_CONTROL_VERSION: return v == 10;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
@@ -119,13 +126,13 @@ static void good(unsigned int shape, void *at)
 
 static bool frame_taken(unsigned int shape, const void *at)
 {
-	const uint32_t behind = shape <= RS_SHAPE_FIRST ? BEHIND : 0;
-	char buf[sizeof(struct rs_frame) + BEHIND] = { 0 };
+	const uint32_t behind = shape <= RS_SHAPE_ATOMIC ? lim.behind : 0;
+	char buf[sizeof(struct rs_frame) + sizeof(struct rs_atomic)] = { 0 };
 	struct rs_frame f, out = { .kind = 99 };
 	int err;
 
 	memcpy(&f, at, sizeof(f));
-	if (behind && f.total == BEHIND)
+	if (shape <= RS_SHAPE_FIRST && f.total == BEHIND)
 		f.total = TOTAL; /* limit of offset */
 	memcpy(buf, &f, sizeof(f));
 	err = rs_frame_parse(buf, (uint32_t)sizeof(f) + behind, CHUNK, &out);
@@ -153,13 +160,19 @@ static bool op_taken(unsigned int shape, const void *at)
 	(void)shape;
 	memcpy(&e, at, sizeof(e));
 	if (e.offset)
-		e.len = LEN; /* limit of offset */
+		e.len = lim.len; /* limit of offset */
 	return rs_op_ok(&e, POOL);
 }
 
 static bool other_op(const struct rule_field *f, uint64_t v)
 {
-	return !strcmp(f->name, "op") && v && v <= RS_OP_READ;
+	return !strcmp(f->name, "op") && v && v <= RS_OP_COMPARE_SWAP;
+}
+
+static bool atomic_taken(unsigned int shape, const void *at)
+{
+	(void)shape;
+	return rs_atomic_ok(at);
 }
 
 /* Or with data in the entry. */
@@ -274,13 +287,22 @@ UNIT_TEST(every_field_is_held_to_its_rule)
 	unsigned int s, v;
 
 	lim.layout = rs_layout(CONNS, 1u << SHIFT, POOL);
-	for (s = RS_SHAPE_DATA; s <= RS_SHAPE_UNKNOWN; s++)
+	for (s = RS_SHAPE_DATA; s <= RS_SHAPE_UNKNOWN; s++) {
+		lim.behind = s == RS_SHAPE_ATOMIC ? sizeof(struct rs_atomic) : BEHIND;
 		walk_shape(&w, s, frame_taken, s < RS_SHAPE_RESET ? other_kind : other_reset);
+	}
+	lim.behind = BEHIND;
+	walk_shape(&w, RS_SHAPE_ADD, atomic_taken, other_op);
+	walk_shape(&w, RS_SHAPE_SWAP, atomic_taken, other_op);
 	walk_shape(&w, RS_SHAPE_SEND, op_taken, other_form);
 	walk_shape(&w, RS_SHAPE_WRITE, op_taken, other_form);
 	walk_shape(&w, RS_SHAPE_SEND_INLINE, op_taken, other_form);
 	walk_shape(&w, RS_SHAPE_WRITE_INLINE, op_taken, other_form);
 	walk_shape(&w, RS_SHAPE_READ, op_taken, other_op);
+	lim.len = sizeof(uint64_t);
+	walk_shape(&w, RS_SHAPE_FETCH_ADD, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_COMPARE_SWAP, op_taken, other_op);
+	lim.len = LEN;
 	walk_shape(&w, RS_SHAPE_RECEIVE, receive_taken, NULL);
 	walk_shape(&w, RS_SHAPE_EVENT, event_taken, other_event);
 	walk_shape(&w, RS_SHAPE_ACCEPT, event_taken, other_event);
