@@ -109,6 +109,19 @@ static void session_begin(struct session *listener, struct rshare_conn *c)
 	watch(s, rshare_fd(c));
 }
 
+/* Send the first bytes of a buffer back, with the immediate data of the event. */
+static void echo_of(struct session *s, const struct rshare_event *e, size_t size)
+{
+	const struct rshare_op op = { .type = RSHARE_OP_SEND,
+				      .flags = e->flags,
+				      .cookie = e->cookie,
+				      .buffer = s->buf + e->cookie * s->slot,
+				      .size = size,
+				      .immediate = e->immediate };
+
+	rshare_post(s->c, &op);
+}
+
 static void on_message(struct session *s, const struct rshare_event *e)
 {
 	char *at = s->buf + e->cookie * s->slot;
@@ -128,7 +141,7 @@ static void on_message(struct session *s, const struct rshare_event *e)
 		rshare_send(s->c, at, sizeof(counted), e->cookie);
 		return;
 	}
-	rshare_send(s->c, at, e->size, e->cookie);
+	echo_of(s, e, e->size);
 }
 
 static void session_events(struct session *s)
@@ -140,6 +153,8 @@ static void session_events(struct session *s)
 		for (i = 0; i < n; i++) {
 			if (e[i].type == RSHARE_RECEIVED && !e[i].status)
 				on_message(s, &e[i]);
+			if (e[i].type == RSHARE_WRITTEN)
+				echo_of(s, &e[i], 0);
 			if (e[i].type == RSHARE_SENT && !e[i].status)
 				post(s, e[i].cookie);
 			if (e[i].type == RSHARE_CLOSED) {

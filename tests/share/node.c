@@ -550,13 +550,21 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "echo", test_echo },       { "rdma", test_rdma },
-	{ "many", test_many },       { "order", test_order },
-	{ "close", test_close },     { "opens", test_opens },
-	{ "stuck", test_stuck },     { "processes", test_processes },
-	{ "liar", test_liar },       { "owner_dies", test_owner_dies },
-	{ "repair", test_repair },   { "killed", test_killed },
-	{ "starved", test_starved }, { "silent", test_silent },
+	{ "echo", test_echo },
+	{ "rdma", test_rdma },
+	{ "ops", test_ops },
+	{ "many", test_many },
+	{ "order", test_order },
+	{ "close", test_close },
+	{ "opens", test_opens },
+	{ "stuck", test_stuck },
+	{ "processes", test_processes },
+	{ "liar", test_liar },
+	{ "owner_dies", test_owner_dies },
+	{ "repair", test_repair },
+	{ "killed", test_killed },
+	{ "starved", test_starved },
+	{ "silent", test_silent },
 	{ "outage", test_outage },
 };
 

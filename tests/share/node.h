@@ -11,7 +11,8 @@
 /*
  * Services of the server: ECHO sends each message back; SINK counts messages in order; STUCK posts
  * no receive; MEMORY sends the address of an exported buffer and then echoes; REPORT answers each
- * message with what SINK has counted, and the owner's figures.
+ * message with what SINK has counted, and the owner's figures. Immediate data comes back with an
+ * echo; a write with such data is answered by an empty message.
  */
 enum { ECHO = 1, SINK, STUCK, MEMORY, REPORT, SERVICES };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tests.h - what the tests of a node share: node.c, common_faults.c (what others do to it). */
+/*
+ * tests.h - what the tests of a node share: node.c, common_faults.c (what others do to it),
+ * common_ops.c (rshare_post()).
+ */
 #ifndef SHARE_TESTS_H
 #define SHARE_TESTS_H
 
@@ -22,6 +25,7 @@ pid_t attach(void (*body)(void));
 /* Whether it has ended well. */
 int reap(pid_t pid);
 
+void test_ops(void);
 void test_killed(void);
 void test_owner_dies(void);
 void test_starved(void);
