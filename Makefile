@@ -58,6 +58,7 @@ VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
 LAYERS   := util core launch cqgroup share net net/shared net/ucx net/verbs fault job miss calls watch kernel start api sync heap
 LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
 APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
+SHARE_APP_C := $(sort $(wildcard apps/share/*.c))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
 MODEL_C  := $(sort $(wildcard tests/model/*.c))
 ORDERS_C := $(sort $(wildcard tests/orders/*.c))
@@ -91,6 +92,7 @@ objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$
 
 LIB_O   := $(call objects,$(LIB_C))
 APPS    := $(APP_C:apps/%.c=$(B)/apps/%)
+SHARE_APPS := $(SHARE_APP_C:apps/%.c=$(B)/apps/%) # examples of librshare
 UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
 MODEL   := $(if $(MODEL_C),$(B)/tests/model)
 ORDERS_O := $(ORDERS_C:%.c=$(B)/obj/%.o)
@@ -295,7 +297,7 @@ fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
 # ---- building -------------------------------------------------------------------------------
 
 lib: $(LIB)
-apps: $(APPS)
+apps: $(APPS) $(SHARE_APPS)
 unit-programs: $(UNIT)
 model-program: $(MODEL)
 orders-programs: $(ORDERS)
@@ -425,6 +427,16 @@ endef
 
 $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 	$(call objects,$(p) $(if $(filter apps/example.c,$(p)),,$(APP_COMMON_C))),$(LIB_A))))
+# Examples of librshare need it, and not libdsm.
+define share_program
+$(1): $(2) $(SHARE_A) $(CQGROUP_A)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)
+	$$(Q)$$(LINK) -o $$@ $(2) $(SHARE_A) $(CQGROUP_A) $$(VERBS_LIBS)
+
+endef
+
+$(foreach p,$(SHARE_APP_C),$(eval $(call share_program,$(p:%.c=$(B)/%),$(call objects,$(p)))))
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C) \
 	$(if $(filter tests/unit/test_bench_lanes.c,$(p)),$(BENCH_LANES_C) $(BENCH_COMMON_C))),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C) \
@@ -448,10 +460,10 @@ SED_PC = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUD
 	-e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(DSM_LIBS)|'
 
 # A page docs/man/x.3 goes to $(MANDIR)/man3.
-install: lib ## headers, libraries, pkg-config files, man pages, an example
+install: lib ## headers, libraries, pkg-config files, man pages, examples
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
-		$(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)/examples
+		$(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)/examples/share
 	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
 	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(ANL_A) $(DESTDIR)$(LIBDIR)
 	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(SYSCALL_SO) $(DESTDIR)$(LIBDIR)
@@ -468,6 +480,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(Q)$(call SED_TOOL,$(LIBDIR)) libdsm/tools/dsmrun.in > $(DESTDIR)$(BINDIR)/dsmrun && chmod 755 $(DESTDIR)$(BINDIR)/dsmrun
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard apps/share/*.[ch]) $(DESTDIR)$(DOCDIR)/examples/share
 	$(Q)for page in $(PAGES); do \
 		$(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(Q)if [ -z "$(DESTDIR)" ]; then PATH=$$PATH:/sbin ldconfig 2>/dev/null || true; fi
