@@ -145,16 +145,4 @@ static inline void protect(int prot)
 	ck_assert_int_eq(mprotect(range, SIZE, prot), 0);
 }
 
-/* Run one suite with these cases. Each test runs in a process of its own. */
-static inline int run_cases(const char *name, TCase **cases, int n)
-{
-	Suite *s = suite_create(name);
-
-	for (int i = 0; i < n; i++) {
-		tcase_set_timeout(cases[i], 120);
-		suite_add_tcase(s, cases[i]);
-	}
-	return unit_main(s);
-}
-
 #endif

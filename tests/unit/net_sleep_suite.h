@@ -12,7 +12,9 @@
 
 /* ---- sleeping ------------------------------------------------------------------------------- */
 
-START_TEST(an_idle_end_sleeps_until_a_message_comes)
+UNIT_CASE(sleep, NULL)
+
+UNIT_LOOP_TEST(an_idle_end_sleeps_until_a_message_comes, 0, SLEEPERS)
 {
 	uint64_t cpu, until;
 	struct end a, b;
@@ -40,9 +42,8 @@ START_TEST(an_idle_end_sleeps_until_a_message_comes)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(a_message_left_behind_by_another_poller_wakes_the_sleeper)
+UNIT_LOOP_TEST(a_message_left_behind_by_another_poller_wakes_the_sleeper, 0, SLEEPERS)
 {
 	struct end a, b;
 	unsigned int i;
@@ -72,7 +73,6 @@ START_TEST(a_message_left_behind_by_another_poller_wakes_the_sleeper)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ static void *passer_by(void *arg)
 	return NULL;
 }
 
-START_TEST(threads_send_and_poll_at_once)
+UNIT_LOOP_TEST(threads_send_and_poll_at_once, 0, SLEEPERS)
 {
 	pthread_t thread[SENDERS + 3];
 	unsigned int i;
@@ -147,15 +147,6 @@ START_TEST(threads_send_and_poll_at_once)
 	ck_assert_uint_eq(left.wrong + right.wrong, 0);
 	ck_assert_uint_eq(left.sum, left.messages);
 	close_pair(&left, &right);
-}
-END_TEST
-
-static inline void add_net_sleep_suite(TCase *t)
-{
-	tcase_add_loop_test(t, an_idle_end_sleeps_until_a_message_comes, 0, SLEEPERS);
-	tcase_add_loop_test(t, a_message_left_behind_by_another_poller_wakes_the_sleeper, 0,
-			    SLEEPERS);
-	tcase_add_loop_test(t, threads_send_and_poll_at_once, 0, SLEEPERS);
 }
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * net_suite.h - tests of every transport: messages, peers that misbehave or go. A test program sets
  * the transport (NET_OPS), the number of its variants (TRANSPORTS), and what a peer could leave
- * behind (leftovers()). NET_ONE_PROCESS: ends reach each other only within one process.
+ * behind (net_leftovers()). NET_ONE_PROCESS: ends reach each other only within one process.
  */
 #ifndef UNIT_NET_SUITE_H
 #define UNIT_NET_SUITE_H
@@ -13,7 +13,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-START_TEST(addresses_are_looked_at)
+UNIT_CASE(messages, NULL)
+
+UNIT_LOOP_TEST(addresses_are_looked_at, 0, TRANSPORTS)
 {
 	struct end a, b;
 	unsigned char junk[64] = { 1, 2, 3 };
@@ -25,11 +27,10 @@ START_TEST(addresses_are_looked_at)
 	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), -EEXIST);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-START_TEST(messages_of_every_size_arrive_once)
+UNIT_LOOP_TEST(messages_of_every_size_arrive_once, 0, TRANSPORTS)
 {
 	static const size_t sizes[] = { 0,     1,       100,           4096,           8192,
 					65536, 1 << 20, NET_BLOCK_MAX, NET_PAYLOAD_MAX };
@@ -56,9 +57,8 @@ START_TEST(messages_of_every_size_arrive_once)
 	ck_assert_uint_eq(count.malformed, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(sending_does_not_wait_for_the_receiver)
+UNIT_LOOP_TEST(sending_does_not_wait_for_the_receiver, 0, TRANSPORTS)
 {
 	const unsigned int n = 5000;
 	struct end a, b;
@@ -75,7 +75,6 @@ START_TEST(sending_does_not_wait_for_the_receiver)
 	ck_assert_uint_eq(b.wrong, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* Messages of all kinds together. */
 static inline struct net_lane lanes_of(const struct end *e)
@@ -92,7 +91,7 @@ static inline struct net_lane lanes_of(const struct end *e)
 	return sum;
 }
 
-START_TEST(a_connection_is_made_by_first_use_and_used_again)
+UNIT_LOOP_TEST(a_connection_is_made_by_first_use_and_used_again, 0, TRANSPORTS)
 {
 	const unsigned int classes = ops == &net_ucx ? 1 : 2; /* UCX has one class for all */
 	struct end a, b;
@@ -118,9 +117,8 @@ START_TEST(a_connection_is_made_by_first_use_and_used_again)
 	ck_assert_uint_eq(lanes_of(&b).messages, 1);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(a_rank_can_send_to_itself)
+UNIT_LOOP_TEST(a_rank_can_send_to_itself, 0, TRANSPORTS)
 {
 	struct end a, b;
 
@@ -131,9 +129,8 @@ START_TEST(a_rank_can_send_to_itself)
 	ck_assert_uint_eq(a.wrong, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(what_cannot_be_sent_is_refused)
+UNIT_LOOP_TEST(what_cannot_be_sent_is_refused, 0, TRANSPORTS)
 {
 	struct end a, b;
 
@@ -144,7 +141,6 @@ START_TEST(what_cannot_be_sent_is_refused)
 	ck_assert_int_eq(send_to(&a, 1, MSG_DATA, 0, NET_BLOCK_MAX + 1), -EMSGSIZE);
 	close_pair(&a, &b);
 }
-END_TEST
 
 static struct end *answering;
 
@@ -162,7 +158,7 @@ static void answer(void *arg, const struct msg *m, const void *payload, size_t s
 		e->wrong++;
 }
 
-START_TEST(handlers_may_send)
+UNIT_LOOP_TEST(handlers_may_send, 0, TRANSPORTS)
 {
 	struct end a, b;
 
@@ -180,11 +176,10 @@ START_TEST(handlers_may_send)
 	ck_assert_uint_eq(a.wrong + b.wrong, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- peers that misbehave or go ------------------------------------------------------------- */
 
-START_TEST(a_malformed_message_costs_the_sender_its_connection)
+UNIT_LOOP_TEST(a_malformed_message_costs_the_sender_its_connection, 0, TRANSPORTS)
 {
 	const unsigned int n = ops == &net_ucx ? 6 : 7; /* UCX does not tell the sender */
 	struct msg bad[7];
@@ -217,9 +212,8 @@ START_TEST(a_malformed_message_costs_the_sender_its_connection)
 		close_pair(&a, &b);
 	}
 }
-END_TEST
 
-START_TEST(payloads_are_bounded_by_type)
+UNIT_TEST(payloads_are_bounded_by_type)
 {
 	const struct net_config cfg = { .rank = 1, .size = 3, .nslots = SLOTS };
 	const struct end from = { .rank = 0 };
@@ -239,9 +233,8 @@ START_TEST(payloads_are_bounded_by_type)
 	m.src = 1; /* claims to be this rank */
 	ck_assert_int_eq(net_check(&cfg, &m, 0), -EBADMSG);
 }
-END_TEST
 
-START_TEST(nothing_comes_from_a_dropped_peer)
+UNIT_LOOP_TEST(nothing_comes_from_a_dropped_peer, 0, TRANSPORTS)
 {
 	struct end a, b;
 
@@ -258,11 +251,10 @@ START_TEST(nothing_comes_from_a_dropped_peer)
 	ck_assert_int_eq(send_to(&b, 0, MSG_PING, 0, 0), -EPIPE);
 	close_pair(&a, &b);
 }
-END_TEST
 
 #ifndef NET_ONE_PROCESS
 
-static int (*leftovers)(void);
+int net_leftovers(void);
 
 /* Fork a process with one end, which answers until it is killed. *here is connected to it. */
 static pid_t fork_end(struct end *here, int transport)
@@ -294,9 +286,9 @@ static pid_t fork_end(struct end *here, int transport)
 	return pid;
 }
 
-START_TEST(a_killed_peer_is_lost_once_and_leaves_nothing)
+UNIT_LOOP_TEST(a_killed_peer_is_lost_once_and_leaves_nothing, 0, TRANSPORTS)
 {
-	int files = leftovers();
+	int files = net_leftovers();
 	uint64_t until;
 	struct end a;
 	pid_t pid = fork_end(&a, _i);
@@ -321,13 +313,12 @@ START_TEST(a_killed_peer_is_lost_once_and_leaves_nothing)
 	ops->close(a.net);
 	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC), until);
 	until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
-	while (leftovers() > files && now_ms(CLOCK_MONOTONIC) < until)
+	while (net_leftovers() > files && now_ms(CLOCK_MONOTONIC) < until)
 		usleep(20000); /* another job's file between open() and mmap() */
-	ck_assert_int_le(leftovers(), files);
+	ck_assert_int_le(net_leftovers(), files);
 }
-END_TEST
 
-START_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin)
+UNIT_LOOP_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0, TRANSPORTS)
 {
 	struct end a;
 	pid_t pid = fork_end(&a, _i);
@@ -349,32 +340,7 @@ START_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin)
 	waitpid(pid, NULL, 0);
 	ops->close(a.net);
 }
-END_TEST
 
-#endif
-
-static inline void add_net_messages(TCase *t)
-{
-	tcase_add_loop_test(t, addresses_are_looked_at, 0, TRANSPORTS);
-	tcase_add_loop_test(t, messages_of_every_size_arrive_once, 0, TRANSPORTS);
-	tcase_add_loop_test(t, sending_does_not_wait_for_the_receiver, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_connection_is_made_by_first_use_and_used_again, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_rank_can_send_to_itself, 0, TRANSPORTS);
-	tcase_add_loop_test(t, what_cannot_be_sent_is_refused, 0, TRANSPORTS);
-	tcase_add_loop_test(t, handlers_may_send, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_malformed_message_costs_the_sender_its_connection, 0, TRANSPORTS);
-	tcase_add_test(t, payloads_are_bounded_by_type);
-	tcase_add_loop_test(t, nothing_comes_from_a_dropped_peer, 0, TRANSPORTS);
-}
-
-#ifndef NET_ONE_PROCESS
-static inline void add_net_suite(TCase *t)
-{
-	add_net_messages(t);
-	tcase_add_loop_test(t, a_killed_peer_is_lost_once_and_leaves_nothing, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0,
-			    TRANSPORTS);
-}
 #endif
 
 #endif

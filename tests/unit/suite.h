@@ -27,17 +27,20 @@ static inline int unit_main(Suite *s)
 }
 
 /*
- * A suite with one test case: its tests register themselves, in the order of the file.
- * UNIT_LOOP_TEST: for each _i from `from` to below `to`. Each takes the place of Check's
- * START_TEST; what it begins needs no END_TEST.
+ * A suite: its tests register themselves, in the order of the file. UNIT_LOOP_TEST: for each _i
+ * from `from` to below `to`. Each takes the place of Check's START_TEST; what it begins needs no
+ * END_TEST. UNIT_CASE: the tests that follow are a case with its own name (CK_RUN_CASE=name runs
+ * it alone) and its own setup, which may be NULL.
  */
 struct unit_test {
-	const TTest *test;
+	const TTest *test; /* NULL: a case begins here */
 	int from, to;
+	const char *name; /* of the case */
+	void (*setup)(void);
 };
 struct unit_case {
-	double seconds; /* limit of each test; 0: Check's own */
-	void (*setup)(void), (*teardown)(void);
+	double seconds;                         /* limit of each test; 0: Check's own */
+	void (*setup)(void), (*teardown)(void); /* for tests before any UNIT_CASE */
 };
 
 #define UNIT_TESTS 100u
@@ -45,35 +48,54 @@ struct unit_case {
 static struct unit_test unit_tests[UNIT_TESTS];
 static unsigned int unit_count;
 
-static inline void unit_register(const TTest *test, int from, int to)
+static inline void unit_register(struct unit_test test)
 {
 	if (unit_count == UNIT_TESTS)
 		abort();
-	unit_tests[unit_count++] = (struct unit_test){ test, from, to };
+	unit_tests[unit_count++] = test;
 }
 
-#define UNIT_LOOP_TEST(name, from, to)                                 \
-	static const TTest *name;                                      \
-	static __attribute__((constructor)) void name##_register(void) \
-	{                                                              \
-		unit_register(name, (int)(from), (int)(to));           \
-	}                                                              \
+#define UNIT_LOOP_TEST(name, from, to)                                                         \
+	static const TTest *name;                                                              \
+	static __attribute__((constructor)) void name##_register(void)                         \
+	{                                                                                      \
+		unit_register((struct unit_test){ name, (int)(from), (int)(to), NULL, NULL }); \
+	}                                                                                      \
 	START_TEST(name)
 #define UNIT_TEST(name) UNIT_LOOP_TEST(name, 0, 1)
+#define UNIT_CASE(name, setup)                                                 \
+	static __attribute__((constructor)) void name##_case(void)             \
+	{                                                                      \
+		unit_register((struct unit_test){ NULL, 0, 0, #name, setup }); \
+	}
 
-static inline int unit_suite(const char *name, const struct unit_case *c)
+static inline TCase *unit_begin(Suite *s, const char *name, const struct unit_case *c)
 {
-	Suite *s = suite_create(name);
 	TCase *t = tcase_create(name);
-	unsigned int i;
 
 	if (c->seconds > 0)
 		tcase_set_timeout(t, c->seconds);
 	if (c->setup || c->teardown)
 		tcase_add_checked_fixture(t, c->setup, c->teardown);
-	for (i = 0; i < unit_count; i++)
-		tcase_add_loop_test(t, unit_tests[i].test, unit_tests[i].from, unit_tests[i].to);
 	suite_add_tcase(s, t);
+	return t;
+}
+
+static inline int unit_suite(const char *name, const struct unit_case *c)
+{
+	Suite *s = suite_create(name);
+	TCase *t = unit_begin(s, name, c);
+	unsigned int i;
+
+	for (i = 0; i < unit_count; i++) {
+		const struct unit_test *u = &unit_tests[i];
+
+		if (u->test)
+			tcase_add_loop_test(t, u->test, u->from, u->to);
+		else
+			t = unit_begin(s, u->name,
+				       &(struct unit_case){ c->seconds, u->setup, NULL });
+	}
 	return unit_main(s);
 }
 

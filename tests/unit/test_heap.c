@@ -23,7 +23,9 @@ static void wait_ok(pid_t pid)
 
 /* ---- one thread ------------------------------------------------------------------------------ */
 
-START_TEST(allocator_never_touches_the_range)
+UNIT_CASE(one_thread, start)
+
+UNIT_TEST(allocator_never_touches_the_range)
 {
 	static void *p[20000];
 	uint64_t x = 88172645463325252u;
@@ -43,9 +45,8 @@ START_TEST(allocator_never_touches_the_range)
 	ck_assert_ptr_nonnull(p[0]);
 	heap_stop();
 }
-END_TEST
 
-START_TEST(fresh_pages_are_not_zeroed_again)
+UNIT_TEST(fresh_pages_are_not_zeroed_again)
 {
 	char *p;
 
@@ -55,9 +56,8 @@ START_TEST(fresh_pages_are_not_zeroed_again)
 	protect(PROT_READ | PROT_WRITE);
 	ck_assert(all(p, 0, 20 * MB));
 }
-END_TEST
 
-START_TEST(reused_memory_is_zeroed)
+UNIT_TEST(reused_memory_is_zeroed)
 {
 	static const size_t sizes[] = { 1,    16,   100,   511,   3584,  3585,   4095,   4096,
 					4097, 9000, 14336, 14337, 70000, 3 * MB, 20 * MB };
@@ -86,9 +86,8 @@ START_TEST(reused_memory_is_zeroed)
 		give(p);
 	}
 }
-END_TEST
 
-START_TEST(alignment_is_kept)
+UNIT_TEST(alignment_is_kept)
 {
 	static const size_t sizes[] = { 0, 1, 100, 4096, 5000, 100000, 3 * MB };
 
@@ -114,9 +113,8 @@ START_TEST(alignment_is_kept)
 	ck_assert_ptr_null(heap_alloc(false, 100, 4 * MB, false, NULL, NULL));
 	ck_assert_int_eq(errno, EINVAL);
 }
-END_TEST
 
-START_TEST(empty_allocations_are_distinct)
+UNIT_TEST(empty_allocations_are_distinct)
 {
 	char *p[100];
 
@@ -129,9 +127,8 @@ START_TEST(empty_allocations_are_distinct)
 	for (int i = 0; i < 100; i++)
 		give(p[i]);
 }
-END_TEST
 
-START_TEST(wrong_addresses_are_refused)
+UNIT_TEST(wrong_addresses_are_refused)
 {
 	char *p = take(100), *big = take(10 * MB);
 	int local;
@@ -149,9 +146,8 @@ START_TEST(wrong_addresses_are_refused)
 	ck_assert_int_eq(heap_free(shared, big), 0);
 	ck_assert_int_eq(heap_free(shared, big), -EINVAL);
 }
-END_TEST
 
-START_TEST(exhausted_heap_recovers)
+UNIT_TEST(exhausted_heap_recovers)
 {
 	static void *p[SIZE / 4096];
 	static const size_t sizes[] = { 5000,  64,      1 * MB, 200,    8 * MB,
@@ -197,9 +193,8 @@ START_TEST(exhausted_heap_recovers)
 	}
 	ck_assert_uint_eq(shared->live_bytes, 0);
 }
-END_TEST
 
-START_TEST(churn_does_not_eat_the_heap)
+UNIT_TEST(churn_does_not_eat_the_heap)
 {
 	enum { SLOTS = 4000 };
 	static struct {
@@ -238,9 +233,8 @@ START_TEST(churn_does_not_eat_the_heap)
 	slot[0].p = take(56 * MB);
 	ck_assert_ptr_nonnull(slot[0].p);
 }
-END_TEST
 
-START_TEST(statistics_count)
+UNIT_TEST(statistics_count)
 {
 	void *a = take(100), *b = take(10000);
 
@@ -252,9 +246,8 @@ START_TEST(statistics_count)
 	ck_assert_uint_eq(shared->remote_frees, 0);
 	ck_assert_uint_eq(shared->live_bytes, 0);
 }
-END_TEST
 
-START_TEST(stopped_heap_gives_nothing)
+UNIT_TEST(stopped_heap_gives_nothing)
 {
 	void *p = take(100);
 
@@ -263,11 +256,12 @@ START_TEST(stopped_heap_gives_nothing)
 	ck_assert_int_eq(heap_find(p, &(struct heap_object){ 0 }), -ENOENT);
 	ck_assert_int_eq(heap_drain(), 0);
 }
-END_TEST
 
 /* ---- other processes ------------------------------------------------------------------------- */
 
-START_TEST(child_frees_what_the_parent_allocated)
+UNIT_CASE(processes, start)
+
+UNIT_TEST(child_frees_what_the_parent_allocated)
 {
 	enum { N = 1000 };
 	void *p[N], *big;
@@ -296,9 +290,8 @@ START_TEST(child_frees_what_the_parent_allocated)
 	big = take(56 * MB);
 	ck_assert_ptr_nonnull(big);
 }
-END_TEST
 
-START_TEST(full_ring_says_so_and_changes_nothing)
+UNIT_TEST(full_ring_says_so_and_changes_nothing)
 {
 	void *p[HEAP_RING + 1];
 	pid_t pid;
@@ -317,9 +310,8 @@ START_TEST(full_ring_says_so_and_changes_nothing)
 	ck_assert_int_eq(heap_drain(), 0);
 	give(p[HEAP_RING]);
 }
-END_TEST
 
-START_TEST(allocation_drains_when_memory_is_out)
+UNIT_TEST(allocation_drains_when_memory_is_out)
 {
 	void *p = take(40 * MB);
 	pid_t pid = fork();
@@ -329,9 +321,8 @@ START_TEST(allocation_drains_when_memory_is_out)
 	wait_ok(pid);
 	ck_assert_ptr_nonnull(take(50 * MB));
 }
-END_TEST
 
-START_TEST(lock_of_a_dead_process_stops_nobody)
+UNIT_TEST(lock_of_a_dead_process_stops_nobody)
 {
 	void *p = take(100), *q = take(100);
 	pid_t pid;
@@ -353,9 +344,8 @@ START_TEST(lock_of_a_dead_process_stops_nobody)
 	ck_assert_int_eq(heap_drain(), 0);
 	give(q);
 }
-END_TEST
 
-START_TEST(lock_is_handed_on_to_a_waiter)
+UNIT_TEST(lock_is_handed_on_to_a_waiter)
 {
 	void *p = take(100);
 	pid_t pid;
@@ -369,9 +359,8 @@ START_TEST(lock_is_handed_on_to_a_waiter)
 	wait_ok(pid);
 	ck_assert_int_eq(heap_drain(), 1);
 }
-END_TEST
 
-START_TEST(killed_children_leave_a_working_heap)
+UNIT_TEST(killed_children_leave_a_working_heap)
 {
 	void *p[HEAP_RING];
 
@@ -395,9 +384,8 @@ START_TEST(killed_children_leave_a_working_heap)
 	}
 	ck_assert_ptr_nonnull(take(1000));
 }
-END_TEST
 
-START_TEST(damaged_ring_is_survived)
+UNIT_TEST(damaged_ring_is_survived)
 {
 	void *p = take(100);
 
@@ -410,12 +398,11 @@ START_TEST(damaged_ring_is_survived)
 	give(p);
 	ck_assert_ptr_nonnull(take(100));
 }
-END_TEST
 
 /*
  * Children and the owner's threads run at once: children free what the owner puts into mailboxes.
  */
-START_TEST(children_free_while_the_owner_allocates)
+UNIT_TEST(children_free_while_the_owner_allocates)
 {
 	enum { BOXES = 64, ROUNDS = 30000 };
 	void **box = mmap(NULL, BOXES * sizeof(*box), PROT_READ | PROT_WRITE,
@@ -461,7 +448,6 @@ START_TEST(children_free_while_the_owner_allocates)
 	ck_assert_uint_eq(shared->remote_frees, ROUNDS);
 	ck_assert_uint_eq(shared->live_bytes, 0);
 }
-END_TEST
 
 static void start_in_parts(void)
 {
@@ -473,11 +459,13 @@ static bool is_upper(const void *p)
 	return (const char *)p >= (const char *)range + SIZE / 2;
 }
 
+UNIT_CASE(parts, start_in_parts)
+
 /*
  * Memory of all sizes, freed and allocated again: each allocation lies in its part, whole, and
  * belongs to nobody else.
  */
-START_TEST(parts_share_no_page)
+UNIT_TEST(parts_share_no_page)
 {
 	static struct {
 		unsigned char *at;
@@ -502,10 +490,9 @@ START_TEST(parts_share_no_page)
 		have[k].at[0] = have[k].at[have[k].size - 1] = (unsigned char)k;
 	}
 }
-END_TEST
 
 /* One part is full: the other one does not help. What is freed of it is of that part again. */
-START_TEST(full_part_is_full)
+UNIT_TEST(full_part_is_full)
 {
 	void *p = heap_alloc(true, SIZE / 2, 0, false, NULL, NULL), *q;
 
@@ -519,12 +506,11 @@ START_TEST(full_part_is_full)
 	ck_assert_ptr_null(heap_alloc(false, 100, 0, false, NULL, NULL));
 	ck_assert(is_upper(heap_alloc(true, 100, 0, false, NULL, NULL)));
 }
-END_TEST
 
 /*
  * Only the owner's own thread gives units of the upper part back: it completes its stores before.
  */
-START_TEST(trim_leaves_the_upper_part)
+UNIT_TEST(trim_leaves_the_upper_part)
 {
 	uint32_t at;
 
@@ -534,36 +520,5 @@ START_TEST(trim_leaves_the_upper_part)
 	ck_assert_uint_gt(heap_trim(true, &at), 0);
 	ck_assert_uint_lt(at, SIZE / 2 / (2 * MB));
 }
-END_TEST
 
-int main(void)
-{
-	TCase *cases[] = { tcase_create("one thread"), tcase_create("processes"),
-			   tcase_create("parts") };
-
-	tcase_add_checked_fixture(cases[0], start, NULL);
-	tcase_add_test(cases[0], allocator_never_touches_the_range);
-	tcase_add_test(cases[0], fresh_pages_are_not_zeroed_again);
-	tcase_add_test(cases[0], reused_memory_is_zeroed);
-	tcase_add_test(cases[0], alignment_is_kept);
-	tcase_add_test(cases[0], empty_allocations_are_distinct);
-	tcase_add_test(cases[0], wrong_addresses_are_refused);
-	tcase_add_test(cases[0], exhausted_heap_recovers);
-	tcase_add_test(cases[0], churn_does_not_eat_the_heap);
-	tcase_add_test(cases[0], statistics_count);
-	tcase_add_test(cases[0], stopped_heap_gives_nothing);
-	tcase_add_checked_fixture(cases[1], start, NULL);
-	tcase_add_test(cases[1], child_frees_what_the_parent_allocated);
-	tcase_add_test(cases[1], full_ring_says_so_and_changes_nothing);
-	tcase_add_test(cases[1], allocation_drains_when_memory_is_out);
-	tcase_add_test(cases[1], lock_of_a_dead_process_stops_nobody);
-	tcase_add_test(cases[1], lock_is_handed_on_to_a_waiter);
-	tcase_add_test(cases[1], killed_children_leave_a_working_heap);
-	tcase_add_test(cases[1], damaged_ring_is_survived);
-	tcase_add_test(cases[1], children_free_while_the_owner_allocates);
-	tcase_add_checked_fixture(cases[2], start_in_parts, NULL);
-	tcase_add_test(cases[2], parts_share_no_page);
-	tcase_add_test(cases[2], full_part_is_full);
-	tcase_add_test(cases[2], trim_leaves_the_upper_part);
-	return run_cases("heap", cases, 3);
-}
+UNIT_SUITE("heap", .seconds = 120)

@@ -60,7 +60,7 @@ static void run_threads(void *(*f)(void *), int n)
 		pthread_join(t[i], NULL);
 }
 
-START_TEST(threads_trade_objects)
+UNIT_LOOP_TEST(threads_trade_objects, 0, 2)
 {
 	start_with(_i != 0);
 	run_threads(trade, THREADS);
@@ -76,7 +76,8 @@ START_TEST(threads_trade_objects)
 	ck_assert_ptr_nonnull(take(56 * MB));
 	heap_stop();
 }
-END_TEST
+
+UNIT_CASE(threads, start)
 
 static void *small_life(void *arg)
 {
@@ -90,13 +91,12 @@ static void *small_life(void *arg)
 	return NULL;
 }
 
-START_TEST(ended_threads_leave_nothing_behind)
+UNIT_TEST(ended_threads_leave_nothing_behind)
 {
 	for (int i = 0; i < 6000; i++) /* more threads than ids of thread caches */
 		run_threads(small_life, 1);
 	ck_assert_ptr_nonnull(take(56 * MB));
 }
-END_TEST
 
 static sem_t asleep, wake;
 
@@ -111,7 +111,7 @@ static void *hoard(void *arg)
 	return take(1000) ? NULL : (void *)1;
 }
 
-START_TEST(heap_stops_under_threads_that_live_on)
+UNIT_TEST(heap_stops_under_threads_that_live_on)
 {
 	pthread_t t;
 	void *failed;
@@ -125,7 +125,6 @@ START_TEST(heap_stops_under_threads_that_live_on)
 	pthread_join(t, &failed);
 	ck_assert_ptr_nonnull(failed);
 }
-END_TEST
 
 /*
  * Allocate nearly all memory in small objects, then free them. The last ones freed, which the
@@ -149,7 +148,7 @@ static void *scatter(void *arg)
 	return arg;
 }
 
-START_TEST(sleeping_threads_keep_no_memory)
+UNIT_TEST(sleeping_threads_keep_no_memory)
 {
 	pthread_t t;
 
@@ -162,7 +161,6 @@ START_TEST(sleeping_threads_keep_no_memory)
 	pthread_join(t, NULL);
 	heap_stop();
 }
-END_TEST
 
 enum { CROWD = 2000 };
 
@@ -178,7 +176,7 @@ static void *keep_a_page(void *arg)
  * If each cache kept ten pages, the heap would be used up, and no two adjacent pages would be free
  * where one in ten was in use.
  */
-START_TEST(a_crowd_does_not_scatter_its_pages)
+UNIT_TEST(a_crowd_does_not_scatter_its_pages)
 {
 	static pthread_t t[CROWD];
 	pthread_attr_t attr;
@@ -201,7 +199,6 @@ START_TEST(a_crowd_does_not_scatter_its_pages)
 	pthread_attr_destroy(&attr);
 	heap_stop();
 }
-END_TEST
 
 static int faults, stuck;
 
@@ -239,7 +236,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	mprotect(range, SIZE, PROT_READ | PROT_WRITE);
 }
 
-START_TEST(no_lock_is_held_while_memory_is_zeroed)
+UNIT_TEST(no_lock_is_held_while_memory_is_zeroed)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 	pthread_t t;
@@ -272,18 +269,5 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 	give(kept);
 	ck_assert_int_ge(total, 10); /* out of 20; the others were never used before */
 }
-END_TEST
 
-int main(void)
-{
-	TCase *cases[] = { tcase_create("threads"), tcase_create("trade") };
-
-	tcase_add_checked_fixture(cases[0], start, NULL);
-	tcase_add_test(cases[0], ended_threads_leave_nothing_behind);
-	tcase_add_test(cases[0], heap_stops_under_threads_that_live_on);
-	tcase_add_test(cases[0], sleeping_threads_keep_no_memory);
-	tcase_add_test(cases[0], a_crowd_does_not_scatter_its_pages);
-	tcase_add_test(cases[0], no_lock_is_held_while_memory_is_zeroed);
-	tcase_add_loop_test(cases[1], threads_trade_objects, 0, 2);
-	return run_cases("heap_threads", cases, 2);
-}
+UNIT_SUITE("heap_threads", .seconds = 120)

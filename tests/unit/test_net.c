@@ -15,7 +15,9 @@
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-START_TEST(opening_leaves_signals_libc_and_environment_alone)
+UNIT_CASE(ucx, NULL)
+
+UNIT_TEST(opening_leaves_signals_libc_and_environment_alone)
 {
 	static const int numbers[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
 	void *const code[] = { (void *)mmap, (void *)munmap, (void *)madvise, (void *)sbrk };
@@ -40,18 +42,16 @@ START_TEST(opening_leaves_signals_libc_and_environment_alone)
 	ck_assert_ptr_null(getenv("UCX_LOG_LEVEL"));
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(opening_without_a_usable_transport_says_so)
+UNIT_TEST(opening_without_a_usable_transport_says_so)
 {
 	struct end a;
 
 	setenv("UCX_TLS", "nosuch", 1);
 	ck_assert_int_eq(try_open(&a, 0, handler), -ENODEV);
 }
-END_TEST
 
-START_TEST(opening_without_descriptors_says_so)
+UNIT_TEST(opening_without_descriptors_says_so)
 {
 	const struct rlimit few = { 16, 16 };
 	struct end a;
@@ -59,10 +59,9 @@ START_TEST(opening_without_descriptors_says_so)
 	setrlimit(RLIMIT_NOFILE, &few);
 	ck_assert_int_eq(try_open(&a, 0, handler), -EMFILE);
 }
-END_TEST
 
 /* The program closes its stderr, and its next file gets number 2. */
-START_TEST(what_ucx_prints_goes_to_what_stderr_was)
+UNIT_TEST(what_ucx_prints_goes_to_what_stderr_was)
 {
 	static const char words[] =
 		"libdsm: UCX: error: a.c:7: five 5\nlibdsm: UCX: info: b.c:8: six\n";
@@ -87,7 +86,6 @@ START_TEST(what_ucx_prints_goes_to_what_stderr_was)
 	close_pair(&a, &b);
 	log_release();
 }
-END_TEST
 
 static bool is_mapped_in(const char *maps, const char *name)
 {
@@ -120,7 +118,7 @@ static bool is_of_another(const char *name)
 }
 
 /* Count the files of UCX that this process maps, or no process. */
-static int ucx_files(void)
+int net_leftovers(void)
 {
 	DIR *d = opendir("/dev/shm");
 	struct dirent *e;
@@ -133,18 +131,4 @@ static int ucx_files(void)
 	return n;
 }
 
-int main(void)
-{
-	Suite *s = suite_create("net");
-	TCase *t = tcase_create("ucx");
-
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, opening_leaves_signals_libc_and_environment_alone);
-	tcase_add_test(t, opening_without_a_usable_transport_says_so);
-	tcase_add_test(t, opening_without_descriptors_says_so);
-	tcase_add_test(t, what_ucx_prints_goes_to_what_stderr_was);
-	leftovers = ucx_files;
-	add_net_suite(t);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("net", .seconds = 120)

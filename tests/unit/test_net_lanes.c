@@ -64,7 +64,9 @@ static void open_threaded(const char *setting)
 	connect_pair(&here, &there);
 }
 
-START_TEST(a_miss_makes_no_address_handle)
+UNIT_CASE(handles, NULL)
+
+UNIT_LOOP_TEST(a_miss_makes_no_address_handle, 0, 2)
 {
 	open_threaded(_i ? "break=7" : "");
 	miss(100); /* connect, and repair broken connections */
@@ -72,7 +74,6 @@ START_TEST(a_miss_makes_no_address_handle)
 	close_pair(&here, &there);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 static unsigned int read_word(const unsigned int *word)
 {
@@ -104,7 +105,7 @@ static void *serves(void *arg)
  * with it. The thread that makes one may be unable to, or may wait for the malloc() that a miss has
  * interrupted. If the peer answers meanwhile, the miss must end, using the old handle.
  */
-START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
+UNIT_LOOP_TEST(handles_are_made_again_and_no_miss_waits_for_it, 0, 2)
 {
 	int *const hinders = _i ? &fake_handles_fail : &fake_handles_wait;
 	unsigned int made, count = 1;
@@ -128,7 +129,6 @@ START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 	close_pair(&here, &there);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
@@ -213,7 +213,9 @@ static bool all_posted(const struct end *e)
 	return all;
 }
 
-START_TEST(a_batch_takes_the_lock_once_and_keeps_its_order)
+UNIT_CASE(batches, NULL)
+
+UNIT_LOOP_TEST(a_batch_takes_the_lock_once_and_keeps_its_order, 0, 2)
 {
 	const unsigned int n = 3 * BATCH;
 	uint64_t before;
@@ -228,9 +230,8 @@ START_TEST(a_batch_takes_the_lock_once_and_keeps_its_order)
 	ck_assert(all_posted(&there));
 	close_pair(&here, &there);
 }
-END_TEST
 
-START_TEST(a_handler_finds_the_rest_of_its_batch_when_it_polls)
+UNIT_LOOP_TEST(a_handler_finds_the_rest_of_its_batch_when_it_polls, 0, 2)
 {
 	/* CALL: the payload stays in the receive buffer */
 	const uint8_t type = _i ? MSG_CALL : MSG_PING;
@@ -247,7 +248,6 @@ START_TEST(a_handler_finds_the_rest_of_its_batch_when_it_polls)
 	ck_assert(all_posted(&there));
 	close_pair(&here, &there);
 }
-END_TEST
 
 static void *polls_there(void *arg)
 {
@@ -261,7 +261,7 @@ static void *polls_there(void *arg)
  * A handler may wait for a message that only another thread can handle, so no thread may keep the
  * rest of a batch.
  */
-START_TEST(other_threads_find_the_rest_of_a_batch)
+UNIT_TEST(other_threads_find_the_rest_of_a_batch)
 {
 	pthread_t poller;
 
@@ -276,9 +276,8 @@ START_TEST(other_threads_find_the_rest_of_a_batch)
 	ck_assert(all_posted(&there));
 	close_pair(&here, &there);
 }
-END_TEST
 
-START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again)
+UNIT_LOOP_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0, 2)
 {
 	const uint32_t middle = BATCH / 2;
 	const bool drop = _i;
@@ -304,13 +303,12 @@ START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_
 	close_pair(&here, &there);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /*
  * Messages that a broken queue pair has received are taken from the device before the queue pair
  * ends, whether there is a place for them or not: their sender no longer has them.
  */
-START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
+UNIT_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 {
 	const unsigned int n = 200;
 	const struct arrivals *in;
@@ -335,13 +333,12 @@ START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 	ck_assert(all_posted(&there));
 	close_pair(&here, &there);
 }
-END_TEST
 
 /*
  * A thread is preempted while it takes an arrival, and so occupies the place. The others go on, one
  * at a time.
  */
-START_TEST(an_occupied_place_stops_nobody)
+UNIT_TEST(an_occupied_place_stops_nobody)
 {
 	struct arrivals *in;
 	uint64_t before;
@@ -363,7 +360,6 @@ START_TEST(an_occupied_place_stops_nobody)
 	ck_assert_uint_eq(there.wrong + out_of_order, 0);
 	close_pair(&here, &there);
 }
-END_TEST
 
 /* ---- devices of other protocols -------------------------------------------------------------- */
 
@@ -401,7 +397,9 @@ static int open_device(const char *name, bool optional)
 	return 0;
 }
 
-START_TEST(a_device_of_iwarp_is_refused_by_name_and_others_are_used)
+UNIT_CASE(devices, NULL)
+
+UNIT_TEST(a_device_of_iwarp_is_refused_by_name_and_others_are_used)
 {
 	said_begin();
 	fake_device[0].transport_type = IBV_TRANSPORT_IWARP;
@@ -422,38 +420,5 @@ START_TEST(a_device_of_iwarp_is_refused_by_name_and_others_are_used)
 	said_end();
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("net_lanes");
-	TCase *t = tcase_create("messages");
-
-	tcase_set_timeout(t, 120);
-	add_net_messages(t);
-	suite_add_tcase(s, t);
-	t = tcase_create("sleep");
-	tcase_set_timeout(t, 120);
-	add_net_sleep_suite(t);
-	suite_add_tcase(s, t);
-	t = tcase_create("handles");
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, a_miss_makes_no_address_handle, 0, 2);
-	tcase_add_loop_test(t, handles_are_made_again_and_no_miss_waits_for_it, 0, 2);
-	suite_add_tcase(s, t);
-	t = tcase_create("batches");
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, a_batch_takes_the_lock_once_and_keeps_its_order, 0, 2);
-	tcase_add_loop_test(t, a_handler_finds_the_rest_of_its_batch_when_it_polls, 0, 2);
-	tcase_add_test(t, other_threads_find_the_rest_of_a_batch);
-	tcase_add_loop_test(
-		t, a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0,
-		2);
-	tcase_add_test(t, completions_of_a_connection_that_breaks_are_delivered_once);
-	tcase_add_test(t, an_occupied_place_stops_nobody);
-	suite_add_tcase(s, t);
-	t = tcase_create("devices");
-	tcase_add_test(t, a_device_of_iwarp_is_refused_by_name_and_others_are_used);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("net_lanes", .seconds = 120)

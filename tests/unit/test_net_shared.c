@@ -65,7 +65,9 @@ static uint32_t carrier(struct end *a, struct end *b, uint8_t type)
 	return found;
 }
 
-START_TEST(urgent_classes_have_a_queue_pair_of_their_own)
+UNIT_CASE(fake_device, NULL)
+
+UNIT_TEST(urgent_classes_have_a_queue_pair_of_their_own)
 {
 	struct end a, b;
 	uint32_t urgent;
@@ -79,7 +81,6 @@ START_TEST(urgent_classes_have_a_queue_pair_of_their_own)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /* ---- priorities of regions ------------------------------------------------------------------ */
 
@@ -134,7 +135,7 @@ static void send_data(struct end *from, enum net_priority priority, unsigned int
 	}
 }
 
-START_TEST(data_of_each_priority_has_a_connection_of_its_own)
+UNIT_TEST(data_of_each_priority_has_a_connection_of_its_own)
 {
 	unsigned int i, k, all = 2;
 	struct end a, b;
@@ -165,9 +166,8 @@ START_TEST(data_of_each_priority_has_a_connection_of_its_own)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-START_TEST(urgent_data_takes_the_strict_queue_pair)
+UNIT_TEST(urgent_data_takes_the_strict_queue_pair)
 {
 	struct net_counters count;
 	struct end a, b;
@@ -185,7 +185,6 @@ START_TEST(urgent_data_takes_the_strict_queue_pair)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /* low-priority messages: all; before the last other one */
 static unsigned int low_came, low_before;
@@ -200,7 +199,7 @@ static void note_order(void *arg, const struct msg *m, const void *payload, size
 }
 
 /* Higher-priority data waits only for what the device already has, and for a share of the rest. */
-START_TEST(data_passes_a_backlog_of_lower_priority)
+UNIT_LOOP_TEST(data_passes_a_backlog_of_lower_priority, 0, 3)
 {
 	const enum net_priority p = higher[_i];
 	const unsigned int many = 400, few = 16;
@@ -221,7 +220,6 @@ START_TEST(data_passes_a_backlog_of_lower_priority)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 static unsigned int came, calls_came[3]; /* messages so far; calls among each pair */
 
@@ -260,7 +258,7 @@ static void await_reads(unsigned int count)
 /*
  * Two messages are read at a time, low-priority data first. Among the others, calls wait longest.
  */
-START_TEST(large_data_passes_what_waits_to_be_read)
+UNIT_LOOP_TEST(large_data_passes_what_waits_to_be_read, 0, 3)
 {
 	const enum net_priority p = higher[_i];
 	const size_t size = 8192; /* one chunk */
@@ -288,7 +286,6 @@ START_TEST(large_data_passes_what_waits_to_be_read)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /* ---- several ranks of a node ---------------------------------------------------------------- */
 
@@ -351,7 +348,7 @@ static void close_nodes(struct end *e)
 }
 
 /* Every user can read the names of sockets. */
-START_TEST(names_keep_the_key)
+UNIT_TEST(names_keep_the_key)
 {
 	char line[512], key[20], number[24];
 	unsigned int numbers = 0;
@@ -372,9 +369,8 @@ START_TEST(names_keep_the_key)
 	close_nodes(e);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
+UNIT_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 {
 	static const uint8_t types[] = { MSG_READ_REQ, MSG_DATA, MSG_REPLY, MSG_CALL };
 	struct end e[RANKS];
@@ -406,7 +402,6 @@ START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 	close_nodes(e);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -418,7 +413,7 @@ static void note_place(void *arg, const struct msg *m, const void *payload, size
 	handler(arg, m, payload, size);
 }
 
-START_TEST(blocks_are_written_to_the_place_of_their_request)
+UNIT_TEST(blocks_are_written_to_the_place_of_their_request)
 {
 	const size_t size = 4096;
 	struct end a, b;
@@ -445,11 +440,10 @@ START_TEST(blocks_are_written_to_the_place_of_their_request)
 				 (ptrdiff_t)size);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- losses --------------------------------------------------------------------------------- */
 
-START_TEST(a_broken_link_is_repaired)
+UNIT_TEST(a_broken_link_is_repaired)
 {
 	static const uint8_t types[] = { MSG_READ_REQ, MSG_DATA, MSG_REPLY, MSG_CALL };
 	struct end a, b;
@@ -471,9 +465,8 @@ START_TEST(a_broken_link_is_repaired)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-START_TEST(a_dead_link_is_the_loss_of_its_peer)
+UNIT_TEST(a_dead_link_is_the_loss_of_its_peer)
 {
 	struct end a, b;
 	unsigned int q;
@@ -496,28 +489,5 @@ START_TEST(a_dead_link_is_the_loss_of_its_peer)
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("net_shared");
-	TCase *t = tcase_create("fake device"), *p = tcase_create("priorities");
-
-	tcase_set_timeout(t, 120);
-	add_net_messages(t);
-	add_net_sleep_suite(t);
-	tcase_add_test(t, urgent_classes_have_a_queue_pair_of_their_own);
-	tcase_add_test(t, names_keep_the_key);
-	tcase_add_test(t, two_queue_pairs_serve_all_ranks_of_two_nodes);
-	tcase_add_test(t, blocks_are_written_to_the_place_of_their_request);
-	tcase_add_test(t, a_broken_link_is_repaired);
-	tcase_add_test(t, a_dead_link_is_the_loss_of_its_peer);
-	suite_add_tcase(s, t);
-	tcase_set_timeout(p, 120);
-	tcase_add_test(p, data_of_each_priority_has_a_connection_of_its_own);
-	tcase_add_test(p, urgent_data_takes_the_strict_queue_pair);
-	tcase_add_loop_test(p, data_passes_a_backlog_of_lower_priority, 0, 3);
-	tcase_add_loop_test(p, large_data_passes_what_waits_to_be_read, 0, 3);
-	suite_add_tcase(s, p);
-	return unit_main(s);
-}
+UNIT_SUITE("net_shared", .seconds = 120)

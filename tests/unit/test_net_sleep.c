@@ -17,7 +17,7 @@ static void open_settled(struct end *a, struct end *b)
 	settle(a, b);
 }
 
-START_TEST(nobody_is_woken_while_a_waiter_polls)
+UNIT_TEST(nobody_is_woken_while_a_waiter_polls)
 {
 	struct end a, b;
 	unsigned int i;
@@ -36,9 +36,8 @@ START_TEST(nobody_is_woken_while_a_waiter_polls)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(the_last_waiter_takes_what_came_while_it_polled)
+UNIT_TEST(the_last_waiter_takes_what_came_while_it_polled)
 {
 	struct end a, b;
 	unsigned int i;
@@ -58,10 +57,9 @@ START_TEST(the_last_waiter_takes_what_came_while_it_polled)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* The pipe of a bell has room for 65,536 bytes, and nobody has to read them. */
-START_TEST(a_bell_may_ring_any_number_of_times)
+UNIT_TEST(a_bell_may_ring_any_number_of_times)
 {
 	struct end a, b;
 	unsigned int i;
@@ -75,9 +73,8 @@ START_TEST(a_bell_may_ring_any_number_of_times)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(a_message_that_may_be_late_wakes_nobody_who_dozes)
+UNIT_TEST(a_message_that_may_be_late_wakes_nobody_who_dozes)
 {
 	struct end a, b;
 	unsigned int i;
@@ -104,10 +101,9 @@ START_TEST(a_message_that_may_be_late_wakes_nobody_who_dozes)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* Only who can be rung by all its peers may leave UCX unarmed. */
-START_TEST(a_peer_without_a_bell_still_wakes_a_sleeper)
+UNIT_TEST(a_peer_without_a_bell_still_wakes_a_sleeper)
 {
 	struct end a, b;
 	unsigned int i;
@@ -126,20 +122,5 @@ START_TEST(a_peer_without_a_bell_still_wakes_a_sleeper)
 	}
 	close_pair(&a, &b);
 }
-END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("net_sleep");
-	TCase *t = tcase_create("ucx");
-
-	tcase_set_timeout(t, 120);
-	add_net_sleep_suite(t);
-	tcase_add_test(t, nobody_is_woken_while_a_waiter_polls);
-	tcase_add_test(t, the_last_waiter_takes_what_came_while_it_polled);
-	tcase_add_test(t, a_bell_may_ring_any_number_of_times);
-	tcase_add_test(t, a_message_that_may_be_late_wakes_nobody_who_dozes);
-	tcase_add_test(t, a_peer_without_a_bell_still_wakes_a_sleeper);
-	suite_add_tcase(s, t);
-	return unit_main(s);
-}
+UNIT_SUITE("net_sleep", .seconds = 120)

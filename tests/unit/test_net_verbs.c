@@ -24,7 +24,7 @@
 #include "net/redirect.h"
 #include "net/verbs/mem.h"
 
-static int no_files(void)
+int net_leftovers(void)
 {
 	return 0; /* the kernel frees the process's objects */
 }
@@ -41,7 +41,9 @@ static struct msg block_for(const struct end *from, const struct end *to, uint16
 	return m;
 }
 
-START_TEST(blocks_land_with_their_requests)
+UNIT_CASE(own, NULL)
+
+UNIT_LOOP_TEST(blocks_land_with_their_requests, 0, TRANSPORTS)
 {
 	const unsigned int rounds = 200;
 	unsigned char block[4096];
@@ -67,11 +69,10 @@ START_TEST(blocks_land_with_their_requests)
 	ck_assert_uint_eq(a.lost + b.lost, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- repair ---------------------------------------------------------------------------------- */
 
-START_TEST(broken_connections_are_mended_and_nothing_is_lost_or_doubled)
+UNIT_TEST(broken_connections_are_mended_and_nothing_is_lost_or_doubled)
 {
 	static const uint8_t types[] = { MSG_READ_REQ, MSG_PING, MSG_DATA, MSG_CALL };
 	static const size_t sizes[] = { 0, 0, 4096, 20000 };
@@ -96,11 +97,10 @@ START_TEST(broken_connections_are_mended_and_nothing_is_lost_or_doubled)
 	ck_assert_uint_gt(atomic_load(&a.net->breaks), 10);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 
-START_TEST(a_peer_of_another_job_is_refused)
+UNIT_TEST(a_peer_of_another_job_is_refused)
 {
 	struct net_counters count;
 	struct end a, b;
@@ -121,9 +121,8 @@ START_TEST(a_peer_of_another_job_is_refused)
 	ck_assert_uint_ge(count.malformed, 1);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(an_address_of_another_version_is_refused)
+UNIT_TEST(an_address_of_another_version_is_refused)
 {
 	struct end a, b;
 
@@ -134,9 +133,8 @@ START_TEST(an_address_of_another_version_is_refused)
 	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), -EINVAL);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(a_peer_that_never_answers_is_lost_in_time)
+UNIT_TEST(a_peer_that_never_answers_is_lost_in_time)
 {
 	struct end a, b;
 	uint64_t from;
@@ -150,7 +148,6 @@ START_TEST(a_peer_that_never_answers_is_lost_in_time)
 	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC) - from, 3 * LOST_MS);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- garbage --------------------------------------------------------------------------------- */
 
@@ -266,7 +263,9 @@ static bool told(struct end *a, struct end *b)
 	return b->lost;
 }
 
-START_TEST(garbage_on_an_established_connection_costs_it)
+UNIT_CASE(garbage, NULL)
+
+UNIT_LOOP_TEST(garbage_on_an_established_connection_costs_it, 0, GARBAGE)
 {
 	struct net_counters count;
 	struct end a, b;
@@ -290,11 +289,12 @@ START_TEST(garbage_on_an_established_connection_costs_it)
 	ck_assert_uint_ge(count.malformed, 1);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- shortage -------------------------------------------------------------------------------- */
 
-START_TEST(too_few_receive_buffers_only_slow_down)
+UNIT_CASE(rest, NULL)
+
+UNIT_TEST(too_few_receive_buffers_only_slow_down)
 {
 	const unsigned int n = 300;
 	struct end a, b;
@@ -308,7 +308,6 @@ START_TEST(too_few_receive_buffers_only_slow_down)
 	ck_assert_uint_eq(b.wrong + a.lost + b.lost, 0);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- threads of its own ---------------------------------------------------------------------- */
 
@@ -337,7 +336,7 @@ static void await(struct end *a, struct end *b, const unsigned int *word, unsign
 	ck_assert_uint_eq(*word, value);
 }
 
-START_TEST(its_threads_deliver_while_nobody_looks)
+UNIT_LOOP_TEST(its_threads_deliver_while_nobody_looks, 0, 2)
 {
 	const struct net_config with_threads = { .thread = new_thread, .waited = waited };
 	uint64_t cpu, until;
@@ -390,9 +389,8 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	ck_assert_uint_lt(now_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu, 100);
 	close_pair(&a, &b);
 }
-END_TEST
 
-START_TEST(completions_are_counted_by_vector)
+UNIT_TEST(completions_are_counted_by_vector)
 {
 	struct net_vector rows[16];
 	struct end a, b;
@@ -411,11 +409,10 @@ START_TEST(completions_are_counted_by_vector)
 	ck_assert_uint_ge(sum, 1);
 	close_pair(&a, &b);
 }
-END_TEST
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-START_TEST(wrong_settings_are_refused)
+UNIT_TEST(wrong_settings_are_refused)
 {
 	struct net_config cfg = { .rank = 0,
 				  .size = 3,
@@ -445,13 +442,12 @@ START_TEST(wrong_settings_are_refused)
 	cfg.cq_groups = "data=4000";
 	ck_assert_int_eq(ops->open(&cfg, &n, address, &size), -ERANGE);
 }
-END_TEST
 
 /*
  * The device's provider is loaded after the libraries were redirected (net/redirect.h), and frees
  * memory that libibverbs allocated.
  */
-START_TEST(a_program_may_use_verbs_itself)
+UNIT_TEST(a_program_may_use_verbs_itself)
 {
 	struct ibv_device **list;
 	struct ibv_context *ctx;
@@ -470,42 +466,9 @@ START_TEST(a_program_may_use_verbs_itself)
 		close_pair(&a, &b);
 	}
 }
-END_TEST
-
-static void add_own(TCase *t)
-{
-	tcase_add_test(t, a_program_may_use_verbs_itself);
-	tcase_add_test(t, wrong_settings_are_refused);
-	tcase_add_loop_test(t, blocks_land_with_their_requests, 0, TRANSPORTS);
-	tcase_add_test(t, broken_connections_are_mended_and_nothing_is_lost_or_doubled);
-	tcase_add_test(t, a_peer_of_another_job_is_refused);
-	tcase_add_test(t, an_address_of_another_version_is_refused);
-	tcase_add_test(t, a_peer_that_never_answers_is_lost_in_time);
-	tcase_add_test(t, too_few_receive_buffers_only_slow_down);
-	tcase_add_loop_test(t, its_threads_deliver_while_nobody_looks, 0, 2);
-	tcase_add_test(t, completions_are_counted_by_vector);
-}
-
-static void add_garbage(TCase *t)
-{
-	tcase_add_loop_test(t, garbage_on_an_established_connection_costs_it, 0, GARBAGE);
-}
 
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*add)(TCase *t);
-	} cases[] = {
-		/* CK_RUN_CASE=name runs one test case */
-		{ "own", add_own },
-		{ "garbage", add_garbage },
-		{ "messages", add_net_suite },
-		{ "sleep", add_net_sleep_suite },
-	};
-	unsigned int i;
-	Suite *s;
-	TCase *t;
 	glob_t devices; /* device files: the tests load their providers */
 
 	if (glob("/sys/class/infiniband/*", 0, NULL, &devices)) {
@@ -513,13 +476,5 @@ int main(void)
 		return 77;
 	}
 	globfree(&devices);
-	leftovers = no_files;
-	s = suite_create("net_verbs");
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		t = tcase_create(cases[i].name);
-		tcase_set_timeout(t, 120);
-		cases[i].add(t);
-		suite_add_tcase(s, t);
-	}
-	return unit_main(s);
+	return unit_suite("net_verbs", &(struct unit_case){ .seconds = 120 });
 }

@@ -21,7 +21,9 @@ static void expect_object(const char *p, const char *at, size_t size, const char
 	ck_assert_str_eq(o.name, name);
 }
 
-START_TEST(objects_are_found_by_any_address)
+UNIT_CASE(objects, start)
+
+UNIT_TEST(objects_are_found_by_any_address)
 {
 	static const size_t sizes[] = { 1,    16,   48,   1000,  3000,   3584,
 					4000, 4096, 5000, 20000, 3 * MB, 20 * MB };
@@ -48,9 +50,20 @@ START_TEST(objects_are_found_by_any_address)
 	ck_assert_int_eq(heap_find(range + SIZE, &o), -ENOENT);
 	ck_assert_int_eq(heap_find(range + SIZE - 1, &o), -ENOENT);
 }
-END_TEST
 
-START_TEST(sites_and_names_are_kept_with_their_objects)
+UNIT_TEST(site_is_forgotten_unless_asked_for)
+{
+	struct heap_object o;
+	char *p = heap_alloc(false, 100, 0, false, "matrix", (void *)1234);
+
+	ck_assert_int_eq(heap_find(p + 50, &o), 0);
+	ck_assert_ptr_null(o.sites[0]);
+	ck_assert_str_eq(o.name, "matrix");
+}
+
+UNIT_CASE(sites, NULL)
+
+UNIT_TEST(sites_and_names_are_kept_with_their_objects)
 {
 	enum { N = 20000 };
 	static char *p[N];
@@ -81,25 +94,13 @@ START_TEST(sites_and_names_are_kept_with_their_objects)
 	}
 	heap_stop();
 }
-END_TEST
-
-START_TEST(site_is_forgotten_unless_asked_for)
-{
-	struct heap_object o;
-	char *p = heap_alloc(false, 100, 0, false, "matrix", (void *)1234);
-
-	ck_assert_int_eq(heap_find(p + 50, &o), 0);
-	ck_assert_ptr_null(o.sites[0]);
-	ck_assert_str_eq(o.name, "matrix");
-}
-END_TEST
 
 static __attribute__((noinline)) const void *here(void)
 {
 	return __builtin_return_address(0);
 }
 
-START_TEST(site_has_file_and_line)
+UNIT_TEST(site_has_file_and_line)
 {
 	char buf[128], want[64];
 	int line = __LINE__ + 1;
@@ -121,7 +122,6 @@ START_TEST(site_has_file_and_line)
 	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf));
 	ck_assert_msg(!strncmp(buf, "qsort", 5) || strchr(buf, ':'), "%s", buf);
 }
-END_TEST
 
 static char *allocated;
 static int wrapper_line, user_line;
@@ -168,19 +168,17 @@ static void expect_site(const char *skip, const int *line)
 	heap_stop();
 }
 
-START_TEST(site_is_the_caller_of_wrappers)
+UNIT_TEST(site_is_the_caller_of_wrappers)
 {
 	expect_site("other,my_w*", &user_line);
 }
-END_TEST
 
-START_TEST(site_is_the_wrapper_unless_it_is_named)
+UNIT_TEST(site_is_the_wrapper_unless_it_is_named)
 {
 	expect_site("other,wrapper", &wrapper_line);
 }
-END_TEST
 
-START_TEST(site_without_helper_is_an_offset)
+UNIT_TEST(site_without_helper_is_an_offset)
 {
 	char buf[128];
 
@@ -188,9 +186,8 @@ START_TEST(site_without_helper_is_an_offset)
 	heap_site_name(here(), buf, sizeof(buf));
 	ck_assert_msg(strstr(buf, "+0x"), "%s", buf);
 }
-END_TEST
 
-START_TEST(helper_that_hangs_is_given_up)
+UNIT_TEST(helper_that_hangs_is_given_up)
 {
 	char dir[] = "/tmp/test_site.XXXXXX", path[64], buf[128];
 	struct timespec a, b;
@@ -212,20 +209,5 @@ START_TEST(helper_that_hangs_is_given_up)
 	unlink(path);
 	rmdir(dir);
 }
-END_TEST
 
-int main(void)
-{
-	TCase *cases[] = { tcase_create("objects"), tcase_create("sites") };
-
-	tcase_add_checked_fixture(cases[0], start, NULL);
-	tcase_add_test(cases[0], objects_are_found_by_any_address);
-	tcase_add_test(cases[0], site_is_forgotten_unless_asked_for);
-	tcase_add_test(cases[1], sites_and_names_are_kept_with_their_objects);
-	tcase_add_test(cases[1], site_has_file_and_line);
-	tcase_add_test(cases[1], site_is_the_caller_of_wrappers);
-	tcase_add_test(cases[1], site_is_the_wrapper_unless_it_is_named);
-	tcase_add_test(cases[1], site_without_helper_is_an_offset);
-	tcase_add_test(cases[1], helper_that_hangs_is_given_up);
-	return run_cases("site", cases, 2);
-}
+UNIT_SUITE("site", .seconds = 120)
