@@ -465,11 +465,48 @@ static void say(struct msg *m, uint16_t to)
 	w->n++;
 }
 
+/* What a rank in good order changes in a message that it answers. */
+static const struct reply {
+	uint8_t type; /* MSG_NONE: as the request */
+	bool clears_op, clears_value, sets_home;
+	uint16_t home;
+} replies[MSG_TYPES] = {
+	[MSG_INV] = { MSG_INV_ACK, false, false, true, 0 },
+	[MSG_GRANT] = { MSG_DONE, true, true, true, 0 },
+	[MSG_DATA] = { MSG_DONE, true, true, true, 0 },
+	[MSG_HOME] = { MSG_HOME_ACK, true, false, true, OTHER },
+	[MSG_ADOPT] = { MSG_HOME_ACK, false, true, true, OTHER },
+	[MSG_MOVE] = { MSG_MOVE_ACK, false, true, true, 0 },
+	[MSG_LOCK] = { .type = MSG_LOCKED },
+	[MSG_TRYLOCK] = { .type = MSG_LOCKED },
+	[MSG_UNLOCK] = { .type = MSG_FREED },
+	[MSG_RECALLED] = { .type = MSG_FREED },
+	[MSG_RECALL] = { .type = MSG_RECALLED },
+};
+
+/* The answer to a message that asks for a block, or takes one away; `how` chooses between two. */
+static void answer_block(const struct msg *to, bool how, struct msg *m)
+{
+	if (to->type == MSG_READ_REQ || to->type == MSG_WRITE_REQ) {
+		m->type = how ? MSG_GRANT : MSG_DATA;
+		m->flags = how ? MSGF_ZERO : 0;
+		m->op = how || to->type == MSG_WRITE_REQ ? GRANT_WRITE : GRANT_READ;
+		m->home = OTHER;
+	} else if (to->type == MSG_FWD_MIGRATE && how) {
+		m->type = MSG_KEPT;
+		m->home = 0;
+	} else {
+		m->type = MSG_DATA;
+		m->op = to->type == MSG_FWD_READ ? GRANT_READ : GRANT_WRITE;
+	}
+}
+
 /* What a rank in good order would say to what has come, more or less. */
 static void answer(const struct msg *to, uint8_t how)
 {
+	const struct reply *r = &replies[to->type < MSG_TYPES ? to->type : MSG_NONE];
+	uint16_t dst = to->src < HONEST ? to->src : 0;
 	struct msg m = *to;
-	const uint16_t dst = to->src < HONEST ? to->src : 0;
 
 	m.src = m.dst = OTHER;
 	m.version = WIRE_VERSION;
@@ -477,54 +514,9 @@ static void answer(const struct msg *to, uint8_t how)
 	switch (to->type) {
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ:
-		m.type = how & 1 ? MSG_GRANT : MSG_DATA;
-		m.flags = how & 1 ? MSGF_ZERO : 0;
-		m.op = how & 1 || to->type == MSG_WRITE_REQ ? GRANT_WRITE : GRANT_READ;
-		m.home = OTHER;
-		break;
-	case MSG_INV:
-		m.type = MSG_INV_ACK;
-		m.home = 0;
-		break;
 	case MSG_FWD_READ:
 	case MSG_FWD_WRITE:
-	case MSG_FWD_MIGRATE:
-		if (to->type == MSG_FWD_MIGRATE && how & 1) {
-			m.type = MSG_KEPT;
-			m.home = 0;
-			break;
-		}
-		m.type = MSG_DATA;
-		m.op = to->type == MSG_FWD_READ ? GRANT_READ : GRANT_WRITE;
-		break;
-	case MSG_GRANT:
-	case MSG_DATA:
-		m.type = MSG_DONE;
-		m.op = 0;
-		m.count = 0;
-		m.home = 0;
-		m.value = 0;
-		break;
-	case MSG_HOME:
-		m.type = MSG_HOME_ACK;
-		m.op = 0;
-		m.home = OTHER;
-		break;
-	case MSG_ADOPT:
-		m.type = MSG_HOME_ACK;
-		m.home = OTHER;
-		m.value = 0;
-		break;
-	case MSG_MOVE:
-		m.type = MSG_MOVE_ACK;
-		m.home = 0;
-		m.value = 0;
-		break;
-	case MSG_LOCK:
-	case MSG_TRYLOCK: m.type = MSG_LOCKED; break;
-	case MSG_UNLOCK:
-	case MSG_RECALLED: m.type = MSG_FREED; break;
-	case MSG_RECALL: m.type = MSG_RECALLED; break;
+	case MSG_FWD_MIGRATE: answer_block(to, how & 1, &m); break;
 	case MSG_SYNC:
 		m = (struct msg){ .version = WIRE_VERSION,
 				  .type = MSG_REPLY,
@@ -532,20 +524,20 @@ static void answer(const struct msg *to, uint8_t how)
 				  .object = to->object,
 				  .req_slot = to->req_slot };
 		break;
-	default: break;
+	default:
+		m.type = r->type ? r->type : to->type;
+		m.op = r->clears_op ? 0 : m.op;
+		m.value = r->clears_value ? 0 : m.value;
+		m.home = r->sets_home ? r->home : m.home;
+		m.count = r->type == MSG_DONE ? 0 : m.count;
 	}
-	m.req_node = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME ||
-			to->type == MSG_ADOPT
-		? OTHER
-		: to->req_node;
-	if (to->type == MSG_MOVE)
-		m.req_node = to->src;
-	say(&m,
-	    m.type == MSG_INV_ACK ||
-			    (m.type == MSG_DATA && to->type != MSG_READ_REQ &&
-			     to->type != MSG_WRITE_REQ)
-		    ? (uint16_t)(to->req_node % HONEST)
-		    : dst);
+	m.req_node = r->type == MSG_DONE || r->type == MSG_HOME_ACK ? OTHER
+		: to->type == MSG_MOVE                              ? to->src
+								    : to->req_node;
+	if (m.type == MSG_INV_ACK ||
+	    (m.type == MSG_DATA && to->type != MSG_READ_REQ && to->type != MSG_WRITE_REQ))
+		dst = (uint16_t)(to->req_node % HONEST);
+	say(&m, dst);
 }
 
 /*

@@ -105,87 +105,94 @@ static uint64_t of_no_place(uint64_t id)
 	return (id & ~0xfffffffffull) | (uint64_t)(dsm_nodes() - 1) << 24;
 }
 
-static void part_bad_handles(void)
+struct handles {
+	dsm_mutex_t m;
+	dsm_rwlock_t l;
+	dsm_cond_t c;
+	dsm_sem_t s;
+	dsm_atomic_t a;
+	dsm_barrier_t b;
+};
+
+/* destroyed: a thread that does not hold such a lock gets an error before any message is sent. */
+static void refuse(struct handles *h, dsm_mutex_t *held, bool destroyed)
 {
-	dsm_mutex_t m = { 0 }, held;
-	dsm_rwlock_t l = { 0 };
-	dsm_cond_t c = { 0 };
-	dsm_sem_t s = { 0 };
-	dsm_atomic_t a = { 0 };
-	dsm_barrier_t b = { 0 };
 	uint64_t v = 0;
 	uint32_t value;
-	int round;
+
+	EXPECT(dsm_mutex_lock(&h->m), -EINVAL);
+	EXPECT(dsm_mutex_trylock(&h->m), -EINVAL);
+	EXPECT(dsm_mutex_unlock(&h->m), destroyed ? -EPERM : -EINVAL);
+	EXPECT(dsm_mutex_destroy(&h->m), -EINVAL);
+	EXPECT(dsm_rwlock_rdlock(&h->l), -EINVAL);
+	EXPECT(dsm_rwlock_wrlock(&h->l), -EINVAL);
+	EXPECT(dsm_rwlock_unlock(&h->l), destroyed ? -EPERM : -EINVAL);
+	EXPECT(dsm_rwlock_destroy(&h->l), -EINVAL);
+	EXPECT(dsm_cond_wait(&h->c, held), -EINVAL);
+	EXPECT(dsm_cond_timedwait(&h->c, held, 1), -EINVAL);
+	EXPECT(dsm_cond_signal(&h->c), -EINVAL);
+	EXPECT(dsm_cond_broadcast(&h->c), -EINVAL);
+	EXPECT(dsm_cond_destroy(&h->c), -EINVAL);
+	EXPECT(dsm_sem_wait(&h->s), -EINVAL);
+	EXPECT(dsm_sem_trywait(&h->s), -EINVAL);
+	EXPECT(dsm_sem_timedwait(&h->s, 1), -EINVAL);
+	EXPECT(dsm_sem_post(&h->s, 1), -EINVAL);
+	EXPECT(dsm_sem_getvalue(&h->s, &value), -EINVAL);
+	EXPECT(dsm_sem_destroy(&h->s), -EINVAL);
+	EXPECT(dsm_atomic_load(&h->a, &v), -EINVAL);
+	EXPECT(dsm_atomic_store(&h->a, 1), -EINVAL);
+	EXPECT(dsm_atomic_fetch_add(&h->a, 1, &v), -EINVAL);
+	EXPECT(dsm_atomic_exchange(&h->a, 1, &v), -EINVAL);
+	EXPECT(dsm_atomic_compare_exchange(&h->a, &v, 1), -EINVAL);
+	EXPECT(dsm_atomic_destroy(&h->a), -EINVAL);
+	EXPECT(dsm_barrier_wait(&h->b), -EINVAL);
+	EXPECT(dsm_barrier_destroy(&h->b), -EINVAL);
+	REQUIRE(!v, "an output was stored");
+}
+
+/* Objects that are destroyed by way of copies of their handles. */
+static void make_destroyed(struct handles *h)
+{
+	MUST(dsm_mutex_init(&h->m));
+	MUST(dsm_rwlock_init(&h->l));
+	MUST(dsm_cond_init(&h->c));
+	MUST(dsm_sem_init(&h->s, 1));
+	MUST(dsm_atomic_init(&h->a, 1, last));
+	MUST(dsm_barrier_init(&h->b, NULL, 0, 1));
+	MUST(dsm_mutex_destroy(&(dsm_mutex_t){ h->m.id }));
+	MUST(dsm_rwlock_destroy(&(dsm_rwlock_t){ h->l.id }));
+	MUST(dsm_cond_destroy(&(dsm_cond_t){ h->c.id }));
+	MUST(dsm_sem_destroy(&(dsm_sem_t){ h->s.id }));
+	MUST(dsm_atomic_destroy(&(dsm_atomic_t){ h->a.id }));
+	MUST(dsm_barrier_destroy(&(dsm_barrier_t){ h->b.id, h->b.ranks, h->b.threads }));
+}
+
+static void part_bad_handles(void)
+{
+	struct handles h = { .m = { 0 } };
+	dsm_mutex_t held;
 
 	MUST(dsm_mutex_init(&held));
 	MUST(dsm_mutex_lock(&held));
-	for (round = 0; round < 5; round++) {
-		EXPECT(dsm_mutex_lock(&m), -EINVAL);
-		EXPECT(dsm_mutex_trylock(&m), -EINVAL);
-		/*
-		 * A thread that does not hold the mutex gets an error before any message is sent.
-		 */
-		EXPECT(dsm_mutex_unlock(&m), round == 3 ? -EPERM : -EINVAL);
-		EXPECT(dsm_mutex_destroy(&m), -EINVAL);
-		EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
-		EXPECT(dsm_rwlock_wrlock(&l), -EINVAL);
-		EXPECT(dsm_rwlock_unlock(&l), round == 3 ? -EPERM : -EINVAL);
-		EXPECT(dsm_rwlock_destroy(&l), -EINVAL);
-		EXPECT(dsm_cond_wait(&c, &held), -EINVAL);
-		EXPECT(dsm_cond_timedwait(&c, &held, 1), -EINVAL);
-		EXPECT(dsm_cond_signal(&c), -EINVAL);
-		EXPECT(dsm_cond_broadcast(&c), -EINVAL);
-		EXPECT(dsm_cond_destroy(&c), -EINVAL);
-		EXPECT(dsm_sem_wait(&s), -EINVAL);
-		EXPECT(dsm_sem_trywait(&s), -EINVAL);
-		EXPECT(dsm_sem_timedwait(&s, 1), -EINVAL);
-		EXPECT(dsm_sem_post(&s, 1), -EINVAL);
-		EXPECT(dsm_sem_getvalue(&s, &value), -EINVAL);
-		EXPECT(dsm_sem_destroy(&s), -EINVAL);
-		EXPECT(dsm_atomic_load(&a, &v), -EINVAL);
-		EXPECT(dsm_atomic_store(&a, 1), -EINVAL);
-		EXPECT(dsm_atomic_fetch_add(&a, 1, &v), -EINVAL);
-		EXPECT(dsm_atomic_exchange(&a, 1, &v), -EINVAL);
-		EXPECT(dsm_atomic_compare_exchange(&a, &v, 1), -EINVAL);
-		EXPECT(dsm_atomic_destroy(&a), -EINVAL);
-		EXPECT(dsm_barrier_wait(&b), -EINVAL);
-		EXPECT(dsm_barrier_destroy(&b), -EINVAL);
-		REQUIRE(!v, "an output was stored");
-		switch (round) {
-		case 0: /* an invalid handle */
-			m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu;
-			break;
-		case 1: /* a handle of another kind */
-			MUST(dsm_mutex_init(&m));
-			MUST(dsm_sem_init(&s, 1));
-			l.id = c.id = a.id = b.id = m.id;
-			m.id = s.id;
-			s.id = l.id;
-			break;
-		case 2: /* a copy of a destroyed object's handle */
-			MUST(dsm_mutex_init(&m));
-			MUST(dsm_rwlock_init(&l));
-			MUST(dsm_cond_init(&c));
-			MUST(dsm_sem_init(&s, 1));
-			MUST(dsm_atomic_init(&a, 1, last));
-			MUST(dsm_barrier_init(&b, NULL, 0, 1));
-			MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
-			MUST(dsm_rwlock_destroy(&(dsm_rwlock_t){ l.id }));
-			MUST(dsm_cond_destroy(&(dsm_cond_t){ c.id }));
-			MUST(dsm_sem_destroy(&(dsm_sem_t){ s.id }));
-			MUST(dsm_atomic_destroy(&(dsm_atomic_t){ a.id }));
-			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads }));
-			break;
-		case 3:
-			m.id = of_no_place(m.id);
-			l.id = of_no_place(l.id);
-			c.id = of_no_place(c.id);
-			s.id = of_no_place(s.id);
-			a.id = of_no_place(a.id);
-			break;
-		default: break;
-		}
-	}
+	refuse(&h, &held, false);
+	/* invalid handles */
+	h.m.id = h.l.id = h.c.id = h.s.id = h.a.id = h.b.id = 0x123456789abcdefu;
+	refuse(&h, &held, false);
+	/* handles of another kind */
+	MUST(dsm_mutex_init(&h.m));
+	MUST(dsm_sem_init(&h.s, 1));
+	h.l.id = h.c.id = h.a.id = h.b.id = h.m.id;
+	h.m.id = h.s.id;
+	h.s.id = h.l.id;
+	refuse(&h, &held, false);
+	make_destroyed(&h);
+	refuse(&h, &held, true);
+	h.m.id = of_no_place(h.m.id);
+	h.l.id = of_no_place(h.l.id);
+	h.c.id = of_no_place(h.c.id);
+	h.s.id = of_no_place(h.s.id);
+	h.a.id = of_no_place(h.a.id);
+	refuse(&h, &held, false);
 	MUST(dsm_mutex_unlock(&held));
 	MUST(dsm_mutex_destroy(&held));
 }

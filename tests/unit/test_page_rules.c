@@ -329,92 +329,117 @@ static bool held_back(unsigned int state, unsigned int ev, unsigned int pins, bo
 		(early && state != PG_UPGRADE);
 }
 
-UNIT_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
+static const enum page_event requests[] = { PE_INV, PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
+
+/* A copy in a state, with pins (1: for reading, 2: for writing), that an event meets. */
+struct meeting {
+	struct page_ctx c;
+	struct copy p, direct; /* direct: what the event makes of it where nothing holds it back */
+	struct msg m;
+	enum page_event ev;
+	unsigned int state, pins;
+	struct actions out; /* of direct */
+	char text[80];
+};
+
+static void pin(struct copy *p, unsigned int pins)
+{
+	p->pins_read = pins & 1;
+	p->pins_write = (uint8_t)(pins >> 1);
+}
+
+static int meet(struct meeting *t, enum page_event ev, struct actions *out)
+{
+	return page_step(&t->c, &t->p, ev, &t->m, out);
+}
+
+/* A home serves one request at a time: others are refused, and change nothing. */
+static void expect_no_other(struct meeting *t)
+{
+	const struct copy before = t->p;
+	struct actions late;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		if (reactions[t->state][requests[i]].does) {
+			ck_assert_int_eq(meet(t, requests[i], &late), -EBADMSG);
+			ck_assert_mem_eq(&t->p, &before, sizeof(before));
+		}
+}
+
+/* The pins end one by one, the one for reading first; then the event is done. */
+static void expect_done_later(struct meeting *t)
+{
+	struct actions late;
+	unsigned int i, left;
+
+	t->m = wide_msg(PE_REPLAY);
+	for (left = t->pins; held_back(t->state, t->ev, left, false);) {
+		ck_assert_int_eq(meet(t, PE_REPLAY, &late), 0);
+		ck_assert_uint_eq(late.n, 0);
+		ck_assert_uint_eq(t->p.held, t->ev);
+		left &= left - 1;
+		pin(&t->p, left);
+	}
+	ck_assert_int_eq(meet(t, PE_REPLAY, &late), 0);
+	ck_assert_str_eq(unit_text(&late), t->text);
+	ck_assert_uint_eq(t->p.state, t->direct.state);
+	ck_assert_uint_eq(t->p.held, 0);
+	for (i = 0; i < late.n; i++)
+		ck_assert_mem_eq(&late.v[i].msg, &t->out.v[i].msg, sizeof(struct msg));
+}
+
+static void expect_held_back(struct meeting *t, const struct actions *late)
+{
+	const bool pinned = held_back(t->state, t->ev, t->pins, false);
+
+	ck_assert_uint_eq(t->p.state, t->state);
+	ck_assert_uint_eq(t->p.held, t->ev);
+	ck_assert_uint_eq(t->p.held_node, W_OTHER);
+	ck_assert_uint_eq(t->p.held_slot, W_SLOT);
+	ck_assert_int_eq(t->p.held_count, 1000);
+	ck_assert_str_eq(unit_text(late), pinned ? "" : "timer");
+	if (late->n)
+		ck_assert_uint_eq(late->v[0].at, 1010);
+	expect_no_other(t);
+	expect_done_later(t);
+}
+
+static void expect_meeting(unsigned int state, enum page_event ev, unsigned int pins, bool early)
+{
+	struct meeting t = { .c = { .me = W_ME, .now = early ? 1000 : 1010, .hold_us = 10 },
+			     .p = wide_copy(state),
+			     .m = wide_msg(ev),
+			     .ev = ev,
+			     .state = state,
+			     .pins = pins };
+	struct actions late;
+
+	t.m.count = 1000;
+	t.p.hold = 1010;
+	t.direct = t.p;
+	t.direct.pins_read = ev == PE_FWD_MIGRATE && pins == 1;
+	pin(&t.p, pins);
+	ck_assert_int_eq(page_step(&wide_ctx, &t.direct, ev, &t.m, &t.out), 0);
+	strcpy(t.text, unit_text(&t.out));
+	ck_assert_int_eq(meet(&t, ev, &late), 0);
+	if (held_back(state, ev, pins, early)) {
+		expect_held_back(&t, &late);
+		return;
+	}
+	ck_assert_str_eq(unit_text(&late), t.text);
+	ck_assert_uint_eq(t.p.state, t.direct.state);
+}
+
+UNIT_LOOP_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then, 0, 3)
 {
 	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
-	static const uint8_t events[] = { PE_INV, PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
-	unsigned int s, e, pins, early;
+	unsigned int e, pins;
 
-	for (s = 0; s < 3; s++)
-		for (e = 0; e < 4; e++)
-			for (pins = 0; pins < 4; pins++)
-				for (early = 0; early < 2; early++) {
-					struct page_ctx c = { .me = W_ME,
-							      .now = early ? 1000 : 1010,
-							      .hold_us = 10 };
-					struct copy p = wide_copy(states[s]), direct = p, other;
-					struct msg m = wide_msg(events[e]);
-					char text[80];
-					struct actions out, late;
-					unsigned int i, left;
-
-					if (!reactions[states[s]][events[e]].does)
-						continue;
-					p.hold = direct.hold = 1010;
-					m.count = 1000;
-					p.pins_read = pins & 1;
-					p.pins_write = (uint8_t)(pins >> 1);
-					/* With both pins, the one for reading ends first. */
-					direct.pins_read = events[e] == PE_FWD_MIGRATE && pins == 1;
-					ck_assert_int_eq(page_step(&wide_ctx, &direct,
-								   (enum page_event)events[e], &m,
-								   &out),
-							 0);
-					strcpy(text, unit_text(&out));
-					ck_assert_int_eq(page_step(&c, &p,
-								   (enum page_event)events[e], &m,
-								   &late),
-							 0);
-					if (!held_back(states[s], events[e], pins, early)) {
-						ck_assert_str_eq(unit_text(&late), text);
-						ck_assert_uint_eq(p.state, direct.state);
-						continue;
-					}
-					ck_assert_uint_eq(p.state, states[s]);
-					ck_assert_uint_eq(p.held, events[e]);
-					ck_assert_uint_eq(p.held_node, W_OTHER);
-					ck_assert_uint_eq(p.held_slot, W_SLOT);
-					ck_assert_int_eq(p.held_count, 1000);
-					ck_assert_str_eq(
-						unit_text(&late),
-						held_back(states[s], events[e], pins, false)
-							? ""
-							: "timer");
-					if (late.n)
-						ck_assert_uint_eq(late.v[0].at, 1010);
-					/* A home serves one request at a time. */
-					for (i = 0; i < 4; i++) {
-						other = p;
-						if (reactions[states[s]][events[i]].does) {
-							ck_assert_int_eq(
-								page_step(
-									&c, &p,
-									(enum page_event)events[i],
-									&m, &late),
-								-EBADMSG);
-							ck_assert_mem_eq(&p, &other, sizeof(p));
-						}
-					}
-					m = wide_msg(PE_REPLAY);
-					for (left = pins;
-					     held_back(states[s], events[e], left, false);) {
-						ck_assert_int_eq(
-							page_step(&c, &p, PE_REPLAY, &m, &late), 0);
-						ck_assert_uint_eq(late.n, 0);
-						ck_assert_uint_eq(p.held, events[e]);
-						left &= left - 1;
-						p.pins_read = left & 1;
-						p.pins_write = (uint8_t)(left >> 1);
-					}
-					ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late),
-							 0);
-					ck_assert_str_eq(unit_text(&late), text);
-					ck_assert_uint_eq(p.state, direct.state);
-					ck_assert_uint_eq(p.held, 0);
-					for (i = 0; i < late.n; i++)
-						ck_assert_mem_eq(&late.v[i].msg, &out.v[i].msg,
-								 sizeof(struct msg));
-				}
+	for (e = 0; e < 4; e++)
+		for (pins = 0; pins < 8; pins++)
+			if (reactions[states[_i]][requests[e]].does)
+				expect_meeting(states[_i], requests[e], pins & 3, pins >> 2);
 }
 
 static int step(struct copy *p, enum page_event ev, struct actions *out)

@@ -113,58 +113,58 @@ UNIT_TEST(a_block_that_ends_outside_of_the_window_is_none)
  * The range of each rule in figures. Only CAS, KIND, INITIAL and LEAVER depend on the operation of
  * the message.
  */
+static const struct wire_span {
+	int64_t lo, hi;
+} wire_spans[] = {
+	[RULE_ZERO] = { 0, 0 },
+	[RULE_ANY] = { INT64_MIN, INT64_MAX },
+	[RULE_VERSION] = { WIRE_VERSION, WIRE_VERSION },
+	[RULE_TYPE] = { MSG_SYNC, MSG_SYNC },
+	[RULE_NODE] = { 0, 7 },
+	[RULE_SENDER] = { 5, 5 },
+	[RULE_RECEIVER] = { ME, ME },
+	[RULE_OTHER] = { 0, 7 },
+	[RULE_BLOCK] = { 1, 0xffffffff },
+	[RULE_INDEX] = { 0, 0xffffffff },
+	[RULE_BARRIER] = { 0, 31 },
+	[RULE_ADDRESS] = { 0, 0xffffffff },
+	[RULE_BLOCK_SLOT] = { 0, 15 },
+	[RULE_SLOT] = { 0, 63 },
+	[RULE_HOLD] = { 0, 47 },
+	[RULE_ACKS] = { 0, 7 },
+	[RULE_ERRNO] = { -4095, 0 },
+	[RULE_BIT] = { 0, 1 },
+	[RULE_GRANT] = { 1, 2 },
+	[RULE_GRANT_WRITE] = { 2, 2 },
+	[RULE_RELEASE] = { 0, 1 },
+	[RULE_REQUEST] = { MSG_READ_REQ, MSG_WRITE_REQ },
+	[RULE_SYNC_OP] = { 0, SYNC_OPS - 1 },
+	[RULE_REDUCE] = { 0, 2 * 16 + 6 },
+	[RULE_COMBINE] = { 0, 11 * 16 + 6 },
+	[RULE_CALL_OP] = { 1, 13 },
+	[RULE_ROOM] = { 0, 4096 },
+	[RULE_FRAMES] = { 0, 512 },
+	[RULE_THREADS] = { 1, 0x7fffffff },
+	[RULE_GEN] = { 0, 65535 },
+	[RULE_LIFE] = { 0, 0 },
+	[RULE_LIFE_HIGH] = { 0, 0 },
+	[RULE_KEY] = { 1, 0xffffffff },
+	[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
+	[RULE_BUNDLED] = { MSG_READ_REQ, MSG_HOME_ACK },
+	[RULE_SEVERAL] = { 2, 64 },
+	[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
+	[RULE_FORWARDS] = { 0, 65535 },
+	[RULE_F_READ] = { 0,
+			  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
+				  MSGF_PUSH },
+	[RULE_F_WRITE] = { 0,
+			   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
+	[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
+	[RULE_F_TIMED] = { 0, MSGF_TIMED },
+};
+
 UNIT_TEST(ranges_are_these)
 {
-	static const struct {
-		int64_t lo, hi;
-	} want[] = {
-		[RULE_ZERO] = { 0, 0 },
-		[RULE_ANY] = { INT64_MIN, INT64_MAX },
-		[RULE_VERSION] = { WIRE_VERSION, WIRE_VERSION },
-		[RULE_TYPE] = { MSG_SYNC, MSG_SYNC },
-		[RULE_NODE] = { 0, 7 },
-		[RULE_SENDER] = { 5, 5 },
-		[RULE_RECEIVER] = { ME, ME },
-		[RULE_OTHER] = { 0, 7 },
-		[RULE_BLOCK] = { 1, 0xffffffff },
-		[RULE_INDEX] = { 0, 0xffffffff },
-		[RULE_BARRIER] = { 0, 31 },
-		[RULE_ADDRESS] = { 0, 0xffffffff },
-		[RULE_BLOCK_SLOT] = { 0, 15 },
-		[RULE_SLOT] = { 0, 63 },
-		[RULE_HOLD] = { 0, 47 },
-		[RULE_ACKS] = { 0, 7 },
-		[RULE_ERRNO] = { -4095, 0 },
-		[RULE_BIT] = { 0, 1 },
-		[RULE_GRANT] = { 1, 2 },
-		[RULE_GRANT_WRITE] = { 2, 2 },
-		[RULE_RELEASE] = { 0, 1 },
-		[RULE_REQUEST] = { MSG_READ_REQ, MSG_WRITE_REQ },
-		[RULE_SYNC_OP] = { 0, SYNC_OPS - 1 },
-		[RULE_REDUCE] = { 0, 2 * 16 + 6 },
-		[RULE_COMBINE] = { 0, 11 * 16 + 6 },
-		[RULE_CALL_OP] = { 1, 13 },
-		[RULE_ROOM] = { 0, 4096 },
-		[RULE_FRAMES] = { 0, 512 },
-		[RULE_THREADS] = { 1, 0x7fffffff },
-		[RULE_GEN] = { 0, 65535 },
-		[RULE_LIFE] = { 0, 0 },
-		[RULE_LIFE_HIGH] = { 0, 0 },
-		[RULE_KEY] = { 1, 0xffffffff },
-		[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
-		[RULE_BUNDLED] = { MSG_READ_REQ, MSG_HOME_ACK },
-		[RULE_SEVERAL] = { 2, 64 },
-		[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
-		[RULE_FORWARDS] = { 0, 65535 },
-		[RULE_F_READ] = { 0,
-				  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
-					  MSGF_PUSH },
-		[RULE_F_WRITE] = { 0,
-				   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN |
-					   MSGF_PLACE },
-		[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
-		[RULE_F_TIMED] = { 0, MSGF_TIMED },
-	};
 	struct wire_limits plain = lim;
 	struct msg m = { .type = MSG_SYNC, .src = 5, .dst = ME };
 	int64_t lo, hi;
@@ -187,7 +187,7 @@ UNIT_TEST(ranges_are_these)
 			else if (rule == RULE_LEAVER)
 				least = op > 0, most = 19 * 65536 + (op ? 511 : 0);
 			else if (rule != RULE_CAS && rule != RULE_KIND && rule != RULE_INITIAL)
-				least = want[rule].lo, most = want[rule].hi;
+				least = wire_spans[rule].lo, most = wire_spans[rule].hi;
 			ck_assert_int_eq(lo, least);
 			ck_assert_int_eq(hi, most);
 		}
