@@ -11,19 +11,11 @@
 
 static int last;
 
-static struct dsm_stats counted(const dsm_region_t *r)
-{
-	struct dsm_stats s;
-
-	MUST(dsm_stats_get(test_rank, r, &s));
-	return s;
-}
-
 /* One thread walks in order: each block is either missed, or requested ahead, once. */
 static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 {
 	const size_t most = 2 * M / block < AHEAD ? 2 * M / block : AHEAD;
-	struct dsm_stats was = counted(r), s;
+	struct dsm_stats was = test_stats(r), s;
 	uint64_t *p = dsm_region_base(r), missed, largest = 0;
 	size_t i;
 
@@ -33,7 +25,7 @@ static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 		else
 			REQUIRE(load(&p[i * block / 8]) == i, "block %zu has %lu", i,
 				p[i * block / 8]);
-		s = counted(r);
+		s = test_stats(r);
 		REQUIRE(s.prefetched - was.prefetched <= most,
 			"%lu blocks of %zu KiB are fetched ahead at block %zu",
 			s.prefetched - was.prefetched, block / K, i);
@@ -108,16 +100,16 @@ static void part_both(void)
 
 	for (i = 0; test_rank == last && i < BOTH; i++) {
 		store(&b[i * 512], load(&a[i * 512]) + 7);
-		s = counted(to);
+		s = test_stats(to);
 		REQUIRE(s.prefetched - ahead <= (i + 1) / 4, "%lu blocks are taken ahead after %lu",
 			s.prefetched - ahead, i);
 		ahead = s.prefetched;
 	}
 	if (test_rank == last) {
-		s = counted(from);
+		s = test_stats(from);
 		REQUIRE(s.read_faults <= 16, "%lu blocks of %lu are missed by a reader",
 			s.read_faults, BOTH);
-		s = counted(to);
+		s = test_stats(to);
 		REQUIRE(s.write_faults <= 40, "%lu blocks of %lu are missed by a writer",
 			s.write_faults, BOTH);
 	}
@@ -139,7 +131,7 @@ static void part_short(void)
 		for (k = i; k < i + 4; k++)
 			store(&p[k * 512], k + 7);
 	if (test_rank == last) {
-		s = counted(r);
+		s = test_stats(r);
 		REQUIRE(s.prefetched == 0 && s.write_faults == BOTH / 2,
 			"%lu blocks of others, %lu misses", s.prefetched, s.write_faults);
 	}
@@ -155,7 +147,7 @@ static void part_short(void)
  */
 static uint64_t sends_for(uint64_t *p, bool write, double *ms)
 {
-	const uint64_t was = counted(NULL).messages_out, from = test_ns();
+	const uint64_t was = test_stats(NULL).messages_out, from = test_ns();
 	uint64_t i;
 
 	if (write)
@@ -166,7 +158,7 @@ static uint64_t sends_for(uint64_t *p, bool write, double *ms)
 		else
 			REQUIRE(load(&p[i * 512]) == i, "block %lu has %lu", i, p[i * 512]);
 	*ms = (double)(test_ns() - from) / 1e6;
-	return counted(NULL).messages_out - was;
+	return test_stats(NULL).messages_out - was;
 }
 
 /*
@@ -191,10 +183,10 @@ static void part_bundles(void)
 		for (i = 0; kind < 2 && !test_rank && i < MANY; i++)
 			store(&p[i * 512], i);
 		test_sync();
-		came = counted(NULL).messages_in;
+		came = test_stats(NULL).messages_in;
 		if (test_rank == last) {
 			sends = sends_for(p, kind, &ms);
-			came = counted(NULL).messages_in - came;
+			came = test_stats(NULL).messages_in - came;
 			printf("  %s: %lu messages sent and %lu received for %lu blocks, %.1f ms\n",
 			       what[kind], sends, came, MANY, ms);
 			REQUIRE(sends <= MANY / 8 && came <= MANY / 8,
@@ -226,11 +218,11 @@ static void part_alone(void)
 	p = dsm_region_base(r);
 	test_sync();
 	for (i = 0; test_rank == last && i < 4; i++) {
-		was = counted(NULL).messages_out;
-		fetched = counted(r).prefetched;
+		was = test_stats(NULL).messages_out;
+		fetched = test_stats(r).prefetched;
 		load(&p[i * 512]);
-		fetched = counted(r).prefetched - fetched;
-		was = counted(NULL).messages_out - was;
+		fetched = test_stats(r).prefetched - fetched;
+		was = test_stats(NULL).messages_out - was;
 		REQUIRE(fetched == ahead[i], "%lu blocks after block %lu are fetched", fetched, i);
 		REQUIRE(was >= sends[i], "%lu messages request block %lu and %lu after it", was, i,
 			fetched);

@@ -358,10 +358,7 @@ static void settle(void)
 
 static uint64_t sent(void)
 {
-	struct dsm_stats s;
-
-	MUST(dsm_stats_get(test_rank, NULL, &s)); /* the rank's own counters: no message */
-	return s.messages_out;
+	return test_stats(NULL).messages_out;
 }
 
 /*

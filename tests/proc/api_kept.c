@@ -40,12 +40,12 @@ static void taken_again(dsm_mutex_t *m)
 
 	MUST(dsm_mutex_lock(m));
 	MUST(dsm_mutex_unlock(m));
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	for (i = 0; i < AGAIN; i++) {
 		MUST(i % 2 ? dsm_mutex_trylock(m) : dsm_mutex_lock(m));
 		MUST(dsm_mutex_unlock(m));
 	}
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks",
 		after.messages_out - before.messages_out, AGAIN);
 	REQUIRE(after.steps - before.steps < AGAIN / 10, "%lu steps for %d locks",
@@ -73,9 +73,9 @@ static void taken_by_threads(dsm_mutex_t *m)
 	struct dsm_stats before, after;
 
 	out->n = 0;
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	test_threads(4, lock_many, m);
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	REQUIRE(out->n == 4 * AGAIN, "%lu were inside of %d", out->n, 4 * AGAIN);
 	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10,
 		"%lu messages for %d locks by threads", after.messages_out - before.messages_out,
@@ -99,7 +99,7 @@ static void part_local(void)
 	MUST(dsm_cond_init(&c));
 	MUST(dsm_sem_init(&s, 0));
 	test_sync();
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	for (i = 0; i < AGAIN; i++) {
 		MUST(dsm_sem_post(&s, 1));
 		MUST(dsm_sem_wait(&s));
@@ -113,7 +113,7 @@ static void part_local(void)
 		MUST(dsm_cond_signal(&c));
 		MUST(dsm_mutex_unlock(&m));
 	}
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10,
 		"%lu messages for objects of this node", after.messages_out - before.messages_out);
 	test_sync();
@@ -184,12 +184,12 @@ static void asked_for(dsm_rwlock_t *l)
 	uint64_t waits, times;
 	int i;
 
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	for (i = 0; i < AGAIN; i++) {
 		MUST(i % 2 ? dsm_rwlock_rdlock(l) : dsm_rwlock_wrlock(l));
 		MUST(dsm_rwlock_unlock(l));
 	}
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	waits = after.lock_waits - before.lock_waits;
 	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
 	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted",
@@ -218,7 +218,7 @@ static void swapped(dsm_mutex_t *m)
 	uint64_t waits, times;
 	int i;
 
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	for (i = 0; i < SWAPS; i++) {
 		test_sync();
 		if (test_rank == (i % 2 ? 0 : last)) {
@@ -226,7 +226,7 @@ static void swapped(dsm_mutex_t *m)
 			MUST(dsm_mutex_unlock(m));
 		}
 	}
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	waits = after.lock_waits - before.lock_waits;
 	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
 	REQUIRE(alone ? !waits : waits <= SWAPS / 2 && waits + missed >= SWAPS / 2,
@@ -409,10 +409,10 @@ static void give_up(dsm_mutex_t *m)
 	REQUIRE(test_ns() - start >= LIMIT, "timed out early");
 	EXPECT(dsm_mutex_timedlock(m, 0), -ETIMEDOUT);
 	EXPECT(dsm_mutex_unlock(m), -EPERM);
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	for (i = 0; i < MANY; i++)
 		EXPECT(dsm_mutex_timedlock(m, 1 + (uint64_t)i * 100), -ETIMEDOUT);
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	/* Heartbeats and queries of others also count. */
 	REQUIRE(test_in_kernel() || after.messages_out - before.messages_out < MANY / 2,
 		"%lu messages for %d limits that pass", after.messages_out - before.messages_out,
@@ -562,7 +562,7 @@ static void part_tried(void)
 		MUST(dsm_mutex_unlock(&m));
 	}
 	test_sync();
-	MUST(dsm_stats_get(test_rank, NULL, &before));
+	before = test_stats(NULL);
 	if (test_rank == last) {
 		child = fork();
 		if (!child)
@@ -574,7 +574,7 @@ static void part_tried(void)
 		test_nap(STOPPED / 20);
 		test_threads(3, try_it, &m);
 	}
-	MUST(dsm_stats_get(test_rank, NULL, &after));
+	after = test_stats(NULL);
 	REQUIRE(after.messages_out - before.messages_out <
 			(test_rank ? 1 : (uint64_t)test_size) * ASKED,
 		/* from rank 0 */

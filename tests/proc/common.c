@@ -275,6 +275,14 @@ int test_width(void)
 	return node && atoi(node) ? atoi(node) : 1;
 }
 
+struct dsm_stats test_stats(const dsm_region_t *r)
+{
+	struct dsm_stats s;
+
+	MUST(dsm_stats_get(test_rank, r, &s));
+	return s;
+}
+
 void *test_open(const char *region, size_t size, enum dsm_home home, dsm_region_t **r)
 {
 	struct dsm_region_options opt = { .block_size = 4096, .home = home };

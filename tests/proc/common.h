@@ -85,6 +85,14 @@ void *test_region(const char *name, size_t size, size_t block_size, enum dsm_hom
 
 int test_width(void); /* ranks per node */
 
+static inline bool test_is_last(void)
+{
+	return test_rank == test_size - 1;
+}
+
+/* This rank's own counters: no message. NULL: of all regions. */
+struct dsm_stats test_stats(const dsm_region_t *r);
+
 /* A region with blocks of one page, opened and closed by all ranks together. */
 void *test_open(const char *region, size_t size, enum dsm_home home, dsm_region_t **r);
 void test_close(const char *region, dsm_region_t *r);

@@ -40,10 +40,7 @@ static bool is_far(const struct memory *m, size_t page)
 
 static uint64_t messages(void)
 {
-	struct dsm_stats s;
-
-	MUST(dsm_stats_get(test_rank, NULL, &s));
-	return s.messages_out;
+	return test_stats(NULL).messages_out;
 }
 
 /* All pages whose home is expected at the other node (far), or at rank 0's. */

@@ -48,19 +48,6 @@ static uint64_t frames(void)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-static bool is_last(void)
-{
-	return test_rank == test_size - 1;
-}
-
-static struct dsm_stats stats_now(void)
-{
-	struct dsm_stats s;
-
-	MUST(dsm_stats_get(test_rank, NULL, &s));
-	return s;
-}
-
 /* A region whose home is rank 0, which has written it. */
 static uint64_t *written(const char *name, dsm_region_t **r)
 {
@@ -88,7 +75,7 @@ static void write_beside(uint64_t *p)
 static void scan(uint64_t *p)
 {
 	static uint64_t before[PAGES];
-	const struct dsm_stats s = stats_now();
+	const struct dsm_stats s = test_stats(NULL);
 	struct dsm_stats t;
 	uint64_t i, turn;
 
@@ -104,7 +91,7 @@ static void scan(uint64_t *p)
 			if (i % 64 == 0)
 				frames();
 		}
-	t = stats_now();
+	t = test_stats(NULL);
 	printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n",
 	       test_rank, most >> 10, t.evicted_clean - s.evicted_clean,
 	       t.evicted_owned - s.evicted_owned, t.evict_short - s.evict_short);
@@ -117,7 +104,7 @@ static void reads(void)
 	dsm_region_t *r;
 	uint64_t *p = written("reads", &r);
 
-	if (is_last()) {
+	if (test_is_last()) {
 		scan(p);
 		__atomic_store_n(go, 1, __ATOMIC_SEQ_CST);
 	} else {
@@ -134,16 +121,16 @@ static void writes(void)
 {
 	dsm_region_t *r;
 	uint64_t *p = written("writes", &r), i;
-	const struct dsm_stats s = stats_now();
+	const struct dsm_stats s = test_stats(NULL);
 
 	most = 0;
-	for (i = 0; is_last() && i < PAGES; i++) {
+	for (i = 0; test_is_last() && i < PAGES; i++) {
 		store(&p[i * WORDS + 2], i + 7);
 		if (i % 64 == 0)
 			frames();
 	}
-	if (is_last()) {
-		const struct dsm_stats t = stats_now();
+	if (test_is_last()) {
+		const struct dsm_stats t = test_stats(NULL);
 
 		printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu given back, %lu looks in vain\n",
 		       test_rank, most >> 10, t.evicted_clean - s.evicted_clean,
@@ -171,8 +158,8 @@ static void hot(void)
 	if (!test_rank)
 		store(q, 5), store(&q[WORDS], 6);
 	test_sync();
-	if (is_last()) {
-		const struct dsm_stats before = stats_now();
+	if (test_is_last()) {
+		const struct dsm_stats before = test_stats(NULL);
 		struct dsm_stats after;
 
 		MUST(dsm_pin(&q[WORDS], PAGE, DSM_READ));
@@ -181,7 +168,7 @@ static void hot(void)
 			sum += load(&p[i * WORDS]);
 		}
 		REQUIRE(sum == PAGES * (PAGES - 1) / 2 * 3 + PAGES, "%lu", sum);
-		after = stats_now();
+		after = test_stats(NULL);
 		printf("  rank %d: a scan of %d blocks: %lu came, %lu went, %lu messages\n",
 		       test_rank, (int)PAGES, after.blocks_in - before.blocks_in,
 		       after.evicted_clean - before.evicted_clean,
@@ -189,7 +176,7 @@ static void hot(void)
 		REQUIRE(after.blocks_in - before.blocks_in < PAGES + 16, "%lu blocks",
 			after.blocks_in - before.blocks_in);
 		MUST(dsm_unpin(&q[WORDS], PAGE));
-		MUST(dsm_stats_get(test_rank, one, &s));
+		s = test_stats(one);
 		printf("  rank %d: %lu misses of the hot page and the pinned one\n", test_rank,
 		       s.read_faults + s.prefetched);
 		REQUIRE(s.read_faults + s.prefetched <= 6, "%lu misses",
@@ -211,20 +198,20 @@ static double misses_in(const char *name, uint64_t pages)
 	struct dsm_stats s = { 0 }, t = { 0 };
 	double share;
 
-	for (i = 0; is_last() && i < pages; i++)
+	for (i = 0; test_is_last() && i < pages; i++)
 		REQUIRE(load(&p[i * WORDS]) == i * 3 + 1, "page %lu", i);
-	MUST(dsm_stats_get(test_rank, r, &s));
-	for (i = 0; is_last() && i < reads; i++) {
+	s = test_stats(r);
+	for (i = 0; test_is_last() && i < reads; i++) {
 		const uint64_t page = rng_below(&rng, pages);
 
 		REQUIRE(load(&p[page * WORDS]) == page * 3 + 1, "page %lu", page);
 	}
-	MUST(dsm_stats_get(test_rank, r, &t));
+	t = test_stats(r);
 	test_close(name, r);
 	/* Blocks that were read ahead before may come in between: count requests. */
 	share = (double)(t.read_faults + t.prefetched - s.read_faults - s.prefetched) /
 		(double)reads;
-	if (is_last())
+	if (test_is_last())
 		printf("  rank %d: %.3f blocks are asked for by a random read in %lu MiB\n",
 		       test_rank, share, pages * PAGE >> 20);
 	return share;
@@ -236,8 +223,8 @@ static void sets(void)
 	const double half = misses_in("half", PAGES / 8), same = misses_in("same", PAGES / 4),
 		     twice = misses_in("twice", PAGES / 2);
 
-	REQUIRE(!is_last() || (half == 0 && same < 0.2 && twice < 0.65), "%.3f, %.3f, %.3f", half,
-		same, twice);
+	REQUIRE(!test_is_last() || (half == 0 && same < 0.2 && twice < 0.65), "%.3f, %.3f, %.3f",
+		half, same, twice);
 }
 
 /* All nodes have more than they may, and write what the others have. */
@@ -274,12 +261,12 @@ static void touches(void)
 	const uint64_t before = frames();
 
 	most = 0;
-	for (i = 0; is_last() && i < PAGES; i++) {
+	for (i = 0; test_is_last() && i < PAGES; i++) {
 		store(&p[i * WORDS], i + 1);
 		if (i % 64 == 0)
 			frames();
 	}
-	if (is_last()) {
+	if (test_is_last()) {
 		printf("  rank %d: at most %lu KiB of %lu touched\n", test_rank, most >> 10,
 		       (unsigned long)SIZE >> 10);
 		REQUIRE(most <= own + SLACK,

@@ -31,11 +31,6 @@ static uint64_t *word_of(unsigned int page, unsigned int i)
 	return (uint64_t *)(void *)(pages + page * BYTES) + i;
 }
 
-static bool last(void)
-{
-	return test_rank == test_size - 1;
-}
-
 /* ---- old data -------------------------------------------------------------------------------- */
 
 static void wait_for(const uint64_t *word, uint64_t v)
@@ -52,7 +47,7 @@ static void part_old(void)
 	uint64_t round, old = 0, v;
 
 	for (round = 1; round <= rounds; round++) {
-		if (last())
+		if (test_is_last())
 			REQUIRE(load(word_of(0, 0)) == round - 1,
 				"%lu after the barrier of round %lu", load(word_of(0, 0)), round);
 		test_sync();
@@ -60,7 +55,7 @@ static void part_old(void)
 			store(word_of(0, 0), round);
 			__atomic_store_n(&outside->written, round, __ATOMIC_SEQ_CST);
 		}
-		if (last()) {
+		if (test_is_last()) {
 			wait_for(&outside->written, round);
 			v = load(word_of(0, 0));
 			REQUIRE(v == round || v == round - 1, "%lu in round %lu", v, round);
@@ -68,9 +63,9 @@ static void part_old(void)
 		}
 		test_sync();
 	}
-	if (last() && (sequential || dsm_nodes() == 1))
+	if (test_is_last() && (sequential || dsm_nodes() == 1))
 		REQUIRE(!old, "old data was seen %lu times", old);
-	else if (last())
+	else if (test_is_last())
 		REQUIRE(old, "no race has shown old data: %lu rounds", rounds);
 }
 

@@ -39,14 +39,6 @@ static bool pushes(void)
 	return !test_in_kernel() && !(set && !strcmp(set, "off"));
 }
 
-static struct dsm_stats counted(dsm_region_t *r)
-{
-	struct dsm_stats s;
-
-	MUST(dsm_stats_get(test_rank, r, &s));
-	return s;
-}
-
 static void write_all(uint64_t value, uint64_t blocks)
 {
 	uint64_t i;
@@ -67,20 +59,20 @@ static void read_all(uint64_t value, uint64_t blocks)
 /* The writer writes, and a rank reads the blocks, or none does. */
 static void iterate(dsm_region_t *r, unsigned int round, int reader)
 {
-	struct dsm_stats before = counted(r), after;
+	struct dsm_stats before = test_stats(r), after;
 
 	if (test_rank == writer)
 		write_all(round + 1, BLOCKS);
 	test_sync();
 	if (test_rank == writer) {
-		after = counted(r);
+		after = test_stats(r);
 		outside->pushed[round] = after.pushed - before.pushed;
 		outside->upgrades[round] = after.upgrades - before.upgrades;
 	}
 	if (test_rank == reader)
 		read_all(round + 1, BLOCKS);
 	if (test_rank == 0)
-		outside->missed[round] = counted(r).read_faults - before.read_faults;
+		outside->missed[round] = test_stats(r).read_faults - before.read_faults;
 	test_sync();
 }
 
@@ -234,8 +226,8 @@ static void part_threads(void)
 	test_threads(2, two_threads, &s);
 	test_sync();
 	if (test_rank == writer) {
-		s.pushed = counted(r).pushed;
-		s.upgrades = counted(r).upgrades;
+		s.pushed = test_stats(r).pushed;
+		s.upgrades = test_stats(r).upgrades;
 	}
 	MUST(dsm_broadcast(&s.pushed, sizeof(s.pushed), writer));
 	MUST(dsm_broadcast(&s.upgrades, sizeof(s.upgrades), writer));
@@ -256,11 +248,11 @@ static void part_many(void)
 	uint64_t round;
 
 	for (round = 1; round <= AFTER + 2; round++) {
-		before = counted(r);
+		before = test_stats(r);
 		if (test_rank == writer)
 			write_all(round, many);
 		test_sync();
-		after = counted(r);
+		after = test_stats(r);
 		REQUIRE(after.pushed - before.pushed <= LISTED, "%lu blocks were pushed",
 			after.pushed - before.pushed);
 		if (!test_rank)
