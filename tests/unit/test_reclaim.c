@@ -8,12 +8,11 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fault/fault.h"
 #include "job/job.h"
+#include "job/memory.h"
 #include "miss/recent.h"
 #include "miss/reclaim.h"
 #include "miss/run.h"
@@ -70,31 +69,6 @@ static int help(struct net *n, unsigned int budget)
 static const struct fault_ops fault = { .name = "punching", .shut = punch };
 static const struct net_ops net = { .name = "noting", .send = note_ask, .poll = help };
 
-static void make_node(void)
-{
-	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
-	char *at;
-
-	ctl_layout(&job.layout, &shape);
-	job.mem.ctlfd = memfd_create("node", MFD_CLOEXEC);
-	job.mem.memfd = memfd_create("frames", MFD_CLOEXEC);
-	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
-	unit_require(job.mem.memfd >= 0 && !ftruncate(job.mem.memfd, SPACE));
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		  job.mem.ctlfd, 0);
-	unit_require(at != MAP_FAILED);
-	job.me = (struct ctl *)at;
-	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
-	job.mem.pages = (struct copy *)(at + job.layout.pages);
-	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
-	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
-	job.mem.stage = at + job.layout.stage;
-	job.mem.regions = (uint16_t *)(at + job.layout.regions);
-	job.mem.mapped = (uint16_t *)(at + job.layout.mapped);
-	job.mem.recent = (uint8_t *)(at + job.layout.recent);
-	rank_info(0)->doorbell = eventfd(0, EFD_NONBLOCK);
-}
-
 static void enter(size_t block, uint16_t consistency)
 {
 	size_t unit;
@@ -112,6 +86,8 @@ static void enter(size_t block, uint16_t consistency)
 
 static void set_up(void)
 {
+	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
+
 	job.rank = 0;
 	job.size = 3;
 	job.up = &engine_upcalls;
@@ -124,7 +100,8 @@ static void set_up(void)
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
 	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
-	make_node();
+	ctl_layout(&job.layout, &shape);
+	unit_require(!memory_start());
 	enter(PAGE_BYTES, 0);
 }
 

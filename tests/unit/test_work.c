@@ -6,13 +6,12 @@
 #include "core.h"
 
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "fault/fault.h"
 #include "job/job.h"
+#include "job/memory.h"
 #include "miss/block.h"
 #include "miss/evict.h"
 #include "miss/run.h"
@@ -105,31 +104,10 @@ static const struct fault_ops fault = { .name = "counting",
 					.take = count_take };
 static const struct net_ops net = { .name = "counting", .send = count_ack, .poll = bring };
 
-static void make_node(void)
-{
-	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
-	char *at;
-
-	ctl_layout(&job.layout, &shape);
-	job.mem.ctlfd = memfd_create("node", MFD_CLOEXEC);
-	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		  job.mem.ctlfd, 0);
-	unit_require(at != MAP_FAILED);
-	job.me = (struct ctl *)at;
-	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
-	job.mem.bars = (struct bar *)(at + job.layout.bars);
-	job.mem.nodes = (struct queue_entry *)(at + job.layout.nodes);
-	job.mem.pages = (struct copy *)(at + job.layout.pages);
-	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
-	job.mem.transfers = (uint32_t *)(at + job.layout.transfers);
-	job.mem.stage = at + job.layout.stage;
-	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
-	rank_info(0)->doorbell = eventfd(0, EFD_NONBLOCK);
-}
-
 static void set_up(void)
 {
+	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
+
 	job.rank = 0;
 	job.size = 3;
 	job.up = &engine_upcalls;
@@ -142,7 +120,8 @@ static void set_up(void)
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
 	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
-	make_node();
+	ctl_layout(&job.layout, &shape);
+	unit_require(!memory_start());
 	job.limits = (struct wire_limits){ .nnodes = 3,
 					   .host = HOST_LIBRARY,
 					   .block_slots = CTL_BLOCK_END,
