@@ -63,24 +63,13 @@ static int no_room(const char *name, size_t size)
 	return -ENOMEM;
 }
 
-static bool no_release(const char *name, const char *why)
-{
-	log_line("region \"%s\": release consistency %s", name, why);
-	return false;
-}
-
 static bool region_may_release(const char *name, size_t block)
 {
-	if (block != PAGE_BYTES)
-		return no_release(name, "needs blocks of 4096 bytes");
-	if (one_node())
-		return true; /* plain shared memory */
-	if (job.host->kind == HOST_KERNEL)
-		return no_release(name,
-				  "is not supported by the kernel helper; use DSM_BACKEND=user");
-	if (strcmp(job.netops->name, "ucx"))
-		return no_release(name, "needs the transport ucx; use DSM_NET=ucx");
-	return true;
+	const char *why = block == PAGE_BYTES ? job_no_release() : "needs blocks of 4096 bytes";
+
+	if (why)
+		log_line("region \"%s\": release consistency: %s", name, why);
+	return !why;
 }
 
 static int region_describe(const char *name, size_t size, const struct dsm_region_options *opt,

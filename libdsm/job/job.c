@@ -3,7 +3,10 @@
 #include "job/job.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "job/host_ops.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/sys.h"
 
@@ -40,6 +43,15 @@ int job_ready(void)
 bool job_runs(void)
 {
 	return __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING && !job.forked;
+}
+
+const char *job_no_release(void)
+{
+	if (one_node())
+		return NULL;
+	if (job.host->kind == HOST_KERNEL)
+		return "not supported by the kernel helper; use DSM_BACKEND=user";
+	return strcmp(job.netops->name, "ucx") ? "needs the transport ucx; use DSM_NET=ucx" : NULL;
 }
 
 void job_ring(uint16_t rank)

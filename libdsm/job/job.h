@@ -170,6 +170,9 @@ extern struct job job;
 int job_ready(void);
 /* True if this process is a rank of a running job. Any thread; never blocks. */
 bool job_runs(void);
+/* Why no memory of this job can have release consistency, for a message. NULL: it can; in one node
+ * all memory is coherent. */
+const char *job_no_release(void);
 /* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise
  * return at once. Safe in the fault handler. */
 void job_await_quit(void);

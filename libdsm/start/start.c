@@ -387,17 +387,14 @@ int engine_check(const struct settings *set, int ranks, bool limits)
  */
 static int split_heap(void)
 {
-	const char *why = NULL;
+	const char *why;
 
-	if (!job.set.release || job.nodes == 1)
+	if (!job.set.release || one_node())
 		return 0;
-	if (job.host->kind == HOST_KERNEL)
-		why = "not supported by the kernel helper; use DSM_BACKEND=user";
-	else if (strcmp(job.netops->name, "ucx"))
-		why = "needs the transport ucx; use DSM_NET=ucx";
-	else if (!job.set.trust && !getenv("DSMRUN_ATOMICS"))
+	why = job_no_release();
+	if (!why && !job.set.trust && !getenv("DSMRUN_ATOMICS"))
 		why = "start the program with dsmrun, which looks for atomic instructions in it; or DSM_ATOMICS=trust";
-	else if (job.heap_shape.count < 2)
+	else if (!why && job.heap_shape.count < 2)
 		why = "needs a heap of at least 4 MiB (DSM_HEAP)";
 	if (why) {
 		log_line("DSM_CONSISTENCY=release: %s", why);
