@@ -169,25 +169,10 @@ static int scan_run(FILE *f, int (*next)(FILE *, const char *, va_list), const c
 	return n;
 }
 
-#define ARGUMENTS(...) __VA_ARGS__
-#define SCANNERS(name, vname, first, f, next)                       \
-	EXPORT int vname(first, va_list ap)                         \
-	{                                                           \
-		return scan_run(f, NEXT(next), format, ap, CALLER); \
-	}                                                           \
-	EXPORT int name(first, ...)                                 \
-	{                                                           \
-		va_list ap;                                         \
-		int n;                                              \
-		va_start(ap, format);                               \
-		n = scan_run(f, NEXT(next), format, ap, CALLER);    \
-		va_end(ap);                                         \
-		return n;                                           \
-	}
-
-SCANNERS(__isoc99_scanf, __isoc99_vscanf, ARGUMENTS(const char *format), stdin, __isoc99_vfscanf)
-SCANNERS(__isoc99_fscanf, __isoc99_vfscanf, ARGUMENTS(FILE *f, const char *format), f,
-	 __isoc99_vfscanf)
+TWO_FORMS(__isoc99_scanf, __isoc99_vscanf, PARAMETERS(const char *format),
+	  scan_run(stdin, NEXT(__isoc99_vfscanf), format, ap, CALLER))
+TWO_FORMS(__isoc99_fscanf, __isoc99_vfscanf, PARAMETERS(FILE *f, const char *format),
+	  scan_run(f, NEXT(__isoc99_vfscanf), format, ap, CALLER))
 
 /* The names of the older standard, which the header redirects. */
 #define OLD(name, result, ...) EXPORT result old_##name(__VA_ARGS__) __asm__(#name)
@@ -205,37 +190,10 @@ static int (*old_next(void))(FILE *, const char *, va_list)
 	return (int (*)(FILE *, const char *, va_list))next;
 }
 
-EXPORT int old_vfscanf(FILE *f, const char *format, va_list ap)
-{
-	return scan_run(f, old_next(), format, ap, CALLER);
-}
-
-EXPORT int old_vscanf(const char *format, va_list ap)
-{
-	return scan_run(stdin, old_next(), format, ap, CALLER);
-}
-
-EXPORT int old_fscanf(FILE *f, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = scan_run(f, old_next(), format, ap, CALLER);
-	va_end(ap);
-	return n;
-}
-
-EXPORT int old_scanf(const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = scan_run(stdin, old_next(), format, ap, CALLER);
-	va_end(ap);
-	return n;
-}
+TWO_FORMS(old_scanf, old_vscanf, PARAMETERS(const char *format),
+	  scan_run(stdin, old_next(), format, ap, CALLER))
+TWO_FORMS(old_fscanf, old_vfscanf, PARAMETERS(FILE *f, const char *format),
+	  scan_run(f, old_next(), format, ap, CALLER))
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 

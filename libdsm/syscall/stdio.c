@@ -346,35 +346,18 @@ static int print_fd(int fd, int flag, const char *format, va_list ap, const void
 	return flag ? NEXT(__vdprintf_chk)(fd, flag, format, ap) : NEXT(vdprintf)(fd, format, ap);
 }
 
-/* Each function with a list of arguments, and with the arguments themselves. */
-#define PRINTERS(name, vname, first, call)  \
-	EXPORT int vname(first, va_list ap) \
-	{                                   \
-		return call;                \
-	}                                   \
-	EXPORT int name(first, ...)         \
-	{                                   \
-		va_list ap;                 \
-		int n;                      \
-		va_start(ap, format);       \
-		n = call;                   \
-		va_end(ap);                 \
-		return n;                   \
-	}
-#define ARGUMENTS(...) __VA_ARGS__
-
-PRINTERS(printf, vprintf, ARGUMENTS(const char *format),
-	 print_stream(stdout, 0, format, ap, CALLER))
-PRINTERS(fprintf, vfprintf, ARGUMENTS(FILE *f, const char *format),
-	 print_stream(f, 0, format, ap, CALLER))
-PRINTERS(dprintf, vdprintf, ARGUMENTS(int fd, const char *format),
-	 print_fd(fd, 0, format, ap, CALLER))
-PRINTERS(__printf_chk, __vprintf_chk, ARGUMENTS(int flag, const char *format),
-	 print_stream(stdout, flag, format, ap, CALLER))
-PRINTERS(__fprintf_chk, __vfprintf_chk, ARGUMENTS(FILE *f, int flag, const char *format),
-	 print_stream(f, flag, format, ap, CALLER))
-PRINTERS(__dprintf_chk, __vdprintf_chk, ARGUMENTS(int fd, int flag, const char *format),
-	 print_fd(fd, flag, format, ap, CALLER))
+TWO_FORMS(printf, vprintf, PARAMETERS(const char *format),
+	  print_stream(stdout, 0, format, ap, CALLER))
+TWO_FORMS(fprintf, vfprintf, PARAMETERS(FILE *f, const char *format),
+	  print_stream(f, 0, format, ap, CALLER))
+TWO_FORMS(dprintf, vdprintf, PARAMETERS(int fd, const char *format),
+	  print_fd(fd, 0, format, ap, CALLER))
+TWO_FORMS(__printf_chk, __vprintf_chk, PARAMETERS(int flag, const char *format),
+	  print_stream(stdout, flag, format, ap, CALLER))
+TWO_FORMS(__fprintf_chk, __vfprintf_chk, PARAMETERS(FILE *f, int flag, const char *format),
+	  print_stream(f, flag, format, ap, CALLER))
+TWO_FORMS(__dprintf_chk, __vdprintf_chk, PARAMETERS(int fd, int flag, const char *format),
+	  print_fd(fd, flag, format, ap, CALLER))
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 

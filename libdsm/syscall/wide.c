@@ -106,23 +106,9 @@ REFUSED_NUMBER(getsourcefilter)
 REFUSED_NUMBER(setsourcefilter)
 
 /* Each of those with arguments of their own in two forms. */
-#define TWO_FORMS(name, vname, first, stream, call) \
-	NAMED_FORMS(#name, name, vname, ARGUMENTS(first), stream, call)
-#define NAMED_FORMS(text, name, vname, first, stream, call)               \
-	EXPORT int vname(first, va_list ap)                               \
-	{                                                                 \
-		return wide_is_refused(text, stream, CALLER) ? -1 : call; \
-	}                                                                 \
-	EXPORT int name(first, ...)                                       \
-	{                                                                 \
-		va_list ap;                                               \
-		int n;                                                    \
-		va_start(ap, format);                                     \
-		n = wide_is_refused(text, stream, CALLER) ? -1 : call;    \
-		va_end(ap);                                               \
-		return n;                                                 \
-	}
-#define ARGUMENTS(...) __VA_ARGS__
+#define WIDE(text, name, vname, parameters, stream, call) \
+	TWO_FORMS(name, vname, PARAMETERS(parameters),    \
+		  wide_is_refused(text, stream, CALLER) ? -1 : call)
 
 int __vfwprintf_chk(FILE *f, int flag, const wchar_t *format, va_list ap);
 int __fwprintf_chk(FILE *f, int flag, const wchar_t *format, ...);
@@ -133,18 +119,19 @@ int __isoc99_fwscanf(FILE *f, const wchar_t *format, ...);
 int __isoc99_vwscanf(const wchar_t *format, va_list ap);
 int __isoc99_wscanf(const wchar_t *format, ...);
 
-TWO_FORMS(wprintf, vwprintf, ARGUMENTS(const wchar_t *format), stdout,
-	  NEXT(vfwprintf)(stdout, format, ap))
-TWO_FORMS(fwprintf, vfwprintf, ARGUMENTS(FILE *f, const wchar_t *format), f,
-	  NEXT(vfwprintf)(f, format, ap))
-TWO_FORMS(__wprintf_chk, __vwprintf_chk, ARGUMENTS(int flag, const wchar_t *format), stdout,
-	  NEXT(__vfwprintf_chk)(stdout, flag, format, ap))
-TWO_FORMS(__fwprintf_chk, __vfwprintf_chk, ARGUMENTS(FILE *f, int flag, const wchar_t *format), f,
-	  NEXT(__vfwprintf_chk)(f, flag, format, ap))
-TWO_FORMS(__isoc99_wscanf, __isoc99_vwscanf, ARGUMENTS(const wchar_t *format), stdin,
-	  NEXT(__isoc99_vfwscanf)(stdin, format, ap))
-TWO_FORMS(__isoc99_fwscanf, __isoc99_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
-	  NEXT(__isoc99_vfwscanf)(f, format, ap))
+WIDE("wprintf", wprintf, vwprintf, PARAMETERS(const wchar_t *format), stdout,
+     NEXT(vfwprintf)(stdout, format, ap))
+WIDE("fwprintf", fwprintf, vfwprintf, PARAMETERS(FILE *f, const wchar_t *format), f,
+     NEXT(vfwprintf)(f, format, ap))
+WIDE("__wprintf_chk", __wprintf_chk, __vwprintf_chk, PARAMETERS(int flag, const wchar_t *format),
+     stdout, NEXT(__vfwprintf_chk)(stdout, flag, format, ap))
+WIDE("__fwprintf_chk", __fwprintf_chk, __vfwprintf_chk,
+     PARAMETERS(FILE *f, int flag, const wchar_t *format), f,
+     NEXT(__vfwprintf_chk)(f, flag, format, ap))
+WIDE("__isoc99_wscanf", __isoc99_wscanf, __isoc99_vwscanf, PARAMETERS(const wchar_t *format), stdin,
+     NEXT(__isoc99_vfwscanf)(stdin, format, ap))
+WIDE("__isoc99_fwscanf", __isoc99_fwscanf, __isoc99_vfwscanf,
+     PARAMETERS(FILE *f, const wchar_t *format), f, NEXT(__isoc99_vfwscanf)(f, format, ap))
 
 /* The names of the older standard, which the header redirects. */
 #define OLD(name, result, ...) EXPORT result old_##name(__VA_ARGS__) __asm__(#name)
@@ -162,7 +149,7 @@ static int scan_wide(FILE *f, const wchar_t *format, va_list ap)
 	return next(f, format, ap);
 }
 
-NAMED_FORMS("wscanf", old_wscanf, old_vwscanf, ARGUMENTS(const wchar_t *format), stdin,
-	    scan_wide(stdin, format, ap))
-NAMED_FORMS("fwscanf", old_fwscanf, old_vfwscanf, ARGUMENTS(FILE *f, const wchar_t *format), f,
-	    scan_wide(f, format, ap))
+WIDE("wscanf", old_wscanf, old_vwscanf, PARAMETERS(const wchar_t *format), stdin,
+     scan_wide(stdin, format, ap))
+WIDE("fwscanf", old_fwscanf, old_vfwscanf, PARAMETERS(FILE *f, const wchar_t *format), f,
+     scan_wide(f, format, ap))

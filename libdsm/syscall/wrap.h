@@ -42,6 +42,24 @@ static inline bool is_away(const void *p)
 	return p && dsm_needs_pin(p, 1);
 }
 
+/* A function with a list of arguments, and the one with the arguments themselves, which are called
+ * `ap` and come after `format`. */
+#define TWO_FORMS(name, vname, parameters, call) \
+	EXPORT int vname(parameters, va_list ap) \
+	{                                        \
+		return call;                     \
+	}                                        \
+	EXPORT int name(parameters, ...)         \
+	{                                        \
+		va_list ap;                      \
+		int n;                           \
+		va_start(ap, format);            \
+		n = call;                        \
+		va_end(ap);                      \
+		return n;                        \
+	}
+#define PARAMETERS(...) __VA_ARGS__
+
 /* True if the stack is in such memory. */
 #define STACK_IS_AWAY is_away(__builtin_frame_address(0))
 
