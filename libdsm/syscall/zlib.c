@@ -26,7 +26,6 @@ static void *zlib_find(const char *name)
 	return at;
 }
 
-#define PRINTED (1 << 20)  /* bytes of gzprintf(3), at most; zlib's own limit is usually 8,191 */
 #define UNNAMED "DSM_ZLIB" /* zlib has no name for the version of its oldest functions */
 #define ROW(name, version, kind, ...) FILES_ROW_OF(name, version, zlib_find, kind, __VA_ARGS__)
 ROW(gzopen, UNNAMED, POINTER, S(1), S(2), STACK)
@@ -109,24 +108,32 @@ static long print_at_owner(long file, long text, long n)
 static int zlib_print(void *file, const char *format, va_list ap, const void *caller)
 {
 	static vprint_fn *next;
+	va_list again;
+	int n, now;
 	char *text;
-	int n;
 
 	if (!is_abroad(caller)) {
 		if (!next)
 			next = (vprint_fn *)zlib_find("gzvprintf");
 		return next(file, format, ap);
 	}
-	text = caller_is_child("gzprintf") ? NULL : program.alloc(PRINTED);
+	if (caller_is_child("gzprintf"))
+		return 0;
+	va_copy(again, ap);
+	n = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	if (n <= 0)
+		return n;
+	text = program.alloc((size_t)n + 1);
 	if (!text)
 		return 0;
-	n = vsnprintf(text, PRINTED, format, ap);
-	if (n > 0)
-		n = n < PRINTED
-			? (int)owner_wait((void *)print_at_owner, (long)file, (long)text, n, 0)
-			: 0;
+	/* Other threads may have changed what it prints. */
+	now = vsnprintf(text, (size_t)n + 1, format, ap);
+	if (now > 0)
+		n = (int)owner_wait((void *)print_at_owner, (long)file, (long)text,
+				    now < n ? now : n, 0);
 	free(text);
-	return n;
+	return now > 0 ? n : now;
 }
 
 EXPORT vprint_fn wrap_gzvprintf;
