@@ -21,7 +21,7 @@ static int end_detached(void *arg)
 	return 0;
 }
 
-static void c11_threads(void)
+CASE(c11_threads, EACH)
 {
 	struct timespec nap = { .tv_nsec = 1000000 };
 	int seven = 7, got = 0;
@@ -57,7 +57,7 @@ static int c11_other(void *arg)
 	return 0;
 }
 
-static void c11_locks(void)
+CASE(c11_locks, EACH)
 {
 	struct timespec soon = after_ms(CLOCK_REALTIME, 10);
 	thrd_t thread;
@@ -106,7 +106,7 @@ static int c11_set(void *arg)
 	return tss_get(c11_key) == arg;
 }
 
-static void c11_storage(void)
+CASE(c11_storage, 0)
 {
 	thrd_t thread;
 	int i, got = 0;
@@ -119,10 +119,3 @@ static void c11_storage(void)
 	}
 	tss_delete(c11_key);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "c11_threads", c11_threads, EACH },
-	{ "c11_locks", c11_locks, EACH },
-	{ "c11_storage", c11_storage, 0 },
-	{ NULL, NULL, 0 },
-};

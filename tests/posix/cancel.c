@@ -31,7 +31,7 @@ static void *cancel_off(void *arg)
 	return arg;
 }
 
-static void cancel_state(void)
+CASE(cancel_state, EACH)
 {
 	pthread_t thread;
 
@@ -54,7 +54,7 @@ static void *spin_async(void *arg)
 	return arg;
 }
 
-static void cancel_async(void)
+CASE(cancel_async, 0)
 {
 	pthread_t threads[3];
 	int i;
@@ -74,7 +74,7 @@ static void *cancel_itself(void *arg)
 	return arg;
 }
 
-static void cancel_self(void)
+CASE(cancel_self, EACH)
 {
 	say("%d", apart(cancel_itself, NULL) == PTHREAD_CANCELED);
 }
@@ -244,7 +244,7 @@ static void cancel_at(void (*wait)(void))
 		cancel_and_join(threads[i]);
 }
 
-static void cancel_points(void)
+CASE(cancel_points, 0)
 {
 	size_t i;
 
@@ -261,14 +261,8 @@ static void cancel_points(void)
 	}
 }
 
-static void cancel_system(void)
+CASE(cancel_system, 0)
 {
 	cancel_at(in_system);
 	say_call(system("exit 3"));
 }
-
-const struct posix_case posix_cases[] = {
-	{ "cancel_state", cancel_state, EACH }, { "cancel_async", cancel_async, 0 },
-	{ "cancel_self", cancel_self, EACH },   { "cancel_points", cancel_points, 0 },
-	{ "cancel_system", cancel_system, 0 },  { NULL, NULL, 0 },
-};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cases.h - the frame of the programs of this folder. A program has a table of cases; it runs those
+ * cases.h - the frame of the programs of this folder. A program has cases; it runs those
  * that its arguments name, or all that leave the process as it was, and prints a line "NAME:
  * RESULT" for each. tests/posix/run compares the lines.
  *
@@ -34,7 +34,18 @@ struct posix_case {
 	int how;
 };
 
-extern const struct posix_case posix_cases[];
+/*
+ * Define a case: CASE(name, how) { ... }. The linker collects them. (Not constructors: those run on
+ * each rank.)
+ */
+#define CASE(name, how)                                                                           \
+	static void case_##name(void);                                                            \
+	static const struct posix_case row_##name = { #name, case_##name, how };                  \
+	static const struct posix_case *const at_##name __attribute__((used, section("cases"))) = \
+		&row_##name;                                                                      \
+	static void case_##name(void)
+
+extern const struct posix_case *const __start_cases[], *const __stop_cases[];
 
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 static char result[1 << 14];
@@ -214,10 +225,12 @@ static void run_case(const struct posix_case *c)
 
 int main(int argc, char **argv)
 {
-	const struct posix_case *c;
+	const struct posix_case *const *at;
 	int i;
 
-	for (c = posix_cases; c->name; c++) {
+	for (at = __start_cases; at < __stop_cases; at++) {
+		const struct posix_case *c = *at;
+
 		if (argc > 1 && !strcmp(argv[1], "--list")) {
 			printf("%s%s\n", c->name, c->how & ALONE ? " alone" : "");
 			continue;

@@ -34,7 +34,7 @@ static double used(const struct rusage *usage)
 
 /* ---- time that is used: that of a thread counts, wherever it runs ---------------------------- */
 
-static void time_of_process(void)
+CASE(time_of_process, EACH)
 {
 	const double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
 	const clock_t ticks = clock();
@@ -50,7 +50,7 @@ static void time_of_process(void)
 	say("%ld", unit.tv_nsec);
 }
 
-static void time_by_times(void)
+CASE(time_by_times, EACH)
 {
 	struct tms before, after;
 	const clock_t begin = times(&before);
@@ -63,7 +63,7 @@ static void time_by_times(void)
 		    sysconf(_SC_CLK_TCK) / 12);
 }
 
-static void time_by_usage(void)
+CASE(time_by_usage, EACH)
 {
 	struct rusage before, after, thread, children;
 
@@ -83,7 +83,7 @@ static void time_by_usage(void)
 	say_call(getrusage(99, &after));
 }
 
-static void time_of_thread(void)
+CASE(time_of_thread, EACH)
 {
 	const double before = seconds(CLOCK_THREAD_CPUTIME_ID);
 
@@ -93,7 +93,7 @@ static void time_of_thread(void)
 	say("%d", seconds(CLOCK_THREAD_CPUTIME_ID) - before >= 0.05);
 }
 
-static void clock_of_process(void)
+CASE(clock_of_process, EACH)
 {
 	clockid_t clock = 0;
 	double before;
@@ -118,7 +118,7 @@ static void *see_monotonic(void *arg)
 	return arg;
 }
 
-static void time_of_day(void)
+CASE(time_of_day, EACH)
 {
 	struct timespec t = { 0 };
 	struct timeval tv = { 0 };
@@ -135,7 +135,7 @@ static void time_of_day(void)
 	see_monotonic(NULL);
 }
 
-static void naps(void)
+CASE(naps, EACH)
 {
 	struct timespec t = { .tv_nsec = 30000000 }, bad = { .tv_nsec = 1000000000 };
 	double before = seconds(CLOCK_MONOTONIC);
@@ -175,7 +175,7 @@ static void *break_down(void *time)
 	return NULL;
 }
 
-static void zone_set(void)
+CASE(zone_set, EACH)
 {
 	const time_t winter = 1000000000 + 100 * 86400;
 
@@ -212,7 +212,7 @@ static void *print_broken(void *arg)
 	return arg;
 }
 
-static void time_as_text(void)
+CASE(time_as_text, EACH)
 {
 	time_t t = 1000000000;
 	struct tm tm;
@@ -237,7 +237,7 @@ static void time_as_text(void)
 	say("%g", difftime(t, t - 5));
 }
 
-static void date_templates(void)
+CASE(date_templates, EACH)
 {
 	FILE *f = fopen("templates", "w");
 	const struct tm *got;
@@ -255,17 +255,3 @@ static void date_templates(void)
 	unsetenv("DATEMSK");
 	unlink("templates");
 }
-
-const struct posix_case posix_cases[] = {
-	{ "time_of_process", time_of_process, EACH },
-	{ "time_by_times", time_by_times, EACH },
-	{ "time_by_usage", time_by_usage, EACH },
-	{ "time_of_thread", time_of_thread, EACH },
-	{ "clock_of_process", clock_of_process, EACH },
-	{ "time_of_day", time_of_day, EACH },
-	{ "naps", naps, EACH },
-	{ "zone_set", zone_set, EACH },
-	{ "time_as_text", time_as_text, EACH },
-	{ "date_templates", date_templates, EACH },
-	{ NULL, NULL, 0 },
-};

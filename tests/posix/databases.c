@@ -20,7 +20,7 @@
 
 /* ---- accounts -------------------------------------------------------------------------------- */
 
-static void accounts_by_name(void)
+CASE(accounts_by_name, EACH)
 {
 	struct passwd own, *got = NULL;
 	struct group group, *members = NULL;
@@ -38,7 +38,7 @@ static void accounts_by_name(void)
 	say("%d", members && members->gr_gid == 0);
 }
 
-static void accounts_listed(void)
+CASE(accounts_listed, EACH)
 {
 	int n = 0, again = 0;
 
@@ -74,7 +74,7 @@ static void *account_there(void *arg)
 	return arg;
 }
 
-static void account_of_thread(void)
+CASE(account_of_thread, EACH)
 {
 	apart(account_there, NULL);
 	say("%s", account->pw_name);
@@ -90,7 +90,7 @@ static void *group_there(void *arg)
 	return arg;
 }
 
-static void group_of_thread(void)
+CASE(group_of_thread, EACH)
 {
 	const struct spwd *shadow = getspnam("root");
 
@@ -119,7 +119,7 @@ static void *list_there(void *arg)
 	return arg;
 }
 
-static void lists_of_threads(void)
+CASE(lists_of_threads, EACH)
 {
 	int i, n = 0;
 
@@ -140,7 +140,7 @@ static void lists_of_threads(void)
 
 /* ---- hosts and services ---------------------------------------------------------------------- */
 
-static void hosts(void)
+CASE(hosts, EACH)
 {
 	const struct hostent *host = gethostbyname("localhost");
 	const struct addrinfo hints = { .ai_family = AF_INET,
@@ -167,7 +167,7 @@ static void hosts(void)
 	say("%d", h_errno != 0);
 }
 
-static void services(void)
+CASE(services, EACH)
 {
 	struct servent *service = getservbyname("ssh", "tcp"), own, *got = NULL;
 	const struct protoent *protocol = getprotobyname("udp");
@@ -197,7 +197,7 @@ static void *look_up_there(void *arg)
 	return arg;
 }
 
-static void services_of_thread(void)
+CASE(services_of_thread, EACH)
 {
 	apart(look_up_there, NULL);
 	say("%s", host ? inet_ntoa(*(struct in_addr *)(void *)host->h_addr_list[0]) : "none");
@@ -207,7 +207,7 @@ static void services_of_thread(void)
 	    protocol && protocol->p_aliases[0] ? protocol->p_aliases[0] : "none");
 }
 
-static void interfaces(void)
+CASE(interfaces, EACH)
 {
 	struct if_nameindex *names = if_nameindex();
 	struct ifaddrs *addresses = NULL;
@@ -236,7 +236,7 @@ static void *address_there(void *arg)
 	return arg;
 }
 
-static void address_of_thread(void)
+CASE(address_of_thread, EACH)
 {
 	apart(address_there, NULL);
 	say("%s", address);
@@ -253,7 +253,7 @@ static void *name_terminal(void *fd)
 	return NULL;
 }
 
-static void terminals(void)
+CASE(terminals, EACH)
 {
 	const int master = posix_openpt(O_RDWR | O_NOCTTY);
 	char name[64], path[L_ctermid];
@@ -292,7 +292,7 @@ int posix_exported(void)
 	return 4;
 }
 
-static void libraries(void)
+CASE(libraries, EACH)
 {
 	void *const library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
 	double (*root)(double);
@@ -325,27 +325,10 @@ static void *library_there(void *handle)
 	return NULL;
 }
 
-static void library_of_thread(void)
+CASE(library_of_thread, ALONE)
 {
 	void *const library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
 
 	apart(library_there, library);
 	dlclose(library);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "accounts_by_name", accounts_by_name, EACH },
-	{ "accounts_listed", accounts_listed, EACH },
-	{ "account_of_thread", account_of_thread, EACH },
-	{ "group_of_thread", group_of_thread, EACH },
-	{ "lists_of_threads", lists_of_threads, EACH },
-	{ "services_of_thread", services_of_thread, EACH },
-	{ "hosts", hosts, EACH },
-	{ "services", services, EACH },
-	{ "interfaces", interfaces, EACH },
-	{ "address_of_thread", address_of_thread, EACH },
-	{ "terminals", terminals, EACH },
-	{ "libraries", libraries, EACH },
-	{ "library_of_thread", library_of_thread, ALONE },
-	{ NULL, NULL, 0 },
-};

@@ -43,7 +43,7 @@ static int new_file(const char *text)
 	return fd;
 }
 
-static void read_write(void)
+CASE(fd_read_write, EACH)
 {
 	char text[16] = "", more[8] = "";
 	struct iovec v[2] = { { text, 3 }, { more, 4 } };
@@ -96,7 +96,7 @@ static void *open_it(void *arg)
 	return arg;
 }
 
-static void shared_offset(void)
+CASE(fd_shared_offset, EACH)
 {
 	shared_fd = new_file("onlytwowordsthree");
 	lseek(shared_fd, 0, SEEK_SET);
@@ -111,7 +111,7 @@ static void shared_offset(void)
 	close_it(NULL);
 }
 
-static void duplicates(void)
+CASE(fd_duplicates, EACH)
 {
 	int fd = new_file("duplicate"), other = dup(fd), high;
 	char text[16] = "";
@@ -139,7 +139,7 @@ static void duplicates(void)
 	close(fd);
 }
 
-static void pipes(void)
+CASE(fd_pipes, EACH)
 {
 	struct pollfd p = { .events = POLLIN };
 	struct timeval no = { 0 };
@@ -219,7 +219,7 @@ static void *write_by_others(void *arg)
 	return NULL;
 }
 
-static void tail_calls(void)
+CASE(fd_tail_calls, EACH)
 {
 	char text[64] = "";
 	thrd_t thread;
@@ -238,7 +238,7 @@ static void tail_calls(void)
 	close(shared_fd);
 }
 
-static void waits(void)
+CASE(fd_waits, EACH)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.u32 = 77 }, got = { 0 };
 	struct timespec soon = { .tv_nsec = 10000000 };
@@ -271,7 +271,7 @@ static void waits(void)
 	close(ends[1]);
 }
 
-static void events(void)
+CASE(fd_events, EACH)
 {
 	struct itimerspec t = { .it_value = { .tv_nsec = 10000000 } };
 	int event = eventfd(3, EFD_NONBLOCK), timer = timerfd_create(CLOCK_MONOTONIC, 0);
@@ -288,7 +288,7 @@ static void events(void)
 	close(timer);
 }
 
-static void sockets(void)
+CASE(fd_sockets, EACH)
 {
 	char text[16] = "", space[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = "";
 	struct iovec v = { text, 4 };
@@ -334,7 +334,7 @@ static void *connect_to(void *arg)
 	return (void *)(err ? -1 : n);
 }
 
-static void network(void)
+CASE(fd_network, EACH)
 {
 	struct sockaddr_in *a = calloc(1, sizeof(*a));
 	socklen_t size = sizeof(*a);
@@ -358,7 +358,7 @@ static void network(void)
 	free(a);
 }
 
-static void file_locks(void)
+CASE(fd_locks, EACH)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 4 };
 	int fd = new_file("locked"), other = open("data", O_RDWR);
@@ -386,7 +386,7 @@ static int is_named(const struct dirent *e)
 	return e->d_name[0] != '.';
 }
 
-static void folders(void)
+CASE(fd_folders, EACH)
 {
 	struct dirent *e, **list = NULL;
 	char path[PATH_MAX], *whole;
@@ -428,7 +428,7 @@ static void folders(void)
 	say_call(rmdir("folder"));
 }
 
-static void paths(void)
+CASE(fd_paths, EACH)
 {
 	struct timespec times[2] = { { 1000, 0 }, { 2000, 0 } };
 	char text[32] = "";
@@ -485,12 +485,12 @@ static void *patterns_of(void *arg)
 	return arg;
 }
 
-static void patterns(void)
+CASE(fd_patterns, EACH)
 {
 	patterns_of(NULL);
 }
 
-static void asynchronous(void)
+CASE(fd_asynchronous, EACH)
 {
 	struct aiocb *cb = calloc(1, sizeof(*cb));
 	const struct aiocb *list[] = { cb };
@@ -528,7 +528,7 @@ static void *wait_word(void *arg)
 	return arg;
 }
 
-static void futexes(void)
+CASE(futexes, EACH)
 {
 	const struct timespec soon = { .tv_nsec = 10000000 };
 	pthread_t thread = start(wait_word, NULL);
@@ -544,7 +544,7 @@ static void futexes(void)
 	say_call(syscall(SYS_futex, &word, FUTEX_WAKE, 1));
 }
 
-static void futex_many(void)
+CASE(futex_many, EACH)
 {
 	struct {
 		uint64_t value, address;
@@ -554,7 +554,7 @@ static void futex_many(void)
 	say_call(syscall(SYS_futex_waitv, &v, 1, 0, NULL, 0));
 }
 
-static void by_number(void)
+CASE(by_number, EACH)
 {
 	char text[8] = "";
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, "data", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -571,7 +571,7 @@ static void by_number(void)
 }
 
 /* Those that a thread of another rank is refused: what they are natively depends on the host. */
-static void refused(void)
+CASE(fd_refused, EACH | ALONE)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr) };
 	char zero[128] = "";
@@ -584,7 +584,7 @@ static void refused(void)
 }
 
 /* How many of these are refused, on no descriptor. */
-static void refused_numbers(void)
+CASE(fd_refused_numbers, EACH | ALONE)
 {
 	struct sockaddr_in group = { .sin_family = AF_INET };
 	struct sockaddr_storage sources[1] = { 0 };
@@ -619,39 +619,14 @@ static void *close_high(void *arg)
 	return arg;
 }
 
-static void close_ranges(void)
+CASE(fd_close_ranges, EACH)
 {
 	close_high(NULL);
 }
 
-static void close_all(void)
+CASE(fd_close_all, ALONE)
 {
 	say_call(close_range(3, ~0u, 0));
 	apart(close_high, NULL);
 	say_call(close_range(3, ~0u, 0));
 }
-
-const struct posix_case posix_cases[] = {
-	{ "fd_read_write", read_write, EACH },
-	{ "fd_shared_offset", shared_offset, EACH },
-	{ "fd_duplicates", duplicates, EACH },
-	{ "fd_pipes", pipes, EACH },
-	{ "fd_tail_calls", tail_calls, EACH },
-	{ "fd_waits", waits, EACH },
-	{ "fd_events", events, EACH },
-	{ "fd_sockets", sockets, EACH },
-	{ "fd_network", network, EACH },
-	{ "fd_locks", file_locks, EACH },
-	{ "fd_folders", folders, EACH },
-	{ "fd_paths", paths, EACH },
-	{ "fd_patterns", patterns, EACH },
-	{ "fd_asynchronous", asynchronous, EACH },
-	{ "fd_close_ranges", close_ranges, EACH },
-	{ "fd_close_all", close_all, ALONE },
-	{ "futexes", futexes, EACH },
-	{ "futex_many", futex_many, EACH },
-	{ "by_number", by_number, EACH },
-	{ "fd_refused", refused, EACH | ALONE },
-	{ "fd_refused_numbers", refused_numbers, EACH | ALONE },
-	{ NULL, NULL, 0 },
-};

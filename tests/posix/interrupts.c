@@ -245,7 +245,7 @@ static void end_call(size_t i)
 	ended(thread);
 }
 
-static void calls_interrupted(void)
+CASE(calls_interrupted, EACH)
 {
 	size_t i;
 
@@ -257,7 +257,7 @@ static void calls_interrupted(void)
 }
 
 /* What goes on waits until it gets what it waits for. */
-static void calls_restarted(void)
+CASE(calls_restarted, EACH)
 {
 	pthread_t thread;
 	size_t i;
@@ -299,7 +299,7 @@ static void *wait_often(void *arg)
 	return NULL;
 }
 
-static void post_and_interrupt(void)
+CASE(post_and_interrupt, EACH)
 {
 	pthread_t thread;
 	int i, left = -1;
@@ -422,12 +422,12 @@ static void masked_open(int to_process)
 	close_files();
 }
 
-static void masks_of_calls(void)
+CASE(masks_of_calls, EACH)
 {
 	masked_open(0);
 }
 
-static void masks_of_calls_process(void)
+CASE(masks_of_calls_process, ALONE)
 {
 	sigset_t before;
 
@@ -450,7 +450,7 @@ static void *wait_pending(void *at)
 	return NULL;
 }
 
-static void masks_of_calls_pending(void)
+CASE(masks_of_calls_pending, EACH)
 {
 	size_t i;
 
@@ -488,7 +488,7 @@ static void *wait_blocked(void *at)
 	return NULL;
 }
 
-static void masks_of_calls_full(void)
+CASE(masks_of_calls_full, EACH)
 {
 	struct sigaction act = { .sa_handler = touch };
 	pthread_t thread;
@@ -519,7 +519,7 @@ static void *sleep_here(void *arg)
 	return arg;
 }
 
-static void thread_killed_by_term(void)
+CASE(thread_killed_by_term, ALONE)
 {
 	const pthread_t thread = start(sleep_here, NULL);
 
@@ -529,7 +529,7 @@ static void thread_killed_by_term(void)
 	wait_ms(5000);
 }
 
-static void thread_queued_term(void)
+CASE(thread_queued_term, ALONE)
 {
 	const pthread_t thread = start(sleep_here, NULL);
 
@@ -538,16 +538,3 @@ static void thread_queued_term(void)
 	pthread_sigqueue(thread, SIGTERM, (union sigval){ .sival_int = 1 });
 	wait_ms(5000);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "calls_interrupted", calls_interrupted, EACH },
-	{ "calls_restarted", calls_restarted, EACH },
-	{ "post_and_interrupt", post_and_interrupt, EACH },
-	{ "masks_of_calls", masks_of_calls, EACH },
-	{ "masks_of_calls_process", masks_of_calls_process, ALONE },
-	{ "masks_of_calls_pending", masks_of_calls_pending, EACH },
-	{ "masks_of_calls_full", masks_of_calls_full, EACH },
-	{ "thread_killed_by_term", thread_killed_by_term, ALONE },
-	{ "thread_queued_term", thread_queued_term, ALONE },
-	{ NULL, NULL, 0 },
-};

@@ -34,7 +34,7 @@ static void *allocate_there(void *size)
 	return malloc((size_t)size);
 }
 
-static void allocated(void)
+CASE(allocated, EACH)
 {
 	/* the compiler knows that there is no object of such a size */
 	volatile size_t too_many = SIZE_MAX / 2;
@@ -63,7 +63,7 @@ static void allocated(void)
 	free(NULL);
 }
 
-static void allocated_aligned(void)
+CASE(allocated_aligned, EACH)
 {
 	void *p = NULL, *rest[4];
 	size_t i;
@@ -84,7 +84,7 @@ static void allocated_aligned(void)
 	}
 }
 
-static void allocated_settings(void)
+CASE(allocated_settings, EACH)
 {
 	say("%d", mallopt(M_MMAP_THRESHOLD, 1 << 20));
 	say("%d", malloc_trim(0) >= 0);
@@ -107,7 +107,7 @@ static void *copy_texts(void *arg)
 	return arg;
 }
 
-static void copied_texts(void)
+CASE(copied_texts, EACH)
 {
 	size_t i;
 
@@ -130,7 +130,7 @@ static void *extend_vector(void *arg)
 	return arg;
 }
 
-static void vectors(void)
+CASE(vectors, EACH)
 {
 	say_error(argz_create_sep("first:second", ':', &vector, &vector_size));
 	apart(extend_vector, NULL);
@@ -149,7 +149,7 @@ static void *add_variable(void *arg)
 	return arg;
 }
 
-static void variable_vectors(void)
+CASE(variable_vectors, EACH)
 {
 	say_error(envz_add(&vector, &vector_size, "A", "one"));
 	apart(add_variable, NULL);
@@ -186,7 +186,7 @@ static void map_with(int flags)
 	apart(unmap_there, p);
 }
 
-static void mapped(void)
+CASE(mapped, EACH)
 {
 	map_with(MAP_SHARED);
 	map_with(MAP_PRIVATE);
@@ -205,7 +205,7 @@ static void *say_mapped(void *arg)
 	return arg;
 }
 
-static void mapped_file(void)
+CASE(mapped_file, EACH)
 {
 	const int fd = open("mapped", O_CREAT | O_TRUNC | O_RDWR, 0600);
 	char *p;
@@ -233,7 +233,7 @@ static void *map_there(void *fd)
 	return mmap(NULL, 4096, PROT_READ, MAP_SHARED, (int)(intptr_t)fd, 0);
 }
 
-static void mapped_objects(void)
+CASE(mapped_objects, EACH)
 {
 	const int shared = shm_open("/dsm-posix-case", O_CREAT | O_RDWR, 0600),
 		  memory = memfd_create("case", 0);
@@ -252,7 +252,7 @@ static void mapped_objects(void)
 	close(memory);
 }
 
-static void mapping_grows(void)
+CASE(mapping_grows, EACH)
 {
 	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
 
@@ -266,7 +266,7 @@ static void mapping_grows(void)
 	say_call(munmap(q, 65536));
 }
 
-static void mapping_advice(void)
+CASE(mapping_advice, EACH)
 {
 	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -286,7 +286,7 @@ static void mapping_advice(void)
 	munmap(p, 8192);
 }
 
-static void region_advice(void)
+CASE(region_advice, EACH)
 {
 	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -295,7 +295,7 @@ static void region_advice(void)
 	munmap(p, 8192);
 }
 
-static void mapping_protection(void)
+CASE(mapping_protection, EACH)
 {
 	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -308,7 +308,7 @@ static void mapping_protection(void)
 /*
  * Memory without access, and then with it: of this thread alone, as long as no other one reads it.
  */
-static void mapping_reserved(void)
+CASE(mapping_reserved, EACH)
 {
 	char *p =
 		mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -323,7 +323,7 @@ static void mapping_reserved(void)
 	say_call(munmap(p, 1 << 20));
 }
 
-static void mapping_fixed_shared(void)
+CASE(mapping_fixed_shared, EACH)
 {
 	char *p = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
 
@@ -334,7 +334,7 @@ static void mapping_fixed_shared(void)
 	munmap(p, 8192);
 }
 
-static void region_parts(void)
+CASE(region_parts, EACH)
 {
 	char *p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -342,7 +342,7 @@ static void region_parts(void)
 	munmap(p, 16384);
 }
 
-static void program_break(void)
+CASE(program_break, EACH)
 {
 	char *before = sbrk(0), *got = sbrk(4096);
 
@@ -389,7 +389,7 @@ static void count_freed(void *node)
 	seen++;
 }
 
-static void trees(void)
+CASE(trees, EACH)
 {
 	insert_text("beta");
 	apart(insert_text, "alpha");
@@ -426,7 +426,7 @@ static void *find_item(void *key)
 	return NULL;
 }
 
-static void hash_table(void)
+CASE(hash_table, EACH)
 {
 	struct hsearch_data own = { 0 };
 	ENTRY item = { "key", "data" }, *got = NULL;
@@ -464,7 +464,7 @@ static void *sort_numbers(void *arg)
 	return arg;
 }
 
-static void searches(void)
+CASE(searches, EACH)
 {
 	size_t n = 8;
 	int i, key = 5, missing = 50, compared = 0;
@@ -542,7 +542,7 @@ static void *draws_of_callbacks(void *arg)
 	return arg;
 }
 
-static void jumps_of_callbacks(void)
+CASE(jumps_of_callbacks, EACH)
 {
 	draws_of_callbacks(NULL);
 	apart(draws_of_callbacks, NULL);
@@ -565,7 +565,7 @@ static void *register_draw(void *arg)
 	return arg;
 }
 
-static void jumps_of_handlers(void)
+CASE(jumps_of_handlers, ALONE)
 {
 	say_call(atexit(draw_last));
 	apart(register_draw, NULL);
@@ -573,29 +573,3 @@ static void jumps_of_handlers(void)
 	srand(8);
 	exit(0);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "allocated", allocated, EACH },
-	{ "allocated_aligned", allocated_aligned, EACH },
-	{ "allocated_settings", allocated_settings, EACH },
-	{ "copied_texts", copied_texts, EACH },
-	{ "vectors", vectors, EACH },
-	{ "variable_vectors", variable_vectors, EACH },
-	{ "mapped", mapped, EACH },
-	{ "mapped_file", mapped_file, EACH },
-	{ "mapped_objects", mapped_objects, EACH },
-	{ "mapping_grows", mapping_grows, EACH },
-	{ "mapping_advice", mapping_advice, EACH },
-	{ "mapping_protection", mapping_protection, EACH },
-	{ "mapping_reserved", mapping_reserved, EACH },
-	{ "mapping_fixed_shared", mapping_fixed_shared, EACH },
-	{ "region_parts", region_parts, EACH },
-	{ "region_advice", region_advice, EACH },
-	{ "program_break", program_break, EACH },
-	{ "trees", trees, EACH },
-	{ "hash_table", hash_table, EACH },
-	{ "searches", searches, EACH },
-	{ "jumps_of_callbacks", jumps_of_callbacks, EACH },
-	{ "jumps_of_handlers", jumps_of_handlers, ALONE },
-	{ NULL, NULL, 0 },
-};

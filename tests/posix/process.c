@@ -27,7 +27,7 @@ static void *get_variable(void *name)
 	return NULL;
 }
 
-static void environment_set(void)
+CASE(environment_set, EACH)
 {
 	say_call(setenv("POSIX_A", "one", 1));
 	apart(get_variable, "POSIX_A");
@@ -44,7 +44,7 @@ static void environment_set(void)
 	say_call(unsetenv("a=b"));
 }
 
-static void environment_put(void)
+CASE(environment_put, EACH)
 {
 	static char text[] = "POSIX_B=put";
 
@@ -74,7 +74,7 @@ static void *count_variables(void *arg)
 	return arg;
 }
 
-static void environment_walked(void)
+CASE(environment_walked, EACH)
 {
 	say_call(setenv("POSIX_D", "1", 1) | setenv("POSIX_E", "2", 1));
 	count_variables(NULL);
@@ -89,7 +89,7 @@ static void *clear_all(void *arg)
 	return arg;
 }
 
-static void environment_cleared(void)
+CASE(environment_cleared, ALONE)
 {
 	setenv("POSIX_F", "before", 1);
 	apart(clear_all, NULL);
@@ -127,7 +127,7 @@ static void *make_file(void *name)
 	return NULL;
 }
 
-static void directory(void)
+CASE(directory, EACH)
 {
 	const int above = open(".", O_RDONLY | O_DIRECTORY);
 
@@ -146,7 +146,7 @@ static void directory(void)
 	close(above);
 }
 
-static void creation_mask(void)
+CASE(creation_mask, EACH)
 {
 	const mode_t before = umask(027);
 
@@ -168,7 +168,7 @@ static void *say_limits(void *arg)
 	return arg;
 }
 
-static void limits(void)
+CASE(limits, EACH)
 {
 	struct rlimit core, files, changed, old = { 0 };
 
@@ -220,7 +220,7 @@ static void *say_thread(void *arg)
 	return arg;
 }
 
-static void process_numbers(void)
+CASE(process_numbers, EACH)
 {
 	pid_t here = gettid();
 
@@ -240,7 +240,7 @@ static void *say_priority(void *arg)
 	return arg;
 }
 
-static void priority(void)
+CASE(priority, EACH)
 {
 	first_priority = getpriority(PRIO_PROCESS, 0);
 	say("%d", nice(0) - first_priority);
@@ -249,7 +249,7 @@ static void priority(void)
 	apart(say_priority, NULL);
 }
 
-static void priority_elsewhere(void)
+CASE(priority_elsewhere, ALONE)
 {
 	first_priority = getpriority(PRIO_PROCESS, 0);
 	say("%d", nice(3) - first_priority);
@@ -258,7 +258,7 @@ static void priority_elsewhere(void)
 	say_priority(NULL);
 }
 
-static void credentials(void)
+CASE(credentials, EACH)
 {
 	uid_t r, e, s;
 	gid_t gr, ge, gs;
@@ -280,7 +280,7 @@ static void *say_attributes(void *arg)
 	return arg;
 }
 
-static void attributes_of_process(void)
+CASE(attributes_of_process, 0)
 {
 	char name[16] = "";
 
@@ -303,7 +303,7 @@ static void *lead_session(void *arg)
 	return arg;
 }
 
-static void session(void)
+CASE(session, ALONE)
 {
 	apart(lead_session, NULL);
 	say("%d", getpgid(0) == getpid());
@@ -318,7 +318,7 @@ static void *look_for_file(void *arg)
 	return arg;
 }
 
-static void root_directory(void)
+CASE(root_directory, ALONE)
 {
 	make_file("in_root");
 	say_call(chroot("no/such/folder"));
@@ -339,7 +339,7 @@ static void *wait_for_child(void *arg)
 	return arg;
 }
 
-static void spawned(void)
+CASE(spawned, EACH)
 {
 	char *const sh[] = { "sh", "-c", "echo from child; exit 5", NULL },
 		    *const missing[] = { "no-such", NULL };
@@ -368,7 +368,7 @@ static void spawned(void)
 	posix_spawnattr_destroy(&attributes);
 }
 
-static void waits_for_children(void)
+CASE(waits_for_children, EACH)
 {
 	char *const argv[] = { "sh", "-c", "exit 6", NULL },
 		    *const killed[] = { "sh", "-c", "kill -9 $$", NULL };
@@ -390,7 +390,7 @@ static void waits_for_children(void)
 	say_call(waitpid(child, &status, WNOHANG));
 }
 
-static void forked(void)
+CASE(forked, EACH)
 {
 	int status = 0;
 	pid_t child = fork();
@@ -402,7 +402,7 @@ static void forked(void)
 	say("%s %d", child < 0 ? error_name(errno) : "ok", WEXITSTATUS(status));
 }
 
-static void forked_by_vfork(void)
+CASE(forked_by_vfork, EACH)
 {
 	int status = 0;
 	pid_t child = vfork();
@@ -415,7 +415,7 @@ static void forked_by_vfork(void)
 	say("%d %d", WIFEXITED(status), WEXITSTATUS(status));
 }
 
-static void execute_missing(void)
+CASE(execute_missing, EACH)
 {
 	char *const argv[] = { "no-such", NULL };
 
@@ -462,7 +462,7 @@ static void *exit_there(void *status)
 	exit((int)(intptr_t)status);
 }
 
-static void exit_handlers(void)
+CASE(exit_handlers, ALONE)
 {
 	say_call(atexit(first_handler));
 	register_handlers(NULL);
@@ -470,7 +470,7 @@ static void exit_handlers(void)
 	exit(3);
 }
 
-static void exit_handlers_by_thread(void)
+CASE(exit_handlers_by_thread, ALONE)
 {
 	say_call(atexit(first_handler));
 	register_handlers(NULL);
@@ -478,7 +478,7 @@ static void exit_handlers_by_thread(void)
 	apart(exit_there, (void *)4);
 }
 
-static void exit_handlers_of_thread(void)
+CASE(exit_handlers_of_thread, ALONE)
 {
 	say_call(atexit(first_handler));
 	apart(register_handlers, NULL);
@@ -487,7 +487,7 @@ static void exit_handlers_of_thread(void)
 	exit(5);
 }
 
-static void exit_writes_streams(void)
+CASE(exit_writes_streams, ALONE)
 {
 	said();
 	printf("buffered\n");
@@ -507,14 +507,14 @@ static void *quick_exit_there(void *arg)
 	return arg;
 }
 
-static void exit_quick(void)
+CASE(exit_quick, ALONE)
 {
 	say_call(atexit(never_handler));
 	say_call(at_quick_exit(first_handler));
 	quick_exit_there(NULL);
 }
 
-static void exit_quick_of_thread(void)
+CASE(exit_quick_of_thread, ALONE)
 {
 	say_call(at_quick_exit(first_handler));
 	apart(quick_exit_there, NULL);
@@ -526,7 +526,7 @@ static void *exit_at_once_there(void *arg)
 	return arg;
 }
 
-static void exit_at_once(void)
+CASE(exit_at_once, ALONE)
 {
 	atexit(first_handler);
 	said();
@@ -540,7 +540,7 @@ static void exit_in_handler_body(void)
 	exit(9);
 }
 
-static void exit_in_handler(void)
+CASE(exit_in_handler, ALONE)
 {
 	atexit(first_handler);
 	atexit(exit_in_handler_body);
@@ -563,7 +563,7 @@ static void *compare_processors(void *arg)
 	return arg;
 }
 
-static void processors(void)
+CASE(processors, EACH)
 {
 	cpu_set_t all, one, got;
 	int first = 0;
@@ -582,35 +582,3 @@ static void processors(void)
 	CPU_ZERO(&one);
 	say_call(sched_setaffinity(0, sizeof(one), &one));
 }
-
-const struct posix_case posix_cases[] = {
-	{ "environment_set", environment_set, EACH },
-	{ "environment_put", environment_put, EACH },
-	{ "environment_walked", environment_walked, EACH },
-	{ "environment_cleared", environment_cleared, ALONE },
-	{ "directory", directory, EACH },
-	{ "creation_mask", creation_mask, EACH },
-	{ "limits", limits, EACH },
-	{ "process_numbers", process_numbers, EACH },
-	{ "priority", priority, EACH },
-	{ "priority_elsewhere", priority_elsewhere, ALONE },
-	{ "credentials", credentials, EACH },
-	{ "attributes_of_process", attributes_of_process, 0 },
-	{ "session", session, ALONE },
-	{ "root_directory", root_directory, ALONE },
-	{ "spawned", spawned, EACH },
-	{ "waits_for_children", waits_for_children, EACH },
-	{ "forked", forked, EACH },
-	{ "forked_by_vfork", forked_by_vfork, EACH },
-	{ "execute_missing", execute_missing, EACH },
-	{ "exit_handlers", exit_handlers, ALONE },
-	{ "exit_handlers_by_thread", exit_handlers_by_thread, ALONE },
-	{ "exit_handlers_of_thread", exit_handlers_of_thread, ALONE },
-	{ "exit_writes_streams", exit_writes_streams, ALONE },
-	{ "exit_quick", exit_quick, ALONE },
-	{ "exit_quick_of_thread", exit_quick_of_thread, ALONE },
-	{ "exit_at_once", exit_at_once, ALONE },
-	{ "exit_in_handler", exit_in_handler, ALONE },
-	{ "processors", processors, EACH },
-	{ NULL, NULL, 0 },
-};

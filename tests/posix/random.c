@@ -14,7 +14,7 @@ static void *draw_rand(void *arg)
 	return arg;
 }
 
-static void rand_sequence(void)
+CASE(rand_sequence, EACH)
 {
 	int i;
 
@@ -35,7 +35,7 @@ static void *draw_rand_r(void *arg)
 	return arg;
 }
 
-static void rand_reentrant(void)
+CASE(rand_reentrant, EACH)
 {
 	rand_seed = 11;
 	draw_rand_r(NULL);
@@ -50,7 +50,7 @@ static void *draw_random(void *arg)
 	return arg;
 }
 
-static void random_sequence(void)
+CASE(random_sequence, EACH)
 {
 	int i;
 
@@ -71,7 +71,7 @@ static void *set_small(void *arg)
 	return arg;
 }
 
-static void random_states(void)
+CASE(random_states, EACH)
 {
 	char *before = initstate(3, state_small, sizeof(state_small));
 
@@ -100,7 +100,7 @@ static void *draw_random_r(void *arg)
 	return arg;
 }
 
-static void random_reentrant(void)
+CASE(random_reentrant, EACH)
 {
 	memset(&own_data, 0, sizeof(own_data));
 	say("%d", initstate_r(5, own_state, sizeof(own_state), &own_data));
@@ -129,7 +129,7 @@ static void *draw_own_48(void *arg)
 	return arg;
 }
 
-static void drand48_sequence(void)
+CASE(drand48_sequence, EACH)
 {
 	draw_48(NULL);
 	apart(draw_48, NULL);
@@ -143,7 +143,7 @@ static void drand48_sequence(void)
 	say("%d %d %d", own_48[0], own_48[1], own_48[2]);
 }
 
-static void drand48_seeds(void)
+CASE(drand48_seeds, EACH)
 {
 	unsigned short seed[3] = { 9, 8, 7 }, parameters[7] = { 1, 2, 3, 0xe66d, 0xdeec, 5, 13 };
 	const unsigned short *before;
@@ -171,7 +171,7 @@ static void *draw_true(void *arg)
 	return arg;
 }
 
-static void random_of_kernel(void)
+CASE(random_of_kernel, EACH)
 {
 	draw_true(NULL);
 	apart(draw_true, NULL);
@@ -196,7 +196,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void rand_at_once(void)
+CASE(rand_at_once, EACH)
 {
 	pthread_t threads[4];
 	unsigned long sum = 0;
@@ -213,16 +213,3 @@ static void rand_at_once(void)
 	say("%lu", sum);
 	draw_rand(NULL);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "rand_sequence", rand_sequence, EACH },
-	{ "rand_reentrant", rand_reentrant, EACH },
-	{ "rand_at_once", rand_at_once, EACH },
-	{ "random_sequence", random_sequence, EACH },
-	{ "random_states", random_states, EACH },
-	{ "random_reentrant", random_reentrant, EACH },
-	{ "random_of_kernel", random_of_kernel, EACH },
-	{ "drand48_sequence", drand48_sequence, EACH },
-	{ "drand48_seeds", drand48_seeds, EACH },
-	{ NULL, NULL, 0 },
-};

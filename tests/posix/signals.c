@@ -73,7 +73,7 @@ static sigset_t set_of(int a, int b)
 
 /* ---- to whom --------------------------------------------------------------------------------- */
 
-static void kill_self(void)
+CASE(kill_self, EACH)
 {
 	set_action(SIGUSR1, on_signal, 0);
 	say_call(kill(getpid(), SIGUSR1));
@@ -84,7 +84,7 @@ static void kill_self(void)
 	signal(SIGUSR1, SIG_DFL);
 }
 
-static void raise_self(void)
+CASE(raise, EACH)
 {
 	set_action(SIGUSR1, on_signal, 0);
 	say_call(raise(SIGUSR1));
@@ -102,7 +102,7 @@ static void *wait_stop(void *arg)
 	return arg;
 }
 
-static void kill_thread_handler(void)
+CASE(kill_thread_handler, EACH)
 {
 	pthread_t thread;
 
@@ -116,7 +116,7 @@ static void kill_thread_handler(void)
 	ended(thread);
 }
 
-static void queue_thread(void)
+CASE(queue_thread, EACH)
 {
 	const union sigval value = { .sival_int = 4711 };
 	pthread_t thread;
@@ -131,7 +131,7 @@ static void queue_thread(void)
 	ended(thread);
 }
 
-static void queue_process(void)
+CASE(queue_process, EACH)
 {
 	const union sigval value = { .sival_int = 99 };
 
@@ -144,7 +144,7 @@ static void queue_process(void)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-static void actions(void)
+CASE(actions, EACH)
 {
 	struct sigaction old;
 
@@ -170,14 +170,14 @@ static void *set_ignored(void *arg)
 	return arg;
 }
 
-static void actions_shared(void)
+CASE(actions_shared, EACH)
 {
 	set_action(SIGUSR1, on_signal, 0);
 	apart(set_ignored, NULL);
 	say("%d", signal(SIGUSR1, SIG_DFL) == SIG_IGN);
 }
 
-static void reset_hand(void)
+CASE(reset_hand, EACH)
 {
 	struct sigaction old;
 
@@ -187,7 +187,7 @@ static void reset_hand(void)
 	say("%d %d", handled, old.sa_handler == SIG_DFL);
 }
 
-static void sysv_actions(void)
+CASE(sysv_actions, EACH)
 {
 	struct sigaction old;
 
@@ -219,7 +219,7 @@ static void on_nested(int sig)
 }
 
 /* Blocked in its handler; not with SA_NODEFER. */
-static void nesting(void)
+CASE(nesting, EACH)
 {
 	nested = 0;
 	set_action(SIGUSR1, on_nested, 0);
@@ -236,7 +236,7 @@ static void jump(int sig)
 	siglongjmp(back, sig);
 }
 
-static void jump_out(void)
+CASE(jump_out, EACH)
 {
 	sigset_t now;
 	int sig = sigsetjmp(back, 1);
@@ -259,7 +259,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 }
 
 /* A fault of the program itself. */
-static void fault(void)
+CASE(fault, EACH)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO }, old;
 	int sig = sigsetjmp(back, 1);
@@ -281,7 +281,7 @@ static void on_stack(int sig)
 	on_stack_at = __builtin_frame_address(0);
 }
 
-static void alternate_stack(void)
+CASE(alternate_stack, EACH)
 {
 	stack_t own = { .ss_size = 65536 }, old;
 
@@ -304,7 +304,7 @@ static void alternate_stack(void)
 
 /* ---- masks, waits ---------------------------------------------------------------------------- */
 
-static void masks(void)
+CASE(masks, EACH)
 {
 	const sigset_t set = set_of(SIGUSR1, 0);
 	sigset_t pending, old;
@@ -334,7 +334,7 @@ static void *say_mask(void *arg)
 	return arg;
 }
 
-static void mask_inherited(void)
+CASE(mask_inherited, EACH)
 {
 	const sigset_t set = set_of(SIGUSR2, 0);
 
@@ -356,7 +356,7 @@ static void *write_pages(void *arg)
 	return arg;
 }
 
-static void all_blocked(void)
+CASE(all_blocked, EACH)
 {
 	sigset_t all, old;
 
@@ -379,7 +379,7 @@ static void *wait_signal(void *arg)
 	return arg;
 }
 
-static void wait_one(void)
+CASE(wait_one, EACH)
 {
 	const sigset_t set = set_of(SIGUSR1, 0);
 	pthread_t thread;
@@ -396,7 +396,7 @@ static void wait_one(void)
 }
 
 /* To the process: blocked by all threads, the one that waits for it gets it. */
-static void wait_process(void)
+CASE(wait_process, ALONE)
 {
 	const sigset_t set = set_of(SIGUSR1, 0);
 	pthread_t thread;
@@ -410,7 +410,7 @@ static void wait_process(void)
 	say_call(err);
 }
 
-static void wait_info(void)
+CASE(wait_info, EACH)
 {
 	const sigset_t set = set_of(SIGRTMIN + 1, SIGUSR2);
 	const struct timespec soon = { .tv_nsec = 20000000 }, late = { .tv_sec = 20 };
@@ -440,7 +440,7 @@ static void *kill_later(void *arg)
 	return NULL;
 }
 
-static void suspend(void)
+CASE(suspend, EACH)
 {
 	const sigset_t set = set_of(SIGUSR1, 0);
 	pthread_t self = pthread_self(), thread;
@@ -462,7 +462,7 @@ static void suspend(void)
 	ended(thread);
 }
 
-static void interrupted_sleep(void)
+CASE(interrupted_sleep, EACH)
 {
 	pthread_t self = pthread_self(), thread = start(kill_later, &self);
 	struct timespec t = { .tv_sec = 20 }, left = { 0 };
@@ -487,7 +487,7 @@ static void *lock_it(void *arg)
 	return NULL;
 }
 
-static void handler_in_wait(void)
+CASE(handler_in_wait, EACH)
 {
 	pthread_mutex_t *m = calloc(1, sizeof(*m));
 	pthread_t thread;
@@ -515,7 +515,7 @@ static void *sem_interrupted(void *arg)
 }
 
 /* The thread may be late: a handler that runs before the call ends nothing. */
-static void handler_in_sem_wait(void)
+CASE(handler_in_sem_wait, EACH)
 {
 	sem_t *s = malloc(sizeof(*s));
 	pthread_t thread;
@@ -538,7 +538,7 @@ static void post_it(int sig)
 	sem_post(posted);
 }
 
-static void post_in_handler(void)
+CASE(post_in_handler, EACH)
 {
 	posted = malloc(sizeof(*posted));
 	sem_init(posted, 0, 0);
@@ -549,7 +549,7 @@ static void post_in_handler(void)
 	free(posted);
 }
 
-static void signal_descriptor(void)
+CASE(signal_descriptor, EACH)
 {
 	const sigset_t set = set_of(SIGUSR1, 0);
 	struct signalfd_siginfo info;
@@ -570,7 +570,7 @@ static void signal_descriptor(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static void broken_pipe(void)
+CASE(broken_pipe, EACH)
 {
 	int ends[2];
 
@@ -588,7 +588,7 @@ static void broken_pipe(void)
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 
-static void alarms(void)
+CASE(alarms, EACH)
 {
 	set_action(SIGALRM, on_signal, 0);
 	say("%u", alarm(100));
@@ -599,7 +599,7 @@ static void alarms(void)
 	say("%d", last_signal == SIGALRM);
 }
 
-static void interval_timer(void)
+CASE(interval_timer, EACH)
 {
 	struct itimerval t = { .it_value = { .tv_usec = 10000 },
 			       .it_interval = { .tv_usec = 10000 } },
@@ -619,7 +619,7 @@ static void interval_timer(void)
 	say_call(setitimer((__itimer_which_t)99, &t, NULL));
 }
 
-static void timer_signal(void)
+CASE(timer_signal, EACH)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 3 };
 	struct itimerspec t = { .it_value = { .tv_nsec = 10000000 } }, now;
@@ -646,7 +646,7 @@ static void on_timer(union sigval value)
 	__atomic_fetch_add(&handled, 1, __ATOMIC_SEQ_CST);
 }
 
-static void timer_thread(void)
+CASE(timer_thread, EACH)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD, .sigev_notify_function = on_timer };
 	struct itimerspec t = { .it_value = { .tv_nsec = 10000000 } };
@@ -661,7 +661,7 @@ static void timer_thread(void)
 	say_call(timer_delete(timer));
 }
 
-static void timer_none(void)
+CASE(timer_none, EACH)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_NONE };
 	struct itimerspec t = { .it_value = { .tv_sec = 100 } }, now = { 0 };
@@ -674,7 +674,7 @@ static void timer_none(void)
 	say_call(timer_delete(timer));
 }
 
-static void message_queue(void)
+CASE(message_queue, EACH)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2 };
 	struct mq_attr attr = { .mq_maxmsg = 4, .mq_msgsize = 16 };
@@ -707,7 +707,7 @@ static void in_context(int i)
 	say("again");
 }
 
-static void contexts(void)
+CASE(contexts, EACH)
 {
 	const size_t size = 65536;
 	char *stack = malloc(size);
@@ -722,7 +722,7 @@ static void contexts(void)
 	free(stack);
 }
 
-static void context_set(void)
+CASE(context_set, EACH)
 {
 	volatile int times = 0;
 
@@ -745,12 +745,12 @@ static void *raise_it(void *arg)
 	return NULL;
 }
 
-static void end_by_term(void)
+CASE(end_by_term, ALONE)
 {
 	apart(raise_it, (void *)SIGTERM);
 }
 
-static void end_by_usr1(void)
+CASE(end_by_usr1, ALONE)
 {
 	apart(raise_it, (void *)SIGUSR1);
 }
@@ -763,7 +763,7 @@ static void *kill_process(void *arg)
 	return NULL;
 }
 
-static void end_by_kill(void)
+CASE(end_by_kill, ALONE)
 {
 	apart(kill_process, (void *)SIGTERM);
 }
@@ -778,49 +778,7 @@ static void *call_abort(void *arg)
 	return arg;
 }
 
-static void end_by_abort(void)
+CASE(end_by_abort, ALONE)
 {
 	apart(call_abort, NULL);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "kill_self", kill_self, EACH },
-	{ "raise", raise_self, EACH },
-	{ "kill_thread_handler", kill_thread_handler, EACH },
-	{ "queue_thread", queue_thread, EACH },
-	{ "queue_process", queue_process, EACH },
-	{ "actions", actions, EACH },
-	{ "actions_shared", actions_shared, EACH },
-	{ "reset_hand", reset_hand, EACH },
-	{ "sysv_actions", sysv_actions, EACH },
-	{ "nesting", nesting, EACH },
-	{ "jump_out", jump_out, EACH },
-	{ "fault", fault, EACH },
-	{ "alternate_stack", alternate_stack, EACH },
-	{ "masks", masks, EACH },
-	{ "mask_inherited", mask_inherited, EACH },
-	{ "all_blocked", all_blocked, EACH },
-	{ "wait_one", wait_one, EACH },
-	{ "wait_process", wait_process, ALONE },
-	{ "wait_info", wait_info, EACH },
-	{ "suspend", suspend, EACH },
-	{ "interrupted_sleep", interrupted_sleep, EACH },
-	{ "handler_in_wait", handler_in_wait, EACH },
-	{ "handler_in_sem_wait", handler_in_sem_wait, EACH },
-	{ "post_in_handler", post_in_handler, EACH },
-	{ "signal_descriptor", signal_descriptor, EACH },
-	{ "broken_pipe", broken_pipe, EACH },
-	{ "alarms", alarms, EACH },
-	{ "interval_timer", interval_timer, EACH },
-	{ "timer_signal", timer_signal, EACH },
-	{ "timer_thread", timer_thread, EACH },
-	{ "timer_none", timer_none, EACH },
-	{ "message_queue", message_queue, EACH },
-	{ "contexts", contexts, EACH },
-	{ "context_set", context_set, EACH },
-	{ "end_by_term", end_by_term, ALONE },
-	{ "end_by_usr1", end_by_usr1, ALONE },
-	{ "end_by_kill", end_by_kill, ALONE },
-	{ "end_by_abort", end_by_abort, ALONE },
-	{ NULL, NULL, 0 },
-};

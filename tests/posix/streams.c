@@ -23,7 +23,7 @@ static FILE *opened(const char *mode)
 	return f;
 }
 
-static void write_read(void)
+CASE(stream_write_read, EACH)
 {
 	FILE *f = opened("w+");
 	char text[32] = "";
@@ -55,7 +55,7 @@ static void write_read(void)
 	say("%d", fclose(f));
 }
 
-static void errors(void)
+CASE(stream_errors, EACH)
 {
 	FILE *f;
 
@@ -93,7 +93,7 @@ static void *read_line(void *arg)
 }
 
 /* Of one thread, used by others. */
-static void shared(void)
+CASE(stream_shared, EACH)
 {
 	stream = opened("w+");
 	fputs("main ", stream);
@@ -113,7 +113,7 @@ static void *open_stream(void *arg)
 	return NULL;
 }
 
-static void opened_elsewhere(void)
+CASE(stream_opened_elsewhere, EACH)
 {
 	apart(open_stream, "w+");
 	say("%d", fputs("line\n", stream) >= 0);
@@ -122,7 +122,7 @@ static void opened_elsewhere(void)
 	say("%d", fclose(stream));
 }
 
-static void push_back(void)
+CASE(stream_push_back, EACH)
 {
 	FILE *f = opened("w+");
 
@@ -136,7 +136,7 @@ static void push_back(void)
 	fclose(f);
 }
 
-static void buffers(void)
+CASE(stream_buffers, EACH)
 {
 	FILE *f = opened("w"), *g;
 	static char buffer[4096];
@@ -178,7 +178,7 @@ static void *lock_and_print(void *arg)
 	return NULL;
 }
 
-static void locks(void)
+CASE(stream_locks, EACH)
 {
 	FILE *f = opened("w");
 	pthread_t thread;
@@ -195,7 +195,7 @@ static void locks(void)
 	fclose(f);
 }
 
-static void in_memory(void)
+CASE(stream_in_memory, EACH)
 {
 	char text[16] = "one two", *out = NULL, word[8];
 	size_t size = 0;
@@ -216,7 +216,7 @@ static void in_memory(void)
 	free(out);
 }
 
-static void wide_memory(void)
+CASE(stream_wide_memory, EACH)
 {
 	wchar_t *out = NULL;
 	size_t size = 0;
@@ -229,7 +229,7 @@ static void wide_memory(void)
 	free(out);
 }
 
-static void processes(void)
+CASE(stream_processes, EACH)
 {
 	char line[32] = "";
 	FILE *f = popen("echo from a child; exit 3", "r");
@@ -247,7 +247,7 @@ static void processes(void)
 	say("%s", error_name(errno));
 }
 
-static void temporary(void)
+CASE(stream_temporary, EACH)
 {
 	char name[] = "file-XXXXXX", folder[] = "folder-XXXXXX", unique[L_tmpnam], *other;
 	FILE *f = tmpfile();
@@ -272,7 +272,7 @@ static void temporary(void)
 	say("%d", tmpnam(NULL) != NULL);
 }
 
-static void numbers(void)
+CASE(stream_numbers, EACH)
 {
 	int fd = open("stream", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	FILE *f = fdopen(fd, "w+");
@@ -294,7 +294,7 @@ static void numbers(void)
 	say("%d", fileno(stderr));
 }
 
-static void lines(void)
+CASE(stream_lines, EACH)
 {
 	FILE *f = opened("w+");
 	char *line = NULL;
@@ -314,7 +314,7 @@ static void lines(void)
 	fclose(f);
 }
 
-static void to_stdout(void)
+CASE(stream_to_stdout, EACH)
 {
 	say("%d", printf("%s\n", "printed"));
 	say("%d", puts("put") >= 0);
@@ -324,7 +324,7 @@ static void to_stdout(void)
 	say_call(dprintf(STDOUT_FILENO, "by number\n"));
 }
 
-static void from_stdin(void)
+CASE(stream_from_stdin, EACH)
 {
 	int n;
 
@@ -333,7 +333,7 @@ static void from_stdin(void)
 	say("%d", feof(stdin) != 0);
 }
 
-static void messages(void)
+CASE(stream_messages, EACH)
 {
 	int saved, fd = open("messages", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	char text[256] = "", *line;
@@ -352,7 +352,7 @@ static void messages(void)
 	close(fd);
 }
 
-static void messages_named(void)
+CASE(stream_messages_named, 0)
 {
 	errno = EDOM;
 	warn("%s", "warned");
@@ -366,7 +366,7 @@ static void *end_by_err(void *arg)
 	return arg;
 }
 
-static void end_of_err(void)
+CASE(stream_end_of_err, ALONE)
 {
 	apart(end_by_err, NULL);
 }
@@ -382,7 +382,7 @@ static void *wide_of(void *arg)
 	return NULL;
 }
 
-static void wide(void)
+CASE(stream_wide, EACH | ALONE)
 {
 	FILE *f = opened("w+");
 
@@ -390,7 +390,7 @@ static void wide(void)
 	fclose(f);
 }
 
-static void wide_standard(void)
+CASE(stream_wide_standard, EACH | ALONE)
 {
 	wchar_t c;
 
@@ -411,17 +411,17 @@ static void *unlocked(void *arg)
 	return arg;
 }
 
-static void unlocked_here(void)
+CASE(stream_unlocked, 0)
 {
 	unlocked(NULL);
 }
 
-static void unlocked_there(void)
+CASE(stream_unlocked_there, ALONE)
 {
 	apart(unlocked, NULL);
 }
 
-static void unlocked_standard(void)
+CASE(stream_unlocked_standard, EACH)
 {
 	say("%d", putc_unlocked('u', stdout));
 	say("%d", putchar_unlocked('\n'));
@@ -429,7 +429,7 @@ static void unlocked_standard(void)
 	say("%d", fflush(stdout));
 }
 
-static void accounts(void)
+CASE(stream_accounts, EACH | ALONE)
 {
 	FILE *f = opened("w+");
 	struct passwd *p;
@@ -444,31 +444,3 @@ static void accounts(void)
 	say("%s", m ? m->mnt_dir : error_name(errno));
 	fclose(f);
 }
-
-const struct posix_case posix_cases[] = {
-	{ "stream_write_read", write_read, EACH },
-	{ "stream_errors", errors, EACH },
-	{ "stream_shared", shared, EACH },
-	{ "stream_opened_elsewhere", opened_elsewhere, EACH },
-	{ "stream_push_back", push_back, EACH },
-	{ "stream_buffers", buffers, EACH },
-	{ "stream_locks", locks, EACH },
-	{ "stream_in_memory", in_memory, EACH },
-	{ "stream_wide_memory", wide_memory, EACH },
-	{ "stream_processes", processes, EACH },
-	{ "stream_temporary", temporary, EACH },
-	{ "stream_numbers", numbers, EACH },
-	{ "stream_lines", lines, EACH },
-	{ "stream_to_stdout", to_stdout, EACH },
-	{ "stream_from_stdin", from_stdin, EACH },
-	{ "stream_messages", messages, EACH },
-	{ "stream_messages_named", messages_named, 0 },
-	{ "stream_end_of_err", end_of_err, ALONE },
-	{ "stream_wide", wide, EACH | ALONE },
-	{ "stream_wide_standard", wide_standard, EACH | ALONE },
-	{ "stream_unlocked", unlocked_here, 0 },
-	{ "stream_unlocked_there", unlocked_there, ALONE },
-	{ "stream_unlocked_standard", unlocked_standard, EACH },
-	{ "stream_accounts", accounts, EACH | ALONE },
-	{ NULL, NULL, 0 },
-};

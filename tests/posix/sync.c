@@ -108,22 +108,22 @@ static void mutex_of(int type)
 	free(m);
 }
 
-static void mutex_normal(void)
+CASE(mutex_normal, EACH)
 {
 	mutex_of(PTHREAD_MUTEX_NORMAL);
 }
 
-static void mutex_recursive(void)
+CASE(mutex_recursive, EACH)
 {
 	mutex_of(PTHREAD_MUTEX_RECURSIVE);
 }
 
-static void mutex_errorcheck(void)
+CASE(mutex_errorcheck, EACH)
 {
 	mutex_of(PTHREAD_MUTEX_ERRORCHECK);
 }
 
-static void mutex_adaptive(void)
+CASE(mutex_adaptive, EACH)
 {
 	mutex_of(PTHREAD_MUTEX_ADAPTIVE_NP);
 }
@@ -132,7 +132,7 @@ static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER,
 		       recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 		       checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, zeroed;
 
-static void mutex_static(void)
+CASE(mutex_static, EACH)
 {
 	pthread_mutex_t *const all[] = { &plain, &recursive, &checking, &zeroed };
 	size_t i;
@@ -146,7 +146,7 @@ static void mutex_static(void)
 	}
 }
 
-static void mutex_destroy_held(void)
+CASE(mutex_destroy_held, EACH)
 {
 	pthread_mutex_t *m = calloc(1, sizeof(*m));
 
@@ -158,7 +158,7 @@ static void mutex_destroy_held(void)
 	free(m);
 }
 
-static void mutexattr(void)
+CASE(mutexattr, EACH)
 {
 	pthread_mutexattr_t attr;
 	int n = -1;
@@ -183,7 +183,7 @@ static void mutexattr(void)
 	say_error(pthread_mutexattr_destroy(&attr));
 }
 
-static void mutex_shared(void)
+CASE(mutex_shared, EACH)
 {
 	pthread_mutex_t *m = calloc(1, sizeof(*m));
 	const struct holding h = { mutex_lock, mutex_unlock, m };
@@ -203,7 +203,7 @@ static void *lock_and_end(void *m)
 	return NULL;
 }
 
-static void mutex_robust(void)
+CASE(mutex_robust, EACH)
 {
 	pthread_mutex_t *m = calloc(1, sizeof(*m));
 	pthread_mutexattr_t attr;
@@ -245,12 +245,12 @@ static void mutex_protocol(int protocol)
 	free(m);
 }
 
-static void mutex_inherit(void)
+CASE(mutex_inherit, EACH)
 {
 	mutex_protocol(PTHREAD_PRIO_INHERIT);
 }
 
-static void mutex_ceiling(void)
+CASE(mutex_ceiling, EACH)
 {
 	mutex_protocol(PTHREAD_PRIO_PROTECT);
 }
@@ -258,7 +258,7 @@ static void mutex_ceiling(void)
 /*
  * A mutex without a protocol has no ceiling; a mutex that is not robust cannot be made consistent.
  */
-static void mutex_no_protocol(void)
+CASE(mutex_no_protocol, EACH)
 {
 	int n;
 
@@ -268,7 +268,7 @@ static void mutex_no_protocol(void)
 }
 
 /* The holder ends: the mutex stays locked. */
-static void mutex_left(void)
+CASE(mutex_left, EACH)
 {
 	pthread_mutex_t *m = calloc(1, sizeof(*m));
 
@@ -291,7 +291,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-static void mutex_excludes(void)
+CASE(mutex_excludes, EACH)
 {
 	pthread_t threads[3];
 	int i;
@@ -320,7 +320,7 @@ static void *wait_turn(void *arg)
 	return NULL;
 }
 
-static void cond_wakes(void)
+CASE(cond_wakes, EACH)
 {
 	pthread_t threads[3];
 	int i;
@@ -371,13 +371,13 @@ static void cond_clock(clockid_t clock)
 	free(c);
 }
 
-static void cond_timed(void)
+CASE(cond_timed, EACH)
 {
 	cond_clock(CLOCK_REALTIME);
 	cond_clock(CLOCK_MONOTONIC);
 }
 
-static void cond_bad_clock(void)
+CASE(cond_bad_clock, EACH)
 {
 	pthread_condattr_t attr;
 
@@ -387,7 +387,7 @@ static void cond_bad_clock(void)
 }
 
 /* The mutex of an error-checking type is somebody else's. */
-static void cond_not_holder(void)
+CASE(cond_not_holder, EACH)
 {
 	say_error(pthread_cond_wait(&changed, &checking));
 }
@@ -432,7 +432,7 @@ static void rw_try(void *l)
 		rw_unlock(l);
 }
 
-static void rwlock(void)
+CASE(rwlock, EACH)
 {
 	pthread_rwlock_t *l = calloc(1, sizeof(*l));
 	const struct holding reader = { read_lock, rw_unlock, l },
@@ -453,7 +453,7 @@ static void rwlock(void)
 	free(l);
 }
 
-static void rwlockattr(void)
+CASE(rwlockattr, EACH)
 {
 	pthread_rwlockattr_t attr;
 	int n = -1;
@@ -494,7 +494,7 @@ static void rwlock_late_reader(void *l)
 	ended(writer);
 }
 
-static void rwlock_prefers(void)
+CASE(rwlock_prefers, EACH)
 {
 	pthread_rwlock_t *l = calloc(1, sizeof(*l));
 	const struct holding reader = { read_lock, rw_unlock, l };
@@ -528,7 +528,7 @@ static void spin_try(void *l)
 	say_error(pthread_spin_trylock(l));
 }
 
-static void spin(void)
+CASE(spin, EACH)
 {
 	pthread_spinlock_t *l = calloc(16, sizeof(int));
 	const struct holding h = { spin_lock, spin_unlock, (void *)(uintptr_t)l };
@@ -548,7 +548,7 @@ static void *meet(void *arg)
 	return (void *)(intptr_t)(got == PTHREAD_BARRIER_SERIAL_THREAD ? 1 : got ? 100 : 0);
 }
 
-static void barrier(void)
+CASE(barrier, EACH)
 {
 	pthread_barrier_t *b = calloc(1, sizeof(*b));
 	pthread_barrierattr_t attr;
@@ -607,7 +607,7 @@ static void semaphore_of(sem_t *s)
 	say("%d", n);
 }
 
-static void semaphore(void)
+CASE(semaphore, EACH)
 {
 	sem_t *s = calloc(1, sizeof(*s));
 
@@ -630,7 +630,7 @@ static void *open_again(void *arg)
 	return s;
 }
 
-static void semaphore_named(void)
+CASE(semaphore_named, EACH)
 {
 	char name[] = "/dsm-posix-XXXXXX";
 	sem_t *s;
@@ -652,32 +652,3 @@ static void semaphore_named(void)
 	say("%s",
 	    sem_open(name, O_CREAT, 0600, 1u << 31) == SEM_FAILED ? error_name(errno) : "open");
 }
-
-const struct posix_case posix_cases[] = {
-	{ "mutex_normal", mutex_normal, EACH },
-	{ "mutex_recursive", mutex_recursive, EACH },
-	{ "mutex_errorcheck", mutex_errorcheck, EACH },
-	{ "mutex_adaptive", mutex_adaptive, EACH },
-	{ "mutex_static", mutex_static, EACH },
-	{ "mutex_destroy_held", mutex_destroy_held, EACH },
-	{ "mutexattr", mutexattr, EACH },
-	{ "mutex_shared", mutex_shared, EACH },
-	{ "mutex_robust", mutex_robust, EACH },
-	{ "mutex_inherit", mutex_inherit, EACH },
-	{ "mutex_ceiling", mutex_ceiling, EACH },
-	{ "mutex_no_protocol", mutex_no_protocol, EACH },
-	{ "mutex_left", mutex_left, EACH },
-	{ "mutex_excludes", mutex_excludes, EACH },
-	{ "cond_wakes", cond_wakes, EACH },
-	{ "cond_timed", cond_timed, EACH },
-	{ "cond_bad_clock", cond_bad_clock, EACH },
-	{ "cond_not_holder", cond_not_holder, EACH },
-	{ "rwlock", rwlock, EACH },
-	{ "rwlockattr", rwlockattr, EACH },
-	{ "rwlock_prefers", rwlock_prefers, EACH },
-	{ "spin", spin, EACH },
-	{ "barrier", barrier, EACH },
-	{ "semaphore", semaphore, EACH },
-	{ "semaphore_named", semaphore_named, EACH },
-	{ NULL, NULL, 0 },
-};

@@ -36,7 +36,7 @@ static void *next_word(void *arg)
 	return NULL;
 }
 
-static void tokens(void)
+CASE(tokens, EACH)
 {
 	char *rest = NULL, *parts = words, path[] = "/usr/lib/file.c", other[] = "/usr/lib/file.c";
 
@@ -72,7 +72,7 @@ static void *describe_signal(void *arg)
 	return NULL;
 }
 
-static void descriptions(void)
+CASE(descriptions, EACH)
 {
 	int known = ENOENT, unknown = 4321, sig = SIGUSR1, strange = 12345;
 	char buffer[64];
@@ -101,7 +101,7 @@ static void *convert_fixed(void *arg)
 	return arg;
 }
 
-static void conversions(void)
+CASE(conversions, EACH)
 {
 	char buffer[64];
 
@@ -123,7 +123,7 @@ static void *encode(void *arg)
 	return NULL;
 }
 
-static void encoded(void)
+CASE(encoded, EACH)
 {
 	long number = 987654321;
 
@@ -131,7 +131,7 @@ static void encoded(void)
 	say("%s %d", text, a64l(text) == number);
 }
 
-static void gamma_sign(void)
+CASE(gamma_sign, EACH)
 {
 	int sign = 0;
 
@@ -151,7 +151,7 @@ static void *gamma_there(void *arg)
 	return arg;
 }
 
-static void gamma_sign_elsewhere(void)
+CASE(gamma_sign_elsewhere, ALONE)
 {
 	signgam = -1;
 	apart(gamma_there, NULL);
@@ -180,7 +180,7 @@ static void *next_short(void *arg)
 	return arg;
 }
 
-static void options_parsed(void)
+CASE(options_parsed, EACH)
 {
 	char suboptions[] = "size=3,fast", *at = suboptions, *value = NULL;
 	char *const names[] = { "fast", "size", NULL };
@@ -210,7 +210,7 @@ static void *say_locale(void *arg)
 	return arg;
 }
 
-static void locale_set(void)
+CASE(locale_set, EACH)
 {
 	say("%s", setlocale(LC_ALL, "C.UTF-8"));
 	say_locale(NULL);
@@ -228,7 +228,7 @@ static void *say_class(void *locale)
 	return NULL;
 }
 
-static void locale_of_thread(void)
+CASE(locale_of_thread, EACH)
 {
 	const locale_t own = newlocale(LC_ALL_MASK, "C.UTF-8", NULL);
 	locale_t before;
@@ -254,7 +254,7 @@ static void *say_domain(void *arg)
 	return arg;
 }
 
-static void domains(void)
+CASE(domains, EACH)
 {
 	say("%s", textdomain("posix"));
 	say("%s", bindtextdomain("posix", "/tmp"));
@@ -264,7 +264,7 @@ static void domains(void)
 	textdomain("messages");
 }
 
-static void converted_sets(void)
+CASE(converted_sets, EACH)
 {
 	char in[] = "caf\303\251", out[32], *from = in, *to = out;
 	size_t in_left = 5, out_left = sizeof(out);
@@ -280,7 +280,7 @@ static void converted_sets(void)
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-static void expressions(void)
+CASE(expressions, EACH)
 {
 	regmatch_t match[2];
 	char message[64];
@@ -297,7 +297,7 @@ static void expressions(void)
 	say("%d %d", re_exec("ab7"), re_exec("ab"));
 }
 
-static void expansions(void)
+CASE(expansions, EACH)
 {
 	wordexp_t expanded;
 	glob_t found;
@@ -314,7 +314,7 @@ static void expansions(void)
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free free
 
-static void obstacks(void)
+CASE(obstacks, EACH)
 {
 	struct obstack stack;
 	char *p;
@@ -330,7 +330,7 @@ static void obstacks(void)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
-static void encrypted(void)
+CASE(encrypted, EACH)
 {
 	const char *got = crypt("secret", "$6$salt$");
 
@@ -341,7 +341,7 @@ static void encrypted(void)
 extern void setkey(const char *);
 __asm__(".symver setkey, setkey@GLIBC_2.2.5");
 
-static void encryption_key(void)
+CASE(encryption_key, EACH)
 {
 	char key[64] = { 0 };
 
@@ -349,7 +349,7 @@ static void encryption_key(void)
 	say("%d", key[0]);
 }
 
-static void logging(void)
+CASE(logging, EACH)
 {
 	openlog("posix", LOG_PID | LOG_NDELAY, LOG_USER);
 	say("%d", setlogmask(LOG_UPTO(LOG_ERR)));
@@ -358,7 +358,7 @@ static void logging(void)
 	closelog();
 }
 
-static void backtraces(void)
+CASE(backtraces, EACH)
 {
 	void *frames[8];
 	const int n = backtrace(frames, 8);
@@ -368,7 +368,7 @@ static void backtraces(void)
 	free(lines);
 }
 
-static void wide_texts(void)
+CASE(wide_texts, EACH)
 {
 	wchar_t wide[32], *rest = NULL;
 	char narrow[32];
@@ -384,26 +384,3 @@ static void wide_texts(void)
 	say("%d", mbtowc(NULL, NULL, 0));
 	say("%d", wctomb(narrow, L'x'));
 }
-
-const struct posix_case posix_cases[] = {
-	{ "tokens", tokens, EACH },
-	{ "descriptions", descriptions, EACH },
-	{ "conversions", conversions, EACH },
-	{ "encoded", encoded, EACH },
-	{ "gamma_sign", gamma_sign, EACH },
-	{ "gamma_sign_elsewhere", gamma_sign_elsewhere, ALONE },
-	{ "options_parsed", options_parsed, EACH },
-	{ "locale_set", locale_set, EACH },
-	{ "locale_of_thread", locale_of_thread, EACH },
-	{ "domains", domains, EACH },
-	{ "converted_sets", converted_sets, EACH },
-	{ "expressions", expressions, EACH },
-	{ "expansions", expansions, EACH },
-	{ "obstacks", obstacks, EACH },
-	{ "encrypted", encrypted, EACH },
-	{ "encryption_key", encryption_key, EACH },
-	{ "logging", logging, EACH },
-	{ "backtraces", backtraces, EACH },
-	{ "wide_texts", wide_texts, EACH },
-	{ NULL, NULL, 0 },
-};

@@ -9,7 +9,7 @@
 
 /* ---- create, join, detach, exit -------------------------------------------------------------- */
 
-static void create_join(void)
+CASE(create_join, EACH)
 {
 	pthread_t thread;
 	void *got = NULL;
@@ -19,12 +19,12 @@ static void create_join(void)
 	say("%d", got == result);
 }
 
-static void join_self(void)
+CASE(join_self, EACH)
 {
 	say_error(pthread_join(pthread_self(), NULL));
 }
 
-static void join_detached(void)
+CASE(join_detached, EACH)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -37,7 +37,7 @@ static void join_detached(void)
 	pthread_attr_destroy(&attr);
 }
 
-static void detach(void)
+CASE(detach, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 
@@ -46,7 +46,7 @@ static void detach(void)
 	say_error(pthread_join(thread, NULL));
 }
 
-static void join_timed(void)
+CASE(join_timed, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 	struct timespec soon = after_ms(CLOCK_REALTIME, 20), late;
@@ -69,7 +69,7 @@ static void *exit_deep(void *arg)
 	pthread_cleanup_pop(0);
 }
 
-static void thread_exit(void)
+CASE(thread_exit, EACH)
 {
 	say("%d", apart(exit_deep, result) == result);
 }
@@ -85,7 +85,7 @@ static void *clean_in_order(void *arg)
 	return arg;
 }
 
-static void cleanup(void)
+CASE(cleanup, EACH)
 {
 	clean_in_order(NULL);
 	apart(clean_in_order, NULL);
@@ -99,7 +99,7 @@ static void *say_later(void *arg)
 	return arg;
 }
 
-static void exit_of_main(void)
+CASE(exit_of_main, ALONE)
 {
 	start(say_later, NULL);
 	pthread_exit(NULL);
@@ -114,7 +114,7 @@ static void *join_main(void *arg)
 	return arg;
 }
 
-static void join_of_main(void)
+CASE(join_of_main, ALONE)
 {
 	of_main = pthread_self();
 	start(join_main, NULL);
@@ -129,7 +129,7 @@ static void *self_equal(void *arg)
 	return (void *)self;
 }
 
-static void self(void)
+CASE(self, EACH)
 {
 	int same = 0;
 	pthread_t thread = start(self_equal, &same), told = (pthread_t)ended(thread);
@@ -141,7 +141,7 @@ static void self(void)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-static void attributes(void)
+CASE(attributes, EACH)
 {
 	struct sched_param param = { 0 };
 	pthread_attr_t attr;
@@ -194,7 +194,7 @@ static void *say_stack(void *arg)
 	return arg;
 }
 
-static void stack_size(void)
+CASE(stack_size, EACH)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -208,7 +208,7 @@ static void stack_size(void)
 	pthread_attr_destroy(&attr);
 }
 
-static void stack_own(void)
+CASE(stack_own, EACH)
 {
 	const size_t size = 1 << 18;
 	pthread_attr_t attr;
@@ -227,7 +227,7 @@ static void stack_own(void)
 	free(stack);
 }
 
-static void stack_default(void)
+CASE(stack_default, EACH)
 {
 	pthread_attr_t before, attr;
 	size_t size;
@@ -243,7 +243,7 @@ static void stack_default(void)
 	say_error(pthread_setattr_default_np(&before));
 }
 
-static void attr_sigmask(void)
+CASE(attr_sigmask, EACH)
 {
 	pthread_attr_t attr;
 	sigset_t set;
@@ -255,7 +255,7 @@ static void attr_sigmask(void)
 	pthread_attr_destroy(&attr);
 }
 
-static void attr_affinity(void)
+CASE(attr_affinity, EACH)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -269,7 +269,7 @@ static void attr_affinity(void)
 	pthread_attr_destroy(&attr);
 }
 
-static void concurrency(void)
+CASE(concurrency, 0)
 {
 	say_error(pthread_setconcurrency(3));
 	say("%d", pthread_getconcurrency());
@@ -279,7 +279,7 @@ static void concurrency(void)
 
 /* ---- what others do to a thread -------------------------------------------------------------- */
 
-static void names(void)
+CASE(names, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 	char name[16];
@@ -292,7 +292,7 @@ static void names(void)
 	cancel_and_join(thread);
 }
 
-static void name_of_self(void)
+CASE(name_of_self, EACH)
 {
 	char name[16] = "", before[16];
 
@@ -303,7 +303,7 @@ static void name_of_self(void)
 	pthread_setname_np(pthread_self(), before);
 }
 
-static void scheduling(void)
+CASE(scheduling, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 	struct sched_param param;
@@ -318,7 +318,7 @@ static void scheduling(void)
 	cancel_and_join(thread);
 }
 
-static void affinity(void)
+CASE(affinity, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 	cpu_set_t all, one;
@@ -345,14 +345,14 @@ static void *clock_of(void *arg)
 	return NULL;
 }
 
-static void cpu_clock_of_self(void)
+CASE(cpu_clock_of_self, EACH)
 {
 	pthread_t thread = pthread_self();
 
 	clock_of(&thread);
 }
 
-static void cpu_clock(void)
+CASE(cpu_clock, 0)
 {
 	pthread_t threads[3];
 	int i;
@@ -365,7 +365,7 @@ static void cpu_clock(void)
 		cancel_and_join(threads[i]);
 }
 
-static void kill_thread(void)
+CASE(kill_thread, EACH)
 {
 	pthread_t thread = start(sleep_on, NULL);
 
@@ -383,7 +383,7 @@ static void *wait_and_end(void *arg)
 }
 
 /* A thread that has ended, and was not joined. */
-static void kill_ended(void)
+CASE(kill_ended, EACH)
 {
 	pthread_t thread;
 
@@ -414,7 +414,7 @@ static void *call_once_of(void *arg)
 	return arg;
 }
 
-static void once(void)
+CASE(once, 0)
 {
 	pthread_t threads[3];
 	int i;
@@ -440,7 +440,7 @@ static void *call_again(void *arg)
 	return arg;
 }
 
-static void once_cancelled(void)
+CASE(once_cancelled, 0)
 {
 	say("%d", apart(call_again, NULL) == PTHREAD_CANCELED);
 	apart(call_again, NULL);
@@ -465,7 +465,7 @@ static void *use_key(void *arg)
 	return NULL;
 }
 
-static void keys(void)
+CASE(keys, 0)
 {
 	say_error(pthread_key_create(&key, destroy_value));
 	pthread_setspecific(key, &key);
@@ -481,7 +481,7 @@ static void keys(void)
 	say_error(pthread_setspecific(key, NULL));
 }
 
-static void keys_all(void)
+CASE(keys_all, EACH)
 {
 	static pthread_key_t all[PTHREAD_KEYS_MAX + 1];
 	int i, n = 0;
@@ -504,7 +504,7 @@ static void *change_local(void *arg)
 	return (void *)(intptr_t)(local + (arg != NULL));
 }
 
-static void thread_locals(void)
+CASE(thread_locals, 0)
 {
 	errno = ERANGE;
 	local = 1;
@@ -520,7 +520,7 @@ static void thread_locals(void)
 /* Of functions that return their error. */
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 
-static void errno_kept(void)
+CASE(errno_kept, EACH)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
@@ -565,7 +565,7 @@ static void errno_kept(void)
 	KEEPS(free(sem));
 }
 
-static void many(void)
+CASE(many, EACH)
 {
 	enum { n = 100 };
 	pthread_t threads[n];
@@ -578,7 +578,7 @@ static void many(void)
 	say("%zu", (size_t)sum);
 }
 
-static void yields(void)
+CASE(yield, EACH)
 {
 	say_call(sched_yield());
 }
@@ -587,45 +587,7 @@ static void before_fork(void)
 {
 }
 
-static void atfork(void)
+CASE(atfork, EACH)
 {
 	say_error(pthread_atfork(before_fork, NULL, NULL));
 }
-
-const struct posix_case posix_cases[] = {
-	{ "create_join", create_join, EACH },
-	{ "join_self", join_self, EACH },
-	{ "join_detached", join_detached, EACH },
-	{ "detach", detach, EACH },
-	{ "join_timed", join_timed, EACH },
-	{ "thread_exit", thread_exit, EACH },
-	{ "cleanup", cleanup, EACH },
-	{ "exit_of_main", exit_of_main, ALONE },
-	{ "join_of_main", join_of_main, ALONE },
-	{ "self", self, EACH },
-	{ "attributes", attributes, EACH },
-	{ "stack_size", stack_size, EACH },
-	{ "stack_own", stack_own, EACH },
-	{ "stack_default", stack_default, EACH },
-	{ "attr_sigmask", attr_sigmask, EACH },
-	{ "attr_affinity", attr_affinity, EACH },
-	{ "concurrency", concurrency, 0 },
-	{ "names", names, EACH },
-	{ "name_of_self", name_of_self, EACH },
-	{ "scheduling", scheduling, EACH },
-	{ "affinity", affinity, EACH },
-	{ "cpu_clock_of_self", cpu_clock_of_self, EACH },
-	{ "cpu_clock", cpu_clock, 0 },
-	{ "kill_thread", kill_thread, EACH },
-	{ "kill_ended", kill_ended, EACH },
-	{ "once", once, 0 },
-	{ "once_cancelled", once_cancelled, 0 },
-	{ "keys", keys, 0 },
-	{ "keys_all", keys_all, EACH },
-	{ "thread_locals", thread_locals, 0 },
-	{ "errno_kept", errno_kept, EACH },
-	{ "many", many, EACH },
-	{ "yield", yields, EACH },
-	{ "atfork", atfork, EACH },
-	{ NULL, NULL, 0 },
-};
