@@ -157,14 +157,6 @@ static void *use_once(void *arg)
 	return arg;
 }
 
-static void in_thread(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	pthread_create(&t, NULL, fn, arg);
-	pthread_join(t, NULL);
-}
-
 int main(void)
 {
 	long i;

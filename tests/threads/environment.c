@@ -142,31 +142,17 @@ static void *often(void *arg)
 	return arg;
 }
 
-static void run(void *(*fn)(void *))
-{
-	pthread_t t[THREADS];
-	intptr_t i;
-
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&t[i], NULL, fn, (void *)i);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(t[i], NULL);
-}
-
 int main(int argc, char **argv, char **envp)
 {
-	pthread_t t;
-
 	(void)argc;
 	(void)argv;
 	first_name = program_invocation_name;
 	first_short = program_invocation_short_name;
 	first_environ = envp;
-	run(names);
+	in_threads(THREADS, names);
 	setenv("PATH", "/usr/bin:/bin", 1);
-	run(turns);
-	pthread_create(&t, NULL, often, NULL);
-	pthread_join(t, NULL);
+	in_threads(THREADS, turns);
+	in_thread(often, NULL);
 	tell("OFTEN %s\n", get("OFTEN"));
 	return conclude();
 }

@@ -34,13 +34,6 @@ static FILE *stream, *made;
 static DIR *list;
 static int fd, number, ends[2], pair[2], event, waits;
 
-static void in_thread(void *(*fn)(void *))
-{
-	pthread_t t;
-
-	check("pthread_create", !pthread_create(&t, NULL, fn, NULL) && !pthread_join(t, NULL));
-}
-
 /* ---- descriptors of main() in a thread ------------------------------------------------------- */
 
 static void *by_number(void *arg)
@@ -188,15 +181,9 @@ static int whole_lines(const char *name)
 
 static void write_together(void)
 {
-	pthread_t t[THREADS];
-	long i;
-
 	made = fopen(other, "w");
 	number = open(path, O_WRONLY | O_TRUNC | O_APPEND);
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&t[i], NULL, write_lines, (void *)i);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(t[i], NULL);
+	in_threads(THREADS, write_lines);
 	check("lines of a stream", !fclose(made) && whole_lines(other) == THREADS * LINES);
 	check("lines of a descriptor", !close(number) && whole_lines(path) == THREADS * LINES);
 }
@@ -290,26 +277,26 @@ int main(void)
 
 	prepare();
 	by_lowest(NULL);
-	in_thread(by_lowest);
-	in_thread(by_number);
+	in_thread(by_lowest, NULL);
+	in_thread(by_number, NULL);
 	check("offset",
 	      lseek(fd, 0, SEEK_CUR) == 14 && read(number, text, 3) == 3 &&
 		      !memcmp(text, "789", 3) && !close(number));
-	in_thread(by_map);
-	in_thread(by_pipe);
-	in_thread(by_stream);
+	in_thread(by_map, NULL);
+	in_thread(by_pipe, NULL);
+	in_thread(by_stream, NULL);
 	check("stream again", ftell(stream) == 10 && !fclose(stream));
-	in_thread(make_streams);
+	in_thread(make_streams, NULL);
 	rewind(made);
 	check("a thread's stream",
 	      fgets(text, sizeof(text), made) && !strcmp(text, "by a thread\n") && !fclose(made) &&
 		      !close(number));
-	in_thread(by_folder);
+	in_thread(by_folder, NULL);
 	write_together();
-	in_thread(by_child);
+	in_thread(by_child, NULL);
 	check("what a child left",
 	      read(ends[0], text, 11) == 11 && !memcmp(text, "to a child\n", 11));
-	in_thread(by_range);
+	in_thread(by_range, NULL);
 	check("after close_range", read(ends[0], text, 1) == 1 && text[0] == 'z');
 	tell("descriptors, streams, folders, children\n");
 	unlink(path);

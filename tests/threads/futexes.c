@@ -278,7 +278,6 @@ int main(void)
 	pthread_t t[LOCKERS];
 	const char *result;
 	uint32_t local;
-	int i;
 
 	crowd = malloc(sizeof(*crowd));
 	limits("global", &global);
@@ -288,14 +287,8 @@ int main(void)
 	pthread_create(&t[0], NULL, interrupted, &result);
 	pthread_join(t[0], NULL);
 	printf("signal: %s\n", result);
-	for (i = 0; i < LOCKERS; i++)
-		pthread_create(&t[i], NULL, locker, NULL);
-	for (i = 0; i < LOCKERS; i++)
-		pthread_join(t[i], NULL);
-	for (i = 0; i < LOCKERS; i++)
-		pthread_create(&t[i], NULL, player, (void *)(uintptr_t)i);
-	for (i = 0; i < LOCKERS; i++)
-		pthread_join(t[i], NULL);
+	in_threads(LOCKERS, locker);
+	in_threads(LOCKERS, player);
 	printf("locks: %ld, ball: %u\n", court.count, court.ball);
 	free(crowd);
 	return 0;

@@ -64,8 +64,7 @@ static void joining(void)
 		check("result", !err && (intptr_t)result == i);
 	}
 	for (i = 0; i < 2; i++) {
-		pthread_create(&one, NULL, joins_itself, NULL);
-		pthread_join(one, NULL);
+		in_thread(joins_itself, NULL);
 	}
 	for (i = 0; i < 2; i++) {
 		pthread_create(&one, NULL, waits, (void *)(intptr_t)(THREADS + 1));
@@ -279,7 +278,6 @@ static void *itself(void *arg)
 
 int main(void)
 {
-	pthread_t one;
 	int i;
 
 	joining();
@@ -287,8 +285,7 @@ int main(void)
 	attributes();
 	names();
 	for (i = 0; i < 3; i++) {
-		pthread_create(&one, NULL, itself, NULL);
-		pthread_join(one, NULL);
+		in_thread(itself, NULL);
 	}
 	itself(NULL);
 	return conclude();

@@ -107,7 +107,6 @@ static void *sets_other(void *arg)
 
 int main(void)
 {
-	pthread_t one;
 	int n, err = 0;
 
 	on_threads(make_and_delete, 0);
@@ -120,8 +119,7 @@ int main(void)
 	pthread_key_delete(key);
 
 	pthread_key_create(&other, set_again);
-	pthread_create(&one, NULL, sets_other, NULL);
-	pthread_join(one, NULL);
+	in_thread(sets_other, NULL);
 	check("destroyed as often as there are rounds", again == PTHREAD_DESTRUCTOR_ITERATIONS);
 	for (n = 0; n <= PTHREAD_KEYS_MAX && !err; n++)
 		err = pthread_key_create(&many[n], destroy);

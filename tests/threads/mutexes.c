@@ -194,14 +194,12 @@ static void *give_up(void *arg)
 
 static void destroyed(void)
 {
-	pthread_t t;
 	int i;
 
 	for (i = 0; i < 3; i++) {
 		pthread_mutex_init(&short_lived, NULL);
 		pthread_mutex_lock(&short_lived);
-		pthread_create(&t, NULL, give_up, &results[0]);
-		pthread_join(t, NULL);
+		in_thread(give_up, &results[0]);
 		results[1] = pthread_mutex_unlock(&short_lived);
 		results[2] = pthread_mutex_destroy(&short_lived);
 		printf("destroyed: %s %d %d\n", strerrorname_np(results[0]), results[1],
@@ -243,13 +241,7 @@ static void *cross(void *arg)
 
 static void crossing(void)
 {
-	pthread_t t[6];
-	long i;
-
-	for (i = 0; i < 6; i++)
-		pthread_create(&t[i], NULL, cross, (void *)i);
-	for (i = 0; i < 6; i++)
-		pthread_join(t[i], NULL);
+	in_threads(6, cross);
 	printf("crossing: %d inside, %d at most, %d errors, often %d, then %d\n", inside, most,
 	       errors, times > 1000, take(&busy, CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 20000)));
 }

@@ -31,17 +31,6 @@ static int ends[2], pair[2], fd, listener;
 static FILE *made;
 static pthread_barrier_t together;
 
-static void in_threads(int n, void *(*fn)(void *))
-{
-	pthread_t t[THREADS];
-	long i;
-
-	for (i = 0; i < n; i++)
-		check("pthread_create", !pthread_create(&t[i], NULL, fn, (void *)i));
-	for (i = 0; i < n; i++)
-		pthread_join(t[i], NULL);
-}
-
 /* ---- the end of a pipe ----------------------------------------------------------------------- */
 
 /* One thread reads to the end; the writing end has two numbers, which two others close. */

@@ -44,14 +44,6 @@ static void block(int how, int sig)
 	pthread_sigmask(how, &set, NULL);
 }
 
-static void in_thread(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	pthread_create(&t, NULL, fn, arg);
-	pthread_join(t, NULL);
-}
-
 static void sleep_ms(long ms)
 {
 	const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };

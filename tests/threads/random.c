@@ -67,17 +67,6 @@ static void *once(void *arg)
 	return NULL;
 }
 
-static void together(void *(*fn)(void *))
-{
-	pthread_t t[THREADS];
-	intptr_t i;
-
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&t[i], NULL, fn, (void *)i);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(t[i], NULL);
-}
-
 /* Without an order, the threads still divide one sequence between them. */
 static long drawn[THREADS][DRAWS], wanted[THREADS * DRAWS];
 
@@ -106,7 +95,7 @@ static void divide(void)
 	for (i = 0; i < THREADS * DRAWS; i++)
 		wanted[i] = random();
 	srandom(100);
-	together(draw);
+	in_threads(THREADS, draw);
 	qsort(wanted, THREADS * DRAWS, sizeof(long), compare);
 	qsort(drawn, THREADS * DRAWS, sizeof(long), compare);
 	check("one sequence", !memcmp(wanted, drawn, sizeof(wanted)));
@@ -114,12 +103,9 @@ static void divide(void)
 
 int main(void)
 {
-	pthread_t t;
-
-	pthread_create(&t, NULL, once, "another thread, without a seed");
-	pthread_join(t, NULL);
+	in_thread(once, "another thread, without a seed");
 	print("main");
-	together(turns);
+	in_threads(THREADS, turns);
 	print("main, after threads");
 	divide();
 	return conclude();

@@ -163,13 +163,7 @@ static void *cross(void *arg)
 
 static void crossing(void)
 {
-	pthread_t t[4];
-	long i;
-
-	for (i = 0; i < 4; i++)
-		pthread_create(&t[i], NULL, cross, (void *)i);
-	for (i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
+	in_threads(4, cross);
 	printf("crossing: %d inside, %d errors, then %d\n", inside, errors,
 	       pthread_rwlock_trywrlock(&busy));
 }

@@ -126,8 +126,7 @@ int main(void)
 	have("without a guard", 5 * MIB, 0);
 	pthread_attr_destroy(&attr);
 
-	pthread_create(&one, NULL, set_default, NULL);
-	pthread_join(one, NULL);
+	in_thread(set_default, NULL);
 	check("getattr_default", default_size() == 3 * MIB);
 	on_threads(NULL);
 	have("by the new default", 3 * MIB, 8192);

@@ -45,15 +45,9 @@ static void *take_turns(void *arg)
 /* Turns 0 to n - 1, each in another thread than the one before. */
 static void round_of(int n, void (*fn)(int n))
 {
-	pthread_t t[THREADS];
-	intptr_t i;
-
 	count = n;
 	turn = fn;
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&t[i], NULL, take_turns, (void *)i);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(t[i], NULL);
+	in_threads(THREADS, take_turns);
 }
 
 /* ---- of the kernel --------------------------------------------------------------------------- */
@@ -266,14 +260,12 @@ static void *option(void *arg)
 
 static void options(void)
 {
-	pthread_t t;
 	int i;
 
 	for (i = 0; i < 7; i++) {
 		if (i == 5)
 			optind = 1;
-		pthread_create(&t, NULL, option, NULL);
-		pthread_join(t, NULL);
+		in_thread(option, NULL);
 	}
 	tell("in the end: %d\n", optind);
 }

@@ -42,6 +42,25 @@ static inline void check(const char *what, int good)
 	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Run a thread to its end, or n of them at once: their arguments are 0 to n - 1. */
+static inline void in_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_t t;
+
+	check("pthread_create", !pthread_create(&t, NULL, fn, arg) && !pthread_join(t, NULL));
+}
+
+static inline void in_threads(int n, void *(*fn)(void *))
+{
+	pthread_t t[n];
+	long i;
+
+	for (i = 0; i < n; i++)
+		check("pthread_create", !pthread_create(&t[i], NULL, fn, (void *)i));
+	for (i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
 /*
  * What threads print in turn. Lines of several ranks reach the standard output in no order, so the
  * last step prints them. The caller has its turn.
