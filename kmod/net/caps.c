@@ -9,7 +9,7 @@
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 
-#include "caps.h"
+#include "conn.h"
 #include "../base/ctx.h"
 #include "../base/test.h"
 

@@ -11,7 +11,6 @@
 #include <net/net_namespace.h>
 #include <rdma/ib_cache.h>
 
-#include "caps.h"
 #include "../base/check.h"
 #include "conn.h"
 #include "cq.h"

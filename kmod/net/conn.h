@@ -134,4 +134,15 @@ void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
 int conn_init(device_gone_fn gone);
 void conn_exit(void);
 
+/* caps.c: can a rank use a device? */
+
+/*
+ * Check what connections and keys need of a device and its port, and choose the partition: *pkey is
+ * its index. Sleeps. -EOPNOTSUPP: the device cannot do it, and the log says what; -EACCES: it is a
+ * full member of no partition; -ENOMEM.
+ */
+int caps_check(struct ib_device *dev, u32 port, u16 *pkey);
+
+u8 caps_service_level(void); /* of all connections */
+
 #endif

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/globals.h"
+#include "api/init.h"
 #include "fault/fault.h"
 #include "job/job.h"
 #include "util/log.h"

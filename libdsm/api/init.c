@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/globals.h"
 #include "api/hints.h"
 #include "api/init.h"
 #include "api/region.h"

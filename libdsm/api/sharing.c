@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sharing.h"
 #include "api/stats.h"
 #include "calls/call.h"
 #include "job/job.h"

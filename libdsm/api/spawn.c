@@ -23,7 +23,6 @@
 
 #include "api/native.h"
 #include "api/record.h"
-#include "api/stack.h"
 #include "calls/call.h"
 #include "calls/load.h"
 #include "job/bad_access.h"

@@ -11,7 +11,6 @@
  * it goes on on the shared one. There it compares addresses: frames of the private stack look to it
  * as if they lay beyond all handlers of the shared one.
  */
-#include "api/stack.h"
 
 #include <pthread.h>
 #include <signal.h>

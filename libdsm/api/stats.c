@@ -11,9 +11,7 @@
 
 #include "api/init.h"
 #include "api/region.h"
-#include "api/sharing.h"
 #include "api/stats.h"
-#include "api/usage.h"
 #include "calls/call.h"
 #include "calls/owner.h"
 #include "calls/payload.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage.c - prints the memory of all nodes by kind. */
-#include "api/usage.h"
+#include "api/stats.h"
 
 #include <inttypes.h>
 #include <string.h>

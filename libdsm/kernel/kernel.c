@@ -23,7 +23,6 @@
 #include "job/lost.h"
 #include "job/note.h"
 #include "job/rendezvous.h"
-#include "kernel/kstats.h"
 #include "net/net.h"
 #include "util/log.h"
 #include "watch/stall.h"

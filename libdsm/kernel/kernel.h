@@ -8,6 +8,7 @@
 
 struct dsm_ioc_call;
 struct host_ops;
+struct stats_vectors;
 
 extern const struct host_ops host_kernel;
 
@@ -25,5 +26,19 @@ int kernel_wait(struct dsm_ioc_call *q, uint64_t now);
  * q->status is 0, the request was granted in spite of that. */
 int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg),
 		      void *arg);
+
+/* kstats.c: counters of the kernel helper. Any thread; nothing blocks. */
+
+/*
+ * Add the helper's counts of a region since the last call to the node's counters. Does nothing if
+ * the region is unknown to it.
+ */
+void kstats_region(uint16_t id);
+
+/* Operations of host_kernel; see job/host_ops.h. */
+void kstats_count(void);
+int kstats_transfers(uint64_t *off, uint32_t *transfers);
+uint64_t kstats_frames(void);
+void kstats_vectors(struct stats_vectors *out);
 
 #endif

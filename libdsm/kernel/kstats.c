@@ -4,7 +4,6 @@
  * added to those of the library when somebody reads them; transfers and completion queues are asked
  * for.
  */
-#include "kernel/kstats.h"
 
 #include <dsm_uapi.h>
 #include <stdio.h>

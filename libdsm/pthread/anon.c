@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "anon.h"
+#include "maps.h"
 #include "everywhere.h"
 
 #define PAGE 4096u

@@ -22,7 +22,7 @@
 #include "everywhere.h"
 #include "pending.h"
 #include "processors.h"
-#include "sending.h"
+#include "signals.h"
 #include "sync.h"
 
 #define CPU_BYTES 1024u /* of a set of processors: the kernel's largest */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "heapmap.h"
+#include "maps.h"
 
 #define PAGE 4096ul
 

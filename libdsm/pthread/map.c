@@ -23,8 +23,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "anon.h"
-#include "heapmap.h"
 #include "maps.h"
 #include "space.h"
 

@@ -21,7 +21,6 @@
 #include "calls.h"
 #include "everywhere.h"
 #include "masks.h"
-#include "sending.h"
 #include "signals.h"
 
 extern void *__libc_malloc(size_t size);

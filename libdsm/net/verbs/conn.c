@@ -35,7 +35,6 @@
 
 #include "net/verbs/dev.h"
 #include "net/verbs/gid.h"
-#include "net/verbs/qp.h"
 #include "net/verbs/send.h"
 #include "net/verbs/ud.h"
 #include "util/clock.h"

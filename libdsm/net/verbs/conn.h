@@ -37,4 +37,23 @@ void conn_peer_lose(struct peer *p, int err);
  * a stranger also gets a refusing datagram. */
 void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_qp);
 
+/*
+ * qp.c: the RC queue pair of a lane. All functions need net.conn; qp_begin(), qp_connect() and
+ * qp_lane_end() also the lane's lock.
+ */
+
+/* Fill in the address of the lane's peer, for an address handle or a queue pair. */
+void qp_address(const struct lane *l, struct ibv_ah_attr *ah);
+
+/* Replace the lane's queue pair by a new one, not connected yet. First freeze the old one
+ * (queue_freeze(), which sleeps 200 us); last_rx then counts all frames that it received. -ENOMEM;
+ * -EIO: the device refuses the new one. Logged, except -ENOMEM of our own heap. */
+int qp_begin(struct lane *l);
+/* Connect the queue pair to the peer's, given by s, ready to receive and send. -errno of
+ * ibv_modify_qp(), not logged. */
+int qp_connect(struct lane *l, const struct shake *s);
+/* End the lane for good: LANE_DEAD. Frees its queue pair, frames, buffers and fetches. Sleeps as
+ * qp_begin() does. */
+void qp_lane_end(struct lane *l);
+
 #endif

@@ -3,7 +3,7 @@
  * qp.c - the queue pair of a lane: created, connected with the peer's data, and ended. Under
  * net.conn and the lane's lock.
  */
-#include "net/verbs/qp.h"
+#include "net/verbs/conn.h"
 
 #include <errno.h>
 #include <stdlib.h>
