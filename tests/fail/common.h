@@ -31,6 +31,15 @@ static inline void check(int ok, const char *what)
 	exit(2);
 }
 
+static inline void expect(int got, int want, const char *what)
+{
+	if (got == want)
+		return;
+	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", dsm_rank(), what, got,
+		dsm_strerror(got), want);
+	exit(2);
+}
+
 /* Start, with a region of this name. */
 static inline void *join(const char *name, size_t size)
 {

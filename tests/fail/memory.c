@@ -22,15 +22,6 @@
 
 static int me;
 
-static void expect(int got, int want, const char *what)
-{
-	if (got == want)
-		return;
-	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got),
-		want);
-	exit(2);
-}
-
 static void regions(void)
 {
 	dsm_region_t *r, *small;

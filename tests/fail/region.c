@@ -27,15 +27,6 @@
 static int me;
 static dsm_sem_t *gate; /* shared */
 
-static void expect(int got, int want, const char *what)
-{
-	if (got == want)
-		return;
-	fprintf(stderr, "rank %d: %s: %d (%s) instead of %d\n", me, what, got, dsm_strerror(got),
-		want);
-	exit(2);
-}
-
 /* Every second page of a range has its own mapping: until there are no more. */
 static size_t use_up_maps(char **range)
 {

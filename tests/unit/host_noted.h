@@ -6,9 +6,7 @@
 #ifndef UNIT_HOST_NOTED_H
 #define UNIT_HOST_NOTED_H
 
-#include "core.h"
-
-#include <stdarg.h>
+#include "noted.h"
 
 #include "core/host_release.h"
 
@@ -43,7 +41,6 @@ static struct closing_ctx closes = { .me = ME,
 				     .peers = peers,
 				     .held = waiting,
 				     .nheld = WAITING };
-static char text[1000];
 
 /* What the host does at the next call. */
 static struct {
@@ -52,18 +49,6 @@ static struct {
 } host;
 
 static const int contents = 7;
-
-__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
-{
-	size_t n = strlen(text);
-	va_list ap;
-
-	if (n && text[n - 1] != '[')
-		text[n++] = ' ';
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
-	va_end(ap);
-}
 
 static void locked(bool is)
 {
@@ -340,13 +325,6 @@ static void deliver(uint8_t type, uint16_t src, uint16_t requester, uint8_t op, 
 	m.op = op;
 	m.count = acks;
 	core_deliver(&node, &m, &contents);
-}
-
-/* What the host has noted since the last call. */
-static void noted(const char *what)
-{
-	ck_assert_str_eq(text, what);
-	text[0] = 0;
 }
 
 #endif

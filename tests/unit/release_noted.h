@@ -7,9 +7,7 @@
 #ifndef UNIT_RELEASE_NOTED_H
 #define UNIT_RELEASE_NOTED_H
 
-#include "core.h"
-
-#include <stdarg.h>
+#include "noted.h"
 
 #include "core/host_release.h"
 
@@ -40,7 +38,6 @@ static const struct closing_ctx closes = { .me = ME,
 					   .held = waiting,
 					   .nheld = WAITING };
 static uint32_t held;
-static char text[2000];
 static const char diff_bytes[] = "a diff";
 
 /* What the host does at the next call. */
@@ -56,25 +53,6 @@ static struct {
 	uint16_t writer;
 	unsigned int sent;
 } seen;
-
-__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
-{
-	size_t n = strlen(text);
-	va_list ap;
-
-	if (n && text[n - 1] != '[')
-		text[n++] = ' ';
-	va_start(ap, fmt);
-	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
-	va_end(ap);
-}
-
-/* What the host has noted since the last call. */
-static void noted(const char *what)
-{
-	ck_assert_str_eq(text, what);
-	text[0] = 0;
-}
 
 static void locked(uint32_t key)
 {

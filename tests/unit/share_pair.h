@@ -62,6 +62,30 @@ static inline struct rshare_config config(const char *name, int n)
 	return c;
 }
 
+/* Run the owner of name_c, to be killed by a signal. */
+static inline pid_t own(void)
+{
+	struct rshare_config x = config(name_c, 3);
+	struct rshare *r;
+	int fds[2];
+	char ready;
+	pid_t pid;
+
+	ck_assert(!pipe(fds));
+	pid = fork();
+	if (!pid) {
+		x.role = RSHARE_OWNER;
+		if (rshare_open(NULL, &x, &r, NULL) || write(fds[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(fds[0], &ready, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	return pid;
+}
+
 static inline void begin(void)
 {
 	struct rshare_config c;

@@ -113,30 +113,6 @@ UNIT_TEST(a_process_is_killed_with_full_rings)
 
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
 
-/* Run the owner of name_c, to be killed by a signal. */
-static pid_t own(void)
-{
-	struct rshare_config x = config(name_c, 3);
-	struct rshare *r;
-	int fds[2];
-	char ready;
-	pid_t pid;
-
-	ck_assert(!pipe(fds));
-	pid = fork();
-	if (!pid) {
-		x.role = RSHARE_OWNER;
-		if (rshare_open(NULL, &x, &r, NULL) || write(fds[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	ck_assert_int_eq(read(fds[0], &ready, 1), 1);
-	close(fds[0]);
-	close(fds[1]);
-	return pid;
-}
-
 /* Run until the owner is dead. Returns 0, or what is wrong. */
 static const char *stream(struct rshare_conn *c, struct rshare_conn *d, char *out, char *in,
 			  unsigned int *received)
