@@ -25,6 +25,7 @@
 #include "api/init.h"
 #include "fault/fault.h"
 #include "job/job.h"
+#include "util/kept.h"
 #include "util/log.h"
 #include "util/sys.h"
 #include "util/valgrind.h"
@@ -188,19 +189,8 @@ static bool harmless(const char *name, bool keeps)
 		/* numbers of the time zone */
 		"timezone", "__timezone", "daylight", "__daylight", NULL
 	};
-	static const char *const kept[] = { "environ",
-					    "__environ",
-					    "_environ",
-					    "program_invocation_name",
-					    "program_invocation_short_name",
-					    "__progname",
-					    "__progname_full",
-					    "tzname",
-					    "__tzname",
-					    NULL };
 
-	if (globals_is_listed(good, name) ||
-	    (keeps && (globals_is_listed(kept, name) || globals_is_facet(name))))
+	if (globals_is_listed(good, name) || (keeps && (kept_has(name) || globals_is_facet(name))))
 		return true;
 	/* std::cout and its like, for the same reason as streams */
 	return !strncmp(name, "_ZSt", 4);

@@ -17,6 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "util/kept.h"
+
 #define MOST 8
 #define WORDS 2 /* of the largest, tzname */
 
@@ -75,25 +77,6 @@ static struct tables copies_read_tables(const struct dl_phdr_info *info)
 	return t;
 }
 
-static bool copies_is_kept(const char *variable)
-{
-	static const char *const kept[] = { "environ",
-					    "__environ",
-					    "_environ",
-					    "program_invocation_name",
-					    "program_invocation_short_name",
-					    "__progname",
-					    "__progname_full",
-					    "tzname",
-					    "__tzname" };
-	unsigned int i;
-
-	for (i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-		if (!strcmp(kept[i], variable))
-			return true;
-	return false;
-}
-
 static struct copy *copy_at(const void *p)
 {
 	unsigned int i;
@@ -113,7 +96,7 @@ static void find_copies(const struct tables *t, uintptr_t base)
 		char *at = (char *)(base + t->rela[i].r_offset);
 
 		if (ELF64_R_TYPE(t->rela[i].r_info) != R_X86_64_COPY ||
-		    !copies_is_kept(t->names + s->st_name) || copy_at(at) ||
+		    !kept_has(t->names + s->st_name) || copy_at(at) ||
 		    s->st_size > sizeof(copies[0].own))
 			continue;
 		copies[count].at = at;

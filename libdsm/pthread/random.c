@@ -142,53 +142,20 @@ EXPORT char *setstate(char *table)
 		brief_unlock(&g->lock48);    \
 	})
 
-EXPORT double drand48(void)
-{
-	double value;
-
-	OF_48(drand48_r(&g->data48, &value), NEXT(drand48)());
-	return value;
-}
-
-EXPORT double erand48(unsigned short x[3])
-{
-	double value;
-
-	OF_48(erand48_r(x, &g->data48, &value), NEXT(erand48)(x));
-	return value;
-}
-
-EXPORT long lrand48(void)
-{
-	long value;
-
-	OF_48(lrand48_r(&g->data48, &value), NEXT(lrand48)());
-	return value;
-}
-
-EXPORT long nrand48(unsigned short x[3])
-{
-	long value;
-
-	OF_48(nrand48_r(x, &g->data48, &value), NEXT(nrand48)(x));
-	return value;
-}
-
-EXPORT long mrand48(void)
-{
-	long value;
-
-	OF_48(mrand48_r(&g->data48, &value), NEXT(mrand48)());
-	return value;
-}
-
-EXPORT long jrand48(unsigned short x[3])
-{
-	long value;
-
-	OF_48(jrand48_r(x, &g->data48, &value), NEXT(jrand48)(x));
-	return value;
-}
+/* One that returns a number; the reentrant form takes the state, and where the number goes. */
+#define NUMBER_48(type, name, parameters, arguments, ...)                   \
+	EXPORT type name parameters                                         \
+	{                                                                   \
+		type value;                                                 \
+		OF_48(name##_r(__VA_ARGS__, &value), NEXT(name) arguments); \
+		return value;                                               \
+	}
+NUMBER_48(double, drand48, (void), (), &g->data48)
+NUMBER_48(double, erand48, (unsigned short x[3]), (x), x, &g->data48)
+NUMBER_48(long, lrand48, (void), (), &g->data48)
+NUMBER_48(long, nrand48, (unsigned short x[3]), (x), x, &g->data48)
+NUMBER_48(long, mrand48, (void), (), &g->data48)
+NUMBER_48(long, jrand48, (unsigned short x[3]), (x), x, &g->data48)
 
 EXPORT void srand48(long seed)
 {
