@@ -57,11 +57,11 @@ static inline void world_make(void)
 			    .host = &host };
 	job.heap_shape = units_shape(WORLD_HEAP, WORLD_RANKS);
 	job.me = calloc(1, sizeof(*job.me));
-	job.mem.va_units = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.va_units));
+	job.mem.va_units = calloc(WORLD_SPACE / UNIT_BYTES, sizeof(*job.mem.va_units));
 	job.mem.members = calloc(WORLD_NODES * CTL_REGIONS, sizeof(*job.mem.members));
-	job.mem.mapped = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.mapped));
-	job.mem.priorities = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.priorities));
-	job.mem.regions = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.regions));
+	job.mem.mapped = calloc(WORLD_SPACE / UNIT_BYTES, sizeof(*job.mem.mapped));
+	job.mem.priorities = calloc(WORLD_SPACE / UNIT_BYTES, sizeof(*job.mem.priorities));
+	job.mem.regions = calloc(WORLD_SPACE / UNIT_BYTES, sizeof(*job.mem.regions));
 	job.mem.units = calloc(1, units_size(WORLD_HEAP));
 	if (!job.me || !job.mem.va_units || !job.mem.members || !job.mem.mapped ||
 	    !job.mem.priorities || !job.mem.regions || !job.mem.units)
@@ -82,11 +82,11 @@ static inline void world_again(void)
 	}
 	g->ids = (struct pool){ 0 };
 	g->va = (struct va_alloc){ 0 };
-	memset(job.mem.va_units, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.va_units));
+	memset(job.mem.va_units, 0, WORLD_SPACE / UNIT_BYTES * sizeof(*job.mem.va_units));
 	memset(job.mem.members, 0, WORLD_REGIONS * WORLD_NODES * sizeof(*job.mem.members));
-	memset(job.mem.mapped, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.mapped));
-	memset(job.mem.priorities, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.priorities));
-	memset(job.mem.regions, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.regions));
+	memset(job.mem.mapped, 0, WORLD_SPACE / UNIT_BYTES * sizeof(*job.mem.mapped));
+	memset(job.mem.priorities, 0, WORLD_SPACE / UNIT_BYTES * sizeof(*job.mem.priorities));
+	memset(job.mem.regions, 0, WORLD_SPACE / UNIT_BYTES * sizeof(*job.mem.regions));
 	memset(job.mem.units, 0, units_size(WORLD_HEAP));
 	region_add_heap(g, WORLD_HEAP, 0);
 }

@@ -438,7 +438,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.fault = cfg->fault,
 		.net = cfg->net,
 		.stats = cfg->stats,
-		.space = cfg->space & ~(REGION_UNIT - 1),
+		.space = cfg->space & ~(UNIT_BYTES - 1),
 		.heap = cfg->heap,
 		.block_size = cfg->block_size,
 		.hold_us = cfg->hold_us,

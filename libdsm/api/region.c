@@ -137,7 +137,7 @@ static void abandon(struct dsm_region *r)
 	if (err)
 		log_line("region \"%s\" is detached, but this process can still touch it: %s",
 			 r->name, dsm_strerror(err));
-	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++) {
+	for (unit = r->off / UNIT_BYTES; unit < (r->off + r->bytes) / UNIT_BYTES; unit++) {
 		__atomic_store_n(&job.units[unit], 0, __ATOMIC_RELEASE);
 		__atomic_fetch_sub(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 	}
@@ -159,7 +159,7 @@ static bool is_new(const struct region_record *rec)
 
 	if (job.regions[rec->id].attached)
 		return false;
-	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
+	for (unit = rec->off / UNIT_BYTES; unit < (rec->off + rec->bytes) / UNIT_BYTES; unit++)
 		if (job.units[unit])
 			return false;
 	return true;
@@ -203,7 +203,7 @@ static int region_adopt(const struct region_record *rec, enum call_op back, stru
 	region_enter(r);
 	if (rec->consistency && !one_node())
 		release_begin();
-	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++) {
+	for (unit = rec->off / UNIT_BYTES; unit < (rec->off + rec->bytes) / UNIT_BYTES; unit++) {
 		__atomic_fetch_add(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
 	}

@@ -90,7 +90,7 @@ static uint16_t *members(const struct region_record *r, uint16_t node)
 static int create(struct registry *g, uint16_t from, const struct region_want *want,
 		  struct region_record **out)
 {
-	const uint64_t bytes = (want->size + REGION_UNIT - 1) & ~(REGION_UNIT - 1);
+	const uint64_t bytes = (want->size + UNIT_BYTES - 1) & ~(UNIT_BYTES - 1);
 	struct region_record *r = by_name(g, want->name);
 	int64_t id, unit;
 
@@ -99,7 +99,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 	id = pool_take(&g->ids, g->next_id, job.host->regions);
 	if (id < 0)
 		return -ENOSPC;
-	unit = va_alloc_take(&g->va, units(), (uint32_t)(bytes / REGION_UNIT));
+	unit = va_alloc_take(&g->va, units(), (uint32_t)(bytes / UNIT_BYTES));
 	if (unit < 0) {
 		pool_give(&g->ids, g->next_id, (uint32_t)id);
 		return (int)unit;
@@ -107,7 +107,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 	r = &g->regions[id];
 	*r = (struct region_record){ .contents = want->contents,
 				     .size = want->size,
-				     .off = (uint64_t)unit * REGION_UNIT,
+				     .off = (uint64_t)unit * UNIT_BYTES,
 				     .bytes = bytes,
 				     .block_size = want->block_size,
 				     .home_policy = want->home_policy,
@@ -207,8 +207,8 @@ static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct
 		return -EBADMSG;
 	r->used = 0;
 	r->buries = 0;
-	va_alloc_give(&g->va, units(), (uint32_t)(r->off / REGION_UNIT),
-		      (uint32_t)(r->bytes / REGION_UNIT));
+	va_alloc_give(&g->va, units(), (uint32_t)(r->off / UNIT_BYTES),
+		      (uint32_t)(r->bytes / UNIT_BYTES));
 	pool_give(&g->ids, g->next_id, r->id);
 	return 0;
 }
@@ -298,8 +298,8 @@ void region_add_heap(struct registry *g, uint64_t bytes, uint64_t upper)
 	add_part(g, HEAP_NAME, 0, bytes - upper, DSM_CONSISTENCY_SEQUENTIAL);
 	if (upper)
 		add_part(g, HEAP_RELEASE_NAME, bytes - upper, upper, DSM_CONSISTENCY_RELEASE);
-	va_alloc_start(&g->va, units(), (uint32_t)(bytes / REGION_UNIT),
-		       (uint32_t)(job.set.space / REGION_UNIT));
+	va_alloc_start(&g->va, units(), (uint32_t)(bytes / UNIT_BYTES),
+		       (uint32_t)(job.set.space / UNIT_BYTES));
 }
 
 /* Is a rank of this node attached to any part of it? */
@@ -307,7 +307,7 @@ static bool any_mapped(const struct region_place *at)
 {
 	uint64_t unit;
 
-	for (unit = at->off / REGION_UNIT; unit < (at->off + at->bytes) / REGION_UNIT; unit++)
+	for (unit = at->off / UNIT_BYTES; unit < (at->off + at->bytes) / UNIT_BYTES; unit++)
 		if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
 			return true;
 	return false;
@@ -331,7 +331,7 @@ static void registry_enter(uint64_t off, uint64_t bytes, uint16_t entry)
 {
 	uint64_t unit;
 
-	for (unit = off / REGION_UNIT; unit < (off + bytes) / REGION_UNIT; unit++)
+	for (unit = off / UNIT_BYTES; unit < (off + bytes) / UNIT_BYTES; unit++)
 		__atomic_store_n(&job.mem.regions[unit], entry, __ATOMIC_RELEASE);
 }
 
@@ -343,7 +343,7 @@ void region_enter(const struct dsm_region *r)
 {
 	const uint16_t entry = (uint16_t)(r->id + 1);
 
-	if (__atomic_load_n(&job.mem.regions[r->off / REGION_UNIT], __ATOMIC_ACQUIRE) == entry)
+	if (__atomic_load_n(&job.mem.regions[r->off / UNIT_BYTES], __ATOMIC_ACQUIRE) == entry)
 		return;
 	job.me->homes[r->id] = region_homes(r);
 	registry_enter(r->off, r->bytes, entry);
@@ -377,7 +377,7 @@ void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority)
 {
 	uint64_t unit;
 
-	for (unit = off / REGION_UNIT; unit < (off + bytes) / REGION_UNIT; unit++)
+	for (unit = off / UNIT_BYTES; unit < (off + bytes) / UNIT_BYTES; unit++)
 		if (__atomic_load_n(&job.mem.priorities[unit], __ATOMIC_RELAXED) != priority)
 			__atomic_store_n(&job.mem.priorities[unit], priority, __ATOMIC_RELAXED);
 }
@@ -385,7 +385,7 @@ void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority)
 unsigned int region_priority(void *arg, const struct msg *m)
 {
 	(void)arg;
-	return __atomic_load_n(&job.mem.priorities[block_off(m->object) / REGION_UNIT],
+	return __atomic_load_n(&job.mem.priorities[block_off(m->object) / UNIT_BYTES],
 			       __ATOMIC_RELAXED);
 }
 

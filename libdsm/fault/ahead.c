@@ -13,7 +13,7 @@
 #include "fault/mapping.h"
 #include "fault/range.h"
 
-#define PAGES (FRAMES_CHUNK / FRAMES_PAGE)
+#define PAGES (FRAMES_CHUNK / PAGE_BYTES)
 #define GROWTH (1ul << 20)   /* growth of less than one sample is not worth a pass */
 #define EVIDENCE 16u         /* fewer pages prove nothing */
 #define PRESENT (1ull << 63) /* in /proc/self/pagemap */
@@ -53,7 +53,7 @@ static uint16_t mapped_in(size_t chunk)
 {
 	uint64_t entries[PAGES];
 	uint16_t mapped = 0;
-	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / FRAMES_PAGE *
+	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / PAGE_BYTES *
 			   sizeof(entries[0]));
 	unsigned int i;
 
@@ -76,7 +76,7 @@ static uint16_t held_in(size_t chunk)
 	unsigned int i;
 
 	for (i = 0; i < PAGES; i++)
-		held |= (uint16_t)((ahead_shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) !=
+		held |= (uint16_t)((ahead_shown(chunk * FRAMES_CHUNK + i * PAGE_BYTES) !=
 				    PROT_CLOSED)
 				   << i);
 	return held;
@@ -89,16 +89,16 @@ static bool map_pages(size_t chunk, uint16_t mapped)
 	bool any = false;
 
 	for (i = 0; i < PAGES; i = next) {
-		enum prot prot = ahead_shown(off + i * FRAMES_PAGE);
+		enum prot prot = ahead_shown(off + i * PAGE_BYTES);
 
 		next = i + 1;
 		if (prot == PROT_CLOSED || mapped >> i & 1)
 			continue;
 		while (next < PAGES && !(mapped >> next & 1) &&
-		       ahead_shown(off + next * FRAMES_PAGE) == prot)
+		       ahead_shown(off + next * PAGE_BYTES) == prot)
 			next++;
-		at = off + i * FRAMES_PAGE;
-		if (mapping_continue(own.fd, at, (next - i) * FRAMES_PAGE, prot))
+		at = off + i * PAGE_BYTES;
+		if (mapping_continue(own.fd, at, (next - i) * PAGE_BYTES, prot))
 			break;
 		any = true;
 	}

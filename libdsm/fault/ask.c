@@ -46,7 +46,7 @@ static uint32_t stopping; /* atomic */
 
 size_t ask_shared(unsigned int ranks)
 {
-	return (ranks * sizeof(struct box) + FRAMES_PAGE - 1) / FRAMES_PAGE * FRAMES_PAGE;
+	return (ranks * sizeof(struct box) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 static void ring(unsigned int rank)

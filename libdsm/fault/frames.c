@@ -21,9 +21,9 @@ struct fault_node frames_node = { .memfd = -1 };
 
 size_t frames_shared(size_t size)
 {
-	size_t bytes = sizeof(struct shared) + size / FRAMES_PAGE * sizeof(struct map);
+	size_t bytes = sizeof(struct shared) + size / PAGE_BYTES * sizeof(struct map);
 
-	return (bytes + FRAMES_PAGE - 1) / FRAMES_PAGE * FRAMES_PAGE;
+	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 void frames_open(const struct fault_node *n)
@@ -119,7 +119,7 @@ struct map *frames_map(size_t off)
 {
 	struct shared *s = frames_node.shared;
 
-	return &s->maps[off / FRAMES_PAGE];
+	return &s->maps[off / PAGE_BYTES];
 }
 
 struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev,
@@ -127,7 +127,7 @@ struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map
 {
 	struct map_todo all = { .except = MAP_NOBODY }, one;
 
-	for (; off < end; off += FRAMES_PAGE) {
+	for (; off < end; off += PAGE_BYTES) {
 		map_step(kind, frames_map(off), ev, (uint16_t)who, &one);
 		all.down |= one.down;
 		all.except = one.except;

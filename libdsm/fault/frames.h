@@ -22,10 +22,9 @@
 
 #include "core/map.h"
 #include "fault/fault.h"
+#include "util/sizes.h"
 
-#define FRAMES_PAGE 4096ul
 #define FRAMES_CHUNK (64ul << 10)
-#define FRAMES_UNIT (2ul << 20)
 #define FRAMES_LOCKS 1024u /* a page of them */
 
 /* The node whose window this process has open. frames_open() sets it, frames_close() clears it. */
@@ -61,7 +60,7 @@ int frames_adopt(size_t off, size_t len, int prot);
 /* The end of the piece of [off, end) that one acquisition of the locks may cover. */
 static inline size_t frames_piece(size_t off, size_t end)
 {
-	size_t next = (off / FRAMES_UNIT + 1) * FRAMES_UNIT;
+	size_t next = (off / UNIT_BYTES + 1) * UNIT_BYTES;
 
 	return next < end ? next : end;
 }

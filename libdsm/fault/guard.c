@@ -17,7 +17,7 @@ static uint32_t guards; /* pages; atomic */
 
 static size_t bytes(void)
 {
-	return (frames_node.size / FRAMES_PAGE + 63) / 64 * sizeof(*bits);
+	return (frames_node.size / PAGE_BYTES + 63) / 64 * sizeof(*bits);
 }
 
 static uint64_t *get_bits(void)
@@ -43,15 +43,15 @@ int guard_mark(size_t off, size_t len, bool on)
 
 	if (!map)
 		return -ENOMEM;
-	for (at = off / FRAMES_PAGE; at < (off + len) / FRAMES_PAGE; at++)
+	for (at = off / PAGE_BYTES; at < (off + len) / PAGE_BYTES; at++)
 		if (on)
 			__atomic_fetch_or(&map[at / 64], 1ull << (at % 64), __ATOMIC_SEQ_CST);
 		else
 			__atomic_fetch_and(&map[at / 64], ~(1ull << (at % 64)), __ATOMIC_SEQ_CST);
 	if (on)
-		__atomic_fetch_add(&guards, (uint32_t)(len / FRAMES_PAGE), __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&guards, (uint32_t)(len / PAGE_BYTES), __ATOMIC_SEQ_CST);
 	else
-		__atomic_fetch_sub(&guards, (uint32_t)(len / FRAMES_PAGE), __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&guards, (uint32_t)(len / PAGE_BYTES), __ATOMIC_SEQ_CST);
 	return 0;
 }
 
@@ -63,7 +63,7 @@ bool guard_any(void)
 bool guard_has(size_t off)
 {
 	const uint64_t *map = __atomic_load_n(&bits, __ATOMIC_ACQUIRE);
-	const size_t page = off / FRAMES_PAGE;
+	const size_t page = off / PAGE_BYTES;
 
 	return map && __atomic_load_n(&map[page / 64], __ATOMIC_SEQ_CST) >> (page % 64) & 1;
 }

@@ -14,8 +14,6 @@
 #define UFFDIO_CONTINUE_MODE_WP ((uint64_t)1 << 1) /* Linux 6.4 */
 #endif
 
-#define PAGE FRAMES_PAGE
-
 /* Progress of a call over [off, off + len). `piece`: bytes to try at once. */
 struct progress {
 	size_t at, piece;
@@ -40,9 +38,9 @@ static int advance(size_t len, int err, int64_t done, struct progress *p)
 	case 0:
 	case EAGAIN: p->piece = len - p->at; return p->at < len;
 	case ENOENT: /* the piece is in several VMAs, or in none */
-		if (p->piece <= PAGE)
+		if (p->piece <= PAGE_BYTES)
 			return -ESRCH;
-		p->piece = (p->piece / 2 + PAGE - 1) & ~(PAGE - 1);
+		p->piece = (p->piece / 2 + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 		return 1;
 	default: return -err;
 	}
@@ -108,7 +106,7 @@ int mapping_protect(int fd, size_t off, size_t len, bool on)
 bool mapping_can_continue(int fd, const void *at)
 {
 	struct uffdio_continue c = {
-		.range = { (uint64_t)(uintptr_t)at, PAGE },
+		.range = { (uint64_t)(uintptr_t)at, PAGE_BYTES },
 		.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | UFFDIO_CONTINUE_MODE_WP,
 	};
 
@@ -130,7 +128,7 @@ int mapping_continue(int fd, size_t off, size_t len, enum prot prot)
 
 		err = ioctl(fd, UFFDIO_CONTINUE, &c) ? errno : 0;
 		if (err == EEXIST)
-			err = advance(len, 0, PAGE, &p);
+			err = advance(len, 0, PAGE_BYTES, &p);
 		else
 			err = advance(len, err, c.mapped, &p);
 	} while (err > 0);

@@ -24,8 +24,6 @@
 #include "util/futex.h"
 
 #define PIECE (8ul << 20)
-#define PAGE FRAMES_PAGE
-#define UNIT FRAMES_UNIT /* bounds are units, and no block crosses a unit */
 
 static char *window;
 static size_t window_size;
@@ -37,7 +35,7 @@ static uint16_t *pinned;
 
 static bool is_pinned(size_t off)
 {
-	return pinned[off / PAGE];
+	return pinned[off / PAGE_BYTES];
 }
 
 /* Close the unpinned pages of [from, to), so that their mappings merge. */
@@ -49,7 +47,7 @@ static void close_piece(size_t from, size_t to)
 	for (; from < to; from = end) {
 		bool keep = is_pinned(from);
 
-		for (end = from + PAGE; end < to && is_pinned(end) == keep; end += PAGE)
+		for (end = from + PAGE_BYTES; end < to && is_pinned(end) == keep; end += PAGE_BYTES)
 			;
 		if (!keep)
 			range_protect(from, end - from, PROT_NONE);
@@ -87,20 +85,20 @@ static int close_guards(size_t off, size_t end)
 {
 	int err = 0;
 
-	for (; guard_any() && off < end && !err; off += PAGE)
+	for (; guard_any() && off < end && !err; off += PAGE_BYTES)
 		if (guard_has(off))
-			err = set_all(off, PAGE, PROT_NONE);
+			err = set_all(off, PAGE_BYTES, PROT_NONE);
 	return err;
 }
 
 static size_t marks(size_t size)
 {
-	return size / PAGE * sizeof(*pinned);
+	return size / PAGE_BYTES * sizeof(*pinned);
 }
 
 static uint32_t bound_of(size_t off)
 {
-	return __atomic_load_n(&bounds[off / UNIT], __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&bounds[off / UNIT_BYTES], __ATOMIC_SEQ_CST);
 }
 
 static int set_unit(size_t off, size_t len, int prot)
@@ -117,7 +115,7 @@ static int set_unit(size_t off, size_t len, int prot)
 	 */
 	do {
 		bound = bound_of(off);
-		in = bound > off % UNIT ? bound - off % UNIT : 0;
+		in = bound > off % UNIT_BYTES ? bound - off % UNIT_BYTES : 0;
 		err = in ? set_all(off, in < len ? in : len, prot) : 0;
 		if (!err && in)
 			err = close_guards(off, off + (in < len ? in : len));
@@ -136,7 +134,7 @@ static int mprotect_set(size_t off, size_t len, int prot)
 	if (prot == PROT_NONE)
 		return set_all(off, len, prot);
 	for (; len && !err; off += n, len -= n) {
-		n = UNIT - off % UNIT < len ? UNIT - off % UNIT : len;
+		n = UNIT_BYTES - off % UNIT_BYTES < len ? UNIT_BYTES - off % UNIT_BYTES : len;
 		err = set_unit(off, n, prot);
 	}
 	return err;
@@ -155,7 +153,7 @@ static size_t mp_shared(size_t size, unsigned int ranks)
 
 static int mp_open(const struct fault_node *n, int *fd, const char **why)
 {
-	size_t bytes = marks(n->size) + n->size / UNIT * sizeof(*bounds);
+	size_t bytes = marks(n->size) + n->size / UNIT_BYTES * sizeof(*bounds);
 
 	*fd = -1;
 	pinned = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -164,7 +162,7 @@ static int mp_open(const struct fault_node *n, int *fd, const char **why)
 		*why = "no memory for what is pinned and what is in bounds";
 		return -ENOMEM;
 	}
-	bounds = (uint32_t *)(void *)(pinned + n->size / PAGE);
+	bounds = (uint32_t *)(void *)(pinned + n->size / PAGE_BYTES);
 	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd,
 		 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
@@ -195,7 +193,7 @@ static void mp_close(void)
 	if (!frames_alone())
 		ask_close();
 	munmap(window, size);
-	munmap(pinned, marks(size) + size / UNIT * sizeof(*bounds));
+	munmap(pinned, marks(size) + size / UNIT_BYTES * sizeof(*bounds));
 	frames_close();
 }
 
@@ -203,11 +201,11 @@ static int mp_bound(size_t off, size_t len, size_t usable)
 {
 	size_t at;
 
-	for (at = 0; at < len; at += UNIT) {
+	for (at = 0; at < len; at += UNIT_BYTES) {
 		size_t in = usable > at ? usable - at : 0;
 
-		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT),
-				 __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bounds[(off + at) / UNIT_BYTES],
+				 (uint32_t)(in < UNIT_BYTES ? in : UNIT_BYTES), __ATOMIC_SEQ_CST);
 	}
 	return usable < len ? set_all(off + usable, len - usable, PROT_NONE) : 0;
 }
@@ -247,10 +245,10 @@ static int protection(enum prot prot)
 /* The end of the run of pages from off on that are in the same state. */
 static size_t mprotect_alike(size_t off, size_t end)
 {
-	size_t at = off + PAGE;
+	size_t at = off + PAGE_BYTES;
 
 	while (at < end && frames_map(at)->word == frames_map(off)->word)
-		at += PAGE;
+		at += PAGE_BYTES;
 	return at;
 }
 
@@ -437,8 +435,9 @@ static void mp_pin(size_t off, size_t len, bool on)
 	size_t at;
 
 	word_lock(&relief);
-	for (at = off; at < off + len; at += PAGE)
-		pinned[at / PAGE] = (uint16_t)(on ? pinned[at / PAGE] + 1 : pinned[at / PAGE] - 1);
+	for (at = off; at < off + len; at += PAGE_BYTES)
+		pinned[at / PAGE_BYTES] =
+			(uint16_t)(on ? pinned[at / PAGE_BYTES] + 1 : pinned[at / PAGE_BYTES] - 1);
 	word_unlock(&relief);
 }
 

@@ -85,7 +85,7 @@ static void advise(const struct fault_node *n)
  */
 static bool map_by_fault(size_t off)
 {
-	return !madvise(range_at(off), FRAMES_PAGE, MADV_POPULATE_READ);
+	return !madvise(range_at(off), PAGE_BYTES, MADV_POPULATE_READ);
 }
 
 static const struct populate_way by_faults = { .growth = 256ul << 10, .map = map_by_fault };

@@ -60,7 +60,6 @@
 #define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
 #endif
 
-#define PAGE FRAMES_PAGE
 #define PIPE_BYTES (64ul << 10) /* default capacity of a pipe */
 
 static int *uffds;        /* by rank of the node; -1: not joined */
@@ -287,12 +286,12 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 	 * Pages around it that are loose may be so in other mappings than those of [off, end):
 	 * those need markers as well.
 	 */
-	for (; from > low && bare(from - PAGE, who); from -= PAGE)
-		all.down |= map_loose(MAP_SHOWN, frames_map(from - PAGE));
-	for (; to < high && to < frames_node.size && bare(to, who); to += PAGE)
+	for (; from > low && bare(from - PAGE_BYTES, who); from -= PAGE_BYTES)
+		all.down |= map_loose(MAP_SHOWN, frames_map(from - PAGE_BYTES));
+	for (; to < high && to < frames_node.size && bare(to, who); to += PAGE_BYTES)
 		all.down |= map_loose(MAP_SHOWN, frames_map(to));
 	err = protect(&all, from, to);
-	for (at = from; at < to && !err; at = at + PAGE == off ? end : at + PAGE)
+	for (at = from; at < to && !err; at = at + PAGE_BYTES == off ? end : at + PAGE_BYTES)
 		if (at < off || at >= end)
 			map_marked(frames_map(at), (uint16_t)who);
 	return err;
@@ -532,10 +531,10 @@ static int uffd_again(size_t off, size_t len, enum prot prot)
 		return open_for(frames_node.self, off, len, MAP_AGAIN_RW);
 	frames_lock(off, end);
 	if (writable(off)) {
-		while (off > low && writable(off - PAGE))
-			off -= PAGE;
+		while (off > low && writable(off - PAGE_BYTES))
+			off -= PAGE_BYTES;
 		while (end < high && end < frames_node.size && writable(end))
-			end += PAGE;
+			end += PAGE_BYTES;
 		frames_step(MAP_SHOWN, off, end, MAP_AGAIN_RW, frames_node.self);
 		err = mapping_protect(uffd_own(), off, end - off, false);
 		followed = true;

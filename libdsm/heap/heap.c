@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ALIGN CHUNK_BYTES
+#define MAX_ALIGN UNIT_BYTES
 /*
  * A larger object has units of its own, which jemalloc does not know. jemalloc's size classes are
  * so far apart there that one object could waste a fifth of the heap. It also adds a page to each,
@@ -46,10 +46,8 @@
  * fits
  */
 #define RUN_UNITS 4u
-#define UNIT_SHARE (CHUNK_BYTES / 8)
+#define UNIT_SHARE (UNIT_BYTES / 8)
 #define USED_AT_ONCE 4096u /* units per query of their source */
-
-_Static_assert(CHUNK_BYTES == UNIT_BYTES, "a unit is a chunk of pages");
 
 /*
  * jemalloc's largest small class. Larger objects are aligned to pages, and jemalloc never allocates
@@ -81,7 +79,7 @@ static struct heap {
  * The largest extent that the current allocation can use; slabs of small objects are far below 2
  * MiB.
  */
-static __thread size_t wanted = CHUNK_BYTES - 1;
+static __thread size_t wanted = UNIT_BYTES - 1;
 /* Units taken for the current allocation: until it is done, no other thread gets pages of them. */
 static __thread struct {
 	uintptr_t at;
@@ -245,7 +243,7 @@ static int ring_drain(struct heap_shared *s, bool wait)
 		uint64_t offset = ring_take(s, &head) - heap.base;
 
 		if (offset >= heap.size || offset % HEAP_GRAIN ||
-		    !pages_owned(&heap.pages, offset / CHUNK_BYTES) || live_test(s, offset))
+		    !pages_owned(&heap.pages, offset / UNIT_BYTES) || live_test(s, offset))
 			continue;
 		/* the freeing rank has counted it */
 		heap_give_back((void *)(heap.base + offset), 0);
@@ -271,7 +269,7 @@ static void *arena_alloc(bool upper, size_t size, int flags, size_t usable)
 	/* jemalloc adds a page for its "cache-oblivious" placement, used or not */
 	wanted = usable + PAGE_BYTES;
 	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
-	wanted = CHUNK_BYTES - 1;
+	wanted = UNIT_BYTES - 1;
 	return p;
 }
 
@@ -301,7 +299,7 @@ static uintptr_t heap_take(bool upper, size_t n)
 	if (at < 0)
 		return 0;
 	heap_own((uint32_t)at, (uint32_t)n, used);
-	return heap.base + (size_t)at * CHUNK_BYTES;
+	return heap.base + (size_t)at * UNIT_BYTES;
 }
 
 /* Allocate from units that are taken for it; the rest of them is for other allocations. */
@@ -312,15 +310,15 @@ static void *arena_alloc_more(bool upper, size_t size, int flags, size_t usable)
 	uintptr_t at = heap_take(upper, n);
 	void *p;
 
-	if (!at && n > (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES) {
-		n = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+	if (!at && n > (bytes + UNIT_BYTES - 1) / UNIT_BYTES) {
+		n = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
 		at = heap_take(upper, n);
 	}
 	if (!at)
 		return NULL;
-	before = pages_take_before(&heap.pages, (at - heap.base) / CHUNK_BYTES, bytes);
+	before = pages_take_before(&heap.pages, (at - heap.base) / UNIT_BYTES, bytes);
 	run.at = at - before;
-	run.left = before + n * CHUNK_BYTES;
+	run.left = before + n * UNIT_BYTES;
 	p = arena_alloc(upper, size, flags, usable);
 	if (run.left)
 		pages_put(&heap.pages, (void *)run.at, run.left);
@@ -360,9 +358,9 @@ uint32_t heap_trim(bool first, uint32_t *at)
 /* Allocate whole units: those that this rank has, or takes for it. */
 static void *huge_alloc(bool upper, size_t usable)
 {
-	void *p = pages_take(&heap.pages, upper, usable, CHUNK_BYTES);
+	void *p = pages_take(&heap.pages, upper, usable, UNIT_BYTES);
 
-	return p ? p : (void *)heap_take(upper, usable / CHUNK_BYTES);
+	return p ? p : (void *)heap_take(upper, usable / UNIT_BYTES);
 }
 
 static void *alloc_once(bool upper, size_t size, int flags, size_t usable)
@@ -434,7 +432,7 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 	upper &= heap.split;
 	flags = (int)MALLOCX_ARENA(heap.arena[upper]) |
 		(align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
-	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1)
+	usable = size > HUGE_FROM ? (size + UNIT_BYTES - 1) & ~(UNIT_BYTES - 1)
 				  : nallocx(size, flags);
 	p = alloc_once(upper, size, flags, usable);
 	if (!p)
@@ -466,7 +464,7 @@ int heap_free(struct heap_shared *s, const void *p)
 	if (offset >= s->size || offset % HEAP_GRAIN)
 		return -EINVAL;
 	if (heap.owner && heap.s == s) {
-		if (!pages_owned(&heap.pages, offset / CHUNK_BYTES) || !live_clear(s, offset))
+		if (!pages_owned(&heap.pages, offset / UNIT_BYTES) || !live_clear(s, offset))
 			return -EINVAL;
 		heap_give_back((void *)(heap.base + offset), 1);
 	} else {
@@ -502,8 +500,8 @@ static bool find_start(uint64_t offset, uint64_t *start)
 	uint64_t bit = offset / HEAP_GRAIN, from = offset < PAGE_BYTES ? 0 : offset - PAGE_BYTES,
 		 stop;
 
-	if (!pages_owned(&heap.pages, from / CHUNK_BYTES))
-		from = offset / CHUNK_BYTES * CHUNK_BYTES;
+	if (!pages_owned(&heap.pages, from / UNIT_BYTES))
+		from = offset / UNIT_BYTES * UNIT_BYTES;
 	stop = from / HEAP_GRAIN;
 
 	if (large) {
@@ -537,7 +535,7 @@ int heap_find(const void *p, struct heap_object *out)
 	uint64_t offset = (uintptr_t)p - heap.base, start;
 	struct heap_object o = { 0 };
 
-	if (!heap.owner || offset >= heap.size || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
+	if (!heap.owner || offset >= heap.size || !pages_owned(&heap.pages, offset / UNIT_BYTES) ||
 	    !find_start(offset, &start))
 		return -ENOENT;
 	o.start = (void *)(heap.base + start);
@@ -583,8 +581,8 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, s
 
 	if (heap.s)
 		return -EALREADY;
-	if (!base || !size || (uintptr_t)base % CHUNK_BYTES || size % CHUNK_BYTES || split > size ||
-	    split % CHUNK_BYTES)
+	if (!base || !size || (uintptr_t)base % UNIT_BYTES || size % UNIT_BYTES || split > size ||
+	    split % UNIT_BYTES)
 		return -EINVAL;
 	err = cache_prepare();
 	if (err)

@@ -35,10 +35,10 @@ int pages_init(struct pages *x, void *base, size_t size)
 	x->free = map_new(map_bytes(x->count));
 	x->touched = map_new(map_bytes(x->count));
 	x->inside = map_new(map_bytes(x->count));
-	x->owned = map_new(map_bytes(x->count / CHUNK_PAGES));
-	x->chunk = map_new(x->count / CHUNK_PAGES * sizeof(*x->chunk));
+	x->owned = map_new(map_bytes(x->count / UNIT_PAGES));
+	x->free_of = map_new(x->count / UNIT_PAGES * sizeof(*x->free_of));
 	x->first = x->split = x->count;
-	if (x->free && x->touched && x->inside && x->owned && x->chunk)
+	if (x->free && x->touched && x->inside && x->owned && x->free_of)
 		return 0;
 	pages_fini(x);
 	return -ENOMEM;
@@ -53,9 +53,9 @@ void pages_fini(struct pages *x)
 	if (x->inside)
 		munmap(x->inside, map_bytes(x->count));
 	if (x->owned)
-		munmap(x->owned, map_bytes(x->count / CHUNK_PAGES));
-	if (x->chunk)
-		munmap(x->chunk, x->count / CHUNK_PAGES * sizeof(*x->chunk));
+		munmap(x->owned, map_bytes(x->count / UNIT_PAGES));
+	if (x->free_of)
+		munmap(x->free_of, x->count / UNIT_PAGES * sizeof(*x->free_of));
 	pthread_mutex_destroy(&x->lock);
 	memset(x, 0, sizeof(*x));
 }
@@ -98,13 +98,13 @@ static bool test_bit(const uint64_t *map, size_t i)
 /* The first page in [i, end) that is free (or is not, as asked); end if there is none. */
 static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_free)
 {
-	unsigned uniform = is_free ? 0 : CHUNK_PAGES;
+	unsigned uniform = is_free ? 0 : UNIT_PAGES;
 
 	while (i < end) {
 		uint64_t word;
 
-		if (i % CHUNK_PAGES == 0 && x->chunk[i / CHUNK_PAGES] == uniform) {
-			i += CHUNK_PAGES;
+		if (i % UNIT_PAGES == 0 && x->free_of[i / UNIT_PAGES] == uniform) {
+			i += UNIT_PAGES;
 			continue;
 		}
 		word = is_free ? x->free[i / 64] : ~x->free[i / 64];
@@ -120,7 +120,7 @@ static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_fre
 
 /*
  * Invert the state of pages [first, end), which are all in the other state. A word lies within one
- * 2 MiB chunk.
+ * unit.
  */
 static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
 {
@@ -129,10 +129,10 @@ static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
 
 		if (is_free) {
 			x->free[w] |= mask;
-			x->chunk[w * 64 / CHUNK_PAGES] += (uint16_t)__builtin_popcountll(mask);
+			x->free_of[w * 64 / UNIT_PAGES] += (uint16_t)__builtin_popcountll(mask);
 		} else {
 			x->free[w] &= ~mask;
-			x->chunk[w * 64 / CHUNK_PAGES] -= (uint16_t)__builtin_popcountll(mask);
+			x->free_of[w * 64 / UNIT_PAGES] -= (uint16_t)__builtin_popcountll(mask);
 		}
 	}
 }
@@ -164,7 +164,7 @@ void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used)
 
 	for (i = 0; used && i < n; i++)
 		if (test_bit(used, i))
-			set_bits(x->touched, (at + i) * CHUNK_PAGES, (at + i + 1) * CHUNK_PAGES);
+			set_bits(x->touched, (at + i) * UNIT_PAGES, (at + i + 1) * UNIT_PAGES);
 	set_bits(x->owned, at, at + n);
 }
 
@@ -175,17 +175,17 @@ bool pages_owned(const struct pages *x, size_t at)
 
 size_t pages_disown(struct pages *x, bool both, size_t *at)
 {
-	const size_t end = (both ? x->count : x->split) / CHUNK_PAGES;
+	const size_t end = (both ? x->count : x->split) / UNIT_PAGES;
 	size_t i, n = 0;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = x->first / CHUNK_PAGES;
-	     i < end && i * CHUNK_PAGES < x->end && x->chunk[i] != CHUNK_PAGES; i++)
+	for (i = x->first / UNIT_PAGES;
+	     i < end && i * UNIT_PAGES < x->end && x->free_of[i] != UNIT_PAGES; i++)
 		;
-	while (i + n < end && x->chunk[i + n] == CHUNK_PAGES)
+	while (i + n < end && x->free_of[i + n] == UNIT_PAGES)
 		n++;
 	if (n) {
-		set_free(x, i * CHUNK_PAGES, (i + n) * CHUNK_PAGES, false);
+		set_free(x, i * UNIT_PAGES, (i + n) * UNIT_PAGES, false);
 		clear_bits(x->owned, i, i + n);
 		*at = i;
 	}
@@ -195,7 +195,7 @@ size_t pages_disown(struct pages *x, bool both, size_t *at)
 
 size_t pages_take_before(struct pages *x, size_t at, size_t most)
 {
-	size_t end = at * CHUNK_PAGES, i = end;
+	size_t end = at * UNIT_PAGES, i = end;
 
 	pthread_mutex_lock(&x->lock);
 	while (i && i != x->split && end - i < most / PAGE_BYTES && test_bit(x->free, i - 1))
@@ -210,7 +210,7 @@ void *pages_take(struct pages *x, bool upper, size_t size, size_t align)
 {
 	size_t n = size / PAGE_BYTES, a = align > PAGE_BYTES ? align / PAGE_BYTES : 1, i;
 
-	if (n == 0 || n > x->count || align > CHUNK_BYTES)
+	if (n == 0 || n > x->count || align > UNIT_BYTES)
 		return NULL;
 	pthread_mutex_lock(&x->lock);
 	i = first_fit(x, upper, n, a);
@@ -232,7 +232,7 @@ bool pages_put(struct pages *x, void *p, size_t size)
 	if ((uintptr_t)p < x->base || n == 0 || i >= x->count || n > x->count - i)
 		return false;
 	pthread_mutex_lock(&x->lock);
-	ours = pages_owned(x, i / CHUNK_PAGES) && next_page(x, i, i + n, true) == i + n;
+	ours = pages_owned(x, i / UNIT_PAGES) && next_page(x, i, i + n, true) == i + n;
 	if (ours) {
 		set_free(x, i, i + n, true);
 		if (x->first > i)

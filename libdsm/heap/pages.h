@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PAGE_BYTES ((size_t)4096)
-#define CHUNK_BYTES ((size_t)2 << 20)
-#define CHUNK_PAGES (CHUNK_BYTES / PAGE_BYTES)
+#include "util/sizes.h"
+
+#define UNIT_PAGES (UNIT_BYTES / PAGE_BYTES)
 
 struct pages {
 	uintptr_t base;
@@ -24,16 +24,16 @@ struct pages {
 	 * jemalloc's locks. */
 	pthread_mutex_t lock;
 	uint64_t *free;
-	uint16_t *chunk; /* free pages in each 2 MiB */
-	uint64_t *owned; /* chunks that this rank owns; atomic */
-	size_t first;    /* no page before it is free */
-	size_t end;      /* no page from it on is free */
-	/* pages from it on are the upper part of the heap; count: there is none. A chunk is in one
+	uint16_t *free_of; /* free pages of each unit */
+	uint64_t *owned;   /* units that this rank owns; atomic */
+	size_t first;      /* no page before it is free */
+	size_t end;        /* no page from it on is free */
+	/* pages from it on are the upper part of the heap; count: there is none. A unit is in one
 	 * part */
 	size_t split;
 
 	/* Atomic, no lock: neighbours in one word may belong to different threads. */
-	/* handed to a program since the start, by this rank or before it had the chunk: perhaps not
+	/* handed to a program since the start, by this rank or before it had the unit: perhaps not
 	 * zero */
 	uint64_t *touched;
 	uint64_t *inside; /* in a live large object, but not its first page */
@@ -42,15 +42,15 @@ struct pages {
 int pages_init(struct pages *x, void *base, size_t size);
 void pages_fini(struct pages *x);
 
-/* Own n chunks from number `at` on, as taken. used: one bit per chunk that may not be zero; NULL:
+/* Own n units from number `at` on, as taken. used: one bit per unit that may not be zero; NULL:
  * none. */
 void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used);
 bool pages_owned(const struct pages *x, size_t at);
-/* Disown contiguous chunks that are entirely free, of both parts or of the lower one. Return their
+/* Disown contiguous units that are entirely free, of both parts or of the lower one. Return their
  * number, from *at on; 0: there are none. */
 size_t pages_disown(struct pages *x, bool both, size_t *at);
 
-/* Take the free pages of the same part just before chunk `at`, at most `most` bytes. Return the
+/* Take the free pages of the same part just before unit `at`, at most `most` bytes. Return the
  * number of bytes. */
 size_t pages_take_before(struct pages *x, size_t at, size_t most);
 /* Take pages of a part, first fit. NULL: no room. Any thread. */

@@ -24,8 +24,8 @@
 #include <stdint.h>
 
 #include "core/wire.h"
+#include "util/sizes.h"
 
-#define UNIT_BYTES ((size_t)2 << 20)
 #define UNIT_USED 0x8000u /* some rank has had it, and given it back: it may not be zero any more */
 #define UNIT_OWNER 0x7fffu
 _Static_assert(WIRE_MAX_NODES < UNIT_OWNER, "an owner is a rank + 1");

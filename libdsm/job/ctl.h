@@ -28,6 +28,7 @@
 #include "job/pool.h"
 #include "job/usage.h"
 #include "job/va_alloc.h"
+#include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
 #define CTL_ABI 21
@@ -60,9 +61,7 @@
 #define CTL_PUSHES 8192u
 /* Most calls of a node at once: one for each slot for calls. */
 #define CTL_CALLS (CTL_BRIEF_END - CTL_BLOCK_END)
-#define PAGE_SHIFT 12
-#define PAGE_BYTES (1ul << PAGE_SHIFT)
-#define BLOCK_MAX (2ul << 20)
+#define BLOCK_MAX UNIT_BYTES
 
 enum ctl_state { CTL_STARTING = 0, CTL_RUNNING, CTL_FINALIZED, CTL_LOST };
 

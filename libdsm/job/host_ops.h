@@ -82,7 +82,7 @@ struct host_ops {
 	 * -EBUSY: some are pinned.
 	 */
 	int (*leave)(struct dsm_region *r);
-	/* For a range of whole REGION_UNITs to which no rank is attached. Neither function blocks.
+	/* For a range of whole units to which no rank is attached. Neither function blocks.
 	 * quiet: -EAGAIN if a request or a directory entry is still active. purge: forget all
 	 * state. */
 	int (*quiet)(uint64_t off, uint64_t bytes);
@@ -116,8 +116,8 @@ struct host_ops {
 	void (*count)(void);
 	/*
 	 * Copy the host's transfer counts (how often a block changed nodes) for blocks whose home
-	 * is this node: those of the first REGION_UNIT at or after *off with a nonzero count. *off:
-	 * in, a multiple of REGION_UNIT; out, that unit's offset. transfers: one count per page.
+	 * is this node: those of the first UNIT_BYTES at or after *off with a nonzero count. *off:
+	 * in, a multiple of UNIT_BYTES; out, that unit's offset. transfers: one count per page.
 	 * -ENOENT: no such unit. Does not block. NULL: the host counts in job.mem.transfers.
 	 */
 	int (*transfers)(uint64_t *off, uint32_t *transfers);

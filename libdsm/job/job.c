@@ -125,7 +125,7 @@ uint16_t region_home(const struct dsm_region *r, size_t off)
 
 const struct region_homes *region_known(size_t off)
 {
-	const uint16_t id = __atomic_load_n(&job.mem.regions[off / REGION_UNIT], __ATOMIC_ACQUIRE);
+	const uint16_t id = __atomic_load_n(&job.mem.regions[off / UNIT_BYTES], __ATOMIC_ACQUIRE);
 
 	return id ? &job.me->homes[id - 1] : NULL;
 }
@@ -137,7 +137,7 @@ uint16_t region_home_of(const struct region_homes *h, size_t off)
 
 uint16_t region_manager(size_t off)
 {
-	const size_t unit = off / REGION_UNIT;
+	const size_t unit = off / UNIT_BYTES;
 	uint16_t id = 0;
 
 	if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))

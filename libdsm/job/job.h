@@ -20,7 +20,7 @@
 #include "launch/launch.h"
 #include "util/clock.h"
 
-#define REGION_UNIT BLOCK_MAX /* regions are aligned to units, and take whole units */
+#define REGION_UNIT UNIT_BYTES /* regions are aligned to units, and take whole units */
 
 struct fault_ops;
 struct heap_shared;
@@ -307,7 +307,7 @@ static inline struct region_homes region_homes(const struct dsm_region *r)
 /* The region that this rank is attached to at an offset into the window; NULL: none. */
 static inline struct dsm_region *region_at(size_t off)
 {
-	uint16_t id = __atomic_load_n(&job.units[off / REGION_UNIT], __ATOMIC_ACQUIRE);
+	uint16_t id = __atomic_load_n(&job.units[off / UNIT_BYTES], __ATOMIC_ACQUIRE);
 
 	return id ? &job.regions[id - 1] : NULL;
 }

@@ -195,16 +195,16 @@ static void hot_counted(struct top *top)
 /* For hosts that count themselves. */
 static int hot_asked(struct top *top)
 {
-	uint32_t transfers[REGION_UNIT / PAGE_BYTES];
+	uint32_t transfers[UNIT_BYTES / PAGE_BYTES];
 	uint64_t off;
 	size_t i;
 	int err;
 
-	for (off = 0; off < job.set.space; off += REGION_UNIT) {
+	for (off = 0; off < job.set.space; off += UNIT_BYTES) {
 		err = job.host->transfers(&off, transfers);
 		if (err)
 			return err == -ENOENT ? 0 : err;
-		for (i = 0; i < REGION_UNIT / PAGE_BYTES; i++)
+		for (i = 0; i < UNIT_BYTES / PAGE_BYTES; i++)
 			add_hot(top, (off >> PAGE_SHIFT) + i, transfers[i]);
 	}
 	return 0;

@@ -99,7 +99,7 @@ int kstats_transfers(uint64_t *off, uint32_t *transfers)
 				 .transfers = (uintptr_t)transfers };
 	int err = kernel_ioctl(DSM_IOC_HOT, &h);
 
-	_Static_assert(DSM_UNIT == REGION_UNIT, "the same units");
+	_Static_assert(DSM_UNIT == UNIT_BYTES, "the same units");
 	if (!err)
 		*off = (uint64_t)h.page << PAGE_SHIFT;
 	return err;

@@ -6,6 +6,7 @@
 #include "net/check.h"
 
 #include "core/bundle.h"
+#include "util/sizes.h"
 
 const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 
@@ -13,7 +14,7 @@ size_t net_payload_max(uint8_t type)
 {
 	switch (type) {
 	/* the engine checks that it is a block of its region */
-	case MSG_DATA: return NET_BLOCK_MAX;
+	case MSG_DATA: return UNIT_BYTES;
 	case MSG_CALL:
 	case MSG_RETURN:
 	case MSG_CHUNK:

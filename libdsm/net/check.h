@@ -5,8 +5,6 @@
 
 #include "net/net.h"
 
-#define NET_BLOCK_MAX (2u << 20) /* largest block */
-
 /* Return the maximum payload of a message of this type, in bytes. */
 size_t net_payload_max(uint8_t type);
 

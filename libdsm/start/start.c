@@ -436,9 +436,9 @@ int engine_start(const struct settings *set)
 			"valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
 		return -EOPNOTSUPP;
 	}
-	job.heap = set->heap & ~(REGION_UNIT - 1);
+	job.heap = set->heap & ~(UNIT_BYTES - 1);
 	job.heap_shape = units_shape(job.heap, job.size);
-	job.units = mmap(NULL, set->space / REGION_UNIT * sizeof(uint16_t), PROT_READ | PROT_WRITE,
+	job.units = mmap(NULL, set->space / UNIT_BYTES * sizeof(uint16_t), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (job.units == MAP_FAILED) {
 		job.units = NULL;
@@ -502,7 +502,7 @@ static void take_down(void)
 	free(job.ranks);
 	job.ranks = NULL;
 	if (job.units)
-		munmap(job.units, job.set.space / REGION_UNIT * sizeof(uint16_t));
+		munmap(job.units, job.set.space / UNIT_BYTES * sizeof(uint16_t));
 	job.units = NULL;
 	if (job.regions)
 		munmap(job.regions, CTL_REGIONS * sizeof(*job.regions));

@@ -44,7 +44,7 @@ enum { HOW_RAW = 1, HOW_ANSWER = 2, HOW_EDGE = 4, HOW_LONGER = 8, HOW_SHORTER = 
 static void check_regions(void)
 {
 	const struct registry *g = &job.me->registry;
-	uint8_t taken[WORLD_SPACE / REGION_UNIT] = { 0 };
+	uint8_t taken[WORLD_SPACE / UNIT_BYTES] = { 0 };
 	unsigned int i, n, chained;
 	uint64_t unit;
 	uint32_t id;
@@ -63,7 +63,7 @@ static void check_regions(void)
 			continue;
 		}
 		must(r->off + r->bytes <= WORLD_SPACE && r->bytes >= r->size);
-		for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++)
+		for (unit = r->off / UNIT_BYTES; unit < (r->off + r->bytes) / UNIT_BYTES; unit++)
 			must(!taken[unit]++);
 		chained = n = 0;
 		for (id = g->names[region_hash(r->name)]; id; id = g->regions[id - 1].next) {
@@ -126,8 +126,8 @@ static void season(const struct payload_limits *lim, unsigned int shape, char *a
 			   shape != SHAPE_HEAD) {
 			was = rule_get(f, at);
 			if (f->size == 8 && payload_range(lim, shape, i, at, 0, &lo, &hi) &&
-			    hi - lo > REGION_UNIT)
-				v *= REGION_UNIT;
+			    hi - lo > UNIT_BYTES)
+				v *= UNIT_BYTES;
 			rule_set(f, at, f->rule == PAYLOAD_RULE_ANY || v ? v : was);
 			k++;
 		}
@@ -209,7 +209,7 @@ static void believe(const struct payload_limits *lim, uint8_t op, const char *at
 	size_t i;
 
 	if (op <= CALL_VACATE || op == CALL_WITHDRAW)
-		must(r->id < CTL_REGIONS && r->off % REGION_UNIT == 0 && r->off < lim->space &&
+		must(r->id < CTL_REGIONS && r->off % UNIT_BYTES == 0 && r->off < lim->space &&
 		     r->bytes <= lim->space - r->off && r->size <= r->bytes &&
 		     strlen(r->name) < sizeof(r->name));
 	else if (op == CALL_UNITS_TAKE)

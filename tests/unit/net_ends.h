@@ -16,6 +16,7 @@
 
 #include "net/check.h"
 #include "net/net.h"
+#include "util/sizes.h"
 
 #define SLOTS 16
 #define LOST_MS 4000

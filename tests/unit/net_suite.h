@@ -32,8 +32,8 @@ UNIT_LOOP_TEST(addresses_are_looked_at, 0, TRANSPORTS)
 
 UNIT_LOOP_TEST(messages_of_every_size_arrive_once, 0, TRANSPORTS)
 {
-	static const size_t sizes[] = { 0,     1,       100,           4096,           8192,
-					65536, 1 << 20, NET_BLOCK_MAX, NET_PAYLOAD_MAX };
+	static const size_t sizes[] = { 0,     1,       100,        4096,           8192,
+					65536, 1 << 20, UNIT_BYTES, NET_PAYLOAD_MAX };
 	const unsigned int n = sizeof(sizes) / sizeof(*sizes), rounds = 5;
 	struct net_counters count;
 	struct end a, b;
@@ -138,7 +138,7 @@ UNIT_LOOP_TEST(what_cannot_be_sent_is_refused, 0, TRANSPORTS)
 	ck_assert_int_eq(send_to(&a, 2, MSG_PING, 0, 0), -ENOTCONN);
 	ck_assert_int_eq(send_to(&a, 3, MSG_PING, 0, 0), -EINVAL);
 	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 1), -EMSGSIZE);
-	ck_assert_int_eq(send_to(&a, 1, MSG_DATA, 0, NET_BLOCK_MAX + 1), -EMSGSIZE);
+	ck_assert_int_eq(send_to(&a, 1, MSG_DATA, 0, UNIT_BYTES + 1), -EMSGSIZE);
 	close_pair(&a, &b);
 }
 

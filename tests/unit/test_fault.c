@@ -292,7 +292,7 @@ UNIT_LOOP_TEST(after_lowering_every_store_of_every_rank_faults, first_backend(),
 /* ---- ahead of touches ------------------------------------------------------------------------ */
 
 #define SECOND 1000000000ull
-#define UNIT_CHUNKS (FRAMES_UNIT / FRAMES_CHUNK)
+#define UNIT_CHUNKS (UNIT_BYTES / FRAMES_CHUNK)
 
 static size_t populate(uint64_t seconds)
 {
@@ -316,14 +316,14 @@ static bool maps_ahead(void)
  */
 static unsigned int mapped_pages(void)
 {
-	static uint64_t entries[2 * FRAMES_UNIT / PG];
+	static uint64_t entries[2 * UNIT_BYTES / PG];
 	int fd = open("/proc/self/pagemap", O_RDONLY);
 	unsigned int i, n = 0;
 
 	rank_require(pread(fd, entries, sizeof(entries), (off_t)((uintptr_t)WINDOW / PG * 8)) ==
 		     (ssize_t)sizeof(entries));
 	close(fd);
-	for (i = 0; i < 2 * FRAMES_UNIT / PG; i++)
+	for (i = 0; i < 2 * UNIT_BYTES / PG; i++)
 		n += !ahead_samples(i * PG / FRAMES_CHUNK) && entries[i] >> 63;
 	return n;
 }
@@ -334,33 +334,33 @@ static unsigned int mapped_pages(void)
  */
 static void mapped_ahead(void)
 {
-	static char unit[FRAMES_UNIT];
+	static char unit[UNIT_BYTES];
 	size_t chunks = 0;
 	unsigned int i;
 
 	memset(unit, 7, sizeof(unit));
-	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW);
-	      fill(0, FRAMES_UNIT, FRAMES_UNIT, unit, PROT_RO));
+	ALONE(0, fill(0, 0, UNIT_BYTES, unit, PROT_RW);
+	      fill(0, UNIT_BYTES, UNIT_BYTES, unit, PROT_RO));
 	if (node.me == 1) {
 		chunks = populate(1);
 		rank_require(chunks ==
 			     (maps_ahead() ? 2 * (UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY) : 0));
 		rank_require(!chunks || mapped_pages() == chunks * FRAMES_CHUNK / PG);
 		signals();
-		for (i = 0; chunks && i < 2 * FRAMES_UNIT / PG; i++)
+		for (i = 0; chunks && i < 2 * UNIT_BYTES / PG; i++)
 			if (!ahead_samples(i * PG / FRAMES_CHUNK)) {
 				rank_require(*(volatile char *)(WINDOW + i * PG) == 7);
-				if (i < FRAMES_UNIT / PG)
+				if (i < UNIT_BYTES / PG)
 					store((uint64_t *)(WINDOW + i * PG) + 1, i);
 			}
 		rank_require(signals() == 0);
-		rank_require(!try_write(FRAMES_UNIT, 9));
+		rank_require(!try_write(UNIT_BYTES, 9));
 	}
-	ALONE(2, lower(0, FRAMES_UNIT));
-	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
+	ALONE(2, lower(0, UNIT_BYTES));
+	for (i = 0; i < UNIT_BYTES / PG; i += 5)
 		rank_require(!try_write(i * PG, 9));
-	ALONE(0, shut(0, 2 * FRAMES_UNIT); fill(0, 0, FRAMES_UNIT, unit, PROT_RO);
-	      raise_for(0, 0, FRAMES_UNIT));
+	ALONE(0, shut(0, 2 * UNIT_BYTES); fill(0, 0, UNIT_BYTES, unit, PROT_RO);
+	      raise_for(0, 0, UNIT_BYTES));
 	if (node.me == 1 && chunks) { /* it has used none of the chunks left alone */
 		rank_require(populate(2) == 0 && populate(3) == 0);
 	} else if (node.me == 2 && chunks) { /* the node may write, but the mapping has markers */
@@ -368,8 +368,8 @@ static void mapped_ahead(void)
 		signals();
 		rank_require(try_write(0, 5) && signals() == 1);
 	}
-	ALONE(1, lower(0, FRAMES_UNIT));
-	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
+	ALONE(1, lower(0, UNIT_BYTES));
+	for (i = 0; i < UNIT_BYTES / PG; i += 5)
 		rank_require(!try_write(i * PG, 9));
 }
 
@@ -381,9 +381,9 @@ UNIT_LOOP_TEST(what_others_have_brought_is_mapped_ahead, first_backend(), 2)
 /* While one rank changes a page, no other rank maps it. */
 static void change_under_way(void)
 {
-	static char unit[FRAMES_UNIT];
+	static char unit[UNIT_BYTES];
 
-	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW); frames_lock(0, PG));
+	ALONE(0, fill(0, 0, UNIT_BYTES, unit, PROT_RW); frames_lock(0, PG));
 	if (node.me == 1) {
 		populate(1);
 		__atomic_store_n(&node.t->words[0], 1, __ATOMIC_SEQ_CST);
@@ -450,7 +450,7 @@ static void bounds(void)
 
 	memset(block, 5, sizeof(block));
 	if (node.me == 0)
-		rank_require(!node.ops->bound(0, FRAMES_UNIT, IN_BOUNDS));
+		rank_require(!node.ops->bound(0, UNIT_BYTES, IN_BOUNDS));
 	/* across rank 0's bound, out of the other ranks' bounds */
 	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO));
 	if (node.me == 0)
@@ -463,11 +463,11 @@ static void bounds(void)
 		rank_require(!try_write(0, 1));
 	meet();
 	if (node.me == 1)
-		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && try_write(0, 1) &&
+		rank_require(!node.ops->bound(0, UNIT_BYTES, UNIT_BYTES) && try_write(0, 1) &&
 			     try_write(IN_BOUNDS, 1));
 	ALONE(2, lower(0, sizeof(block)));
 	if (node.me == 2) /* rank 2 attaches only now */
-		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && reads(0, 1) &&
+		rank_require(!node.ops->bound(0, UNIT_BYTES, UNIT_BYTES) && reads(0, 1) &&
 			     reads(IN_BOUNDS, 1));
 	else if (node.me == 1)
 		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
@@ -475,7 +475,7 @@ static void bounds(void)
 	meet();
 	if (node.me == 2)
 		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
-	ALONE(0, rank_require(!node.ops->bound(0, FRAMES_UNIT, 0)));
+	ALONE(0, rank_require(!node.ops->bound(0, UNIT_BYTES, 0)));
 	rank_require(node.me || !try_read(0, &value));
 	ALONE(1, take(0, sizeof(block), block, false, true);
 	      rank_require(block[0] == 1 && block[IN_BOUNDS] == 1));
@@ -637,7 +637,7 @@ static void storm_away(size_t off, unsigned int how, const int *ends)
 static void grow_and_shrink(void)
 {
 	static char contents[15 * FRAMES_CHUNK];
-	const size_t off = 4 * FRAMES_UNIT + 9 * FRAMES_CHUNK, more = off + 16 * FRAMES_CHUNK;
+	const size_t off = 4 * UNIT_BYTES + 9 * FRAMES_CHUNK, more = off + 16 * FRAMES_CHUNK;
 
 	if (state_of(off) == PROT_RW) {
 		shut(off, sizeof(contents));

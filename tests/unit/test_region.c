@@ -72,7 +72,7 @@ UNIT_TEST(a_region_takes_whole_units_behind_the_heap)
 {
 	created(0);
 	ck_assert_uint_eq(rec.size, PAGES << 12);
-	ck_assert_uint_eq(rec.bytes, 2 * REGION_UNIT);
+	ck_assert_uint_eq(rec.bytes, 2 * UNIT_BYTES);
 	ck_assert_uint_eq(rec.off, WORLD_HEAP);
 	ck_assert_uint_eq(rec.attached, 1);
 	ck_assert_uint_eq(rec.creator, 2);
@@ -132,10 +132,10 @@ UNIT_TEST(who_took_away_the_last_buries)
 	ck_assert_int_eq(leave(1, CALL_PURGE, &a), -EBADMSG);
 	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG);
 	other = a;
-	other.off += REGION_UNIT;
+	other.off += UNIT_BYTES;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &other), -EBADMSG);
 	other = a;
-	other.bytes += REGION_UNIT;
+	other.bytes += UNIT_BYTES;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &other), -EBADMSG);
 	ck_assert_int_eq(may_purge(2, &other), -EPERM);
 	ck_assert_int_eq(may_purge(1, &a), -EPERM);
@@ -309,7 +309,7 @@ UNIT_TEST(who_may_not_ask_that_now_has_no_answer)
 	struct {
 		struct call_head head;
 		struct region_place at;
-	} purge = { .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+	} purge = { .at = { .off = WORLD_HEAP, .bytes = UNIT_BYTES, .id = 1, .gen = 1 } };
 	struct {
 		struct call_head head;
 		struct units_ask ask;
@@ -340,7 +340,7 @@ static int ask_first(struct net *n, uint16_t rank, const struct msg *m, const vo
 	unit_require(m->op == CALL_MAY_PURGE && m->dst == 0 &&
 		     size == sizeof(struct call_head) + sizeof(b));
 	memcpy(&b, (const char *)payload + sizeof(struct call_head), sizeof(b));
-	unit_require(b.at.off == WORLD_HEAP && b.at.bytes == REGION_UNIT && b.at.id == 1 &&
+	unit_require(b.at.off == WORLD_HEAP && b.at.bytes == UNIT_BYTES && b.at.id == 1 &&
 		     b.at.gen == 1 && b.node == 2);
 	asked = *m;
 	asks++;
@@ -372,7 +372,7 @@ static const struct {
 	struct call_head head;
 	struct region_place at;
 } purge_asked = { .head.to = 2,
-		  .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+		  .at = { .off = WORLD_HEAP, .bytes = UNIT_BYTES, .id = 1, .gen = 1 } };
 
 static struct msg be_second(void)
 {
@@ -409,7 +409,7 @@ UNIT_TEST(a_node_asks_the_first_before_it_purges)
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 1);
 	/* a rank attaches meanwhile: node 0 has lied */
-	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1;
+	job.mem.mapped[WORLD_HEAP / UNIT_BYTES] = 1;
 	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_int_eq(first_says(0), 0);
 	ck_assert_uint_eq(world_purges, i);
@@ -437,7 +437,7 @@ UNIT_TEST(an_answer_is_held_against_its_call)
 {
 	struct region_record r = { .name = "a",
 				   .size = 5000,
-				   .bytes = REGION_UNIT,
+				   .bytes = UNIT_BYTES,
 				   .off = WORLD_HEAP,
 				   .block_size = 4096 };
 	struct msg ask = call_msg(CALL_ATTACH, 1, sizeof(r)), m;
@@ -463,11 +463,11 @@ UNIT_TEST(an_answer_is_held_against_its_call)
 	r.id = 1;
 	r.off = WORLD_SPACE; /* would write past the table of units */
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
-	r.off = WORLD_SPACE - REGION_UNIT;
-	r.size = REGION_UNIT + 1;
-	r.bytes = 2 * REGION_UNIT;
+	r.off = WORLD_SPACE - UNIT_BYTES;
+	r.size = UNIT_BYTES + 1;
+	r.bytes = 2 * UNIT_BYTES;
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
-	r.off -= REGION_UNIT;
+	r.off -= UNIT_BYTES;
 	m.op = CALL_QUERY;
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 	m.op = CALL_ATTACH;
@@ -525,7 +525,7 @@ UNIT_TEST(a_node_says_bye_for_its_own_ranks)
 static unsigned int priority_at(uint64_t unit, size_t off, size_t size)
 {
 	const struct msg m = { .type = MSG_DATA,
-			       .object = block_id(unit * REGION_UNIT + off, size) };
+			       .object = block_id(unit * UNIT_BYTES + off, size) };
 
 	return region_priority(NULL, &m);
 }
@@ -539,13 +539,13 @@ UNIT_TEST(blocks_have_the_priority_of_their_region)
 	size_t size;
 
 	world_make();
-	region_set_priority(REGION_UNIT, 2 * REGION_UNIT, DSM_PRIORITY_LOW);
-	region_set_priority(3 * REGION_UNIT, REGION_UNIT, DSM_PRIORITY_URGENT);
-	region_set_priority(4 * REGION_UNIT, REGION_UNIT, DSM_PRIORITY_HIGH);
+	region_set_priority(UNIT_BYTES, 2 * UNIT_BYTES, DSM_PRIORITY_LOW);
+	region_set_priority(3 * UNIT_BYTES, UNIT_BYTES, DSM_PRIORITY_URGENT);
+	region_set_priority(4 * UNIT_BYTES, UNIT_BYTES, DSM_PRIORITY_HIGH);
 	for (unit = 0; unit < sizeof(expected) / sizeof(expected[0]); unit++)
 		for (size = PAGE_BYTES; size <= BLOCK_MAX; size *= 2) {
 			ck_assert_uint_eq(priority_at(unit, 0, size), expected[unit]);
-			ck_assert_uint_eq(priority_at(unit, REGION_UNIT - size, size),
+			ck_assert_uint_eq(priority_at(unit, UNIT_BYTES - size, size),
 					  expected[unit]);
 		}
 }
@@ -556,8 +556,8 @@ UNIT_TEST(a_purged_place_is_of_no_region)
 
 	world_make();
 	ck_assert_int_eq(create(1, 2, "a", 0), 0);
-	unit = rec.off / REGION_UNIT;
-	region_set_priority(rec.off, rec.bytes + REGION_UNIT, DSM_PRIORITY_HIGH);
+	unit = rec.off / UNIT_BYTES;
+	region_set_priority(rec.off, rec.bytes + UNIT_BYTES, DSM_PRIORITY_HIGH);
 	job.mem.regions[unit] = job.mem.regions[unit + 2] = 9;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &rec), -EBADMSG);
 	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);

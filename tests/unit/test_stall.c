@@ -181,9 +181,9 @@ UNIT_TEST(nobody_asks_once_the_ranks_part)
  */
 UNIT_TEST(a_placement_whose_home_is_silent_names_its_block)
 {
-	struct dsm_region r = { .off = REGION_UNIT,
+	struct dsm_region r = { .off = UNIT_BYTES,
 				.size = 8192,
-				.bytes = REGION_UNIT,
+				.bytes = UNIT_BYTES,
 				.block_size = 4096,
 				.id = 1,
 				.home_policy = DSM_HOME_FIXED,
@@ -194,7 +194,7 @@ UNIT_TEST(a_placement_whose_home_is_silent_names_its_block)
 
 	job.net = (struct net *)&job;
 	job.regions = &r;
-	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
 	unit_require(job.units && !work_start());
 	job.units[1] = r.id; /* regions[id - 1] */
 	job.limits = (struct wire_limits){ .nnodes = 2,
