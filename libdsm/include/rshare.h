@@ -291,7 +291,11 @@ RSHARE_API int rshare_wait(struct rshare_conn *c, int timeout_ms);
 struct rshare_stats {
 	uint64_t messages_sent, bytes_sent, messages_received, bytes_received;
 	uint64_t chunks_sent, chunks_received;
-	uint64_t stalls; /* times that a send waited for a receive of the peer */
+	uint64_t stalls; /* times that an operation waited for a receive of the peer */
+	uint64_t writes, bytes_written, reads, bytes_read, atomics; /* that are complete */
+	uint64_t written; /* writes of the peer with immediate data */
+	uint64_t fences;  /* times that an operation with a fence had to wait */
+	uint64_t outstanding; /* operations, but receives, that were taken from the process and are not complete */
 };
 
 RSHARE_API int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out);

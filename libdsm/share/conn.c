@@ -61,18 +61,45 @@ static bool op_fetches(const struct rs_sqe *e)
 	return e->op == RS_OP_READ || op_is_atomic(e);
 }
 
+static void op_count(struct rs_conn_stats *s, const struct rs_sqe *e)
+{
+	switch (e->op) {
+	case RS_OP_SEND:
+		s->messages_sent++;
+		s->bytes_sent += e->len;
+		break;
+	case RS_OP_WRITE:
+	case RS_OP_TELL:
+		s->writes++;
+		s->bytes_written += e->len;
+		break;
+	case RS_OP_READ:
+		s->reads++;
+		s->bytes_read += e->len;
+		break;
+	default: s->atomics++;
+	}
+}
+
+uint32_t conn_pending(const struct rs_conn *c)
+{
+	uint32_t n = c->has_held, i;
+
+	for (i = c->op_first; i != c->flow.end; i++)
+		n += !(c->op[i % RS_FLOW_OPS].e.flags & RS_OP_SILENT);
+	return n;
+}
+
 /* Complete the oldest operation. status: 0, or its error. */
 static void conn_complete(struct rs_conn *c, int status)
 {
 	const struct rs_sqe *e = &c->op[c->op_first++ % RS_FLOW_OPS].e;
 
-	if (!status && e->op == RS_OP_SEND) {
-		c->stats.messages_sent++;
-		c->stats.bytes_sent += e->len;
-	}
 	c->reads -= op_fetches(e);
 	if (e->flags & RS_OP_SILENT)
 		return;
+	if (!status)
+		op_count(&c->stats, e);
 	/* Pairs with the load in client_quiet_collect(). */
 	if (!status && e->flags & RSHARE_UNSIGNALLED)
 		__atomic_store_n(&c->seg->quiet, ++c->quiet, __ATOMIC_RELEASE);
@@ -337,7 +364,12 @@ static bool held_waits(struct rs_conn *c)
 {
 	const struct rs_sqe *e = &c->held.e;
 
-	if ((e->flags & RSHARE_FENCE && c->reads) || (op_tells(e) && conn_room(c) < 2))
+	if (e->flags & RSHARE_FENCE && c->reads) {
+		c->stats.fences += !c->fenced;
+		c->fenced = true;
+		return true;
+	}
+	if (op_tells(e) && conn_room(c) < 2)
 		return true;
 	if (!op_takes(e) || c->tx_started != c->tx_granted)
 		return false;
@@ -375,7 +407,7 @@ static void held_start(struct rs_conn *c)
 
 	c->has_held = false;
 	c->tx_started += op_takes(&w->e);
-	c->stalled = false;
+	c->stalled = c->fenced = false;
 	w->answered = !op_is_atomic(&w->e);
 	if (!w->answered) {
 		atomic_push(c, w);

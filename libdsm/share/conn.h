@@ -47,6 +47,8 @@ void conn_acknowledged(struct rs_conn *c);
 /* Mark the atomic operation whose frame was seq as answered, and return it; the caller then calls
  * conn_retire(). NULL: there is none. */
 struct rs_work *conn_atomic_answered(struct rs_conn *c, uint32_t seq);
+/* Return the number of operations that were taken from the ring and are not complete. */
+uint32_t conn_pending(const struct rs_conn *c);
 /* Complete the oldest operations, as far as they are acknowledged and answered. */
 void conn_retire(struct rs_conn *c);
 /* Grant credit for new receives to the peer: at once if it has used all others, else when there are

@@ -19,7 +19,7 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 10
+#define RS_CONTROL_VERSION 11
 
 enum rs_request_type {
 	RS_ATTACH =

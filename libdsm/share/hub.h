@@ -98,7 +98,8 @@ enum rs_conn_state { RS_LISTENING, RS_OPENING, RS_OPEN, RS_CLOSING, RS_ENDED };
 
 struct rs_conn_stats {
 	uint64_t messages_sent, bytes_sent, messages_received, bytes_received, chunks_sent,
-		chunks_received, stalls;
+		chunks_received, stalls, writes, bytes_written, reads, bytes_read, atomics, written,
+		fences;
 };
 
 struct rs_buffer {
@@ -127,7 +128,7 @@ struct rs_conn {
 	uint32_t id, remote, index, service;
 	uint8_t state;
 	uint16_t owes; /* a bit for each kind of frame */
-	bool on_owing, closed_sent, flushed, released, stalled;
+	bool on_owing, closed_sent, flushed, released, stalled, fenced;
 	bool unanswered;                /* its OPEN is unanswered */
 	uint32_t waited;                /* for the answer: s */
 	bool joined;                    /* in the set of its client */

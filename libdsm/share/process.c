@@ -186,9 +186,21 @@ static void do_stats(const struct rs_conn *c, struct rshare_stats *out)
 {
 	const struct rs_conn_stats *s = &c->stats;
 
-	*out = (struct rshare_stats){ s->messages_sent,  s->bytes_sent,  s->messages_received,
-				      s->bytes_received, s->chunks_sent, s->chunks_received,
-				      s->stalls };
+	*out = (struct rshare_stats){ .messages_sent = s->messages_sent,
+				      .bytes_sent = s->bytes_sent,
+				      .messages_received = s->messages_received,
+				      .bytes_received = s->bytes_received,
+				      .chunks_sent = s->chunks_sent,
+				      .chunks_received = s->chunks_received,
+				      .stalls = s->stalls,
+				      .writes = s->writes,
+				      .bytes_written = s->bytes_written,
+				      .reads = s->reads,
+				      .bytes_read = s->bytes_read,
+				      .atomics = s->atomics,
+				      .written = s->written,
+				      .fences = s->fences,
+				      .outstanding = conn_pending(c) };
 }
 
 static void process_info(const struct rs_owner *o, struct rshare_info *out)

@@ -79,6 +79,7 @@ static int written(struct rs_conn *c, const struct rs_frame *f)
 	if (err)
 		return err < 0 ? err : 0;
 	c->rx_open = false;
+	c->stats.written++;
 	e.cookie = c->rx.cookie;
 	e.tagged = c->rx_tagged;
 	e.immediate = c->rx_immediate;

@@ -94,7 +94,7 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "10") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "11") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -202,7 +202,9 @@ struct rs_limits {
 #define RS_STATS_(F) \
 	F(rshare_stats, messages_sent, ANY) F(rshare_stats, bytes_sent, ANY) F(rshare_stats, messages_received, ANY) \
 	F(rshare_stats, bytes_received, ANY) F(rshare_stats, chunks_sent, ANY) F(rshare_stats, chunks_received, ANY) \
-	F(rshare_stats, stalls, ANY)
+	F(rshare_stats, stalls, ANY) F(rshare_stats, writes, ANY) F(rshare_stats, bytes_written, ANY) F(rshare_stats, reads, ANY) \
+	F(rshare_stats, bytes_read, ANY) F(rshare_stats, atomics, ANY) F(rshare_stats, written, ANY) F(rshare_stats, fences, ANY) \
+	F(rshare_stats, outstanding, ANY)
 #define RS_INFO_(F) \
 	F(rshare_info, peers, ANY) F(rshare_info, clients, ANY) F(rshare_info, connections, ANY) F(rshare_info, queue_pairs, ANY) \
 	F(rshare_info, registered, ANY) F(rshare_info, posts, ANY) F(rshare_info, doorbells, ANY) F(rshare_info, completions, ANY) \

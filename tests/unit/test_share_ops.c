@@ -330,4 +330,54 @@ UNIT_TEST(atomic_operations_are_on_aligned_words)
 	expect(c, RSHARE_SENT, 0, 0);
 }
 
+/* Each kind of operation is counted where it belongs. */
+UNIT_TEST(operations_are_counted_by_connection)
+{
+	static const uint32_t flags[] = { 0, RSHARE_IMMEDIATE, RSHARE_UNSIGNALLED };
+	struct rshare_op op = { .type = RSHARE_OP_WRITE, .buffer = out, .remote = &at };
+	struct rshare_conn *other, *peer;
+	struct rshare_stats s;
+
+	pair(&other, &peer, 0);
+	ck_assert_int_eq(rshare_recv(d, in, 100, 1), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		op.flags = flags[i];
+		op.size = 20000 + i;
+		post(&op);
+	}
+	op.type = RSHARE_OP_READ;
+	op.flags = 0;
+	op.size = 30000;
+	post(&op);
+	op.type = RSHARE_OP_FETCH_ADD;
+	op.flags = RSHARE_FENCE;
+	op.size = 8;
+	op.cookie = 5;
+	post(&op);
+	while (next_of(c, RSHARE_SENT).cookie != 5)
+		;
+	ck_assert_int_eq(rshare_send(c, out, 9, 6), 0); /* waits for a receive */
+	for (unsigned int i = 0; i < 1000; i++) {
+		ck_assert_int_eq(rshare_get_stats(c, &s), 0);
+		if (s.stalls && s.outstanding)
+			break;
+		usleep(1000);
+	}
+	ck_assert_uint_eq(s.writes, 3);
+	ck_assert_uint_eq(s.bytes_written, 60003);
+	ck_assert(s.reads == 1 && s.bytes_read == 30000 && s.atomics == 1);
+	ck_assert(!s.messages_sent && !s.bytes_sent && s.stalls && s.outstanding == 1);
+	ck_assert_uint_le(s.fences, 1);
+	ck_assert_int_eq(rshare_get_stats(d, &s), 0);
+	ck_assert(s.written == 1 && !s.writes && !s.messages_received && !s.outstanding);
+	ck_assert_int_eq(rshare_get_stats(other, &s), 0);
+	ck_assert(!s.writes && !s.reads && !s.atomics && !s.chunks_sent);
+	rshare_disconnect(other, 0);
+	rshare_disconnect(peer, 0);
+	ck_assert_int_eq(rshare_recv(d, in, 100, 1), 0);
+	expect(c, RSHARE_SENT, 0, 6);
+	ck_assert_int_eq(rshare_get_stats(c, &s), 0);
+	ck_assert(s.messages_sent == 1 && s.bytes_sent == 9 && !s.outstanding);
+}
+
 UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)

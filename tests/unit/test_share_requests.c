@@ -100,6 +100,7 @@ UNIT_LOOP_TEST(a_fence_waits_for_earlier_reads, 0, 2)
 		.op = RS_OP_WRITE, .flags = _i ? RSHARE_FENCE : 0, .len = 1, .cookie = 3 });
 	submit((struct rs_sqe){ .op = RS_OP_WRITE, .len = 1, .cookie = 4 });
 	ck_assert_uint_eq(on_the_wire(), _i ? 3 : 5);
+	ck_assert_uint_eq(CONN0->stats.fences, _i ? 1 : 0);
 	ck_assert(world_submit(CLIENT0, b0, &(struct rs_sqe){ .op = RS_OP_WRITE, .len = 1 }));
 	ck_assert_uint_eq(on_the_wire(), _i ? 4 : 6); /* another connection does not wait */
 	world_deliver(&n[0], RS_WEIGHTED);
@@ -191,6 +192,7 @@ UNIT_TEST(a_write_with_immediate_data_takes_a_receive)
 	world_settle(n);
 	submit(write);
 	ck_assert_uint_eq(on_the_wire(), 4);
+	ck_assert_uint_eq(conn_pending(CONN0), 1);
 	for (unsigned int i = 0; i < 3; i++)
 		world_deliver(&n[0], RS_WEIGHTED);
 	expect_none(CLIENT1, c1);

@@ -102,7 +102,7 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 10;
+	case RS_RULE_CONTROL_VERSION: return v == 11;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
