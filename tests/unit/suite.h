@@ -39,11 +39,13 @@ struct unit_test {
 	void (*setup)(void);
 };
 struct unit_case {
-	double seconds;                         /* limit of each test; 0: Check's own */
+	double seconds;                         /* limit of each test; 0: UNIT_SECONDS */
 	void (*setup)(void), (*teardown)(void); /* for tests before any UNIT_CASE */
 };
 
 #define UNIT_TESTS 100u
+/* It ends tests that hang. On a busy machine, a test may take longer than the 4 s of Check. */
+#define UNIT_SECONDS 60
 
 static struct unit_test unit_tests[UNIT_TESTS];
 static unsigned int unit_count;
@@ -73,8 +75,7 @@ static inline TCase *unit_begin(Suite *s, const char *name, const struct unit_ca
 {
 	TCase *t = tcase_create(name);
 
-	if (c->seconds > 0)
-		tcase_set_timeout(t, c->seconds);
+	tcase_set_timeout(t, c->seconds > 0 ? c->seconds : UNIT_SECONDS);
 	if (c->setup || c->teardown)
 		tcase_add_checked_fixture(t, c->setup, c->teardown);
 	suite_add_tcase(s, t);
