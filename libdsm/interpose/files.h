@@ -20,6 +20,16 @@ typedef long files_fn(long, long, long, long, long, long, long);
 struct files_program {
 	bool (*is_shared)(const void *p);
 	void *(*alloc)(size_t size); /* memory that any rank may give to realloc() and free() */
+	/*
+	 * At rank 0, around a call that makes a stream: the C library allocates its structure where
+	 * other ranks may look at it
+	 */
+	void (*stream_open)(bool begins);
+	/* True if every rank has memory of its own at the address of this stream. */
+	bool (*stream_has)(const void *stream);
+	/* At rank 0: another rank keeps flags of the stream; a call has cleared them. */
+	void (*stream_note)(const void *stream);
+	void (*stream_clear)(const void *stream);
 	/* code of libdsm-pthread.so that functions of the program return to */
 	const char *calls, *calls_end;
 	uint32_t *refused; /* in shared memory: not 0 after a refusal by any rank */

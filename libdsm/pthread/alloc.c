@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "space.h"
+#include "streams.h"
 #include "util/valgrind.h"
 
 #define GRAIN 16u
@@ -182,7 +183,8 @@ EXPORT void free(void *p)
 	void *start;
 
 	if (!is_shared(p)) {
-		__libc_free(p);
+		if (!streams_give(p))
+			__libc_free(p);
 		return;
 	}
 	start = head_of(p)->start;
@@ -192,11 +194,15 @@ EXPORT void free(void *p)
 /* Does the program call it, rather than a library? */
 static bool is_wanted(const void *caller)
 {
-	return caller_is_ours(caller) || (lent && shim.active);
+	return caller_is_ours(caller) || (shim.active && (lent || is_library_of_program(caller)));
 }
 
 EXPORT void *malloc(size_t size)
 {
+	void *place = streams_take(size);
+
+	if (place)
+		return place;
 	return is_wanted(CALLER) ? shared(GRAIN, size, false) : private_alloc(size);
 }
 

@@ -143,6 +143,13 @@ bool is_rank(void);
 /* True if the caller is libdsm itself. Any thread; never blocks. */
 bool is_runtime(const void *caller);
 
+/*
+ * True if the caller is a library that keeps nothing but what its callers hand round (zlib), for a
+ * thread of the program: its memory is the program's. libdsm is built on it as well. Any thread;
+ * never blocks.
+ */
+bool is_library_of_program(const void *caller);
+
 /* True if the caller is the program, in a job with shared memory. */
 static inline bool caller_is_ours(const void *caller)
 {

@@ -40,6 +40,7 @@
 #include "signals.h"
 #include "space.h"
 #include "statics.h"
+#include "streams.h"
 #include "thread.h"
 
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program started by the program is no rank */
@@ -53,8 +54,8 @@ struct team *team;
 struct code {
 	const char *low, *high;
 };
-/* of the program, of libdsm, and of the C library */
-static struct code code[CODE_MAX], runtime, c_library;
+/* of the program, of libdsm, of the C library, and of zlib */
+static struct code code[CODE_MAX], runtime, c_library, zlib;
 static unsigned int codes, own_codes; /* own: of the executable, which is first */
 
 void start_print(const char *format, ...)
@@ -113,6 +114,11 @@ bool is_runtime(const void *caller)
 	return at >= runtime.low && at < runtime.high;
 }
 
+bool is_library_of_program(const void *caller)
+{
+	return is_within(&zlib, caller) && dsm_self().id;
+}
+
 /*
  * This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems
  * to be here.
@@ -120,12 +126,13 @@ bool is_runtime(const void *caller)
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm."),
-		   is_libc = strstr(info->dlpi_name, "/libc.so.");
+		   is_libc = strstr(info->dlpi_name, "/libc.so."),
+		   is_zlib = strstr(info->dlpi_name, "/libz.so.");
 	int i, *n = arg;
 
 	(void)size;
-	if ((*n)++ && !is_libdsm && !is_libc && !strstr(info->dlpi_name, "/libstdc++.") &&
-	    !strstr(info->dlpi_name, "/libdsm-pthread."))
+	if ((*n)++ && !is_libdsm && !is_libc && !is_zlib &&
+	    !strstr(info->dlpi_name, "/libstdc++.") && !strstr(info->dlpi_name, "/libdsm-pthread."))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
@@ -139,6 +146,8 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 			runtime = found;
 		else if (is_libc)
 			c_library = found;
+		else if (is_zlib)
+			zlib = found;
 		else if (codes < CODE_MAX)
 			code[codes++] = found;
 	}
@@ -381,6 +390,10 @@ static void share_files(void)
 {
 	const struct files_program p = { .is_shared = is_shared_here,
 					 .alloc = shared_alloc,
+					 .stream_open = streams_open,
+					 .stream_has = streams_has,
+					 .stream_note = streams_note,
+					 .stream_clear = streams_clear,
 					 .refused = &team->refused,
 					 .calls = calls_begin,
 					 .calls_end = calls_end };

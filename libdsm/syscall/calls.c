@@ -73,7 +73,7 @@
 #include "rows.def"
 #undef ROW
 
-#define ROW(name, kind, ...) FILES_ROW(name, next_of, kind, __VA_ARGS__)
+#define ROW(name, kind, ...) FILES_ROW(name, row_next, kind, __VA_ARGS__)
 #include "files.def"
 #undef ROW
 #undef CALL

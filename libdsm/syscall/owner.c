@@ -43,6 +43,8 @@ struct desk {
 	int err;
 	uint32_t finished; /* the result is there, and `done` will be posted. Atomic */
 	uint32_t piped;    /* the call raised SIGPIPE */
+	FILE *stream;      /* whose flags are wanted; NULL: none */
+	int flags;
 };
 
 static struct desk *idle[IDLE]; /* each entry is exchanged atomically */
@@ -102,6 +104,17 @@ static uint32_t take_pipe(void)
 	return NEXT(sigtimedwait)(&set, NULL, &now) == SIGPIPE;
 }
 
+#define SEEN (_IO_EOF_SEEN | _IO_ERR_SEEN)
+
+static int flags_at_owner(const FILE *f)
+{
+	const int flags = f->_flags & SEEN;
+
+	if (flags)
+		program.stream_note(f);
+	return flags;
+}
+
 static void serve_one(struct desk *d)
 {
 	const long *w = d->word;
@@ -110,6 +123,7 @@ static void serve_one(struct desk *d)
 	d->result = d->fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
 	d->err = errno;
 	d->piped = d->err == EPIPE && take_pipe();
+	d->flags = d->stream ? flags_at_owner(d->stream) : 0;
 	__atomic_store_n(&d->finished, 1, __ATOMIC_RELEASE);
 	dsm_sem_post(&d->done, 1);
 }
@@ -313,7 +327,21 @@ static void desk_await(struct desk *d, enum owner_way way)
 		taken += !dsm_sem_wait(&d->done);
 }
 
+/* Another thread of this rank may do the same. */
+static void keep_flags(FILE *f, int flags)
+{
+	const int before = __atomic_load_n(&f->_flags, __ATOMIC_RELAXED);
+
+	if ((before & SEEN) != flags)
+		__atomic_store_n(&f->_flags, (before & ~SEEN) | flags, __ATOMIC_RELAXED);
+}
+
 long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way)
+{
+	return owner_call_on(fn, word, way, NULL);
+}
+
+long owner_call_on(void *fn, const long word[OWNER_WORDS], enum owner_way way, FILE *stream)
 {
 	struct desk *d;
 	bool piped;
@@ -331,6 +359,7 @@ long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way)
 	memcpy(d->word, word, sizeof(d->word));
 	d->err = errno;
 	d->finished = 0;
+	d->stream = stream && program.stream_has(stream) ? stream : NULL;
 	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 	dsm_sem_post(&d->asked, 1);
 	pthread_cleanup_push(desk_abandon, d);
@@ -342,6 +371,8 @@ long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way)
 	dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
 	result = d->result;
 	piped = d->piped;
+	if (d->stream)
+		keep_flags(d->stream, d->flags);
 	mine.depth--;
 	errno = d->err;
 	if (piped) {

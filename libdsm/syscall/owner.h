@@ -9,6 +9,8 @@
 
 #include "wrap.h"
 
+#include <stdio.h>
+
 #include "interpose/files.h"
 
 #define OWNER_WORDS 7
@@ -25,6 +27,9 @@ enum owner_way {
  * (dsm_call()), outside of libdsm. errno goes there and comes back. Blocks as fn does. A handler
  * that interrupts this thread interrupts the call at rank 0. */
 long owner_call(void *fn, const long word[OWNER_WORDS], enum owner_way way);
+/* The same, of a call on a stream of rank 0 (NULL: of none): the flags that it leaves there are
+ * stored in what this rank has at its address. */
+long owner_call_on(void *fn, const long word[OWNER_WORDS], enum owner_way way, FILE *stream);
 /* At rank 0, once, and at the other ranks as well: reserve the signal that interrupts calls. */
 void owner_start(void);
 

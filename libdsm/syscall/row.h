@@ -140,6 +140,10 @@ long row_run_abroad(const struct row *row, words_fn *self, long number, const lo
 bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long number,
 		   const long *arg, const void *caller, long *result);
 
+/* The next definition of a function of files.def. Some of those on streams have one more function
+ * of this library in front of it. */
+void *row_next(const char *name);
+
 /* True if row_elsewhere() notes the descriptors of libdsm for this call, though its result is
  * none. */
 bool row_accounts(const char *name);

@@ -136,14 +136,33 @@ static enum owner_way way_of(const struct row *row)
 	return OWNER_RUNS;
 }
 
+/*
+ * The stream whose flags the call leaves to be looked at; NULL: none. What closes a stream leaves
+ * none.
+ */
+static FILE *row_stream(const struct row *row, const long *arg)
+{
+	int i;
+
+	if (!strncmp(row->name, "getchar", 7) || !strncmp(row->name, "getwchar", 8))
+		return stdin;
+	if (!strcmp(row->name, "fclose") || !strcmp(row->name, "pclose"))
+		return NULL;
+	for (i = 0; i < BUFFERS && row->buffers[i].way; i++)
+		if (row->buffers[i].way == IS_STREAM)
+			return (FILE *)arg[row->buffers[i].arg - 1];
+	return NULL;
+}
+
 static long proceed_abroad(const struct call *c, const long *arg)
 {
 	const long a = arg[0], b = arg[1], d = arg[2], e = arg[3], f = arg[4], g = arg[5];
 	const long by_name[OWNER_WORDS] = { a, b, d, e, f, g },
 		   by_syscall[OWNER_WORDS] = { c->number, a, b, d, e, f, g };
 
-	return c->next ? owner_call((void *)c->next, by_name, way_of(c->row))
-		       : owner_call((void *)syscall, by_syscall, OWNER_RUNS);
+	return c->next
+		? owner_call_on((void *)c->next, by_name, way_of(c->row), row_stream(c->row, arg))
+		: owner_call((void *)syscall, by_syscall, OWNER_RUNS);
 }
 
 static long proceed(const struct call *c, const long *arg)

@@ -8,6 +8,9 @@
  * In a job that is one process to its author, streams are rank 0's, and are used there; output is
  * formatted by the rank that prints. files.def has the functions that are not here.
  *
+ * Compilers expand getc_unlocked() and its like, which then look into the structure of the stream
+ * (libdsm/pthread/streams.c).
+ *
  * The library's own buffers are private, because its calls of malloc() are not the program's
  * (libdsm-pthread.so).
  */
@@ -101,9 +104,9 @@ static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
 }
 
 /* Bytes of a stream of rank 0's. */
-static const struct row abroad_in = { "fread", LONG, { OUTR(1, 1, 3), WAITS }, true },
-			abroad_out = { "fwrite", LONG, { INN(1, 1, 3), WAITS }, true },
-			abroad_string = { "fputs", INT, { S(1), WAITS }, true };
+static const struct row abroad_in = { "fread", LONG, { OUTR(1, 1, 3), ST(4), WAITS }, true },
+			abroad_out = { "fwrite", LONG, { INN(1, 1, 3), ST(4), WAITS }, true },
+			abroad_string = { "fputs", INT, { S(1), ST(2), WAITS }, true };
 
 static bool is_stream_abroad(const FILE *f, const void *caller)
 {
@@ -262,7 +265,7 @@ static bool put_text(const struct printed *p, const char *text, size_t n)
 
 	if (!p->abroad)
 		return p->f ? NEXT(fwrite)(text, 1, n, p->f) == n : put_all(p->fd, text, n) >= 0;
-	return p->f ? owner_call((void *)fwrite, to_stream, OWNER_WAITS) == (long)n
+	return p->f ? owner_call_on((void *)fwrite, to_stream, OWNER_WAITS, p->f) == (long)n
 		    : owner_call((void *)put_at_owner, to_fd, OWNER_WAITS) >= 0;
 }
 
@@ -385,4 +388,63 @@ EXPORT void setbuffer(FILE *f, char *buf, size_t size)
 EXPORT void setbuf(FILE *f, char *buf)
 {
 	set_buffer(f, buf, buf ? _IOFBF : _IONBF, BUFSIZ, CALLER);
+}
+
+/* ---- structures that all ranks may look at --------------------------------------------------- */
+
+/* Functions that make a stream, and those that clear its flags. */
+#define STREAM_FUNCTION(name, before, after)                                      \
+	static long stream_##name(long a, long b, long c, long d, long e, long f) \
+	{                                                                         \
+		static words_fn *next;                                            \
+		long result;                                                      \
+		if (!next)                                                        \
+			next = (words_fn *)next_of(#name);                        \
+		if (files != FILES_GUARDED)                                       \
+			return next(a, b, c, d, e, f);                            \
+		before;                                                           \
+		result = next(a, b, c, d, e, f);                                  \
+		after;                                                            \
+		return result;                                                    \
+	}
+#define OPENS(name) STREAM_FUNCTION(name, program.stream_open(true), program.stream_open(false))
+#define CLEARS(name, f) STREAM_FUNCTION(name, , program.stream_clear((void *)(f)))
+OPENS(fopen)
+OPENS(fopen64)
+OPENS(fdopen)
+OPENS(popen)
+OPENS(tmpfile)
+OPENS(tmpfile64)
+CLEARS(freopen, c)
+CLEARS(freopen64, c)
+CLEARS(clearerr, a)
+CLEARS(clearerr_unlocked, a)
+CLEARS(rewind, a)
+CLEARS(fseek, a)
+CLEARS(fseeko, a)
+CLEARS(fseeko64, a)
+CLEARS(fsetpos, a)
+CLEARS(fsetpos64, a)
+CLEARS(ungetc, b)
+CLEARS(ungetwc, b)
+
+void *row_next(const char *name)
+{
+	static const struct {
+		const char *name;
+		words_fn *at;
+	} found[] = {
+#define AT(name) { #name, stream_##name }
+		AT(fopen),     AT(fopen64), AT(fdopen),    AT(popen),    AT(tmpfile),
+		AT(tmpfile64), AT(freopen), AT(freopen64), AT(clearerr), AT(clearerr_unlocked),
+		AT(rewind),    AT(fseek),   AT(fseeko),    AT(fseeko64), AT(fsetpos),
+		AT(fsetpos64), AT(ungetc),  AT(ungetwc)
+#undef AT
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+		if (!strcmp(found[i].name, name))
+			return (void *)found[i].at;
+	return next_of(name);
 }

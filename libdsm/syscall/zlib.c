@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * zlib.c - files of zlib, which many programs read in threads: the handle is private memory of the
- * library's, and of rank 0, as a stream of the C library. This library does not need zlib; a
- * program that calls these functions has it.
+ * zlib.c - files of zlib, which many programs read in threads. Rank 0 has them, as the streams of
+ * the C library; their memory is shared (libdsm/pthread/alloc.c), for gzgetc(3) is a macro that
+ * takes bytes out of a file's buffer. This library does not need zlib; a program that calls these
+ * functions has it.
  */
 #include "row.h"
 

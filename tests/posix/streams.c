@@ -407,6 +407,7 @@ static void *unlocked(void *arg)
 	rewind(f);
 	say("%d", getc_unlocked(f));
 	say("%d", getc_unlocked(f));
+	say("%d", feof_unlocked(f));
 	fclose(f);
 	return arg;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * owners.c - descriptors and streams that several threads use at a time: ends of pipes, record
- * locks, numbers, order of output, and descriptors that come in messages. Each is that of one
- * process, whichever rank calls.
+ * locks, numbers, order of output, code that looks into streams, and descriptors that
+ * come in messages. Each is that of one process, whichever rank calls.
  */
 #define _GNU_SOURCE
 #include "steps.h"
@@ -201,6 +201,63 @@ static void *ends_stream(void *arg)
 	return arg;
 }
 
+/* ---- what looks into a stream ---------------------------------------------------------------- */
+
+/* Compilers expand these functions. Half of the file is read by main(), and flags are cleared
+ * there. */
+static void *by_parts(void *arg)
+{
+	check("getc_unlocked",
+	      getc_unlocked(made) == 'c' && getc_unlocked(made) == 'd' && !feof_unlocked(made));
+	check("end", getc_unlocked(made) == EOF && feof_unlocked(made) && !ferror_unlocked(made));
+	go_to(31);
+	until(32);
+	check("end is cleared", !feof_unlocked(made) && getc_unlocked(made) == 'a');
+	check("no output", putc_unlocked('x', made) == EOF && ferror_unlocked(made));
+	go_to(33);
+	until(34);
+	check("error is cleared", !ferror_unlocked(made));
+	return arg;
+}
+
+/* More streams than there are places for: each begins without the flags of the last one. */
+static void *by_number(void *arg)
+{
+	FILE *f;
+	int i;
+
+	for (i = 0; i < 1100; i++) {
+		f = fopen("/dev/null", "r");
+		if (!f || feof_unlocked(f) || getc_unlocked(f) != EOF || !feof_unlocked(f) ||
+		    fclose(f)) {
+			check("a stream without flags", 0);
+			break;
+		}
+	}
+	return arg;
+}
+
+static void look_into_streams(void)
+{
+	pthread_t t;
+
+	made = fopen(path, "w");
+	check("putc_unlocked", putc_unlocked('a', made) == 'a' && fputs("bcd", made) >= 0);
+	check("written", !fclose(made));
+	made = fopen(path, "r");
+	check("first half", getc_unlocked(made) == 'a' && getc_unlocked(made) == 'b');
+	pthread_create(&t, NULL, by_parts, NULL);
+	until(31);
+	rewind(made);
+	go_to(32);
+	until(33);
+	clearerr(made);
+	go_to(34);
+	pthread_join(t, NULL);
+	fclose(made);
+	in_threads(1, by_number);
+}
+
 /* ---- messages, what is cancelled ------------------------------------------------------------- */
 
 /* A descriptor comes in a message: a new number of the same file. */
@@ -347,6 +404,7 @@ int main(int argc, char **argv)
 	in_threads(1, ends_stream);
 	f = fopen(path, "r");
 	check("lines of a file", whole_lines(f) == THREADS * LINES && !fclose(f));
+	look_into_streams();
 	check("offset", lseek(fd, 7, SEEK_SET) == 7);
 	in_threads(2, by_message);
 	cancel_accept();
@@ -354,7 +412,7 @@ int main(int argc, char **argv)
 	in_threads(1, by_system_call);
 	check("the folder of the process",
 	      !access("one", F_OK) && !chdir("/") && access("one", F_OK));
-	tell("pipes, locks, numbers, lines, messages\n");
+	tell("pipes, locks, numbers, lines, streams, messages\n");
 	unlink(path);
 	rmdir(folder);
 	return conclude();
