@@ -29,6 +29,7 @@ enum way {
 	NONE,
 	STRING,
 	STRINGS,
+	WIDE_STRING,
 	STRING_INOUT,
 	STRING_OUT,
 	READ,
@@ -58,6 +59,7 @@ struct buffer {
 	}
 #define S(a) BUFFER(STRING, a, 0, 0)
 #define SS(a) BUFFER(STRINGS, a, 0, 0)
+#define WS(a) BUFFER(WIDE_STRING, a, 0, 0)
 #define IOS(a) BUFFER(STRING_INOUT, a, 0, 0)
 #define OUTS(a, n) BUFFER(STRING_OUT, a, COUNT_OF(n), 1)
 #define IN(a, size) BUFFER(READ, a, 0, size)

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <wchar.h>
 
 struct call {
 	const struct row *row;
@@ -48,6 +49,15 @@ static size_t size_of(const struct call *c, const struct buffer *b)
 	return __builtin_mul_overflow(units, b->unit, &size) ? SIZE_MAX : size;
 }
 
+/* Of what is behind the argument. */
+static size_t row_size(const struct call *c, const struct buffer *b)
+{
+	if (b->way == STRING_INOUT)
+		return strlen(pointer(c, b)) + 1;
+	return b->way == WIDE_STRING ? (wcslen(pointer(c, b)) + 1) * sizeof(wchar_t)
+				     : size_of(c, b);
+}
+
 static struct mask *copy_mask(struct scratch *s, const struct mask *p)
 {
 	struct mask *out = scratch_get(s, sizeof(*out), NULL);
@@ -76,6 +86,7 @@ static void *copy_in(struct scratch *s, const struct call *c, const struct buffe
 	case IS_POLL: break;
 	case STRING: return scratch_string(s, p);
 	case STRINGS: return p ? scratch_strings(s, p) : p;
+	case WIDE_STRING: return scratch_copy(s, size, p);
 	case SET_BEHIND: return p ? copy_mask(s, p) : p;
 	case STRING_INOUT: return scratch_copy(s, size, p);
 	case STRING_OUT:
@@ -195,7 +206,7 @@ static void row_carry_out(void *arg)
 		if (b->way >= OWN_STACK || (b->way == WRITTEN_LINE && !c.abroad) ||
 		    (!is_nested(b->way) && !scratch_misses(&s, pointer(&c, b))))
 			continue;
-		size[i] = b->way == STRING_INOUT ? strlen(pointer(&c, b)) + 1 : size_of(&c, b);
+		size[i] = row_size(&c, b);
 		if (!size[i] && b->way != STRING && !is_nested(b->way))
 			continue;
 		copy = copy_in(&s, &c, b, size[i]);

@@ -415,6 +415,7 @@ OPENS(fdopen)
 OPENS(popen)
 OPENS(tmpfile)
 OPENS(tmpfile64)
+OPENS(setmntent)
 CLEARS(freopen, c)
 CLEARS(freopen64, c)
 CLEARS(clearerr, a)
@@ -435,10 +436,25 @@ void *row_next(const char *name)
 		words_fn *at;
 	} found[] = {
 #define AT(name) { #name, stream_##name }
-		AT(fopen),     AT(fopen64), AT(fdopen),    AT(popen),    AT(tmpfile),
-		AT(tmpfile64), AT(freopen), AT(freopen64), AT(clearerr), AT(clearerr_unlocked),
-		AT(rewind),    AT(fseek),   AT(fseeko),    AT(fseeko64), AT(fsetpos),
-		AT(fsetpos64), AT(ungetc),  AT(ungetwc)
+		AT(fopen),
+		AT(fopen64),
+		AT(fdopen),
+		AT(popen),
+		AT(tmpfile),
+		AT(tmpfile64),
+		AT(setmntent),
+		AT(freopen),
+		AT(freopen64),
+		AT(clearerr),
+		AT(clearerr_unlocked),
+		AT(rewind),
+		AT(fseek),
+		AT(fseeko),
+		AT(fseeko64),
+		AT(fsetpos),
+		AT(fsetpos64),
+		AT(ungetc),
+		AT(ungetwc)
 #undef AT
 	};
 	size_t i;

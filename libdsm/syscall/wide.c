@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wide.c - functions that neither rank 0 can run for another rank, nor that rank with a copy: on
- * streams, text of wide characters, and databases; on descriptors, what the kernel does with them
- * later, or to the calling process. On what rank 0 has, they are refused.
+ * wide.c - output of wide characters to streams of rank 0, which the calling rank formats. And
+ * functions that neither rank 0 can run for another rank, nor that rank with a copy: on streams,
+ * input of wide characters that is parsed, and databases; on descriptors, what the kernel does with
+ * them later, or to the calling process. On what rank 0 has, they are refused.
  */
 #include "wrap.h"
 
 #include "caller.h"
+#include "row.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <wchar.h>
 
 static bool wide_is_refused(const char *name, const void *stream, const void *caller)
@@ -35,7 +38,6 @@ EXPORT FILE *open_wmemstream(wchar_t **out, size_t *size)
 }
 
 /* Functions of up to six words, with a stream in one of them. */
-typedef long words_fn(long, long, long, long, long, long);
 #define REFUSED(name, stream, failure)                                                             \
 	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
 	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                 \
@@ -46,12 +48,6 @@ typedef long words_fn(long, long, long, long, long, long);
 		return wide_is_refused(#name, (void *)(stream), CALLER) ? (failure)                \
 									: next(a, b, c, d, e, f);  \
 	}
-REFUSED(fgetws, c, 0)
-REFUSED(fgetws_unlocked, c, 0)
-REFUSED(__fgetws_chk, d, 0)
-REFUSED(__fgetws_unlocked_chk, d, 0)
-REFUSED(fputws, b, -1)
-REFUSED(fputws_unlocked, b, -1)
 REFUSED(fgetpwent, a, 0)
 REFUSED(fgetgrent, a, 0)
 REFUSED(fgetspent, a, 0)
@@ -64,9 +60,6 @@ REFUSED(putpwent, b, -1)
 REFUSED(putgrent, b, -1)
 REFUSED(putspent, b, -1)
 REFUSED(putsgent, b, -1)
-REFUSED(getmntent, a, 0)
-REFUSED(getmntent_r, a, 0)
-REFUSED(addmntent, a, 1)
 REFUSED(malloc_info, b, -1)
 
 static bool number_is_refused(const char *name, int fd, const void *caller)
@@ -105,29 +98,100 @@ REFUSED_NUMBER(process_mrelease)
 REFUSED_NUMBER(getsourcefilter)
 REFUSED_NUMBER(setsourcefilter)
 
-/* Each of those with arguments of their own in two forms. */
-#define WIDE(text, name, vname, parameters, stream, call) \
-	TWO_FORMS(name, vname, PARAMETERS(parameters),    \
-		  wide_is_refused(text, stream, CALLER) ? -1 : call)
+/* ---- formatted output ------------------------------------------------------------------------ */
 
 int __vfwprintf_chk(FILE *f, int flag, const wchar_t *format, va_list ap);
 int __fwprintf_chk(FILE *f, int flag, const wchar_t *format, ...);
 int __vwprintf_chk(int flag, const wchar_t *format, va_list ap);
 int __wprintf_chk(int flag, const wchar_t *format, ...);
+
+static void wide_unlock(void *f)
+{
+	funlockfile(f);
+}
+
+static long put_all_wide(const wchar_t *from, long n, FILE *f)
+{
+	long i = 0;
+
+	while (i < n && fputwc_unlocked(from[i], f) != WEOF)
+		i++;
+	return i == n ? 0 : -1;
+}
+
+/* At rank 0. One call, which may have zeros in it. */
+static long put_wide(long text, long n, long stream, long a, long b, long c)
+{
+	FILE *const f = (FILE *)stream;
+	long done;
+
+	(void)a, (void)b, (void)c;
+	flockfile(f);
+	pthread_cleanup_push(wide_unlock, f);
+	done = put_all_wide((const wchar_t *)text, n, f);
+	pthread_cleanup_pop(1);
+	return done;
+}
+
+static int print_next(FILE *f, int flag, const wchar_t *format, va_list ap)
+{
+	return flag ? NEXT(__vfwprintf_chk)(f, flag, format, ap) : NEXT(vfwprintf)(f, format, ap);
+}
+
+static int print_abroad(FILE *f, int flag, const wchar_t *format, va_list ap)
+{
+	static const struct row out = {
+		"fwprintf", INT, { INN(1, sizeof(wchar_t), 2), ST(3), WAITS }, true
+	};
+	const int saved = errno; /* %m */
+	wchar_t *text = NULL;
+	size_t n = 0;
+	FILE *own = NEXT(open_wmemstream)(&text, &n);
+	int done;
+
+	if (!own)
+		return -1;
+	errno = saved;
+	done = print_next(own, flag, format, ap);
+	if (NEXT(fclose)(own))
+		done = -1;
+	if (done > 0) {
+		const long arg[ARGS] = { (long)text, (long)n, (long)f };
+
+		done = row_run_abroad(&out, put_wide, 0, arg) ? -1 : done;
+	}
+	free(text);
+	return done;
+}
+
+static int print_wide(FILE *f, int flag, const wchar_t *format, va_list ap, const void *caller)
+{
+	if (files != FILES_ABROAD || !is_abroad(caller) || stream_is_here(f))
+		return print_next(f, flag, format, ap);
+	return caller_is_child("fwprintf") ? -1 : print_abroad(f, flag, format, ap);
+}
+
+TWO_FORMS(wprintf, vwprintf, PARAMETERS(const wchar_t *format),
+	  print_wide(stdout, 0, format, ap, CALLER))
+TWO_FORMS(fwprintf, vfwprintf, PARAMETERS(FILE *f, const wchar_t *format),
+	  print_wide(f, 0, format, ap, CALLER))
+TWO_FORMS(__wprintf_chk, __vwprintf_chk, PARAMETERS(int flag, const wchar_t *format),
+	  print_wide(stdout, flag, format, ap, CALLER))
+TWO_FORMS(__fwprintf_chk, __vfwprintf_chk, PARAMETERS(FILE *f, int flag, const wchar_t *format),
+	  print_wide(f, flag, format, ap, CALLER))
+
+/* ---- input that is parsed -------------------------------------------------------------------- */
+
+/* Each of those with arguments of their own in two forms. */
+#define WIDE(text, name, vname, parameters, stream, call) \
+	TWO_FORMS(name, vname, PARAMETERS(parameters),    \
+		  wide_is_refused(text, stream, CALLER) ? -1 : call)
+
 int __isoc99_vfwscanf(FILE *f, const wchar_t *format, va_list ap);
 int __isoc99_fwscanf(FILE *f, const wchar_t *format, ...);
 int __isoc99_vwscanf(const wchar_t *format, va_list ap);
 int __isoc99_wscanf(const wchar_t *format, ...);
 
-WIDE("wprintf", wprintf, vwprintf, PARAMETERS(const wchar_t *format), stdout,
-     NEXT(vfwprintf)(stdout, format, ap))
-WIDE("fwprintf", fwprintf, vfwprintf, PARAMETERS(FILE *f, const wchar_t *format), f,
-     NEXT(vfwprintf)(f, format, ap))
-WIDE("__wprintf_chk", __wprintf_chk, __vwprintf_chk, PARAMETERS(int flag, const wchar_t *format),
-     stdout, NEXT(__vfwprintf_chk)(stdout, flag, format, ap))
-WIDE("__fwprintf_chk", __fwprintf_chk, __vfwprintf_chk,
-     PARAMETERS(FILE *f, int flag, const wchar_t *format), f,
-     NEXT(__vfwprintf_chk)(f, flag, format, ap))
 WIDE("__isoc99_wscanf", __isoc99_wscanf, __isoc99_vwscanf, PARAMETERS(const wchar_t *format), stdin,
      NEXT(__isoc99_vfwscanf)(stdin, format, ap))
 WIDE("__isoc99_fwscanf", __isoc99_fwscanf, __isoc99_vfwscanf,

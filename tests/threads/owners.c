@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * owners.c - descriptors and streams that several threads use at a time: ends of pipes, record
- * locks, numbers, order of output, code that looks into streams, and descriptors that
- * come in messages. Each is that of one process, whichever rank calls.
+ * locks, numbers, order of output, code that looks into streams, wide characters, and descriptors
+ * that come in messages. Each is that of one process, whichever rank calls.
  */
 #define _GNU_SOURCE
 #include "steps.h"
@@ -12,6 +12,7 @@
 #include <error.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <wchar.h>
 
 enum { THREADS = 4, LINES = 600, ROUNDS = 60 };
 
@@ -258,6 +260,45 @@ static void look_into_streams(void)
 	in_threads(1, by_number);
 }
 
+/* ---- wide characters, mounted file systems --------------------------------------------------- */
+
+static void *by_wide(void *arg)
+{
+	static const wchar_t text[] = L"wide\n";
+	wchar_t line[16] = L"";
+
+	check("fwprintf", fwprintf(made, L"%ls %d%lc|\n", L"number", 7, L'\0') == 11);
+	check("fputws", fputws(text, made) >= 0 && fputws(L"end", made) >= 0);
+	rewind(made);
+	check("fgetws", fgetws(line, 16, made) == line && !wmemcmp(line, L"number 7\0|\n", 12));
+	check("next line", fgetws(line, 16, made) == line && !wcscmp(line, text));
+	check("short", fgetws(line, 3, made) == line && !wcscmp(line, L"en"));
+	check("last", fgetws(line, 16, made) == line && !wcscmp(line, L"d"));
+	check("wide end", !fgetws(line, 16, made) && feof(made));
+	return arg;
+}
+
+static void *by_mounts(void *arg)
+{
+	struct mntent m = {
+		(char *)"disk", (char *)"/a b", (char *)"ext4", (char *)"rw,quiet", 1, 2
+	};
+	struct mntent *got, own;
+	FILE *f = setmntent(path, "w+");
+	char room[64];
+
+	check("addmntent", f && !addmntent(f, &m) && !addmntent(f, &m));
+	rewind(f);
+	got = getmntent(f);
+	check("getmntent", got && !strcmp(got->mnt_dir, "/a b") && got->mnt_passno == 2);
+	check("hasmntopt", got && hasmntopt(got, "quiet"));
+	got = getmntent_r(f, &own, room, sizeof(room));
+	check("getmntent_r",
+	      got == &own && own.mnt_fsname == room && !strcmp(own.mnt_type, "ext4"));
+	check("last entry", !getmntent(f) && endmntent(f) == 1);
+	return arg;
+}
+
 /* ---- messages, what is cancelled ------------------------------------------------------------- */
 
 /* A descriptor comes in a message: a new number of the same file. */
@@ -405,6 +446,10 @@ int main(int argc, char **argv)
 	f = fopen(path, "r");
 	check("lines of a file", whole_lines(f) == THREADS * LINES && !fclose(f));
 	look_into_streams();
+	made = tmpfile();
+	in_threads(1, by_wide);
+	fclose(made);
+	in_threads(1, by_mounts);
 	check("offset", lseek(fd, 7, SEEK_SET) == 7);
 	in_threads(2, by_message);
 	cancel_accept();
