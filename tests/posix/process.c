@@ -420,6 +420,8 @@ CASE(execute_missing, EACH)
 	char *const argv[] = { "no-such", NULL };
 
 	say_call(execve("/no/such/program", argv, environ));
+	say_call(fexecve(-1, argv, environ));
+	say_call(fexecve(400, argv, environ));
 	say_call(execvp("no-such-program", argv));
 	say_call(execl(".", "folder", (char *)NULL));
 }

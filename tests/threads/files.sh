@@ -442,6 +442,41 @@ for way in one node two; do
 	says "files: zlib, $way" "bad 0" 0 "${run[@]}" ${ways[$way]} "$scratch/zipped" "$scratch/zipped.gz"
 done
 
+# A program that another rank executes by a descriptor of rank 0: that rank becomes it.
+program executes <<'END'
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+static int fd;
+static void *execute(void *how)
+{
+	char *words[] = { "echo", "executed", how, NULL };
+	if (!strcmp(how, "f"))
+		fexecve(fd, words, environ);
+	else
+		execveat(fd, *(char *)how == 'p' ? "echo" : "", words, environ, *(char *)how == 'p' ? 0 : AT_EMPTY_PATH);
+	_exit(3);
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	fd = open(*argv[argc - 1] == 'p' ? "/bin" : "/bin/echo", O_RDONLY);
+	pthread_create(&t, NULL, execute, argv[1]);
+	pthread_join(t, NULL);
+	return 4;
+}
+END
+if is_chosen "files: executes"; then
+	for way in node two; do
+		for how in f at p; do
+			# shellcheck disable=SC2086
+			got=$(timeout -k 5 60 "${run[@]}" ${ways[$way]/4/2} "$scratch/executes" $how 2>/dev/null </dev/null)
+			same "files: executes, $how, $way" "$got" "executed $how"
+		done
+	done
+fi
+
 # What threads have left in the buffers of streams is written when the program ends, whoever has
 # opened and used them.
 program leaves <<'END'
