@@ -79,6 +79,8 @@ static const struct row {
 	  "waiting time after which one line says which ranks wait for what, in milliseconds; 0: never" },
 	{ "DSM_MMAP", SWITCH, NONE, NULL, 1, 0, 1, false,
 	  "anonymous shared mappings of a program with libdsm-pthread.so are shared by all ranks" },
+	{ "DSM_OWN_LIBRARIES", CHOICE, NONE, "rank share", 0, 0, 0, false,
+	  "variables and threads of the shared libraries of a program with libdsm-pthread.so: of each rank, or the program's" },
 	{ "DSM_PROCESSORS", CHOICE, NONE, "job host", 0, 0, 0, false,
 	  "the processors that a program with libdsm-pthread.so sees: those of all ranks, or of the rank's host" },
 	{ "DSM_DEADLOCK", CHOICE, FIELD(deadlock), "report abort off", 0, 0, 0, false,
@@ -313,7 +315,7 @@ static int setting_value(const struct row *r, uint64_t *number, const char **wor
 	if (r->kind == CHOICE) {
 		static const char *const firsts[] = { "auto",       "off",    "on",     "host",
 						      "softirq",    "spread", "report", "job",
-						      "sequential", "check" };
+						      "sequential", "check",  "rank" };
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&

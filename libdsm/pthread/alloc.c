@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libraries.h"
 #include "space.h"
 #include "streams.h"
 #include "util/valgrind.h"
@@ -183,11 +184,13 @@ EXPORT void free(void *p)
 	void *start;
 
 	if (!is_shared(p)) {
-		if (!streams_give(p))
+		if (!streams_give(p) && !libraries_is_early(p))
 			__libc_free(p);
 		return;
 	}
 	start = head_of(p)->start;
+	if (!start) /* of a library's constructor */
+		return;
 	dsm_call(alloc_release, &start);
 }
 
@@ -201,6 +204,8 @@ EXPORT void *malloc(size_t size)
 {
 	void *place = streams_take(size);
 
+	if (!place && !shim.active)
+		place = libraries_early(size, CALLER);
 	if (place)
 		return place;
 	return is_wanted(CALLER) ? shared(GRAIN, size, false) : private_alloc(size);
@@ -209,14 +214,16 @@ EXPORT void *malloc(size_t size)
 EXPORT void *calloc(size_t n, size_t size)
 {
 	size_t bytes;
+	void *early;
 
-	if (!is_wanted(CALLER))
-		return private_zalloc(n, size);
 	if (__builtin_mul_overflow(n, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	return shared(GRAIN, bytes, true);
+	early = shim.active ? NULL : libraries_early(bytes, CALLER);
+	if (early)
+		return early; /* never used before */
+	return is_wanted(CALLER) ? shared(GRAIN, bytes, true) : private_zalloc(n, size);
 }
 
 static void *resize(void *p, size_t size)
@@ -236,9 +243,26 @@ static void *resize(void *p, size_t size)
 	return more;
 }
 
+/* Before the start. p: of libraries_early(), or NULL. NULL: no such memory. */
+static void *resize_early(void *p, size_t size, const void *caller)
+{
+	void *more = libraries_early(size, caller);
+
+	if (p && !more)
+		more = private_alloc(size);
+	if (p && more)
+		memcpy(more, p, head_of(p)->size < size ? head_of(p)->size : size);
+	return more;
+}
+
 /* Shared memory stays shared, even if a library resizes it. */
 EXPORT void *realloc(void *p, size_t size)
 {
+	void *early = !shim.active && (!p || libraries_is_early(p)) ? resize_early(p, size, CALLER)
+								    : NULL;
+
+	if (early)
+		return early;
 	if (!is_shared(p))
 		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false)
 					       : private_resize(p, size);
@@ -311,5 +335,6 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-	return is_shared(p) ? head_of(p)->size : NEXT(malloc_usable_size)(p);
+	return is_shared(p) || libraries_is_early(p) ? head_of(p)->size
+						     : NEXT(malloc_usable_size)(p);
 }

@@ -202,7 +202,9 @@ static int copies_lead(struct dl_phdr_info *info, size_t size, void *arg)
 	for (i = 0; i < t.relas; i++) {
 		const uint64_t type = ELF64_R_TYPE(t.rela[i].r_info);
 		void **slot = (void **)(info->dlpi_addr + t.rela[i].r_offset), *to;
-		const bool shared = (char *)slot >= shim.globals && (char *)slot < shim.globals_end;
+		const bool shared =
+			((char *)slot >= shim.globals && (char *)slot < shim.globals_end) ||
+			libraries_has(slot);
 
 		if ((type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || (shared && shim.rank))
 			continue;

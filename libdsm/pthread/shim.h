@@ -28,6 +28,8 @@
 
 #include <sched.h>
 
+#include "libraries.h"
+
 #define CALLER __builtin_return_address(0)
 
 #define KEYS 1024u /* PTHREAD_KEYS_MAX */
@@ -49,6 +51,7 @@ struct shim {
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
+	bool shares_libraries;       /* DSM_OWN_LIBRARIES */
 	/*
 	 * the program's memory has release consistency: stores of another node are seen after calls
 	 */
@@ -74,7 +77,8 @@ static inline bool is_shared(const void *p)
 
 	return shim.active &&
 		((at >= shim.heap && at < shim.heap_end) ||
-		 (at >= shim.globals && at < shim.globals_end) || is_mapped(p));
+		 (at >= shim.globals && at < shim.globals_end) || is_mapped(p) ||
+		 (shim.shares_libraries && libraries_has(p)));
 }
 
 #define LOCAL_MOST 64u /* functions of local.c, at most */
@@ -144,9 +148,9 @@ bool is_rank(void);
 bool is_runtime(const void *caller);
 
 /*
- * True if the caller is a library that keeps nothing but what its callers hand round (zlib), for a
- * thread of the program: its memory is the program's. libdsm is built on it as well. Any thread;
- * never blocks.
+ * True if the caller is a library that keeps nothing but what its callers hand round (zlib,
+ * libnuma), for a thread of the program: its memory is the program's. libdsm is built on it as
+ * well. Any thread; never blocks.
  */
 bool is_library_of_program(const void *caller);
 

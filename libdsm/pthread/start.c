@@ -31,6 +31,7 @@
 #include "calls.h"
 #include "copies.h"
 #include "futex.h"
+#include "libraries.h"
 #include "lookup.h"
 #include "maps.h"
 #include "masks.h"
@@ -54,8 +55,8 @@ struct team *team;
 struct code {
 	const char *low, *high;
 };
-/* of the program, of libdsm, of the C library, and of zlib */
-static struct code code[CODE_MAX], runtime, c_library, zlib;
+/* of the program, of libdsm, of the C library, of zlib and libnuma */
+static struct code code[CODE_MAX], runtime, c_library, zlib, numa;
 static unsigned int codes, own_codes; /* own: of the executable, which is first */
 
 void start_print(const char *format, ...)
@@ -92,7 +93,8 @@ static bool is_code(const char *at, unsigned int n)
 
 bool is_program(const void *caller)
 {
-	return is_code(caller, codes) || (callbacks_depth && is_within(&c_library, caller));
+	return is_code(caller, codes) || (shim.shares_libraries && libraries_has_code(caller)) ||
+		(callbacks_depth && is_within(&c_library, caller));
 }
 
 bool is_executable(const void *at)
@@ -116,7 +118,7 @@ bool is_runtime(const void *caller)
 
 bool is_library_of_program(const void *caller)
 {
-	return is_within(&zlib, caller) && dsm_self().id;
+	return (is_within(&zlib, caller) || is_within(&numa, caller)) && dsm_self().id;
 }
 
 /*
@@ -127,11 +129,12 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm."),
 		   is_libc = strstr(info->dlpi_name, "/libc.so."),
-		   is_zlib = strstr(info->dlpi_name, "/libz.so.");
+		   is_zlib = strstr(info->dlpi_name, "/libz.so."),
+		   is_numa = strstr(info->dlpi_name, "/libnuma.so.");
 	int i, *n = arg;
 
 	(void)size;
-	if ((*n)++ && !is_libdsm && !is_libc && !is_zlib &&
+	if ((*n)++ && !is_libdsm && !is_libc && !is_zlib && !is_numa &&
 	    !strstr(info->dlpi_name, "/libstdc++.") && !strstr(info->dlpi_name, "/libdsm-pthread."))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
@@ -148,6 +151,8 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 			c_library = found;
 		else if (is_zlib)
 			zlib = found;
+		else if (is_numa)
+			numa = found;
 		else if (codes < CODE_MAX)
 			code[codes++] = found;
 	}
@@ -416,8 +421,10 @@ __attribute__((constructor)) static void start_begin(void)
 	pthread_t t;
 	int n = 0, err;
 
-	if (getenv(INSIDE))
+	if (getenv(INSIDE)) {
+		libraries_leave();
 		return;
+	}
 	if (alloc_is_replaced())
 		end_process(70);
 	past_bind();
@@ -432,6 +439,7 @@ __attribute__((constructor)) static void start_begin(void)
 	shim.size = dsm_size();
 	setenv(INSIDE, "1", 1);
 	if (shim.size == 1) {
+		libraries_leave();
 		give_numbers();
 		return;
 	}
@@ -442,6 +450,7 @@ __attribute__((constructor)) static void start_begin(void)
 	iostreams_construct();
 	start_must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
+	start_must("the variables of its libraries", libraries_share());
 	make_team();
 	signals_share();
 	start_must("names", lookup_start());
@@ -498,6 +507,7 @@ static void leave_once(void)
 __attribute__((destructor)) static void start_end(void)
 {
 	if (shim.active && shim.rank == 0) {
+		libraries_finish();
 		fflush(NULL);
 		leave_once();
 	}

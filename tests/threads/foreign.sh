@@ -314,3 +314,94 @@ if is_chosen "foreign: unmapped"; then
 	done
 fi
 cd "$top" || exit 1
+
+# With DSM_OWN_LIBRARIES=share, the program's own library is a part of it: variables, what its
+# constructors have allocated before the start, threads, and destructors.
+if is_chosen "foreign: own library"; then
+	cat >"$scratch/parts.cc" <<-'END'
+		#include <cstdio>
+		#include <map>
+		#include <mutex>
+		#include <string>
+		#include <thread>
+		#include <unistd.h>
+		#include <vector>
+		#include <sys/auxv.h>
+		static std::map<std::string, int> counts{{"a key that is longer than a string has room for", 1}, {"b", 2}};
+		static std::string text = "a text that is longer than a string has room for";
+		static std::mutex lock;
+		static int calls;
+		static long first;
+		struct last { ~last() { std::printf("last: %zu keys, %d calls, %zu bytes\n", counts.size(), calls, text.size()); } };
+		static last at_end;
+		void note(const std::string &key)
+		{
+			std::lock_guard<std::mutex> hold(lock);
+			counts[key]++;
+			calls++;
+			text += key;
+		}
+		int apart() /* processes that its threads run in */
+		{
+			std::vector<std::thread> t;
+			int others = 0;
+			first = *(const long *)getauxval(AT_RANDOM);
+			for (int i = 0; i < 4; i++)
+				t.emplace_back([&others] {
+					note("thread");
+					if (*(const long *)getauxval(AT_RANDOM) != first)
+						__atomic_fetch_add(&others, 1, __ATOMIC_SEQ_CST);
+				});
+			for (std::thread &one : t)
+				one.join();
+			return others;
+		}
+		int count(const std::string &key) { return counts[key]; }
+		std::string *made() { static std::string own = "made once, in a function of the library"; return &own; }
+	END
+	cat >"$scratch/whole.cc" <<-'END'
+		#include <cstdio>
+		#include <string>
+		#include <thread>
+		void note(const std::string &key);
+		int apart(), count(const std::string &key);
+		std::string *made();
+		int main(int argc, char **)
+		{
+			std::string *m[4];
+			std::thread t[4];
+			for (int i = 0; i < 4; i++)
+				t[i] = std::thread([&m, i] {
+					for (int k = 0; k < 100; k++)
+						note(i % 2 ? "b" : "a key that is longer than a string has room for");
+					m[i] = made();
+				});
+			for (int i = 0; i < 4; i++) {
+				t[i].join();
+				std::thread([&m, i] { *m[i] += "+"; }).join();
+			}
+			const int others = apart();
+			std::printf("%d %d %d %d %s\n", count("b"), count("a key that is longer than a string has room for"), count("thread"),
+				    m[0] == m[3], m[1]->c_str());
+			if (argc > 1)
+				std::printf("%d apart\n", others);
+		}
+	END
+	g++ -O2 -shared -fPIC -pthread "$scratch/parts.cc" -o "$scratch/libparts.so" &&
+		g++ -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole" -L"$scratch" -lparts "-Wl,-rpath,$scratch" &&
+		"$tools/dsm-c++" -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.dsm" -L"$scratch" -lparts "-Wl,-rpath,$scratch" ||
+		count_failure "foreign: own library: build"
+	want=$("$scratch/whole")
+	shared_run=(timeout -k 5 60 env DSM_OWN_LIBRARIES=share LD_BIND_NOW=1 "${run[@]}")
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		same "foreign: own library, preload, $way" "$("${shared_run[@]}" ${ways[$way]} --preload "$scratch/whole" 2>&1)" "$want"
+		# shellcheck disable=SC2086
+		same "foreign: own library, dsm-c++, $way" "$("${shared_run[@]}" ${ways[$way]} "$scratch/whole.dsm" 2>&1)" "$want"
+	done
+	says "foreign: own library, its threads" "3 apart" 0 "${shared_run[@]}" -n 4 --nodes 2 --preload "$scratch/whole" apart
+	says "foreign: own library, bound late" "libparts.so are bound when they are called: its variables cannot be shared" 70 \
+		env DSM_OWN_LIBRARIES=share "${run[@]}" -n 2 "$scratch/whole.dsm"
+	says "foreign: own library, release" "does not work with release consistency" 70 \
+		env DSM_OWN_LIBRARIES=share LD_BIND_NOW=1 DSM_ATOMICS=trust "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/whole.dsm"
+fi
