@@ -185,7 +185,8 @@ static bool harmless(const char *name, bool keeps)
 		"argp_err_exit_status", "argp_program_version", "argp_program_version_hook",
 		"argp_program_bug_address", "_nl_msg_cat_cntr",
 		/* constants */
-		"in6addr_any", "in6addr_loopback", "sys_siglist", "_sys_siglist", "sys_sigabbrev",
+		"in6addr_any", "in6addr_loopback", "imath_half_to_float_table", "sys_siglist",
+		"_sys_siglist", "sys_sigabbrev",
 		/* numbers of the time zone */
 		"timezone", "__timezone", "daylight", "__daylight", NULL
 	};
