@@ -125,6 +125,24 @@ struct rshare_remote {
  * in the pool, or more than RSHARE_MESSAGE_MAX. */
 RSHARE_API int rshare_export(struct rshare *r, const void *buffer, size_t size, struct rshare_remote *out);
 
+enum rshare_access {
+	RSHARE_ACCESS_READ = 1,
+	RSHARE_ACCESS_WRITE = 2,
+	RSHARE_ACCESS_ATOMIC = 4
+};
+
+/* Describe size bytes at buffer for peers, by a key that opens these bytes only, for access (of
+ * enum rshare_access), until rshare_revoke(). remote in the config, which opens the pool, is not
+ * needed. The key is not bound to a connection: it serves every peer that knows it. The owner
+ * registers the bytes once more, so their pages count again for RLIMIT_MEMLOCK. -EINVAL: no access
+ * or an unknown one, not in the pool, 0 bytes, or more than RSHARE_MESSAGE_MAX. -ENOMEM: registered
+ * memory of the owner, whose stderr says so. */
+RSHARE_API int rshare_grant(struct rshare *r, const void *buffer, size_t size, unsigned int access,
+			    struct rshare_remote *out);
+/* Take a key of rshare_grant() back. An operation of a peer that uses it later, or is in progress,
+ * ends its connection with -EKEYREJECTED. -ENOENT: no such key of this process. */
+RSHARE_API int rshare_revoke(struct rshare *r, const struct rshare_remote *granted);
+
 /* ---- connections ---------------------------------------------------------------------------- */
 
 /* Listen for connections to a service, a number of the program's choice. At most 4 * depth
@@ -209,7 +227,7 @@ struct rshare_op {
 	uint64_t cookie;
 	void *buffer;                     /* not changed by sends and writes */
 	size_t size;
-	const struct rshare_remote *remote; /* of writes and reads; copied by the call */
+	const struct rshare_remote *remote; /* of all but sends; copied by the call */
 	uint64_t offset;                  /* in it */
 	uint32_t immediate;               /* with RSHARE_IMMEDIATE; in the byte order of the host */
 	uint64_t operand, compare;        /* of atomic operations */

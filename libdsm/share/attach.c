@@ -408,6 +408,33 @@ int rshare_export(struct rshare *r, const void *buffer, size_t size, struct rsha
 	return 0;
 }
 
+int rshare_grant(struct rshare *r, const void *buffer, size_t size, unsigned int access,
+		 struct rshare_remote *out)
+{
+	const uint64_t offset = (uint64_t)((const char *)buffer - r->pool.base);
+	struct rs_request q = { .type = RS_GRANT,
+				.service = (uint32_t)size,
+				.pages = offset,
+				.remote = (uint8_t)access };
+	struct rs_answer a;
+	int err;
+
+	if (!size || size > RSHARE_MESSAGE_MAX || access > UINT8_MAX)
+		return -EINVAL;
+	err = rs_attach_request(r, &q, &a);
+	if (!err)
+		*out = (struct rshare_remote){ a.pool_address, a.rkey, (uint32_t)size };
+	return err;
+}
+
+int rshare_revoke(struct rshare *r, const struct rshare_remote *granted)
+{
+	struct rs_request q = { .type = RS_REVOKE, .service = granted->rkey };
+	struct rs_answer a;
+
+	return rs_attach_request(r, &q, &a);
+}
+
 int rshare_get_info(struct rshare *r, struct rshare_info *out)
 {
 	struct rs_request q = { .type = RS_INFO };

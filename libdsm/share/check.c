@@ -56,6 +56,8 @@ int rs_request_check(const struct rs_request *q, uint32_t conns)
 	case RS_STATS:
 	case RS_JOIN: good = rs_is_ASK_ABOUT(q, &x); break;
 	case RS_INFO: good = rs_is_ASK_INFO(q, &x); break;
+	case RS_GRANT: good = rs_is_ASK_GRANT(q, &x); break;
+	case RS_REVOKE: good = rs_is_ASK_REVOKE(q, &x); break;
 	}
 	return good ? 0 : -EINVAL;
 }
@@ -65,7 +67,7 @@ static bool answer_ok(const struct rs_request *q, const struct rs_answer *a,
 {
 	if (!rs_is_LAYOUT(&a->layout, x))
 		return false;
-	if (q->type == RS_ATTACH)
+	if (q->type == RS_ATTACH || q->type == RS_GRANT)
 		return rs_is_ATTACHED(a, x);
 	return rs_is_DONE(a, x) && (q->type != RS_STATS || rs_is_STATS(&a->stats, x)) &&
 		(q->type != RS_INFO || rs_is_INFO(&a->info, x));

@@ -19,7 +19,7 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 11
+#define RS_CONTROL_VERSION 12
 
 enum rs_request_type {
 	RS_ATTACH =
@@ -36,14 +36,17 @@ enum rs_request_type {
 	RS_FD,       /* index; answer: a socket that becomes readable. It replaces an earlier one */
 	RS_STATS,    /* index */
 	RS_JOIN,     /* index */
-	RS_INFO
+	RS_INFO,
+	/* service: bytes; pages: offset in the pool; remote: access; answer: address, rkey */
+	RS_GRANT,
+	RS_REVOKE /* service: rkey */
 };
 
 struct rs_request {
 	uint32_t type, version;
 	uint32_t index, service;
 	uint32_t conns, depth_shift; /* depth: 1 << depth_shift */
-	uint64_t pages;              /* of the pool, RS_PAGE bytes each */
+	uint64_t pages;              /* of the pool, RS_PAGE bytes each; of RS_GRANT: bytes */
 	uint8_t priority, weight, remote, reserved[5];
 	struct sockaddr_storage node;
 };

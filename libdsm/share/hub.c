@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rshare.h"
 #include "share/check.h"
 #include "share/conn.h"
 #include "share/mem.h"
@@ -278,6 +279,19 @@ void rs_client_exit(struct rs_client *c)
 	c->conn = NULL;
 }
 
+/* May peers change the 8 bytes at offset by this key? */
+static bool is_granted(const struct rs_client *c, uint32_t rkey, uint64_t offset)
+{
+	const struct rs_grant *g;
+
+	for (g = c->grants; g; g = g->next)
+		/* An offset before its own wraps. */
+		if (g->rkey == rkey && g->access & RSHARE_ACCESS_ATOMIC &&
+		    g->len >= sizeof(uint64_t) && offset - g->offset <= g->len - sizeof(uint64_t))
+			return true;
+	return false;
+}
+
 uint64_t *hub_word_find(struct rs_hub *h, uint32_t rkey, uint64_t address)
 {
 	struct rs_client *c;
@@ -286,8 +300,8 @@ uint64_t *hub_word_find(struct rs_hub *h, uint32_t rkey, uint64_t address)
 		char *pool = c->base + c->layout.pool_offset;
 		const uint64_t offset = address - (uintptr_t)pool;
 
-		if (c->remote && c->rkey == rkey && offset % sizeof(uint64_t) == 0 &&
-		    offset < c->layout.pool_bytes)
+		if (offset % sizeof(uint64_t) == 0 && offset < c->layout.pool_bytes &&
+		    ((c->remote && c->rkey == rkey) || is_granted(c, rkey, offset)))
 			return (uint64_t *)(void *)(pool + offset);
 	}
 	return NULL;

@@ -79,6 +79,15 @@ struct rs_peer {
 	char name[64];
 };
 
+/* Bytes of the pool of a process that peers may access by a key of their own. */
+struct rs_grant {
+	struct rs_grant *next;
+	void *mr; /* of the owner */
+	uint64_t offset;
+	uint32_t len, rkey;
+	uint8_t access; /* enum rshare_access */
+};
+
 /* A process of this node. */
 struct rs_client {
 	struct rs_hub *hub;
@@ -86,7 +95,8 @@ struct rs_client {
 	struct rs_layout layout;
 	char *base;
 	uint32_t lkey, rkey;
-	bool remote;           /* peers may access the pool by rkey */
+	bool remote; /* peers may access the pool by rkey */
+	struct rs_grant *grants;
 	struct rs_conn **conn; /* by index */
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */

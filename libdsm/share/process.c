@@ -78,9 +78,22 @@ static int make_segment(const struct rs_layout *l)
 	return fd;
 }
 
+/* Free the first grant of a list. */
+static void grant_free(struct rs_owner *o, struct rs_grant **list)
+{
+	struct rs_grant *g = *list;
+
+	*list = g->next;
+	o->dev.registered -= g->len;
+	ibv_dereg_mr(g->mr);
+	rs_free(g);
+}
+
 /* Free everything that a process has of the owner, even if attaching failed half-way. */
 static void process_session_detach(struct rs_owner *o, struct rs_process *p)
 {
+	while (p->rs.grants)
+		grant_free(o, &p->rs.grants);
 	if (p->mr) {
 		o->dev.registered -= p->rs.layout.pool_bytes;
 		ibv_dereg_mr(p->mr);
@@ -152,6 +165,72 @@ static int process_session_attach(struct rs_owner *o, struct rs_process *p,
 	a->rkey = p->mr->rkey;
 	a->pool_address = (uintptr_t)p->base + l.pool_offset;
 	a->layout = l;
+	return 0;
+}
+
+/* ---- keys of single buffers ----------------------------------------------------------------- */
+
+static int grant_access(uint8_t access)
+{
+	return IBV_ACCESS_LOCAL_WRITE | (access & RSHARE_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+		(access & RSHARE_ACCESS_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
+}
+
+/* The device opens these bytes only, and the owner for atomic operations. */
+static int process_grant(struct rs_owner *o, struct rs_process *p, const struct rs_request *r,
+			 struct rs_answer *a)
+{
+	const uint64_t pool = p->rs.layout.pool_bytes, offset = r->pages;
+	char *at = (char *)p->base + p->rs.layout.pool_offset + offset;
+	struct rs_grant *g;
+	struct ibv_mr *mr;
+	int err;
+
+	if (!r->service || offset > pool || r->service > pool - offset)
+		return -EINVAL;
+	g = rs_zalloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	mr = ibv_reg_mr(o->dev.pd, at, r->service, grant_access(r->remote));
+	if (!mr) {
+		err = errno ? -errno : -ENOMEM;
+		rs_free(g);
+		return err;
+	}
+	*g = (struct rs_grant){ .next = p->rs.grants,
+				.mr = mr,
+				.offset = offset,
+				.len = r->service,
+				.rkey = mr->rkey,
+				.access = r->remote };
+	p->rs.grants = g;
+	o->dev.registered += g->len;
+	a->rkey = g->rkey;
+	a->pool_address = (uintptr_t)at;
+	return 0;
+}
+
+/* Mostly, it is registered memory that lacks. */
+static void grant_log(const struct rs_process *p, int err)
+{
+	char text[RSHARE_WHY_MAX];
+
+	snprintf(
+		text, sizeof(text),
+		"process %d: a buffer cannot be registered for peers: %s; raise `ulimit -l` of the owner (process %d)",
+		(int)p->pid, strerror(-err), (int)getpid());
+	rs_log_line(text);
+}
+
+static int process_revoke(struct rs_owner *o, struct rs_process *p, uint32_t rkey)
+{
+	struct rs_grant **at = &p->rs.grants;
+
+	while (*at && (*at)->rkey != rkey)
+		at = &(*at)->next;
+	if (!*at)
+		return -ENOENT;
+	grant_free(o, at);
 	return 0;
 }
 
@@ -267,6 +346,8 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 		return err;
 	case RS_CONNECT: return do_connect(o, p, r, a);
 	case RS_INFO: process_info(o, &a->info); return 0;
+	case RS_GRANT: return process_grant(o, p, r, a);
+	case RS_REVOKE: return process_revoke(o, p, r->service);
 	default: return about_conn(p, r, a, &fds[0]);
 	}
 }
@@ -277,11 +358,15 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
  */
 static void process_complain(struct rs_process *p, uint32_t type, int status)
 {
-	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD)
+	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD && type != RS_GRANT)
 		return;
-	if (rs_owner_refused(status) && p->refused != status)
-		process_log(p, status,
-			    type == RS_FD ? "an fd is refused" : "a connection is refused");
+	if (rs_owner_refused(status) && p->refused != status) {
+		if (type == RS_GRANT)
+			grant_log(p, status);
+		else
+			process_log(p, status,
+				    type == RS_FD ? "an fd is refused" : "a connection is refused");
+	}
 	if (!status || rs_owner_refused(status))
 		p->refused = status;
 }

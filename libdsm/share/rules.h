@@ -94,7 +94,10 @@ struct rs_limits {
 	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
 	R(IS_ABOUT, RS_CLOSE, RS_JOIN, "5 to 9") \
 	R(IS_INFO, RS_INFO, RS_INFO, "10") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "11") \
+	R(IS_GRANT, RS_GRANT, RS_GRANT, "11") \
+	R(IS_REVOKE, RS_REVOKE, RS_REVOKE, "12") \
+	R(ACCESS, 1, RSHARE_ACCESS_READ | RSHARE_ACCESS_WRITE | RSHARE_ACCESS_ATOMIC, "1 to 7") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "12") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -189,6 +192,8 @@ struct rs_limits {
 #define RS_ASK_PRIORITY_(F) RS_REQUEST(F, IS_PRIORITY, ZERO, INDEX, ZERO, ZERO, ZERO, ZERO, PRIORITY, WEIGHT, ZERO)
 #define RS_ASK_ABOUT_(F)    RS_REQUEST(F, IS_ABOUT, ZERO, INDEX, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
 #define RS_ASK_INFO_(F)     RS_REQUEST(F, IS_INFO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
+#define RS_ASK_GRANT_(F)    RS_REQUEST(F, IS_GRANT, ZERO, ZERO, WHOLE, ZERO, ZERO, ANY, ZERO, ZERO, ACCESS)
+#define RS_ASK_REVOKE_(F)   RS_REQUEST(F, IS_REVOKE, ZERO, ZERO, ANY, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
 #define RS_ANSWER(F, why, which, key, where) \
 	F(rs_answer, status, why) F(rs_answer, index, which) F(rs_answer, rkey, key) F(rs_answer, reserved, ZERO) \
 	F(rs_answer, pool_address, where)
@@ -236,6 +241,7 @@ struct rs_limits {
 	V(NONE, rs_address, sizeof(struct rs_address)) \
 	V(ASK_ATTACH, rs_request, offsetof(struct rs_request, node))   V(ASK_LISTEN, rs_request, offsetof(struct rs_request, node)) \
 	V(ASK_CONNECT, rs_request, offsetof(struct rs_request, node))  V(ASK_PRIORITY, rs_request, offsetof(struct rs_request, node)) \
+	V(ASK_GRANT, rs_request, offsetof(struct rs_request, node))    V(ASK_REVOKE, rs_request, offsetof(struct rs_request, node)) \
 	V(ASK_ABOUT, rs_request, offsetof(struct rs_request, node))    V(ASK_INFO, rs_request, offsetof(struct rs_request, node)) \
 	V(ATTACHED, rs_answer, offsetof(struct rs_answer, layout))     V(DONE, rs_answer, offsetof(struct rs_answer, layout)) \
 	V(FAILED, rs_answer, offsetof(struct rs_answer, layout))       V(LAYOUT, rs_layout, sizeof(struct rs_layout)) \

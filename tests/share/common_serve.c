@@ -177,7 +177,10 @@ void node_serve(void)
 
 	r = node_open(RSHARE_OWNER, 2048, 64u << 20);
 	memory = rshare_get(r, BIG);
-	must(rshare_export(r, memory, BIG, &exported), "rshare_export");
+	must(rshare_grant(r, memory, BIG,
+			  RSHARE_ACCESS_READ | RSHARE_ACCESS_WRITE | RSHARE_ACCESS_ATOMIC,
+			  &exported),
+	     "rshare_grant");
 	epoll_fd = epoll_create1(0);
 	for (i = 1; i < SERVICES; i++) {
 		listener[i].service = (unsigned int)i;

@@ -136,7 +136,7 @@ static void test_rdma(void)
 		if (i & 1)
 			wrong.rkey ^= 0x5a5a5a;
 		else
-			wrong.address += 1ull << 40;
+			wrong.address += i & 2 ? at.size : 1ull << 40; /* beside it; nothing */
 		c = dial(MEMORY, i & 2 ? 7 : 0);
 		must(i & 2 ? rshare_write(c, out, 300000, &wrong, 0, 7)
 			   : rshare_read(c, out, 300000, &wrong, 0, 7),

@@ -11,7 +11,6 @@
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
 
-#include <sys/uio.h>
 #include <unistd.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -24,7 +23,8 @@
 
 #define FAKE_QUEUE 8192u
 #define FAKE_QPS 256u
-#define FAKE_RKEY 2u
+#define FAKE_MRS 1024u
+#define FAKE_KEYS 16u /* between two keys: those between are none */
 #define FAKE_FIRST 2u /* number of the first queue pair: programs never have 0 and 1 */
 
 struct fake_cq {
@@ -58,6 +58,10 @@ struct fake_qp {
 
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_qp *fake_qps[FAKE_QPS];
+static struct fake_mr {
+	struct ibv_mr mr;
+	int access;
+} * fake_mrs[FAKE_MRS]; /* by rkey / FAKE_KEYS */
 static struct ibv_device fake_device[] = { { .name = "fake0" }, { .name = "fake1" } };
 static int fake_devices = 1, fake_vectors = 1; /* number of devices, and of vectors of each */
 static unsigned int fake_live;                 /* existing objects */
@@ -167,12 +171,20 @@ static void fake_datagram(struct fake_qp *from, const struct fake_wr *w)
 	}
 }
 
-/* A device refuses addresses that no key covers; here, those without memory. */
-static int fake_is_memory(uint64_t addr)
+/* A device refuses what the key does not cover. */
+static int fake_is_covered(const struct fake_wr *w, int access)
 {
-	struct iovec there = { (void *)(uintptr_t)addr, 1 }, here = { &(char){ 0 }, 1 };
+	const uint32_t rkey = w->wr.wr.rdma.rkey;
+	const struct fake_mr *m = rkey / FAKE_KEYS < FAKE_MRS ? fake_mrs[rkey / FAKE_KEYS] : NULL;
+	const uint64_t at = w->wr.wr.rdma.remote_addr;
+	uint64_t bytes = 0, offset;
 
-	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+	for (int i = 0; i < w->wr.num_sge; i++)
+		bytes += w->sge[i].length;
+	if (!m || m->mr.rkey != rkey || !(m->access & access))
+		return 0;
+	offset = at - (uintptr_t)m->mr.addr;
+	return offset <= m->mr.length && bytes <= m->mr.length - offset;
 }
 
 /* 0: it waits for a receive. -1: it is refused. */
@@ -182,8 +194,8 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .qp_num = to->qp.qp_num };
 	const int solicited = !!(w->wr.send_flags & IBV_SEND_SOLICITED);
 
-	if ((w->wr.opcode == IBV_WR_RDMA_WRITE || w->wr.opcode == IBV_WR_RDMA_READ) &&
-	    (w->wr.wr.rdma.rkey != FAKE_RKEY || !fake_is_memory(w->wr.wr.rdma.remote_addr)))
+	if ((w->wr.opcode == IBV_WR_RDMA_WRITE && !fake_is_covered(w, IBV_ACCESS_REMOTE_WRITE)) ||
+	    (w->wr.opcode == IBV_WR_RDMA_READ && !fake_is_covered(w, IBV_ACCESS_REMOTE_READ)))
 		return -1;
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
@@ -471,18 +483,25 @@ int ibv_dealloc_pd(struct ibv_pd *p)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t n, int access)
 {
-	struct ibv_mr *m = fake_fails(FAKE_MR) ? NULL : fake_new(sizeof(*m));
+	struct fake_mr *m = fake_fails(FAKE_MR) ? NULL : fake_new(sizeof(*m));
+	static uint32_t next; /* keys come again late */
 
-	(void)access;
 	if (!m)
 		return NULL;
-	*m = (struct ibv_mr){ .context = pd->context,
-			      .pd = pd,
-			      .addr = at,
-			      .length = n,
-			      .lkey = 1,
-			      .rkey = FAKE_RKEY };
-	return m;
+	pthread_mutex_lock(&fake_lock);
+	do
+		next++;
+	while (fake_mrs[next % FAKE_MRS]);
+	fake_mrs[next % FAKE_MRS] = m;
+	m->access = access;
+	m->mr = (struct ibv_mr){ .context = pd->context,
+				 .pd = pd,
+				 .addr = at,
+				 .length = n,
+				 .lkey = 1,
+				 .rkey = next % FAKE_MRS * FAKE_KEYS };
+	pthread_mutex_unlock(&fake_lock);
+	return &m->mr;
 }
 
 #undef ibv_reg_mr_iova2
@@ -495,6 +514,9 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t n, uint64_t 
 
 int ibv_dereg_mr(struct ibv_mr *m)
 {
+	pthread_mutex_lock(&fake_lock);
+	fake_mrs[m->rkey / FAKE_KEYS] = NULL;
+	pthread_mutex_unlock(&fake_lock);
 	return fake_free(m);
 }
 

@@ -380,4 +380,103 @@ UNIT_TEST(operations_are_counted_by_connection)
 	ck_assert(s.messages_sent == 1 && s.bytes_sent == 9 && !s.outstanding);
 }
 
+/* ---- keys of single buffers ----------------------------------------------------------------- */
+
+static int status_of(const struct rshare_op *op)
+{
+	struct rshare_conn *x, *y;
+	struct rshare_event e;
+
+	pair(&x, &y, 0);
+	ck_assert_int_eq(rshare_post(x, op), 0);
+	e = next_of(x, RSHARE_SENT);
+	rshare_disconnect(x, 0);
+	rshare_disconnect(y, 0);
+	return e.status;
+}
+
+/* A key opens its bytes, for its access; not those beside, and not after it was taken back. */
+UNIT_LOOP_TEST(a_granted_key_opens_one_buffer, 0, 3)
+{
+	static const unsigned int access[] = { RSHARE_ACCESS_READ, RSHARE_ACCESS_WRITE,
+					       RSHARE_ACCESS_ATOMIC };
+	static const enum rshare_op_type type[] = { RSHARE_OP_READ, RSHARE_OP_WRITE,
+						    RSHARE_OP_FETCH_ADD };
+	const uint64_t registered = info_of(b).registered;
+	struct rshare_remote key, beside;
+	struct rshare_op op = { .buffer = out, .size = 8, .remote = &key };
+	unsigned int i;
+
+	ck_assert_int_eq(rshare_grant(b, in + 256, 64, access[_i], &key), 0);
+	ck_assert(key.size == 64 && key.rkey != at.rkey);
+	ck_assert_uint_eq(info_of(b).registered, registered + 64);
+	for (i = 0; i < 3; i++) {
+		op.type = type[i];
+		ck_assert_int_eq(status_of(&op), i == (unsigned int)_i ? 0 : -EKEYREJECTED);
+	}
+	op.type = type[_i];
+	op.offset = 56;
+	ck_assert_int_eq(status_of(&op), 0);
+	op.remote = &beside;
+	for (i = 0; i < 2; i++) { /* the bytes before it and behind it */
+		beside = key;
+		beside.address += i ? 64 : (uint64_t)-64;
+		ck_assert_int_eq(status_of(&op), -EKEYREJECTED);
+	}
+	op.remote = &key;
+	ck_assert_int_eq(rshare_revoke(a, &key), -ENOENT); /* of another process */
+	ck_assert_int_eq(rshare_revoke(b, &key), 0);
+	ck_assert_int_eq(rshare_revoke(b, &key), -ENOENT);
+	ck_assert_int_eq(status_of(&op), -EKEYREJECTED);
+	ck_assert_uint_eq(info_of(b).registered, registered);
+}
+
+UNIT_TEST(what_cannot_be_granted_is_refused)
+{
+	struct rshare_remote key;
+	char outside[8];
+
+	ck_assert_int_eq(rshare_grant(b, in, 64, 0, &key), -EINVAL);
+	ck_assert_int_eq(rshare_grant(b, in, 64, 8, &key), -EINVAL);
+	ck_assert_int_eq(rshare_grant(b, in, 64, 256 + RSHARE_ACCESS_READ, &key), -EINVAL);
+	ck_assert_int_eq(rshare_grant(b, in, 0, RSHARE_ACCESS_READ, &key), -EINVAL);
+	ck_assert_int_eq(rshare_grant(b, in, 5u << 20, RSHARE_ACCESS_READ, &key), -EINVAL);
+	ck_assert_int_eq(rshare_grant(b, outside, 8, RSHARE_ACCESS_READ, &key), -EINVAL);
+	fake_refuse(FAKE_MR, ENOMEM, 0, 1);
+	ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), -ENOMEM);
+	__atomic_store_n(&take_after, 0, __ATOMIC_RELAXED);
+	ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), -ENOMEM);
+	__atomic_store_n(&take_after, -1, __ATOMIC_RELAXED);
+	ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), 0);
+	/* What is not taken back goes with the attachment. */
+}
+
+/* A process whose pool is not for peers lets them into one buffer. */
+UNIT_TEST(a_closed_pool_has_granted_buffers)
+{
+	struct rshare_config x = config(name_c, 3);
+	struct rshare_listener *l;
+	struct rshare_remote key, all;
+	struct rshare_conn *e, *f = NULL;
+	struct rshare *r;
+	char node[32], *memory;
+	int i;
+
+	x.remote = 0;
+	snprintf(node, sizeof(node), "127.0.0.1:%u", port + 3);
+	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
+	ck_assert_int_eq(rshare_listen(r, 1, &l), 0);
+	memory = rshare_get(r, 1000);
+	ck_assert_int_eq(rshare_export(r, memory, 1000, &all), -EACCES);
+	ck_assert_int_eq(rshare_grant(r, memory, 1000, RSHARE_ACCESS_WRITE, &key), 0);
+	ck_assert_int_eq(rshare_connect(a, node, 1, 0, 1, &e), 0);
+	ck_assert_int_eq(rshare_write(e, out, 1000, &key, 0, 1), 0);
+	ck_assert_int_eq(next_of(e, RSHARE_SENT).status, 0);
+	ck_assert(!memcmp(memory, out, 1000));
+	for (i = 0; i < 200 && rshare_accept(l, &f); i++)
+		usleep(10000);
+	rshare_disconnect(e, 0);
+	rshare_close(r);
+}
+
 UNIT_SUITE("share_ops", .seconds = 60, .setup = ops_begin, .teardown = ops_end)

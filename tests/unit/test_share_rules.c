@@ -102,7 +102,10 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_IS_PRIORITY: return v == 4;
 	case RS_RULE_IS_ABOUT: return is(v, 5, 9);
 	case RS_RULE_IS_INFO: return v == 10;
-	case RS_RULE_CONTROL_VERSION: return v == 11;
+	case RS_RULE_IS_GRANT: return v == 11;
+	case RS_RULE_IS_REVOKE: return v == 12;
+	case RS_RULE_ACCESS: return is(v, 1, 7);
+	case RS_RULE_CONTROL_VERSION: return v == 12;
 	case RS_RULE_CONNS: return is(v, 1, 65536);
 	case RS_RULE_DEPTH: return is(v, 1, 12);
 	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
@@ -249,7 +252,7 @@ static bool request_taken(unsigned int shape, const void *at)
 
 static bool other_request(const struct rule_field *f, uint64_t v)
 {
-	return !strcmp(f->name, "type") && v && v <= RS_INFO;
+	return !strcmp(f->name, "type") && v && v <= RS_REVOKE;
 }
 
 static bool answer_taken(unsigned int shape, const void *at)
