@@ -19,6 +19,7 @@ static const struct {
 	[USAGE_QUEUES] = { "queues", "queues" },
 	[USAGE_TABLES] = { "tables", "tables" },
 	[USAGE_STAGE] = { "stage", "stage" },
+	[USAGE_TWINS] = { "twins", "twins" },
 	[USAGE_LANDING] = { "landing", "landing" },
 	[USAGE_PAGE_TABLES] = { "page tables", "page_tables" },
 	[USAGE_PRIVATE] = { "private", "private" },

@@ -73,7 +73,8 @@ static void usage_of_control(uint64_t *now)
 	now[USAGE_QUEUES] = control_used(l->bars, l->pages);
 	now[USAGE_STATES] = control_used(l->pages, l->stage) + control_used(l->fault, l->total);
 	now[USAGE_STAGE] =
-		control_used(l->stage, l->va_units) + control_used(l->stage_last, l->file);
+		control_used(l->stage, l->va_units) + control_used(l->stage_last, l->twins);
+	now[USAGE_TWINS] = control_used(l->twins, l->file);
 	now[USAGE_TABLES] = control_used(0, l->bars) + control_used(l->va_units, l->fault);
 }
 

@@ -23,6 +23,7 @@ enum usage_kind {
 	/* the rest of the control segment: slots, hold records, regions, units of the heap */
 	USAGE_TABLES,
 	USAGE_STAGE, /* contents that wait for acknowledgements */
+	USAGE_TWINS, /* copies of the release blocks that the node writes */
 	USAGE_OF_NODE,
 	/* of each rank */
 	/* buffers of the transport into which other nodes write blocks */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * usage.c - what the statistics say of memory, by kind: frames of the heap and of a region that
- * goes, states and page tables with them, private memory of one rank. Beside each there is as much
- * of the same that nobody touches, which must not count.
+ * goes, states and page tables with them, twins, private memory of one rank. Beside each there is
+ * as much of the same that nobody touches, which must not count.
  */
 #include "common.h"
 
@@ -15,6 +15,7 @@
 #define HEAP (16 * MIB)    /* of each node's first rank */
 #define REGION (24 * MIB)  /* written by rank 0 */
 #define PRIVATE (32 * MIB) /* of the last rank */
+#define TWINS (8 * MIB)    /* of blocks of rank 0, which the last rank writes */
 #define IDLE (256 * MIB)   /* allocated and not touched */
 
 static char *said; /* what libdsm has printed */
@@ -59,16 +60,19 @@ static void check_node(const char *text, int node, int nodes, int width)
 	const struct counted private = counted_of(text, "private"),
 			     tables = counted_of(text, "page_tables");
 	const uint64_t own = node == nodes - 1 ? PRIVATE : 0;
+	const uint64_t twins = nodes > 1 && node == nodes - 1 ? TWINS : 0;
 
-	about("frames", node, frames.now, HEAP, 4 * MIB);
+	about("frames", node, frames.now, HEAP + TWINS, 4 * MIB);
 	if (test_size > 1)
-		about("frames, at most", node, frames.most, HEAP + region, 8 * MIB);
+		about("frames, at most", node, frames.most, HEAP + region, 12 * MIB);
 	if (nodes > 1) { /* 24 bytes of a copy at least */
 		about("states, at most", node, states.most, (HEAP + region) / 4096 * 24, 6 * MIB);
 		REQUIRE(node || states.now + region / 4096 * 24 <= states.most,
 			"states of a region that is gone count: now %lu, at most %lu",
 			(unsigned long)states.now, (unsigned long)states.most);
 	}
+	about("twins, at most", node, counted_of(text, "twins").most, twins, MIB);
+	about("stage, at most", node, counted_of(text, "stage").most, 0, 4 * MIB);
 	about("private", node, private.now, own, (uint64_t)width * 16 * MIB);
 	about("page tables", node, tables.now, (HEAP + own) / 512, (uint64_t)width * 2 * MIB);
 	REQUIRE(counted_of(text, "tables").now > 0 && counted_of(text, "resident").most >= HEAP,
@@ -140,6 +144,24 @@ static void use_region(void)
 	test_sync();
 }
 
+/* Rank 0 is the home of release blocks that the last rank writes, too. */
+static void use_twins(void)
+{
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+						.home = DSM_HOME_FIXED };
+	dsm_region_t *r;
+	char *p;
+
+	MUST(dsm_region_open("twins", TWINS, &opt, &r));
+	p = dsm_region_base(r);
+	if (!test_rank)
+		touch(p, TWINS);
+	test_sync();
+	if (test_rank == test_size - 1)
+		touch(p, TWINS);
+	test_sync();
+}
+
 static void use_private(void)
 {
 	map_private(IDLE);
@@ -177,6 +199,7 @@ int main(int argc, char **argv)
 	nodes = dsm_nodes();
 	use_heap();
 	use_region();
+	use_twins();
 	use_private();
 	MUST(dsm_finalize());
 	collect(fd, old);
