@@ -43,7 +43,7 @@ static struct rc_edge edge_of(const struct rc_cfg *cfg, const struct world *w, u
 }
 /* ---- threads --------------------------------------------------------------------------------- */
 
-enum event { EV_CHOOSE = 1, EV_THREAD, EV_GATHER, EV_MERGE, EV_LEAVE, EV_MSG };
+enum event { EV_CHOOSE = 1, EV_THREAD, EV_GATHER, EV_MERGE, EV_LEAVE, EV_MSG, EV_DROP, EV_APPLY };
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b)
 {
@@ -428,6 +428,47 @@ static void gather_next(const struct rc_cfg *cfg, struct world *w, unsigned int 
 	closing_event(&x, CE_GATHERED, node, node, 0, 0);
 }
 
+/* ---- copies that a node gives up by itself --------------------------------------------------- */
+
+static bool may_drop(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
+		     unsigned int b)
+{
+	const uint8_t state = w->nodes[node].blocks[b].state;
+
+	return w->drops < cfg->drops && cfg->droppers >> node & 1 && cfg->home[b] != node &&
+		(state == REL_CLEAN || state == REL_OPEN);
+}
+
+/* A clean copy goes at once, one that was written as by a notice. */
+static void give_up(const struct rc_cfg *cfg, struct world *w, unsigned int node, unsigned int b)
+{
+	struct host x = rc_host_at(cfg, w, node, -1, NULL);
+	const struct msg about = { .object = b, .src = x.h.me, .dst = x.h.me };
+	struct rnode *n = x.n;
+
+	model_say("node %u gives up block %u\n", node, b);
+	w->drops++;
+	if (n->blocks[b].state == REL_CLEAN) {
+		if (core_page_event(&x.h, PE_DROP, &about, NULL) != CORE_DROPPED)
+			model_fail("node %u does not drop block %u", node, b);
+	} else if (cfg->drops_open) {
+		n->blocks[b].state = REL_NONE;
+		n->twinned[b] = n->dirty[b] = 0;
+		rc_set_hw(&x, b, PROT_CLOSED);
+	} else {
+		rel_notice(&n->lists, n->blocks, b);
+		n->applies = 1;
+	}
+}
+
+static void apply_all(const struct rc_cfg *cfg, struct world *w, unsigned int node)
+{
+	struct host x = rc_host_at(cfg, w, node, -1, NULL);
+
+	model_say("node %u applies notices\n", node);
+	x.n->applies = core_acquire(&x.h) == -EAGAIN;
+}
+
 static void leave(struct world *w, unsigned int i)
 {
 	struct leave l = w->leaves[i];
@@ -492,6 +533,13 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 			if (w->nodes[i].merging[o].type)
 				events[n++] = event(EV_MERGE, i, o);
 	}
+	for (i = 0; i < cfg->nnodes; i++) {
+		if (w->nodes[i].applies)
+			events[n++] = event(EV_APPLY, i, 0);
+		for (o = 0; o < RC_BLOCKS; o++)
+			if (may_drop(cfg, w, i, o))
+				events[n++] = event(EV_DROP, i, o);
+	}
 	for (i = 0; i < LEAVES; i++)
 		if (w->leaves[i].used)
 			events[n++] = event(EV_LEAVE, i, 0);
@@ -522,6 +570,8 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_MERGE: merge_next(cfg, w, a, b); break;
 	case EV_LEAVE: leave(w, a); break;
 	case EV_MSG: deliver(cfg, w, a); break;
+	case EV_DROP: give_up(cfg, w, a, b); break;
+	case EV_APPLY: apply_all(cfg, w, a); break;
 	}
 	/* twins_after: the mapping was open for one event before the twin is made. */
 	for (i = 0; i < cfg->nnodes; i++)

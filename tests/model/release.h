@@ -55,12 +55,15 @@ struct rc_cfg {
 	uint64_t before; /* closes that every node has behind it */
 	bool choose;     /* the search chooses the type of edges without one */
 	bool late;       /* a home lowers its mappings, and sends, some time after the step */
+	/* So many times, a node of these (a mask) gives up a copy: drops it, or has it closed. */
+	uint8_t drops, droppers;
 	/* Hosts that break their contract: */
 	bool lowers_after; /* the block is lowered after it was compared */
 	bool twins_after;  /* the mapping is opened before the twin is made */
 	bool merges_copy;  /* a diff is not stored in the twin */
 	bool merges_words; /* a diff is stored by whole words */
 	bool notes_after;  /* the notice is acknowledged before it is in the list */
+	bool drops_open;   /* a copy that was written is dropped without a close */
 };
 
 extern const struct model rc_model;

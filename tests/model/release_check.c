@@ -114,7 +114,7 @@ static bool at_rest(const struct rc_cfg *cfg, const struct world *w)
 		if (rc_next_op(cfg, w, i).what != RC_END)
 			return false;
 	for (i = 0; i < cfg->nnodes; i++) {
-		if (w->nodes[i].gather)
+		if (w->nodes[i].gather || w->nodes[i].applies)
 			return false;
 		for (b = 0; b < cfg->nnodes; b++)
 			if (w->nodes[i].merging[b].type)

@@ -64,6 +64,7 @@ struct rnode {
 	uint8_t notices[RC_NODES][RC_NODES]; /* by writer and receiver: blocks */
 	uint8_t gather, entry;               /* 1: to begin, 2: at this block */
 	struct rmsg merging[RC_NODES];       /* FLUSH of this node, partly merged */
+	uint8_t applies;                     /* an acquire without a thread is under way */
 };
 
 struct world {
@@ -76,6 +77,7 @@ struct world {
 	/* 1 + thread; threads; 1 + thread, 16: acquires */
 	uint8_t lock_holder, lock_line, lock_granted;
 	uint8_t chosen; /* 1 + the type of edges, see choices */
+	uint8_t drops;  /* of copies that were given up */
 	uint8_t n;
 	struct rmsg msgs[MESSAGES];
 	struct leave leaves[LEAVES];
