@@ -5,8 +5,10 @@
  * First read copies, silently: the home goes on counting this node among the readers, and an
  * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "Messages of a
  * miss"). Then the newest copies of blocks whose home is another node: the home is asked to take
- * them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones and release
- * blocks.
+ * them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones.
+ *
+ * Copies of release blocks go in the same way: a clean one silently, one that this node has written
+ * as if its home had sent a notice. The next close then sends what has changed, and drops it.
  *
  * Two hands, one for each, go round the units of the window that have frames. A block that came
  * lately survives a pass (recent.h).
@@ -25,6 +27,7 @@
 #include "job/memory.h"
 #include "miss/block.h"
 #include "miss/recent.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/work.h"
@@ -152,6 +155,47 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 	return got;
 }
 
+/* Without the stripe, too. */
+static bool is_copy(const struct region_homes *known, size_t at, enum rel_state state)
+{
+	return __atomic_load_n(&job.mem.rels[at >> PAGE_SHIFT].state, __ATOMIC_RELAXED) == state &&
+		region_home_of(known, at) != job.node;
+}
+
+/* Of release blocks: one by one. */
+static uint64_t drop_copies(size_t unit, const struct region_homes *known, uint64_t want)
+{
+	uint64_t got = 0;
+	size_t at;
+
+	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
+		if (!is_copy(known, at, REL_CLEAN) || !recent_passed(at) ||
+		    !run_drop_release(block_id(at, PAGE_BYTES)))
+			continue;
+		recent_gone(at);
+		got += PAGE_BYTES;
+	}
+	count(&job.mine->stats.evicted_clean, got / PAGE_BYTES);
+	return got;
+}
+
+/* Those that are open: turn() has them closed together. */
+static uint64_t close_copies(size_t unit, const struct region_homes *known, uint64_t want)
+{
+	uint64_t got = 0;
+	size_t at;
+
+	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
+		if (!is_copy(known, at, REL_OPEN) || !recent_passed(at))
+			continue;
+		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
+		recent_gone(at);
+		got += PAGE_BYTES;
+	}
+	count(&job.mine->stats.evicted_owned, got / PAGE_BYTES);
+	return got;
+}
+
 /* The next unit at or after `at` with frames; the end of the window if there is none. */
 static size_t next_unit(size_t at)
 {
@@ -160,22 +204,37 @@ static size_t next_unit(size_t at)
 	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
 }
 
-/* The block size of the region there, if its blocks may go. What no rank maps is being given up:
- * process_quiet() waits for this pass. */
-static size_t may_go(size_t unit)
+/* The region there, if its blocks may go. What no rank maps is being given up: process_quiet()
+ * waits for this pass. */
+static const struct region_homes *may_go(size_t unit)
 {
 	const struct region_homes *known = region_known(unit);
 
-	return known && !known->consistency &&
-			__atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
-		? known->block_size
-		: 0;
+	return known && __atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
+		? known
+		: NULL;
 }
 
 struct passed {
-	bool full; /* there is more to give up, but no slot is free */
-	bool end;  /* the hand has passed the end of the window */
+	bool full;   /* there is more to give up, but no slot is free */
+	bool end;    /* the hand has passed the end of the window */
+	bool closes; /* release blocks are to be closed */
 };
+
+static uint64_t pass(enum hand hand, size_t unit, const struct region_homes *known, uint64_t want,
+		     struct passed *p)
+{
+	uint64_t got;
+
+	if (!known->consistency)
+		return hand == HAND_CLEAN ? drop_clean(unit, known->block_size, want)
+					  : ask_homes(unit, known->block_size, want, &p->full);
+	if (hand == HAND_CLEAN)
+		return drop_copies(unit, known, want);
+	got = close_copies(unit, known, want);
+	p->closes |= got > 0;
+	return got;
+}
 
 /* Move a hand on until it has found `want` bytes, once round at most. Returns how many it has
  * found. */
@@ -186,10 +245,10 @@ static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 	unsigned int units = 0;
 	uint64_t got = 0;
 
-	*p = (struct passed){ false, false };
+	*p = (struct passed){ 0 };
 	while (got < want && !p->full && units < UNITS_AT_ONCE) {
 		const size_t unit = next_unit(*at);
-		size_t block;
+		const struct region_homes *known;
 
 		if (p->end && unit >= start)
 			break;
@@ -198,11 +257,12 @@ static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 		if (unit >= job.set.space)
 			continue;
 		units++;
-		block = may_go(unit);
-		if (block)
-			got += hand == HAND_CLEAN ? drop_clean(unit, block, want - got)
-						  : ask_homes(unit, block, want - got, &p->full);
+		known = may_go(unit);
+		if (known)
+			got += pass(hand, unit, known, want - got, p);
 	}
+	if (p->closes)
+		release_try_acquire();
 	return got;
 }
 
@@ -220,7 +280,7 @@ static void say_full(uint64_t now)
 		return;
 	log_line(
 		"node %d has %lu MiB of shared memory that it cannot give up, more than DSM_MEMORY allows (%zu MiB): blocks "
-		"whose home it is, pinned blocks, or release blocks (DSM_HOME=cyclic gives each node an equal part)",
+		"whose home it is, or pinned blocks (DSM_HOME=cyclic gives each node an equal part)",
 		job.node, (unsigned long)(now >> 20), job.set.memory >> 20);
 }
 

@@ -992,3 +992,11 @@ unsigned int run_drop(size_t off, size_t block, unsigned int n)
 	each_stripe(stripes, word_unlock);
 	return dropped;
 }
+
+bool run_drop_release(uint32_t object)
+{
+	const struct msg about = { .object = object, .src = job.node, .dst = job.node };
+	struct core_host h = run_host();
+
+	return core_page_event(&h, PE_DROP, &about, NULL) == CORE_DROPPED;
+}

@@ -86,6 +86,9 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg);
  * number of dropped copies. */
 unsigned int run_drop(size_t off, size_t block, unsigned int n);
 
+/* Drop a clean copy of a release block. False: it is none, or not any more. */
+bool run_drop_release(uint32_t object);
+
 /* Carry out everything that this thread has queued. */
 void run_work(void);
 

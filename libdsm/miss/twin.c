@@ -14,6 +14,7 @@
 #include "job/job.h"
 #include "job/lost.h"
 #include "job/memory.h"
+#include "miss/recent.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/work.h"
@@ -45,6 +46,13 @@ static uint8_t mapped_as(uint32_t object)
 static void map_as(uint32_t object, enum page_state state)
 {
 	__atomic_store_n(&block_copy(block_off(object))->state, (uint8_t)state, __ATOMIC_RELEASE);
+}
+
+/* A frame of this home has come, without a message. */
+static void appeared(uint32_t object)
+{
+	if (job.set.memory)
+		recent_came(block_off(object), PAGE_BYTES);
 }
 
 static void check(int err)
@@ -132,6 +140,7 @@ static void twin_appear(uint32_t object, uint8_t prot)
 	else
 		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, zeros, PROT_RO));
 	map_as(object, prot == PROT_RW ? PG_WRITE : PG_READ);
+	appeared(object);
 	count(&run_stats_of(object)->local_faults, 1);
 }
 
@@ -170,6 +179,7 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 		diff_apply(page, diff);
 		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, page, PROT_RO));
 		map_as(object, PG_READ);
+		appeared(object);
 	} else {
 		diff_apply(frame_at(object), diff);
 	}

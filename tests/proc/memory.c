@@ -147,6 +147,59 @@ static void writes(void)
 	test_sync();
 }
 
+/* Release blocks: the last rank reads them, writes a word of each, and reads again what it and the
+ * others have written. Between two barriers, ranks store to different words. */
+static void copies(void)
+{
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+						.home = DSM_HOME_FIXED };
+	const uint64_t mine = 1 + (uint64_t)test_rank;
+	struct dsm_stats s, t;
+	dsm_region_t *r;
+	uint64_t *p, i, k, turn;
+
+	MUST(dsm_region_open("copies", SIZE, &opt, &r));
+	p = dsm_region_base(r);
+	for (i = 0; !test_rank && i < PAGES; i++)
+		p[i * WORDS] = i * 3 + 1;
+	test_sync();
+	s = test_stats(NULL);
+	most = 0;
+	for (turn = 1; turn <= 2; turn++) {
+		for (i = 0; i < PAGES; i++) {
+			REQUIRE(p[i * WORDS] == i * 3 + 1, "page %lu: %lu", i, p[i * WORDS]);
+			if (test_is_last() && i % 64 == 0)
+				frames();
+			if (test_is_last() || i % 3 == 0)
+				p[i * WORDS + mine] += i + turn;
+		}
+		test_sync();
+		for (i = 0; i < PAGES; i++)
+			for (k = 0; k < (uint64_t)test_size; k++) {
+				const uint64_t n =
+					k + 1 == (uint64_t)test_size || i % 3 == 0 ? turn : 0;
+
+				REQUIRE(p[i * WORDS + 1 + k] == n * i + n * (n + 1) / 2,
+					"page %lu, rank %lu, turn %lu: %lu", i, k, turn,
+					p[i * WORDS + 1 + k]);
+			}
+		test_sync();
+	}
+	t = test_stats(NULL);
+	if (test_is_last()) {
+		printf("  rank %d: at most %lu KiB, %lu copies dropped, %lu closed, %lu closes, %lu twins\n",
+		       test_rank, most >> 10, t.evicted_clean - s.evicted_clean,
+		       t.evicted_owned - s.evicted_owned, t.closes - s.closes, t.twins_most);
+		REQUIRE(most <= BOUND + SLACK && most >= BOUND / 2, "the node had %lu KiB",
+			most >> 10);
+		REQUIRE(t.evicted_clean > s.evicted_clean && t.evicted_owned > s.evicted_owned,
+			"nothing was dropped, or nothing was closed");
+	}
+	test_sync();
+	test_close("copies", r);
+	test_sync();
+}
+
 /* A page that is read again and again stays, and so does a pinned one. */
 static void hot(void)
 {
@@ -289,8 +342,8 @@ static void touches(void)
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = {
-		{ "reads", reads }, { "writes", writes }, { "hot", hot },
-		{ "sets", sets },   { "full", full },     { "touches", touches },
+		{ "reads", reads }, { "writes", writes },   { "hot", hot },       { "sets", sets },
+		{ "full", full },   { "touches", touches }, { "copies", copies },
 	};
 
 	test_start(argc, argv, "a node gives up copies above DSM_MEMORY", NULL, 0);

@@ -15,7 +15,9 @@
 #include "job/memory.h"
 #include "miss/recent.h"
 #include "miss/reclaim.h"
+#include "miss/release.h"
 #include "miss/run.h"
+#include "miss/twin.h"
 #include "miss/work.h"
 #include "net/net.h"
 #include "start/nodes.h"
@@ -31,6 +33,7 @@
 
 static struct msg asked[4096];
 static unsigned int asks, takes;              /* takes: the home takes what it is asked for */
+static uint64_t flushed;                      /* bytes of changes of release blocks */
 static bool shut[SPACE >> PAGE_SHIFT], small; /* small: blocks are pages */
 
 static int punch(size_t off, size_t len)
@@ -44,10 +47,22 @@ static int punch(size_t off, size_t len)
 			 (off_t)len);
 }
 
+static int take(size_t off, size_t len, void *to, bool writable, const int *pipe)
+{
+	(void)pipe;
+	unit_require(writable && pread(job.mem.memfd, to, len, (off_t)off) == (ssize_t)len);
+	return punch(off, len);
+}
+
 static int note_ask(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
 		    size_t size)
 {
-	(void)n, (void)payload, (void)size;
+	(void)n, (void)payload;
+	if (m->type == MSG_FLUSH) {
+		unit_require(rank == HOME);
+		flushed += size;
+		return 0;
+	}
 	unit_require(m->type == MSG_RELEASE && rank == HOME && m->dst == HOME && asks < 4096);
 	asked[asks++] = *m;
 	return 0;
@@ -66,7 +81,7 @@ static int help(struct net *n, unsigned int budget)
 	return 0;
 }
 
-static const struct fault_ops fault = { .name = "punching", .shut = punch };
+static const struct fault_ops fault = { .name = "punching", .shut = punch, .take = take };
 static const struct net_ops net = { .name = "noting", .send = note_ask, .poll = help };
 
 static void enter(size_t block, uint16_t consistency)
@@ -77,6 +92,8 @@ static void enter(size_t block, uint16_t consistency)
 						  .size = SPACE - 2 * REGION_UNIT,
 						  .block_size = (uint32_t)block,
 						  .id = 4,
+						  .policy = DSM_HOME_FIXED,
+						  .rank = HOME,
 						  .consistency = consistency };
 	for (unit = 2; unit < SPACE / REGION_UNIT; unit++) {
 		job.mem.regions[unit] = 4 + 1;
@@ -102,6 +119,7 @@ static void set_up(void)
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
 	unit_require(!memory_start());
+	job.limits.pages = SPACE >> PAGE_SHIFT;
 	enter(PAGE_BYTES, 0);
 }
 
@@ -455,25 +473,99 @@ UNIT_TEST(a_look_takes_no_more_than_2_MiB)
 	ck_assert_uint_eq(here(), n - 2 * once);
 }
 
-UNIT_TEST(large_blocks_go_whole_and_release_blocks_stay)
+UNIT_TEST(large_blocks_go_whole)
 {
 	const size_t block = 64 << 10;
-	unsigned int page, i;
+	unsigned int page;
 
-	for (i = 0; i < 2; i++) {
-		enter(block, i ? 0 : DSM_CONSISTENCY_RELEASE);
-		for (page = FIRST; page < FIRST + BOUND_PAGES; page += block >> PAGE_SHIFT) {
-			char text[64 << 10] = "";
+	enter(block, 0);
+	for (page = FIRST; page < FIRST + BOUND_PAGES; page += block >> PAGE_SHIFT) {
+		char text[64 << 10] = "";
 
-			unit_require(pwrite(job.mem.memfd, text, block,
-					    (off_t)page << PAGE_SHIFT) == (ssize_t)block);
-			job.mem.pages[page] = (struct copy){ .state = PG_READ, .home = HOME + 1 };
-		}
-		reclaim_frames(true);
-		ck_assert_uint_eq(here() * (block >> PAGE_SHIFT), i ? LOW_PAGES : BOUND_PAGES);
+		unit_require(pwrite(job.mem.memfd, text, block, (off_t)page << PAGE_SHIFT) ==
+			     (ssize_t)block);
+		job.mem.pages[page] = (struct copy){ .state = PG_READ, .home = HOME + 1 };
 	}
+	reclaim_frames(true);
+	ck_assert_uint_eq(here() * (block >> PAGE_SHIFT), LOW_PAGES);
 	for (page = 0; page < BOUND_PAGES; page++)
 		unit_require(shut[FIRST + page] == (page < BOUND_PAGES - LOW_PAGES));
+}
+
+/* Copies of n release blocks have come some time ago; open: they are written afterwards. */
+static void come_release(unsigned int page, unsigned int n, bool open)
+{
+	const struct rel_ctx ctx = { .lists = &job.me->rel_lists, .home = HOME };
+
+	release_begin();
+	for (; n; n--, page++) {
+		struct rel_ctx at = ctx;
+
+		come(page, 1, open ? PG_WRITE : PG_READ, 0);
+		recent_passed((size_t)page << PAGE_SHIFT);
+		job.mem.rels[page].state = open ? REL_OPEN : REL_CLEAN;
+		if (!open)
+			continue;
+		twin_make(NULL, block_id((size_t)page << PAGE_SHIFT, PAGE_BYTES));
+		at.index = page;
+		rel_list_open(&at, &job.mem.rels[page]);
+		unit_require(pwrite(job.mem.memfd, "y", 1, (off_t)page << PAGE_SHIFT) == 1);
+	}
+}
+
+static unsigned int with_state(unsigned int page, unsigned int n, enum rel_state state)
+{
+	unsigned int found = 0;
+
+	for (; n; n--, page++)
+		found += job.mem.rels[page].state == state;
+	return found;
+}
+
+UNIT_TEST(clean_release_blocks_are_dropped)
+{
+	const unsigned int n = BOUND_PAGES, more = n - LOW_PAGES;
+	unsigned int i;
+
+	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
+	come_release(FIRST, n, false);
+	job.mem.rels[FIRST + 1].state = REL_GOT;
+	job.mem.rels[FIRST + 2].state = REL_FETCH;
+	reclaim_frames(true);
+	ck_assert_uint_eq(job.mine->stats.evicted_clean, more);
+	ck_assert_uint_eq(with_state(FIRST, more + 2, REL_NONE), more);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	for (i = 0; i < n; i++)
+		ck_assert(shut[FIRST + i] == (i < more + 2 && i != 1 && i != 2));
+	ck_assert_uint_eq(job.mine->stats.evicted_owned, 0);
+	/* They stay at their home. */
+	job.me->homes[4].rank = 0;
+	come_release(FIRST + n, more + 1, false);
+	reclaim_frames(true);
+	ck_assert_uint_eq(here(), n + 1);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 1);
+}
+
+/* Once, for all of them, and no more of them than have to go. */
+UNIT_TEST(written_release_blocks_are_closed)
+{
+	const unsigned int n = BOUND_PAGES, more = n - LOW_PAGES;
+	unsigned int i;
+
+	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
+	come_release(FIRST, n, true);
+	reclaim_frames(true);
+	ck_assert_uint_eq(job.mine->stats.evicted_owned, more);
+	ck_assert_uint_eq(job.mine->stats.closes, 1);
+	ck_assert_uint_eq(with_state(FIRST, more, REL_NONE), more);
+	ck_assert_uint_eq(with_state(FIRST + more, n - more, REL_OPEN), n - more);
+	ck_assert_uint_eq(here(), LOW_PAGES);
+	for (i = 0; i < n; i++)
+		ck_assert(shut[FIRST + i] == (i < more));
+	/* The change of each: one byte, and what names it. */
+	ck_assert_uint_gt(flushed, (uint64_t)n * 9);
+	ck_assert_uint_lt(flushed, (uint64_t)n * 64);
+	ck_assert_uint_eq(job.me->twins, n - more);
 }
 
 UNIT_TEST(one_thread_at_a_time)
