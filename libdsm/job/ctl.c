@@ -35,6 +35,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->transfers = ctl_place(&at, pages * sizeof(uint32_t));
 	l->sharing = ctl_place(&at, pages * sizeof(struct sharing_page));
 	l->recent = ctl_place(&at, pages * sizeof(uint8_t));
+	l->kept = ctl_place(&at, of->space / BLOCK_MAX * sizeof(uint8_t));
 	l->rels = ctl_place(&at, pages * sizeof(struct rel));
 	l->twin_of = ctl_place(&at, pages * sizeof(uint32_t));
 	l->twin_next = ctl_place(&at, pages * sizeof(uint32_t));

@@ -231,6 +231,8 @@ struct reclaim {
 	uint32_t said;   /* atomic */
 	uint64_t came;   /* bytes of blocks; atomic */
 	uint64_t due;    /* look again when so many have come; atomic */
+	uint32_t rounds; /* of the second hand, for marks of units that keep all they have */
+	uint32_t pad;
 	size_t hands[2]; /* offset into the window of the unit where each goes on; with the lock */
 };
 
@@ -343,6 +345,7 @@ struct ctl_layout {
 	size_t transfers;
 	size_t sharing;   /* struct sharing_page[pages of the window] */
 	size_t recent;    /* uint8_t[pages of the window]: miss/recent.h */
+	size_t kept;      /* uint8_t[units of the window]: miss/reclaim.c */
 	size_t rels;      /* struct rel[pages of the window] */
 	size_t twin_of;   /* uint32_t[pages of the window]: miss/twin.c */
 	size_t twin_next; /* uint32_t[pages of the window]: of twin_pool */

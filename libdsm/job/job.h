@@ -79,6 +79,7 @@ struct memory {
 	uint32_t *transfers;
 	struct sharing_page *sharing;
 	uint8_t *recent;  /* miss/recent.h; atomic */
+	uint8_t *kept;    /* by unit of the window: miss/reclaim.c; atomic */
 	struct rel *rels; /* release blocks; next four: miss/release.h */
 	uint32_t *twin_of, *twin_next;
 	struct closing_peer *peers;

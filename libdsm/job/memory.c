@@ -47,6 +47,7 @@ static void point(char *at)
 	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
 	job.mem.recent = (uint8_t *)(at + l->recent);
+	job.mem.kept = (uint8_t *)(at + l->kept);
 	job.mem.rels = (struct rel *)(at + l->rels);
 	job.mem.twin_of = (uint32_t *)(at + l->twin_of);
 	job.mem.twin_next = (uint32_t *)(at + l->twin_next);

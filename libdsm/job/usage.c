@@ -40,7 +40,7 @@ static bool has_frames(void)
 	return job.size > 1; /* else the window is private memory */
 }
 
-static uint64_t usage_frames(void)
+uint64_t usage_frames(void)
 {
 	struct stat st;
 

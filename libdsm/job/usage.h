@@ -45,6 +45,9 @@ struct stats_memory {
 	uint32_t pad;
 };
 
+/* The frames of this node, in bytes. Any thread, also in the fault handler. */
+uint64_t usage_frames(void);
+
 /* Look, for the counts of "at most". Any thread. Does nothing without DSM_STATS. usage_tick(): for
  * the service thread, which calls it often; usage_leaving(): before frames and states are given
  * back. */

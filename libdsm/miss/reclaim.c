@@ -11,7 +11,8 @@
  * as if its home had sent a notice. The next close then sends what has changed, and drops it.
  *
  * Two hands, one for each, go round the units of the window that have frames. A block that came
- * lately survives a pass (recent.h).
+ * lately survives a pass (recent.h). A unit in which nothing can go is marked, and passed over
+ * until a block comes there; its homes may move, so marks hold for some rounds only.
  *
  * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought
  * some looks afterwards, and one thread of the node gives up blocks at a time. The thread may help
@@ -20,11 +21,11 @@
  */
 #include "miss/reclaim.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "job/inside.h"
 #include "job/memory.h"
+#include "job/usage.h"
 #include "miss/block.h"
 #include "miss/recent.h"
 #include "miss/release.h"
@@ -44,15 +45,9 @@
 /* so much at most for a look, and so many units: the thread may be the one that answers misses */
 #define AT_ONCE (2u << 20)
 #define UNITS_AT_ONCE 256u
+#define KEPT_ROUNDS 16u
 
 enum hand { HAND_CLEAN = 0, HAND_OWNED };
-
-static uint64_t frames(void)
-{
-	struct stat st;
-
-	return fstat(job.mem.memfd, &st) ? 0 : (uint64_t)st.st_blocks * 512;
-}
 
 static uint64_t high(void)
 {
@@ -139,6 +134,22 @@ static bool ask_home(size_t at, size_t block)
 	return true;
 }
 
+/* Bytes of blocks that are still here though their homes have been asked to take them, or this node
+ * gives them back for another reason. */
+static uint64_t under_way(void)
+{
+	uint64_t sum = 0;
+	uint16_t s;
+
+	for (s = CTL_BLOCK_SLOTS; s < CTL_SLOTS; s++) {
+		const uint32_t object = slot_object(NULL, s);
+
+		if (slot_is_used(s) && object && is_owned(block_copy(block_off(object))))
+			sum += block_bytes(object);
+	}
+	return sum;
+}
+
 /* *full: no slot is free. */
 static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 {
@@ -146,7 +157,8 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 	size_t at;
 
 	for (at = unit; at < unit + REGION_UNIT && got < want && !*full; at += block) {
-		if (!is_owned(block_copy(at)) || !recent_passed(at))
+		if (!is_owned(block_copy(at)) || !recent_passed(at) ||
+		    slot_any_prefetch(at, at + block))
 			continue;
 		*full = !ask_home(at, block);
 		got += *full ? 0 : block;
@@ -196,14 +208,6 @@ static uint64_t close_copies(size_t unit, const struct region_homes *known, uint
 	return got;
 }
 
-/* The next unit at or after `at` with frames; the end of the window if there is none. */
-static size_t next_unit(size_t at)
-{
-	const off_t data = lseek(job.mem.memfd, (off_t)at, SEEK_DATA);
-
-	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
-}
-
 /* The region there, if its blocks may go. What no rank maps is being given up: process_quiet()
  * waits for this pass. */
 static const struct region_homes *may_go(size_t unit)
@@ -213,6 +217,56 @@ static const struct region_homes *may_go(size_t unit)
 	return known && __atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
 		? known
 		: NULL;
+}
+
+/* ---- units that keep all that they have ------------------------------------------------------ */
+
+/* What a mark of now is. */
+static uint8_t kept_mark(void)
+{
+	return (uint8_t)(1 + job.me->reclaim.rounds / KEPT_ROUNDS % UINT8_MAX);
+}
+
+static bool is_kept(size_t unit)
+{
+	return unit < job.set.space &&
+		__atomic_load_n(&job.mem.kept[unit / REGION_UNIT], __ATOMIC_RELAXED) == kept_mark();
+}
+
+static bool stays(const struct region_homes *known, size_t at)
+{
+	const struct copy *p = block_copy(at);
+
+	if (known->consistency)
+		return region_home_of(known, at) == job.node;
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_INVALID ||
+		(p->flags & PAGE_OWNER && p->home - 1 == job.node);
+}
+
+/* A block that comes meanwhile may be passed over for some rounds. */
+static void mark_kept(const struct region_homes *known, size_t unit)
+{
+	const size_t step = known->consistency ? PAGE_BYTES : known->block_size;
+	size_t at = unit;
+
+	while (at < unit + REGION_UNIT && stays(known, at))
+		at += step;
+	if (at >= unit + REGION_UNIT)
+		__atomic_store_n(&job.mem.kept[unit / REGION_UNIT], kept_mark(), __ATOMIC_RELAXED);
+}
+
+/* ---- the hands ------------------------------------------------------------------------------- */
+
+/* The next unit at or after `at` with frames, maybe after one that is marked; the end of the window
+ * if there is none. */
+static size_t next_unit(size_t at)
+{
+	off_t data;
+
+	while (is_kept(at))
+		at += REGION_UNIT;
+	data = lseek(job.mem.memfd, (off_t)at, SEEK_DATA);
+	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
 }
 
 struct passed {
@@ -243,7 +297,7 @@ static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 	size_t *at = &job.me->reclaim.hands[hand];
 	const size_t start = *at;
 	unsigned int units = 0;
-	uint64_t got = 0;
+	uint64_t got = 0, found;
 
 	*p = (struct passed){ 0 };
 	while (got < want && !p->full && units < UNITS_AT_ONCE) {
@@ -257,10 +311,15 @@ static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 		if (unit >= job.set.space)
 			continue;
 		units++;
-		known = may_go(unit);
-		if (known)
-			got += pass(hand, unit, known, want - got, p);
+		known = is_kept(unit) ? NULL : may_go(unit);
+		if (!known)
+			continue;
+		found = pass(hand, unit, known, want - got, p);
+		got += found;
+		if (hand == HAND_OWNED && !found && !p->full)
+			mark_kept(known, unit);
 	}
+	job.me->reclaim.rounds += hand == HAND_OWNED && p->end;
 	if (p->closes)
 		release_try_acquire();
 	return got;
@@ -270,7 +329,7 @@ static void be_patient(void)
 {
 	const uint64_t until = clock_ns() + PATIENCE_NS;
 
-	while (frames() > job.set.memory && clock_ns() < until)
+	while (usage_frames() > job.set.memory && clock_ns() < until)
 		block_help();
 }
 
@@ -288,7 +347,7 @@ static void say_full(uint64_t now)
 static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
-	uint64_t now = frames(), got, want, asked = 0;
+	uint64_t now = usage_frames(), got, want, asked = 0;
 	struct passed p;
 
 	if (now <= high()) {
@@ -297,11 +356,14 @@ static uint64_t look(bool patient)
 	}
 	want = now - low() < AT_ONCE ? now - low() : AT_ONCE;
 	got = turn(HAND_CLEAN, want, &p);
-	if (got < want && now - got > high())
-		asked = turn(HAND_OWNED, want - got, &p);
+	if (got < want && now - got > high()) {
+		asked = under_way();
+		if (asked < want - got)
+			asked += turn(HAND_OWNED, want - got - asked, &p);
+	}
 	if (patient && asked && now - got > job.set.memory)
 		be_patient();
-	now = frames();
+	now = usage_frames();
 	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
 	if (now <= job.set.memory || got || asked || p.full) {
 		c->shorts = 0;

@@ -165,6 +165,11 @@ int slot_try_prefetch(uint32_t object, enum slot_kind kind)
 	return s;
 }
 
+bool slot_is_used(uint16_t slot)
+{
+	return __atomic_load_n(&job.me->slot_used[slot / 64], __ATOMIC_ACQUIRE) >> (slot % 64) & 1;
+}
+
 bool slot_is_prefetch(uint16_t slot)
 {
 	return __atomic_load_n(&job.me->slots[slot].prefetch, __ATOMIC_RELAXED) & SLOT_LEFT;
@@ -197,8 +202,7 @@ int slot_find_prefetch(size_t off, size_t end, uint32_t *seq)
 	uint32_t s, last;
 
 	for (s = 0; s < CTL_BLOCK_END; s++)
-		if ((__atomic_load_n(&c->slot_used[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) &&
-		    is_left_at((uint16_t)s, off, end, seq))
+		if (slot_is_used((uint16_t)s) && is_left_at((uint16_t)s, off, end, seq))
 			return (int)s;
 	if (!__atomic_load_n(&c->left_last, __ATOMIC_ACQUIRE))
 		return -1;

@@ -25,6 +25,7 @@ int slot_get(enum slot_kind kind);
 int slot_try_prefetch(uint32_t object, enum slot_kind kind);
 void slot_put(uint16_t slot);
 
+bool slot_is_used(uint16_t slot); /* one of those below CTL_BLOCK_END */
 bool slot_is_prefetch(uint16_t slot);
 bool slot_is_block(uint16_t slot);              /* is this slot, which is in use, for a block? */
 bool slot_any_prefetch(size_t off, size_t end); /* is a slot in use for a block of that range? */

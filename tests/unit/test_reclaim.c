@@ -335,6 +335,90 @@ UNIT_TEST(no_more_homes_are_asked_than_have_to_take)
 	reclaim_frames(false);
 	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
 	ck_assert_uint_eq(job.mine->stats.evicted_owned, asks);
+	/* What is on its way counts, and nothing is asked for twice. */
+	reclaim_frames(false);
+	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	job.mem.pages[block_page(asked[0].object)].state = PG_INVALID;
+	punch(block_off(asked[0].object), block);
+	reclaim_frames(false);
+	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages);
+	job.set.memory -= 2 * block; /* a little more has to go */
+	job.me->reclaim.hands[1] = 0;
+	for (page = FIRST; page < FIRST + BOUND_PAGES; page += pages)
+		recent_passed((size_t)page << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(asks, (BOUND_PAGES - LOW_PAGES) / pages + 1);
+	ck_assert_uint_gt(asked[asks - 1].object, asked[asks - 2].object);
+}
+
+/* Not twice, as long as the first request is under way. */
+UNIT_TEST(no_home_is_asked_twice_for_a_block)
+{
+	const unsigned int n = BOUND_PAGES;
+	unsigned int i;
+
+	come(FIRST, n, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i < n; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	job.me->slot_used[CTL_BLOCK_SLOTS / 64] = ~0xffull; /* 8 + 16 are left, and 48 + 16 */
+	reclaim_frames(false);
+	i = asks;
+	ck_assert_uint_gt(i, 0);
+	job.me->reclaim.hands[1] = 2 * REGION_UNIT;
+	job.me->slot_used[CTL_BLOCK_SLOTS / 64] = 0xff; /* those of others are free */
+	recent_passed((size_t)FIRST << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_gt(asks, i);
+	for (; i < asks; i++)
+		ck_assert_uint_ne(asked[i].object, asked[0].object);
+}
+
+/* Homes of this node, whose states no hand reads again before something comes there. */
+UNIT_TEST(units_that_keep_everything_are_passed_over)
+{
+	const size_t unit = (size_t)FIRST << PAGE_SHIFT;
+	unsigned int i;
+
+	come(FIRST, BOUND_PAGES + 1, PG_WRITE, PAGE_OWNER);
+	for (i = 0; i <= BOUND_PAGES; i++)
+		job.mem.pages[FIRST + i].home = 0 + 1;
+	reclaim_frames(false);
+	ck_assert(job.mem.kept[unit / REGION_UNIT]);
+	ck_assert(job.mem.kept[unit / REGION_UNIT + BOUND / REGION_UNIT - 1]);
+	/* A home moves: nobody sees it for a while. */
+	job.mem.pages[FIRST].home = HOME + 1;
+	for (i = 0; i < 14; i++)
+		reclaim_frames(false);
+	ck_assert_uint_eq(asks, 0);
+	for (i = 0; i < 4; i++)
+		reclaim_frames(false);
+	ck_assert_uint_eq(asks, 1);
+	/* A block comes: the unit is looked at, and no other. */
+	job.mem.pages[FIRST].home = job.mem.pages[FIRST + 512].home = 0 + 1;
+	slots_free();
+	reclaim_frames(false);
+	job.mem.pages[FIRST + 1].home = job.mem.pages[FIRST + 512].home = HOME + 1;
+	recent_came(unit + PAGE_BYTES, PAGE_BYTES);
+	ck_assert(!job.mem.kept[unit / REGION_UNIT]);
+	recent_passed(unit + PAGE_BYTES);
+	reclaim_frames(false);
+	ck_assert_uint_eq(asks, 2);
+	ck_assert_uint_eq(asked[1].object, block_id(unit + PAGE_BYTES, PAGE_BYTES));
+}
+
+/* Of release blocks, those of a home of this node. */
+UNIT_TEST(homes_of_release_blocks_are_passed_over)
+{
+	const size_t unit = FIRST / (REGION_UNIT >> PAGE_SHIFT);
+
+	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
+	come(FIRST, BOUND_PAGES + 1, PG_READ, 0);
+	reclaim_frames(false);
+	ck_assert(!job.mem.kept[unit]);
+	job.me->homes[4].rank = 0;
+	reclaim_frames(false);
+	ck_assert(job.mem.kept[unit]);
 }
 
 /* As many at a time as there are slots; none twice in a row. */
@@ -436,7 +520,7 @@ UNIT_TEST(nothing_is_left_after_a_whole_round)
 	}
 	for (i = 1; i <= 9; i++) {
 		reclaim_frames(false);
-		ck_assert_uint_eq(job.mine->stats.evict_short, 256 * i / units);
+		ck_assert_uint_eq(job.mine->stats.evict_short, 256 * i < units ? 0 : i - 2);
 		ck_assert_uint_eq(due_in(), 64 * PAGE_BYTES);
 	}
 }
