@@ -70,9 +70,10 @@ static const struct row {
 	{ "DSM_ATOMICS", CHOICE, FIELD(atomics), "check trust", 0, 0, 0, false,
 	  "DSM_CONSISTENCY=release refuses programs with atomic instructions; trust: run them, they are not for shared data" },
 	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,
-	  "memory of a node for copies of release blocks that it writes; if it is used up, changes are sent early" },
+	  "memory of a node for copies of release blocks that it writes, at most a quarter of DSM_MEMORY; if it is used up, changes are sent early" },
 	{ "DSM_MEMORY", SIZE, FIELD(memory), NULL, 0, 16ul << 20, 4ull << 40, false,
-	  "memory of a node for copies of shared memory; above it, copies that others have or can take are given up; default: no bound" },
+	  "memory of a node for copies of shared memory and its tables; above it, copies that others have or can take are given up; "
+	  "0: what its host and cgroup allow, less a reserve" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
 	  "silence after which a rank on another host is lost, in milliseconds" },
 	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,

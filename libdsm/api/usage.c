@@ -45,6 +45,8 @@ static void usage_add(struct stats_memory *sum, const struct stats_memory *one)
 		sum->most[USAGE_RESIDENT] = one->most[USAGE_RESIDENT];
 	if (!sum->limit || (one->limit && one->limit < sum->limit))
 		sum->limit = one->limit;
+	if (!sum->bound || (one->bound && one->bound < sum->bound))
+		sum->bound = one->bound;
 	sum->rough |= one->rough;
 }
 
@@ -82,8 +84,11 @@ static void usage_print_node(FILE *f, uint16_t node, const struct stats_memory *
 {
 	unsigned int i;
 
-	fprintf(f, "%s{\"node\": %u, \"ranks\": %u, \"limit\": %" PRIu64 ", \"rough\": %s",
-		node ? ", " : "", node, job.width[node], m->limit, m->rough ? "true" : "false");
+	fprintf(f,
+		"%s{\"node\": %u, \"ranks\": %u, \"limit\": %" PRIu64 ", \"bound\": %" PRIu64
+		", \"rough\": %s",
+		node ? ", " : "", node, job.width[node], m->limit, m->bound,
+		m->rough ? "true" : "false");
 	for (i = 0; i < USAGE_KINDS; i++)
 		fprintf(f, ", \"%s\": {\"now\": %" PRIu64 ", \"most\": %" PRIu64 "}", kinds[i].key,
 			m->now[i], m->most[i]);

@@ -145,7 +145,7 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(stats_vector, events, ANY) F(stats_vector, completions, ANY) F(stats_vector, softirq, ANY)
 #define PAYLOAD_LANE(F) F(stats_lane, name, TEXT) F(stats_lane, connections, ANY) F(stats_lane, messages, ANY) F(stats_lane, bytes, ANY)
 #define PAYLOAD_USAGE(F) \
-	F(stats_memory, limit, ANY) F(stats_memory, now, ANY) F(stats_memory, most, ANY) F(stats_memory, rough, BIT) F(stats_memory, pad, ZERO)
+	F(stats_memory, limit, ANY) F(stats_memory, bound, ANY) F(stats_memory, now, ANY) F(stats_memory, most, ANY) F(stats_memory, rough, BIT) F(stats_memory, pad, ZERO)
 #define PAYLOAD_STALL(F) \
 	F(stall_row, about.mask, ANY) F(stall_row, about.object, STALLED) F(stall_row, about.threads, ANY) F(stall_row, about.home, ANY) \
 	F(stall_row, about.kind, ABOUT) F(stall_row, about.sync, ANY) F(stall_row, about.pad, ZERO) F(stall_row, label.object, ANY) \

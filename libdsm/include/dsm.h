@@ -69,7 +69,7 @@ struct dsm_config {
 	const char *push;        /* DSM_PUSH: "on", "off": return blocks to homes that read them, at barriers */
 	const char *home;        /* DSM_HOME: "first", "cyclic[:SIZE]", "blocked": homes that the program does not choose */
 	size_t twins;            /* DSM_TWINS: memory of a node for twins of release blocks, 16K to 2G */
-	size_t memory;           /* DSM_MEMORY: bound of a node's copies of shared memory, at least 16M; 0: none */
+	size_t memory;           /* DSM_MEMORY: bound of a node's shared memory, at least 16M; 0: from its host and cgroup */
 	const char *consistency; /* DSM_CONSISTENCY: "sequential", "release": of dsm_malloc_program(), dsm_adopt_globals() */
 	const char *atomics;     /* DSM_ATOMICS: "check", "trust": with release, programs with atomic instructions */
 };

@@ -17,6 +17,7 @@
 /* resident memory up to which each mapping is read: the kernel visits every page */
 #define CLOSE_BYTES (16ull << 30)
 #define CLOSE_NS 100000000u /* time for many mappings */
+#define TABLE_PART 512      /* of what a process has touched, its page tables are */
 
 bool usage_watches(void)
 {
@@ -40,13 +41,25 @@ static bool has_frames(void)
 	return job.size > 1; /* else the window is private memory */
 }
 
-uint64_t usage_frames(void)
+static uint64_t usage_of(int fd)
 {
 	struct stat st;
 
+	return fstat(fd, &st) ? 0 : (uint64_t)st.st_blocks * 512;
+}
+
+uint64_t usage_frames(void)
+{
 	if (job.host->frames)
 		return job.host->frames();
-	return has_frames() && !fstat(job.mem.memfd, &st) ? (uint64_t)st.st_blocks * 512 : 0;
+	return has_frames() ? usage_of(job.mem.memfd) : 0;
+}
+
+uint64_t usage_bounded(void)
+{
+	const uint64_t shared = usage_frames() + usage_of(job.mem.ctlfd);
+
+	return shared + shared / TABLE_PART * job.locals;
 }
 
 /* The bytes of the control segment in a range that have memory. */
@@ -249,6 +262,7 @@ void usage_serve(struct stats_memory *out)
 	memset(out, 0, sizeof(*out));
 	limits_memory("", &limit);
 	out->limit = limit.bytes;
+	out->bound = job.set.memory;
 	serve_rank(out);
 	if (job.local)
 		return;

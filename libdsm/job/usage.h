@@ -39,6 +39,7 @@ enum usage_kind {
  * node. */
 struct stats_memory {
 	uint64_t limit; /* what its host and its cgroup allow (util/limits.h) */
+	uint64_t bound; /* DSM_MEMORY, or the default; 0: none */
 	uint64_t now[USAGE_KINDS], most[USAGE_KINDS];
 	/* 1: private memory was not looked at closely, because that would take long */
 	uint32_t rough;
@@ -47,6 +48,9 @@ struct stats_memory {
 
 /* The frames of this node, in bytes. Any thread, also in the fault handler. */
 uint64_t usage_frames(void);
+/* What DSM_MEMORY bounds: the frames, the control segment with states, queues, tables and twins,
+ * and the page tables of all ranks for these, by estimate. As above. */
+uint64_t usage_bounded(void);
 
 /* Look, for the counts of "at most". Any thread. Does nothing without DSM_STATS. usage_tick(): for
  * the service thread, which calls it often; usage_leaving(): before frames and states are given

@@ -31,6 +31,11 @@ void recent_came(size_t off, size_t len)
 		__atomic_store_n(kept, 0, __ATOMIC_RELAXED);
 }
 
+void recent_grew(size_t len)
+{
+	__atomic_fetch_add(&job.me->reclaim.came, len, __ATOMIC_RELAXED);
+}
+
 void recent_gone(size_t off)
 {
 	const uint64_t came = __atomic_load_n(&job.me->reclaim.came, __ATOMIC_RELAXED);

@@ -19,6 +19,8 @@
 
 /* A block has come. Inside the fault handler, too. */
 void recent_came(size_t off, size_t len);
+/* The node uses more memory, and no block has come. Inside the fault handler, too. */
+void recent_grew(size_t len);
 /* The node gives up a block, or asks its home to take it. */
 void recent_gone(size_t off);
 /* The hand passes a block that may go. True: it goes. */

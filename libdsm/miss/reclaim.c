@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reclaim.c - a node whose frames exceed DSM_MEMORY gives up blocks.
+ * reclaim.c - a node whose shared memory exceeds DSM_MEMORY gives up blocks.
  *
  * First read copies, silently: the home goes on counting this node among the readers, and an
  * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "Messages of a
@@ -17,7 +17,7 @@
  * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought
  * some looks afterwards, and one thread of the node gives up blocks at a time. The thread may help
  * the homes for a millisecond, so that a node does not write faster than they take; then it goes
- * on, whatever they do.
+ * on, whatever they do. Other threads wait as long for it, once much has come meanwhile.
  */
 #include "miss/reclaim.h"
 
@@ -37,10 +37,12 @@
 
 /* so much comes between two looks: a block survives a pass, so its thread can use it */
 #define LEAST (64 * PAGE_BYTES)
+#define BEHIND (4 * LEAST)
 #define HIGH_PART 16 /* above the bound less this part of it, blocks go */
 #define LOW_PART 8   /* no more than to have so many less */
 /* with nothing to give up: look again when this part of the frames has come */
 #define AGAIN_PART 256
+#define FRAMES_PART 4 /* this part of the bound is for frames, whatever the tables need */
 #define PATIENCE_NS 1000000u
 /* so much at most for a look, and so many units: the thread may be the one that answers misses */
 #define AT_ONCE (2u << 20)
@@ -329,7 +331,7 @@ static void be_patient(void)
 {
 	const uint64_t until = clock_ns() + PATIENCE_NS;
 
-	while (usage_frames() > job.set.memory && clock_ns() < until)
+	while (usage_bounded() > job.set.memory && clock_ns() < until)
 		block_help();
 }
 
@@ -338,23 +340,38 @@ static void say_full(uint64_t now)
 	if (__atomic_exchange_n(&job.me->reclaim.said, 1, __ATOMIC_RELAXED))
 		return;
 	log_line(
-		"node %d has %lu MiB of shared memory that it cannot give up, more than DSM_MEMORY allows (%zu MiB): blocks "
-		"whose home it is, or pinned blocks (DSM_HOME=cyclic gives each node an equal part)",
-		job.node, (unsigned long)(now >> 20), job.set.memory >> 20);
+		"node %d has %lu MiB of shared memory, more than it may (DSM_MEMORY, %zu MiB), and cannot give it up: %lu MiB of "
+		"tables and twins, and blocks whose home it is, or that are pinned (DSM_HOME=cyclic gives each node an equal part)",
+		job.node, (unsigned long)(now >> 20), job.set.memory >> 20,
+		(unsigned long)((now - usage_frames()) >> 20));
+}
+
+/* How much should go now, of so much that the node has. Tables may have grown so large that little
+ * is left: a part of the bound is always for frames. */
+static uint64_t wanted(uint64_t now)
+{
+	const uint64_t frames = usage_frames(), least = job.set.memory / FRAMES_PART;
+	uint64_t want = now - low();
+
+	if (want > AT_ONCE)
+		want = AT_ONCE;
+	if (frames < least + want)
+		want = frames > least ? frames - least : 0;
+	return want;
 }
 
 /* Returns what should come before the next look. */
 static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
-	uint64_t now = usage_frames(), got, want, asked = 0;
+	uint64_t now = usage_bounded(), got, want, asked = 0;
 	struct passed p;
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
 		return high() - now;
 	}
-	want = now - low() < AT_ONCE ? now - low() : AT_ONCE;
+	want = wanted(now);
 	got = turn(HAND_CLEAN, want, &p);
 	if (got < want && now - got > high()) {
 		asked = under_way();
@@ -363,18 +380,35 @@ static uint64_t look(bool patient)
 	}
 	if (patient && asked && now - got > job.set.memory)
 		be_patient();
-	now = usage_frames();
+	now = usage_bounded();
 	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
 	if (now <= job.set.memory || got || asked || p.full) {
 		c->shorts = 0;
 		return 0;
 	}
-	if (!p.end)
+	if (want && !p.end)
 		return 0;
 	count(&job.mine->stats.evict_short, 1);
 	if (++c->shorts > RECENT_OFTEN + 1) /* by then all marks are gone */
 		say_full(now);
 	return now / AGAIN_PART;
+}
+
+/* Has much come since another thread should have begun? It may not be running. */
+static bool is_behind(const struct reclaim *c)
+{
+	return __atomic_load_n(&c->came, __ATOMIC_RELAXED) >=
+		__atomic_load_n(&c->due, __ATOMIC_RELAXED) + BEHIND;
+}
+
+static void let_other(void)
+{
+	const uint64_t until = clock_ns() + PATIENCE_NS;
+
+	engine_enter();
+	while (!reclaim_idle() && clock_ns() < until)
+		block_help();
+	engine_leave();
 }
 
 bool reclaim_idle(void)
@@ -389,8 +423,11 @@ void reclaim_frames(bool patient)
 	uint64_t wait;
 
 	if (!__atomic_compare_exchange_n(&c->lock, &idle, 1, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
+					 __ATOMIC_RELAXED)) {
+		if (patient && is_behind(c))
+			let_other();
 		return;
+	}
 	engine_enter();
 	wait = look(patient);
 	if (wait < LEAST)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reclaim.h - the bound of a node's frames (DSM_MEMORY), if this process hosts the core.
+ * reclaim.h - the bound of a node's memory (DSM_MEMORY), if this process hosts the core.
  *
  * Any thread, outside the runtime or in the service thread, that holds no stripe and no slot.
  */

@@ -68,6 +68,8 @@ void twin_make(struct core_host *h, uint32_t object)
 	uint64_t most = __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED);
 
 	(void)h;
+	if (job.set.memory)
+		recent_grew(PAGE_BYTES);
 	*number_at(object) = (uint32_t)number + 1; /* there is one for each page */
 	if (mapped_as(object) == PG_INVALID)
 		memset(twin_at(object), 0, PAGE_BYTES);

@@ -60,10 +60,13 @@ static enum fault_answer process_fault(struct dsm_region *r, void *addr, bool wr
 	return answer;
 }
 
+#define AT_ONCE_PART 16 /* what comes without a look may exceed the bound by it */
+
 /* A range may be larger than the memory of the node. */
 static int process_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
-	const size_t end = off + len, step = job.set.memory ? BLOCK_MAX : len;
+	const size_t end = off + len,
+		     step = job.set.memory && len > job.set.memory / AT_ONCE_PART ? BLOCK_MAX : len;
 	int err = 0;
 
 	for (; off < end && !err; off += step) {

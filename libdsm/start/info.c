@@ -96,6 +96,7 @@ int start_info_make(struct start_info *info)
 	info->places = window_reserve();
 	info->hosted = job.host->kind;
 	limits_memory("", &info->memory);
+	info->bound = job.set.memory;
 	return 0;
 }
 
@@ -162,6 +163,60 @@ void start_info_compare_limits(const struct start_info *infos)
 			(unsigned long long)mine->bytes >> 20);
 		return;
 	}
+}
+
+int start_info_compare_bounds(const struct start_info *infos)
+{
+	uint16_t r, first;
+
+	for (r = 0; r < job.size; r++) {
+		first = job.first[node_of(r)];
+		if (infos[r].bound == infos[first].bound)
+			continue;
+		log_line(
+			"rank %d has a DSM_MEMORY of %llu MiB, and rank %d of the same node one of %llu MiB (0: not set); they "
+			"must be the same on all ranks of a node",
+			r, (unsigned long long)infos[r].bound >> 20, first,
+			(unsigned long long)infos[first].bound >> 20);
+		return -EPROTO;
+	}
+	return 0;
+}
+
+/* For what is not the memory of the job: an eighth, and what a rank has beside shared memory. */
+#define RESERVE_PART 8
+#define RESERVE_RANK (32ull << 20)
+#define BOUND_LEAST (64ull << 20)
+
+/* Does a rank share the limit of another one? */
+static bool shares_limit(const struct start_info *a, const struct start_info *b)
+{
+	return a->host == b->host && a->memory.group == b->memory.group;
+}
+
+uint64_t start_info_bound(const struct start_info *infos)
+{
+	const struct start_info *least = &infos[job.rank];
+	uint64_t ranks = 0, nodes = 0, bound;
+	int last = -1;
+	uint16_t r, n;
+
+	for (r = 0; r < job.size; r++)
+		if (is_here(r) && infos[r].memory.bytes < least->memory.bytes)
+			least = &infos[r];
+	for (n = 0; n < job.nodes; n++)
+		for (r = 0; r < job.size; r++) {
+			if (node_of(r) != n || !shares_limit(&infos[r], least))
+				continue;
+			ranks++;
+			nodes += last != n;
+			last = n;
+		}
+	bound = least->memory.bytes - least->memory.bytes / RESERVE_PART;
+	if (!bound)
+		return 0;
+	bound = bound > ranks * RESERVE_RANK ? (bound - ranks * RESERVE_RANK) / nodes : 0;
+	return bound > BOUND_LEAST ? bound : BOUND_LEAST;
 }
 
 uint32_t start_info_places(const struct start_info *infos)

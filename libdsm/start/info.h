@@ -18,6 +18,7 @@ struct start_info {
 	uint32_t hosted;  /* kind of its core's host */
 	uint32_t pad;
 	struct memory_limit memory; /* of its cgroup, or of its host */
+	uint64_t bound;             /* DSM_MEMORY; 0: not set */
 	/* the job's key, from rank 0; nodes authenticate each other with it */
 	uint8_t host_key[HOST_KEY];
 	/* ends the name of this rank's socket (rendezvous.c). That of rank 0 names things of the
@@ -37,6 +38,12 @@ uint16_t start_info_group(const struct start_info *infos);
  * limit of memory. Memory that the node shares is charged to the cgroup whose process touches it
  * first, so the node would end at the least limit, or beyond it. */
 void start_info_compare_limits(const struct start_info *infos);
+/* The same: ranks of one node must have the same DSM_MEMORY. 0, or -EPROTO after a message, on all
+ * ranks of the job. */
+int start_info_compare_bounds(const struct start_info *infos);
+/* The bound of this node's memory if DSM_MEMORY is not set, in bytes: its part of what its host and
+ * its cgroups allow, less a reserve. 0: that is not known. */
+uint64_t start_info_bound(const struct start_info *infos);
 /* The ranges for the window that are free in all ranks. */
 uint32_t start_info_places(const struct start_info *infos);
 

@@ -104,6 +104,20 @@ static int connect_host(const struct end *mine)
 	return err;
 }
 
+#define TWINS_PART 4 /* of the bound, twins have at most */
+
+/* The kernel helper gives up no block. */
+static void bound_memory(const struct start_info *infos)
+{
+	size_t twins;
+
+	if (!job.set.memory && job.host->kind == HOST_LIBRARY)
+		job.set.memory = start_info_bound(infos);
+	twins = job.set.memory / TWINS_PART / PAGE_BYTES;
+	if (job.set.memory && job.set.twins > twins)
+		job.set.twins = twins;
+}
+
 /*
  * In a job of one node, no fault backend, transport or kernel helper has anything to do between
  * ranks.
@@ -127,7 +141,11 @@ static int make_nodes(const struct start_info *infos)
 	err = nodes_make(host, start_info_group(infos));
 	free(host);
 	if (!err)
+		err = start_info_compare_bounds(infos);
+	if (!err) {
 		start_info_compare_limits(infos);
+		bound_memory(infos);
+	}
 	if (!err && one_node()) {
 		job.fault = &fault_none;
 		job.set.memory = 0; /* nobody else has, or could take, a copy */

@@ -152,6 +152,8 @@ other_settings() {
 		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
 	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0' \
 		-n 1 -x DSM_HOME=blocked "$bin/steady" : -n 2 "$bin/steady"
+	mixed 'rank 1 has a DSM_MEMORY of 64 MiB, and rank 0 of the same node one of 32 MiB' \
+		-n 1 -x DSM_MEMORY=32M "$bin/steady" : -n 2 -x DSM_MEMORY=64M "$bin/steady"
 }
 
 # One rank that is to be a node of its own makes all of them nodes; one that cannot have userfaultfd

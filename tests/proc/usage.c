@@ -88,15 +88,18 @@ static void check_said(int nodes)
 	REQUIRE(at, "the statistics say nothing of memory: %s", said);
 	for (n = 0; n < nodes; n++) {
 		unsigned int width = 0;
-		uint64_t limit = 0;
+		uint64_t limit = 0, bound = 0;
 
 		snprintf(key, sizeof(key), "{\"node\": %d, ", n);
 		at = strstr(at, key);
 		REQUIRE(at &&
-				sscanf(at + strlen(key), "\"ranks\": %u, \"limit\": %" PRIu64,
-				       &width, &limit) == 2 &&
+				sscanf(at + strlen(key),
+				       "\"ranks\": %u, \"limit\": %" PRIu64 ", \"bound\": %" PRIu64,
+				       &width, &limit, &bound) == 3 &&
 				limit > 0,
 			"nothing of node %d: %s", n, said);
+		REQUIRE(nodes > 1 ? bound >= 64 * MIB && bound < limit : !bound, "%lu MiB of %lu",
+			(unsigned long)bound >> 20, (unsigned long)limit >> 20);
 		REQUIRE(strstr(at, "\"rough\": false"), "%s", at);
 		check_node(at, n, nodes, (int)width);
 	}

@@ -8,11 +8,14 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fault/fault.h"
+#include "job/host_ops.h"
 #include "job/job.h"
 #include "job/memory.h"
+#include "job/usage.h"
 #include "miss/recent.h"
 #include "miss/reclaim.h"
 #include "miss/release.h"
@@ -20,6 +23,7 @@
 #include "miss/twin.h"
 #include "miss/work.h"
 #include "net/net.h"
+#include "start/host.h"
 #include "start/nodes.h"
 #include "start/start.h"
 
@@ -32,7 +36,9 @@
 #define HOME 1
 
 static struct msg asked[4096];
-static unsigned int asks, takes;              /* takes: the home takes what it is asked for */
+static unsigned int asks, takes; /* takes: the home takes what it is asked for */
+static unsigned int helps;
+static int control;
 static uint64_t flushed;                      /* bytes of changes of release blocks */
 static bool shut[SPACE >> PAGE_SHIFT], small; /* small: blocks are pages */
 
@@ -74,6 +80,7 @@ static int help(struct net *n, unsigned int budget)
 	unsigned int i;
 
 	(void)n, (void)budget;
+	helps++;
 	for (i = 0; takes && i < asks; i++) {
 		job.mem.pages[block_page(asked[i].object)].state = PG_INVALID;
 		punch(block_off(asked[i].object), block_bytes(asked[i].object));
@@ -108,6 +115,7 @@ static void set_up(void)
 	job.rank = 0;
 	job.size = 3;
 	job.up = &engine_upcalls;
+	job.host = &host_process;
 	job.set.space = SPACE;
 	job.set.memory = BOUND;
 	job.fault = &fault;
@@ -120,6 +128,9 @@ static void set_up(void)
 	ctl_layout(&job.layout, &shape);
 	unit_require(!memory_start());
 	job.limits.pages = SPACE >> PAGE_SHIFT;
+	job.locals = 0; /* no page tables */
+	control = job.mem.ctlfd;
+	job.mem.ctlfd = -1; /* it does not count, but where tests say so */
 	enter(PAGE_BYTES, 0);
 }
 
@@ -505,7 +516,8 @@ UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
 	ck_assert_uint_eq(job.me->reclaim.over, 0);
 }
 
-/* With many units, a look sees some of them: only after the last one is nothing left to give up. */
+/* With many units, a look sees some of them: only after the last one is nothing left to give up.
+ * Then all are marked, and a look passes over them. */
 UNIT_TEST(nothing_is_left_after_a_whole_round)
 {
 	const unsigned int first = FIRST / (REGION_UNIT >> PAGE_SHIFT), units = 600;
@@ -590,7 +602,9 @@ static void come_release(unsigned int page, unsigned int n, bool open)
 		job.mem.rels[page].state = open ? REL_OPEN : REL_CLEAN;
 		if (!open)
 			continue;
+		job.mem.ctlfd = control;
 		twin_make(NULL, block_id((size_t)page << PAGE_SHIFT, PAGE_BYTES));
+		job.mem.ctlfd = -1;
 		at.index = page;
 		rel_list_open(&at, &job.mem.rels[page]);
 		unit_require(pwrite(job.mem.memfd, "y", 1, (off_t)page << PAGE_SHIFT) == 1);
@@ -652,6 +666,53 @@ UNIT_TEST(written_release_blocks_are_closed)
 	ck_assert_uint_eq(job.me->twins, n - more);
 }
 
+/* The control segment, and 1/512 of everything for the page tables of each rank. */
+UNIT_TEST(tables_and_page_tables_count)
+{
+	unsigned int i;
+
+	come(FIRST, HIGH_PAGES, PG_READ, 0);
+	for (i = 0; i < HIGH_PAGES; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), HIGH_PAGES);
+	job.locals = 2;
+	ck_assert_uint_eq(usage_bounded(), (uint64_t)HIGH_PAGES * PAGE_BYTES / 512 * 514);
+	reclaim_frames(false);
+	ck_assert_uint_lt(here(), HIGH_PAGES - HIGH_PAGES / 512 * 2);
+	job.locals = 0;
+	reclaim_frames(false);
+	i = here();
+	job.mem.ctlfd = memfd_create("tables", MFD_CLOEXEC);
+	unit_require(!fallocate(job.mem.ctlfd, 0, 0, 2 << 20));
+	ck_assert_uint_eq(usage_bounded(), ((uint64_t)i << PAGE_SHIFT) + (2 << 20));
+	reclaim_frames(false);
+	ck_assert_uint_eq(here() + ((2 << 20) >> PAGE_SHIFT), LOW_PAGES);
+}
+
+/* However large they are. */
+UNIT_TEST(a_quarter_is_for_frames)
+{
+	const unsigned int quarter = BOUND_PAGES / 4;
+	unsigned int i;
+
+	job.mem.ctlfd = memfd_create("tables", MFD_CLOEXEC);
+	unit_require(!fallocate(job.mem.ctlfd, 0, 0, 2 * BOUND));
+	come(FIRST, quarter + 10, PG_READ, 0);
+	for (i = 0; i < quarter + 10; i++)
+		recent_passed((size_t)(FIRST + i) << PAGE_SHIFT);
+	reclaim_frames(false);
+	ck_assert_uint_eq(here(), quarter);
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	for (i = 1; i < 7; i++) {
+		reclaim_frames(false);
+		ck_assert_uint_eq(here(), quarter);
+		ck_assert_uint_eq(job.mine->stats.evict_short, i);
+		ck_assert_uint_eq(job.me->reclaim.said, i > 4);
+	}
+	ck_assert_uint_eq(job.me->reclaim.over, 1);
+}
+
 UNIT_TEST(one_thread_at_a_time)
 {
 	come(FIRST, BOUND_PAGES, PG_READ, 0);
@@ -659,6 +720,15 @@ UNIT_TEST(one_thread_at_a_time)
 	reclaim_frames(true);
 	reclaim_frames(true);
 	ck_assert_uint_eq(here(), BOUND_PAGES);
+	/* If much has come, a thread waits for it, for a while; the service thread does not. */
+	helps = 0;
+	reclaim_frames(true);
+	ck_assert_uint_gt(helps, 0);
+	helps = 0;
+	reclaim_frames(false);
+	job.me->reclaim.came = 255 * PAGE_BYTES;
+	reclaim_frames(true);
+	ck_assert_uint_eq(helps, 0);
 	ck_assert_uint_eq(job.me->reclaim.due, 0);
 	job.me->reclaim.lock = 0;
 	reclaim_frames(true);

@@ -246,6 +246,67 @@ UNIT_TEST(ranks_of_a_node_with_unlike_limits_are_named_once)
 	ck_assert_ptr_nonnull(strstr(text, "rank 1 of this node"));
 }
 
+/* Ranks 0 and 1 are a node, rank 2 is another one. */
+static void two_nodes(struct start_info *infos, uint64_t bytes)
+{
+	static uint16_t node_of[RANKS] = { 0, 0, 1 }, first[2] = { 0, 2 };
+	int r;
+
+	memset(infos, 0, RANKS * sizeof(*infos));
+	for (r = 0; r < RANKS; r++)
+		infos[r].memory.bytes = bytes;
+	job.node_of = node_of;
+	job.first = first;
+	job.size = RANKS;
+	job.nodes = 2;
+	job.node = 0;
+	job.rank = 0;
+}
+
+UNIT_TEST(ranks_of_a_node_have_one_bound)
+{
+	static struct start_info infos[RANKS];
+
+	two_nodes(infos, 1 << 20);
+	infos[2].bound = 64 << 20; /* of another node */
+	ck_assert_int_eq(start_info_compare_bounds(infos), 0);
+	infos[1].bound = 64 << 20;
+	ck_assert_int_eq(start_info_compare_bounds(infos), -EPROTO);
+	infos[0].bound = 64 << 20;
+	ck_assert_int_eq(start_info_compare_bounds(infos), 0);
+	infos[0].bound = 0;
+	job.node = 1; /* all ranks of the job end */
+	ck_assert_int_eq(start_info_compare_bounds(infos), -EPROTO);
+}
+
+UNIT_TEST(a_node_may_have_its_part_of_the_memory_less_a_reserve)
+{
+	static struct start_info infos[RANKS];
+	const uint64_t gib = 1ull << 30, rank = 32ull << 20;
+
+	two_nodes(infos, 16 * gib); /* of one host */
+	ck_assert_uint_eq(start_info_bound(infos), (14 * gib - 3 * rank) / 2);
+	infos[2].host = 1;
+	ck_assert_uint_eq(start_info_bound(infos), 14 * gib - 2 * rank);
+	/* The least limit of the node counts, and who shares it. */
+	infos[1].memory = (struct memory_limit){ 8 * gib, 5 };
+	ck_assert_uint_eq(start_info_bound(infos), 7 * gib - rank);
+	infos[2].memory = infos[1].memory; /* of the other host */
+	ck_assert_uint_eq(start_info_bound(infos), 7 * gib - rank);
+	infos[2].host = 0;
+	ck_assert_uint_eq(start_info_bound(infos), (7 * gib - 2 * rank) / 2);
+	job.node = 1;
+	job.rank = 2;
+	ck_assert_uint_eq(start_info_bound(infos), (7 * gib - 2 * rank) / 2);
+	infos[2].memory = (struct memory_limit){ 16 * gib, 0 };
+	ck_assert_uint_eq(start_info_bound(infos), (14 * gib - 2 * rank) / 2);
+	/* Not so little that nothing works, and nothing if the limit is not known. */
+	two_nodes(infos, 64 << 20);
+	ck_assert_uint_eq(start_info_bound(infos), 64 << 20);
+	two_nodes(infos, 0);
+	ck_assert_uint_eq(start_info_bound(infos), 0);
+}
+
 int main(void)
 {
 	return getenv(ROLE) ? role()
