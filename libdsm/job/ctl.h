@@ -318,8 +318,8 @@ struct ctl {
 	uint32_t pressed;
 	struct rel_lists rel_lists;
 	struct closing closing;
-	struct pool twin_pool;
-	uint64_t twins, twins_most; /* in use now, and at most; atomic */
+	struct pool twin_pool, twin_holes; /* the second: numbers of free twins without memory */
+	uint64_t twins, twins_most;        /* in use now, and at most; atomic */
 	struct reclaim reclaim;
 	struct registry registry;
 };

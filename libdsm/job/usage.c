@@ -270,6 +270,8 @@ void usage_serve(struct stats_memory *out)
 		out->now[USAGE_FRAMES] = usage_frames();
 	usage_of_control(out->now);
 	note_node(out->now, USAGE_OF_NODE);
+	usage_note(&job.me->memory_most[USAGE_TWINS],
+		   __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED) * PAGE_BYTES);
 	for (i = 0; i < USAGE_OF_NODE; i++)
 		out->most[i] = __atomic_load_n(&job.me->memory_most[i], __ATOMIC_RELAXED);
 }

@@ -2,9 +2,9 @@
 /*
  * reclaim.c - a node whose shared memory exceeds DSM_MEMORY gives up blocks.
  *
- * First read copies, silently: the home goes on counting this node among the readers, and an
- * invalidation for a copy that is not here is acknowledged at once (docs/protocol.md, "Messages of a
- * miss"). Then the newest copies of blocks whose home is another node: the home is asked to take
+ * First the memory of twins that are not in use. Then read copies, silently: the home goes on
+ * counting this node among the readers, and an invalidation for a copy that is not here is
+ * acknowledged at once (docs/protocol.md, "Messages of a miss"). Then the newest copies of blocks whose home is another node: the home is asked to take
  * them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones.
  *
  * Copies of release blocks go in the same way: a clean one silently, one that this node has written
@@ -31,6 +31,7 @@
 #include "miss/release.h"
 #include "miss/run.h"
 #include "miss/slot.h"
+#include "miss/twin.h"
 #include "miss/work.h"
 #include "util/futex.h"
 #include "util/log.h"
@@ -346,31 +347,38 @@ static void say_full(uint64_t now)
 		(unsigned long)((now - usage_frames()) >> 20));
 }
 
-/* How much should go now, of so much that the node has. Tables may have grown so large that little
- * is left: a part of the bound is always for frames. */
+/* How much should go now, of so much that the node has. */
+static uint64_t at_once(uint64_t now)
+{
+	const uint64_t above = now > low() ? now - low() : 0;
+
+	return above < AT_ONCE ? above : AT_ONCE;
+}
+
+/* Of blocks. Tables may have grown so large that little is left for these: they keep a part. */
 static uint64_t wanted(uint64_t now)
 {
 	const uint64_t frames = usage_frames(), least = job.set.memory / FRAMES_PART;
-	uint64_t want = now - low();
+	const uint64_t want = at_once(now);
 
-	if (want > AT_ONCE)
-		want = AT_ONCE;
-	if (frames < least + want)
-		want = frames > least ? frames - least : 0;
-	return want;
+	if (frames >= least + want)
+		return want;
+	return frames > least ? frames - least : 0;
 }
 
 /* Returns what should come before the next look. */
 static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
-	uint64_t now = usage_bounded(), got, want, asked = 0;
+	uint64_t now = usage_bounded(), trimmed, got, want, asked = 0;
 	struct passed p;
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
 		return high() - now;
 	}
+	trimmed = twin_trim(at_once(now));
+	now -= trimmed;
 	want = wanted(now);
 	got = turn(HAND_CLEAN, want, &p);
 	if (got < want && now - got > high()) {
@@ -382,7 +390,7 @@ static uint64_t look(bool patient)
 		be_patient();
 	now = usage_bounded();
 	__atomic_store_n(&c->over, now > high(), __ATOMIC_RELAXED);
-	if (now <= job.set.memory || got || asked || p.full) {
+	if (now <= job.set.memory || trimmed || got || asked || p.full) {
 		c->shorts = 0;
 		return 0;
 	}

@@ -4,10 +4,12 @@
  *
  * twin_of[] has for each page the number of its twin, + 1, or TWIN_DROPPED: a notice took the copy
  * away. Twins are pages of the control segment's file. Their numbers are taken from a pool, so that
- * memory is used for as many as there were at once.
+ * memory is used for as many as there were at once. twin_trim() gives the memory of those that are
+ * free back, and puts their numbers into a second pool.
  */
 #include "miss/twin.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "fault/fault.h"
@@ -61,16 +63,49 @@ static void check(int err)
 		run_protect_failed(err);
 }
 
+/* There is one for each page; but twin_trim() may have one for a moment. */
+static uint32_t number_take(void)
+{
+	struct ctl *c = job.me;
+	int64_t number = -EAGAIN;
+
+	while (number < 0) {
+		number = pool_take(&c->twin_pool, job.mem.twin_next, 0);
+		if (number < 0)
+			number = pool_take(&c->twin_holes, job.mem.twin_next, 0);
+		if (number < 0)
+			number = pool_take(&c->twin_pool, job.mem.twin_next, job.limits.pages);
+	}
+	return (uint32_t)number;
+}
+
+uint64_t twin_trim(uint64_t want)
+{
+	struct ctl *c = job.me;
+	uint64_t got;
+	int64_t number;
+
+	for (got = 0; got < want; got += PAGE_BYTES) {
+		number = pool_take(&c->twin_pool, job.mem.twin_next, 0);
+		if (number < 0)
+			break;
+		fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)(job.layout.twins + (size_t)number * PAGE_BYTES), PAGE_BYTES);
+		pool_give(&c->twin_holes, job.mem.twin_next, (uint32_t)number);
+	}
+	return got;
+}
+
 void twin_make(struct core_host *h, uint32_t object)
 {
-	const int64_t number = pool_take(&job.me->twin_pool, job.mem.twin_next, job.limits.pages);
+	const uint32_t number = number_take();
 	const uint64_t now = __atomic_add_fetch(&job.me->twins, 1, __ATOMIC_RELAXED);
 	uint64_t most = __atomic_load_n(&job.me->twins_most, __ATOMIC_RELAXED);
 
 	(void)h;
 	if (job.set.memory)
 		recent_grew(PAGE_BYTES);
-	*number_at(object) = (uint32_t)number + 1; /* there is one for each page */
+	*number_at(object) = number + 1;
 	if (mapped_as(object) == PG_INVALID)
 		memset(twin_at(object), 0, PAGE_BYTES);
 	else

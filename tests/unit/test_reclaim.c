@@ -713,6 +713,48 @@ UNIT_TEST(a_quarter_is_for_frames)
 	ck_assert_uint_eq(job.me->reclaim.over, 1);
 }
 
+static uint32_t page_object(unsigned int page)
+{
+	return block_id((size_t)page << PAGE_SHIFT, PAGE_BYTES);
+}
+
+/* Twins that have ended leave memory behind: it goes before any block does. */
+UNIT_TEST(memory_of_free_twins_goes_first)
+{
+	const unsigned int twins = 600, blocks = 8;
+	uint64_t trimmed;
+	unsigned int i;
+
+	release_begin();
+	job.mem.ctlfd = control;
+	for (i = 0; i < twins; i++)
+		twin_make(NULL, page_object(FIRST + i));
+	for (i = 1; i < twins; i++)
+		twin_end(NULL, page_object(FIRST + i));
+	memory_twin(job.mem.twin_of[FIRST] - 1)[7] = 'z';
+	come(FIRST + 1000, blocks, PG_READ, 0);
+	for (i = 0; i < blocks; i++)
+		recent_passed((size_t)(FIRST + 1000 + i) << PAGE_SHIFT);
+	job.set.memory = usage_bounded();
+	reclaim_frames(false);
+	ck_assert_uint_le(usage_bounded(), job.set.memory - job.set.memory / 8);
+	ck_assert_uint_ge(usage_bounded() + PAGE_BYTES, job.set.memory - job.set.memory / 8);
+	ck_assert_uint_eq(here(), blocks); /* reads all states, which gives them memory */
+	ck_assert_uint_eq(job.mine->stats.evict_short, 0);
+	trimmed = twin_trim(SPACE);
+	ck_assert_uint_gt(trimmed, 0);
+	ck_assert_uint_lt(trimmed, (twins - 1) * PAGE_BYTES);
+	ck_assert_uint_eq(twin_trim(SPACE), 0);
+	ck_assert_int_eq(memory_twin(job.mem.twin_of[FIRST] - 1)[7], 'z');
+	/* Their numbers are used again, before new ones, and for one page each. */
+	for (i = 1; i < twins; i++) {
+		twin_make(NULL, page_object(FIRST + i));
+		ck_assert_uint_le(job.mem.twin_of[FIRST + i], twins);
+		ck_assert_uint_ne(job.mem.twin_of[FIRST + i], job.mem.twin_of[FIRST]);
+	}
+	ck_assert_uint_eq(job.me->twin_pool.fresh, twins);
+}
+
 UNIT_TEST(one_thread_at_a_time)
 {
 	come(FIRST, BOUND_PAGES, PG_READ, 0);
