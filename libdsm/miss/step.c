@@ -23,6 +23,18 @@ static uint16_t manager_of(const struct msg *m)
 	return dispatch_manager(m) ? region_manager(block_off(m->object)) : SET_NOBODY;
 }
 
+/*
+ * A larger block than those of its region would take neighbours along, a smaller one leave a part
+ * behind. Of a region that no rank of this node has ever attached, the size is not known here; its
+ * messages come and go by the name that the sender has used.
+ */
+static bool fits_region(uint32_t object)
+{
+	const struct region_homes *known = region_known(block_off(object));
+
+	return !known || known->block_size == block_bytes(object);
+}
+
 static void find_block(uint32_t object, const struct msg *m, struct core_place *p)
 {
 	const uint32_t at = block_page(object);
@@ -52,6 +64,8 @@ int step_find(struct core_host *h, enum target target, uint32_t number, const st
 	int is;
 
 	if (target == TARGET_BLOCK) {
+		if (m->type && m->src != job.node && !fits_region(number))
+			return -EBADMSG;
 		is = __builtin_expect(job.me->releases | (m->flags & MSGF_RELEASE), 0)
 			? release_find_block(h, number, m, p)
 			: 0;

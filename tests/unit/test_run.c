@@ -393,6 +393,71 @@ UNIT_TEST(a_payload_has_the_length_of_its_message)
 	refused(&m, NULL, 0);
 }
 
+/* A larger name would take neighbours along: no message with it is stepped. */
+UNIT_TEST(a_block_has_the_size_of_its_region)
+{
+	static const char blocks[2 * PAGE_BYTES];
+	unsigned int type, tried = 0;
+
+	for (type = 0; type < MSG_TYPES; type++) {
+		struct msg m = of((uint8_t)type, 2);
+
+		if (wire_rule_of((uint8_t)type, WF_object) != RULE_BLOCK ||
+		    !(wire_hosts((uint8_t)type) & HOST_LIBRARY))
+			continue;
+		at_home(0);
+		m.object = block_id(0, 2 * PAGE_BYTES);
+		refused(&m, blocks, type == MSG_DATA ? 2 * PAGE_BYTES : 0);
+		tried++;
+	}
+	ck_assert_uint_gt(tried, 15);
+}
+
+/* A message of node 2 about a block of this size, which this node expects. */
+static struct msg expected(uint8_t type, size_t size)
+{
+	struct msg m = of(type, 2);
+
+	m.object = block_id(0, size);
+	*copy_of(&m) = (struct copy){ 0 };
+	if (type == MSG_INV) {
+		m.req_node = 1;
+		*copy_of(&m) = (struct copy){ .state = PG_READ, .home = 3 };
+	} else if (type == MSG_DATA) {
+		m.home = 2;
+		m.req_slot = SLOT;
+		*copy_of(&m) = (struct copy){ .state = PG_WANT_READ, .slot = SLOT, .home = 3 };
+	}
+	return m;
+}
+
+/* Nothing but the size is wrong. _i: the region has blocks of two pages. */
+UNIT_LOOP_TEST(a_size_other_than_the_regions_is_what_is_refused, 0, 2)
+{
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_INV, MSG_DATA, MSG_RELEASE };
+	static const char blocks[4 * PAGE_BYTES];
+	unsigned int i, pages;
+
+	at_home(0);
+	job.me->homes[1].block_size = PAGE_BYTES << _i;
+	for (i = 0; i < sizeof(types); i++)
+		for (pages = 1; pages <= 4; pages *= 2) {
+			const size_t size = pages * PAGE_BYTES;
+			const struct msg m = expected(types[i], size);
+
+			(pages == 1u << _i ? taken : refused)(&m, blocks,
+							      m.type == MSG_DATA ? size : 0);
+		}
+}
+
+UNIT_TEST(of_a_region_that_is_not_known_any_size_is_served)
+{
+	struct msg m = of(MSG_RELEASE, 2);
+
+	m.object = block_id(REGION_UNIT, 4 * PAGE_BYTES);
+	taken(&m, NULL, 0);
+}
+
 /* ---- who may say it now --------------------------------------------------------------------- */
 
 UNIT_TEST(only_the_home_grants)
@@ -766,7 +831,10 @@ static void poll_once(const void *none)
 	run_poll(WORK_CLOSINGS);
 }
 
-/* Node 2 reads a block. Another one goes to node 1, or is closed only, or is larger. */
+/*
+ * Node 2 reads a block. Another one goes to node 1, or is closed only, or is larger: of a region
+ * that this node does not know.
+ */
 UNIT_LOOP_TEST(runs_that_differ_are_answered_alone, 0, 3)
 {
 	static const struct net_ops polled = { .name = "polled",
@@ -780,7 +848,7 @@ UNIT_LOOP_TEST(runs_that_differ_are_answered_alone, 0, 3)
 	job.netops = &polled;
 	at_home(0);
 	for (i = 0; i < 2; i++) {
-		const uint32_t page = 2 * i + 2;
+		const uint32_t page = 2 * i + 2 + (!i && _i == 2 ? REGION_UNIT / PAGE_BYTES : 0);
 
 		arriving[i] = of(!i && _i == 1 ? MSG_INV : MSG_READ_REQ, i || _i == 2 ? 2 : 1);
 		arriving[i].req_slot = (uint16_t)(SLOT + i);
