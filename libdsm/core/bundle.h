@@ -21,6 +21,20 @@ static inline bool bundle_takes(uint8_t type)
 	return type >= MSG_READ_REQ && type <= MSG_HOME_ACK;
 }
 
+/* How many messages travel with this one; of a head that is not checked yet, 1 if it is wrong. */
+static inline unsigned int bundle_count(const struct msg *m)
+{
+	return m->type == MSG_BUNDLE && m->count > 1 && m->count <= WIRE_BUNDLE_MAX
+		? (unsigned int)m->count
+		: 1;
+}
+
+/* The class of what travels, for statistics. */
+static inline enum msg_class bundle_class(const struct msg *m)
+{
+	return wire_class(m->type == MSG_BUNDLE ? m->op : m->type);
+}
+
 /* The message before a payload of n messages like `first`, 2 <= n <= WIRE_BUNDLE_MAX. */
 struct msg bundle_head(const struct msg *first, unsigned int n);
 

@@ -138,6 +138,7 @@ void run_refuse(const struct msg *m, int err)
 	static uint32_t strays;
 
 	if (err != -ESTALE) {
+		work_mine()->refused = true;
 		log_line("node %d sent %s for object %#x, which no correct node could", m->src,
 			 wire_name(m->type), m->object);
 		report_peer(m->src);
@@ -855,14 +856,15 @@ static void bundle_arrived(struct core_host *h, const struct msg *head, const vo
 	int err = bundle_begin(&b, head, payload, size, &job.limits), more = !err;
 
 	w->bundled = true;
-	while (more > 0) {
+	w->refused = false;
+	while (more > 0 && !w->refused) {
 		more = bundle_next(&b, &m, &contents, &bytes);
 		if (more > 0)
 			deliver(h, &m, contents, bytes);
 	}
 	open_all(h, w); /* while the contents are there */
 	w->bundled = false;
-	if (err || more)
+	if (err || more < 0)
 		run_refuse(head, -EBADMSG);
 }
 

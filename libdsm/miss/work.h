@@ -75,6 +75,7 @@ struct work {
 	struct opening opening[WIRE_BUNDLE_MAX];
 	/* the messages of a bundle are being stepped: their contents stay until all are */
 	bool bundled;
+	bool refused;          /* one of them has broken a rule: those behind it are not stepped */
 	struct gather *gather; /* next five: release blocks (miss/release.c, miss/twin.c) */
 	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;

@@ -120,8 +120,9 @@ struct net_counters {
 	uint64_t sent, received;             /* messages */
 	uint64_t bytes_sent, bytes_received; /* payloads */
 	uint64_t polls, empty_polls, arms, malformed;
-	uint64_t by_class[CLASS_MAX]; /* messages sent */
-	uint64_t queue_pairs;         /* of the node, if its ranks share them; else 0 */
+	/* messages sent; a bundle is one, of the class of its messages */
+	uint64_t by_class[CLASS_MAX];
+	uint64_t queue_pairs; /* of the node, if its ranks share them; else 0 */
 	/* bytes of buffers into which peers write blocks; 0: it has none of its own */
 	uint64_t landing;
 	struct net_work work;
@@ -162,8 +163,9 @@ struct net_ops {
 	int (*send)(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
 		    size_t size);
 
-	/* Progress and deliver at most budget messages; return their number. Return 0 at once while
-	 * another thread polls. */
+	/* Progress and deliver at most budget messages; return their number. Messages of a bundle
+	 * count each, and the last bundle may go beyond the budget. Return 0 at once while another
+	 * thread polls. */
 	int (*poll)(struct net *n, unsigned int budget);
 
 	/* Sleeping: fd becomes readable once there is something to poll for, once per successful

@@ -96,6 +96,30 @@ UNIT_TEST(the_head_says_what_follows)
 	ck_assert_int_eq(head.count, 300);
 }
 
+UNIT_TEST(a_bundle_counts_as_its_messages)
+{
+	static const int16_t wrong[] = { INT16_MIN, -1, 0, 1, WIRE_BUNDLE_MAX + 1, INT16_MAX };
+	unsigned int i;
+
+	bundle_of(MSG_DATA, N);
+	ck_assert_uint_eq(bundle_count(&head), N);
+	ck_assert_uint_eq(bundle_class(&head), CLASS_DATA);
+	ck_assert_uint_eq(bundle_count(&v[0]), 1);
+	ck_assert_uint_eq(bundle_class(&v[0]), CLASS_DATA);
+	v[0] = wire_good(MSG_GRANT, OTHER, &lim);
+	v[0].count = 3; /* acknowledgements */
+	ck_assert_uint_eq(bundle_count(&v[0]), 1);
+	bundle_of(MSG_DONE, WIRE_BUNDLE_MAX);
+	ck_assert_uint_eq(bundle_count(&head), WIRE_BUNDLE_MAX);
+	ck_assert_uint_eq(bundle_class(&head), CLASS_COHERENCE);
+	bundle_of(MSG_DONE, 2);
+	ck_assert_uint_eq(bundle_count(&head), 2);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		head.count = wrong[i];
+		ck_assert_uint_eq(bundle_count(&head), 1);
+	}
+}
+
 UNIT_TEST(each_type_comes_out_as_it_went_in)
 {
 	unsigned int type;

@@ -131,4 +131,36 @@ int net_leftovers(void)
 	return n;
 }
 
+/* What the payload says is nothing to the transport. */
+UNIT_LOOP_TEST(a_bundle_counts_as_its_messages, 0, TRANSPORTS)
+{
+	const uint8_t types[] = { MSG_DATA, MSG_READ_REQ };
+	const unsigned int bundles = 12, each = 10, budget = 16;
+	struct net_counters count;
+	unsigned int i, sum = 0;
+	struct end a, b;
+	int came;
+
+	open_pair(&a, &b, _i);
+	for (i = 0; i < bundles; i++) {
+		struct msg m = message(&a, 1, MSG_BUNDLE, 0, 0);
+
+		m.op = types[i % 2];
+		m.count = (int16_t)each;
+		ck_assert_int_eq(ops->send(a.net, 1, &m, NULL, 0), 0);
+	}
+	while (sum < bundles * each) {
+		ops->poll(a.net, budget);
+		came = ops->poll(b.net, budget);
+		ck_assert(came % (int)each == 0 && came < (int)(budget + each));
+		sum += (unsigned int)came;
+	}
+	ck_assert_uint_eq(b.messages, bundles);
+	ops->counters(a.net, &count);
+	ck_assert_uint_eq(count.sent, bundles);
+	ck_assert_uint_eq(count.by_class[CLASS_DATA], bundles / 2);
+	ck_assert_uint_eq(count.by_class[CLASS_COHERENCE], bundles / 2);
+	close_pair(&a, &b);
+}
+
 UNIT_SUITE("net", .seconds = 120)

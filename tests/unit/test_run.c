@@ -725,6 +725,46 @@ UNIT_TEST(each_message_of_a_bundle_is_checked)
 	ck_assert_uint_eq(seen->filled, PAGE_BYTES);
 }
 
+static void hear_finished(const void *arg)
+{
+	job.fenced = 1; /* no rank can be lost any more */
+	hear_all(arg);
+}
+
+/* The second one of three, in each of the ways in which a message can break a rule. */
+UNIT_LOOP_TEST(nothing_behind_a_message_that_breaks_a_rule_is_stepped, 0, 2)
+{
+	const struct msg m = run_of(MSG_GRANT);
+	const struct heard h = { &m, payload, payload_size, 1 };
+	struct msg v[RUN];
+	int status;
+
+	memcpy(v, payload, sizeof(v));
+	if (_i)
+		v[1].req_slot = v[0].req_slot; /* it did not ask for this block */
+	else
+		v[1].object = 0;
+	memcpy(payload, v, sizeof(v));
+	status = apart(hear_finished, &h);
+	ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
+	ck_assert_ptr_nonnull(strstr(said, "which no correct node could"));
+	ck_assert_uint_eq(seen->drops[job.pair[2]], 1);
+	ck_assert_uint_eq(seen->filled, PAGE_BYTES);
+}
+
+/* What another rank's lie may have caused says nothing of the messages behind it. */
+UNIT_TEST(a_bundle_goes_on_behind_a_message_that_was_not_asked_for)
+{
+	const struct msg m = run_of(MSG_DATA);
+	struct msg v[RUN];
+
+	memcpy(v, payload, sizeof(v));
+	copy_of(&v[1])->state = PG_INVALID;
+	ck_assert_int_eq(hear(&m, payload, payload_size, 1), 0);
+	ck_assert_uint_eq(seen->filled, (RUN - 1) * PAGE_BYTES);
+	ck_assert_uint_eq(seen->drops[job.pair[2]], 0);
+}
+
 /* This node, their home, has written the block of so many bytes at the page. */
 static void has_written(uint32_t page, size_t bytes)
 {

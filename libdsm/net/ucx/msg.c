@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "core/bundle.h"
 #include "net/ucx/peer.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -45,7 +46,7 @@ static void count_sent(struct net *n, const struct msg *m, size_t size)
 {
 	ucx_count(&n->count.sent, 1);
 	ucx_count(&n->count.bytes_sent, size);
-	ucx_count(&n->count.by_class[wire_class(m->type)], 1);
+	ucx_count(&n->count.by_class[bundle_class(m)], 1);
 }
 
 /* Under the lock. After it, UCX owns o, or o is free again. */
@@ -308,8 +309,8 @@ int ucx_poll(struct net *n, unsigned int budget)
 		pthread_mutex_unlock(&n->lock);
 		ucx_deliver(n, it);
 		pthread_mutex_lock(&n->lock);
+		done += bundle_count(&it->m);
 		item_put(n, it);
-		done++;
 	}
 	ucx_count(&n->count.polls, 1);
 	if (!done)
