@@ -100,12 +100,14 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
  * -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for
  * more frees; its service thread makes some.
  */
-static int free_of(uint16_t rank, uint64_t addr)
+static int free_of(uint16_t from, uint16_t rank, uint64_t addr)
 {
 	int err;
 
 	if (!owner_is((size_t)(addr - (uintptr_t)job.base), rank))
 		return -ESTALE;
+	if (rank == job.rank && from != job.node)
+		heap_comes_back(); /* it does not pass the ring */
 	err = heap_free(rank_info(rank)->heap, (void *)(uintptr_t)addr);
 	if (err == -EAGAIN)
 		job_ring(rank);
@@ -121,7 +123,7 @@ static int call_perform(uint16_t from, uint16_t rank, enum call_op op, const voi
 	if (in_size)
 		memcpy(args, in, in_size < sizeof(args) ? in_size : sizeof(args));
 	switch (op) {
-	case CALL_FREE: return free_of(rank, args[0]);
+	case CALL_FREE: return free_of(from, rank, args[0]);
 	case CALL_QUIET:
 	case CALL_PURGE: return region_leave(from, op, in);
 	case CALL_MAY_PURGE: return region_may_purge(in);

@@ -218,6 +218,11 @@ static void heap_give_back(void *p, unsigned frees)
 	}
 }
 
+void heap_comes_back(void)
+{
+	__atomic_fetch_add(&heap.drains, 1, __ATOMIC_SEQ_CST);
+}
+
 /*
  * Drain the ring; wait: for another thread that does so. Other processes have written the ring: an
  * invalid entry is skipped, and with invalid indices the rest of the ring is.
@@ -238,7 +243,7 @@ static int ring_drain(struct heap_shared *s, bool wait)
 		left = 0;
 	}
 	if (left)
-		__atomic_fetch_add(&heap.drains, 1, __ATOMIC_SEQ_CST);
+		heap_comes_back();
 	for (; left; left--) {
 		uint64_t offset = ring_take(s, &head) - heap.base;
 

@@ -68,6 +68,9 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
  * to jemalloc later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live
  * allocation; -EAGAIN: ring full. */
 int heap_free(struct heap_shared *s, const void *p);
+/* Owner: memory that another node has freed is about to come back by heap_free(). The next
+ * allocation calls drained() of the source, as after a drain. Any thread. */
+void heap_comes_back(void);
 /* Owner: return units without live objects to the source. Any thread, with no lock held; may block
  * for round trips. */
 void heap_give_units(void);

@@ -73,9 +73,17 @@ static void units_give_here(uint32_t at, uint32_t n)
 	ck_assert_int_eq(err, 0);
 }
 
+static unsigned int settled;
+
+static void settle_here(void)
+{
+	settled++;
+}
+
 static const struct heap_source units_here = { .take = units_take_here,
 					       .used = units_used_here,
-					       .give = units_give_here };
+					       .give = units_give_here,
+					       .drained = settle_here };
 
 /* split: where the upper part begins; SIZE: there is none. */
 static inline void start_split(size_t split, bool keep_sites)

@@ -507,6 +507,27 @@ UNIT_TEST(full_part_is_full)
 	ck_assert(is_upper(heap_alloc(true, 100, 0, false, NULL, NULL)));
 }
 
+/* Once for what has come back, however it came, and for the upper part alone. */
+UNIT_TEST(memory_that_comes_back_is_settled_before_it_is_used)
+{
+	void *p = heap_alloc(true, 100, 0, false, NULL, NULL);
+	pid_t pid = fork();
+
+	ck_assert_uint_eq(settled, 0);
+	if (!pid)
+		_exit(!!heap_free(shared, p));
+	wait_ok(pid);
+	ck_assert_ptr_nonnull(heap_alloc(false, 100, 0, false, NULL, NULL));
+	ck_assert_uint_eq(settled, 0);
+	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_uint_eq(settled, 1);
+	heap_comes_back();
+	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_uint_eq(settled, 2);
+}
+
 /*
  * Only the owner's own thread gives units of the upper part back: it completes its stores before.
  */
