@@ -5,6 +5,7 @@
  * on; the other one has old copies of them, and must see all new values. Both also count in
  * variables of their own beside each other, which nobody else may undo.
  */
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -13,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
 
 #define ROUNDS 12
+#define WHILE_US 20000 /* in which the other thread should be done; without an edge */
 #define PAGES 3
 #define WORDS 1024 /* of a page */
 
@@ -179,6 +182,24 @@ static void poll_take(int other)
 	pipe_take(other);
 }
 
+/* The word says only that there was a turn: what it was for comes with the wake-up. */
+static uint32_t words[2];
+
+static void futex_pass(int me)
+{
+	*(volatile uint32_t *)&words[me] += 1;
+	syscall(SYS_futex, &words[me], FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void futex_take(int other)
+{
+	static __thread uint32_t seen;
+
+	while (*(volatile uint32_t *)&words[other] == seen)
+		syscall(SYS_futex, &words[other], FUTEX_WAIT, seen, NULL, NULL, 0);
+	seen++;
+}
+
 static const struct edge {
 	const char *name;
 	void (*pass)(int me), (*take)(int other);
@@ -188,7 +209,7 @@ static const struct edge {
 	{ "rwlock", rwlock_pass, rwlock_take },    { "spinlock", spin_pass, spin_take },
 	{ "condition", cond_pass, cond_take },     { "mtx_t, cnd_t", cnd_pass, cnd_take },
 	{ "barrier", barrier_meet, barrier_meet }, { "pipe", pipe_pass, pipe_take },
-	{ "poll", pipe_pass, poll_take },
+	{ "poll", pipe_pass, poll_take },          { "futex", futex_pass, futex_take },
 };
 
 static void turns(const struct edge *e, int me)
@@ -283,6 +304,43 @@ static void run_onces(void)
 	pthread_join(t, NULL);
 }
 
+/*
+ * The routine ran a while ago, in the other thread, and nothing was passed on since. This thread
+ * has never looked at the control, so it gets a new copy, and has old ones of what the routine
+ * changed.
+ */
+static struct {
+	_Alignas(4096) pthread_once_t control;
+} lates[ROUNDS];
+
+static void *late_onces(void *arg)
+{
+	unsigned int r;
+
+	for (r = 0; r < ROUNDS; r++) {
+		pthread_barrier_wait(&barrier);
+		check_all(1000 * r);
+		if (!arg)
+			once_value = 1000 * (r + 1);
+		pthread_barrier_wait(&barrier);
+		if (arg)
+			usleep(WHILE_US);
+		pthread_once(&lates[r].control, run_once);
+		check_all(1000 * (r + 1));
+	}
+	return NULL;
+}
+
+static void run_late_onces(void)
+{
+	pthread_t t;
+
+	store_all(0);
+	pthread_create(&t, NULL, late_onces, &barrier);
+	late_onces(NULL);
+	pthread_join(t, NULL);
+}
+
 #define PIECES 200
 
 /*
@@ -326,6 +384,98 @@ static void run_allocations(void)
 	pthread_join(t, NULL);
 }
 
+#define LARGE (1u << 20)
+#define STEP (64u << 10)
+#define LARGES 12 /* some have their home at the one rank, some at the other */
+
+static unsigned char *large;
+
+/* Stores before free() are not left out. */
+static void fill_large(volatile unsigned char *p, unsigned int value)
+{
+	size_t i;
+
+	for (i = 0; i < LARGE; i += i % STEP < 63 ? 1 : STEP - 63)
+		p[i] = (unsigned char)value;
+}
+
+static void check_large(const volatile unsigned char *p, unsigned int value)
+{
+	size_t i;
+
+	for (i = 0; i < LARGE; i += i % STEP < 63 ? 1 : STEP - 63)
+		failures += p[i] != value;
+}
+
+#define TRIES 6
+
+/* Get the memory again that the other thread has just freed. False: it does not come in time. */
+static bool malloc_large(void)
+{
+	void *others[TRIES], *p = NULL;
+	int n, i;
+
+	for (n = 0; n < TRIES && p != large; n++) {
+		usleep(WHILE_US / TRIES);
+		others[n] = p = malloc(LARGE);
+	}
+	for (i = 0; i < n; i++)
+		if (others[i] != large)
+			free(others[i]);
+	return p == large;
+}
+
+/*
+ * free() and malloc() as the only edge: what one thread has stored before it frees is not stored
+ * over what the other does with the memory, nor is it still there where that one stores what it had
+ * stored before.
+ */
+static void *hand_back(void *arg)
+{
+	unsigned char *freed;
+	unsigned int r;
+
+	for (r = 1; r <= ROUNDS / 4; r++) {
+		if (!arg)
+			fill_large(large, r);
+		pthread_barrier_wait(&barrier);
+		freed = large;
+		if (arg) {
+			check_large(freed, r);
+			fill_large(freed, 0xff);
+			free(freed);
+			usleep(2 * WHILE_US);
+		} else {
+			if (!malloc_large())
+				large = malloc(LARGE);
+			fill_large(large, r);
+		}
+		pthread_barrier_wait(&barrier);
+		check_large(large, r);
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+static void run_hand_backs(void)
+{
+	unsigned char *all[LARGES];
+	pthread_t t;
+	int i;
+
+	for (i = 0; i < LARGES; i++)
+		all[i] = malloc(LARGE);
+	for (i = 0; i < LARGES; i += LARGES / 4) {
+		large = all[i];
+		pthread_create(&t, NULL, hand_back, &barrier);
+		hand_back(NULL);
+		pthread_join(t, NULL);
+		all[i] = large;
+	}
+	for (i = 0; i < LARGES; i++)
+		free(all[i]);
+}
+
 static void report(const char *name)
 {
 	printf("%s: %s\n", name, failures ? "stale" : "ok");
@@ -355,8 +505,12 @@ int main(void)
 	report("create and join");
 	run_onces();
 	report("once");
+	run_late_onces();
+	report("once, long ago");
 	run_allocations();
 	report("free and malloc");
+	run_hand_backs();
+	report("free and malloc alone");
 	for (k = 1; k <= ROUNDS; k++)
 		failures += counts[k][0] != i || counts[k][1] != i;
 	report("variables beside each other");

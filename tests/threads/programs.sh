@@ -28,7 +28,8 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	[[ $name != regression ]] || more=mprotect
 	ways_of="one node two mixed preload"
 	[[ $name != @(bank|queue|wavefront|strings) ]] || more+=" release"
-	[[ $name != edges ]] || ways_of="two release many"
+	# A small heap: one thread gets memory whose home is at the other one's node.
+	[[ $name != edges ]] || { ways_of="two release many"; common=(DSM_HEAP=128M); }
 	for ((turn = 0; turn < repeat; turn++)); do
 		for way in $ways_of $more; do
 			settings=("${common[@]}") built=$scratch/$name
