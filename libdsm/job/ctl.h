@@ -31,7 +31,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 21
+#define CTL_ABI 22
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -324,10 +324,11 @@ struct ctl {
 	struct registry registry;
 };
 
-/* Misses on one block of the node, at its first page (miss/sharing.h). */
+/* Misses on one block of the node, at its first page (miss/sharing.h, miss/temporal.h). */
 struct sharing_page {
 	uint32_t lost; /* twice the count of acquires, + 1 if it was writable; 0: never lost */
 	uint32_t misses, repeated;
+	uint32_t next; /* page of the block that was missed after it, + 1; 0: none; atomic */
 };
 
 /* What follows struct ctl, at offsets that depend on the job. */

@@ -18,6 +18,7 @@
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
+#include "miss/temporal.h"
 #include "miss/wait.h"
 #include "miss/work.h"
 #include "net/net.h"
@@ -64,8 +65,12 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 	};
 }
 
-bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
-			  enum slot_kind kind)
+/*
+ * 1: requested; 0: not needed, as it is open, or somebody's request is under way; -EAGAIN: not now,
+ * as all slots are in use.
+ */
+static int request_ahead(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+			 enum slot_kind kind)
 {
 	int slot = slot_try_prefetch(block, kind);
 	struct msg ask = { .version = WIRE_VERSION,
@@ -80,11 +85,18 @@ bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t ma
 	uint32_t seq;
 
 	if (slot < 0)
-		return false; /* a hint, and its asker tries again where it matters */
+		return -EAGAIN;
 	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) == CORE_ASKED && wait == slot)
-		return true;
-	slot_put((uint16_t)slot); /* open already, or somebody's request is under way */
-	return false;
+		return 1;
+	slot_put((uint16_t)slot);
+	return 0;
+}
+
+/* A hint, and its asker tries again where it matters. */
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+			  enum slot_kind kind)
+{
+	return request_ahead(block, write, flags, manager, kind) > 0;
 }
 
 /*
@@ -137,6 +149,48 @@ static bool in_write_run(const struct dsm_region *r, const struct stream *s, siz
 /* blocks asked for at once: as many as slots to fetch ahead */
 #define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
 
+/* This thread's misses of release blocks. A region's order is not disturbed by that of another. */
+#define ORDERS 4u
+static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
+
+/* Does this node lack the release block? */
+static bool lacks(const struct dsm_region *r, size_t off)
+{
+	return region_home(r, off) != job.node &&
+		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_RELAXED) ==
+		REL_NONE;
+}
+
+/*
+ * Ask for the blocks of the region that this thread misses next if it repeats an order of misses.
+ * Only of release blocks: a copy that nobody reads costs the writer of a sequential block a wait.
+ * Only of this region: the thread uses it, so it is not being removed, which another may be.
+ */
+static void follow_links(const struct dsm_region *r, size_t off)
+{
+	const unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE;
+	struct temporal *t = &orders[r->id % ORDERS];
+	unsigned int asked = 0;
+	uint32_t page, tail = 0;
+	int got = 0;
+
+	temporal_missed(t, job.mem.sharing, (uint32_t)(off >> PAGE_SHIFT), most);
+	while (asked < t->window && got != -EAGAIN) {
+		tail = t->tail;
+		if (!temporal_next(t, job.mem.sharing, &page))
+			break;
+		off = (size_t)page << PAGE_SHIFT;
+		if (off - r->off >= r->size || !lacks(r, off))
+			continue;
+		got = request_ahead(block_id(off, r->block_size), false, ask_for(r, off, 0).flags,
+				    region_home(r, off), SLOT_AHEAD);
+		asked += got > 0;
+	}
+	if (got == -EAGAIN)
+		t->tail = tail; /* the next miss goes on there */
+	count(&job.mine->region_stats[r->id].prefetched, asked);
+}
+
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
 	struct stream *s = &streams[write];
@@ -145,6 +199,8 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 
 	if ((size_t)most * r->block_size > BLOCK_MAX)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
+	if (r->consistency)
+		follow_links(r, off);
 	if (s->next != off) {
 		*s = (struct stream){ .next = next, .length = 1 };
 		return;

@@ -231,17 +231,215 @@ static void part_alone(void)
 	test_close("alone", r);
 }
 
+#define LEARNED 512ul /* blocks */
+#define STRIDE 37u    /* of the order in which they are read: no row */
+
+static uint64_t most = AHEAD; /* DSM_READAHEAD */
+
+static dsm_region_t *open_learned(const char *name, bool release)
+{
+	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
+						.home_rank = 0,
+						.block_size = 4 * K,
+						.consistency = release
+							? DSM_CONSISTENCY_RELEASE
+							: DSM_CONSISTENCY_SEQUENTIAL };
+	dsm_region_t *r;
+
+	MUST(dsm_region_open(name, LEARNED * 4 * K, &opt, &r));
+	return r;
+}
+
+/* The i-th block of the order. */
+static uint64_t *learned(const dsm_region_t *r, uint64_t i)
+{
+	return (uint64_t *)dsm_region_base(r) + i * STRIDE % LEARNED * 512;
+}
+
+enum pass { PASS_BOTH, PASS_BACK, PASS_APART };
+
+/* The i-th block that a thread reads of two regions: of each in turn, or of one, then the other. */
+static uint64_t *passed(dsm_region_t *const *r, enum pass pass, uint64_t i)
+{
+	if (pass == PASS_APART)
+		return learned(r[i / LEARNED], i % LEARNED);
+	return learned(r[i % 2], pass == PASS_BACK ? LEARNED - i / 2 : i / 2);
+}
+
+/*
+ * Rank 0 writes the blocks of both regions. Then the last rank reads them. Returns what it has
+ * missed, fetched ahead and received meanwhile.
+ */
+static struct dsm_stats read_both(dsm_region_t *const *r, uint64_t value, enum pass pass)
+{
+	struct dsm_stats was[2], now = { 0 };
+	uint64_t i, came;
+	unsigned int k;
+
+	for (i = 0; !test_rank && i < 2 * LEARNED; i++)
+		store(passed(r, PASS_BOTH, i), value);
+	test_sync();
+	came = test_stats(NULL).messages_in;
+	for (k = 0; k < 2; k++)
+		was[k] = test_stats(r[k]);
+	for (i = 0; test_rank == last && i < 2 * LEARNED; i++)
+		REQUIRE(load(passed(r, pass, i)) == value, "the read %lu of pass %lu is of %lu", i,
+			value, load(passed(r, pass, i)));
+	for (k = 0; k < 2; k++) {
+		now.read_faults += test_stats(r[k]).read_faults - was[k].read_faults;
+		now.prefetched += test_stats(r[k]).prefetched - was[k].prefetched;
+	}
+	now.messages_in = test_stats(NULL).messages_in - came;
+	if (test_rank == last)
+		printf("  pass %lu: %lu blocks missed, %lu fetched ahead, %lu messages received\n",
+		       value, now.read_faults, now.prefetched, now.messages_in);
+	test_sync();
+	return now;
+}
+
+/*
+ * A thread reads release blocks in an order that is no row, again and again, after another node has
+ * written them. From the second time on it fetches them ahead, and they come in few messages. Then
+ * it reads them backwards. Two regions do not disturb each other's order.
+ */
+static void part_learned(void)
+{
+	dsm_region_t *r[] = { open_learned("one", true), open_learned("two", true) };
+	uint64_t round, least = 2 * LEARNED / (most + 1);
+	struct dsm_stats s;
+
+	test_sync();
+	for (round = 1; round <= 8; round++) {
+		s = read_both(r, round, round > 4 ? PASS_BACK : PASS_BOTH);
+		if (test_rank != last)
+			continue;
+		REQUIRE(s.read_faults + s.prefetched == 2 * LEARNED, "blocks are fetched twice");
+		REQUIRE(s.read_faults >= least, "more than %lu blocks are fetched at once", most);
+		if (round == 1 || !most)
+			REQUIRE(s.prefetched == 0, "an order that nobody knows is followed");
+		else if (round < 5 || round > 6)
+			REQUIRE(s.read_faults <= least + LEARNED / 8 &&
+					s.messages_in <= 2 * least + LEARNED / 4,
+				"pass %lu: %lu misses, %lu messages", round, s.read_faults,
+				s.messages_in);
+	}
+	test_close("one", r[0]);
+	test_close("two", r[1]);
+}
+
+/* Blocks are fetched ahead one by one, until it shows that the thread follows the order. */
+static void part_begins(void)
+{
+	dsm_region_t *r = open_learned("begins", true);
+	uint64_t i, pass, was, want;
+
+	test_sync();
+	for (pass = 0; pass < 2; pass++) {
+		for (i = 0; !test_rank && i < 15; i++)
+			store(learned(r, i), pass);
+		test_sync();
+		for (i = 0; test_rank == last && i < 15; i++) {
+			want = pass && (i == 1 || i == 3 || i == 7) ? i : 0;
+			was = test_stats(r).prefetched;
+			REQUIRE(load(learned(r, i)) == pass, "block %lu of pass %lu", i, pass);
+			was = test_stats(r).prefetched - was;
+			REQUIRE(was == want, "%lu blocks after block %lu instead of %lu", was, i,
+				want);
+		}
+		test_sync();
+	}
+	test_close("begins", r);
+}
+
+/* A copy of a sequential block that its reader does not need costs the writer a wait. */
+static void part_sequential(void)
+{
+	dsm_region_t *r[] = { open_learned("one", false), open_learned("two", false) };
+	uint64_t round;
+
+	test_sync();
+	for (round = 1; round <= 4; round++)
+		REQUIRE(read_both(r, round, PASS_BOTH).prefetched == 0, "sequential blocks");
+	test_close("one", r[0]);
+	test_close("two", r[1]);
+}
+
+/* A thread keeps the orders of so many regions apart, by their number, which a handle contains. */
+#define ORDERS 4u
+
+static bool share_an_order(const dsm_region_t *a, const dsm_region_t *b)
+{
+	return ((uintptr_t)a ^ (uintptr_t)b) % ORDERS == 0;
+}
+
+/*
+ * A thread has read one region, then the other, which is gone now. The last blocks of the first
+ * lead to blocks of the second: to what may be there now, or nothing.
+ */
+static void part_gone(void)
+{
+	dsm_region_t *r[4 * ORDERS], *both[2];
+	struct dsm_stats s;
+	char name[16];
+	uint64_t round;
+	unsigned int i, n = 0;
+
+	do {
+		REQUIRE(n < 4 * ORDERS, "no region shares an order with the first");
+		snprintf(name, sizeof(name), "gone %u", n);
+		r[n++] = open_learned(name, true);
+	} while (n == 1 || !share_an_order(r[0], r[n - 1]));
+	both[0] = r[0];
+	both[1] = r[n - 1];
+	test_sync();
+	for (round = 1; round <= 6; round++) {
+		s = read_both(both, round, PASS_APART);
+		REQUIRE(test_rank != last || s.read_faults + s.prefetched == 2 * LEARNED,
+			"%lu blocks missed and %lu fetched ahead", s.read_faults, s.prefetched);
+		REQUIRE(test_rank != last || round == 1 || s.prefetched > LEARNED / 2,
+			"only %lu fetched ahead", s.prefetched);
+		s = test_stats(r[0]);
+		REQUIRE(test_rank != last || s.read_faults + s.prefetched == round * LEARNED,
+			"%lu blocks of one region", s.read_faults + s.prefetched);
+		if (round != 3)
+			continue;
+		test_close(name, both[1]);
+		both[1] = open_learned("new", true);
+		test_sync();
+	}
+	test_close("new", both[1]);
+	for (i = 0; i + 1 < n; i++) {
+		snprintf(name, sizeof(name), "gone %u", i);
+		test_close(name, r[i]);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	const struct test_option options[] = { { "most", "N", "DSM_READAHEAD, for part `learned`",
+						 &most } };
+	char value[32];
 	static const struct test_part parts[] = {
-		{ "a reader", part_read }, { "a writer", part_write },
-		{ "both", part_both },     { "a short run", part_short },
-		{ "alone", part_alone },   { "bundles", part_bundles }
+		{ "a reader", part_read },
+		{ "a writer", part_write },
+		{ "both", part_both },
+		{ "a short run", part_short },
+		{ "alone", part_alone },
+		{ "bundles", part_bundles },
+		{ "learned", part_learned },
+		{ "begins", part_begins },
+		{ "sequential", part_sequential },
+		{ "gone", part_gone },
 	};
 
-	setenv("DSM_READAHEAD", "64", 1);
-	test_start(argc, argv, "What is fetched ahead ends at 2 MiB, and at the end of the region.",
-		   NULL, 0);
+	test_options(
+		argc, argv,
+		"What is fetched ahead: of rows up to 2 MiB and up to the end of the region, of orders that were "
+		"seen before, and nothing else.",
+		options, 1);
+	snprintf(value, sizeof(value), "%lu", most);
+	setenv("DSM_READAHEAD", value, 1);
+	test_join();
 	REQUIRE(dsm_nodes() > 1, "two nodes are needed");
 	last = test_size - 1;
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
