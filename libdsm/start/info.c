@@ -41,11 +41,24 @@ static uint64_t abi(void)
 	return hash(0xcbf29ce484222325ull, sizes, sizeof(sizes));
 }
 
-static uint64_t settings_hash(const struct settings *s)
+static struct start_settings settings_of(const struct settings *s)
 {
-	uint64_t v[] = { s->space, s->heap, s->homes, s->home_run, s->release };
+	return (struct start_settings){ .space = s->space,
+					.heap = s->heap,
+					.homes = s->homes,
+					.home_run = s->home_run,
+					.release = s->release,
+					.trust = s->trust };
+}
 
-	return hash(0xcbf29ce484222325ull, v, sizeof(v));
+const char *start_settings_differ(const struct start_settings *a, const struct start_settings *b)
+{
+	return a->space != b->space                                  ? "DSM_SPACE"
+		: a->heap != b->heap                                 ? "DSM_HEAP"
+		: a->homes != b->homes || a->home_run != b->home_run ? "DSM_HOME"
+		: a->release != b->release                           ? "DSM_CONSISTENCY"
+		: a->trust != b->trust                               ? "DSM_ATOMICS"
+								     : NULL;
 }
 
 /* Processes may share memory if they share a kernel and see each other's processes and sockets. */
@@ -84,7 +97,7 @@ int start_info_make(struct start_info *info)
 {
 	info->magic = START_INFO_MAGIC;
 	info->abi = abi();
-	info->settings = settings_hash(&job.set);
+	info->settings = settings_of(&job.set);
 	info->host = this_host();
 	info->pid = getpid();
 	info->group = group_wanted();
@@ -102,6 +115,7 @@ int start_info_make(struct start_info *info)
 
 int start_info_read_all(struct start_info *infos)
 {
+	const char *other;
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
@@ -126,10 +140,11 @@ int start_info_read_all(struct start_info *infos)
 				r, info->hosted == HOST_KERNEL ? "uses" : "does not use");
 			return -EPROTO;
 		}
-		if (info->settings != infos[0].settings) {
+		other = start_settings_differ(&info->settings, &infos[0].settings);
+		if (other) {
 			log_line(
-				"rank %d has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0; they must be the same on all ranks",
-				r);
+				"rank %d has another %s than rank 0; it must be the same on all ranks",
+				r, other);
 			return -EPROTO;
 		}
 	}

@@ -9,8 +9,14 @@
 #include "job/host_ops.h"
 #include "util/limits.h"
 
+/* What must be the same on all ranks. */
+struct start_settings {
+	uint64_t space, heap, homes, home_run, release, trust;
+};
+
 struct start_info {
-	uint64_t magic, abi, settings, key, host;
+	uint64_t magic, abi, key, host;
+	struct start_settings settings;
 	uint32_t places; /* ranges that are free for the window (window.h) */
 	int32_t pid;
 	uint32_t no_uffd; /* it catches faults by mprotect(2) */
@@ -29,6 +35,8 @@ struct start_info {
 /* Fill in this rank's data, with a key in case it is rank 0. Reserves the ranges in `places`
  * (window.h). -EIO: no random numbers. */
 int start_info_make(struct start_info *info);
+/* The name of a setting that must be the same on all ranks, and is not; NULL: there is none. */
+const char *start_settings_differ(const struct start_settings *a, const struct start_settings *b);
 /* Read what all ranks have published, and compare what must agree. 0, or -EPROTO after a
  * message. */
 int start_info_read_all(struct start_info *infos);

@@ -147,11 +147,16 @@ other_version() {
 	mixed 'rank [12] runs another version of libdsm than rank 0' -n 1 "$other" : -n 2 "$bin/steady"
 }
 
+# SETTING VALUE [VALUE]: rank 0 has the one, the others have the other one, or the default.
+other_setting() {
+	mixed "rank [12] has another $1 than rank 0; it must be the same on all ranks$" \
+		-n 1 -x "$1=$2" "$bin/steady" : -n 2 ${3:+-x "$1=$3"} "$bin/steady"
+}
+
+# tests/unit/test_start_info.c has the other names.
 other_settings() {
-	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0' \
-		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
-	mixed 'rank [12] has another DSM_SPACE, DSM_HEAP, DSM_HOME or DSM_CONSISTENCY than rank 0' \
-		-n 1 -x DSM_HOME=blocked "$bin/steady" : -n 2 "$bin/steady"
+	other_setting DSM_SPACE 1G 2G
+	other_setting DSM_ATOMICS trust
 	mixed 'rank 1 has a DSM_MEMORY of 64 MiB, and rank 0 of the same node one of 32 MiB' \
 		-n 1 -x DSM_MEMORY=32M "$bin/steady" : -n 2 -x DSM_MEMORY=64M "$bin/steady"
 }

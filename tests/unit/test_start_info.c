@@ -10,6 +10,7 @@
 
 #include <dsm.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -128,16 +129,48 @@ UNIT_TEST(without_random_numbers_there_is_no_start_info)
 		}
 }
 
-UNIT_TEST(ranks_compare_the_consistency)
+UNIT_TEST(ranks_compare_settings_by_name)
 {
-	struct start_info sequential, release;
+	static const struct {
+		const char *name;
+		size_t at;
+	} fields[] = {
+		{ "DSM_SPACE", offsetof(struct start_settings, space) },
+		{ "DSM_HEAP", offsetof(struct start_settings, heap) },
+		{ "DSM_HOME", offsetof(struct start_settings, homes) },
+		{ "DSM_HOME", offsetof(struct start_settings, home_run) },
+		{ "DSM_CONSISTENCY", offsetof(struct start_settings, release) },
+		{ "DSM_ATOMICS", offsetof(struct start_settings, trust) },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct start_settings a = { 0 }, b = { 0 };
+
+		ck_assert_ptr_null(start_settings_differ(&a, &b));
+		*(uint64_t *)(void *)((char *)&b + fields[i].at) = 1;
+		ck_assert_pstr_eq(start_settings_differ(&a, &b), fields[i].name);
+		ck_assert_pstr_eq(start_settings_differ(&b, &a), fields[i].name);
+	}
+}
+
+UNIT_TEST(a_rank_publishes_its_settings)
+{
+	struct start_info info;
 
 	fails = 0;
-	ck_assert_int_eq(make(&sequential), 0);
-	job.set.release = true;
-	ck_assert_int_eq(make(&release), 0);
-	job.set.release = false;
-	ck_assert_uint_ne(sequential.settings, release.settings);
+	job.set = (struct settings){ .heap = 1ul << 29,
+				     .homes = HOMES_CYCLIC,
+				     .home_run = 1 << 16,
+				     .release = true,
+				     .trust = true };
+	ck_assert_int_eq(make(&info), 0);
+	ck_assert_uint_eq(info.settings.space, 1ul << 30);
+	ck_assert_uint_eq(info.settings.heap, 1ul << 29);
+	ck_assert_uint_eq(info.settings.homes, HOMES_CYCLIC);
+	ck_assert_uint_eq(info.settings.home_run, 1 << 16);
+	ck_assert_uint_eq(info.settings.release, 1);
+	ck_assert_uint_eq(info.settings.trust, 1);
 }
 
 struct keys {
