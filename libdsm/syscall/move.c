@@ -35,6 +35,30 @@ static ssize_t move_plain(const struct move *m, char *buf, size_t n, size_t done
 	return m->out ? NEXT(write)(m->fd, buf, n) : NEXT(read)(m->fd, buf, n);
 }
 
+/*
+ * Memory with release consistency cannot be pinned, and dsm_pin() would print that. Which it is, is
+ * asked once for each region that a thread uses in turn; if another one takes its place meanwhile,
+ * a transfer is only slower, or prints.
+ */
+static bool is_pinnable(const char *buf)
+{
+	static __thread struct {
+		const char *base;
+		size_t size;
+		bool pinnable;
+	} last __attribute__((tls_model("initial-exec")));
+	struct dsm_region_info info;
+
+	if (last.base && buf >= last.base && buf < last.base + last.size)
+		return last.pinnable;
+	if (dsm_region_query(buf, &info))
+		return false;
+	last.base = info.base;
+	last.size = info.size;
+	last.pinnable = info.consistency == DSM_CONSISTENCY_SEQUENTIAL;
+	return last.pinnable;
+}
+
 /* -2: it cannot be pinned now. */
 static ssize_t move_pinned(const struct move *m, char *buf, size_t n, size_t done)
 {
@@ -42,7 +66,7 @@ static ssize_t move_pinned(const struct move *m, char *buf, size_t n, size_t don
 	ssize_t got;
 	int err, state;
 
-	if (dsm_pin(buf, n, m->out ? DSM_READ : DSM_WRITE)) {
+	if (!is_pinnable(buf) || dsm_pin(buf, n, m->out ? DSM_READ : DSM_WRITE)) {
 		errno = saved;
 		return -2;
 	}

@@ -476,6 +476,33 @@ static void run_hand_backs(void)
 		free(all[i]);
 }
 
+/* A file, written and read in large pieces from and into memory that both threads have used. */
+static void *copy_file(void *arg)
+{
+	const int fd = fileno((FILE *)arg);
+	unsigned char *from = malloc(LARGE), *to = malloc(LARGE);
+
+	fill_large(from, 7);
+	fill_large(to, 0);
+	failures += pwrite(fd, from, LARGE, 0) != LARGE;
+	failures += pread(fd, to, LARGE, 0) != LARGE;
+	check_large(to, 7);
+	free(from);
+	free(to);
+	return NULL;
+}
+
+static void run_file(void)
+{
+	FILE *f = tmpfile();
+	pthread_t t;
+
+	copy_file(f);
+	pthread_create(&t, NULL, copy_file, f);
+	pthread_join(t, NULL);
+	fclose(f);
+}
+
 static void report(const char *name)
 {
 	printf("%s: %s\n", name, failures ? "stale" : "ok");
@@ -511,6 +538,8 @@ int main(void)
 	report("free and malloc");
 	run_hand_backs();
 	report("free and malloc alone");
+	run_file();
+	report("large file");
 	for (k = 1; k <= ROUNDS; k++)
 		failures += counts[k][0] != i || counts[k][1] != i;
 	report("variables beside each other");
