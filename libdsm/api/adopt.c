@@ -215,11 +215,13 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	memset(&t, 0, sizeof(t));
 	t.at = (uintptr_t)addr;
 	t.len = length;
-	t.block_size = opt->block_size ? opt->block_size : job.set.block_size;
+	t.consistency = (int32_t)region_consistency(opt);
+	t.block_size = opt->block_size                              ? opt->block_size
+		: t.consistency == (int32_t)DSM_CONSISTENCY_RELEASE ? PAGE_BYTES
+								    : job.set.block_size;
 	t.home = (int32_t)opt->home;
 	t.home_rank = opt->home_rank;
 	t.priority = (int32_t)opt->priority;
-	t.consistency = (int32_t)opt->consistency;
 	t.from = opt->contents_rank;
 	before = engine_keep();
 	err = adopt_agree(&t);

@@ -66,7 +66,7 @@ static const struct row {
 	{ "DSM_HOME", HOMES, FIELD(home), "first cyclic blocked cyclic:SIZE", 0, HOME_RUN_LEAST, HOME_RUN_MOST, true,
 	  "homes of blocks that the program does not place: where they are touched first, SIZE (64K) for each node in turn, or equal parts" },
 	{ "DSM_CONSISTENCY", CHOICE, FIELD(consistency), "sequential release", 0, 0, 0, false,
-	  "of the variables and the heap of a program with threads; release: for programs that synchronise by calls alone" },
+	  "of the variables and the heap of a program with threads, and of regions that leave it to this; release: for programs that synchronise by calls alone" },
 	{ "DSM_ATOMICS", CHOICE, FIELD(atomics), "check trust", 0, 0, 0, false,
 	  "DSM_CONSISTENCY=release refuses programs with atomic instructions; trust: run them, they are not for shared data" },
 	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,

@@ -63,6 +63,13 @@ static int no_room(const char *name, size_t size)
 	return -ENOMEM;
 }
 
+enum dsm_consistency region_consistency(const struct dsm_region_options *opt)
+{
+	if (opt->consistency != DSM_CONSISTENCY_SETTING)
+		return opt->consistency;
+	return job.set.release ? DSM_CONSISTENCY_RELEASE : DSM_CONSISTENCY_SEQUENTIAL;
+}
+
 static bool region_may_release(const char *name, size_t block)
 {
 	const char *why = block == PAGE_BYTES ? job_no_release() : "needs blocks of 4096 bytes";
@@ -76,17 +83,19 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 			   struct region_record *out)
 {
 	static const struct dsm_region_options none;
+	enum dsm_consistency consistency;
 	size_t block;
 
 	if (!name || !name[0] || strlen(name) >= DSM_NAME_MAX || !size)
 		return -EINVAL;
 	if (!opt)
 		opt = &none;
-	if ((unsigned int)opt->consistency > DSM_CONSISTENCY_RELEASE)
+	consistency = region_consistency(opt);
+	if ((unsigned int)consistency > DSM_CONSISTENCY_RELEASE)
 		return -EINVAL;
-	block = opt->block_size                               ? opt->block_size
-		: opt->consistency == DSM_CONSISTENCY_RELEASE ? PAGE_BYTES
-							      : job.set.block_size;
+	block = opt->block_size                          ? opt->block_size
+		: consistency == DSM_CONSISTENCY_RELEASE ? PAGE_BYTES
+							 : job.set.block_size;
 	if (block < PAGE_BYTES || block > BLOCK_MAX || (block & (block - 1)))
 		return -EINVAL;
 	if ((unsigned int)opt->home > DSM_HOME_FIXED ||
@@ -96,7 +105,7 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 		return -EINVAL;
 	if (opt->contents_size > size || (opt->contents_size && !opt->contents))
 		return -EINVAL;
-	if (opt->consistency == DSM_CONSISTENCY_RELEASE && !region_may_release(name, block))
+	if (consistency == DSM_CONSISTENCY_RELEASE && !region_may_release(name, block))
 		return -ENOTSUP;
 	if (size > job.set.space)
 		return no_room(name, size);
@@ -107,7 +116,7 @@ static int region_describe(const char *name, size_t size, const struct dsm_regio
 	out->home_policy = (uint16_t)opt->home;
 	out->creator = job.rank;
 	out->priority = (uint8_t)opt->priority;
-	out->consistency = (uint16_t)opt->consistency;
+	out->consistency = (uint16_t)consistency;
 	out->home_rank = opt->home == DSM_HOME_FIXED ? (uint16_t)opt->home_rank : 0;
 	out->contents = opt->contents_size ? hash_contents(opt->contents, opt->contents_size) : 0;
 	return 0;

@@ -23,6 +23,9 @@ dsm_region_t *region_handle(const struct dsm_region *r);
 /* Return the region of a handle. NULL: invalid handle, or the attachment has ended. Any thread. */
 struct dsm_region *region_of(const dsm_region_t *handle);
 
+/* The consistency that an option asks for; not checked. Any thread, in a job. */
+enum dsm_consistency region_consistency(const struct dsm_region_options *opt);
+
 /* The others are for adopt.c. All block for round trips. */
 
 /*

@@ -140,7 +140,8 @@ enum dsm_priority {
 
 enum dsm_consistency {
 	DSM_CONSISTENCY_SEQUENTIAL = 0, /* one writer of a block at a time (default) */
-	DSM_CONSISTENCY_RELEASE         /* several; other nodes see stores after synchronisation: docs/memory-model.md */
+	DSM_CONSISTENCY_RELEASE,        /* several; other nodes see stores after synchronisation: docs/memory-model.md */
+	DSM_CONSISTENCY_SETTING         /* an option only: what DSM_CONSISTENCY says, "sequential" or "release" */
 };
 
 struct dsm_region_options {

@@ -611,7 +611,7 @@ static void part_refused(void)
 	dsm_mutex_t *zero;
 
 	EXPECT(dsm_region_open("refused", BYTES, &opt, &r), -ENOTSUP);
-	opt = (struct dsm_region_options){ .consistency = (enum dsm_consistency)2 };
+	opt = (struct dsm_region_options){ .consistency = (enum dsm_consistency)3 };
 	EXPECT(dsm_region_open("refused", BYTES, &opt, &r), -EINVAL);
 	open_pages(DSM_HOME_CYCLIC);
 	EXPECT(dsm_region_attach("release", &r), -EALREADY);
@@ -633,6 +633,29 @@ static void part_refused(void)
 	close_pages();
 }
 
+/* A region whose option leaves it to the setting; one without an option is sequential. */
+static void part_setting(void)
+{
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_SETTING };
+	const char *setting = getenv("DSM_CONSISTENCY");
+	const bool release = setting && !strcmp(setting, "release");
+	struct dsm_region_info info;
+	dsm_region_t *r, *other;
+
+	MUST(dsm_region_open("setting", BYTES, &opt, &r));
+	MUST(dsm_region_query(dsm_region_base(r), &info));
+	EXPECT(info.consistency, release ? DSM_CONSISTENCY_RELEASE : DSM_CONSISTENCY_SEQUENTIAL);
+	MUST(dsm_region_open("none", BYTES, NULL, &other));
+	MUST(dsm_region_query(dsm_region_base(other), &info));
+	EXPECT(info.consistency, DSM_CONSISTENCY_SEQUENTIAL);
+	++((uint64_t *)dsm_region_base(r))[test_rank];
+	test_sync();
+	EXPECT(((uint64_t *)dsm_region_base(r))[test_size - 1 - test_rank], 1);
+	test_sync();
+	MUST(dsm_region_detach(r));
+	MUST(dsm_region_detach(other));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_option options[] = {
@@ -642,9 +665,11 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
-		{ "alone", part_alone }, { "faults", part_faults },     { "pieces", part_pieces },
-		{ "short", part_short }, { "left", part_left },         { "refused", part_refused },
+		{ "bytes", part_bytes },     { "counters", part_counters },
+		{ "edges", part_edges },     { "alone", part_alone },
+		{ "faults", part_faults },   { "pieces", part_pieces },
+		{ "short", part_short },     { "left", part_left },
+		{ "refused", part_refused }, { "setting", part_setting },
 	};
 	unsigned int i;
 
