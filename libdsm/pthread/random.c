@@ -14,12 +14,21 @@
 #include <string.h>
 
 #define PAGE 4096u
-#define TABLE 128 /* bytes of the C library's own table for random() */
+#define TABLE 128     /* bytes of the C library's own table for random() */
+#define TABLE_MAX 256 /* bytes of the largest table that is used */
 
+/*
+ * Where the program's memory has release consistency, the numbers of a table of the program are
+ * drawn from a copy: calls of other nodes would not see what this one stores into the table. The
+ * table has them again once another one is used.
+ */
 struct generators {
 	uint32_t lock;
 	struct random_data data;
 	char table[TABLE];
+	char *given;       /* the program's table in use; NULL: `table` is */
+	unsigned int copy; /* which one is in use then */
+	char copies[2][TABLE_MAX];
 	__attribute__((aligned(PAGE))) uint32_t lock48;
 	struct drand48_data data48;
 };
@@ -88,27 +97,75 @@ EXPORT void srand(unsigned int seed)
 }
 
 /*
- * The table in use, as initstate() and setstate() take it: there is a word for the C library before
- * its numbers.
+ * Bytes of a table that initstate() has made, by its first word, in which the C library keeps the
+ * degree of its polynomial, 0 to 4.
  */
-static char *random_table(const struct random_data *data)
+static size_t table_size(const char *table)
 {
-	return (char *)&data->state[-1];
+	static const size_t sizes[] = { 8, 32, 64, 128, 256 };
+	int32_t first;
+
+	memcpy(&first, table, sizeof(first));
+	return sizes[(uint32_t)first % 5];
+}
+
+/* As initstate() and setstate() take and return it. */
+static char *table_now(const struct generators *g)
+{
+	return g->given ? g->given : (char *)&g->data.state[-1];
+}
+
+/* Where the numbers of a table are drawn from. */
+static char *table_place(struct generators *g, char *table)
+{
+	return shim.weak && table != g->table ? g->copies[!g->copy] : table;
+}
+
+/* The C library uses this place, and has written into the one before where its numbers are. */
+static void table_changed(struct generators *g, char *table, const char *place)
+{
+	if (g->given)
+		memcpy(g->given, g->copies[g->copy], table_size(g->copies[g->copy]));
+	g->given = NULL;
+	if (place != table) {
+		g->given = table;
+		g->copy = !g->copy;
+	}
 }
 
 EXPORT char *initstate(unsigned int seed, char *table, size_t size)
 {
 	struct generators *g;
-	char *old;
+	char *old, *place;
 
 	if (!caller_is_ours(CALLER))
 		return NEXT(initstate)(seed, table, size);
 	g = team->generators;
 	brief_lock(&g->lock);
-	old = random_table(&g->data);
-	if (initstate_r(seed, table, size, &g->data))
+	old = table_now(g);
+	place = table_place(g, table);
+	if (initstate_r(seed, place, size < TABLE_MAX ? size : TABLE_MAX, &g->data)) {
 		old = NULL;
+	} else {
+		table_changed(g, table, place);
+		if (place != table)
+			memcpy(table, place, table_size(place));
+	}
 	brief_unlock(&g->lock);
+	return old;
+}
+
+static char *change_table(struct generators *g, char *table)
+{
+	char *old = table_now(g), *place = table_place(g, table);
+
+	if (table == g->given)
+		return old;
+	if (place != table)
+		memcpy(place, table, table_size(table));
+	if (setstate_r(place, &g->data))
+		return NULL;
+	table_changed(g, table, place);
 	return old;
 }
 
@@ -121,9 +178,7 @@ EXPORT char *setstate(char *table)
 		return NEXT(setstate)(table);
 	g = team->generators;
 	brief_lock(&g->lock);
-	old = random_table(&g->data);
-	if (setstate_r(table, &g->data))
-		old = NULL;
+	old = change_table(g, table);
 	brief_unlock(&g->lock);
 	return old;
 }

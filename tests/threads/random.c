@@ -14,7 +14,7 @@
 #define ROUNDS 3
 #define DRAWS 2000
 
-static char table[64], large[256];
+static char table[64], large[256], others[128];
 static unsigned short mine[3] = { 1, 2, 3 }, param[7] = { 5, 6, 7, 0xe66d, 0xdeec, 5, 11 };
 static char *tables[2];
 
@@ -87,7 +87,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void divide(void)
+static void divide(const char *of)
 {
 	int i;
 
@@ -98,7 +98,7 @@ static void divide(void)
 	in_threads(THREADS, draw);
 	qsort(wanted, THREADS * DRAWS, sizeof(long), compare);
 	qsort(drawn, THREADS * DRAWS, sizeof(long), compare);
-	check("one sequence", !memcmp(wanted, drawn, sizeof(wanted)));
+	check(of, !memcmp(wanted, drawn, sizeof(wanted)));
 }
 
 int main(void)
@@ -107,6 +107,10 @@ int main(void)
 	print("main");
 	in_threads(THREADS, turns);
 	print("main, after threads");
-	divide();
+	divide("one sequence");
+	check("a table", initstate(12, others, sizeof(others)) == table);
+	divide("one sequence of a table");
+	check("its size", setstate(table) == others && setstate(others) == table);
+	print("main, with a table");
 	return conclude();
 }
