@@ -20,6 +20,7 @@
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/work.h"
+#include "util/sys.h"
 
 #define TWIN_DROPPED UINT32_MAX
 
@@ -89,8 +90,8 @@ uint64_t twin_trim(uint64_t want)
 		number = pool_take(&c->twin_pool, job.mem.twin_next, 0);
 		if (number < 0)
 			break;
-		fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			  (off_t)(job.layout.twins + (size_t)number * PAGE_BYTES), PAGE_BYTES);
+		sys_fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      (off_t)(job.layout.twins + (size_t)number * PAGE_BYTES), PAGE_BYTES);
 		pool_give(&c->twin_holes, job.mem.twin_next, (uint32_t)number);
 	}
 	return got;

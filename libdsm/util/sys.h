@@ -35,6 +35,11 @@ static inline int sys_open(const char *path, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
 }
 
+static inline int sys_fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+	return (int)syscall(SYS_fallocate, fd, mode, at, bytes);
+}
+
 /* A copy of fd that ends with execve(2), of the lowest number above it that is free. */
 static inline int sys_dup(int fd)
 {
