@@ -82,13 +82,16 @@ DSM_API int dsm_release(const void *addr, size_t size)
 
 /*
  * Copies of release blocks are dropped whenever a thread of the node synchronises, and their homes
- * do not move.
+ * follow their first writer alone. A program that places all it allocates is told once.
  */
 static bool hint_is_refused(const struct dsm_region *r, const char *what)
 {
+	static bool told[CTL_REGIONS];
+
 	if (one_node() || r->consistency == DSM_CONSISTENCY_SEQUENTIAL)
 		return false;
-	log_line("%s: region \"%s\" has release consistency", what, r->name);
+	if (!__atomic_exchange_n(&told[r->id], true, __ATOMIC_RELAXED))
+		log_line("%s: region \"%s\" has release consistency", what, r->name);
 	return true;
 }
 

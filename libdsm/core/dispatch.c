@@ -201,12 +201,16 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 	return 0;
 }
 
-/* Release blocks have few messages, and none of those of the others. */
+/* Release blocks have few messages. */
 static int dispatch_rel(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
-	if (m->type != MSG_DATA && m->type != MSG_READ_REQ)
-		return -EBADMSG;
-	return rel_step(d->rel_ctx, d->rel, m->type == MSG_DATA ? RE_DATA : RE_FETCH, m, out);
+	switch ((enum msg_type)m->type) {
+	case MSG_DATA: return rel_step(d->rel_ctx, d->rel, RE_DATA, m, out);
+	case MSG_READ_REQ:
+	case MSG_WRITE_REQ: return rel_step(d->rel_ctx, d->rel, RE_FETCH, m, out);
+	case MSG_DONE: return rel_step(d->rel_ctx, d->rel, RE_DONE, m, out);
+	default: return -EBADMSG;
+	}
 }
 
 static int block_step(const struct dispatch *d, const struct msg *m, struct actions *out)

@@ -134,7 +134,7 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
 	acts.n = 0;
 	h->ops->lock(h, p->key);
 	set_closes(p);
-	re = local_event(p->d.rel, ev, p->rel.home == h->me);
+	re = local_event(p->d.rel, ev, rel_home(&p->rel, p->d.rel) == h->me);
 	if (re != REL_EVENTS)
 		err = rel_step(&p->rel, p->d.rel, re, about, &acts);
 	result = rel_locked(h, about->object, &acts, t, NULL);
@@ -174,7 +174,7 @@ int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
 
 	if (err)
 		return err;
-	if (p.rel.home != src)
+	if (!rel_may_note(&p.rel, p.d.rel, src))
 		return -EBADMSG;
 	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
 	return 0;
@@ -298,7 +298,7 @@ static void gather_block(struct core_host *h, struct core_place *p, const struct
 		prot = (uint8_t)rel_lower(&p->rel, p->d.rel);
 		if (prot != PROT_RW)
 			ops_of(h)->lower(h, about->object, prot);
-		changed = ops_of(h)->diff(h, about->object, p->rel.home);
+		changed = ops_of(h)->diff(h, about->object, rel_home(&p->rel, p->d.rel));
 		rel_step(&p->rel, p->d.rel, changed ? RE_CHANGED : RE_SAME, about, &acts);
 		rel_locked(h, about->object, &acts, NULL, NULL);
 		rel_list_open(&p->rel, p->d.rel);

@@ -27,6 +27,8 @@ enum rule {
 	R_STORE,  /* merge a diff; nobody has a copy */
 	R_MERGE,  /* merge a diff, and note all but its writer */
 	R_NOTIFY, /* the home has written: note all */
+	R_PASS,   /* a request for the home, which is another node */
+	R_MOVED,  /* the next home has the contents */
 	R_RULES
 };
 
@@ -38,60 +40,101 @@ static const char *const rule_names[R_RULES] = {
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
 	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",
 	[R_MERGE] = "merge, note others", [R_NOTIFY] = "note all, no twin",
+	[R_PASS] = "to the home", [R_MOVED] = "moved",
 };
 
 static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
 	[REL_NONE] = {
-		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING },
+		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_FETCH] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_APPLY] = R_OUTDATE },
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_APPLY] = R_OUTDATE,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_AGAIN] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_APPLY] = R_NOTHING },
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_APPLY] = R_NOTHING,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_GOT] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY },
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_CLEAN] = {
-		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP },
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_MARK,
-		[RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED },
+		[RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_STALE] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
-		[RE_CHANGED] = R_SENT_DROP, [RE_SAME] = R_UNCHANGED_DROP },
+		[RE_CHANGED] = R_SENT_DROP, [RE_SAME] = R_UNCHANGED_DROP,
+		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 };
 
 static const uint8_t home_rules[RELH_STATES][REL_EVENTS] = {
 	[RELH_EXCLUSIVE] = {
-		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_SHARE, [RE_FLUSH] = R_STORE },
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_SHARE, [RE_FLUSH] = R_STORE,
+		[RE_APPLY] = R_NOTHING },
 	[RELH_CLEAN] = {
-		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_FETCH] = R_SERVE, [RE_FLUSH] = R_MERGE },
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_FETCH] = R_SERVE, [RE_FLUSH] = R_MERGE,
+		[RE_APPLY] = R_NOTHING },
 	[RELH_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_COPY, [RE_FLUSH] = R_MERGE,
-		[RE_CHANGED] = R_NOTIFY, [RE_SAME] = R_UNCHANGED },
+		[RE_CHANGED] = R_NOTIFY, [RE_SAME] = R_UNCHANGED,
+		[RE_APPLY] = R_NOTHING },
 };
 /* clang-format on */
 
-static bool at_home(const struct rel_ctx *ctx)
+uint16_t rel_home(const struct rel_ctx *ctx, const struct rel *p)
 {
-	return ctx->home == ctx->me;
+	const uint16_t home = __atomic_load_n(&p->home, __ATOMIC_RELAXED);
+
+	return home ? (uint16_t)(home - 1) : ctx->home;
+}
+
+/* Read without the block's lock, too. */
+static void set_home(struct rel *p, uint16_t node)
+{
+	__atomic_store_n(&p->home, (uint16_t)(node + 1), __ATOMIC_RELAXED);
+}
+
+/* The next home may have served a request, and note the requester before its DATA has come. */
+bool rel_may_note(const struct rel_ctx *ctx, const struct rel *p, uint16_t src)
+{
+	const uint16_t home = __atomic_load_n(&p->home, __ATOMIC_RELAXED);
+
+	return src == ctx->home || (home ? src == home - 1 : ctx->follow);
+}
+
+static bool at_home(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return rel_home(ctx, p) == ctx->me;
 }
 
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p)
 {
-	return at_home(ctx) ? p->state == RELH_OPEN : p->state == REL_OPEN || p->state == REL_STALE;
+	return at_home(ctx, p) ? p->state == RELH_OPEN
+			       : p->state == REL_OPEN || p->state == REL_STALE;
 }
 
 enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
 {
-	if (rel_open(ctx, p) || (at_home(ctx) && p->state == RELH_EXCLUSIVE))
+	if (rel_open(ctx, p) || (at_home(ctx, p) && p->state == RELH_EXCLUSIVE))
 		return PROT_RW;
-	return at_home(ctx) || p->state == REL_CLEAN ? PROT_RO : PROT_CLOSED;
+	return at_home(ctx, p) || p->state == REL_CLEAN ? PROT_RO : PROT_CLOSED;
+}
+
+/* Is the copy dropped, to ask for the home, if this close has changed it, too? */
+static bool rel_would_move(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return !ctx->full && !p->home && p->flags == REL_CHANGED;
 }
 
 /* A store after the comparison would be lost, where no later close looks at the block. */
 enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p)
 {
-	if (!at_home(ctx) && p->state == REL_STALE)
+	if (!at_home(ctx, p) && p->state == REL_STALE)
 		return PROT_CLOSED;
+	if (rel_would_move(ctx, p))
+		return PROT_RO;
 	return p->same + 1u >= REL_IDLE ? PROT_RO : PROT_RW;
 }
 
@@ -173,7 +216,7 @@ static void rel_again(const struct rel_ctx *ctx, const struct rel *p, struct act
 /* The twin is made before any mapping is writable. */
 static void rel_twin(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
 {
-	p->state = at_home(ctx) ? (uint8_t)RELH_OPEN : (uint8_t)REL_OPEN;
+	p->state = at_home(ctx, p) ? (uint8_t)RELH_OPEN : (uint8_t)REL_OPEN;
 	p->same = 0;
 	rel_list_open(ctx, p);
 	act_add(out, ACT_TWIN);
@@ -191,9 +234,9 @@ static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct
 {
 	struct action *a = act_add(out, ACT_SEND);
 
-	a->msg.type = MSG_READ_REQ;
+	a->msg.type = p->flags & REL_ASKED ? MSG_WRITE_REQ : MSG_READ_REQ;
 	a->msg.src = a->msg.req_node = ctx->me;
-	a->msg.dst = ctx->home;
+	a->msg.dst = rel_home(ctx, p);
 	a->msg.object = m->object;
 	a->msg.req_slot = p->slot;
 	a->msg.flags = MSGF_KNOWN | MSGF_RELEASE;
@@ -211,15 +254,79 @@ static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 {
 	struct action *a = act_add(out, ACT_DATA);
 
-	p->copyset |= set_of(m->src, set_granule(ctx->nnodes));
+	if (p->only != m->req_node + 1)
+		p->only = p->only ? REL_SEVERAL : (uint16_t)(m->req_node + 1);
+	p->copyset |= set_of(m->req_node, set_granule(ctx->nnodes));
 	a->prot = PROT_RO;
 	a->from = from;
 	a->msg.type = MSG_DATA;
 	a->msg.op = GRANT_READ;
 	a->msg.src = a->msg.home = ctx->me;
-	a->msg.dst = a->msg.req_node = m->src;
+	a->msg.dst = a->msg.req_node = m->req_node;
 	a->msg.req_slot = m->req_slot;
 	a->msg.object = m->object;
+}
+
+/* Does this request get the home? */
+static bool rel_moves(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
+{
+	return ctx->follow && m->type == MSG_WRITE_REQ && (!p->only || p->only == m->req_node + 1);
+}
+
+/* The home moves to the requester. This node keeps a copy, and is registered there. */
+static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		     struct actions *out)
+{
+	rel_give(ctx, p, m, PROT_RW, out);
+	out->v[0].msg.op = GRANT_WRITE;
+	p->copyset = 0;
+	p->slot = 0;
+	set_home(p, m->req_node);
+	p->state = REL_CLEAN;
+	p->flags = REL_MOVING;
+}
+
+/* The contents are in place, and this node is the home from now on. */
+static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+			    struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = MSG_DONE;
+	a->msg.src = a->msg.req_node = ctx->me;
+	a->msg.dst = ctx->home;
+	a->msg.object = m->object;
+	a->msg.req_slot = p->slot;
+	set_home(p, ctx->me);
+	p->only = REL_SEVERAL;
+	p->copyset = set_of(ctx->home, set_granule(ctx->nnodes));
+	p->flags = 0;
+	p->state = RELH_CLEAN;
+}
+
+/* A request of another node: to the home, or back to the first home. */
+static void rel_pass(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m,
+		     struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg = *m;
+	a->msg.src = ctx->me;
+	a->msg.dst = rel_home(ctx, p);
+	a->msg.flags ^= MSGF_FORWARDED;
+}
+
+/* The contents have come. The home may be another node than the one that was asked. */
+static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *m)
+{
+	if (m->op == GRANT_WRITE)
+		p->flags |= REL_MOVES;
+	else if (p->flags & REL_ASKED)
+		p->flags |= REL_STAYS;
+	if (m->src != ctx->home)
+		set_home(p, m->src);
+	p->flags &= (uint8_t)~REL_ASKED;
+	p->state = REL_GOT;
 }
 
 static void rel_note(struct rel *p, uint16_t except, struct actions *out)
@@ -262,6 +369,9 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 			return -EAGAIN;
 		p->slot = m->req_slot;
 		p->writes = ev == RE_WRITE;
+		if (ctx->follow && !ctx->full && !p->home && (p->writes || p->flags & REL_WANTS))
+			p->flags |= REL_ASKED;
+		p->flags &= (uint8_t) ~(REL_WANTS | REL_CHANGED);
 		p->state = REL_FETCH;
 		rel_ask(ctx, p, m, out);
 		rel_wait(p, out);
@@ -270,21 +380,31 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		p->writes |= ev == RE_WRITE;
 		rel_wait(p, out);
 		return 0;
-	case R_TWIN: rel_twin(ctx, p, out); return 0;
+	case R_TWIN:
+		if (p->flags & REL_MOVING)
+			return -EAGAIN; /* its diff might come too early */
+		rel_twin(ctx, p, out);
+		return 0;
+	case R_REPEAT:
+		if (m->op != GRANT_WRITE) {
+			p->state = REL_FETCH;
+			rel_ask(ctx, p, m, out);
+			return 0;
+		}
+		/* a home that moves has sent the notice before: fall through */
+		__attribute__((__fallthrough__));
 	case R_FILL:
-		p->state = REL_GOT;
+		rel_got(ctx, p, m);
 		a = act_add(out, ACT_OPEN);
 		a->prot = PROT_RO;
 		a->from = OPEN_DATA;
 		a = act_add(out, ACT_WAKE);
 		a->slot = p->slot;
 		return 0;
-	case R_REPEAT:
-		p->state = REL_FETCH;
-		rel_ask(ctx, p, m, out);
-		return 0;
 	case R_USE:
 		p->state = REL_CLEAN;
+		if (p->flags & REL_MOVES)
+			rel_become_home(ctx, p, m, out);
 		if (p->writes)
 			rel_twin(ctx, p, out);
 		p->writes = 0;
@@ -292,6 +412,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_OUTDATE: p->state = REL_AGAIN; return 0;
 	case R_BUSY: return -EAGAIN;
 	case R_DROP:
+		if (p->flags & REL_MOVING)
+			return -EAGAIN; /* the next home gets its contents */
 		p->state = REL_NONE;
 		act_add(out, ACT_CLOSE);
 		return 0;
@@ -300,16 +422,28 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_SENT_DROP:
 		p->flushed = (uint32_t)ctx->run;
 		p->same = 0;
-		if (rule == R_SENT_DROP)
+		if (rule == R_SENT_DROP) {
 			rel_untwin(p, REL_NONE, out);
+		} else if (rel_would_move(ctx, p)) {
+			rel_untwin(p, REL_NONE, out);
+			act_add(out, ACT_CLOSE);
+			p->flags |= REL_WANTS;
+		}
+		if (ctx->follow)
+			p->flags |= REL_CHANGED;
 		return 0;
 	case R_UNCHANGED:
 		if (++p->same >= REL_IDLE)
-			rel_untwin(p, at_home(ctx) ? (uint8_t)RELH_CLEAN : (uint8_t)REL_CLEAN, out);
+			rel_untwin(p, at_home(ctx, p) ? (uint8_t)RELH_CLEAN : (uint8_t)REL_CLEAN,
+				   out);
 		return 0;
 	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
 	case R_SHARE:
 	case R_SERVE:
+		if (rel_moves(ctx, p, m)) {
+			rel_move(ctx, p, m, out);
+			return 0;
+		}
 		p->state = RELH_CLEAN;
 		rel_give(ctx, p, m, PROT_RW, out);
 		return 0;
@@ -321,6 +455,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		p->copyset = 0;
 		rel_untwin(p, RELH_EXCLUSIVE, out);
 		return 0;
+	case R_PASS: rel_pass(ctx, p, m, out); return 0;
+	case R_MOVED: p->flags &= (uint8_t)~REL_MOVING; return 0;
 	default: return 0;
 	}
 }
@@ -333,15 +469,42 @@ static enum rule rel_rule(bool home, unsigned int state, unsigned int event)
 	return (enum rule)(home ? home_rules[state][event] : copy_rules[state][event]);
 }
 
+/*
+ * A request comes from the node that makes it, to the home or to the first home; from the first
+ * home, to the next one, whose contents may be on their way; or back from there.
+ */
+static bool rel_may_fetch(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
+{
+	const bool first = ctx->me == ctx->home;
+
+	if (m->req_node == ctx->me || m->req_node >= ctx->nnodes)
+		return false;
+	if (m->flags & MSGF_FORWARDED)
+		return m->src == ctx->home &&
+			(at_home(ctx, p) || p->flags & (REL_ASKED | REL_MOVES));
+	if (m->src == m->req_node)
+		return first || at_home(ctx, p);
+	return first && m->src == rel_home(ctx, p);
+}
+
+/* The home may have moved, and have sent the request on to its next home. */
+static bool rel_may_give(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
+{
+	if (m->req_node != ctx->me || m->req_slot != p->slot || m->src == ctx->me)
+		return false;
+	if (m->op == GRANT_WRITE)
+		return m->src == ctx->home && p->flags & REL_ASKED;
+	return m->src == rel_home(ctx, p) || (ctx->follow && !p->home);
+}
+
 /* Who may say this now? Any node may flush: the home does not know who has a twin. */
 static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel_event ev,
 			const struct msg *m)
 {
 	switch (ev) {
-	case RE_DATA:
-		return m->src == ctx->home && m->req_node == ctx->me && m->req_slot == p->slot &&
-			m->op == GRANT_READ;
-	case RE_FETCH: return m->src != ctx->me && m->src < ctx->nnodes && m->req_node == m->src;
+	case RE_DATA: return rel_may_give(ctx, p, m);
+	case RE_FETCH: return rel_may_fetch(ctx, p, m);
+	case RE_DONE: return p->flags & REL_MOVING && m->src == rel_home(ctx, p);
 	case RE_FLUSH: return m->src != ctx->me && m->src < ctx->nnodes;
 	default: return true;
 	}
@@ -350,7 +513,7 @@ static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel
 int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m,
 	     struct actions *out)
 {
-	const enum rule rule = rel_rule(at_home(ctx), p->state, ev);
+	const enum rule rule = rel_rule(at_home(ctx, p), p->state, ev);
 
 	out->n = 0;
 	if (rule == R_BAD || !rel_may_say(ctx, p, ev, m))
@@ -362,7 +525,7 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "OPEN", "STALE" };
 static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
 static const char *const event_names[REL_EVENTS] = {
-	"read", "write", "used", "DATA", "apply", "changed", "same", "READ_REQ", "FLUSH",
+	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "DONE",
 };
 /* clang-format on */
 

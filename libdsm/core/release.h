@@ -9,9 +9,17 @@
  * the *diff*, to the home. The home merges them and sends a *notice* to the other registered nodes.
  * These apply the notice at their next acquire: they drop their copy.
  *
- * Homes of release blocks do not move. At the home, a block that no other node has registered is
- * exclusive: the home writes it without a twin, and a close does not look at it. The first fetch
- * makes it shared.
+ * At the home, a block that no other node has registered is exclusive: the home writes it without a
+ * twin, and a close does not look at it. The first fetch makes it shared.
+ *
+ * The home moves once, from the *first home*, which all nodes know, to the first other node that
+ * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it with
+ * WRITE_REQ, when it writes a block that it does not have. When a second close has changed its
+ * copy, it drops the copy, and asks with its next access. The first home
+ * answers with DATA that says GRANT_WRITE, keeps a read-only copy, and is the first registered
+ * node. It sends requests of others to the new home, which sends them back as long as it has not
+ * got the DATA. It does not write the block before DONE has come, so no diff is at the new home
+ * too early. A third node might still have a diff for the first home; so there must be none.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is
@@ -59,19 +67,35 @@ enum rel_event {
 	 */
 	RE_READ = 0,
 	RE_WRITE,
-	RE_USED,  /* the thread that waited is awake and about to use the copy */
-	RE_DATA,  /* the contents: MSG_DATA */
-	RE_APPLY, /* apply a notice. -EAGAIN: not before the copy has been used */
+	RE_USED, /* the thread that waited is awake and about to use the copy */
+	RE_DATA, /* the contents: MSG_DATA */
+	/*
+	 * apply a notice. -EAGAIN: not before the copy has been used, or the next home has the
+	 * contents
+	 */
+	RE_APPLY,
 	/*
 	 * a close: the block differs from its twin, which is up to date again; the diff is kept for
 	 * the home
 	 */
 	RE_CHANGED,
 	RE_SAME,  /* a close: there is no difference */
-	RE_FETCH, /* at the home: MSG_READ_REQ */
+	RE_FETCH, /* MSG_READ_REQ, MSG_WRITE_REQ */
 	RE_FLUSH, /* at the home: a diff of m->src is to be merged */
+	RE_DONE,  /* at the first home: MSG_DONE: the next one has the contents */
 	REL_EVENTS
 };
+
+/* flags */
+enum {
+	REL_WANTS = 1,    /* the next request asks for the home */
+	REL_ASKED = 2,    /* the request under way has asked for it */
+	REL_MOVES = 4,    /* GOT: this node is the home when the copy is used */
+	REL_MOVING = 8,   /* at the first home: the next one has not got the contents yet */
+	REL_STAYS = 16,   /* this node has asked for the home in vain */
+	REL_CHANGED = 32, /* a close has changed the copy since it was fetched */
+};
+#define REL_SEVERAL UINT16_MAX
 
 #define REL_IDLE 2u /* after so many closes without a difference, an open block is no longer open */
 
@@ -80,16 +104,20 @@ struct rel {
 	uint32_t next_open;   /* next block of the list of open ones, + 1 */
 	uint32_t next_notice; /* next block of the list of notices, + 1 */
 	uint32_t flushed;     /* the close that sent its last diff, its lower half */
-	uint16_t slot;        /* of the request */
-	uint8_t state;        /* enum rel_state, rel_home_state */
-	uint8_t same;         /* closes without a difference */
-	uint8_t listed;       /* is in the list of open blocks */
-	uint8_t noticed;      /* is in the list of notices */
-	uint8_t writes;       /* FETCH, AGAIN, GOT: a thread that waits wants to write */
-	uint8_t pad;
+	union {
+		uint16_t slot; /* of the request */
+		/* at the home: the only node that has fetched it, + 1; REL_SEVERAL */
+		uint16_t only;
+	};
+	uint8_t state;   /* enum rel_state, rel_home_state */
+	uint8_t same;    /* closes without a difference */
+	uint8_t listed;  /* is in the list of open blocks */
+	uint8_t noticed; /* is in the list of notices */
+	uint8_t writes;  /* FETCH, AGAIN, GOT: a thread that waits wants to write */
+	uint8_t flags;   /* REL_WANTS ... */
 	/* for the host: a node that named the block before its region was known here, + 1 */
 	uint16_t early;
-	uint8_t pad2[2];
+	uint16_t home; /* + 1; 0: the first home, as far as this node knows */
 };
 CORE_ASSERT_SIZE(struct rel, 32);
 
@@ -104,7 +132,9 @@ struct rel_lists {
 
 struct rel_ctx {
 	uint16_t me, nnodes;
-	uint16_t home;
+	uint16_t home;           /* the first home */
+	bool follow;             /* the home may move */
+	bool full;               /* this node takes no more homes */
 	uint64_t run, ended;     /* for RE_READ, RE_WRITE, RE_CHANGED: those of struct closing */
 	struct rel_lists *lists; /* of this node */
 	struct rel *blocks;      /* of this node */
@@ -119,6 +149,10 @@ struct rel_ctx {
 int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const struct msg *m,
 	     struct actions *out);
 
+/* The home, as far as this node knows. */
+uint16_t rel_home(const struct rel_ctx *ctx, const struct rel *p);
+/* May this node send notices for the block? */
+bool rel_may_note(const struct rel_ctx *ctx, const struct rel *p, uint16_t src);
 /* Is there a twin? A close compares the block with it, and steps RE_CHANGED or RE_SAME. */
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
 /*

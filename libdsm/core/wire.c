@@ -19,7 +19,8 @@ static inline uint8_t flags_of(enum wire_rule rule)
 	case RULE_F_READ:
 		return MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
 	case RULE_F_WRITE:
-		return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
+		return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
+			MSGF_PLACE;
 	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
 	case RULE_F_TIMED: return MSGF_TIMED;
 	default: return 0;

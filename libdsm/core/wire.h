@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 12
+#define WIRE_VERSION 13
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -145,7 +145,11 @@ enum {
 	MSGF_HAS = 1,         /* WRITE_REQ: requester holds a read copy */
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
-	MSGF_RELEASE = 8,     /* READ_REQ: of a release block; a home may not know the region yet */
+	/*
+	 * READ_REQ, WRITE_REQ: of a release block; a home may not know the region yet. WRITE_REQ:
+	 * the requester would like to be its home
+	 */
+	MSGF_RELEASE = 8,
 	/* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
 	MSGF_TIMED = 8,
 	/* requests: forwarded by the block's manager to the home; do not forward it again */
@@ -221,7 +225,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
 	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PUSH") \
-	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_TIMED, "TIMED")
+	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_TIMED, "TIMED")
 /* clang-format on */
 
 enum wire_rule {

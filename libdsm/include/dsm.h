@@ -152,7 +152,7 @@ struct dsm_region_options {
 	size_t contents_size;    /* size of *contents; the rest of the region is zero */
 	int contents_rank;       /* for dsm_region_adopt(): the rank whose contents all ranks get */
 	enum dsm_priority priority;
-	enum dsm_consistency consistency; /* DSM_CONSISTENCY_RELEASE: blocks of 4 KiB, whose homes do not move */
+	enum dsm_consistency consistency; /* DSM_CONSISTENCY_RELEASE: blocks of 4 KiB, whose homes move once */
 };
 
 struct dsm_region_info {

@@ -126,6 +126,8 @@ static bool ours(const struct dsm_region *r, size_t off)
 
 	if (off >= r->off + r->size)
 		return false; /* it has no home either */
+	if (r->consistency)
+		return release_is_home(&job.me->homes[r->id], off);
 	p = block_copy(off);
 	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
 		return p->flags & PAGE_OWNER;
@@ -156,9 +158,7 @@ static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial
 /* Does this node lack the release block? */
 static bool lacks(const struct dsm_region *r, size_t off)
 {
-	return region_home(r, off) != job.node &&
-		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_RELAXED) ==
-		REL_NONE;
+	return release_lacks(r, off);
 }
 
 /*

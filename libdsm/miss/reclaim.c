@@ -174,7 +174,7 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 static bool is_copy(const struct region_homes *known, size_t at, enum rel_state state)
 {
 	return __atomic_load_n(&job.mem.rels[at >> PAGE_SHIFT].state, __ATOMIC_RELAXED) == state &&
-		region_home_of(known, at) != job.node;
+		!release_is_home(known, at);
 }
 
 /* Of release blocks: one by one. */
@@ -241,7 +241,7 @@ static bool stays(const struct region_homes *known, size_t at)
 	const struct copy *p = block_copy(at);
 
 	if (known->consistency)
-		return region_home_of(known, at) == job.node;
+		return release_is_home(known, at);
 	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_INVALID ||
 		(p->flags & PAGE_OWNER && p->home - 1 == job.node);
 }

@@ -104,7 +104,8 @@ static struct msg message_to(uint16_t dst)
 /* A home may not know the region yet: only its first message tells it then. */
 static bool says_release(const struct msg *m)
 {
-	return (m->type == MSG_READ_REQ && m->flags & MSGF_RELEASE) || m->type == MSG_FLUSH;
+	return ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && m->flags & MSGF_RELEASE) ||
+		m->type == MSG_FLUSH;
 }
 
 /* The region may turn out to be sequential: release_enter() is the partner. Either it finds the
@@ -139,6 +140,8 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 		.me = job.node,
 		.nnodes = job.nodes,
 		.home = known ? region_home_of(known, off) : job.node,
+		.follow = known,
+		.full = __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED),
 		.lists = &job.me->rel_lists,
 		.blocks = job.mem.rels,
 		.index = block_page(object),
@@ -614,11 +617,23 @@ void release_make_room(void)
 
 /* ---- the end of a region --------------------------------------------------------------------- */
 
+bool release_is_home(const struct region_homes *known, size_t off)
+{
+	const struct rel_ctx ctx = { .home = region_home_of(known, off) };
+
+	return rel_home(&ctx, &job.mem.rels[off >> PAGE_SHIFT]) == job.node;
+}
+
 static bool has_copy(const struct dsm_region *r, size_t off)
 {
-	return region_home(r, off) != job.node &&
+	return !release_is_home(&job.me->homes[r->id], off) &&
 		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) !=
 		REL_NONE;
+}
+
+bool release_lacks(const struct dsm_region *r, size_t off)
+{
+	return !release_is_home(&job.me->homes[r->id], off) && !has_copy(r, off);
 }
 
 /* A copy is dropped as by a notice. True: there are some. */
@@ -690,8 +705,12 @@ static bool is_quiet(size_t off)
 	if (__atomic_load_n(&p->listed, __ATOMIC_ACQUIRE) ||
 	    __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
 		return false;
-	return known && region_home_of(known, off) != job.node ? state == REL_NONE
-							       : state != RELH_OPEN;
+	if (!known || release_is_home(known, off))
+		return state != RELH_OPEN;
+	/* A home that moved has kept a copy, and maybe nobody is left who would note it. */
+	if (state == REL_CLEAN || state == REL_OPEN)
+		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(off >> PAGE_SHIFT));
+	return state == REL_NONE;
 }
 
 bool release_quiet(size_t off, size_t end)

@@ -25,6 +25,10 @@ static inline bool releases_used(void)
 
 /* Is the block at this offset a release block, of a region that this node knows? */
 bool release_is(size_t off);
+/* Is this node the home of this release block, as far as it knows? Without a lock. */
+bool release_is_home(const struct region_homes *known, size_t off);
+/* Does this node lack this release block? */
+bool release_lacks(const struct dsm_region *r, size_t off);
 /* Before a thread of this rank uses release blocks. */
 void release_begin(void);
 

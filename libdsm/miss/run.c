@@ -473,6 +473,13 @@ static void note_request(const struct msg *m, const struct actions *acts)
 		__atomic_store_n(&queued, clock_ns(), __ATOMIC_RELAXED);
 }
 
+/* Does it make this node the home of a release block? */
+static bool is_home_of_release(const struct msg *m)
+{
+	return m->type == MSG_DATA && m->op == GRANT_WRITE && releases_used() &&
+		release_is(block_off(m->object));
+}
+
 static void act_stepped(struct core_host *h, const struct msg *m, int err,
 			const struct actions *acts)
 {
@@ -487,7 +494,7 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err,
 	/* Nothing is closed. */
 	if (m->type == MSG_INV && acts->n && acts->v[0].type == ACT_SEND)
 		count(&job.mine->stats.empty_invalidations, 1);
-	if (m->type == MSG_ADOPT)
+	if (m->type == MSG_ADOPT || is_home_of_release(m))
 		count(&run_stats_of(m->object)->homes_in, 1);
 }
 

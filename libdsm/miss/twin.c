@@ -203,7 +203,9 @@ bool twin_follow(uint32_t object, uint8_t prot)
 
 void twin_share(uint32_t object)
 {
-	if (job.mem.rels[block_page(object)].state == RELH_CLEAN)
+	const uint8_t state = job.mem.rels[block_page(object)].state;
+
+	if (state == RELH_CLEAN || state == REL_CLEAN)
 		twin_lower(NULL, object, PROT_RO);
 }
 

@@ -363,7 +363,9 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 			model_fail("node %u does not take AFTER", m.dst);
 		break;
 	case MSG_READ_REQ:
+	case MSG_WRITE_REQ:
 	case MSG_DATA:
+	case MSG_DONE:
 	case MSG_FLUSHED:
 	case MSG_NOTED: core_deliver(&x.h, &wide, NULL); break;
 	default: ordered(&x, &m); break;
@@ -417,7 +419,7 @@ static void gather_next(const struct rc_cfg *cfg, struct world *w, unsigned int 
 		return;
 	}
 	for (to = 0; to < cfg->nnodes; to++) {
-		for (b = 0; b < RC_BLOCKS && !(n->diffs[b].mask && cfg->home[b] == to); b++)
+		for (b = 0; b < RC_BLOCKS && !(n->diffs[b].mask && rc_home(cfg, n, b) == to); b++)
 			;
 		if (b < RC_BLOCKS)
 			closing_event(&x, CE_SENT, node, to, 0, 0);
@@ -435,7 +437,8 @@ static bool may_drop(const struct rc_cfg *cfg, const struct world *w, unsigned i
 {
 	const uint8_t state = w->nodes[node].blocks[b].state;
 
-	return w->drops < cfg->drops && cfg->droppers >> node & 1 && cfg->home[b] != node &&
+	return w->drops < cfg->drops && cfg->droppers >> node & 1 &&
+		rc_home(cfg, &w->nodes[node], b) != node &&
 		(state == REL_CLEAN || state == REL_OPEN);
 }
 
@@ -449,7 +452,8 @@ static void give_up(const struct rc_cfg *cfg, struct world *w, unsigned int node
 	model_say("node %u gives up block %u\n", node, b);
 	w->drops++;
 	if (n->blocks[b].state == REL_CLEAN) {
-		if (core_page_event(&x.h, PE_DROP, &about, NULL) != CORE_DROPPED)
+		if (core_page_event(&x.h, PE_DROP, &about, NULL) != CORE_DROPPED &&
+		    !(n->blocks[b].flags & REL_MOVING))
 			model_fail("node %u does not drop block %u", node, b);
 	} else if (cfg->drops_open) {
 		n->blocks[b].state = REL_NONE;

@@ -54,6 +54,8 @@ struct rc_cfg {
 	struct rc_edge edges[RC_EDGES];
 	uint64_t before; /* closes that every node has behind it */
 	bool choose;     /* the search chooses the type of edges without one */
+	bool follow;     /* homes move */
+	bool unknown;    /* not before the first home has sent a copy: then it knows the region */
 	bool late;       /* a home lowers its mappings, and sends, some time after the step */
 	/* So many times, a node of these (a mask) gives up a copy: drops it, or has it closed. */
 	uint8_t drops, droppers;

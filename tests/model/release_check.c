@@ -33,14 +33,14 @@ void rc_canon(const void *c, void *world)
 		qsort(n->held, HELD, sizeof(n->held[0]), compare_held);
 		for (b = 0; b < RC_BLOCKS; b++) {
 			struct rel *p = &n->blocks[b];
-			const bool home = cfg->home[b] == i;
+			const bool home = rc_home(cfg, n, b) == i;
 
 			if (!p->listed)
 				p->next_open = 0;
 			if (!p->noticed)
 				p->next_notice = 0;
-			if (home ||
-			    (p->state != REL_FETCH && p->state != REL_AGAIN && p->state != REL_GOT))
+			if (!home && p->state != REL_FETCH && p->state != REL_AGAIN &&
+			    p->state != REL_GOT)
 				p->slot = 0;
 			if (n->closing.run == n->closing.ended ||
 			    p->flushed != (uint32_t)n->closing.run)
@@ -57,15 +57,15 @@ void rc_canon(const void *c, void *world)
 static bool under_way(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
 		      unsigned int b)
 {
-	const struct rnode *home = &w->nodes[cfg->home[b]];
-	unsigned int i;
+	unsigned int i, home;
 
 	for (i = 0; i < w->n; i++)
 		if (w->msgs[i].type == MSG_NOTE && w->msgs[i].dst == node && w->msgs[i].mask[b])
 			return true;
-	for (i = 0; i < cfg->nnodes; i++)
-		if (home->notices[i][node] >> b & 1)
-			return true;
+	for (home = 0; home < cfg->nnodes; home++)
+		for (i = 0; i < cfg->nnodes; i++)
+			if (w->nodes[home].notices[i][node] >> b & 1)
+				return true;
 	return false;
 }
 
@@ -79,17 +79,36 @@ static bool lowers(const struct world *w, unsigned int node, unsigned int b)
 	return false;
 }
 
+/* The node that the first home has made the home. It may not know that yet. */
+static unsigned int home_of(const struct rc_cfg *cfg, const struct world *w, unsigned int b)
+{
+	return rc_home(cfg, &w->nodes[cfg->home[b]], b);
+}
+
+/* Only the first home knows that a home moves, and keeps a copy: it will be registered. */
+static bool registered(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
+		       unsigned int b)
+{
+	const unsigned int home = home_of(cfg, w, b);
+	const struct rel *p = &w->nodes[home].blocks[b];
+
+	if (rc_home(cfg, &w->nodes[home], b) != home)
+		return node == cfg->home[b];
+	return set_has(p->copyset, (uint16_t)node, set_granule(rc_nominal(cfg)));
+}
+
 static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
 		       unsigned int b)
 {
 	const struct rnode *n = &w->nodes[node];
-	const struct rel *p = &n->blocks[b], *home = &w->nodes[cfg->home[b]].blocks[b];
+	const struct rel *p = &n->blocks[b];
 	const struct rel_ctx ctx = { .me = (uint16_t)node, .home = cfg->home[b] };
-	const bool at_home = cfg->home[b] == node;
+	const bool at_home = rc_home(cfg, n, b) == node;
 
+	if (at_home && home_of(cfg, w, b) != node)
+		model_fail("node %u believes that it is the home of block %u", node, b);
 	if (n->hw[b] > PROT_CLOSED && !at_home && p->state != REL_STALE && !p->noticed &&
-	    !set_has(home->copyset, (uint16_t)node, set_granule(rc_nominal(cfg))) &&
-	    !under_way(cfg, w, node, b))
+	    !(p->flags & REL_MOVES) && !registered(cfg, w, node, b) && !under_way(cfg, w, node, b))
 		model_fail("node %u can read block %u, but is not registered, and has no notice",
 			   node, b);
 	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) &&
@@ -130,12 +149,12 @@ static void check_master(const struct rc_cfg *cfg, const struct world *w, unsign
 	const struct byte_ghost *g = &w->bytes[b][i];
 	const struct rnode *writer;
 
-	if (!g->by || w->nodes[cfg->home[b]].frame[b][i] == g->value)
+	if (!g->by || w->nodes[home_of(cfg, w, b)].frame[b][i] == g->value)
 		return;
 	writer = &w->nodes[cfg->node[g->by - 1]];
 	if (!writer->twinned[b] || !(writer->dirty[b] >> i & 1) || writer->frame[b][i] != g->value)
 		model_fail("at rest: byte %u.%u is %u at its home, and its last store was %u", b, i,
-			   w->nodes[cfg->home[b]].frame[b][i], g->value);
+			   w->nodes[home_of(cfg, w, b)].frame[b][i], g->value);
 }
 
 static void check_rest(const struct rc_cfg *cfg, const struct world *w)
@@ -192,7 +211,7 @@ void rc_show(const void *c, const void *world)
 		for (b = 0; b < RC_BLOCKS; b++)
 			model_say(
 				"      block %u: %s, hardware %s, %u %u, twin %u %u, copyset %llx, %s%s\n",
-				b, rel_state_name(cfg->home[b] == i, n->blocks[b].state),
+				b, rel_state_name(rc_home(cfg, n, b) == i, n->blocks[b].state),
 				show_prot(n->hw[b]), n->frame[b][0], n->frame[b][1], n->twin[b][0],
 				n->twin[b][1], (unsigned long long)n->blocks[b].copyset,
 				n->blocks[b].listed ? "listed " : "",

@@ -22,6 +22,7 @@ static struct rmsg narrow(const struct msg *m)
 	return (struct rmsg){ .close = m->value,
 			      .type = m->type,
 			      .op = m->op,
+			      .flags = m->flags,
 			      .src = (uint8_t)m->src,
 			      .dst = (uint8_t)m->dst,
 			      .object = (uint8_t)m->object,
@@ -34,6 +35,7 @@ struct msg rc_widen(const struct rmsg *m)
 	return (struct msg){ .version = WIRE_VERSION,
 			     .type = m->type,
 			     .op = m->op,
+			     .flags = m->flags,
 			     .src = m->src,
 			     .dst = m->dst,
 			     .object = m->object,
@@ -88,6 +90,9 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	p->d.rel_ctx = &p->rel;
 	if (target == TARGET_BLOCK) {
 		p->rel.home = x->cfg->home[number];
+		p->rel.follow = x->cfg->follow &&
+			!(x->cfg->unknown && x->cfg->home[number] == h->me &&
+			  !x->n->blocks[number].copyset && !x->n->blocks[number].home);
 		p->rel.index = number;
 		p->d.rel = &x->n->blocks[number];
 		p->key = BLOCK_KEY;
@@ -167,7 +172,7 @@ static void host_send(struct core_host *h, const struct msg *m)
 
 	under_lock(h, false);
 	for (b = 0; b < RC_BLOCKS && m->type == MSG_FLUSH; b++)
-		if (x->n->diffs[b].mask && x->cfg->home[b] == m->dst) {
+		if (x->n->diffs[b].mask && rc_home(x->cfg, x->n, b) == m->dst) {
 			small.mask[b] = x->n->diffs[b].mask;
 			memcpy(small.v[b], x->n->diffs[b].v, RC_BYTES);
 			memset(&x->n->diffs[b], 0, sizeof(x->n->diffs[b]));

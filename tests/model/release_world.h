@@ -25,7 +25,7 @@ struct rmsg {
 	uint8_t inside, inside_op; /* AFTER */
 	uint8_t mask[RC_BLOCKS];   /* FLUSH: changed bytes; NOTE: is the block noted? */
 	uint8_t v[RC_BLOCKS][RC_BYTES];
-	uint8_t pad;
+	uint8_t flags;
 };
 
 /* ACT_DATA that is not carried out yet. */
@@ -92,6 +92,14 @@ static inline struct rc_op rc_next_op(const struct rc_cfg *cfg, const struct wor
 				      unsigned int t)
 {
 	return cfg->script[t][w->threads[t].at];
+}
+
+/* The home of a block, as far as this node knows. */
+static inline unsigned int rc_home(const struct rc_cfg *cfg, const struct rnode *n, unsigned int b)
+{
+	const struct rel_ctx ctx = { .home = cfg->home[b] };
+
+	return rel_home(&ctx, &n->blocks[b]);
 }
 
 /* ---- release_host.c -------------------------------------------------------------------------- */

@@ -481,6 +481,51 @@ static void part_alone(void)
 }
 
 /*
+ * Rank 0 has made the pages, and another rank writes them, alone: it becomes their home, whether it
+ * reads them first (even pages) or not, and sends nothing from then on. Then all read what it has
+ * written.
+ */
+static void part_moves(void)
+{
+	struct dsm_stats before, after;
+	uint64_t round, sent = 0;
+	unsigned int i;
+
+	open_pages(DSM_HOME_FIXED);
+	for (i = 0; test_rank == 0 && i < PAGES; i++)
+		*word_of(i, 0) = i;
+	test_sync();
+	before = counted(-1, region);
+	test_sync();
+	for (round = 1; round <= 8; round++) {
+		for (i = 0; produces() && i < PAGES; i++) {
+			if (!(i & 1))
+				REQUIRE(*word_of(i, 0) == i, "page %u has %lu", i, *word_of(i, 0));
+			*word_of(i, 1) = round;
+		}
+		test_sync();
+		if (round == 6)
+			sent = counted(-1, NULL).flushes;
+		test_sync();
+	}
+	after = counted(-1, region);
+	REQUIRE(sequential || one_node() || after.homes_in - before.homes_in == PAGES,
+		"%lu homes of %u pages have moved", after.homes_in - before.homes_in, PAGES);
+	after = counted(-1, NULL);
+	REQUIRE(after.flushes == sent, "%lu flushes of a home", after.flushes - sent);
+	test_sync();
+	for (i = 0; i < PAGES; i++)
+		REQUIRE(*word_of(i, 0) == i && *word_of(i, 1) == 8, "page %u has %lu and %lu", i,
+			*word_of(i, 0), *word_of(i, 1));
+	test_sync();
+	if (test_rank == 0) /* the first home writes, as an ordinary node */
+		*word_of(0, 2) = 9;
+	test_sync();
+	REQUIRE(*word_of(0, 2) == 9, "page 0 has %lu", *word_of(0, 2));
+	close_pages();
+}
+
+/*
  * All nodes write one page, and meet: each of them fetches it, or opens it, once. With more than
  * two nodes, a notice of one that has arrived already may reach another that still leaves the
  * barrier before: that fetches the page once more.
@@ -528,6 +573,10 @@ static void part_pieces(void)
 		return;
 	MUST(dsm_region_open("large", (size_t)LARGE * BYTES, &opt, &large));
 	base = dsm_region_base(large);
+	test_sync();
+	/* A writer that has no copy would become the home, and send nothing. */
+	for (i = 0; produces() && i < LARGE * BYTES; i += BYTES)
+		REQUIRE(!base[i], "byte %u is %u", i, base[i]);
 	test_sync();
 	before = counted(-1, NULL);
 	test_sync();
@@ -602,6 +651,30 @@ static void part_left(void)
 	}
 }
 
+/*
+ * The first home has left when another rank gets the homes, stores what is there already, so that
+ * no close notes anybody, and leaves: the copies at the first home do not keep the region.
+ */
+static void part_last(void)
+{
+	unsigned int i;
+
+	open_pages(DSM_HOME_FIXED);
+	test_sync();
+	if (!produces())
+		MUST(dsm_region_detach(region));
+	test_sync();
+	if (produces()) {
+		for (i = 0; i < PAGES; i++)
+			*word_of(i, 0) = 0;
+		MUST(dsm_region_detach(region));
+	}
+	test_sync();
+	if (test_rank == 0)
+		MUST(dsm_region_destroy("release"));
+	test_sync();
+}
+
 static void part_refused(void)
 {
 	struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
@@ -667,8 +740,9 @@ int main(int argc, char **argv)
 	static const struct test_part parts[] = {
 		{ "bytes", part_bytes },     { "counters", part_counters },
 		{ "edges", part_edges },     { "alone", part_alone },
-		{ "faults", part_faults },   { "pieces", part_pieces },
-		{ "short", part_short },     { "left", part_left },
+		{ "moves", part_moves },     { "faults", part_faults },
+		{ "pieces", part_pieces },   { "short", part_short },
+		{ "left", part_left },       { "last", part_last },
 		{ "refused", part_refused }, { "setting", part_setting },
 	};
 	unsigned int i;

@@ -47,7 +47,7 @@ UNIT_TEST(the_layout_is_what_the_wire_says)
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 UNIT_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 12);
+	ck_assert_uint_eq(WIRE_VERSION, 13);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
@@ -158,7 +158,8 @@ static const struct wire_span {
 			  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
 				  MSGF_PUSH },
 	[RULE_F_WRITE] = { 0,
-			   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
+			   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |
+				   MSGF_KNOWN | MSGF_PLACE },
 	[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
 	[RULE_F_TIMED] = { 0, MSGF_TIMED },
 };
@@ -298,7 +299,8 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 			   MSGF_PUSH));
 	case RULE_F_WRITE:
 		return !(v &
-			 ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
+			 ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |
+			   MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
 	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);
 	case WIRE_RULE_COUNT: break;

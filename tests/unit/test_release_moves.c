@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_release_moves.c - core/release: the home of a block moves to the node that writes it. */
+#include "core.h"
+
+#include "core/dispatch.h"
+
+#define FIRST 0x305
+#define NEXT 0x3f1
+#define THIRD 0x2fe
+#define NODES 1024
+#define SLOT 0x1234
+#define OBJECT 0x87654321u
+
+static struct rel blocks[1];
+static struct rel_lists lists;
+static struct actions out;
+
+static struct rel_ctx at(uint16_t me)
+{
+	return (struct rel_ctx){ .me = me,
+				 .nnodes = NODES,
+				 .home = FIRST,
+				 .follow = true,
+				 .run = 7,
+				 .ended = 7,
+				 .lists = &lists,
+				 .blocks = blocks };
+}
+
+static struct rel *block_in(unsigned int state)
+{
+	memset(blocks, 0, sizeof(blocks));
+	memset(&lists, 0, sizeof(lists));
+	blocks->state = (uint8_t)state;
+	return blocks;
+}
+
+static struct msg message(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node)
+{
+	struct msg m = unit_msg(type, src, dst, req_node, SLOT);
+
+	m.object = OBJECT;
+	m.op = GRANT_READ;
+	return m;
+}
+
+static int step(uint16_t me, struct rel *p, enum rel_event ev, const struct msg *m)
+{
+	const struct rel_ctx ctx = at(me);
+
+	return rel_step(&ctx, p, ev, m, &out);
+}
+
+static int request(uint16_t me, struct rel *p, uint8_t type, uint16_t from)
+{
+	const struct msg m = message(type, from, me, from);
+
+	return step(me, p, RE_FETCH, &m);
+}
+
+static int local(uint16_t me, struct rel *p, enum rel_event ev)
+{
+	const struct msg m = message(0, me, me, me);
+
+	return step(me, p, ev, &m);
+}
+
+static int data(struct rel *p, uint16_t src, uint8_t op)
+{
+	struct msg m = message(MSG_DATA, src, NEXT, NEXT);
+
+	m.op = op;
+	return step(NEXT, p, RE_DATA, &m);
+}
+
+static bool moves(void)
+{
+	const struct msg *m = unit_sent(&out, MSG_DATA);
+
+	return m && m->op == GRANT_WRITE;
+}
+
+/* ---- the node that asks ---------------------------------------------------------------------- */
+
+UNIT_TEST(a_writer_asks_the_first_home_for_the_home_and_a_reader_does_not)
+{
+	struct rel *p = block_in(REL_NONE);
+	const struct msg *ask;
+
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
+	p = block_in(REL_NONE);
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ask = unit_sent(&out, MSG_WRITE_REQ);
+	ck_assert_uint_eq(ask->dst, FIRST);
+	ck_assert_uint_eq(ask->flags, MSGF_KNOWN | MSGF_RELEASE);
+	ck_assert_uint_eq(p->flags, REL_ASKED);
+}
+
+UNIT_TEST(where_homes_stay_a_writer_asks_for_a_copy)
+{
+	struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_NONE);
+	struct msg m = message(0, NEXT, NEXT, NEXT);
+
+	ctx.follow = false;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
+	p = block_in(REL_OPEN);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
+	ck_assert_uint_eq(p->flags, 0);
+	ctx = at(FIRST);
+	ctx.follow = false;
+	p = block_in(RELH_EXCLUSIVE);
+	m = message(MSG_WRITE_REQ, NEXT, FIRST, NEXT);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), 0);
+	ck_assert(!moves());
+	/* when the node knows the region, homes may move */
+	ck_assert_uint_eq(p->only, NEXT + 1);
+}
+
+UNIT_TEST(a_copy_that_two_closes_have_changed_is_dropped_and_the_home_asked_for)
+{
+	const struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_OPEN);
+
+	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(p->state, REL_OPEN);
+	/* no store between the comparison and the drop */
+	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RO);
+	ck_assert_int_eq(local(NEXT, p, RE_SAME), 0); /* between them it is not written */
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_str_eq(unit_text(&out), "untwin close");
+	ck_assert_uint_eq(p->state, REL_NONE);
+	ck_assert_uint_eq(p->flushed, 7);
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_WRITE_REQ));
+	ck_assert_uint_eq(p->flags, REL_ASKED);
+}
+
+UNIT_TEST(a_node_that_asked_in_vain_keeps_its_copy)
+{
+	const struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_NONE);
+	int i;
+
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ck_assert_int_eq(data(p, FIRST, GRANT_READ), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_str_eq(unit_text(&out), "twin open rw again");
+	ck_assert_uint_eq(p->flags, REL_STAYS);
+	for (i = 0; i < 3; i++) {
+		ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
+		ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+		ck_assert_uint_eq(p->state, REL_OPEN);
+	}
+}
+
+/* What it is the home of could not go. */
+UNIT_TEST(a_full_node_asks_for_no_home)
+{
+	struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_NONE);
+	struct msg m = message(0, NEXT, NEXT, NEXT);
+
+	ctx.full = true;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &m, &out), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
+	p = block_in(REL_OPEN);
+	p->flags = REL_CHANGED;
+	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
+	ck_assert_uint_eq(p->state, REL_OPEN);
+}
+
+UNIT_TEST(a_reader_whose_copy_comes_has_not_asked)
+{
+	struct rel *p = block_in(REL_NONE);
+
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_int_eq(data(p, FIRST, GRANT_READ), 0);
+	ck_assert_uint_eq(p->flags, 0);
+	ck_assert_uint_eq(p->home, 0);
+}
+
+/* ---- the first home -------------------------------------------------------------------------- */
+
+UNIT_TEST(the_first_writer_gets_the_home_and_the_first_home_keeps_a_copy)
+{
+	static const uint8_t states[] = { RELH_EXCLUSIVE, RELH_CLEAN };
+	const struct rel_ctx ctx = at(FIRST);
+	const struct msg *m;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct rel *p = block_in(states[i]);
+
+		if (i) {
+			p->copyset = set_of(NEXT, 16);
+			p->only = NEXT + 1;
+		}
+		ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+		ck_assert_str_eq(unit_text(&out), "DATA ro<-rw");
+		m = unit_sent(&out, MSG_DATA);
+		ck_assert_uint_eq(m->op, GRANT_WRITE);
+		ck_assert_uint_eq(m->dst, NEXT);
+		ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+		ck_assert_uint_eq(p->state, REL_CLEAN);
+		ck_assert_uint_eq(p->copyset, 0);
+		ck_assert_uint_eq(p->slot, 0);
+		ck_assert_uint_eq(p->flags, REL_MOVING);
+	}
+}
+
+UNIT_TEST(the_home_stays_where_it_has_a_twin_or_a_third_node_had_a_copy)
+{
+	struct rel *p = block_in(RELH_OPEN);
+
+	p->copyset = set_of(NEXT, 16);
+	p->only = NEXT + 1;
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(!moves());
+	p = block_in(RELH_EXCLUSIVE);
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, THIRD), 0);
+	ck_assert_uint_eq(p->only, THIRD + 1);
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(!moves());
+	ck_assert_uint_eq(p->only, REL_SEVERAL);
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
+	ck_assert_uint_eq(p->only, REL_SEVERAL);
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(!moves());
+	/* the same node, again and again */
+	p = block_in(RELH_EXCLUSIVE);
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
+	ck_assert_uint_eq(p->only, NEXT + 1);
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(moves());
+}
+
+static struct rel *moving(void)
+{
+	struct rel *p = block_in(RELH_EXCLUSIVE);
+
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	return p;
+}
+
+UNIT_TEST(the_first_home_does_not_write_or_drop_before_the_next_one_has_the_contents)
+{
+	struct msg done = message(MSG_DONE, NEXT, FIRST, NEXT);
+	struct rel *p = moving();
+
+	ck_assert_int_eq(local(FIRST, p, RE_READ), 0);
+	ck_assert_int_eq(local(FIRST, p, RE_WRITE), -EAGAIN);
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	ck_assert_int_eq(local(FIRST, p, RE_APPLY), -EAGAIN);
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	done.src = done.req_node = THIRD;
+	ck_assert_int_eq(step(FIRST, p, RE_DONE, &done), -EBADMSG);
+	done.src = done.req_node = NEXT;
+	ck_assert_int_eq(step(FIRST, p, RE_DONE, &done), 0);
+	ck_assert_int_eq(step(FIRST, p, RE_DONE, &done), -EBADMSG);
+	ck_assert_int_eq(local(FIRST, p, RE_APPLY), 0);
+	ck_assert_uint_eq(p->state, REL_NONE);
+	/* from now on an ordinary copy; its home does not move again */
+	ck_assert_int_eq(local(FIRST, p, RE_WRITE), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, NEXT);
+}
+
+UNIT_TEST(the_first_home_sends_requests_on)
+{
+	struct rel *p = moving();
+	struct msg back = message(MSG_WRITE_REQ, NEXT, FIRST, THIRD);
+	const struct msg *on;
+
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, THIRD), 0);
+	on = unit_sent(&out, MSG_WRITE_REQ);
+	ck_assert_uint_eq(on->src, FIRST);
+	ck_assert_uint_eq(on->dst, NEXT);
+	ck_assert_uint_eq(on->req_node, THIRD);
+	ck_assert_uint_eq(on->req_slot, SLOT);
+	ck_assert_uint_eq(on->object, OBJECT);
+	ck_assert(on->flags & MSGF_FORWARDED);
+	/* one that came too early comes back, and no other node sends it back */
+	ck_assert_int_eq(step(FIRST, p, RE_FETCH, &back), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->dst, NEXT);
+	back.src = THIRD - 1;
+	ck_assert_int_eq(step(FIRST, p, RE_FETCH, &back), -EBADMSG);
+	back.src = NEXT;
+	back.flags = MSGF_FORWARDED;
+	ck_assert_int_eq(step(FIRST, p, RE_FETCH, &back), -EBADMSG);
+}
+
+/* ---- the next home --------------------------------------------------------------------------- */
+
+static struct rel *granted(enum rel_state state)
+{
+	struct rel *p = block_in(REL_NONE);
+
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	p->state = (uint8_t)state;
+	ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+	ck_assert_uint_eq(p->state, REL_GOT);
+	return p;
+}
+
+/* A notice that was applied meanwhile is about what the first home wrote before. */
+UNIT_TEST(a_node_is_the_home_when_it_uses_the_contents)
+{
+	static const enum rel_state states[] = { REL_FETCH, REL_AGAIN };
+	const struct rel_ctx ctx = at(NEXT);
+	const struct msg *done;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct rel *p = granted(states[i]);
+
+		ck_assert_uint_eq(rel_home(&ctx, p), FIRST);
+		ck_assert_int_eq(local(NEXT, p, RE_APPLY), -EAGAIN);
+		ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+		ck_assert_str_eq(unit_text(&out), "DONE twin open rw again");
+		done = unit_sent(&out, MSG_DONE);
+		ck_assert_uint_eq(done->src, NEXT);
+		ck_assert_uint_eq(done->dst, FIRST);
+		ck_assert_uint_eq(done->req_node, NEXT);
+		ck_assert_uint_eq(done->req_slot, SLOT);
+		ck_assert_uint_eq(done->object, OBJECT);
+		ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+		ck_assert_uint_eq(p->state, RELH_OPEN);
+		ck_assert_uint_eq(p->copyset, set_of(FIRST, 16));
+		ck_assert_uint_eq(p->flags, 0);
+		/* it does not move again */
+		ck_assert_uint_eq(p->only, REL_SEVERAL);
+		ck_assert_int_eq(request(NEXT, p, MSG_WRITE_REQ, THIRD), 0);
+		ck_assert(!moves());
+		p->state = RELH_EXCLUSIVE;
+		p->copyset = 0;
+		ck_assert_int_eq(request(NEXT, p, MSG_WRITE_REQ, FIRST), 0);
+		ck_assert(!moves());
+	}
+}
+
+UNIT_TEST(only_the_first_home_gives_the_home_to_who_asked)
+{
+	struct rel *p = block_in(REL_NONE);
+
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), -EBADMSG);
+	p->flags = REL_STAYS; /* it asked another time */
+	ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), -EBADMSG);
+	p = block_in(REL_NONE);
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ck_assert_int_eq(data(p, THIRD, GRANT_WRITE), -EBADMSG);
+	ck_assert_int_eq(data(p, NEXT, GRANT_READ), -EBADMSG);
+}
+
+UNIT_TEST(a_request_that_comes_too_early_goes_back)
+{
+	struct rel *p = block_in(REL_NONE);
+	struct msg m = message(MSG_READ_REQ, FIRST, NEXT, THIRD);
+	const struct msg *back;
+	unsigned int i;
+
+	m.flags = MSGF_FORWARDED | MSGF_RELEASE;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG); /* it has not asked */
+	p->flags = REL_STAYS;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	p->flags = 0;
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), 0);
+		back = unit_sent(&out, MSG_READ_REQ);
+		ck_assert_uint_eq(back->src, NEXT);
+		ck_assert_uint_eq(back->dst, FIRST);
+		ck_assert_uint_eq(back->req_node, THIRD);
+		ck_assert_uint_eq(back->flags, MSGF_RELEASE);
+		if (!i)
+			ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), 0);
+	}
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, THIRD);
+	m.src = THIRD - 1;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	m.src = FIRST;
+	m.flags = 0;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	m.src = m.req_node = NEXT;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	m.src = m.req_node = NODES;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	m.src = m.req_node = NODES - 1;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), 0);
+}
+
+UNIT_TEST(a_copy_of_a_block_that_has_moved_is_kept)
+{
+	const struct rel_ctx ctx = at(NEXT); /* here: a third node */
+	struct rel *p = block_in(REL_NONE);
+
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_int_eq(data(p, THIRD, GRANT_READ), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(p->state, REL_OPEN);
+}
+
+/* ---- a third node ---------------------------------------------------------------------------- */
+
+UNIT_TEST(a_third_node_learns_the_home_from_the_contents)
+{
+	const struct rel_ctx ctx = at(NEXT); /* here: the third node */
+	struct rel *p = block_in(REL_NONE);
+
+	ck_assert(rel_may_note(&ctx, p, THIRD)); /* its notice may overtake the contents */
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ck_assert_int_eq(data(p, THIRD, GRANT_READ), 0);
+	ck_assert_uint_eq(rel_home(&ctx, p), THIRD);
+	ck_assert(rel_may_note(&ctx, p, THIRD));
+	ck_assert(rel_may_note(&ctx, p, FIRST)); /* an old one */
+	ck_assert(!rel_may_note(&ctx, p, THIRD - 1));
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_APPLY), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(p->state, REL_NONE);
+	/* it asks there, and no longer for the home; another cannot answer */
+	p->flushed = 0;
+	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, THIRD);
+	ck_assert_int_eq(data(p, FIRST, GRANT_READ), -EBADMSG);
+	ck_assert_int_eq(data(p, THIRD, GRANT_READ), 0);
+}
+
+UNIT_TEST(where_homes_stay_only_the_home_answers_and_notes)
+{
+	struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_FETCH);
+	struct msg m = message(MSG_DATA, THIRD, NEXT, NEXT);
+
+	ctx.follow = false;
+	p->slot = SLOT;
+	ck_assert(!rel_may_note(&ctx, p, THIRD));
+	ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &m, &out), -EBADMSG);
+}
+
+UNIT_SUITE("release_moves")
