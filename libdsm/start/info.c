@@ -211,7 +211,8 @@ static bool shares_limit(const struct start_info *a, const struct start_info *b)
 
 uint64_t start_info_bound(const struct start_info *infos)
 {
-	const struct start_info *least = &infos[job.rank];
+	/* the same for all ranks of the node, whichever asks */
+	const struct start_info *least = &infos[job.first[job.node]];
 	uint64_t ranks = 0, nodes = 0, bound;
 	int last = -1;
 	uint16_t r, n;

@@ -333,6 +333,13 @@ UNIT_TEST(a_node_may_have_its_part_of_the_memory_less_a_reserve)
 	ck_assert_uint_eq(start_info_bound(infos), (7 * gib - 2 * rank) / 2);
 	infos[2].memory = (struct memory_limit){ 16 * gib, 0 };
 	ck_assert_uint_eq(start_info_bound(infos), (14 * gib - 2 * rank) / 2);
+	/* Ranks of a node with equal limits in two groups agree, whichever asks. */
+	two_nodes(infos, 8 * gib);
+	job.node = 0;
+	infos[0].memory = infos[2].memory = (struct memory_limit){ 8 * gib, 5 };
+	infos[1].memory = (struct memory_limit){ 8 * gib, 6 };
+	for (job.rank = 0; job.rank < 2; job.rank++)
+		ck_assert_uint_eq(start_info_bound(infos), (7 * gib - 2 * rank) / 2);
 	/* Not so little that nothing works, and nothing if the limit is not known. */
 	two_nodes(infos, 64 << 20);
 	ck_assert_uint_eq(start_info_bound(infos), 64 << 20);
