@@ -90,8 +90,12 @@ uint64_t twin_trim(uint64_t want)
 		number = pool_take(&c->twin_pool, job.mem.twin_next, 0);
 		if (number < 0)
 			break;
-		sys_fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			      (off_t)(job.layout.twins + (size_t)number * PAGE_BYTES), PAGE_BYTES);
+		if (sys_fallocate(job.mem.ctlfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				  (off_t)(job.layout.twins + (size_t)number * PAGE_BYTES),
+				  PAGE_BYTES)) {
+			pool_give(&c->twin_pool, job.mem.twin_next, (uint32_t)number);
+			break;
+		}
 		pool_give(&c->twin_holes, job.mem.twin_next, (uint32_t)number);
 	}
 	return got;
