@@ -157,7 +157,8 @@ static FILE *row_stream(const struct row *row, const long *arg)
 
 	if (!strncmp(row->name, "getchar", 7) || !strncmp(row->name, "getwchar", 8))
 		return stdin;
-	if (!strcmp(row->name, "fclose") || !strcmp(row->name, "pclose"))
+	if (!strcmp(row->name, "fclose") || !strcmp(row->name, "pclose") ||
+	    !strcmp(row->name, "endmntent"))
 		return NULL;
 	for (i = 0; i < BUFFERS && row->buffers[i].way; i++)
 		if (row->buffers[i].way == IS_STREAM)
