@@ -53,7 +53,7 @@ static void *child(void *arg)
 }
 static void *wide(void *arg)
 {
-	fprintf(stderr, "wide: %d\n", wprintf(L"text\n") == -1);
+	fprintf(stderr, "wide: %d\n", wscanf(L"text\n") == WEOF);
 	return arg;
 }
 /* Not by rank 0, and not by what this rank has under the number. */
@@ -93,7 +93,7 @@ for way in node two; do
 	says "files: refused, own status, $way" "onto: 1" 3 "${run[@]}" "${ranks[@]}" "$scratch/refusals" onto 3
 	says "files: child of vfork, $way" "rank 1: write() in a child of vfork() is refused" 74 "${run[@]}" "${ranks[@]}" \
 		"$scratch/refusals" child
-	says "files: wide characters, $way" "rank 1: wprintf() on a stream of rank 0 is refused" 74 "${run[@]}" "${ranks[@]}" \
+	says "files: wide characters, $way" "rank 1: __isoc99_wscanf() on a stream of rank 0 is refused" 74 "${run[@]}" "${ranks[@]}" \
 		"$scratch/refusals" wide
 	says "files: a rank's own, $way" "mine: 5" 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" mine
 	says "files: io_uring, $way" "rank 1: syscall(425) " 74 "${run[@]}" "${ranks[@]}" "$scratch/refusals" ring
