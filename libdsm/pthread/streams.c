@@ -63,7 +63,7 @@ static unsigned int place_of(const void *p)
 	const char *at = p;
 	unsigned int i;
 
-	if (at >= places[0] && at < places[PLACES])
+	if (at >= places[0] && at < places[0] + sizeof(places))
 		return (unsigned int)((size_t)(at - places[0]) / PLACE_BYTES);
 	for (i = PLACES; i < ALL && place_at(i) != p; i++)
 		;
