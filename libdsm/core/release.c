@@ -356,26 +356,68 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	p->state = RELH_EXCLUSIVE;
 }
 
-static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev,
-		     const struct msg *m, struct actions *out)
+/* A thread needs the contents. */
+static int rel_request(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev,
+		       const struct msg *m, struct actions *out)
+{
+	if (ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run)
+		/* the home may not have merged its diff yet: its writes would vanish */
+		return -EAGAIN;
+	p->slot = m->req_slot;
+	p->writes = ev == RE_WRITE;
+	if (ctx->follow && !ctx->full && !p->home && (p->writes || p->flags & REL_WANTS))
+		p->flags |= REL_ASKED;
+	p->flags &= (uint8_t) ~(REL_WANTS | REL_CHANGED);
+	p->state = REL_FETCH;
+	rel_ask(ctx, p, m, out);
+	rel_wait(p, out);
+	return 0;
+}
+
+static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		     struct actions *out)
 {
 	struct action *a;
 
+	rel_got(ctx, p, m);
+	a = act_add(out, ACT_OPEN);
+	a->prot = PROT_RO;
+	a->from = OPEN_DATA;
+	a = act_add(out, ACT_WAKE);
+	a->slot = p->slot;
+}
+
+/* A diff is on its way. asks: this node drops the copy, and asks for the home next time. */
+static void rel_sent(const struct rel_ctx *ctx, struct rel *p, bool asks, struct actions *out)
+{
+	p->flushed = (uint32_t)ctx->run;
+	p->same = 0;
+	if (ctx->follow)
+		p->flags |= REL_CHANGED;
+	if (!asks)
+		return;
+	p->flags |= REL_WANTS;
+	rel_untwin(p, REL_NONE, out);
+	act_add(out, ACT_CLOSE);
+}
+
+static void rel_serve(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		      struct actions *out)
+{
+	if (rel_moves(ctx, p, m)) {
+		rel_move(ctx, p, m, out);
+		return;
+	}
+	p->state = RELH_CLEAN;
+	rel_give(ctx, p, m, PROT_RW, out);
+}
+
+static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev,
+		     const struct msg *m, struct actions *out)
+{
 	switch (rule) {
 	case R_AGAIN: rel_again(ctx, p, out); return 0;
-	case R_ASK:
-		if (ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run)
-			/* the home may not have merged its diff yet: its writes would vanish */
-			return -EAGAIN;
-		p->slot = m->req_slot;
-		p->writes = ev == RE_WRITE;
-		if (ctx->follow && !ctx->full && !p->home && (p->writes || p->flags & REL_WANTS))
-			p->flags |= REL_ASKED;
-		p->flags &= (uint8_t) ~(REL_WANTS | REL_CHANGED);
-		p->state = REL_FETCH;
-		rel_ask(ctx, p, m, out);
-		rel_wait(p, out);
-		return 0;
+	case R_ASK: return rel_request(ctx, p, ev, m, out);
 	case R_JOIN:
 		p->writes |= ev == RE_WRITE;
 		rel_wait(p, out);
@@ -393,14 +435,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		}
 		/* a home that moves has sent the notice before: fall through */
 		__attribute__((__fallthrough__));
-	case R_FILL:
-		rel_got(ctx, p, m);
-		a = act_add(out, ACT_OPEN);
-		a->prot = PROT_RO;
-		a->from = OPEN_DATA;
-		a = act_add(out, ACT_WAKE);
-		a->slot = p->slot;
-		return 0;
+	case R_FILL: rel_fill(ctx, p, m, out); return 0;
 	case R_USE:
 		p->state = REL_CLEAN;
 		if (p->flags & REL_MOVES)
@@ -418,19 +453,10 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		act_add(out, ACT_CLOSE);
 		return 0;
 	case R_MARK: p->state = REL_STALE; return 0;
-	case R_SENT:
+	case R_SENT: rel_sent(ctx, p, rel_would_move(ctx, p), out); return 0;
 	case R_SENT_DROP:
-		p->flushed = (uint32_t)ctx->run;
-		p->same = 0;
-		if (rule == R_SENT_DROP) {
-			rel_untwin(p, REL_NONE, out);
-		} else if (rel_would_move(ctx, p)) {
-			rel_untwin(p, REL_NONE, out);
-			act_add(out, ACT_CLOSE);
-			p->flags |= REL_WANTS;
-		}
-		if (ctx->follow)
-			p->flags |= REL_CHANGED;
+		rel_sent(ctx, p, false, out);
+		rel_untwin(p, REL_NONE, out);
 		return 0;
 	case R_UNCHANGED:
 		if (++p->same >= REL_IDLE)
@@ -439,14 +465,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		return 0;
 	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
 	case R_SHARE:
-	case R_SERVE:
-		if (rel_moves(ctx, p, m)) {
-			rel_move(ctx, p, m, out);
-			return 0;
-		}
-		p->state = RELH_CLEAN;
-		rel_give(ctx, p, m, PROT_RW, out);
-		return 0;
+	case R_SERVE: rel_serve(ctx, p, m, out); return 0;
 	case R_COPY: rel_give(ctx, p, m, PROT_RO, out); return 0;
 	case R_STORE: act_add(out, ACT_MERGE); return 0;
 	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
