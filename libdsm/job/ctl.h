@@ -9,7 +9,7 @@
  *
  * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe
  * is held for one step, never two at once, never across an action, a system call that can block, or
- * an access to shared memory. The exception is run_drop(): it takes several in ascending order and
+ * an access to shared memory. The exception is drop_blocks(): it takes several in ascending order and
  * closes mappings under them. `registry.lock` is a leaf of its own.
  */
 #ifndef JOB_CTL_H

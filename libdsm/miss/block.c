@@ -155,12 +155,6 @@ static bool in_write_run(const struct dsm_region *r, const struct stream *s, siz
 #define ORDERS 4u
 static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
 
-/* Does this node lack the release block? */
-static bool lacks(const struct dsm_region *r, size_t off)
-{
-	return release_lacks(r, off);
-}
-
 /*
  * Ask for the blocks of the region that this thread misses next if it repeats an order of misses.
  * Only of release blocks: a copy that nobody reads costs the writer of a sequential block a wait.
@@ -169,6 +163,7 @@ static bool lacks(const struct dsm_region *r, size_t off)
 static void follow_links(const struct dsm_region *r, size_t off)
 {
 	const unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE;
+	const struct region_homes *known = &job.me->homes[r->id];
 	struct temporal *t = &orders[r->id % ORDERS];
 	unsigned int asked = 0;
 	uint32_t page, tail = 0;
@@ -180,7 +175,7 @@ static void follow_links(const struct dsm_region *r, size_t off)
 		if (!temporal_next(t, job.mem.sharing, &page))
 			break;
 		off = (size_t)page << PAGE_SHIFT;
-		if (off - r->off >= r->size || !lacks(r, off))
+		if (off - r->off >= r->size || !release_copy_is(known, off, REL_NONE))
 			continue;
 		got = request_ahead(block_id(off, r->block_size), false, ask_for(r, off, 0).flags,
 				    region_home(r, off), SLOT_AHEAD);

@@ -17,8 +17,8 @@
 #include "job/upcalls.h"
 #include "job/usage.h"
 #include "miss/block.h"
+#include "miss/drop.h"
 #include "miss/release.h"
-#include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/wait.h"
 #include "miss/work.h"
@@ -77,7 +77,7 @@ static void evict_run(struct dsm_region *r, size_t off, size_t end)
 
 	while (!has_users(r) && any_must_leave(r, off, end)) {
 		block_release(r, off, end - off, true);
-		run_drop(off, r->block_size, (unsigned int)((end - off) / r->block_size));
+		drop_blocks(off, r->block_size, (unsigned int)((end - off) / r->block_size));
 		await_requests(r, off, end);
 		if (!any_must_leave(r, off, end))
 			break;
@@ -94,7 +94,7 @@ static size_t end_of_run(const struct dsm_region *r, size_t off)
 	const size_t end = r->off + r->bytes;
 	size_t to = off + r->block_size;
 
-	while (to - off < RUN_DROPS * (size_t)r->block_size && to - off < BLOCK_MAX && to < end &&
+	while (to - off < DROP_MOST * (size_t)r->block_size && to - off < BLOCK_MAX && to < end &&
 	       memory_next_used(to, end) == to)
 		to += r->block_size;
 	return to;

@@ -27,6 +27,7 @@
 #include "job/memory.h"
 #include "job/usage.h"
 #include "miss/block.h"
+#include "miss/drop.h"
 #include "miss/recent.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -81,7 +82,7 @@ static bool is_owned(const struct copy *p)
 /* The blocks of [from, to) go. */
 static uint64_t drop_run(size_t from, size_t to, size_t block)
 {
-	const unsigned int dropped = run_drop(from, block, (unsigned int)((to - from) / block));
+	const unsigned int dropped = drop_blocks(from, block, (unsigned int)((to - from) / block));
 	size_t at;
 
 	for (at = from; at < to; at += block)
@@ -101,7 +102,7 @@ static uint64_t drop_clean(size_t unit, size_t block, uint64_t want)
 	for (at = unit; at < end && got + (at - from) < want; at += block) {
 		const bool goes = is_clean(block_copy(at)) && recent_passed(at);
 
-		if (goes && at - from < RUN_DROPS * block)
+		if (goes && at - from < DROP_MOST * block)
 			continue;
 		if (at > from)
 			got += drop_run(from, at, block);
@@ -170,13 +171,6 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 	return got;
 }
 
-/* Without the stripe, too. */
-static bool is_copy(const struct region_homes *known, size_t at, enum rel_state state)
-{
-	return __atomic_load_n(&job.mem.rels[at >> PAGE_SHIFT].state, __ATOMIC_RELAXED) == state &&
-		!release_is_home(known, at);
-}
-
 /* Of release blocks: one by one. */
 static uint64_t drop_copies(size_t unit, const struct region_homes *known, uint64_t want)
 {
@@ -184,8 +178,8 @@ static uint64_t drop_copies(size_t unit, const struct region_homes *known, uint6
 	size_t at;
 
 	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
-		if (!is_copy(known, at, REL_CLEAN) || !recent_passed(at) ||
-		    !run_drop_release(block_id(at, PAGE_BYTES)))
+		if (!release_copy_is(known, at, REL_CLEAN) || !recent_passed(at) ||
+		    !drop_release(block_id(at, PAGE_BYTES)))
 			continue;
 		recent_gone(at);
 		got += PAGE_BYTES;
@@ -201,7 +195,7 @@ static uint64_t close_copies(size_t unit, const struct region_homes *known, uint
 	size_t at;
 
 	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
-		if (!is_copy(known, at, REL_OPEN) || !recent_passed(at))
+		if (!release_copy_is(known, at, REL_OPEN) || !recent_passed(at))
 			continue;
 		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
 		recent_gone(at);

@@ -624,28 +624,23 @@ bool release_is_home(const struct region_homes *known, size_t off)
 	return rel_home(&ctx, &job.mem.rels[off >> PAGE_SHIFT]) == job.node;
 }
 
-static bool has_copy(const struct dsm_region *r, size_t off)
+bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state)
 {
-	return !release_is_home(&job.me->homes[r->id], off) &&
-		__atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) !=
-		REL_NONE;
-}
-
-bool release_lacks(const struct dsm_region *r, size_t off)
-{
-	return !release_is_home(&job.me->homes[r->id], off) && !has_copy(r, off);
+	return __atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) == state &&
+		!release_is_home(known, off);
 }
 
 /* A copy is dropped as by a notice. True: there are some. */
 static bool drop_all(const struct dsm_region *r)
 {
+	const struct region_homes *known = &job.me->homes[r->id];
 	const size_t end = r->off + r->bytes;
 	bool any = false;
 	size_t at;
 
 	for (at = memory_next_rel(r->off, end); at < end;
 	     at = memory_next_rel(at + PAGE_BYTES, end))
-		if (has_copy(r, at)) {
+		if (!release_is_home(known, at) && !release_copy_is(known, at, REL_NONE)) {
 			rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
 			any = true;
 		}

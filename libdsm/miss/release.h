@@ -27,8 +27,8 @@ static inline bool releases_used(void)
 bool release_is(size_t off);
 /* Is this node the home of this release block, as far as it knows? Without a lock. */
 bool release_is_home(const struct region_homes *known, size_t off);
-/* Does this node lack this release block? */
-bool release_lacks(const struct dsm_region *r, size_t off);
+/* Is it not, and its copy in this state? */
+bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state);
 /* Before a thread of this rank uses release blocks. */
 void release_begin(void);
 

@@ -9,19 +9,16 @@
  */
 #include "miss/run.h"
 
-#include <string.h>
-
 #include "fault/fault.h"
-#include "fault/frames.h"
 #include "job/job.h"
 #include "job/lost.h"
 #include "job/memory.h"
 #include "job/upcalls.h"
 #include "miss/block.h"
+#include "miss/leave.h"
 #include "miss/push.h"
 #include "miss/recent.h"
 #include "miss/release.h"
-#include "miss/sharing.h"
 #include "miss/slot.h"
 #include "miss/step.h"
 #include "miss/twin.h"
@@ -388,44 +385,6 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 		route(m);
 }
 
-/* The contents have been read, and are about to be sent. */
-static void note_leaving(uint32_t object)
-{
-	struct region_stats *s = run_stats_of(object);
-
-	step_left(object);
-	count(&s->blocks_out, 1);
-	count(&s->bytes_out, block_bytes(object));
-}
-
-/*
- * Send n blocks of one size to one node, whose contents are in this thread's buffer: a bundle's
- * messages go before them.
- */
-static void send_blocks(struct work *w, const struct item *it, unsigned int n, size_t at)
-{
-	const size_t bytes = block_bytes(it->m.object), size = n * bytes, heads = n * sizeof(it->m);
-	char *payload =
-		/* contents that lie there were sent before */
-		(char *)w + offsetof(struct work, buffer) + at - heads;
-	struct msg head;
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		note_leaving(it[i].m.object);
-		memcpy(payload + i * sizeof(it->m), &it[i].m, sizeof(it->m));
-	}
-	head = bundle_head(&it->m, n);
-	run_send_with(&head, payload, heads + size);
-}
-
-static void send_block(struct core_host *h, const struct msg *m, const void *contents)
-{
-	(void)h;
-	note_leaving(m->object);
-	run_send_with(m, contents, block_bytes(m->object));
-}
-
 static bool act_timer(struct core_host *h, uint32_t object, uint32_t at)
 {
 	(void)h;
@@ -510,8 +469,8 @@ static void act_damaged(struct core_host *h, const struct msg *about, enum page_
 /* clang-format off */
 #define RUN_OPS \
 	.find = step_find, .lock = step_lock, .unlock = step_unlock, .now = step_now, .again = step_again, .answers = step_answers, \
-	.leaves = step_leaves, .drop = NULL, /* run_drop() steps PE_DROP itself, for several blocks at once */ \
-	.freed = step_freed, .land = step_land, .stepped = act_stepped, .damaged = act_damaged, .send_block = send_block, \
+	.leaves = step_leaves, .drop = NULL, /* drop_blocks() steps PE_DROP itself, for several blocks at once */ \
+	.freed = step_freed, .land = step_land, .stepped = act_stepped, .damaged = act_damaged, .send_block = leave_send_block, \
 	.lower = act_lower, .open = act_open, .wake = act_wake, .unclaimed = act_unclaimed, .timer = act_timer, \
 	.wake_all = act_wake_all, .answer = act_answer, .fetch = act_fetch, .blame = act_report_peer
 /* clang-format on */
@@ -569,115 +528,7 @@ static void deliver(struct core_host *h, const struct msg *m, const void *payloa
 		run_refuse(m, err);
 }
 
-/*
- * ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice
- * --------
- */
-
-/* Lower the mappings of n neighbouring blocks. If copies are sent, `to` then has their contents. */
-static void close_run(const struct item *it, unsigned int n, char *to)
-{
-	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
-	const size_t off = block_off(it->m.object), len = n * block_bytes(it->m.object);
-	struct region_stats *s = run_stats_of(it->m.object);
-	const int *pipe;
-	unsigned int i;
-	int err;
-
-	if (it->kind == WORK_COPY) {
-		err = frames_read(off, len, to);
-		if (err)
-			run_protect_failed(err);
-		return;
-	}
-	for (i = 0; i < n; i++)
-		sharing_lost(it[i].m.object, writable);
-	if (it->kind == WORK_DROP) {
-		err = job.fault->shut(off, len);
-	} else if (it->kind == WORK_LOWER) {
-		err = job.fault->lower(off, len);
-		if (!err)
-			err = frames_read(off, len, to);
-	} else {
-		pipe = pipe_get();
-		err = job.fault->take(off, len, to, writable, pipe);
-		pipe_put(pipe);
-	}
-	if (err)
-		run_protect_failed(err);
-	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
-	count(&s->protect_calls, 1);
-}
-
-_Static_assert(WIRE_PAGE == PAGE_BYTES, "the core and the host agree on the size of a page");
-_Static_assert(BUNDLE_BYTES / PAGE_BYTES <= WIRE_BUNDLE_MAX, "bytes bound the blocks of a bundle");
-
-/* How many of n blocks, from the first on, one bundle can carry. */
-static unsigned int bundle_fits(const struct item *it, unsigned int n)
-{
-	const size_t bytes = block_bytes(it->m.object);
-	unsigned int i;
-
-	for (i = 1; i < n && job.netops->bundles && it->kind != WORK_DROP &&
-	     it[i].m.dst == it->m.dst && (i + 1) * bytes <= BUNDLE_BYTES;
-	     i++)
-		;
-	return i;
-}
-
-/* Send the answers for n blocks of one size and kind. The buffer has their contents. */
-static void answer_run(struct core_host *h, struct work *w, const struct item *it, unsigned int n)
-{
-	const size_t bytes = block_bytes(it->m.object);
-	unsigned int at, k;
-
-	for (at = 0; at < n; at += k) {
-		k = bundle_fits(&it[at], n - at);
-		if (k > 1)
-			send_blocks(w, &it[at], k, at * bytes);
-		else
-			core_lowered(h, &it[at].m,
-				     it->kind == WORK_DROP ? NULL : w->buffer + at * bytes);
-	}
-}
-
-/* May one bundle carry a run and, after its last block, another run? size: of both. */
-static bool answers_with(const struct item *last, const struct item *next, size_t size)
-{
-	return job.netops->bundles && last->kind == next->kind && last->m.dst == next->m.dst &&
-		block_bytes(last->m.object) == block_bytes(next->m.object) && size <= BUNDLE_BYTES;
-}
-
-/*
- * Lower neighbours first, in one call of the fault backend, and more runs that go to the same node,
- * then send their answers. No answer is sent before all mappings of its block are lowered
- * (core/map.h), and until then the protocol does nothing else with that block. A run fits into the
- * buffer, because it lies in one unit; several that are sent together have BUNDLE_BYTES.
- */
-static bool close_all(struct core_host *h, struct work *w)
-{
-	const unsigned int all = w->closings;
-	unsigned int at, end, n;
-
-	for (at = 0; at < all; at = end) {
-		const struct item *it = &w->closing[at];
-		const size_t bytes = block_bytes(it->m.object);
-
-		for (end = at; end < all; end += n) {
-			const size_t before = (end - at) * bytes;
-
-			n = work_run(&w->closing[end], all - end);
-			if (end > at &&
-			    !answers_with(&w->closing[end - 1], &w->closing[end],
-					  before + n * bytes))
-				break;
-			close_run(&w->closing[end], n, w->buffer + before);
-		}
-		answer_run(h, w, it, end - at);
-	}
-	w->closings = 0;
-	return all;
-}
+/* ---- locks that are passed on ---------------------------------------------------------------- */
 
 struct late_pass {
 	struct late_pass *next;
@@ -759,7 +610,7 @@ static void do_item(struct core_host *h, struct work *w, const struct item *it)
 	case WORK_TAKE_RO:
 	case WORK_TAKE_RW:
 		if (w->closings == WORK_CLOSINGS)
-			close_all(h, w);
+			leave_close_all(h, w);
 		work_closing(it);
 		break;
 	}
@@ -780,7 +631,7 @@ void run_work(void)
 	do {
 		while (work_pop(&it))
 			do_item(&h, w, &it);
-	} while (open_all(&h, w) || (!w->more && close_all(&h, w)));
+	} while (open_all(&h, w) || (!w->more && leave_close_all(&h, w)));
 	w->running = false;
 	send_gathered(w);
 }
@@ -931,81 +782,4 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg)
 	struct core_waiter t = { .also = also, .arg = arg };
 
 	core_page_event(&h, PE_USED, ask, &t);
-}
-
-/* ---- copies that this node drops by itself --------------------------------------------------- */
-
-/* In ascending order, so that threads that take several stripes do not wait for each other. */
-static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
-{
-	uint32_t w;
-	uint64_t left;
-
-	for (w = 0; w < CTL_STRIPES / 64; w++)
-		for (left = set[w]; left; left &= left - 1)
-			fn(&job.me->stripes[w * 64 + (uint32_t)__builtin_ctzll(left)]);
-}
-
-static bool drop(uint32_t object)
-{
-	const struct msg about = { .object = object, .src = job.node, .dst = job.node };
-	struct copy *p = &job.mem.pages[block_page(object)];
-	const struct page_ctx ctx = { .me = job.node, .nnodes = job.nodes };
-	struct actions acts;
-
-	if (step_any_leaves(object))
-		return false;
-	if (page_step(&ctx, p, PE_DROP, &about, &acts))
-		act_damaged(NULL, &about, PE_DROP, p->state);
-	return acts.n;
-}
-
-static void close_dropped(size_t off, size_t end)
-{
-	int err;
-
-	if (off == end)
-		return;
-	err = job.fault->shut(off, end - off);
-	if (err)
-		run_protect_failed(err);
-	count(&run_stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
-}
-
-unsigned int run_drop(size_t off, size_t block, unsigned int n)
-{
-	const size_t end = off + n * block;
-	/* one bit each, as several blocks may share a stripe */
-	uint64_t stripes[CTL_STRIPES / 64] = { 0 };
-	size_t at, from = off; /* [from, at) is dropped, and not closed yet */
-	unsigned int dropped = n;
-
-	for (at = off; at < end; at += block) {
-		/* block_stripe() */
-		const uint32_t i = stripe_index(block_page(block_id(at, block)));
-
-		stripes[i / 64] |= 1ull << i % 64;
-	}
-	each_stripe(stripes, word_lock);
-	/*
-	 * Close before the stripes are released: the next request for a block may already be on its
-	 * way.
-	 */
-	for (at = off; at < end; at += block)
-		if (!drop(block_id(at, block))) {
-			close_dropped(from, at);
-			from = at + block;
-			dropped--;
-		}
-	close_dropped(from, end);
-	each_stripe(stripes, word_unlock);
-	return dropped;
-}
-
-bool run_drop_release(uint32_t object)
-{
-	const struct msg about = { .object = object, .src = job.node, .dst = job.node };
-	struct core_host h = run_host();
-
-	return core_page_event(&h, PE_DROP, &about, NULL) == CORE_DROPPED;
 }

@@ -6,8 +6,7 @@
  * stripe held. Nothing waits for another rank; a call may wait for a stripe, and for a full send
  * queue. An action that fails (no memory for a block, a lost peer) ends the process: lost.h.
  * Messages for this node, and copies to close, are queued per thread (work.h). All functions except
- * run_page(), run_used() and run_drop() empty that queue, unless a caller up the stack is emptying
- * it.
+ * run_page() and run_used() empty that queue, unless a caller up the stack is emptying it.
  */
 #ifndef MISS_RUN_H
 #define MISS_RUN_H
@@ -78,16 +77,6 @@ enum core_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wai
 /* Step PE_USED for a thread that has waited. also() (or NULL) runs under the stripe, before the
  * block can be taken away. */
 void run_used(const struct msg *ask, void (*also)(void *), void *arg);
-
-#define RUN_DROPS 64 /* most stripes held at once */
-
-/* Drop the read copies of n adjacent blocks of `block` bytes, n <= RUN_DROPS, the first at off,
- * where the protocol allows it. One call of the fault backend closes adjacent copies. Returns the
- * number of dropped copies. */
-unsigned int run_drop(size_t off, size_t block, unsigned int n);
-
-/* Drop a clean copy of a release block. False: it is none, or not any more. */
-bool run_drop_release(uint32_t object);
 
 /* Carry out everything that this thread has queued. */
 void run_work(void);

@@ -16,6 +16,7 @@
 #include "job/job.h"
 #include "job/memory.h"
 #include "job/usage.h"
+#include "miss/drop.h"
 #include "miss/recent.h"
 #include "miss/reclaim.h"
 #include "miss/release.h"
@@ -46,7 +47,7 @@ static int punch(size_t off, size_t len)
 {
 	size_t page;
 
-	unit_require(!small || len <= RUN_DROPS * PAGE_BYTES);
+	unit_require(!small || len <= DROP_MOST * PAGE_BYTES);
 	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++)
 		shut[page] = true;
 	return fallocate(job.mem.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off,

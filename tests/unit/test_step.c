@@ -9,6 +9,7 @@
 
 #include "job/job.h"
 #include "miss/block.h"
+#include "miss/drop.h"
 #include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/step.h"
@@ -75,7 +76,7 @@ UNIT_TEST(a_record_is_free_when_its_lock_has_gone)
 
 static uint8_t drop(uint32_t block)
 {
-	run_drop(block_off(block), block_bytes(block), 1);
+	drop_blocks(block_off(block), block_bytes(block), 1);
 	return job.mem.pages[block_page(block)].state;
 }
 

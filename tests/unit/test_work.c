@@ -14,6 +14,7 @@
 #include "job/memory.h"
 #include "miss/block.h"
 #include "miss/evict.h"
+#include "miss/drop.h"
 #include "miss/run.h"
 #include "miss/step.h"
 #include "miss/work.h"
@@ -261,21 +262,21 @@ UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 	unsigned int i;
 
 	locked = true;
-	for (i = first; i < first + RUN_DROPS; i++)
+	for (i = first; i < first + DROP_MOST; i++)
 		job.mem.pages[i].state = PG_READ;
 	job.mem.pages[newest].flags = PAGE_OWNER;
 	step_leaves(NULL, block(leaving));
-	ck_assert_uint_eq(run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS),
-			  RUN_DROPS - 2);
+	ck_assert_uint_eq(drop_blocks((size_t)first << PAGE_SHIFT, PAGE_BYTES, DROP_MOST),
+			  DROP_MOST - 2);
 	ck_assert_uint_eq(calls, 3);
-	ck_assert_uint_eq(shuts, RUN_DROPS - 2);
-	for (i = first; i < first + RUN_DROPS; i++)
+	ck_assert_uint_eq(shuts, DROP_MOST - 2);
+	for (i = first; i < first + DROP_MOST; i++)
 		ck_assert_uint_eq(job.mem.pages[i].state,
 				  i == newest || i == leaving ? PG_READ : PG_INVALID);
 	for (i = 0; i < CTL_STRIPES; i++)
 		ck_assert_uint_eq(job.me->stripes[i], 0);
 	step_left(block(leaving));
-	run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS);
+	drop_blocks((size_t)first << PAGE_SHIFT, PAGE_BYTES, DROP_MOST);
 	ck_assert_uint_eq(calls, 4);
 	ck_assert(shut[leaving] && !shut[newest]);
 }
@@ -288,8 +289,8 @@ UNIT_TEST(who_leaves_asks_for_all_before_it_waits)
 				.bytes = REGION_UNIT,
 				.size = REGION_UNIT,
 				.block_size = PAGE_BYTES };
-	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + RUN_DROPS / 4,
-			   end = first + RUN_DROPS;
+	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + DROP_MOST / 4,
+			   end = first + DROP_MOST;
 	unsigned int i;
 
 	for (i = first; i < end; i++)
@@ -298,7 +299,7 @@ UNIT_TEST(who_leaves_asks_for_all_before_it_waits)
 						  .home = 1 + 1 };
 	ck_assert_int_eq(evict_region(&r), 0);
 	ck_assert_uint_eq(given, end - written);
-	ck_assert_uint_eq(shuts, RUN_DROPS);
+	ck_assert_uint_eq(shuts, DROP_MOST);
 	ck_assert_uint_le(calls, 3);
 	for (i = first; i < end; i++)
 		ck_assert_uint_eq(job.mem.pages[i].state, PG_INVALID);
