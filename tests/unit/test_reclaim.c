@@ -419,18 +419,28 @@ UNIT_TEST(units_that_keep_everything_are_passed_over)
 	ck_assert_uint_eq(asked[1].object, block_id(unit + PAGE_BYTES, PAGE_BYTES));
 }
 
-/* Of release blocks, those of a home of this node. */
+/* Of release blocks, those of a home of this node; not one copy of another home's that may go. */
 UNIT_TEST(homes_of_release_blocks_are_passed_over)
 {
 	const size_t unit = FIRST / (REGION_UNIT >> PAGE_SHIFT);
 
 	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
 	come(FIRST, BOUND_PAGES + 1, PG_READ, 0);
+	job.mem.rels[FIRST].state = REL_STALE;
 	reclaim_frames(false);
 	ck_assert(!job.mem.kept[unit]);
 	job.me->homes[4].rank = 0;
 	reclaim_frames(false);
 	ck_assert(job.mem.kept[unit]);
+}
+
+/* Homes of this node lie beside blocks that it does not have. */
+UNIT_TEST(units_without_copies_of_release_blocks_are_passed_over)
+{
+	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
+	come(FIRST, BOUND_PAGES + 1, PG_READ, 0);
+	reclaim_frames(false);
+	ck_assert(job.mem.kept[FIRST / (REGION_UNIT >> PAGE_SHIFT)]);
 }
 
 /* As many at a time as there are slots; none twice in a row. */
