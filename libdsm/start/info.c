@@ -43,12 +43,15 @@ static uint64_t abi(void)
 
 static struct start_settings settings_of(const struct settings *s)
 {
+	const char *libraries = getenv("DSM_OWN_LIBRARIES"); /* of libdsm-pthread */
+
 	return (struct start_settings){ .space = s->space,
 					.heap = s->heap,
 					.homes = s->homes,
 					.home_run = s->home_run,
 					.release = s->release,
-					.trust = s->trust };
+					.trust = s->trust,
+					.libraries = libraries && !strcmp(libraries, "share") };
 }
 
 const char *start_settings_differ(const struct start_settings *a, const struct start_settings *b)
@@ -58,6 +61,7 @@ const char *start_settings_differ(const struct start_settings *a, const struct s
 		: a->homes != b->homes || a->home_run != b->home_run ? "DSM_HOME"
 		: a->release != b->release                           ? "DSM_CONSISTENCY"
 		: a->trust != b->trust                               ? "DSM_ATOMICS"
+		: a->libraries != b->libraries                       ? "DSM_OWN_LIBRARIES"
 								     : NULL;
 }
 

@@ -11,7 +11,7 @@
 
 /* What must be the same on all ranks. */
 struct start_settings {
-	uint64_t space, heap, homes, home_run, release, trust;
+	uint64_t space, heap, homes, home_run, release, trust, libraries;
 };
 
 struct start_info {

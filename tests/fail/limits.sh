@@ -157,6 +157,7 @@ other_setting() {
 other_settings() {
 	other_setting DSM_SPACE 1G 2G
 	other_setting DSM_ATOMICS trust
+	other_setting DSM_OWN_LIBRARIES share
 	mixed 'rank 1 has a DSM_MEMORY of 64 MiB, and rank 0 of the same node one of 32 MiB' \
 		-n 1 -x DSM_MEMORY=32M "$bin/steady" : -n 2 -x DSM_MEMORY=64M "$bin/steady"
 }

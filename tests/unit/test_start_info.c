@@ -141,6 +141,7 @@ UNIT_TEST(ranks_compare_settings_by_name)
 		{ "DSM_HOME", offsetof(struct start_settings, home_run) },
 		{ "DSM_CONSISTENCY", offsetof(struct start_settings, release) },
 		{ "DSM_ATOMICS", offsetof(struct start_settings, trust) },
+		{ "DSM_OWN_LIBRARIES", offsetof(struct start_settings, libraries) },
 	};
 	unsigned int i;
 
@@ -171,6 +172,14 @@ UNIT_TEST(a_rank_publishes_its_settings)
 	ck_assert_uint_eq(info.settings.home_run, 1 << 16);
 	ck_assert_uint_eq(info.settings.release, 1);
 	ck_assert_uint_eq(info.settings.trust, 1);
+	ck_assert_uint_eq(info.settings.libraries, 0);
+	setenv("DSM_OWN_LIBRARIES", "share", 1);
+	ck_assert_int_eq(make(&info), 0);
+	ck_assert_uint_eq(info.settings.libraries, 1);
+	setenv("DSM_OWN_LIBRARIES", "rank", 1);
+	ck_assert_int_eq(make(&info), 0);
+	ck_assert_uint_eq(info.settings.libraries, 0);
+	unsetenv("DSM_OWN_LIBRARIES");
 }
 
 struct keys {
