@@ -24,11 +24,14 @@ uint64_t note_limit_ns(void)
 
 static struct wait_about block_about(uint32_t block)
 {
-	const struct dsm_region *r = region_at(block_off(block));
+	const size_t off = block_off(block);
+	const struct dsm_region *r = region_at(off);
+	uint16_t home = r ? region_home(r, off) : 0;
 
-	return (struct wait_about){ .kind = ABOUT_BLOCK,
-				    .object = block,
-				    .home = r ? region_home(r, block_off(block)) : 0 };
+	if (r && r->consistency) /* it may have moved */
+		home = rel_home(&(struct rel_ctx){ .home = home },
+				&job.mem.rels[block_page(block)]);
+	return (struct wait_about){ .kind = ABOUT_BLOCK, .object = block, .home = home };
 }
 
 /*
