@@ -90,6 +90,10 @@ UNIT_TEST(a_writer_asks_the_first_home_for_the_home_and_a_reader_does_not)
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
 	p = block_in(REL_NONE);
+	p->flags = REL_STAYS; /* it asked another time */
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
+	p = block_in(REL_NONE);
 	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
 	ask = unit_sent(&out, MSG_WRITE_REQ);
 	ck_assert_uint_eq(ask->dst, FIRST);
@@ -132,6 +136,7 @@ UNIT_TEST(a_copy_that_two_closes_have_changed_is_dropped_and_the_home_asked_for)
 	ck_assert_int_eq(local(NEXT, p, RE_SAME), 0); /* between them it is not written */
 	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
 	ck_assert_str_eq(unit_text(&out), "untwin close");
+	ck_assert_uint_eq(p->flags, REL_CHANGED | REL_WANTS);
 	ck_assert_uint_eq(p->state, REL_NONE);
 	ck_assert_uint_eq(p->flushed, 7);
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
@@ -372,6 +377,9 @@ UNIT_TEST(a_request_that_comes_too_early_goes_back)
 	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
 	p->flags = 0;
 	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
+	m.flags = MSGF_RELEASE; /* nobody has sent it on */
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	m.flags = MSGF_FORWARDED | MSGF_RELEASE;
 	for (i = 0; i < 2; i++) {
 		ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), 0);
 		back = unit_sent(&out, MSG_READ_REQ);
