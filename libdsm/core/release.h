@@ -15,16 +15,17 @@
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
  * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it with
  * WRITE_REQ, when it writes a block that it does not have. When a second close has changed its
- * copy, it drops the copy, and asks with its next access. The first home
- * answers with DATA that says GRANT_WRITE, keeps a read-only copy, and is the first registered
- * node. It sends requests of others to the new home, which sends them back as long as it has not
- * got the DATA. It does not write the block before DONE has come, so no diff is at the new home
- * too early. A third node might still have a diff for the first home; so there must be none.
+ * copy, it drops the copy, and asks with its next access. The first home answers with DATA that
+ * says GRANT_WRITE, keeps a read-only copy, and is the first registered node. It sends requests of
+ * others to the next home, which sends them back as long as it has not used the contents. Before
+ * DONE has come, it neither writes its copy, whose diff would be too early, nor drops it, as the
+ * contents may be read from it. A third node might still have a diff for the first home; so there
+ * must be none.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is
- * held back, no request waits at the home, and no message confirms a grant, so a fetch is two
- * messages.
+ * held back, no request waits at the home, and no message confirms a grant but that of the home, so
+ * a fetch is two messages.
  *
  * The block's lock is held across a step, and also while the host carries out what
  * core/host_release.c says: making a twin, comparing with it, lowering or revoking the mappings for
@@ -92,7 +93,7 @@ enum {
 	REL_ASKED = 2,    /* the request under way has asked for it */
 	REL_MOVES = 4,    /* GOT: this node is the home when the copy is used */
 	REL_MOVING = 8,   /* at the first home: the next one has not got the contents yet */
-	REL_STAYS = 16,   /* this node has asked for the home in vain */
+	REL_STAYS = 16,   /* this node has asked for the home in vain, and drops no copy for it */
 	REL_CHANGED = 32, /* a close has changed the copy since it was fetched */
 };
 #define REL_SEVERAL UINT16_MAX

@@ -221,10 +221,13 @@ struct answer {
 	uint8_t text[WIRE_CALL_MAX];
 };
 
-/* A node's bound of frames (miss/reclaim.c): marks are in `recent` of the layout. */
+/* A node's bound of shared memory (miss/reclaim.c): marks are in recent and kept of the layout. */
 struct reclaim {
 	uint32_t lock; /* held by the thread that gives up blocks; nobody waits for it */
-	/* too many frames are left: first touches leave the home to the manager; atomic */
+	/*
+	 * too much is left: first touches leave the home to the manager, and no home is asked for;
+	 * atomic
+	 */
 	uint32_t over;
 	/* looks in a row that found nothing to give up; these two: with the lock */
 	uint32_t shorts;

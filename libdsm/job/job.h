@@ -20,8 +20,6 @@
 #include "launch/launch.h"
 #include "util/clock.h"
 
-#define REGION_UNIT UNIT_BYTES /* regions are aligned to units, and take whole units */
-
 struct fault_ops;
 struct heap_shared;
 struct host_ops;
@@ -199,7 +197,7 @@ uint16_t region_manager(size_t off);
 /* The region at an offset, if a rank of this node has ever attached to it; NULL: unknown here. Does
  * not block. */
 const struct region_homes *region_known(size_t off);
-/* The home of a block of a known region whose homes do not move. Does not block. */
+/* The home of a block of a known region; of a release block, its first home. Does not block. */
 uint16_t region_home_of(const struct region_homes *h, size_t off);
 /* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
 void job_ring(uint16_t rank);

@@ -65,11 +65,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 	};
 }
 
-/*
- * 1: requested; 0: not needed, as it is open, or somebody's request is under way; -EAGAIN: not now,
- * as all slots are in use.
- */
-static int request_ahead(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+int block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
 			 enum slot_kind kind)
 {
 	int slot = slot_try_prefetch(block, kind);
@@ -92,13 +88,6 @@ static int request_ahead(uint32_t block, bool write, uint8_t flags, uint16_t man
 	return 0;
 }
 
-/* A hint, and its asker tries again where it matters. */
-bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
-			  enum slot_kind kind)
-{
-	return request_ahead(block, write, flags, manager, kind) > 0;
-}
-
 /*
  * Ask for up to n blocks from off on that this rank does not have; what it causes is only queued.
  */
@@ -109,11 +98,12 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 	if (write && r->consistency)
 		release_make_room();
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
-		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
+		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
+		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
 		asked += block_start_prefetch(block_id(off, r->block_size), write,
 					      ask_for(r, off, 0).flags, region_home(r, off),
-					      SLOT_AHEAD);
+					      SLOT_AHEAD) > 0;
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;
@@ -160,9 +150,8 @@ static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial
  * Only of release blocks: a copy that nobody reads costs the writer of a sequential block a wait.
  * Only of this region: the thread uses it, so it is not being removed, which another may be.
  */
-static void follow_links(const struct dsm_region *r, size_t off)
+static void follow_links(const struct dsm_region *r, size_t off, unsigned int most)
 {
-	const unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE;
 	const struct region_homes *known = &job.me->homes[r->id];
 	struct temporal *t = &orders[r->id % ORDERS];
 	unsigned int asked = 0;
@@ -177,8 +166,9 @@ static void follow_links(const struct dsm_region *r, size_t off)
 		off = (size_t)page << PAGE_SHIFT;
 		if (off - r->off >= r->size || !release_copy_is(known, off, REL_NONE))
 			continue;
-		got = request_ahead(block_id(off, r->block_size), false, ask_for(r, off, 0).flags,
-				    region_home(r, off), SLOT_AHEAD);
+		got = block_start_prefetch(block_id(off, r->block_size), false,
+					   ask_for(r, off, 0).flags, region_home(r, off),
+					   SLOT_AHEAD);
 		asked += got > 0;
 	}
 	if (got == -EAGAIN)
@@ -195,7 +185,7 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	if ((size_t)most * r->block_size > BLOCK_MAX)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
 	if (r->consistency)
-		follow_links(r, off);
+		follow_links(r, off, most);
 	if (s->next != off) {
 		*s = (struct stream){ .next = next, .length = 1 };
 		return;

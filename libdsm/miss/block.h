@@ -18,11 +18,11 @@
  * Blocks for other ranks. */
 enum fault_answer block_fault(void *addr, bool write);
 
-/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because
- * no slot is free, or the block is here or on its way. Anywhere inside the runtime. The actions are
- * queued: call run_work(). */
-bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
-			  enum slot_kind kind);
+/* Request a block that no thread waits for, in a slot of this kind. 1: requested; 0: it is here or
+ * on its way; -EAGAIN: no slot is free. Anywhere inside the runtime. The actions are queued: call
+ * run_work(). */
+int block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager,
+			 enum slot_kind kind);
 
 /* Make progress while waiting for something without a slot: poll, fire timers, yield. Inside the
  * runtime, not while a message is handled. */

@@ -22,7 +22,7 @@ static uint8_t time_of(uint64_t came)
 void recent_came(size_t off, size_t len)
 {
 	const uint64_t came = __atomic_fetch_add(&job.me->reclaim.came, len, __ATOMIC_RELAXED);
-	uint8_t *kept = &job.mem.kept[off / REGION_UNIT];
+	uint8_t *kept = &job.mem.kept[off / UNIT_BYTES];
 	uint8_t *mark = mark_of(off), was = __atomic_load_n(mark, __ATOMIC_RELAXED);
 	const bool soon = was & GONE && ((time_of(came) - was) & (GONE - 1)) < SOON;
 

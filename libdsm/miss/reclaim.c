@@ -4,8 +4,9 @@
  *
  * First the memory of twins that are not in use. Then read copies, silently: the home goes on
  * counting this node among the readers, and an invalidation for a copy that is not here is
- * acknowledged at once (docs/protocol.md, "Messages of a miss"). Then the newest copies of blocks whose home is another node: the home is asked to take
- * them, as by dsm_release(). Blocks whose home is this node stay, and so do pinned ones.
+ * acknowledged at once (docs/protocol.md, "Messages of a miss"). Then the newest copies of blocks
+ * whose home is another node: the home is asked to take them, as by dsm_release(). Blocks whose
+ * home is this node stay, and so do pinned ones.
  *
  * Copies of release blocks go in the same way: a clean one silently, one that this node has written
  * as if its home had sent a notice. The next close then sends what has changed, and drops it.
@@ -95,7 +96,7 @@ static uint64_t drop_run(size_t from, size_t to, size_t block)
 /* Runs of neighbours whose turn it is. */
 static uint64_t drop_clean(size_t unit, size_t block, uint64_t want)
 {
-	const size_t end = unit + REGION_UNIT;
+	const size_t end = unit + UNIT_BYTES;
 	size_t at, from = unit;
 	uint64_t got = 0;
 
@@ -160,7 +161,7 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 	uint64_t got = 0;
 	size_t at;
 
-	for (at = unit; at < unit + REGION_UNIT && got < want && !*full; at += block) {
+	for (at = unit; at < unit + UNIT_BYTES && got < want && !*full; at += block) {
 		if (!is_owned(block_copy(at)) || !recent_passed(at) ||
 		    slot_any_prefetch(at, at + block))
 			continue;
@@ -177,7 +178,7 @@ static uint64_t drop_copies(size_t unit, const struct region_homes *known, uint6
 	uint64_t got = 0;
 	size_t at;
 
-	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
+	for (at = unit; at < unit + UNIT_BYTES && got < want; at += PAGE_BYTES) {
 		if (!release_copy_is(known, at, REL_CLEAN) || !recent_passed(at) ||
 		    !drop_release(block_id(at, PAGE_BYTES)))
 			continue;
@@ -194,7 +195,7 @@ static uint64_t close_copies(size_t unit, const struct region_homes *known, uint
 	uint64_t got = 0;
 	size_t at;
 
-	for (at = unit; at < unit + REGION_UNIT && got < want; at += PAGE_BYTES) {
+	for (at = unit; at < unit + UNIT_BYTES && got < want; at += PAGE_BYTES) {
 		if (!release_copy_is(known, at, REL_OPEN) || !recent_passed(at))
 			continue;
 		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
@@ -211,7 +212,7 @@ static const struct region_homes *may_go(size_t unit)
 {
 	const struct region_homes *known = region_known(unit);
 
-	return known && __atomic_load_n(&job.mem.mapped[unit / REGION_UNIT], __ATOMIC_ACQUIRE)
+	return known && __atomic_load_n(&job.mem.mapped[unit / UNIT_BYTES], __ATOMIC_ACQUIRE)
 		? known
 		: NULL;
 }
@@ -227,7 +228,7 @@ static uint8_t kept_mark(void)
 static bool is_kept(size_t unit)
 {
 	return unit < job.set.space &&
-		__atomic_load_n(&job.mem.kept[unit / REGION_UNIT], __ATOMIC_RELAXED) == kept_mark();
+		__atomic_load_n(&job.mem.kept[unit / UNIT_BYTES], __ATOMIC_RELAXED) == kept_mark();
 }
 
 static bool stays(const struct region_homes *known, size_t at)
@@ -246,10 +247,10 @@ static void mark_kept(const struct region_homes *known, size_t unit)
 	const size_t step = known->consistency ? PAGE_BYTES : known->block_size;
 	size_t at = unit;
 
-	while (at < unit + REGION_UNIT && stays(known, at))
+	while (at < unit + UNIT_BYTES && stays(known, at))
 		at += step;
-	if (at >= unit + REGION_UNIT)
-		__atomic_store_n(&job.mem.kept[unit / REGION_UNIT], kept_mark(), __ATOMIC_RELAXED);
+	if (at >= unit + UNIT_BYTES)
+		__atomic_store_n(&job.mem.kept[unit / UNIT_BYTES], kept_mark(), __ATOMIC_RELAXED);
 }
 
 /* ---- the hands ------------------------------------------------------------------------------- */
@@ -261,9 +262,9 @@ static size_t next_unit(size_t at)
 	off_t data;
 
 	while (is_kept(at))
-		at += REGION_UNIT;
+		at += UNIT_BYTES;
 	data = lseek(job.mem.memfd, (off_t)at, SEEK_DATA);
-	return data < 0 ? job.set.space : (size_t)data & ~(REGION_UNIT - 1);
+	return data < 0 ? job.set.space : (size_t)data & ~(UNIT_BYTES - 1);
 }
 
 struct passed {
@@ -303,7 +304,7 @@ static uint64_t turn(enum hand hand, uint64_t want, struct passed *p)
 
 		if (p->end && unit >= start)
 			break;
-		*at = unit < job.set.space ? unit + REGION_UNIT : 0;
+		*at = unit < job.set.space ? unit + UNIT_BYTES : 0;
 		p->end |= !*at;
 		if (unit >= job.set.space)
 			continue;

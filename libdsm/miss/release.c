@@ -630,6 +630,12 @@ bool release_copy_is(const struct region_homes *known, size_t off, enum rel_stat
 		!release_is_home(known, off);
 }
 
+bool release_comes(const struct region_homes *known, size_t off)
+{
+	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
+		release_copy_is(known, off, REL_GOT);
+}
+
 /* A copy is dropped as by a notice. True: there are some. */
 static bool drop_all(const struct dsm_region *r)
 {

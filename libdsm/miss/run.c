@@ -175,7 +175,7 @@ static bool opens_with(const struct opening *a, const struct opening *b)
 
 	return a->open.from == b->open.from && a->open.prot == b->open.prot &&
 		job.me->slots[a->m.req_slot].by == job.me->slots[b->m.req_slot].by &&
-		block_off(b->m.object) == end && end % REGION_UNIT &&
+		block_off(b->m.object) == end && end % UNIT_BYTES &&
 		(!a->contents || a->contents + block_bytes(a->m.object) == b->contents);
 }
 

@@ -348,7 +348,7 @@ static bool adjoins(const struct item *a, const struct item *b)
 	const size_t bytes = block_bytes(a->m.object), end = block_off(a->m.object) + bytes;
 
 	return a->kind == b->kind && block_bytes(b->m.object) == bytes &&
-		block_off(b->m.object) == end && end % REGION_UNIT;
+		block_off(b->m.object) == end && end % UNIT_BYTES;
 }
 
 unsigned int work_run(const struct item *it, unsigned int n)

@@ -33,7 +33,7 @@
 #define BOUND_PAGES (BOUND >> PAGE_SHIFT)
 #define LOW_PAGES (BOUND_PAGES - BOUND_PAGES / 8)
 #define HIGH_PAGES (BOUND_PAGES - BOUND_PAGES / 16)
-#define FIRST (2 * REGION_UNIT >> PAGE_SHIFT) /* the first page of a region that fills the window */
+#define FIRST (2 * UNIT_BYTES >> PAGE_SHIFT) /* the first page of a region that fills the window */
 #define HOME 1
 
 static struct msg asked[4096];
@@ -96,14 +96,14 @@ static void enter(size_t block, uint16_t consistency)
 {
 	size_t unit;
 
-	job.me->homes[4] = (struct region_homes){ .off = 2 * REGION_UNIT,
-						  .size = SPACE - 2 * REGION_UNIT,
+	job.me->homes[4] = (struct region_homes){ .off = 2 * UNIT_BYTES,
+						  .size = SPACE - 2 * UNIT_BYTES,
 						  .block_size = (uint32_t)block,
 						  .id = 4,
 						  .policy = DSM_HOME_FIXED,
 						  .rank = HOME,
 						  .consistency = consistency };
-	for (unit = 2; unit < SPACE / REGION_UNIT; unit++) {
+	for (unit = 2; unit < SPACE / UNIT_BYTES; unit++) {
 		job.mem.regions[unit] = 4 + 1;
 		job.mem.mapped[unit] = 1;
 	}
@@ -123,7 +123,7 @@ static void set_up(void)
 	job.netops = &net;
 	job.net = (struct net *)&job;
 	job.ranks = calloc(3, sizeof(*job.ranks));
-	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
 	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
@@ -200,9 +200,9 @@ UNIT_TEST(a_block_survives_a_pass_and_more_if_it_came_back_soon)
 
 UNIT_TEST(a_block_that_was_asked_to_go_has_one_more_pass)
 {
-	recent_gone(REGION_UNIT);
-	ck_assert(!recent_passed(REGION_UNIT));
-	ck_assert(recent_passed(REGION_UNIT));
+	recent_gone(UNIT_BYTES);
+	ck_assert(!recent_passed(UNIT_BYTES));
+	ck_assert(recent_passed(UNIT_BYTES));
 }
 
 UNIT_TEST(nobody_looks_without_a_bound_or_before_enough_has_come)
@@ -260,7 +260,7 @@ UNIT_TEST(a_hand_goes_round_the_window)
 	come(last, BOUND_PAGES, PG_READ, 0);
 	for (i = 0; i < BOUND_PAGES; i++)
 		recent_passed((size_t)(last + i) << PAGE_SHIFT);
-	job.me->reclaim.hands[0] = SPACE - REGION_UNIT;
+	job.me->reclaim.hands[0] = SPACE - UNIT_BYTES;
 	reclaim_frames(true);
 	ck_assert_uint_eq(here(), LOW_PAGES);
 	for (i = 0; i < more; i++) /* the last unit is 512 pages, and so is what goes */
@@ -377,7 +377,7 @@ UNIT_TEST(no_home_is_asked_twice_for_a_block)
 	reclaim_frames(false);
 	i = asks;
 	ck_assert_uint_gt(i, 0);
-	job.me->reclaim.hands[1] = 2 * REGION_UNIT;
+	job.me->reclaim.hands[1] = 2 * UNIT_BYTES;
 	job.me->slot_used[CTL_BLOCK_SLOTS / 64] = 0xff; /* those of others are free */
 	recent_passed((size_t)FIRST << PAGE_SHIFT);
 	reclaim_frames(false);
@@ -396,8 +396,8 @@ UNIT_TEST(units_that_keep_everything_are_passed_over)
 	for (i = 0; i <= BOUND_PAGES; i++)
 		job.mem.pages[FIRST + i].home = 0 + 1;
 	reclaim_frames(false);
-	ck_assert(job.mem.kept[unit / REGION_UNIT]);
-	ck_assert(job.mem.kept[unit / REGION_UNIT + BOUND / REGION_UNIT - 1]);
+	ck_assert(job.mem.kept[unit / UNIT_BYTES]);
+	ck_assert(job.mem.kept[unit / UNIT_BYTES + BOUND / UNIT_BYTES - 1]);
 	/* A home moves: nobody sees it for a while. */
 	job.mem.pages[FIRST].home = HOME + 1;
 	for (i = 0; i < 14; i++)
@@ -412,7 +412,7 @@ UNIT_TEST(units_that_keep_everything_are_passed_over)
 	reclaim_frames(false);
 	job.mem.pages[FIRST + 1].home = job.mem.pages[FIRST + 512].home = HOME + 1;
 	recent_came(unit + PAGE_BYTES, PAGE_BYTES);
-	ck_assert(!job.mem.kept[unit / REGION_UNIT]);
+	ck_assert(!job.mem.kept[unit / UNIT_BYTES]);
 	recent_passed(unit + PAGE_BYTES);
 	reclaim_frames(false);
 	ck_assert_uint_eq(asks, 2);
@@ -422,7 +422,7 @@ UNIT_TEST(units_that_keep_everything_are_passed_over)
 /* Of release blocks, those of a home of this node; not one copy of another home's that may go. */
 UNIT_TEST(homes_of_release_blocks_are_passed_over)
 {
-	const size_t unit = FIRST / (REGION_UNIT >> PAGE_SHIFT);
+	const size_t unit = FIRST / (UNIT_BYTES >> PAGE_SHIFT);
 
 	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
 	come(FIRST, BOUND_PAGES + 1, PG_READ, 0);
@@ -440,7 +440,7 @@ UNIT_TEST(units_without_copies_of_release_blocks_are_passed_over)
 	enter(PAGE_BYTES, DSM_CONSISTENCY_RELEASE);
 	come(FIRST, BOUND_PAGES + 1, PG_READ, 0);
 	reclaim_frames(false);
-	ck_assert(job.mem.kept[FIRST / (REGION_UNIT >> PAGE_SHIFT)]);
+	ck_assert(job.mem.kept[FIRST / (UNIT_BYTES >> PAGE_SHIFT)]);
 }
 
 /* As many at a time as there are slots; none twice in a row. */
@@ -473,7 +473,7 @@ UNIT_TEST(homes_are_asked_to_take_the_newest_copies)
 	reclaim_frames(true);
 	ck_assert_uint_eq(asks, most);
 	slots_free();
-	job.me->reclaim.hands[1] = 2 * REGION_UNIT;
+	job.me->reclaim.hands[1] = 2 * UNIT_BYTES;
 	reclaim_frames(true);
 	ck_assert_uint_eq(asks, 2 * most);
 	ck_assert_uint_gt(asked[most].object, asked[most - 1].object);
@@ -531,12 +531,12 @@ UNIT_TEST(what_nobody_can_take_is_counted_and_said_once)
  * Then all are marked, and a look passes over them. */
 UNIT_TEST(nothing_is_left_after_a_whole_round)
 {
-	const unsigned int first = FIRST / (REGION_UNIT >> PAGE_SHIFT), units = 600;
+	const unsigned int first = FIRST / (UNIT_BYTES >> PAGE_SHIFT), units = 600;
 	unsigned int i;
 
 	job.set.memory = 1ul << 20;
 	for (i = first; i < first + units; i++) {
-		const unsigned int page = i * (REGION_UNIT >> PAGE_SHIFT);
+		const unsigned int page = i * (UNIT_BYTES >> PAGE_SHIFT);
 
 		come(page, 1, PG_WRITE, PAGE_OWNER);
 		job.mem.pages[page].home = 0 + 1;
@@ -550,7 +550,7 @@ UNIT_TEST(nothing_is_left_after_a_whole_round)
 
 UNIT_TEST(what_no_rank_maps_is_left_alone)
 {
-	const size_t unit = FIRST / (REGION_UNIT >> PAGE_SHIFT);
+	const size_t unit = FIRST / (UNIT_BYTES >> PAGE_SHIFT);
 
 	ck_assert(reclaim_idle());
 	job.me->reclaim.lock = 1;
@@ -562,7 +562,7 @@ UNIT_TEST(what_no_rank_maps_is_left_alone)
 	reclaim_frames(false);
 	ck_assert_uint_lt(here(), BOUND_PAGES);
 	ck_assert_uint_eq(job.mem.pages[FIRST].state, PG_READ);
-	ck_assert_uint_ne(job.mem.pages[FIRST + (REGION_UNIT >> PAGE_SHIFT)].state, PG_READ);
+	ck_assert_uint_ne(job.mem.pages[FIRST + (UNIT_BYTES >> PAGE_SHIFT)].state, PG_READ);
 }
 
 UNIT_TEST(a_look_takes_no_more_than_2_MiB)

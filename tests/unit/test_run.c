@@ -149,7 +149,7 @@ static void set_up(void)
 	job.state = CTL_RUNNING;
 	job.ranks = calloc(RANKS, sizeof(*job.ranks));
 	job.regions = calloc(2, sizeof(*job.regions));
-	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
 	unit_require(job.ranks && job.regions && job.units);
 	for (r = 0; r < RANKS; r++)
 		job.ranks[r] = (struct rank_info){ .doorbell = -1, .pidfd = -1, .life = -1 };
@@ -175,8 +175,8 @@ static void set_up(void)
 static void at_home_of(uint16_t rank, uint32_t block_size)
 {
 	job.regions[1] = (struct dsm_region){ .id = 1,
-					      .size = REGION_UNIT,
-					      .bytes = REGION_UNIT,
+					      .size = UNIT_BYTES,
+					      .bytes = UNIT_BYTES,
 					      .block_size = block_size,
 					      .home_policy = DSM_HOME_FIXED,
 					      .home_rank = rank,
@@ -454,7 +454,7 @@ UNIT_TEST(of_a_region_that_is_not_known_any_size_is_served)
 {
 	struct msg m = of(MSG_RELEASE, 2);
 
-	m.object = block_id(REGION_UNIT, 4 * PAGE_BYTES);
+	m.object = block_id(UNIT_BYTES, 4 * PAGE_BYTES);
 	taken(&m, NULL, 0);
 }
 
@@ -888,7 +888,7 @@ UNIT_LOOP_TEST(runs_that_differ_are_answered_alone, 0, 3)
 	job.netops = &polled;
 	at_home(0);
 	for (i = 0; i < 2; i++) {
-		const uint32_t page = 2 * i + 2 + (!i && _i == 2 ? REGION_UNIT / PAGE_BYTES : 0);
+		const uint32_t page = 2 * i + 2 + (!i && _i == 2 ? UNIT_BYTES / PAGE_BYTES : 0);
 
 		arriving[i] = of(!i && _i == 1 ? MSG_INV : MSG_READ_REQ, i || _i == 2 ? 2 : 1);
 		arriving[i].req_slot = (uint16_t)(SLOT + i);
@@ -992,12 +992,12 @@ UNIT_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 
 UNIT_TEST(no_done_follows_a_request_for_a_release_block)
 {
-	ask_for_release(1, REGION_UNIT / PAGE_BYTES); /* of a region that this node does not know */
+	ask_for_release(1, UNIT_BYTES / PAGE_BYTES); /* of a region that this node does not know */
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
 	ck_assert(!run_expects_done());
 	at_home(0);
 	ask_to_write(1, 1);
-	ask_for_release(1, REGION_UNIT / PAGE_BYTES);
+	ask_for_release(1, UNIT_BYTES / PAGE_BYTES);
 	ck_assert(run_expects_done());
 }
 

@@ -165,7 +165,7 @@ static void *places(void *arg)
 UNIT_TEST(a_placement_waits_for_no_miss)
 {
 	struct dsm_region r = {
-		.size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1
+		.size = PAGE_BYTES, .bytes = UNIT_BYTES, .block_size = PAGE_BYTES, .id = 1
 	};
 	unsigned int ms;
 	pthread_t t;

@@ -118,7 +118,7 @@ static void set_up(void)
 	job.netops = &net;
 	job.net = (struct net *)&job;
 	job.ranks = calloc(3, sizeof(*job.ranks));
-	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
 	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
@@ -207,7 +207,7 @@ UNIT_TEST(neighbours_are_closed_by_one_call)
 
 UNIT_TEST(what_does_not_adjoin_is_closed_by_itself)
 {
-	const unsigned int gap[] = { 20, 22, 23 }, unit = REGION_UNIT / PAGE_BYTES;
+	const unsigned int gap[] = { 20, 22, 23 }, unit = UNIT_BYTES / PAGE_BYTES;
 
 	lose_all(gap, 3);
 	ck_assert_uint_eq(calls, 2);
@@ -285,11 +285,11 @@ UNIT_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 UNIT_TEST(who_leaves_asks_for_all_before_it_waits)
 {
 	struct dsm_region r = { .id = 1,
-				.off = REGION_UNIT,
-				.bytes = REGION_UNIT,
-				.size = REGION_UNIT,
+				.off = UNIT_BYTES,
+				.bytes = UNIT_BYTES,
+				.size = UNIT_BYTES,
 				.block_size = PAGE_BYTES };
-	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + DROP_MOST / 4,
+	const unsigned int first = UNIT_BYTES >> PAGE_SHIFT, written = first + DROP_MOST / 4,
 			   end = first + DROP_MOST;
 	unsigned int i;
 
