@@ -3,12 +3,8 @@
  * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, if there is
  * no memory for them, if the peer does not accept them, or if it sends none.
  */
-#include "suite.h"
+#include "share_linked.h"
 
-#include "share_world.h"
-
-static struct world_node *n;
-static uint32_t c0, c1;
 static int blocks = -1; /* allocations that may still succeed; -1: all */
 
 static void *take(size_t size)
@@ -19,17 +15,16 @@ static void *take(size_t size)
 	return calloc(1, size);
 }
 
-static void begin(void)
+static void answers_begin(void)
 {
 	rshare_set_allocator(take, free);
-	n = world_create(1024);
-	world_connect(n, 0, 0, 0, &c0, &c1);
+	begin_with(1024);
 }
 
-static void end(void)
+static void answers_end(void)
 {
 	blocks = -1;
-	world_destroy(n);
+	end();
 }
 
 /* Send a message from node 0 to node 1 over the old connection. */
@@ -37,11 +32,10 @@ static void require_works(void)
 {
 	struct rs_cqe e;
 
-	unit_require(world_recv(&n[1].client[0], c1, 0, 10, 3) &&
-		     world_send(&n[0].client[0], c0, 0, 10, 3));
+	unit_require(world_recv(CLIENT1, c1, 0, 10, 3) && world_send(CLIENT0, c0, 0, 10, 3));
 	world_settle(n);
-	unit_require(world_poll(&n[1].client[0], c1, &e) && e.type == RSHARE_RECEIVED && !e.status);
-	unit_require(world_poll(&n[0].client[0], c0, &e) && e.type == RSHARE_SENT && !e.status);
+	unit_require(world_poll(CLIENT1, c1, &e) && e.type == RSHARE_RECEIVED && !e.status);
+	unit_require(world_poll(CLIENT0, c0, &e) && e.type == RSHARE_SENT && !e.status);
 }
 
 /* Deliver a frame to node 1, as if node 0 had sent it. */
@@ -64,18 +58,16 @@ static int asks(uint32_t from, uint32_t service)
 UNIT_TEST(without_memory_a_connection_is_refused)
 {
 	struct rs_conn *l, *c;
-	struct rs_cqe e;
 
-	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
+	ck_assert(!rs_conn_listen(&CLIENT1->rs, 8, &l));
 	for (int i = 0; i < 3; i++) {
-		ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
-		memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+		ck_assert(!rs_conn_connect(&CLIENT0->rs, &n[0].peer, 8, 0, 1, &c));
+		memset(&CLIENT0->at[c->index], 0, sizeof(CLIENT0->at[0]));
 		world_said[0] = 0;
 		blocks = 0;
 		world_settle(n);
 		blocks = -1;
-		ck_assert(world_poll(&n[0].client[0], c->index, &e));
-		ck_assert(e.type == RSHARE_CLOSED && e.status == -ENOMEM);
+		expect(CLIENT0, c->index, RSHARE_CLOSED, -ENOMEM, 0);
 		/* logged once */
 		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory");
 		rs_conn_release(c);
@@ -86,16 +78,14 @@ UNIT_TEST(without_memory_a_connection_is_refused)
 UNIT_TEST(without_a_connection_left_it_says_so)
 {
 	struct rs_conn *l, *c;
-	struct rs_cqe e;
 
-	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
-	while (n[1].client[0].rs.live < 1024)
-		ck_assert(!rs_conn_connect(&n[1].client[0].rs, &n[1].peer, 99, 0, 1, &c));
-	ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
-	memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+	ck_assert(!rs_conn_listen(&CLIENT1->rs, 8, &l));
+	while (CLIENT1->rs.live < 1024)
+		ck_assert(!rs_conn_connect(&CLIENT1->rs, &n[1].peer, 99, 0, 1, &c));
+	ck_assert(!rs_conn_connect(&CLIENT0->rs, &n[0].peer, 8, 0, 1, &c));
+	memset(&CLIENT0->at[c->index], 0, sizeof(CLIENT0->at[0]));
 	world_settle(n);
-	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED &&
-		  e.status == -ENOSPC);
+	expect(CLIENT0, c->index, RSHARE_CLOSED, -ENOSPC, 0);
 	ck_assert(strstr(world_said, "no connection is left; raise `connections`") != NULL);
 	require_works();
 }
@@ -153,15 +143,14 @@ static struct rs_conn *unanswered(void)
 {
 	struct rs_conn *c;
 
-	ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
-	memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+	ck_assert(!rs_conn_connect(&CLIENT0->rs, &n[0].peer, 8, 0, 1, &c));
+	memset(&CLIENT0->at[c->index], 0, sizeof(CLIENT0->at[0]));
 	return c;
 }
 
 UNIT_TEST(a_connection_does_not_wait_for_ever)
 {
 	struct rs_conn *c = unanswered(), *d;
-	struct rs_cqe e;
 	unsigned int i;
 
 	for (i = 0; i < 20; i++)
@@ -177,9 +166,8 @@ UNIT_TEST(a_connection_does_not_wait_for_ever)
 	ck_assert_uint_eq(n[0].peer.unanswered, 1);
 	d = unanswered();
 	ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 1);
-	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED &&
-		  e.status == -ETIMEDOUT);
-	ck_assert(!world_poll(&n[0].client[0], d->index, &e));
+	expect(CLIENT0, c->index, RSHARE_CLOSED, -ETIMEDOUT, 0);
+	expect_none(CLIENT0, d->index);
 	ck_assert_uint_eq(n[0].peer.unanswered, 1);
 	rs_conn_release(d);
 	ck_assert_uint_eq(n[0].peer.unanswered, 0);
@@ -191,17 +179,17 @@ UNIT_TEST(a_late_answer_is_reset)
 	struct rs_conn *l, *c;
 	struct rs_cqe e;
 
-	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
-	memset(&n[1].client[0].at[l->index], 0, sizeof(n[1].client[0].at[0]));
+	ck_assert(!rs_conn_listen(&CLIENT1->rs, 8, &l));
+	memset(&CLIENT1->at[l->index], 0, sizeof(CLIENT1->at[0]));
 	c = unanswered();
 	rs_peer_pump(&n[0].peer);
 	ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 1), 1);
 	world_settle(n);
-	ck_assert(world_poll(&n[1].client[0], l->index, &e) && e.type == RS_EVENT_ACCEPT);
-	ck_assert_int_eq(n[1].client[0].rs.conn[e.cookie]->status, -ECONNRESET);
+	ck_assert(world_poll(CLIENT1, l->index, &e) && e.type == RS_EVENT_ACCEPT);
+	ck_assert_int_eq(CLIENT1->rs.conn[e.cookie]->status, -ECONNRESET);
 	ck_assert_int_eq(n[0].error, 0);
 	rs_conn_release(c);
 	require_works();
 }
 
-UNIT_SUITE("share_answers", .seconds = 60, .setup = begin, .teardown = end)
+UNIT_SUITE("share_answers", .seconds = 60, .setup = answers_begin, .teardown = answers_end)

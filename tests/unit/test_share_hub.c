@@ -3,48 +3,14 @@
  * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, under
  * everything that clients and peers can do.
  */
-#include "suite.h"
+#include "share_linked.h"
 
 #include <errno.h>
 
-#include "share_world.h"
-
-static struct world_node *n;
-static uint32_t c0, c1; /* index of one connection at node 0 and at node 1 */
-
-#define CLIENT0 (&n[0].client[0])
-#define CLIENT1 (&n[1].client[0])
-#define CONN0 (n[0].client[0].rs.conn[c0])
-#define CONN1 (n[1].client[0].rs.conn[c1])
-
-static void begin(void)
+static void expect_len(struct world_client *c, uint32_t index, uint32_t type, int status,
+		       uint64_t cookie, uint32_t len)
 {
-	n = world_create(64);
-	world_connect(n, 0, 0, 0, &c0, &c1);
-}
-
-static void end(void)
-{
-	world_destroy(n);
-}
-
-static void expect(struct world_client *c, uint32_t index, uint32_t type, int status,
-		   uint64_t cookie, uint32_t len)
-{
-	struct rs_cqe e;
-
-	ck_assert_msg(world_poll(c, index, &e), "no event");
-	ck_assert_uint_eq(e.type, type);
-	ck_assert_int_eq(e.status, status);
-	ck_assert_uint_eq(e.cookie, cookie);
-	ck_assert_uint_eq(e.len, len);
-}
-
-static void expect_none(struct world_client *c, uint32_t index)
-{
-	struct rs_cqe e;
-
-	ck_assert(!world_poll(c, index, &e));
+	ck_assert_uint_eq(expect(c, index, type, status, cookie).len, len);
 }
 
 /* Send a message from a client of node 0 to the first client of node 1. */
@@ -52,7 +18,7 @@ static void expect_works(struct world_client *from, uint32_t index0, uint32_t in
 {
 	ck_assert(world_recv(CLIENT1, index1, 0, 10, 3) && world_send(from, index0, 0, 10, 3));
 	world_settle(n);
-	expect(CLIENT1, index1, RSHARE_RECEIVED, 0, 3, 10);
+	expect_len(CLIENT1, index1, RSHARE_RECEIVED, 0, 3, 10);
 }
 
 UNIT_TEST(a_message_arrives)
@@ -61,8 +27,8 @@ UNIT_TEST(a_message_arrives)
 	ck_assert(world_recv(CLIENT1, c1, 5000, 100, 11));
 	ck_assert(world_send(CLIENT0, c0, 100, 6, 22));
 	world_settle(n);
-	expect(CLIENT0, c0, RSHARE_SENT, 0, 22, 6);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 11, 6);
+	expect_len(CLIENT0, c0, RSHARE_SENT, 0, 22, 6);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 11, 6);
 	ck_assert_str_eq(world_pool(CLIENT1, 5000), "hello");
 }
 
@@ -89,8 +55,8 @@ UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
 	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
 	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 0);
 	world_settle(n);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 20 * WORLD_CHUNK);
-	expect(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 20 * WORLD_CHUNK);
+	expect_len(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
 }
 
 /*
@@ -132,19 +98,20 @@ UNIT_LOOP_TEST(a_refused_write_ends_its_connection_only, 0, 2)
 	world_settle(n);
 	ck_assert_int_eq(n[0].error, 0);
 	ck_assert_int_eq(n[1].error, 0);
-	expect(CLIENT0, c0, RSHARE_SENT, 0, 1, 10);
-	expect(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 2, 3 * WORLD_CHUNK);
-	expect(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 3, 11);
-	expect(CLIENT0, c0, RSHARE_CLOSED, -EKEYREJECTED, 0, 0);
+	expect_len(CLIENT0, c0, RSHARE_SENT, 0, 1, 10);
+	expect_len(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 2, 3 * WORLD_CHUNK);
+	expect_len(CLIENT0, c0, RSHARE_SENT, -EKEYREJECTED, 3, 11);
+	expect_len(CLIENT0, c0, RSHARE_CLOSED, -EKEYREJECTED, 0, 0);
 	expect_none(CLIENT0, c0);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 0, 10);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1, 0); /* not what followed the write */
-	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 0, 10);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1,
+		   0); /* not what followed the write */
+	expect_len(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	ck_assert_int_eq(CONN1->state, RS_ENDED);
-	expect(CLIENT0, b0, RSHARE_SENT, 0, 4, 12);
-	expect(CLIENT0, b0, RSHARE_SENT, 0, 5, 13);
-	expect(CLIENT1, b1, RSHARE_RECEIVED, 0, 0, 12);
-	expect(CLIENT1, b1, RSHARE_RECEIVED, 0, 1, 13);
+	expect_len(CLIENT0, b0, RSHARE_SENT, 0, 4, 12);
+	expect_len(CLIENT0, b0, RSHARE_SENT, 0, 5, 13);
+	expect_len(CLIENT1, b1, RSHARE_RECEIVED, 0, 0, 12);
+	expect_len(CLIENT1, b1, RSHARE_RECEIVED, 0, 1, 13);
 	expect_works(CLIENT0, b0, b1);
 	ck_assert_ptr_nonnull(strstr(world_said, "refuses the key"));
 	ck_assert_uint_eq(CLIENT0->rs.outstanding, 0);
@@ -234,13 +201,13 @@ UNIT_TEST(a_slow_reader_stalls_its_own_sender_only)
 		ck_assert(world_recv(CLIENT1, d1, 0, 5000, i) &&
 			  world_send(CLIENT0, d0, 0, 5000, i));
 		world_settle(n);
-		expect(CLIENT0, d0, RSHARE_SENT, 0, i, 5000);
-		expect(CLIENT1, d1, RSHARE_RECEIVED, 0, i, 5000);
+		expect_len(CLIENT0, d0, RSHARE_SENT, 0, i, 5000);
+		expect_len(CLIENT1, d1, RSHARE_RECEIVED, 0, i, 5000);
 	}
 	ck_assert_uint_eq(CONN0->stats.stalls, 1);
 	ck_assert(world_recv(CLIENT1, c1, 0, 5000, 1));
 	world_settle(n);
-	expect(CLIENT0, c0, RSHARE_SENT, 0, 0, 5000);
+	expect_len(CLIENT0, c0, RSHARE_SENT, 0, 0, 5000);
 	expect_none(CLIENT0, c0);
 }
 
@@ -258,7 +225,7 @@ UNIT_TEST(all_receives_are_granted_in_the_end)
 		ck_assert(world_send(CLIENT0, c0, 0, 100, i));
 	world_settle(n);
 	for (uint64_t i = 0; i < 4; i++)
-		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 100);
+		expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 100);
 }
 
 UNIT_TEST(a_message_too_large_is_cut)
@@ -267,8 +234,8 @@ UNIT_TEST(a_message_too_large_is_cut)
 	memset(world_pool(CLIENT1, 5300), 'x', 8);
 	ck_assert(world_send(CLIENT0, c0, 0, 1000, 1) && world_send(CLIENT0, c0, 0, 300, 2));
 	world_settle(n);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, -EMSGSIZE, 1, 300);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 2, 300);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, -EMSGSIZE, 1, 300);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 2, 300);
 	ck_assert_int_eq(memcmp(world_pool(CLIENT1, 5300), "xxxxxxxx", 8), 0);
 }
 
@@ -349,16 +316,16 @@ UNIT_TEST(closing_loses_nothing)
 	for (uint64_t i = 0; i < WORLD_DEPTH; i++) {
 		ck_assert(world_recv(CLIENT1, c1, 0, 1000, i));
 		world_settle(n);
-		expect(CLIENT0, c0, RSHARE_SENT, 0, i, 1000);
-		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 1000);
+		expect_len(CLIENT0, c0, RSHARE_SENT, 0, i, 1000);
+		expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 1000);
 	}
-	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
-	expect(CLIENT1, c1, RSHARE_CLOSED, 0, 0, 0);
+	expect_len(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
+	expect_len(CLIENT1, c1, RSHARE_CLOSED, 0, 0, 0);
 	/* Later requests fail, and are completed with an error. */
 	ck_assert(world_send(CLIENT1, c1, 0, 10, 5) && world_recv(CLIENT1, c1, 0, 10, 6));
 	world_settle(n);
-	expect(CLIENT1, c1, RSHARE_SENT, -EPIPE, 5, 10);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 6, 0);
+	expect_len(CLIENT1, c1, RSHARE_SENT, -EPIPE, 5, 10);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 6, 0);
 }
 
 UNIT_TEST(both_sides_close_at_once)
@@ -391,9 +358,9 @@ UNIT_TEST(operations_end_with_the_peers_close)
 	world_settle(n);
 	rs_conn_close(CONN1);
 	world_settle(n);
-	expect(CLIENT0, c0, RSHARE_SENT, -EPIPE, 2, 10);
-	expect(CLIENT0, c0, RSHARE_RECEIVED, -ECANCELED, 1, 0);
-	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
+	expect_len(CLIENT0, c0, RSHARE_SENT, -EPIPE, 2, 10);
+	expect_len(CLIENT0, c0, RSHARE_RECEIVED, -ECANCELED, 1, 0);
+	expect_len(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
 }
 
 UNIT_TEST(nobody_listens)
@@ -402,7 +369,7 @@ UNIT_TEST(nobody_listens)
 
 	ck_assert_int_eq(rs_conn_connect(&CLIENT0->rs, &n[0].peer, 99, 0, 1, &c), 0);
 	world_settle(n);
-	expect(CLIENT0, c->index, RSHARE_CLOSED, -ECONNREFUSED, 0, 0);
+	expect_len(CLIENT0, c->index, RSHARE_CLOSED, -ECONNREFUSED, 0, 0);
 	rs_conn_release(c);
 	world_settle(n);
 	ck_assert_uint_eq(CLIENT0->rs.live, 1);
@@ -420,13 +387,13 @@ UNIT_TEST(a_lost_peer_ends_everything_once)
 		world_peers(&n[i]);
 	}
 	for (uint64_t i = 0; i < 4; i++)
-		expect(CLIENT0, c0, RSHARE_SENT, -ECONNRESET, i, 5000);
-	expect(CLIENT0, c0, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+		expect_len(CLIENT0, c0, RSHARE_SENT, -ECONNRESET, i, 5000);
+	expect_len(CLIENT0, c0, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_none(CLIENT0, c0);
 	ck_assert_uint_eq(CLIENT0->rs.outstanding, 0);
 	for (uint64_t i = 0; i < 4; i++)
-		expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, i, 0);
-	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+		expect_len(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, i, 0);
+	expect_len(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	rs_conn_release(CONN0);
 	ck_assert_uint_eq(CLIENT0->rs.live, 0);
 }
@@ -444,8 +411,8 @@ UNIT_TEST(a_client_that_dies_resets_its_connections_only)
 	ck_assert(!rs_client_idle(&CLIENT0->rs)); /* the wire still reads its pool */
 	world_settle(n);
 	ck_assert(rs_client_idle(&CLIENT0->rs));
-	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1, 0);
-	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1, 0);
+	expect_len(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(&n[0].client[1], d0, d1);
 }
 
@@ -561,9 +528,9 @@ UNIT_LOOP_TEST(a_forged_submission_ends_its_connection, 0, 7)
 	world_ready(CLIENT0, c0);
 	world_settle(n);
 	ck_assert_uint_eq(n[0].hub.stats.forged, 1);
-	expect(CLIENT0, c0, RSHARE_SENT, -EBADMSG, 0, e->len);
-	expect(CLIENT0, c0, RSHARE_CLOSED, -EBADMSG, 0, 0);
-	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_len(CLIENT0, c0, RSHARE_SENT, -EBADMSG, 0, e->len);
+	expect_len(CLIENT0, c0, RSHARE_CLOSED, -EBADMSG, 0, 0);
+	expect_len(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(&n[0].client[1], d0, d1);
 }
 
@@ -611,10 +578,10 @@ UNIT_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 	world_settle(n);
 	ck_assert_int_eq(n[0].error, 0);
 	ck_assert_int_eq(n[1].error, 0);
-	expect(CLIENT0, c->index, RSHARE_CLOSED, -EBADMSG, 0, 0);
-	expect(CLIENT1, d->index, RSHARE_CONNECTED, 0, 0, 0);
-	expect(CLIENT1, d->index, RSHARE_SENT, 0, 3, 10);
-	expect(CLIENT1, d->index, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_len(CLIENT0, c->index, RSHARE_CLOSED, -EBADMSG, 0, 0);
+	expect_len(CLIENT1, d->index, RSHARE_CONNECTED, 0, 0, 0);
+	expect_len(CLIENT1, d->index, RSHARE_SENT, 0, 3, 10);
+	expect_len(CLIENT1, d->index, RSHARE_CLOSED, -ECONNRESET, 0, 0);
 	expect_works(CLIENT0, c0, c1);
 }
 

@@ -3,44 +3,7 @@
  * test_share_requests.c - libdsm/share/hub: what rshare_post() can ask for beyond messages, writes
  * and reads, between two nodes in one process. test_share_ops.c has the same over the library.
  */
-#include "suite.h"
-
-#include "share_world.h"
-
-static struct world_node *n;
-static uint32_t c0, c1; /* index of one connection at node 0 and at node 1 */
-
-#define CLIENT0 (&n[0].client[0])
-#define CLIENT1 (&n[1].client[0])
-#define CONN0 (n[0].client[0].rs.conn[c0])
-#define CONN1 (n[1].client[0].rs.conn[c1])
-
-static void begin(void)
-{
-	n = world_create(64);
-	world_connect(n, 0, 0, 0, &c0, &c1);
-}
-
-static void end(void)
-{
-	world_destroy(n);
-}
-
-static void expect(struct world_client *c, uint32_t index, uint32_t type, int status,
-		   uint64_t cookie)
-{
-	struct rs_cqe e;
-
-	ck_assert_msg(world_poll(c, index, &e), "no event");
-	ck_assert_uint_eq(e.type, type);
-	ck_assert_int_eq(e.status, status);
-	ck_assert_uint_eq(e.cookie, cookie);
-}
-
-static void expect_none(struct world_client *c, uint32_t index)
-{
-	ck_assert(!world_poll(c, index, &(struct rs_cqe){ .type = 0 }));
-}
+#include "share_linked.h"
 
 static void submit(struct rs_sqe e)
 {
