@@ -52,6 +52,19 @@ static inline void walk_shape(struct rule_walk *w, unsigned int shape, walk_take
 	}
 }
 
+/* The same for many shapes. */
+struct walk {
+	unsigned int shape;
+	walk_taken *taken;
+	walk_other *other;
+};
+
+static inline void walk_shapes(struct rule_walk *w, const struct walk *v, unsigned int n)
+{
+	for (; n--; v++)
+		walk_shape(w, v->shape, v->taken, v->other);
+}
+
 static inline void walk_end(const struct rule_walk *w)
 {
 	unsigned int r;

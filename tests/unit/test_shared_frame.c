@@ -173,16 +173,19 @@ static bool blob_taken(unsigned int shape, const void *at)
 
 UNIT_TEST(every_field_is_held_to_its_rule)
 {
+	static const struct walk shapes[] = {
+		{ SHARED_SHAPE_NOWHERE, nowhere_taken, NULL },
+		{ SHARED_SHAPE_LENT, lent_taken, NULL },
+		{ SHARED_SHAPE_NOTHING, nothing_taken, NULL },
+		{ SHARED_SHAPE_BLOB, blob_taken, NULL },
+		{ SHARED_SHAPE_LANDING, blob_taken, NULL },
+	};
 	struct rule_walk w = { .table = &shared_table, .limits = &lim, .means = means };
 	unsigned int s, v;
 
 	for (s = SHARED_SHAPE_MSG; s <= SHARED_SHAPE_FETCHED; s++)
 		walk_shape(&w, s, head_taken, other_kind);
-	walk_shape(&w, SHARED_SHAPE_NOWHERE, nowhere_taken, NULL);
-	walk_shape(&w, SHARED_SHAPE_LENT, lent_taken, NULL);
-	walk_shape(&w, SHARED_SHAPE_NOTHING, nothing_taken, NULL);
-	walk_shape(&w, SHARED_SHAPE_BLOB, blob_taken, NULL);
-	walk_shape(&w, SHARED_SHAPE_LANDING, blob_taken, NULL);
+	walk_shapes(&w, shapes, sizeof(shapes) / sizeof(shapes[0]));
 	for (v = 0; v <= UINT16_MAX; v++) {
 		ck_assert(shared_sender(&cfg, (uint16_t)v) ==
 			  (means(SHARED_RULE_RANK, v) && v != ME));
