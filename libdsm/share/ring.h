@@ -146,18 +146,18 @@ static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, co
 }
 
 /*
- * Claim the next position if its slot is ready. False: it is not, and no other thread has advanced
- * the position.
+ * Claim the next n positions if the slot of the last one is ready: the owner makes slots ready in
+ * their order. False: it is not, and no other thread has advanced the position.
  */
-static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, uint32_t bytes,
-				 bool filled, uint32_t *out)
+static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t n, uint32_t size,
+				 uint32_t bytes, bool filled, uint32_t *out)
 {
 	uint32_t p = __atomic_load_n(position, __ATOMIC_RELAXED), now;
 
 	for (;;) {
-		if (filled ? rs_ring_filled(ring, p, size, bytes)
-			   : rs_ring_free(ring, p, size, bytes)) {
-			if (__atomic_compare_exchange_n(position, &p, p + 1, 1, __ATOMIC_ACQ_REL,
+		if (filled ? rs_ring_filled(ring, p + n - 1, size, bytes)
+			   : rs_ring_free(ring, p + n - 1, size, bytes)) {
+			if (__atomic_compare_exchange_n(position, &p, p + n, 1, __ATOMIC_ACQ_REL,
 							__ATOMIC_RELAXED))
 				break;
 			continue;
@@ -177,7 +177,7 @@ static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t s
 {
 	uint32_t p;
 
-	if (!rs_ring_claim(ring, position, size, bytes, false, &p))
+	if (!rs_ring_claim(ring, position, 1, size, bytes, false, &p))
 		return false;
 	rs_ring_publish(ring, p, size, entry, bytes);
 	return true;
@@ -190,21 +190,10 @@ static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t s
 static inline bool rs_ring_put_pair(void *ring, uint32_t *position, uint32_t size,
 				    const void *first, const void *second, uint32_t bytes)
 {
-	uint32_t p = __atomic_load_n(position, __ATOMIC_RELAXED), now;
+	uint32_t p;
 
-	for (;;) {
-		/* The owner frees slots in their order: the one before is free, too. */
-		if (rs_ring_free(ring, p + 1, size, bytes)) {
-			if (__atomic_compare_exchange_n(position, &p, p + 2, 1, __ATOMIC_ACQ_REL,
-							__ATOMIC_RELAXED))
-				break;
-			continue;
-		}
-		now = __atomic_load_n(position, __ATOMIC_RELAXED);
-		if (now == p)
-			return false;
-		p = now;
-	}
+	if (!rs_ring_claim(ring, position, 2, size, bytes, false, &p))
+		return false;
 	rs_ring_publish(ring, p + 1, size, second, bytes);
 	rs_ring_publish(ring, p, size, first, bytes);
 	return true;
@@ -215,7 +204,7 @@ static inline bool rs_ring_take_shared(void *ring, uint32_t *position, uint32_t 
 {
 	uint32_t p;
 
-	if (!rs_ring_claim(ring, position, size, bytes, true, &p))
+	if (!rs_ring_claim(ring, position, 1, size, bytes, true, &p))
 		return false;
 	rs_ring_consume(ring, p, size, entry, bytes);
 	return true;
