@@ -9,8 +9,8 @@
  *
  * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe
  * is held for one step, never two at once, never across an action, a system call that can block, or
- * an access to shared memory. The exception is drop_blocks(): it takes several in ascending order and
- * closes mappings under them. `registry.lock` is a leaf of its own.
+ * an access to shared memory. The exception is drop_blocks(): it takes several in ascending order
+ * and closes mappings under them. `registry.lock` is a leaf of its own.
  */
 #ifndef JOB_CTL_H
 #define JOB_CTL_H
