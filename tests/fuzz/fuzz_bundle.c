@@ -11,35 +11,17 @@
  * The payload lies in memory of exactly its size, so that AddressSanitizer detects reads beyond it.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../wire_values.h"
+#include "must.h"
+
+#include "../bundle_limits.h"
 #include "core/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ME 2
-#define PEER 1
 #define CHANGES 3u
-
-#define must(x)                                                                              \
-	do {                                                                                 \
-		if (!(x)) {                                                                  \
-			fprintf(stderr, "fuzz_bundle: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                             \
-		}                                                                            \
-	} while (0)
-
-static const struct wire_limits lim = { .me = ME,
-					.nnodes = 4,
-					.ranks = 4,
-					.host = HOST_LIBRARY,
-					.block_slots = 16,
-					.slots = 64,
-					.pages = 4096,
-					.block_pages = 512 };
 
 struct record {
 	uint8_t how; /* HOW_* */
@@ -99,7 +81,7 @@ static void make(struct made *b, const struct record *r)
 	for (i = 0; i < n; i++) {
 		const uint32_t pages = r->order >> (i % 8) & 1 ? 4 : 1;
 
-		v[i] = wire_good((uint8_t)(MSG_READ_REQ + r->type % MSG_HOME_ACK), PEER, &lim);
+		v[i] = wire_good((uint8_t)(MSG_READ_REQ + r->type % MSG_HOME_ACK), OTHER, &lim);
 		v[i].object = 8 * (i + 1) | pages;
 	}
 	for (i = 0; i < CHANGES; i++)

@@ -8,21 +8,14 @@
  * and complete, and neither node blames the other.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "../unit/share_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define must(x)                                                                           \
-	do {                                                                              \
-		if (!(x)) {                                                               \
-			fprintf(stderr, "fuzz_hub: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                          \
-		}                                                                         \
-	} while (0)
 
 #define CONNS 8
 #define LEN 300 /* more than a chunk */

@@ -12,21 +12,14 @@
  * it.
  */
 #include <errno.h>
-#include <stdio.h>
+
+#include "must.h"
 
 #include "../payload_values.h"
 #include "../registry_world.h"
 #include "calls/owner.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define must(x)                                                                               \
-	do {                                                                                  \
-		if (!(x)) {                                                                   \
-			fprintf(stderr, "fuzz_payload: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                              \
-		}                                                                             \
-	} while (0)
 
 struct record {
 	uint8_t op, from;

@@ -11,9 +11,10 @@
  */
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "../share_values.h"
 #include "share/check.h"
@@ -26,14 +27,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FLOWS 5
 #define OUT 512
-
-#define must(x)                                                                             \
-	do {                                                                                \
-		if (!(x)) {                                                                 \
-			fprintf(stderr, "fuzz_share: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                            \
-		}                                                                           \
-	} while (0)
 
 struct world {
 	struct rs_sched sched;

@@ -9,9 +9,10 @@
  * received, no slot other than that of a request, no number that was not given out.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "../shared_values.h"
 #include "net/shared/frame.h"
@@ -25,14 +26,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define BEHIND 64
 #define LENT 7
 #define FETCHES 9
-
-#define must(x)                                                                              \
-	do {                                                                                 \
-		if (!(x)) {                                                                  \
-			fprintf(stderr, "fuzz_shared: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                             \
-		}                                                                            \
-	} while (0)
 
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS };
 

@@ -8,9 +8,10 @@
  * exactly its size.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "../ucx_values.h"
 #include "net/ucx/frame.h"
@@ -19,14 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define RANKS 5
 #define ME 2
-
-#define must(x)                                                                           \
-	do {                                                                              \
-		if (!(x)) {                                                               \
-			fprintf(stderr, "fuzz_ucx: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                          \
-		}                                                                         \
-	} while (0)
 
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = 4 };
 

@@ -11,9 +11,10 @@
  * no length other than the received one.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "../verbs_values.h"
 #include "net/check.h"
@@ -27,14 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PEER 3
 #define KEY 0x6b6b6b6b6b6b6b6bull
 #define BLOCK 256 /* bytes in a landing slot */
-
-#define must(x)                                                                             \
-	do {                                                                                \
-		if (!(x)) {                                                                 \
-			fprintf(stderr, "fuzz_verbs: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                            \
-		}                                                                           \
-	} while (0)
 
 static uint32_t object(void *arg, uint16_t slot)
 {

@@ -11,9 +11,10 @@
  * ends.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "must.h"
 
 #include "core/dispatch.h"
 #include "core/set.h"
@@ -32,14 +33,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PENDING 1024
 /* for one record: all that can wait, and what follows from it */
 #define STEPS_MAX (4 * RANKS_MAX * SLOTS)
-
-#define must(x)                                                                            \
-	do {                                                                               \
-		if (!(x)) {                                                                \
-			fprintf(stderr, "fuzz_wire: line %d: not so: %s\n", __LINE__, #x); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
 
 /* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
 struct world {

@@ -6,8 +6,7 @@
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "must.h"
 
 #include "core/dispatch.h"
 #include "core/set.h"
@@ -27,14 +26,6 @@
 #define UNDER_WAY 512u
 #define SEEN 8u
 #define LINE (RANKS * SLOTS) /* that may wait for one object */
-
-#define must(x)                                                                         \
-	do {                                                                            \
-		if (!(x)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                        \
-		}                                                                       \
-	} while (0)
 
 enum told {
 	TOLD_IN_LINE = 1,

@@ -5,21 +5,10 @@
  */
 #include "core.h"
 
-#include "../wire_values.h"
+#include "../bundle_limits.h"
 #include "core/bundle.h"
 
-#define ME 2
-#define OTHER 1
 #define N 3u
-
-static const struct wire_limits lim = { .me = ME,
-					.nnodes = 4,
-					.ranks = 4,
-					.host = HOST_LIBRARY,
-					.block_slots = 16,
-					.slots = 64,
-					.pages = 4096,
-					.block_pages = 512 };
 
 static struct msg v[WIRE_BUNDLE_MAX], head;
 /* The payload begins at an odd address. */
