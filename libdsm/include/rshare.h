@@ -134,9 +134,10 @@ enum rshare_access {
 /* Describe size bytes at buffer for peers, by a key that opens these bytes only, for access (of
  * enum rshare_access), until rshare_revoke(). remote in the config, which opens the pool, is not
  * needed. The key is not bound to a connection: it serves every peer that knows it. The owner
- * registers the bytes once more, so their pages count again for RLIMIT_MEMLOCK. -EINVAL: no access
- * or an unknown one, not in the pool, 0 bytes, or more than RSHARE_MESSAGE_MAX. -ENOMEM: registered
- * memory of the owner, whose stderr says so. */
+ * registers the bytes once more, in its own mapping of the pool, so their pages count again for its
+ * RLIMIT_MEMLOCK. No call registers other memory: the owner would have to map it, and takes no
+ * descriptors from processes. -EINVAL: no access or an unknown one, not in the pool, 0 bytes, or more
+ * than RSHARE_MESSAGE_MAX. -ENOMEM: registered memory of the owner, whose stderr says so. */
 RSHARE_API int rshare_grant(struct rshare *r, const void *buffer, size_t size, unsigned int access,
 			    struct rshare_remote *out);
 /* Take a key of rshare_grant() back. An operation of a peer that uses it later, or is in progress,
@@ -203,7 +204,9 @@ enum rshare_op_type {
 enum rshare_op_flags {
 	/* Without an event if the operation succeeds. A failure has one. Later operations complete
 	 * after this one, so their events tell of it, too. Its place among the depth operations is
-	 * free when it is complete, whether or not others are polled. */
+	 * free when it is complete, whether or not others are polled. A program that submits nothing
+	 * else has no event to wait for after -EAGAIN: it tries again, or submits one of every depth
+	 * operations without this flag (of every depth / 2, if inline ones take two places). */
 	RSHARE_UNSIGNALLED = 1,
 	/* Start the operation, and all after it, when the earlier reads and atomic operations of the
 	 * connection are complete. Without a fence, a write may change what one of these reads, a
