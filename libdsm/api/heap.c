@@ -18,12 +18,12 @@
 #include "job/job.h"
 #include "util/hook.h"
 #include "util/log.h"
+#include "util/sizes.h"
 #include "util/sys.h"
 
 #define ALIGN_MAX UNIT_BYTES
-#define HEAP_PAGE ((size_t)4096) /* a block of the heap */
-#define OTHERS_US 100            /* pause, in which another rank may finish reclaiming */
-#define FULL_US 20u              /* the first pause, and */
+#define OTHERS_US 100 /* pause, in which another rank may finish reclaiming */
+#define FULL_US 20u   /* the first pause, and */
 /* the longest one, while an owner has no room for frees of others */
 #define FULL_MOST_US 10000u
 
@@ -136,7 +136,7 @@ static void *heap_spread(void *p, size_t size)
 	/* NULL also where there is no job */
 	if (job.set.homes != HOMES_BLOCKED || !p || one_node())
 		return p;
-	part = (size / job.nodes + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
+	part = (size / job.nodes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	if (part < PART_LEAST)
 		return p;
 	for (at = 0; at < size; at += part, node++)
@@ -192,7 +192,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 {
 	/* At least one page, rounded up to whole pages; too large sizes remain so. */
 	const size_t bytes =
-		size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
+		size <= job.heap ? (size + !size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) : size;
 	int rank = job_ready() ? 0 : first_rank(node), err;
 	void *p;
 
@@ -200,7 +200,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 		errno = EINVAL;
 		return NULL;
 	}
-	p = heap_allocate(false, bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
+	p = heap_allocate(false, bytes, PAGE_BYTES, false, NULL, __builtin_return_address(0));
 	err = p ? dsm_place(p, bytes, rank) : 0;
 	if (!err)
 		return p;

@@ -16,6 +16,7 @@
 #include "libraries.h"
 #include "space.h"
 #include "streams.h"
+#include "util/sizes.h"
 #include "util/valgrind.h"
 
 #define GRAIN 16u
@@ -319,16 +320,16 @@ EXPORT void *memalign(size_t align, size_t size)
 
 EXPORT void *valloc(size_t size)
 {
-	return aligned(4096, size, CALLER);
+	return aligned(PAGE_BYTES, size, CALLER);
 }
 
 EXPORT void *pvalloc(size_t size);
 EXPORT void *pvalloc(size_t size)
 {
-	const size_t pages = (size + 4095) & ~(size_t)4095;
+	const size_t pages = (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 
 	if (pages >= size)
-		return aligned(4096, pages, CALLER);
+		return aligned(PAGE_BYTES, pages, CALLER);
 	errno = ENOMEM;
 	return NULL;
 }

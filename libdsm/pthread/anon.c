@@ -15,8 +15,7 @@
 
 #include "maps.h"
 #include "everywhere.h"
-
-#define PAGE 4096u
+#include "util/sizes.h"
 
 extern void *__libc_malloc(size_t size);
 extern void __libc_free(void *p);
@@ -179,7 +178,7 @@ static void anon_call(void (*fn)(void *), struct call *c)
 
 void *anon_map(size_t length)
 {
-	struct call c = { .length = (length + PAGE - 1) & ~(size_t)(PAGE - 1) };
+	struct call c = { .length = (length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) };
 
 	if (c.length < length) {
 		errno = ENOMEM;
@@ -205,7 +204,7 @@ int anon_unmap(void *addr, size_t length)
 	pthread_mutex_lock(&team->maps_lock);
 	for (at = &team->maps; *at && (*at)->at != addr; at = &(*at)->next)
 		;
-	if (*at && length <= (*at)->length && (*at)->length - length < PAGE) {
+	if (*at && length <= (*at)->length && (*at)->length - length < PAGE_BYTES) {
 		c.m = *at;
 		*at = c.m->next;
 	}

@@ -32,6 +32,7 @@
 #include "local.h"
 #include "masks.h"
 #include "sync.h"
+#include "util/sizes.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -54,7 +55,7 @@ struct waiter {
 /* Each in a page of its own. */
 static struct bucket {
 	struct waiter *first;
-	char pad[4096 - sizeof(struct waiter *)];
+	char pad[PAGE_BYTES - sizeof(struct waiter *)];
 } * buckets;
 static dsm_mutex_t locks[BUCKETS]; /* handles, the same on all ranks */
 

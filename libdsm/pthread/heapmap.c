@@ -13,8 +13,7 @@
 
 #include "alloc.h"
 #include "maps.h"
-
-#define PAGE 4096ul
+#include "util/sizes.h"
 
 struct whole {
 	void *start;
@@ -30,7 +29,7 @@ struct heapmap {
 
 static size_t pages_of(size_t length)
 {
-	return (length + PAGE - 1) & ~(PAGE - 1);
+	return (length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
 /* Is all of [low, high) in pieces? With the lock. */
@@ -91,7 +90,7 @@ void *heapmap_make(size_t length, int fd, off_t off)
 
 	length = pages_of(length);
 	if (w && length)
-		start = shared_zalloc(length + PAGE);
+		start = shared_zalloc(length + PAGE_BYTES);
 	low = (char *)pages_of((uintptr_t)start);
 	if (start)
 		c = heapmap_add(low, low + length, w);
@@ -168,7 +167,7 @@ int heapmap_unmap(void *addr, size_t length)
 	if (!spare)
 		return -ENOMEM;
 	pthread_mutex_lock(&team->maps_lock);
-	known = low < high && !((uintptr_t)addr & (PAGE - 1)) && covers(low, high);
+	known = low < high && !((uintptr_t)addr & (PAGE_BYTES - 1)) && covers(low, high);
 	if (known)
 		gone = cut_all(low, high, &spare);
 	pthread_mutex_unlock(&team->maps_lock);

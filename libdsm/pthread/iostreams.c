@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "copies.h"
+#include "util/sizes.h"
 
 #define STREAMS 8
 #define ALIGNMENT 64u
@@ -114,7 +115,7 @@ int iostreams_start(void)
 		return 0;
 	for (i = 0; i < streams; i++)
 		size += iostreams_space(moves[i].size);
-	s = dsm_aligned_alloc(TEAM_BLOCK, sizeof(*s) + size);
+	s = dsm_aligned_alloc(PAGE_BYTES, sizeof(*s) + size);
 	if (!s)
 		return -ENOMEM;
 	s->synchronised = true;

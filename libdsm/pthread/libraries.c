@@ -29,8 +29,8 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "util/sizes.h"
 
-#define PAGE 4096ul
 #define LOADED_MAX 512u
 #define LIBRARIES_MAX 200u   /* ranges of adopted memory are 256 */
 #define EARLY (4ul << 20)    /* for constructors */
@@ -52,7 +52,7 @@ static struct {
 	const char *low, *high;
 } cxx; /* libstdc++'s code: it allocates for its callers */
 
-static char early[EARLY] __attribute__((aligned(4096)));
+static char early[EARLY] __attribute__((aligned(PAGE_BYTES)));
 static size_t early_used;
 
 /* ---- which they are -------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static bool read_library(const struct link_map *m, struct library *out)
 
 		/* the loader protects whole pages */
 		if (h[i].p_type == PT_GNU_RELRO)
-			begin = high & ~(PAGE - 1);
+			begin = high & ~(PAGE_BYTES - 1);
 		if (h[i].p_type != PT_LOAD)
 			continue;
 		if ((h[i].p_flags & PF_X) && !out->code)
@@ -183,9 +183,9 @@ static bool read_library(const struct link_map *m, struct library *out)
 		if (h[i].p_flags & PF_X)
 			out->code_end = (const char *)high;
 		if ((h[i].p_flags & PF_W) && !begin)
-			begin = at & ~(PAGE - 1);
+			begin = at & ~(PAGE_BYTES - 1);
 		if (h[i].p_flags & PF_W)
-			end = (high + PAGE - 1) & ~(PAGE - 1);
+			end = (high + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 	}
 	if (begin < end) {
 		out->data = (char *)begin;
@@ -317,7 +317,7 @@ bool libraries_has(const void *p)
 
 static int libraries_adopt(char *low, char *high)
 {
-	const struct dsm_region_options opt = { .block_size = PAGE,
+	const struct dsm_region_options opt = { .block_size = PAGE_BYTES,
 						.consistency = DSM_CONSISTENCY_SEQUENTIAL };
 
 	return dsm_region_adopt(low, (size_t)(high - low), &opt, NULL);

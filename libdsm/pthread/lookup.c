@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "masks.h"
+#include "util/sizes.h"
 
 #define PARTS 256u
-#define PART_SIZE 4096u
 #define LISTS 32u /* of a part */
 #define CACHE 65536u
 
@@ -32,13 +32,13 @@ struct name {
 };
 
 /* names in the part; more come from the heap */
-#define OWN ((PART_SIZE - LISTS * sizeof(void *)) / sizeof(struct name))
+#define OWN ((PAGE_BYTES - LISTS * sizeof(void *)) / sizeof(struct name))
 
 /* One page. */
 struct part {
 	struct name *lists[LISTS];
 	struct name own[OWN]; /* object NULL: free */
-} __attribute__((aligned(PART_SIZE)));
+} __attribute__((aligned(PAGE_BYTES)));
 
 /* The same in all processes, and constant. */
 static struct table {
@@ -61,7 +61,7 @@ static uint64_t lookup_hash(const void *object)
 
 static uint32_t part_of(const void *object)
 {
-	return lookup_hash((const void *)((uintptr_t)object / PART_SIZE * PART_SIZE)) % PARTS;
+	return lookup_hash((const void *)((uintptr_t)object / PAGE_BYTES * PAGE_BYTES)) % PARTS;
 }
 
 int lookup_start(void)
@@ -70,7 +70,7 @@ int lookup_start(void)
 	int err;
 
 	if (shim.rank == 0) {
-		table.parts = dsm_malloc_named(PART_SIZE, PARTS * sizeof(*table.parts),
+		table.parts = dsm_malloc_named(PAGE_BYTES, PARTS * sizeof(*table.parts),
 					       "objects of threads");
 		if (!table.parts)
 			return -ENOMEM;

@@ -31,8 +31,8 @@
 #include "pieces.h"
 #include "sources.h"
 #include "space.h"
+#include "util/sizes.h"
 
-#define PAGE PIECES_PAGE
 #define RANKS PIECES_RANKS
 
 int maps_start(void)
@@ -137,7 +137,7 @@ static int maps_result(int err)
 
 static uintptr_t end_of(void *addr, size_t length)
 {
-	return (uintptr_t)addr + ((length + PAGE - 1) & ~(PAGE - 1));
+	return (uintptr_t)addr + ((length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1));
 }
 
 int maps_unmap(void *addr, size_t length)
@@ -146,7 +146,7 @@ int maps_unmap(void *addr, size_t length)
 	struct change *c;
 	int err;
 
-	if (owner < 0 || !length || ((uintptr_t)addr & (PAGE - 1)))
+	if (owner < 0 || !length || ((uintptr_t)addr & (PAGE_BYTES - 1)))
 		return maps_result(space_unmap(addr, length));
 	c = shared_alloc(sizeof(*c));
 	if (!c)

@@ -15,6 +15,7 @@
 
 #include "alloc.h"
 #include "masks.h"
+#include "util/sizes.h"
 
 #define SOURCES 256u /* chains, by hash of the file */
 
@@ -28,17 +29,16 @@ struct map_table {
 	struct entry *list;
 	uint32_t n, room;
 	struct source *sources[SOURCES];
-	char rest[PIECES_PAGE - sizeof(pthread_mutex_t) - 2 * sizeof(void *) -
+	char rest[PAGE_BYTES - sizeof(pthread_mutex_t) - 2 * sizeof(void *) -
 		  SOURCES * sizeof(void *)];
 };
-_Static_assert(sizeof(struct map_table) == PIECES_PAGE,
-	       "the table of a rank is a block of its own");
+_Static_assert(sizeof(struct map_table) == PAGE_BYTES, "the table of a rank is a block of its own");
 
 int pieces_start(void)
 {
 	if (shim.rank)
 		return 0;
-	team->tables = dsm_aligned_alloc(PIECES_PAGE, (size_t)shim.size * sizeof(*team->tables));
+	team->tables = dsm_aligned_alloc(PAGE_BYTES, (size_t)shim.size * sizeof(*team->tables));
 	if (!team->tables)
 		return -ENOMEM;
 	memset(team->tables, 0, (size_t)shim.size * sizeof(*team->tables));

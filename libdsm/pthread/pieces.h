@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#define PIECES_PAGE 4096ul
 #define PIECES_RANKS 1024u
 
 /* A file that a rank has mapped. */

@@ -9,11 +9,11 @@
  * once. A section takes some instructions and waits for nothing but blocks.
  */
 #include "parts.h"
+#include "util/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 4096u
 #define TABLE 128     /* bytes of the C library's own table for random() */
 #define TABLE_MAX 256 /* bytes of the largest table that is used */
 
@@ -29,14 +29,14 @@ struct generators {
 	char *given;       /* the program's table in use; NULL: `table` is */
 	unsigned int copy; /* which one is in use then */
 	char copies[2][TABLE_MAX];
-	__attribute__((aligned(PAGE))) uint32_t lock48;
+	__attribute__((aligned(PAGE_BYTES))) uint32_t lock48;
 	struct drand48_data data48;
 };
 
 int random_start(void)
 {
-	const size_t size = (sizeof(struct generators) + PAGE - 1) & -(size_t)PAGE;
-	struct generators *g = dsm_aligned_alloc(PAGE, size);
+	const size_t size = (sizeof(struct generators) + PAGE_BYTES - 1) & -PAGE_BYTES;
+	struct generators *g = dsm_aligned_alloc(PAGE_BYTES, size);
 
 	if (!g)
 		return -ENOMEM;

@@ -29,6 +29,7 @@
 #include <sched.h>
 
 #include "libraries.h"
+#include "util/sizes.h"
 
 #define CALLER __builtin_return_address(0)
 
@@ -83,8 +84,6 @@ static inline bool is_shared(const void *p)
 
 #define LOCAL_MOST 64u /* functions of local.c, at most */
 
-#define TEAM_BLOCK 4096u /* a block of the heap is a page */
-
 /* State shared by all ranks, in the heap. Counters are atomic. */
 struct team {
 	/* Constant, or nearly so: all ranks read it all the time. */
@@ -104,7 +103,7 @@ struct team {
 
 	/* Written with each thread, and less often: in another block. */
 	/* threads created and not yet ended, including main() */
-	uint32_t live __attribute__((aligned(TEAM_BLOCK)));
+	uint32_t live __attribute__((aligned(PAGE_BYTES)));
 	/* the program ends: enum ending; the first call decides */
 	uint32_t how;
 	uint32_t status;  /* of the job, once `over` */

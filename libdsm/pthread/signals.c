@@ -38,6 +38,7 @@
 #include "masks.h"
 #include "pending.h"
 #include "sync.h"
+#include "util/sizes.h"
 
 typedef void (*handler_fn)(int);
 
@@ -300,7 +301,7 @@ void faults_catch(void)
 
 bool signals_make(void)
 {
-	team->signals = dsm_aligned_alloc(4096, sizeof(*team->signals));
+	team->signals = dsm_aligned_alloc(PAGE_BYTES, sizeof(*team->signals));
 	if (team->signals)
 		memset(team->signals, 0, sizeof(*team->signals));
 	return team->signals;

@@ -13,6 +13,7 @@
  * private_alloc() (alloc.c) do not take these.
  */
 #include "shim.h"
+#include "util/sizes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,6 @@
 #include "space.h"
 #include "util/valgrind.h"
 
-#define PAGE 4096ul
 #define SPACE_LOW 0x580000000000ul  /* above position-independent executables */
 #define SPACE_HIGH 0x780000000000ul /* below libraries and stacks, with or without randomisation */
 #define USER_LOW 0x10000ul          /* vm.mmap_min_addr */
@@ -113,8 +113,8 @@ static int grow_stack(const struct place *p)
 		return 0;
 	if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > STACK_MOST)
 		limit.rlim_cur = STACK_MOST;
-	low = p->high - (limit.rlim_cur & ~(PAGE - 1)) + PAGE;
-	if (low < p->low && p->low - low > PAGE) {
+	low = p->high - (limit.rlim_cur & ~(PAGE_BYTES - 1)) + PAGE_BYTES;
+	if (low < p->low && p->low - low > PAGE_BYTES) {
 		lowest = __builtin_alloca(here - low);
 		*lowest = 0;
 	}
@@ -173,7 +173,7 @@ int space_close(void *at, size_t length)
 
 int space_unmap(void *at, size_t length)
 {
-	if (!space.closed || !length || ((uintptr_t)at & (PAGE - 1)) || space_has(at))
+	if (!space.closed || !length || ((uintptr_t)at & (PAGE_BYTES - 1)) || space_has(at))
 		return syscall(SYS_munmap, at, length) ? -errno : 0;
 	return space_close(at, length);
 }
@@ -220,11 +220,11 @@ int space_start(void)
 		err = close_gaps();
 	if (err)
 		return space_refuse(strerror(-err), err);
-	at = (char *)syscall(SYS_mmap, NULL, PAGE, (long)PROT_NONE,
+	at = (char *)syscall(SYS_mmap, NULL, PAGE_BYTES, (long)PROT_NONE,
 			     (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1l, 0l);
 	if (at < space.low || at >= space.high)
 		return space_refuse("the kernel chooses other addresses", -EADDRNOTAVAIL);
-	munmap(at, PAGE);
+	munmap(at, PAGE_BYTES);
 	space.closed = true;
 	return 0;
 }

@@ -43,10 +43,10 @@
 #include "statics.h"
 #include "streams.h"
 #include "thread.h"
+#include "util/sizes.h"
 
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program started by the program is no rank */
 #define CODE_MAX 8
-#define PAGE_BYTES 4096u
 #define MAIN_STACK (8ul << 20) /* at least: with an unlimited stack size, threads get 2 MiB */
 
 struct shim shim;
@@ -263,7 +263,7 @@ static void make_team(void)
 	struct key *keys;
 
 	if (shim.rank == 0) {
-		team = dsm_aligned_alloc(TEAM_BLOCK, sizeof(*team));
+		team = dsm_aligned_alloc(PAGE_BYTES, sizeof(*team));
 		keys = dsm_aligned_alloc(PAGE_BYTES, bytes);
 		if (!team || !keys)
 			start_give_up("no shared heap (DSM_HEAP)", ENOMEM);
