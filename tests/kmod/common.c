@@ -39,18 +39,57 @@ bool reached(const _Atomic unsigned int *n, unsigned int wanted)
 	return atomic_load(n) >= wanted;
 }
 
+void all_here(_Atomic unsigned int *place, unsigned int n)
+{
+	atomic_fetch_add(place, 1);
+	while (atomic_load(place) < n)
+		usleep(1000);
+}
+
+void *shared_memory(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		perror("shared memory");
+		exit(2);
+	}
+	return p;
+}
+
+bool it_failed(const char *what)
+{
+	printf("FAILED: %s\n", what);
+	return false;
+}
+
+void no_arguments(int argc, char **argv, const char *about)
+{
+	if (argc == 1)
+		return;
+	printf("usage: %s\n%s; in a guest with dsm.ko loaded.\n", argv[0], about);
+	exit(strcmp(argv[1], "--help") ? 2 : 0);
+}
+
+int window_at_base(void)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, DSM_IOC_WINDOW, &w) ||
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+		 0) == MAP_FAILED) {
+		perror("/dev/dsm");
+		return -1;
+	}
+	return fd;
+}
+
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
 struct job *job_new(void)
 {
-	void *p = mmap(NULL, sizeof(struct job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-
-	if (p == MAP_FAILED) {
-		perror("job_new");
-		exit(2);
-	}
-	return p;
+	return shared_memory(sizeof(struct job));
 }
 
 void new_key(struct dsm_ioc_key *key)

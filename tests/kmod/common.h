@@ -42,6 +42,19 @@ struct job {
 	char address[JOB_RANKS][DSM_ADDRESS_MAX];
 };
 
+/* Zeros that children share. Ends the program if there is no memory. */
+void *shared_memory(size_t size);
+/* Says what has failed; false. */
+bool it_failed(const char *what);
+/* Whether it is so; says what has failed, if not. */
+static inline bool it_holds(bool is, const char *what)
+{
+	return is || it_failed(what);
+}
+/* For a program without options: other arguments than its name end it, --help with status 0. */
+void no_arguments(int argc, char **argv, const char *about);
+/* A window of the device alone, mapped at JOB_BASE: its file, or -1, with the reason said. */
+int window_at_base(void);
 struct job *job_new(void);
 /* Begin another job in the same memory. */
 void job_set(struct job *j, unsigned int ranks, bool rdma);
@@ -106,6 +119,8 @@ double patience(double seconds);
 double now_s(void);
 /* Until *n is that much; false: it took too long. */
 bool reached(const _Atomic unsigned int *n, unsigned int wanted);
+/* The caller has come to a place where n are to come; until all have. */
+void all_here(_Atomic unsigned int *place, unsigned int n);
 
 /*
  * What the fuzzers are asked for: so long, or until there were so many inputs; rounds of so much

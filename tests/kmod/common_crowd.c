@@ -56,14 +56,7 @@ static struct {
 
 struct crowd *crowd_new(void)
 {
-	struct crowd *c =
-		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (c == MAP_FAILED) {
-		perror("crowd_new");
-		exit(2);
-	}
-	return c;
+	return shared_memory(sizeof(struct crowd));
 }
 
 void crowd_begin(struct crowd *c, bool lies)

@@ -32,14 +32,7 @@ static int file;
 
 struct honest *honest_new(void)
 {
-	struct honest *new =
-		mmap(NULL, sizeof(*new), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (new == MAP_FAILED) {
-		perror("honest_new");
-		exit(2);
-	}
-	return new;
+	return shared_memory(sizeof(struct honest));
 }
 
 void honest_begin(struct honest *one)

@@ -12,14 +12,7 @@
 
 struct outcomes *outcomes_new(void)
 {
-	struct outcomes *o =
-		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (o == MAP_FAILED) {
-		perror("outcomes_new");
-		exit(2);
-	}
-	return o;
+	return shared_memory(sizeof(struct outcomes));
 }
 
 int outcome_call(struct outcomes *o, struct outcome *last, unsigned int variant, int fd,

@@ -320,6 +320,19 @@ static void came(struct peer *p, const struct ibv_wc *wc,
 	}
 }
 
+void peer_give_key(struct peer *p, const struct msg *wanted)
+{
+	const struct msg key = { .version = WIRE_VERSION,
+				 .type = MSG_KEY,
+				 .src = p->liar.me,
+				 .dst = p->liar.target,
+				 .object = wanted->object,
+				 .aux = p->mr->rkey,
+				 .value = p->landing };
+
+	peer_post(p, wire_class(key.type), &key, sizeof(key), NULL);
+}
+
 void peer_poll(struct peer *p, void (*heard)(struct peer *p, const struct msg *m))
 {
 	struct ibv_wc wc;

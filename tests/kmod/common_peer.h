@@ -74,6 +74,8 @@ void peer_return_credits(struct peer *p, unsigned int class);
 /* A send, or what `like` says. */
 void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size,
 	       const struct ibv_send_wr *like);
+/* Answer MSG_KEY_WANTED. */
+void peer_give_key(struct peer *p, const struct msg *wanted);
 /* Take what has come; each message goes to heard(). */
 void peer_poll(struct peer *p, void (*heard)(struct peer *p, const struct msg *m));
 

@@ -157,13 +157,9 @@ static bool has_come(struct job *j, const _Atomic unsigned int *place, unsigned 
 bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 {
 	struct job *j = v->job ? v->job : job_new();
-	void *shared = v->shared ? v->shared
-				 : mmap(NULL, sizeof(*v->shared), PROT_READ | PROT_WRITE,
-					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	if (!expect(shared != MAP_FAILED, "shared memory"))
-		return false;
-	v->shared = shared;
+	if (!v->shared)
+		v->shared = shared_memory(sizeof(*v->shared));
 	v->job = j;
 	memset(v->shared, 0, sizeof(*v->shared));
 	job_set(j, RANKS, true);

@@ -170,12 +170,6 @@ static bool set_hold(enum where at, unsigned int value)
 	return pwrite(holds[at], &digit, 1, 0) == 1;
 }
 
-static bool fail(const char *what)
-{
-	printf("FAILED: %s\n", what);
-	return false;
-}
-
 /* Wait until the module holds a thread at that point. */
 static bool comes_to(enum where at)
 {
@@ -191,7 +185,7 @@ static bool comes_to(enum where at)
 
 static bool finishes(const struct actor *a)
 {
-	return reached(&a->done, atomic_load(&a->told)) || fail("what was held does not end");
+	return reached(&a->done, atomic_load(&a->told)) || it_failed("what was held does not end");
 }
 
 static bool begins_to_write(void)
@@ -199,14 +193,14 @@ static bool begins_to_write(void)
 	const unsigned int before = atomic_load(&written);
 
 	atomic_store(&writing, true);
-	return reached(&written, before + 1) || fail("the writer cannot write");
+	return reached(&written, before + 1) || it_failed("the writer cannot write");
 }
 
 /* Wait until the writer is also out of the pass that it has begun. */
 static bool stops_writing(void)
 {
 	atomic_store(&writing, false);
-	return reached(&passes, atomic_load(&passes) + 2) || fail("the writer does not stop");
+	return reached(&passes, atomic_load(&passes) + 2) || it_failed("the writer does not stop");
 }
 
 /*
@@ -319,7 +313,7 @@ static bool run(bool control)
 	file_set(PARAMETERS "test_fail_trylock", "0");
 	printf("%u rounds: written after two calls had crossed %lu times, after a fault and a call %lu times, with a new table %lu times\n",
 	       rounds, stale[0], stale[1], stale[2]);
-	ok &= !atomic_load(&refused) || fail("a call was refused");
+	ok &= !atomic_load(&refused) || it_failed("a call was refused");
 	return ok &&
 		(control ? stale[0] && stale[1] && stale[2] : !stale[0] && !stale[1] && !stale[2]);
 }

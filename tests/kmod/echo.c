@@ -26,13 +26,6 @@ static struct {
 } * shared;
 static int asked = -1; /* the slot in which the home must answer */
 
-static bool expect(bool is, const char *what)
-{
-	if (!is)
-		printf("FAILED: %s\n", what);
-	return is;
-}
-
 static void *ask(void *arg)
 {
 	struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO, .page = HOME, .pages = 1 };
@@ -113,18 +106,18 @@ static bool echoes(struct peer *peers)
 		peer_poll(&peers[0], heard);
 		usleep(1000);
 	}
-	if (!expect(asked >= 0, "the home is asked"))
+	if (!it_holds(asked >= 0, "the home is asked"))
 		return false;
 	answer(&peers[1]);
-	ok = expect(is_lost(OTHER), "a rank that was not asked is given up") &&
-		expect(!atomic_load(&shared->ended), "the echo waits");
+	ok = it_holds(is_lost(OTHER), "a rank that was not asked is given up") &&
+		it_holds(!atomic_load(&shared->ended), "the echo waits");
 	answer(&peers[0]);
 	ok = ok &&
-		expect(reached(&shared->ended, 1) && !atomic_load(&shared->result),
-		       "the home's answer ends it") &&
-		expect(!(atomic_load(&shared->lost) >> HOME & 1), "the home is not lost");
+		it_holds(reached(&shared->ended, 1) && !atomic_load(&shared->result),
+			 "the home's answer ends it") &&
+		it_holds(!(atomic_load(&shared->lost) >> HOME & 1), "the home is not lost");
 	answer(&peers[0]);
-	return ok && expect(is_lost(HOME), "a home that answers twice is given up");
+	return ok && it_holds(is_lost(HOME), "a home that answers twice is given up");
 }
 
 int main(void)
@@ -136,16 +129,13 @@ int main(void)
 
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED)
-		return 2;
+	shared = shared_memory(sizeof(*shared));
 	job_set(j, RANKS, true);
 	j->home = DSM_REGION_CYCLIC;
 	pid = fork();
 	if (!pid)
 		context(j);
-	ok = expect(connected(j, peers), "the ranks connect") && echoes(peers);
+	ok = it_holds(connected(j, peers), "the ranks connect") && echoes(peers);
 	kill(pid, SIGKILL);
 	ok &= job_reap(&pid, 1, 60) && nothing_left(20);
 	printf("an echo that another rank answers: %s\n", ok ? "ok" : "FAILED");

@@ -88,16 +88,8 @@ static void prepare(int fd)
 
 static void heard(struct peer *p, const struct msg *m)
 {
-	const struct msg key = { .version = WIRE_VERSION,
-				 .type = MSG_KEY,
-				 .src = p->liar.me,
-				 .dst = p->liar.target,
-				 .object = m->object,
-				 .aux = p->mr->rkey,
-				 .value = p->landing };
-
 	if (m->type == MSG_KEY_WANTED)
-		peer_post(p, wire_class(key.type), &key, sizeof(key), NULL);
+		peer_give_key(p, m);
 	else if (m->type == MSG_GRANT && landed < sizeof(pages_landed) / sizeof(pages_landed[0]))
 		pages_landed[landed++] = (m->object & (m->object - 1)) >> 1;
 	else if (m->type == MSG_REPLY)

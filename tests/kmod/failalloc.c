@@ -753,12 +753,7 @@ int main(int argc, char **argv)
 		}
 	}
 	module_needed();
-	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (report == MAP_FAILED) {
-		perror("mmap");
-		return 1;
-	}
+	report = shared_memory(sizeof(*report));
 	catch_signals();
 	if (!joins() || !connects())
 		return 1;

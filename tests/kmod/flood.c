@@ -283,12 +283,6 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static bool fail(const char *what)
-{
-	printf("FAILED: %s\n", what);
-	return false;
-}
-
 static bool misled(void)
 {
 	return atomic_load(&shared->blamed[0]) || atomic_load(&shared->blamed[SECOND]);
@@ -301,7 +295,7 @@ static bool begin(const struct job *j)
 	while (atomic_load(&j->ready) < HONEST && !atomic_load(&j->failed) && now_s() < end)
 		usleep(1000);
 	return atomic_load(&j->ready) == HONEST ? honest_warm(honest, HONEST)
-						: fail("honest ranks do not join");
+						: it_failed("honest ranks do not join");
 }
 
 /* Let liars send for a while, or until most of them are lost. */
@@ -330,7 +324,7 @@ static bool end_well(void)
 	if (shared->lies)
 		return true;
 	return honest_end(honest, HONEST) &&
-		(!misled() || fail("an honest rank was told that another is gone"));
+		(!misled() || it_failed("an honest rank was told that another is gone"));
 }
 
 /* Are both honest ranks alive? They run until they are killed. */
@@ -401,7 +395,7 @@ static bool one_round(struct job *j, uint64_t *r, unsigned long most)
 	ok &= job_reap(pids, HONEST, 60);
 	ok &= nothing_left(20);
 	if (tainted() != taint)
-		ok = fail("the kernel complains");
+		ok = it_failed("the kernel complains");
 	rounds++;
 	return ok;
 }
@@ -448,8 +442,7 @@ static int run(const struct fuzz_options *o)
 	setrlimit(RLIMIT_MEMLOCK, &all);
 	honest = honest_new();
 	crowd = crowd_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	shared = shared_memory(sizeof(*shared));
 	while (ok && now_s() < began + o->seconds && messages() < o->inputs) {
 		ok = one_round(j, &r, (unsigned long)o->round);
 		if (now_s() > told + 60) {

@@ -194,9 +194,8 @@ static bool prepare(void)
 
 	setrlimit(RLIMIT_MEMLOCK, &all);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* inherit the children of killed ranks */
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED || chmod("/dev/dsm", 0666)) {
+	shared = shared_memory(sizeof(*shared));
+	if (chmod("/dev/dsm", 0666)) {
 		perror("fuzz");
 		return false;
 	}

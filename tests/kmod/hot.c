@@ -353,10 +353,7 @@ int main(void)
 	unsigned int i;
 
 	module_needed();
-	turns = mmap(NULL, JOBS * sizeof(*turns), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (turns == MAP_FAILED)
-		return 2;
+	turns = shared_memory(JOBS * sizeof(*turns));
 	for (i = 0; i < 4 && ok; i++)
 		ok = jobs(i / 2, orders[i % 2]);
 	printf("transfers of blocks: %s\n", ok ? "ok" : "FAILED");

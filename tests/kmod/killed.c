@@ -298,12 +298,8 @@ int main(int argc, char **argv)
 	module_needed();
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	locked = mmap(NULL, sizeof(*locked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED || locked == MAP_FAILED)
-		return 2;
+	shared = shared_memory(sizeof(*shared));
+	locked = shared_memory(sizeof(*locked));
 	if (unloading)
 		return unloaded() ? 0 : 1;
 	ok = one(false);

@@ -240,9 +240,7 @@ int main(void)
 
 	module_needed();
 	j = job_new();
-	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (both == MAP_FAILED)
-		return 2;
+	both = shared_memory(PAGE);
 	for (i = 0; i < 4; i++)
 		ok &= two_ranks(i & 1, i & 2);
 	return ok ? 0 : 1;

@@ -34,13 +34,6 @@ static struct shared {
 } * shared;
 static struct job *j;
 
-static bool expect(bool is, const char *what)
-{
-	if (!is)
-		printf("FAILED: %s\n", what);
-	return is;
-}
-
 static int range(int fd, unsigned int op, unsigned int page, unsigned int pages)
 {
 	struct dsm_ioc_range r = { .op = op, .page = page, .pages = pages };
@@ -117,7 +110,7 @@ static bool polling(void)
 	if (!pid)
 		pins();
 	fd = job_join(j, 0);
-	ok = expect(fd >= 0 && reached(&shared->pinned, 1), "a job of two ranks");
+	ok = it_holds(fd >= 0 && reached(&shared->pinned, 1), "a job of two ranks");
 	if (ok) {
 		pthread_create(&thread, NULL, touches, NULL);
 		ok = reached(&shared->faulting, 1);
@@ -128,7 +121,8 @@ static bool polling(void)
 	}
 	atomic_store(&shared->done, 2);
 	ok = ok &&
-		expect(longest < patience(MAP_SECONDS), "memory can be mapped while a fault polls");
+		it_holds(longest < patience(MAP_SECONDS),
+			 "memory can be mapped while a fault polls");
 	printf("mapped memory within %.0f ms while a fault polled\n", longest * 1e3);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(fd);
@@ -143,7 +137,7 @@ static int dev;
 static void *forgets(void *unused)
 {
 	(void)unused;
-	expect(!range(dev, DSM_RANGE_FORGET, 0, DSM_UNIT_PAGES), "FORGET");
+	it_holds(!range(dev, DSM_RANGE_FORGET, 0, DSM_UNIT_PAGES), "FORGET");
 	return NULL;
 }
 
@@ -172,14 +166,14 @@ static bool forgetting(void)
 	snprintf(text, sizeof(text), "%.0f", slow * 1e3);
 	job_set(j, 1, false);
 	dev = job_join(j, 0);
-	if (!expect(dev >= 0, "a job of one rank"))
+	if (!it_holds(dev >= 0, "a job of one rank"))
 		return false;
 	*(volatile char *)JOB_BASE = 1;
 	fflush(stdout);
 	pid = fork();
 	if (!pid)
 		faults();
-	ok = expect(reached(&shared->faulting, 2), "another process of the node") &&
+	ok = it_holds(reached(&shared->faulting, 2), "another process of the node") &&
 		file_set(SLOW_FREE, text);
 	if (ok) {
 		pthread_create(&thread, NULL, forgets, NULL);
@@ -190,16 +184,16 @@ static bool forgetting(void)
 	}
 	began = now_s();
 	kill(pid, SIGKILL);
-	ok = expect(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
-		    "the other process waits for frames") &&
+	ok = it_holds(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
+		      "the other process waits for frames") &&
 		ok;
 	took = now_s() - began;
 	file_set(SLOW_FREE, "0");
 	if (ok)
 		pthread_join(thread, NULL);
 	ok = ok &&
-		expect(took < patience(KILL_SECONDS),
-		       "a process that waits for frames in a fault can be killed");
+		it_holds(took < patience(KILL_SECONDS),
+			 "a process that waits for frames in a fault can be killed");
 	printf("killed within %.0f ms while it waited for frames\n", took * 1e3);
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(dev);
@@ -210,17 +204,10 @@ int main(int argc, char **argv)
 {
 	bool ok;
 
-	if (argc > 1) {
-		printf("usage: locks\n"
-		       "Faults that poll, and that wait for frames; in a guest with dsm.ko loaded.\n");
-		return strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	no_arguments(argc, argv, "Faults that poll, and that wait for frames");
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED)
-		return 2;
+	shared = shared_memory(sizeof(*shared));
 	ok = polling();
 	ok &= forgetting();
 	return ok ? 0 : 1;

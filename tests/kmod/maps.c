@@ -289,7 +289,7 @@ static void notified(int fd)
 	int status;
 	pid_t pid;
 
-	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	both = shared_memory(PAGE);
 	fill(0);
 	fill(UNIT);
 	pid = fork();
@@ -517,7 +517,7 @@ static void unload(struct job *j)
 	double start, gone;
 	int i, err;
 
-	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	both = shared_memory(PAGE);
 	job_set(j, 2, false);
 	fflush(stdout);
 	for (i = 0; i < 2; i++) {

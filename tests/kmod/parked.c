@@ -263,11 +263,18 @@ static struct dsm_ioc_call cancellation(const struct dsm_ioc_call *c)
 	return (struct dsm_ioc_call){ .call = DSM_CALL_CANCEL, .value = (uintptr_t)c };
 }
 
-/* Begin the wait; before a wait for a condition, lock its mutex. */
-static void begin(const struct kind *k, struct dsm_ioc_call *c)
+/* Begin a wait for a new object; before a wait for a condition, lock its mutex. */
+static uint32_t begin(const struct kind *k, uint64_t ns, struct dsm_ioc_call *c)
 {
+	const uint32_t object = make(k->object);
 	struct dsm_ioc_call lock = { .call = DSM_CALL_LOCK };
 
+	*c = (struct dsm_ioc_call){ .call = DSM_CALL_SYNC,
+				    .op = k->wait,
+				    .object = object,
+				    .ns = ns,
+				    .hold = DSM_SYNC_POINT };
+	operate(object, k->hold);
 	if (k->object == SYNC_COND) {
 		lock.object = make(SYNC_MUTEX);
 		expect(!ioctl(fd, DSM_IOC_CALL, &lock) && !lock.status, "a mutex");
@@ -280,6 +287,7 @@ static void begin(const struct kind *k, struct dsm_ioc_call *c)
 		       !aside((struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK,
 						     .object = lock.object }),
 	       "its mutex is released");
+	return object;
 }
 
 static void end(const struct kind *k, uint32_t object, const struct dsm_ioc_call *c, bool granted)
@@ -294,15 +302,9 @@ static void end(const struct kind *k, uint32_t object, const struct dsm_ioc_call
 
 static void take_back(const struct kind *k, uint64_t ns, bool granted)
 {
-	const uint32_t object = make(k->object);
-	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
-				  .op = k->wait,
-				  .object = object,
-				  .ns = ns,
-				  .hold = DSM_SYNC_POINT };
+	struct dsm_ioc_call c;
+	const uint32_t object = begin(k, ns, &c);
 
-	operate(object, k->hold);
-	begin(k, &c);
 	expect(aside(cancellation(&c)) == -ENOENT, "no other thread takes it back");
 	if (granted)
 		operate(object, k->let);
@@ -312,15 +314,9 @@ static void take_back(const struct kind *k, uint64_t ns, bool granted)
 
 static void make_again(const struct kind *k, uint64_t ns)
 {
-	const uint32_t object = make(k->object);
-	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
-				  .op = k->wait,
-				  .object = object,
-				  .ns = ns,
-				  .hold = DSM_SYNC_POINT };
+	struct dsm_ioc_call c;
+	const uint32_t object = begin(k, ns, &c);
 
-	operate(object, k->hold);
-	begin(k, &c);
 	operate(object, k->let);
 	expect(!ioctl(fd, DSM_IOC_CALL, &c), k->name);
 	end(k, object, &c, true);
@@ -424,9 +420,7 @@ int main(void)
 
 	module_needed();
 	j = job_new();
-	failed = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (failed == MAP_FAILED)
-		return 2;
+	failed = shared_memory(PAGE);
 	ok = one("a call that is left", is_left, false);
 	ok = ok && one("a call that is left, of a condition that was destroyed", is_left, true);
 	ok = ok && one("a call whose answer comes while it is given up", is_met, false);

@@ -50,13 +50,6 @@ static bool pin(int fd, bool on)
 }
 
 /* Wait for all ranks before exit: a rank that exits takes its blocks along. */
-static void all_come(_Atomic unsigned int *place)
-{
-	atomic_fetch_add(place, 1);
-	while (atomic_load(place) < RANKS)
-		usleep(1000);
-}
-
 static void rank_process(unsigned int rank)
 {
 	volatile unsigned int *word = (volatile unsigned int *)JOB_BASE;
@@ -73,10 +66,10 @@ static void rank_process(unsigned int rank)
 			break;
 		atomic_fetch_add(&all->done, 1);
 	}
-	all_come(&all->ended);
+	all_here(&all->ended, RANKS);
 	if (fd >= 0 && *word != RANKS * TIMES)
 		atomic_store(&all->done, 0);
-	all_come(&all->seen);
+	all_here(&all->seen, RANKS);
 	_exit(0);
 }
 
@@ -125,7 +118,7 @@ static void overlapping_process(unsigned int rank)
 		pthread_create(&threads[i], NULL, overlaps, NULL);
 	for (i = 0; i < THREADS && rank_fd >= 0; i++)
 		pthread_join(threads[i], NULL);
-	all_come(&all->seen);
+	all_here(&all->seen, RANKS);
 	_exit(0);
 }
 
@@ -212,12 +205,12 @@ static void removing_process(unsigned int rank)
 	if (rank == HOLDER)
 		expect(!range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE),
 		       "the blocks are pinned");
-	all_come(&all->ended);
+	all_here(&all->ended, RANKS);
 	if (rank == HOLDER)
 		holds();
 	else if (!rank)
 		removes();
-	all_come(&all->seen);
+	all_here(&all->seen, RANKS);
 	fflush(stdout);
 	_exit(0);
 }
@@ -288,9 +281,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && !rdma)
 		return 2;
 	j = job_new();
-	all = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (all == MAP_FAILED)
-		return 2;
+	all = shared_memory(PAGE);
 	ok = in_turn(rdma ? &argv[2] : NULL);
 	ok = ok && (rdma || (overlapping() && removed_meanwhile()));
 	return ok ? 0 : 1;

@@ -118,8 +118,7 @@ static bool place_all(void *unused)
 
 bool quota_states(void)
 {
-	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
+	meeting = shared_memory(sizeof(*meeting));
 	new_key(&meeting->key);
 	return as_somebody(place_all, NULL);
 }
@@ -319,16 +318,8 @@ static void write_all(int fd)
 
 static void take_block(struct peer *p, const struct msg *m)
 {
-	const struct msg key = { .version = WIRE_VERSION,
-				 .type = MSG_KEY,
-				 .src = p->liar.me,
-				 .dst = p->liar.target,
-				 .object = m->object,
-				 .aux = p->mr->rkey,
-				 .value = p->landing };
-
 	if (m->type == MSG_KEY_WANTED)
-		peer_post(p, wire_class(key.type), &key, sizeof(key), NULL);
+		peer_give_key(p, m);
 	lent += m->type == MSG_GRANT;
 }
 

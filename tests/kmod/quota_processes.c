@@ -115,8 +115,7 @@ bool quota_regions(void)
 	bool ok;
 	pid_t pid;
 
-	crowd = mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
+	crowd = shared_memory(sizeof(*crowd));
 	pid = start_somebody(regions_all, NULL);
 	ok = are_charged();
 	return waitpid(pid, &status, 0) == pid && !status && ok;
@@ -222,8 +221,7 @@ static bool namespace_opens(void *shared)
 /* All users of a namespace count as its owner. */
 static bool namespaces(void)
 {
-	_Atomic unsigned int *n =
-		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_Atomic unsigned int *n = shared_memory(PAGE);
 	char path[64];
 	bool ok;
 	int status;

@@ -401,15 +401,10 @@ int main(int argc, char **argv)
 	struct job *j;
 	bool ok;
 
-	if (argc > 1) {
-		printf("usage: receive\n"
-		       "The receive buffers of dsm.ko; in a guest with the module loaded and an RDMA device.\n");
-		return strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	no_arguments(argc, argv, "The receive buffers of dsm.ko");
 	module_needed();
 	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	shared = shared_memory(sizeof(*shared));
 	ok = busy(j, "shared", 2);
 	ok &= file_set(NO_SRQ, "1") && busy(j, "of each connection", 1);
 	ok &= file_set(NO_SRQ, "0");

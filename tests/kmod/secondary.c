@@ -345,7 +345,7 @@ int main(int argc, char **argv)
 	}
 	close(kvm);
 	j = job_new();
-	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	both = shared_memory(PAGE);
 	for (i = 0; i < 14; i++) {
 		const unsigned int at = i < 5 ? i : 5;
 

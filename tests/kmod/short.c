@@ -96,13 +96,6 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void all_come(_Atomic unsigned int *place)
-{
-	atomic_fetch_add(place, 1);
-	while (atomic_load(place) < RANKS)
-		usleep(1000);
-}
-
 static void rank_process(struct job *j, unsigned int rank)
 {
 	struct worker w[THREADS];
@@ -122,7 +115,7 @@ static void rank_process(struct job *j, unsigned int rank)
 	}
 	for (t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
-	all_come(&sums->done);
+	all_here(&sums->done, RANKS);
 	for (r = 0; r < RANKS; r++)
 		for (t = 0; t < THREADS; t++)
 			for (page = 0; page < hot; page++)
@@ -130,7 +123,7 @@ static void rank_process(struct job *j, unsigned int rank)
 	atomic_fetch_add(&sums->wrong, wrong);
 	if (!ioctl(fd, DSM_IOC_LOST, &l) && l.rank >= 0)
 		atomic_fetch_add(&sums->lost, 1);
-	all_come(&sums->checked);
+	all_here(&sums->checked, RANKS);
 	_exit(0);
 }
 
@@ -240,7 +233,7 @@ int main(int argc, char **argv)
 	if (patience(1) > 1)
 		hot = HOT_SLOW;
 	j = job_new();
-	sums = mmap(NULL, sizeof(*sums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sums = shared_memory(sizeof(*sums));
 	for (i = 0; i < cases; i++) {
 		const struct shortage *s = &shortages[i];
 

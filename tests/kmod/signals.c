@@ -316,9 +316,7 @@ int main(void)
 
 	module_needed();
 	j = job_new();
-	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (both == MAP_FAILED)
-		return 2;
+	both = shared_memory(PAGE);
 	ok = misses(false);
 	ok &= misses(true);
 	ok &= misses_grant();

@@ -283,16 +283,6 @@ static void *switcher(void *arg)
 
 /* ---- the test ------------------------------------------------------------------------------- */
 
-static bool open_window(void)
-{
-	struct dsm_ioc_window w = { .size = JOB_WINDOW };
-
-	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
-	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
-		     dev, 0) != MAP_FAILED;
-}
-
 static unsigned int start(pthread_t *threads, unsigned int at, void *(*f)(void *), unsigned int n)
 {
 	unsigned int i;
@@ -438,11 +428,9 @@ int main(int argc, char **argv)
 			"stale: this test needs dsm.ko and two processors (--machine: one)\n");
 		return 77;
 	}
-	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (sh == MAP_FAILED)
-		return 2;
+	sh = shared_memory(sizeof(*sh));
 	catch_signals();
-	if (!open_window() || !set("test_slow_entry", 2000)) {
+	if ((dev = window_at_base()) < 0 || !set("test_slow_entry", 2000)) {
 		perror("stale: /dev/dsm");
 		return 1;
 	}

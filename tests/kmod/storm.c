@@ -115,7 +115,7 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *
 		/* One process has the device open for sure: this one. */
 		err = module_unload();
 		if (err != -EWOULDBLOCK && err != -EBUSY)
-			return failed("the module could be unloaded while in use");
+			return it_failed("the module could be unloaded while in use");
 		happened(EVENT_UNLOAD);
 	}
 	if (pick(r, 2))
@@ -164,7 +164,7 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 					       : plan.shortage                           ? 50000
 											 : 6000);
 	if (keep < 0)
-		return failed("/dev/dsm cannot be opened");
+		return it_failed("/dev/dsm cannot be opened");
 	job_set(j, ranks, number % 2 == 0);
 	memset(orders->order, 0, sizeof(orders->order));
 	memset(orders->marks, 0, sizeof(orders->marks));
@@ -243,8 +243,7 @@ int main(int argc, char **argv)
 	/* above the ranks' threads, whose number must not affect the times */
 	setpriority(PRIO_PROCESS, 0, -20);
 	j = job_new();
-	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	orders = shared_memory(sizeof(*orders));
 	device_objects(before, sizeof(before));
 	ok = strangers_control();
 	for (i = 0; ok && goes_on(i, rounds) && (!seconds || now_s() < began + seconds); i++) {
@@ -274,6 +273,6 @@ int main(int argc, char **argv)
 	ok &= removed_soon();
 	ok &= !atomic_load(&orders->intruders); /* printed already */
 	if (atomic_load(&orders->wrong) || !atomic_load(&orders->checked))
-		ok = failed("contents");
+		ok = it_failed("contents");
 	return ok && ends_well(before) ? 0 : 1;
 }

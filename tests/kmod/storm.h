@@ -80,7 +80,6 @@ static inline unsigned long times(enum event e)
 /* Report an operation that the module should have refused. */
 void intruded(const char *who, unsigned int rank, const char *what);
 /* Print what failed. Returns false. */
-bool failed(const char *what);
 /*
  * Print how often each kind of event has happened. False: enough rounds, and some event never
  * happened.

@@ -41,12 +41,6 @@ void intruded(const char *who, unsigned int rank, const char *what)
 	dprintf(1, "FAILED: round %u: %s rank %u: %s succeeded\n", round_now, who, rank, what);
 }
 
-bool failed(const char *what)
-{
-	printf("FAILED: %s\n", what);
-	return false;
-}
-
 /* Why the event is impossible here; NULL: it is possible. */
 static const char *cannot_happen(enum event e)
 {

@@ -28,7 +28,7 @@ bool device(const char *command)
 	char line[200];
 
 	snprintf(line, sizeof(line), "rdma link %s", command);
-	return system(line) == 0 || failed(line);
+	return system(line) == 0 || it_failed(line);
 }
 
 /* Removing the device must end its users without other help. */
@@ -56,7 +56,7 @@ bool removed_soon(void)
 {
 	return !times(EVENT_REMOVAL) || removal_longest <= patience(REMOVAL_S) ||
 		removal_longest <= REMOVAL_LATE * removal_shortest ||
-		failed("the device could not be removed soon");
+		it_failed("the device could not be removed soon");
 }
 
 /* A refusal proves nothing if the place is taken or the peer is missing. */
@@ -132,7 +132,7 @@ bool unload_at_once(void)
 	happened(EVENT_RELOAD);
 	return !module_loaded()
 		? module_load(module)
-		: failed("the module cannot be unloaded after its ranks were killed");
+		: it_failed("the module cannot be unloaded after its ranks were killed");
 }
 
 bool ends_well(const char *before)
@@ -144,16 +144,16 @@ bool ends_well(const char *before)
 	while ((err = module_unload()) && now_s() < end)
 		usleep(20000);
 	if (err)
-		return failed("the module cannot be unloaded");
+		return it_failed("the module cannot be unloaded");
 	if (module_loaded())
-		return failed("it is there still");
+		return it_failed("it is there still");
 	if (!access("/sys/kernel/slab/dsm_txn", F_OK) || !access("/dev/dsm", F_OK) ||
 	    !access("/sys/kernel/debug/dsm", F_OK))
-		return failed("something of it is left");
+		return it_failed("something of it is left");
 	device_objects(after, sizeof(after));
 	if (strcmp(before, after)) {
 		printf("before: %safter:  %s", before, after);
-		return failed("objects of the RDMA device are left");
+		return it_failed("objects of the RDMA device are left");
 	}
 	return true;
 }

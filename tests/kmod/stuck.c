@@ -43,28 +43,12 @@ enum step { FIRST, MAP, OTHERS, STEPS };
 static struct shared *shared;
 static int dev, hold_file, steps[STEPS][2];
 
-static bool fail(const char *what)
-{
-	printf("FAILED: %s\n", what);
-	return false;
-}
-
 static bool protect(unsigned int page, unsigned int prot)
 {
 	struct dsm_prot_item item = { page, prot };
 	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
 
 	return !ioctl(dev, DSM_IOC_PROTECT, &p);
-}
-
-static bool open_window(void)
-{
-	struct dsm_ioc_window w = { .size = JOB_WINDOW };
-
-	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
-	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
-		     dev, 0) != MAP_FAILED;
 }
 
 static volatile char *at(unsigned int page)
@@ -142,12 +126,12 @@ static bool be_stuck(void)
 	static pthread_t closers[STUCK + 1], mapping;
 	unsigned int i;
 
-	if (!open_window() || !start(&mapping, mapper, 0))
-		return fail("a window");
+	if ((dev = window_at_base()) < 0 || !start(&mapping, mapper, 0))
+		return it_failed("a window");
 	for (i = 0; i <= STUCK; i++)
 		if (!protect(i, DSM_PROT_WRITE) || touch(at(i), true) ||
 		    !start(&closers[i], closer, i))
-			return fail("a page and a thread");
+			return it_failed("a page and a thread");
 	for (i = 0; i <= STUCK; i++)
 		pthread_join(closers[i], NULL);
 	pthread_join(mapping, NULL);
@@ -168,20 +152,21 @@ static bool get_stuck(void)
 	const double end = now_s() + patience(15);
 
 	if (!reached(&shared->ready, STUCK + 1) || !set_hold('1'))
-		return fail("the other process begins");
+		return it_failed("the other process begins");
 	tell(FIRST, 1);
 	while (held() != '2' && now_s() < end)
 		usleep(1000);
 	if (held() != '2')
-		return fail("a worker is held");
+		return it_failed("a worker is held");
 	tell(MAP, 1);
 	if (!reached(&shared->mapping, 1))
-		return fail("a thread maps memory");
+		return it_failed("a thread maps memory");
 	usleep(100000);
 	tell(OTHERS, STUCK);
 	while (counter("deferred") < before + STUCK + 1 && now_s() < end)
 		usleep(1000);
-	return counter("deferred") >= before + STUCK + 1 || fail("the threads close their pages");
+	return counter("deferred") >= before + STUCK + 1 ||
+		it_failed("the threads close their pages");
 }
 
 static bool goes_on(void)
@@ -192,9 +177,9 @@ static bool goes_on(void)
 	for (i = 0; ok && i < TURNS; i++)
 		ok = (protect(i, DSM_PROT_WRITE) && touch(at(i), true) == 0 &&
 		      protect(i, DSM_PROT_NONE) && touch(at(i), false) == SIGBUS) ||
-			fail("a page is opened and closed");
+			it_failed("a page is opened and closed");
 	if (munmap(JOB_BASE, JOB_WINDOW) || close(dev))
-		return fail("the context is closed");
+		return it_failed("the context is closed");
 	return ok;
 }
 
@@ -209,7 +194,7 @@ static bool run(void)
 	/* The module holds a worker for 20 seconds at most. */
 	if (stuck &&
 	    (held() != '2' || atomic_load(&shared->closed) || atomic_load(&shared->mapped)))
-		ok = fail("the other process waits for the one that is stuck");
+		ok = it_failed("the other process waits for the one that is stuck");
 	set_hold('0');
 	return ok;
 }
@@ -220,31 +205,26 @@ int main(int argc, char **argv)
 	int status;
 	bool ok;
 
-	if (argc > 1) {
-		printf("usage: stuck\n"
-		       "A process whose mmap_lock is taken keeps nobody else waiting; in a guest with dsm.ko loaded.\n");
-		return strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	no_arguments(argc, argv, "A process whose mmap_lock is taken keeps nobody else waiting");
 	module_needed();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	shared = shared_memory(sizeof(*shared));
 	hold_file = open(HOLD, O_RDWR | O_CLOEXEC);
 	catch_signals();
-	if (shared == MAP_FAILED || hold_file < 0 || pipe(steps[FIRST]) || pipe(steps[MAP]) ||
-	    pipe(steps[OTHERS])) {
+	if (hold_file < 0 || pipe(steps[FIRST]) || pipe(steps[MAP]) || pipe(steps[OTHERS])) {
 		perror("stuck");
 		return 1;
 	}
 	child = fork();
 	if (!child)
 		_exit(be_stuck() ? 0 : 1);
-	ok = child > 0 && open_window() && file_set(PARAMETERS "test_fail_trylock", "1") && run();
+	ok = child > 0 && (dev = window_at_base()) >= 0 &&
+		file_set(PARAMETERS "test_fail_trylock", "1") && run();
 	if (!ok && child > 0)
 		kill(child, SIGKILL); /* the child may still wait for a command */
 	if (child > 0 && waitpid(child, &status, 0) == child && ok)
 		ok = (status == 0 && !atomic_load(&shared->refused) &&
 		      !atomic_load(&shared->wrong)) ||
-			fail("what was stuck is closed");
+			it_failed("what was stuck is closed");
 	file_set(PARAMETERS "test_fail_trylock", "0");
 	return nothing_left(10) && ok ? 0 : 1;
 }

@@ -661,9 +661,7 @@ int main(void)
 	bool ok;
 
 	module_needed();
-	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (sh == MAP_FAILED)
-		return 2;
+	sh = shared_memory(sizeof(*sh));
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	catch_signals();
 	/* A failed row ends the test: what it leaves would fail the next row, too. */

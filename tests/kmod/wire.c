@@ -402,8 +402,7 @@ static int run(const struct fuzz_options *o)
 
 	random_state = o->seed;
 	honest = honest_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	shared = shared_memory(sizeof(*shared));
 	for (i = 0; i < HONEST && ok; i++)
 		ok = peer_open(&peers[i]);
 	/* Send at least one message, however slow the guest is. */

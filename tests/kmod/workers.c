@@ -98,12 +98,9 @@ int main(int argc, char **argv)
 	long limit;
 	bool ok;
 
-	if (argc > 1) {
-		printf("usage: workers\ndsm.ko when no worker can be made; in a guest with the module loaded and an RDMA device.\n");
-		return strcmp(argv[1], "--help") ? 2 : 0;
-	}
+	no_arguments(argc, argv, "dsm.ko when no worker can be made");
 	module_needed();
-	sums = mmap(NULL, sizeof(*sums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sums = shared_memory(sizeof(*sums));
 	j = job_new();
 	job_set(j, RANKS, true);
 	j->mode = DSM_MODE_WORKQUEUE;
