@@ -65,8 +65,9 @@ static void log_full(size_t size, size_t part)
 	errno = ENOMEM;
 }
 
-/* This rank is out of memory of the lower part: reclaim what other ranks can give back. */
-static void *reclaim(size_t size, size_t align, bool zero, const char *name, const void *site)
+/* This rank is out of memory of a part: reclaim what other ranks can give back. */
+static void *reclaim(bool upper, size_t size, size_t align, bool zero, const char *name,
+		     const void *site)
 {
 	void *p = NULL;
 	int i;
@@ -74,15 +75,15 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 	pthread_mutex_lock(&reclaim_lock);
 	while (!p && owner_reclaim_begin() == -EBUSY) {
 		sys_sleep_us(OTHERS_US);
-		p = heap_alloc(false, size, align, zero, name, site);
+		p = heap_alloc(upper, size, align, zero, name, site);
 	}
 	if (!p) {
 		/* another thread has reclaimed meanwhile */
-		p = heap_alloc(false, size, align, zero, name, site);
+		p = heap_alloc(upper, size, align, zero, name, site);
 		HOOK(heap_asks);
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
-				p = heap_alloc(false, size, align, zero, name, site);
+				p = heap_alloc(upper, size, align, zero, name, site);
 		owner_reclaim_end();
 	}
 	pthread_mutex_unlock(&reclaim_lock);
@@ -103,9 +104,8 @@ static void *heap_allocate(bool upper, size_t size, size_t align, bool zero, con
 		return NULL;
 	}
 	p = heap_alloc(upper, size, align, zero, name, site);
-	/* Other ranks give back units of the lower part alone (heap_trim()). */
-	if (!p && !upper && size <= job.heap && job.size > 1)
-		p = reclaim(size, align, zero, name, site);
+	if (!p && size <= job.heap && job.size > 1)
+		p = reclaim(upper, size, align, zero, name, site);
 	if (!p)
 		log_full(size, upper ? heap_upper() : job.heap - heap_upper());
 	return p;

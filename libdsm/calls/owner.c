@@ -20,6 +20,9 @@
 #include "job/lost.h"
 #include "miss/release.h"
 #include "util/futex.h"
+#include "util/sys.h"
+
+#define CLOSE_US 20 /* pause while another node's close runs */
 
 static bool first_node(void)
 {
@@ -109,17 +112,57 @@ const struct heap_source owner_source = {
 	.take = owner_take_units, .used = used, .give = give, .drained = memory_comes
 };
 
-int owner_trim(bool first, struct trimmed *out)
+/*
+ * Units of the upper part that this rank no longer has, and that are given back once the node's
+ * stores to them are at their homes: as give() does, but the service thread must not wait. Only it
+ * uses them.
+ */
+static struct {
+	uint64_t close; /* they go with its end */
+	uint32_t n;
+	bool full; /* there may be more of them */
+	struct units_run runs[PAYLOAD_RUNS];
+} leaving;
+
+/* Disown units of a part, up to the number of runs that there is room for. Returns theirs. */
+static uint32_t trim_part(bool upper, struct units_run *runs, uint32_t room)
 {
 	uint32_t n = 0;
 
-	memset(out, 0, sizeof(*out));
-	while (n < PAYLOAD_RUNS && (out->runs[n].n = heap_trim(first && !n, &out->runs[n].at))) {
-		if (!first_node())
-			owner_enter(out->runs[n].at, out->runs[n].n, 0);
+	while (n < room && (runs[n].n = heap_trim(upper, &runs[n].at)))
 		n++;
+	return n;
+}
+
+static uint32_t trim_upper(struct units_run *runs, uint32_t room)
+{
+	uint32_t n;
+
+	if (!leaving.n) {
+		leaving.n = trim_part(true, leaving.runs, PAYLOAD_RUNS);
+		leaving.full = leaving.n == PAYLOAD_RUNS;
+		leaving.close = leaving.n ? release_close_begin() : 0;
 	}
+	if (!release_has_closed(leaving.close))
+		return 0;
+	for (n = 0; n < room && leaving.n; n++)
+		runs[n] = leaving.runs[--leaving.n];
+	return n;
+}
+
+int owner_trim(bool first, struct trimmed *out)
+{
+	uint32_t n, i;
+
+	memset(out, 0, sizeof(*out));
+	if (first)
+		heap_trim_begin();
+	n = trim_part(false, out->runs, PAYLOAD_RUNS);
+	n += trim_upper(out->runs + n, PAYLOAD_RUNS - n);
+	for (i = 0; i < n && !first_node(); i++)
+		owner_enter(out->runs[i].at, out->runs[i].n, 0);
 	out->head.n = n;
+	out->head.more = n == PAYLOAD_RUNS || leaving.n || leaving.full;
 	return 0;
 }
 
@@ -133,13 +176,15 @@ uint32_t owner_reclaim(uint16_t rank)
 	int err;
 
 	do {
+		if (!first && !t.head.n)
+			sys_sleep_us(CLOSE_US);
 		err = call_rank(rank, CALL_TRIM, &first, sizeof(first), &t, sizeof(t));
 		for (i = 0; !err && i < t.head.n; i++)
 			if (t.runs[i].n &&
 			    !owner_ask(CALL_UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
 				sum += t.runs[i].n;
 		first = 0;
-	} while (!err && t.head.n == PAYLOAD_RUNS);
+	} while (!err && t.head.more);
 	return sum;
 }
 

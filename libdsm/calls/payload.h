@@ -96,7 +96,8 @@ struct units_bits {
 
 /* Precedes rows: the number of valid rows. */
 struct rows_head {
-	uint32_t n, pad;
+	uint32_t n;
+	uint32_t more; /* CALL_TRIM: more will be given back, so ask again */
 };
 
 /* Units that were given back. */

@@ -132,7 +132,8 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(units_taken, at, UNIT) F(units_taken, n, RUN) F(units_taken, used, PART) F(units_taken, pad, ZERO)
 #define PAYLOAD_OWNED(F) F(units_owned, owner, RANK_OR_0) F(units_owned, pad, ZERO)
 #define PAYLOAD_BITS(F) F(units_bits, used, ANY)
-#define PAYLOAD_ROWS(F) F(rows_head, n, ROWS) F(rows_head, pad, ZERO)
+#define PAYLOAD_ROWS(F) F(rows_head, n, ROWS) F(rows_head, more, ZERO)
+#define PAYLOAD_TRIMMED(F) F(rows_head, n, ROWS) F(rows_head, more, BIT)
 #define PAYLOAD_RUN(F) F(units_run, at, UNIT) F(units_run, n, RUN_OR_0)
 #define PAYLOAD_FOUND(F) \
 	F(found, object.start, ANY) F(found, object.size, ANY) F(found, object.name, TEXT) F(found, object.sites, ANY) F(found, site, TEXT)
@@ -177,7 +178,8 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	V(UNITS_WHICH, units_ask, sizeof(struct units_ask)) V(UNITS_PLAIN, units_ask, sizeof(struct units_ask)) \
 	V(RECORD, region_record, sizeof(struct region_record)) V(TAKEN, units_taken, sizeof(struct units_taken)) \
 	V(OWNED, units_owned, sizeof(struct units_owned)) V(BITS, units_bits, sizeof(struct units_bits)) \
-	V(ROWS, rows_head, sizeof(struct rows_head)) V(RUN, units_run, sizeof(struct units_run)) \
+	V(ROWS, rows_head, sizeof(struct rows_head)) V(TRIMMED, rows_head, sizeof(struct rows_head)) \
+	V(RUN, units_run, sizeof(struct units_run)) \
 	V(FOUND, found, sizeof(struct found)) V(ASLEEP, asleep, sizeof(struct asleep)) V(LOAD, load, sizeof(struct load)) \
 	V(HOT, hot, sizeof(struct hot)) V(SUM, sharing_sum, sizeof(struct sharing_sum)) \
 	V(VECTOR, stats_vector, sizeof(struct stats_vector)) V(LANE, stats_lane, sizeof(struct stats_lane)) \
@@ -209,7 +211,7 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	C(FIND,        ANY,   ANY,   MEMORY,      FOUND,     NONE,   0) \
 	C(VECTORS,     ANY,   ANY,   NOTHING,     ROWS,      VECTOR, PAYLOAD_STATS_VECTORS) \
 	C(STALLS,      ANY,   ANY,   NONE,        NONE,      STALL,  PAYLOAD_MANY) \
-	C(TRIM,        ANY,   ANY,   FLAG,        ROWS,      RUN,    PAYLOAD_RUNS) \
+	C(TRIM,        ANY,   ANY,   FLAG,        TRIMMED,   RUN,    PAYLOAD_RUNS) \
 	C(SPAWN,       ANY,   ANY,   MEMORY,      NONE,      NONE,   0) \
 	C(CANCEL,      ANY,   ANY,   WORD,        NONE,      NONE,   0) \
 	C(ASLEEP,      ANY,   FIRST, NOTHING,     ASLEEP,    NONE,   0) \

@@ -343,21 +343,24 @@ static void heap_collect(void)
 		arena_ctl(true, "purge", NULL, 0);
 }
 
-static uint32_t disown(bool both, uint32_t *at)
+static uint32_t disown(bool lower, bool upper, uint32_t *at)
 {
-	size_t i = 0, n = pages_disown(&heap.pages, both, &i);
+	const size_t split = heap.pages.split / UNIT_PAGES, end = heap.pages.count / UNIT_PAGES;
+	size_t i = 0, n = pages_disown(&heap.pages, lower ? 0 : split, upper ? end : split, &i);
 
 	*at = (uint32_t)i;
 	return (uint32_t)n;
 }
 
-uint32_t heap_trim(bool first, uint32_t *at)
+void heap_trim_begin(void)
 {
-	if (!heap.owner)
-		return 0;
-	if (first)
+	if (heap.owner)
 		heap_collect();
-	return disown(false, at);
+}
+
+uint32_t heap_trim(bool upper, uint32_t *at)
+{
+	return heap.owner ? disown(!upper, upper, at) : 0;
 }
 
 /* Allocate whole units: those that this rank has, or takes for it. */
@@ -383,7 +386,7 @@ static void give_units(void)
 	uint32_t at, n;
 
 	__atomic_store_n(&heap.loose, false, __ATOMIC_RELAXED);
-	while ((n = disown(true, &at)))
+	while ((n = disown(true, true, &at)))
 		heap.source->give(at, n);
 }
 

@@ -78,10 +78,12 @@ void heap_give_units(void);
  * handler. */
 int heap_drain(void);
 
-/* Owner: disown contiguous empty units of the lower part, without returning them to the source.
- * first: collect all freed memory before. Return their number, from *at on. 0: there are none. Any
- * thread, with no lock held. */
-uint32_t heap_trim(bool first, uint32_t *at);
+/* Owner: collect all freed memory, before heap_trim(). The next two: any thread, with no lock
+ * held. */
+void heap_trim_begin(void);
+/* Owner: disown contiguous empty units of a part, without returning them to the source. Return
+ * their number, from *at on. 0: there are none. */
+uint32_t heap_trim(bool upper, uint32_t *at);
 
 #define HEAP_SITES 6
 

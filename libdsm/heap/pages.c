@@ -173,13 +173,13 @@ bool pages_owned(const struct pages *x, size_t at)
 	return test_bit(x->owned, at);
 }
 
-size_t pages_disown(struct pages *x, bool both, size_t *at)
+size_t pages_disown(struct pages *x, size_t from, size_t end, size_t *at)
 {
-	const size_t end = (both ? x->count : x->split) / UNIT_PAGES;
 	size_t i, n = 0;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = x->first / UNIT_PAGES;
+	i = x->first / UNIT_PAGES;
+	for (i = i < from ? from : i;
 	     i < end && i * UNIT_PAGES < x->end && x->free_of[i] != UNIT_PAGES; i++)
 		;
 	while (i + n < end && x->free_of[i + n] == UNIT_PAGES)

@@ -46,9 +46,9 @@ void pages_fini(struct pages *x);
  * none. */
 void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used);
 bool pages_owned(const struct pages *x, size_t at);
-/* Disown contiguous units that are entirely free, of both parts or of the lower one. Return their
- * number, from *at on; 0: there are none. */
-size_t pages_disown(struct pages *x, bool both, size_t *at);
+/* Disown contiguous units that are entirely free, from number `from` on and before `end`. Return
+ * their number, from *at on; 0: there are none. */
+size_t pages_disown(struct pages *x, size_t from, size_t end, size_t *at);
 
 /* Take the free pages of the same part just before unit `at`, at most `most` bytes. Return the
  * number of bytes. */

@@ -578,10 +578,20 @@ static uint64_t close_begin(bool always)
 	return due;
 }
 
+bool release_has_closed(uint64_t close)
+{
+	return __atomic_load_n(&job.me->closing.ended, __ATOMIC_ACQUIRE) >= close;
+}
+
 static void close_end(uint64_t close)
 {
-	while (__atomic_load_n(&job.me->closing.ended, __ATOMIC_ACQUIRE) < close)
+	while (!release_has_closed(close))
 		block_help();
+}
+
+uint64_t release_close_begin(void)
+{
+	return releases_used() ? close_begin(false) : 0;
 }
 
 void release_close_now(void)

@@ -66,6 +66,12 @@ static inline void release_close(void)
 		release_close_now();
 }
 
+/* Begin a close that looks at all stores so far, without waiting for it. Returns what
+ * release_has_closed() takes; 0: there is nothing to close. Inside the runtime, not while a message
+ * is handled. */
+uint64_t release_close_begin(void);
+bool release_has_closed(uint64_t close);
+
 /* Does a close of this node run, or a message wait for one? Any thread. */
 bool release_closing(void);
 

@@ -476,6 +476,47 @@ static void run_hand_backs(void)
 		free(all[i]);
 }
 
+#define MOST 36 /* of them take more than half of the memory that the program has */
+
+/* Memory that one rank had, and others have freed, is for all of them again. */
+static void *pass_memory(void *arg)
+{
+	static unsigned char *all[MOST];
+	int i;
+
+	for (i = 0; arg && i < MOST; i++) {
+		all[i] = malloc(LARGE);
+		fill_large(all[i], 1);
+	}
+	pthread_barrier_wait(&barrier);
+	for (i = 0; !arg && i < MOST; i++)
+		free(all[i]);
+	for (i = 0; !arg && i < MOST; i++) {
+		all[i] = malloc(LARGE);
+		fill_large(all[i], 2);
+	}
+	pthread_barrier_wait(&barrier);
+	for (i = 0; i < MOST; i++)
+		check_large(all[i], 2);
+	pthread_barrier_wait(&barrier);
+	for (i = 0; !arg && i < MOST; i++)
+		free(all[i]);
+	return NULL;
+}
+
+static void run_pass_memory(void)
+{
+	pthread_t t;
+	int i;
+
+	/* consecutive threads are at different ranks */
+	for (i = 0; i < 2; i++) {
+		pthread_create(&t, NULL, pass_memory, &barrier);
+		pass_memory(NULL);
+		pthread_join(t, NULL);
+	}
+}
+
 /* A file, written and read in large pieces from and into memory that both threads have used. */
 static void *copy_file(void *arg)
 {
@@ -538,6 +579,8 @@ int main(void)
 	report("free and malloc");
 	run_hand_backs();
 	report("free and malloc alone");
+	run_pass_memory();
+	report("memory of the other");
 	run_file();
 	report("large file");
 	for (k = 1; k <= ROUNDS; k++)

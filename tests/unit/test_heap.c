@@ -528,18 +528,22 @@ UNIT_TEST(memory_that_comes_back_is_settled_before_it_is_used)
 	ck_assert_uint_eq(settled, 2);
 }
 
-/*
- * Only the owner's own thread gives units of the upper part back: it completes its stores before.
- */
-UNIT_TEST(trim_leaves_the_upper_part)
+/* The owner completes its stores before it gives the upper part back. */
+UNIT_TEST(each_part_is_trimmed_by_itself)
 {
 	uint32_t at;
 
 	give(heap_alloc(true, 100000, 0, false, NULL, NULL));
-	ck_assert_uint_eq(heap_trim(true, &at), 0);
+	heap_trim_begin();
+	ck_assert_uint_eq(heap_trim(false, &at), 0);
 	give(heap_alloc(false, 100000, 0, false, NULL, NULL));
-	ck_assert_uint_gt(heap_trim(true, &at), 0);
+	heap_trim_begin();
+	ck_assert_uint_gt(heap_trim(false, &at), 0);
 	ck_assert_uint_lt(at, SIZE / 2 / (2 * MB));
+	ck_assert_uint_eq(heap_trim(false, &at), 0);
+	ck_assert_uint_gt(heap_trim(true, &at), 0);
+	ck_assert_uint_ge(at, SIZE / 2 / (2 * MB));
+	ck_assert_uint_eq(heap_trim(true, &at), 0);
 }
 
 UNIT_SUITE("heap", .seconds = 120)
