@@ -34,6 +34,7 @@ extern "C" {
 #define RSHARE_WEIGHT_MAX 64
 #define RSHARE_MESSAGE_MAX (1u << 30) /* maximum bytes of a message, a write or a read */
 #define RSHARE_INLINE_MAX 76          /* maximum bytes of an operation with RSHARE_INLINE */
+#define RSHARE_PIECES_MAX 5           /* maximum pieces of the buffer of an operation */
 
 struct rshare;          /* the attachment of a process to an owner */
 struct rshare_listener;
@@ -206,7 +207,7 @@ enum rshare_op_flags {
 	 * after this one, so their events tell of it, too. Its place among the depth operations is
 	 * free when it is complete, whether or not others are polled. A program that submits nothing
 	 * else has no event to wait for after -EAGAIN: it tries again, or submits one of every depth
-	 * operations without this flag (of every depth / 2, if inline ones take two places). */
+	 * operations without this flag (of every depth / 2, if they take two places). */
 	RSHARE_UNSIGNALLED = 1,
 	/* Start the operation, and all after it, when the earlier reads and atomic operations of the
 	 * connection are complete. Without a fence, a write may change what one of these reads, a
@@ -223,6 +224,12 @@ enum rshare_op_flags {
 	RSHARE_INLINE = 8
 };
 
+/* Part of a buffer. */
+struct rshare_piece {
+	void *buffer;
+	size_t size;
+};
+
 /* An operation; unused fields are 0. */
 struct rshare_op {
 	enum rshare_op_type type;
@@ -234,12 +241,20 @@ struct rshare_op {
 	uint64_t offset;                  /* in it */
 	uint32_t immediate;               /* with RSHARE_IMMEDIATE; in the byte order of the host */
 	uint64_t operand, compare;        /* of atomic operations */
+	/* Of sends, writes and reads: npieces pieces in place of buffer and size, as the sg_list of an
+	 * ibv_send_wr. A send or write gathers them in their order, a read scatters to them; together
+	 * they have at most RSHARE_MESSAGE_MAX bytes. Each is in the pool (with RSHARE_INLINE: in any
+	 * memory); an empty one is skipped. The call copies the array. An operation of several pieces
+	 * takes two places of depth while the owner has not taken it. */
+	const struct rshare_piece *pieces;
+	unsigned int npieces;
 };
 
 /* Submit an operation. The functions below do the same for operations without flags. -EINVAL, also:
  * no such type, a flag that the type does not have, more than RSHARE_INLINE_MAX bytes with
  * RSHARE_INLINE, no 8 aligned bytes for an atomic operation, or remote is NULL for anything but a
- * send. -ERANGE: the access passes the end of remote. */
+ * send; pieces together with buffer or size, or npieces without pieces; more than RSHARE_PIECES_MAX
+ * pieces, or more that are not empty than the device takes (pieces of struct rshare_info). -ERANGE: the access passes the end of remote. */
 RSHARE_API int rshare_post(struct rshare_conn *c, const struct rshare_op *op);
 
 /* Send a message. The operation waits for a receive of the peer, and delays no other connection. */
@@ -334,6 +349,7 @@ struct rshare_info {
 	uint64_t repairs, resent;        /* repairs of queue pairs; work requests posted again */
 	uint64_t to_running, to_blocked; /* changes between polling and sleeping */
 	uint32_t chunk;
+	uint32_t pieces;  /* of an operation, that the device takes: at most RSHARE_PIECES_MAX */
 	char address[64]; /* for rshare_connect() of peers: IP address of the device, or name of the host */
 };
 

@@ -263,6 +263,7 @@ static int client_attach(struct rshare *r, const struct rshare_config *c, char *
 	}
 	r->layout = a.layout;
 	r->rkey = a.rkey;
+	r->pieces = a.pieces;
 	r->pool_address = a.pool_address;
 	r->remote = c->remote != 0;
 	r->set = fds[1];

@@ -10,15 +10,26 @@
 
 #include "share/rules.h"
 
-_Static_assert(RS_INLINE_MAX == RSHARE_INLINE_MAX, "what the entries hold");
+_Static_assert(RS_INLINE_MAX == RSHARE_INLINE_MAX && RS_PIECES_MAX == RSHARE_PIECES_MAX,
+	       "what the entries hold");
 
-/* Check a submission; pool: size of the pool in bytes. */
-static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool)
+static inline bool rs_op_in_pieces_ok(const struct rs_sqe *e, const struct rs_limits *x)
 {
-	const struct rs_limits x = { .pool = pool, .len = e->len };
+	switch (e->op) {
+	case RS_OP_SEND: return rs_is_SEND_PIECES(e, x);
+	case RS_OP_WRITE: return rs_is_WRITE_PIECES(e, x);
+	default: return rs_is_READ_PIECES(e, x);
+	}
+}
 
+/* Check a submission; pool: size of the pool in bytes; pieces: that the device takes. */
+static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool, uint32_t pieces)
+{
+	const struct rs_limits x = { .pool = pool, .len = e->len, .pieces = pieces };
 	const bool data = e->flags & RSHARE_INLINE;
 
+	if (e->pieces)
+		return rs_op_in_pieces_ok(e, &x);
 	switch (e->op) {
 	case RS_OP_SEND: return data ? rs_is_SEND_INLINE(e, &x) : rs_is_SEND(e, &x);
 	case RS_OP_WRITE: return data ? rs_is_WRITE_INLINE(e, &x) : rs_is_WRITE(e, &x);
@@ -26,6 +37,23 @@ static inline bool rs_op_ok(const struct rs_sqe *e, uint64_t pool)
 	case RS_OP_COMPARE_SWAP: return rs_is_COMPARE_SWAP(e, &x);
 	default: return rs_is_READ(e, &x);
 	}
+}
+
+/* Check the pieces of a submission that rs_op_ok() allows: each lies in the pool, and together they
+ * have its length. */
+static inline bool rs_pieces_ok(const struct rs_sqe *e, const struct rs_piece *v, uint64_t pool)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < e->pieces; i++) {
+		const struct rs_limits x = { .pool = pool, .len = (uint32_t)v[i].len };
+
+		if (!rs_is_PIECE(&v[i], &x))
+			return false;
+		sum += v[i].len;
+	}
+	return !e->pieces || sum == e->len;
 }
 
 /* Check what a peer asks for in a frame ATOMIC. */

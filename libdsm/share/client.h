@@ -22,6 +22,7 @@ struct rshare {
 	struct rs_pool pool;
 	bool pool_ready, watched, remote;
 	uint32_t rkey;
+	uint32_t pieces; /* of an operation, that the device takes */
 	uint64_t pool_address;
 	uint32_t dead;             /* the owner is dead; atomic */
 	struct rshare_conn **conn; /* by index, including listeners */

@@ -136,6 +136,16 @@ struct rs_work *conn_atomic_answered(struct rs_conn *c, uint32_t seq)
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
+static void work_take_pieces(struct rs_conn *c, struct rs_work *w)
+{
+	struct rs_pieces v;
+	unsigned int i;
+
+	w->whole = rs_ring_take(rs_seg_sq(c->seg), &c->sq, LAYOUT(c)->depth, &v, sizeof(v));
+	for (i = 0; w->whole && i < RS_PIECES_MAX; i++)
+		w->piece[i] = (struct rs_piece){ .offset = v.offset[i], .len = v.len[i] };
+}
+
 /* Take an operation from the ring, with all its entries. */
 static bool work_take(struct rs_conn *c, struct rs_work *w)
 {
@@ -145,6 +155,10 @@ static bool work_take(struct rs_conn *c, struct rs_work *w)
 	if (!rs_ring_take(ring, &c->sq, LAYOUT(c)->depth, &w->e, sizeof(w->e)))
 		return false;
 	w->whole = true;
+	if (w->e.pieces) {
+		work_take_pieces(c, w);
+		return true;
+	}
 	if (!(w->e.flags & RSHARE_INLINE))
 		return true;
 	memcpy(w->data, w->e.data, sizeof(w->e.data));
@@ -154,6 +168,14 @@ static bool work_take(struct rs_conn *c, struct rs_work *w)
 	if (w->whole)
 		memcpy(w->data + RS_INLINE_FIRST, rest.data, sizeof(rest.data));
 	return true;
+}
+
+static bool work_ok(const struct rs_conn *c, const struct rs_work *w)
+{
+	const uint64_t pool = LAYOUT(c)->pool_bytes;
+
+	return w->whole && rs_op_ok(&w->e, pool, c->client->hub->pieces) &&
+		rs_pieces_ok(&w->e, w->piece, pool);
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -430,7 +452,7 @@ void conn_load(struct rs_conn *c)
 	if ((c->state != RS_OPEN && c->state != RS_CLOSING) || !c->peer || !c->remote)
 		return;
 	while (conn_room(c) && next_op(c)) {
-		if (!c->held.whole || !rs_op_ok(&c->held.e, LAYOUT(c)->pool_bytes)) {
+		if (!work_ok(c, &c->held)) {
 			conn_forged(c, "a submission that rshare_post() does not make; reset");
 			return;
 		}

@@ -19,13 +19,13 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 12
+#define RS_CONTROL_VERSION 13
 
 enum rs_request_type {
 	RS_ATTACH =
 		/*
-		 * version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the
-		 * segment and the set
+		 * version, conns, depth, pool, remote; answer: layout, rkey, pieces, with the fds
+		 * of the segment and the set
 		 */
 	1,
 	RS_LISTEN,   /* service; answer: index */
@@ -53,7 +53,8 @@ struct rs_request {
 
 struct rs_answer {
 	int32_t status;
-	uint32_t index, rkey, reserved;
+	uint32_t index, rkey;
+	uint32_t pieces;       /* of an operation, that the device takes */
 	uint64_t pool_address; /* address in the owner, as used by peers */
 	struct rs_layout layout;
 	union {

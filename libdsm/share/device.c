@@ -168,6 +168,16 @@ static int create_landing(struct rs_device *d, const struct rshare_config *confi
 	return err ? rs_why(why, err, "%s: the shared receive queue refuses receives", d->name) : 0;
 }
 
+/* A send has its header before the pieces; a read has none, but some devices take fewer there. */
+static uint32_t device_pieces(const struct ibv_device_attr *attr)
+{
+	int n = attr->max_sge - 1;
+
+	if (attr->max_sge_rd > 0 && attr->max_sge_rd < n)
+		n = attr->max_sge_rd;
+	return n < 1 ? 1 : n < RS_PIECES_MAX ? (uint32_t)n : RS_PIECES_MAX;
+}
+
 static int create_queue(struct rs_device *d, const struct rshare_config *config, char *why)
 {
 	struct ibv_device_attr attr;
@@ -175,6 +185,7 @@ static int create_queue(struct rs_device *d, const struct rshare_config *config,
 
 	if (ibv_query_device(d->ctx, &attr))
 		return rs_why(why, verbs_error(), "%s: the device cannot be queried", d->name);
+	d->pieces = device_pieces(&attr);
 	if (cqe > attr.max_cqe)
 		cqe = attr.max_cqe;
 	d->channel = ibv_create_comp_channel(d->ctx);
@@ -289,7 +300,7 @@ static struct ibv_qp *new_qp(struct rs_device *d, uint32_t *inlined)
 		.recv_cq = d->cq,
 		.srq = d->srq,
 		.cap = { .max_send_wr = QP_DEPTH,
-			 .max_send_sge = 2,
+			 .max_send_sge = 1 + d->pieces,
 			 .max_inline_data = INLINE_MAX },
 		.qp_type = IBV_QPT_RC,
 	};
@@ -432,8 +443,18 @@ static struct rs_header *header_next(struct rs_qp *q, const struct rs_post *v, u
 
 	h->frame = v->frame;
 	if (v->copied)
-		memcpy(h->data, v->data, len);
+		memcpy(h->data, v->span[0].data, len);
 	return h;
+}
+
+/* The registered memory of a post. Returns the number of entries. */
+static int fill_spans(const struct rs_post *v, struct ibv_sge *sge)
+{
+	unsigned int i;
+
+	for (i = 0; i < v->spans; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)v->span[i].data, v->span[i].len, v->lkey };
+	return v->spans;
 }
 
 static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr,
@@ -444,9 +465,9 @@ static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_
 
 	sge[0] = (struct ibv_sge){ (uintptr_t)h, (uint32_t)sizeof(h->frame) + behind,
 				   q->header_mr->lkey };
-	sge[1] = (struct ibv_sge){ (uintptr_t)v->data, v->frame.len, v->lkey };
 	wr->opcode = IBV_WR_SEND;
-	wr->num_sge = v->frame.len && !v->copied ? 2 : 1;
+	/* Without payload, it may have been a chunk that is posted again as a reset. */
+	wr->num_sge = v->frame.len && !v->copied ? 1 + fill_spans(v, &sge[1]) : 1;
 	if (sizeof(h->frame) + v->frame.len <= q->inlined)
 		wr->send_flags = IBV_SEND_INLINE;
 }
@@ -454,14 +475,13 @@ static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_
 static void fill_rdma(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr,
 		      struct ibv_sge *sge)
 {
-	sge[0] = (struct ibv_sge){ (uintptr_t)v->data, v->len, v->lkey };
+	wr->num_sge = fill_spans(v, sge);
 	if (v->copied)
 		sge[0] = (struct ibv_sge){ (uintptr_t)header_next(q, v, v->len)->data, v->len,
 					   q->header_mr->lkey };
 	if (v->copied && v->len <= q->inlined)
 		wr->send_flags = IBV_SEND_INLINE;
 	wr->opcode = v->op == RS_OP_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-	wr->num_sge = v->len ? 1 : 0;
 	wr->wr.rdma.remote_addr = v->remote;
 	wr->wr.rdma.rkey = v->rkey;
 }
@@ -469,7 +489,7 @@ static void fill_rdma(struct rs_qp *q, const struct rs_post *v, struct ibv_send_
 int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n)
 {
 	struct ibv_send_wr wr[RS_BATCH], *bad;
-	struct ibv_sge sge[RS_BATCH][2];
+	struct ibv_sge sge[RS_BATCH][1 + RS_PIECES_MAX];
 	unsigned int i;
 
 	memset(wr, 0, n * sizeof(*wr));

@@ -34,6 +34,7 @@ struct rs_device {
 	uint32_t nspare;
 	uint64_t registered, doorbells;
 	uint32_t queue_pairs;
+	uint32_t pieces; /* of an operation: what a work request takes beside the header */
 	char name[64];
 };
 

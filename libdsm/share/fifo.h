@@ -23,12 +23,19 @@
 
 struct rs_conn;
 
+/* A part of the memory of a post. */
+struct rs_span {
+	const void *data;
+	uint32_t len;
+};
+
 /* One post: a frame and its payload, or an RDMA write or read. */
 struct rs_post {
 	uint8_t op; /* enum rs_op */
 	struct rs_frame frame;
-	bool copied; /* data is not registered: the device gets a copy */
-	const void *data;
+	bool copied;   /* the only span is not registered: the device gets a copy */
+	uint8_t spans; /* of len bytes together; 0: none */
+	struct rs_span span[RS_PIECES_MAX];
 	uint32_t len, lkey, rkey;
 	uint64_t remote;
 };

@@ -17,7 +17,7 @@
 
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire)
 {
-	*h = (struct rs_hub){ .wire = wire };
+	*h = (struct rs_hub){ .wire = wire, .pieces = RS_PIECES_MAX };
 }
 
 void rs_hub_exit(struct rs_hub *h)

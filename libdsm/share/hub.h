@@ -55,7 +55,8 @@ struct rs_hub {
 	struct rs_conn **conn; /* by slot */
 	uint16_t *generation;
 	uint32_t nconn, live;
-	uint32_t next; /* where the search for a free slot begins */
+	uint32_t pieces; /* of an operation, that the device takes; at most RS_PIECES_MAX */
+	uint32_t next;   /* where the search for a free slot begins */
 	struct rs_client *clients;
 	struct rs_conn *listeners;
 	struct rs_conn *unnotified; /* with events since rs_hub_notify() */
@@ -120,10 +121,13 @@ struct rs_buffer {
 /* An operation that was taken from the ring. */
 struct rs_work {
 	struct rs_sqe e;
-	uint8_t data[RS_INLINE_MAX]; /* with RSHARE_INLINE */
-	bool whole;                  /* its second entry, if it has one, was there */
-	bool answered;               /* by the peer's owner, or it needs no answer */
-	uint32_t seq;                /* of its frame, which the answer repeats */
+	union {
+		uint8_t data[RS_INLINE_MAX];          /* with RSHARE_INLINE */
+		struct rs_piece piece[RS_PIECES_MAX]; /* e.pieces of them */
+	};
+	bool whole;    /* its second entry, if it has one, was there */
+	bool answered; /* by the peer's owner, or it needs no answer */
+	uint32_t seq;  /* of its frame, which the answer repeats */
 };
 
 struct rs_conn {
@@ -163,7 +167,7 @@ struct rs_conn {
 	struct rs_conn_stats stats;
 };
 
-/* wire: must live as long as the hub. */
+/* wire: must live as long as the hub. The caller may lower h->pieces then. */
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire);
 /* Free the tables. No connection may be left. */
 void rs_hub_exit(struct rs_hub *h);

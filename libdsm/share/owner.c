@@ -505,6 +505,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 		err = open_control(o, name, why);
 	if (!err)
 		err = rs_device_open(&o->dev, device, config, why);
+	o->hub.pieces = o->dev.pieces;
 	if (!err)
 		err = open_sources(o, why);
 	if (!err)

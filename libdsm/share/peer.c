@@ -238,22 +238,45 @@ static void fill_data(struct rs_conn *c, const struct rs_sqe *e, const struct rs
 	f->len = k->len;
 }
 
+/* The memory of a chunk. */
+static void post_spans(const struct rs_work *w, const char *pool, const struct rs_chunk *k,
+		       struct rs_post *post)
+{
+	const struct rs_piece whole = { .offset = w->e.offset, .len = w->e.len };
+	const struct rs_piece *v = w->e.pieces ? w->piece : &whole;
+	uint64_t skip = k->offset;
+	uint32_t left = k->len, len;
+
+	if (post->copied && left) {
+		post->span[post->spans++] = (struct rs_span){ w->data + skip, left };
+		return;
+	}
+	for (; left; v++) { /* together they have the operation's length: rs_pieces_ok() */
+		if (skip >= v->len) {
+			skip -= v->len;
+			continue;
+		}
+		len = v->len - skip < left ? (uint32_t)(v->len - skip) : left;
+		post->span[post->spans++] = (struct rs_span){ pool + v->offset + skip, len };
+		left -= len;
+		skip = 0;
+	}
+}
+
 static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk *k)
 {
 	struct rs_conn *c = (struct rs_conn *)k->flow;
 	struct rs_work *w = &c->op[k->op % RS_FLOW_OPS];
 	const struct rs_sqe *e = &w->e;
 	const bool copied = e->flags & RSHARE_INLINE || e->op >= RS_OP_FETCH_ADD;
-	const char *pool = c->client->base + LAYOUT(c)->pool_offset;
 	struct rs_post post = { .op = e->op,
 				.copied = copied,
-				.data = (copied ? (const char *)w->data : pool + e->offset) +
-					k->offset,
 				.len = k->len,
 				.lkey = c->client->lkey,
 				.rkey = e->rkey,
 				.remote = e->remote + k->offset };
 
+	post_spans(w, c->client->base + LAYOUT(c)->pool_offset, k, &post);
 	c->client->outstanding++;
 	c->stats.chunks_sent++;
 	if (e->op != RS_OP_WRITE && e->op != RS_OP_READ) {

@@ -163,6 +163,7 @@ static int process_session_attach(struct rs_owner *o, struct rs_process *p,
 	}
 	p->attached = true;
 	a->rkey = p->mr->rkey;
+	a->pieces = o->hub.pieces;
 	a->pool_address = (uintptr_t)p->base + l.pool_offset;
 	a->layout = l;
 	return 0;
@@ -301,7 +302,8 @@ static void process_info(const struct rs_owner *o, struct rshare_info *out)
 				     .forged = h->forged,
 				     .repairs = o->repairs,
 				     .resent = h->resent,
-				     .chunk = o->config.chunk };
+				     .chunk = o->config.chunk,
+				     .pieces = o->hub.pieces };
 	memcpy(out->address, o->address, sizeof(out->address));
 	out->to_running = o->mode.changes[RS_INTERRUPTED][RS_RUNNING];
 	out->to_blocked = o->mode.changes[RS_INTERRUPTED][RS_BLOCKED] +

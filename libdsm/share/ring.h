@@ -27,7 +27,7 @@ struct rs_sqe {
 	uint64_t cookie;
 	uint64_t remote;    /* address */
 	uint32_t immediate; /* data, with RSHARE_IMMEDIATE */
-	uint32_t pad2;
+	uint32_t pieces;    /* of the buffer, in the second entry; 0: it is one, at offset */
 	union {
 		struct {
 			uint64_t operand, compare; /* of an atomic operation */
@@ -40,6 +40,20 @@ struct rs_sqe {
 struct rs_rest {
 	uint32_t turn;
 	uint8_t data[60];
+};
+
+#define RS_PIECES_MAX 5
+
+/* The second entry of an operation whose buffer is in pieces. */
+struct rs_pieces {
+	uint32_t turn;
+	uint32_t len[RS_PIECES_MAX];
+	uint64_t offset[RS_PIECES_MAX]; /* in the pool */
+};
+
+/* One of them, as the owner checks and keeps it. */
+struct rs_piece {
+	uint64_t offset, len;
 };
 
 #define RS_INLINE_FIRST sizeof(((struct rs_sqe *)0)->data)
@@ -75,8 +89,10 @@ enum rs_op {
 };
 #define RS_OP_SILENT 0x80 /* a flag of the owner: no event, for the next operation has it */
 
-_Static_assert(sizeof(struct rs_rest) == sizeof(struct rs_sqe) && sizeof(struct rs_sqe) == 64 &&
-		       sizeof(struct rs_rqe) == 32 && sizeof(struct rs_cqe) == 32,
+_Static_assert(sizeof(struct rs_rest) == sizeof(struct rs_sqe) &&
+		       sizeof(struct rs_pieces) == sizeof(struct rs_sqe) &&
+		       sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 &&
+		       sizeof(struct rs_cqe) == 32,
 	       "slots are parts of cache lines, the same in every process");
 
 /* size is a power of two everywhere. */

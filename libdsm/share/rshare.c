@@ -415,9 +415,8 @@ static bool client_quiet_collect(struct rshare_conn *c)
 	return now != before;
 }
 
-/* rest: the second entry, or NULL. */
-static int client_conn_submit(struct rshare_conn *c, const struct rs_sqe *e,
-			      const struct rs_rest *rest)
+/* second: the second entry, or NULL. */
+static int client_conn_submit(struct rshare_conn *c, const struct rs_sqe *e, const void *second)
 {
 	const uint32_t depth = c->r->layout.depth;
 	void *ring = rs_seg_sq(c->seg);
@@ -427,8 +426,8 @@ static int client_conn_submit(struct rshare_conn *c, const struct rs_sqe *e,
 		err = client_conn_reserve(c, &c->sends);
 	if (err)
 		return err;
-	if (rest ? !rs_ring_put_pair(ring, &c->sq, depth, e, rest, sizeof(*e))
-		 : !rs_ring_put_shared(ring, &c->sq, depth, e, sizeof(*e))) {
+	if (second ? !rs_ring_put_pair(ring, &c->sq, depth, e, second, sizeof(*e))
+		   : !rs_ring_put_shared(ring, &c->sq, depth, e, sizeof(*e))) {
 		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELAXED);
 		return -EAGAIN;
 	}
@@ -436,24 +435,72 @@ static int client_conn_submit(struct rshare_conn *c, const struct rs_sqe *e,
 	return 0;
 }
 
-static int client_inline_submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer)
+static int client_inline_submit(struct rshare_conn *c, struct rs_sqe *e, const struct rshare_op *op)
 {
-	const size_t first = e->len < RS_INLINE_FIRST ? e->len : RS_INLINE_FIRST;
+	const struct rshare_piece whole = { op->buffer, e->len };
+	const struct rshare_piece *v = op->pieces ? op->pieces : &whole;
 	struct rs_rest rest = { .turn = 0 };
+	char data[RS_INLINE_MAX];
+	size_t n = 0;
 
-	if (e->len)
-		memcpy(e->data, buffer, first);
-	if (first == e->len)
+	for (; n < e->len; n += v++->size)
+		if (v->size)
+			memcpy(data + n, v->buffer, v->size);
+	memcpy(e->data, data, n < RS_INLINE_FIRST ? n : RS_INLINE_FIRST);
+	if (n <= RS_INLINE_FIRST)
 		return client_conn_submit(c, e, NULL);
-	memcpy(rest.data, (const char *)buffer + first, e->len - first);
+	memcpy(rest.data, data + RS_INLINE_FIRST, n - RS_INLINE_FIRST);
 	return client_conn_submit(c, e, &rest);
 }
 
-static int client_remote_fill(const struct rshare_op *op, struct rs_sqe *e)
+static int client_pieces_submit(struct rshare_conn *c, struct rs_sqe *e, const struct rshare_op *op)
+{
+	struct rs_pieces v = { .turn = 0 };
+	unsigned int i, n = 0;
+	int err;
+
+	for (i = 0; i < op->npieces; i++) {
+		const struct rshare_piece *piece = &op->pieces[i];
+
+		if (!piece->size)
+			continue; /* some devices would take it for 2^31 bytes */
+		err = client_buffer_offset(c, piece->buffer, piece->size, &v.offset[n]);
+		if (err)
+			return err;
+		v.len[n++] = (uint32_t)piece->size;
+	}
+	if (n > 1 && n > c->r->pieces)
+		return -EINVAL;
+	if (n < 2) {
+		e->offset = v.offset[0];
+		return client_conn_submit(c, e, NULL);
+	}
+	e->pieces = n;
+	return client_conn_submit(c, e, &v);
+}
+
+/* The bytes of an operation. -EINVAL: no such pieces. */
+static int client_op_measure(const struct rshare_op *op, size_t *out)
+{
+	size_t sum = op->size;
+	unsigned int i;
+
+	if (op->pieces ? op->buffer || op->size || op->npieces > RSHARE_PIECES_MAX : op->npieces)
+		return -EINVAL;
+	for (i = 0; i < op->npieces; i++) {
+		if (op->pieces[i].size > RSHARE_MESSAGE_MAX)
+			return -EINVAL;
+		sum += op->pieces[i].size;
+	}
+	*out = sum;
+	return sum > RSHARE_MESSAGE_MAX ? -EINVAL : 0;
+}
+
+static int client_remote_fill(const struct rshare_op *op, size_t size, struct rs_sqe *e)
 {
 	if (!op->remote)
 		return -EINVAL;
-	if (op->offset > op->remote->size || op->size > op->remote->size - op->offset)
+	if (op->offset > op->remote->size || size > op->remote->size - op->offset)
 		return -ERANGE;
 	e->remote = op->remote->address + op->offset;
 	e->rkey = op->remote->rkey;
@@ -478,13 +525,14 @@ int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 	struct rs_sqe e = { .op = (uint8_t)op->type,
 			    .flags = (uint8_t)op->flags,
 			    .cookie = op->cookie };
+	size_t size;
 	int err;
 
-	if (!client_op_exists(op))
+	if (!client_op_exists(op) || client_op_measure(op, &size))
 		return -EINVAL;
 	if (op->flags & RSHARE_IMMEDIATE)
 		e.immediate = op->immediate;
-	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, &e);
+	err = op->type == RSHARE_OP_SEND ? 0 : client_remote_fill(op, size, &e);
 	if (err)
 		return err;
 	if (client_op_is_atomic(op)) {
@@ -493,10 +541,11 @@ int rshare_post(struct rshare_conn *c, const struct rshare_op *op)
 		e.operand = op->operand;
 		e.compare = op->type == RSHARE_OP_COMPARE_SWAP ? op->compare : 0;
 	}
-	e.len = (uint32_t)op->size;
+	e.len = (uint32_t)size;
 	if (op->flags & RSHARE_INLINE)
-		return op->size > RSHARE_INLINE_MAX ? -EINVAL
-						    : client_inline_submit(c, &e, op->buffer);
+		return size > RSHARE_INLINE_MAX ? -EINVAL : client_inline_submit(c, &e, op);
+	if (op->pieces)
+		return client_pieces_submit(c, &e, op);
 	err = client_buffer_offset(c, op->buffer, op->size, &e.offset);
 	return err ? err : client_conn_submit(c, &e, NULL);
 }

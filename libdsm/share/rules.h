@@ -23,6 +23,7 @@ struct rs_limits {
 	uint32_t behind, chunk; /* bytes after the frame; their maximum */
 	uint32_t total, len;    /* as stated in the frame or the entry */
 	uint32_t conns;         /* of the process */
+	uint32_t pieces;        /* that the device takes */
 	uint32_t epoch;         /* expected */
 };
 
@@ -69,6 +70,9 @@ struct rs_limits {
 	R(INLINE_FLAGS, RSHARE_INLINE, RSHARE_INLINE | 7, "8 to 15") \
 	R(READ_FLAGS, 0, RSHARE_UNSIGNALLED | RSHARE_FENCE, "0 to 3") \
 	R(LEN, 0, RS_LEAST(x->pool, RS_MESSAGE_MAX), "0 to the pool, at most 2^30") \
+	R(PIECES, 2, RS_LEAST(x->pieces, RS_PIECES_MAX), "2 to those that the device takes, at most 5") \
+	R(PIECE, 1, RS_LEAST(x->pool, RS_MESSAGE_MAX), "1 to the pool, at most 2^30") \
+	R(PIECES_MAX, 0, RS_PIECES_MAX, "0 to 5") \
 	R(INLINE, 0, RSHARE_INLINE_MAX, "0 to 76") \
 	R(OFFSET, 0, x->pool - x->len, "0 to the pool - len") \
 	R(EVENT, RSHARE_CONNECTED, RSHARE_WRITTEN, "1 to 5") \
@@ -97,7 +101,7 @@ struct rs_limits {
 	R(IS_GRANT, RS_GRANT, RS_GRANT, "11") \
 	R(IS_REVOKE, RS_REVOKE, RS_REVOKE, "12") \
 	R(ACCESS, 1, RSHARE_ACCESS_READ | RSHARE_ACCESS_WRITE | RSHARE_ACCESS_ATOMIC, "1 to 7") \
-	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "12") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "13") \
 	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
 	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
 	R(PAGES, 1, 1u << 28, "1 to 2^28") \
@@ -140,19 +144,23 @@ struct rs_limits {
 #define RS_SWAP_(F) RS_ATOM(F, SWAPS, ANY)
 
 /* An entry of a ring */
-#define RS_SQE(F, what, how, bytes, at, key, where, more) \
+#define RS_SQE(F, what, how, bytes, at, key, where, more, many) \
 	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, flags, how) F(rs_sqe, pad, ZERO) F(rs_sqe, len, bytes) F(rs_sqe, rkey, key) \
-	F(rs_sqe, offset, at) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pad2, ZERO)
+	F(rs_sqe, offset, at) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, immediate, more) F(rs_sqe, pieces, many)
 #define RS_NO_DATA(F) F(rs_sqe, operand, ZERO) F(rs_sqe, compare, ZERO)
-#define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, LEN, OFFSET, ZERO, ZERO, ANY) RS_NO_DATA(F)
-#define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, LEN, OFFSET, ANY, ANY, ANY) RS_NO_DATA(F)
-#define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, LEN, OFFSET, ANY, ANY, ZERO) RS_NO_DATA(F)
-#define RS_SEND_INLINE_(F)  RS_SQE(F, SENDS, INLINE_FLAGS, INLINE, ZERO, ZERO, ZERO, ANY) F(rs_sqe, data, ANY)
-#define RS_WRITE_INLINE_(F) RS_SQE(F, WRITES, INLINE_FLAGS, INLINE, ZERO, ANY, ANY, ANY) F(rs_sqe, data, ANY)
+#define RS_SEND_(F)  RS_SQE(F, SENDS, FLAGS, LEN, OFFSET, ZERO, ZERO, ANY, ZERO) RS_NO_DATA(F)
+#define RS_WRITE_(F) RS_SQE(F, WRITES, FLAGS, LEN, OFFSET, ANY, ANY, ANY, ZERO) RS_NO_DATA(F)
+#define RS_READ_(F)  RS_SQE(F, READS, READ_FLAGS, LEN, OFFSET, ANY, ANY, ZERO, ZERO) RS_NO_DATA(F)
+#define RS_SEND_PIECES_(F)  RS_SQE(F, SENDS, FLAGS, WHOLE, ZERO, ZERO, ZERO, ANY, PIECES) RS_NO_DATA(F)
+#define RS_WRITE_PIECES_(F) RS_SQE(F, WRITES, FLAGS, WHOLE, ZERO, ANY, ANY, ANY, PIECES) RS_NO_DATA(F)
+#define RS_READ_PIECES_(F)  RS_SQE(F, READS, READ_FLAGS, WHOLE, ZERO, ANY, ANY, ZERO, PIECES) RS_NO_DATA(F)
+#define RS_PIECE_(F) F(rs_piece, offset, OFFSET) F(rs_piece, len, PIECE)
+#define RS_SEND_INLINE_(F)  RS_SQE(F, SENDS, INLINE_FLAGS, INLINE, ZERO, ZERO, ZERO, ANY, ZERO) F(rs_sqe, data, ANY)
+#define RS_WRITE_INLINE_(F) RS_SQE(F, WRITES, INLINE_FLAGS, INLINE, ZERO, ANY, ANY, ANY, ZERO) F(rs_sqe, data, ANY)
 #define RS_FETCH_ADD_(F) \
-	RS_SQE(F, ADDS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ZERO)
+	RS_SQE(F, ADDS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ZERO)
 #define RS_COMPARE_SWAP_(F) \
-	RS_SQE(F, SWAPS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ANY)
+	RS_SQE(F, SWAPS, READ_FLAGS, WORD, OFFSET, ANY, ANY, ZERO, ZERO) F(rs_sqe, operand, ANY) F(rs_sqe, compare, ANY)
 #define RS_RECEIVE_(F) \
 	F(rs_rqe, turn, ANY) F(rs_rqe, len, LEN) F(rs_rqe, offset, OFFSET) F(rs_rqe, cookie, ANY) F(rs_rqe, reserved, ZERO)
 #define RS_CQE(F, what, why, bytes, which, how, more) \
@@ -194,12 +202,12 @@ struct rs_limits {
 #define RS_ASK_INFO_(F)     RS_REQUEST(F, IS_INFO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
 #define RS_ASK_GRANT_(F)    RS_REQUEST(F, IS_GRANT, ZERO, ZERO, WHOLE, ZERO, ZERO, ANY, ZERO, ZERO, ACCESS)
 #define RS_ASK_REVOKE_(F)   RS_REQUEST(F, IS_REVOKE, ZERO, ZERO, ANY, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
-#define RS_ANSWER(F, why, which, key, where) \
-	F(rs_answer, status, why) F(rs_answer, index, which) F(rs_answer, rkey, key) F(rs_answer, reserved, ZERO) \
+#define RS_ANSWER(F, why, which, key, where, many) \
+	F(rs_answer, status, why) F(rs_answer, index, which) F(rs_answer, rkey, key) F(rs_answer, pieces, many) \
 	F(rs_answer, pool_address, where)
-#define RS_ATTACHED_(F) RS_ANSWER(F, ZERO, ZERO, ANY, ANY)
-#define RS_DONE_(F)     RS_ANSWER(F, ZERO, INDEX, ZERO, ZERO)
-#define RS_FAILED_(F)   RS_ANSWER(F, FAILURE, ZERO, ZERO, ZERO)
+#define RS_ATTACHED_(F) RS_ANSWER(F, ZERO, ZERO, ANY, ANY, PIECES_MAX)
+#define RS_DONE_(F)     RS_ANSWER(F, ZERO, INDEX, ZERO, ZERO, ZERO)
+#define RS_FAILED_(F)   RS_ANSWER(F, FAILURE, ZERO, ZERO, ZERO, ZERO)
 #define RS_LAYOUT_(F) \
 	F(rs_layout, conns, LAYOUT_CONNS) F(rs_layout, depth, LAYOUT_DEPTH) F(rs_layout, conn_offset, LAYOUT_CONN) \
 	F(rs_layout, conn_bytes, LAYOUT_CONN_BYTES) F(rs_layout, pool_offset, LAYOUT_POOL) \
@@ -215,7 +223,7 @@ struct rs_limits {
 	F(rshare_info, registered, ANY) F(rshare_info, posts, ANY) F(rshare_info, doorbells, ANY) F(rshare_info, completions, ANY) \
 	F(rshare_info, wakeups, ANY) F(rshare_info, signals, ANY) F(rshare_info, unknown, ANY) F(rshare_info, malformed, ANY) \
 	F(rshare_info, forged, ANY) F(rshare_info, repairs, ANY) F(rshare_info, resent, ANY) F(rshare_info, to_running, ANY) \
-	F(rshare_info, to_blocked, ANY) F(rshare_info, chunk, ANY) F(rshare_info, address, STRING)
+	F(rshare_info, to_blocked, ANY) F(rshare_info, chunk, ANY) F(rshare_info, pieces, PIECES_MAX) F(rshare_info, address, STRING)
 
 /* shape, struct, bytes */
 #define RS_SHAPES(V) \
@@ -231,8 +239,10 @@ struct rs_limits {
 	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(WRITE, rs_sqe, sizeof(struct rs_sqe)) \
 	V(READ, rs_sqe, sizeof(struct rs_sqe)) \
 	V(SEND_INLINE, rs_sqe, sizeof(struct rs_sqe))    V(WRITE_INLINE, rs_sqe, sizeof(struct rs_sqe)) \
+	V(SEND_PIECES, rs_sqe, sizeof(struct rs_sqe))    V(WRITE_PIECES, rs_sqe, sizeof(struct rs_sqe)) \
+	V(READ_PIECES, rs_sqe, sizeof(struct rs_sqe)) \
 	V(FETCH_ADD, rs_sqe, sizeof(struct rs_sqe))      V(COMPARE_SWAP, rs_sqe, sizeof(struct rs_sqe)) \
-	V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
+	V(PIECE, rs_piece, sizeof(struct rs_piece))      V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
 	V(EVENT, rs_cqe, sizeof(struct rs_cqe))          V(ACCEPT, rs_cqe, sizeof(struct rs_cqe)) \
 	V(HELLO, rs_hello, offsetof(struct rs_hello, address)) V(REFUSAL, rs_hello, offsetof(struct rs_hello, address)) \
 	V(REPAIR_ASK, rs_repair_message, offsetof(struct rs_repair_message, address)) \

@@ -90,6 +90,25 @@ static void scribble(struct state *s, const uint8_t *b)
 		memset(c->rs.base, b[3], 16 + b[1]);
 }
 
+/* An operation in pieces: some of them lie in the pool, and some have its length together. */
+static void submit_pieces(struct state *s, const uint8_t *b)
+{
+	struct rs_sqe e = { .op = (uint8_t)(RS_OP_SEND + b[0] / 2 % 3),
+			    .flags = b[1] % 16 ? 0 : b[1] / 16,
+			    .len = b[2] & 1 ? b[2] : 0,
+			    .pieces = b[3] % (RS_PIECES_MAX + 2u) };
+	struct rs_pieces v;
+	unsigned int i;
+
+	for (i = 0; i < RS_PIECES_MAX; i++) {
+		v.len[i] = b[4 + i] & 1 ? b[4 + i] * 4u : b[4 + i] / 2u;
+		v.offset[i] = b[9] >> i & 1 ? WORLD_POOL - b[10] * 4u : b[11] * 256u + i;
+		if (!(b[2] & 1) && i < e.pieces)
+			e.len += v.len[i];
+	}
+	world_submit_pair(&s->n[b[0] & 1].client[0], s->bad[b[0] & 1], &e, &v);
+}
+
 /* The connection that nobody has touched. */
 static void go_on(struct state *s)
 {
@@ -128,9 +147,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(!rs_conn_listen(&s.n[1].client[0].rs, 0, &l));
 	third_begin(&s);
 	for (; size > 13; data += 14, size -= 14) {
-		switch (data[0] % 4) {
+		switch (data[0] % 5) {
 		case 0: third_sends(&s, data + 1, 13); break;
 		case 1: go_on(&s); break;
+		case 2: submit_pieces(&s, data + 1); break;
 		default: scribble(&s, data + 1); scribble(&s, data + 5);
 		}
 		world_turn(s.n, data[13] * 0x0101010101010101u);

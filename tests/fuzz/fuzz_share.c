@@ -280,6 +280,7 @@ static struct rs_limits limits(uint32_t total, uint32_t len, uint32_t behind)
 				   .total = total,
 				   .len = len,
 				   .conns = CONNS,
+				   .pieces = RS_PIECES_MAX - 1,
 				   .epoch = 1 };
 }
 
@@ -312,16 +313,25 @@ static void entry_of_values(enum rs_shape shape, const void *at)
 {
 	const struct rs_sqe *s = at;
 	const struct rs_rqe *r = at;
-	const struct rs_limits x = limits(0, shape == RS_SHAPE_RECEIVE ? r->len : s->len, 0);
+	const struct rs_piece *p = at;
+	const struct rs_limits x = limits(0,
+					  shape == RS_SHAPE_RECEIVE         ? r->len
+						  : shape == RS_SHAPE_PIECE ? (uint32_t)p->len
+									    : s->len,
+					  0);
+	const struct rs_sqe both = { .len = x.len, .pieces = 1 };
 
 	if (shape == RS_SHAPE_RECEIVE)
 		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
 	else if (shape <= RS_SHAPE_COMPARE_SWAP)
-		must(rs_op_ok(s, x.pool) ==
+		must(rs_op_ok(s, x.pool, x.pieces) ==
 		     (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_WRITE, s) ||
 		      holds(&x, RS_SHAPE_READ, s) || holds(&x, RS_SHAPE_SEND_INLINE, s) ||
-		      holds(&x, RS_SHAPE_WRITE_INLINE, s) || holds(&x, RS_SHAPE_FETCH_ADD, s) ||
-		      holds(&x, RS_SHAPE_COMPARE_SWAP, s)));
+		      holds(&x, RS_SHAPE_WRITE_INLINE, s) || holds(&x, RS_SHAPE_SEND_PIECES, s) ||
+		      holds(&x, RS_SHAPE_WRITE_PIECES, s) || holds(&x, RS_SHAPE_READ_PIECES, s) ||
+		      holds(&x, RS_SHAPE_FETCH_ADD, s) || holds(&x, RS_SHAPE_COMPARE_SWAP, s)));
+	else if (shape == RS_SHAPE_PIECE)
+		must(rs_pieces_ok(&both, p, x.pool) == holds(&x, shape, p));
 	else
 		must(rs_event_ok(at, CONNS) ==
 		     (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));

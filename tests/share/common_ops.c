@@ -118,6 +118,70 @@ static void ops_unsignalled(void)
 		      !memcmp(buf, buf + 200000, 100000));
 }
 
+/* Pieces of all sizes, in another order than in memory. */
+static size_t pieces_at(struct rshare_piece *v, char *memory)
+{
+	static const size_t size[RSHARE_PIECES_MAX] = { 40000, 1, 16384, 0, 3001 };
+	size_t sum = 0;
+
+	for (unsigned int i = 0; i < RSHARE_PIECES_MAX; sum += size[i++])
+		v[i] = (struct rshare_piece){ memory + (size_t)(RSHARE_PIECES_MAX - i) * 50001,
+					      size[i] };
+	return sum;
+}
+
+static void gather(char *to, const struct rshare_piece *v)
+{
+	for (unsigned int i = 0; i < RSHARE_PIECES_MAX; to += v[i++].size)
+		memcpy(to, v[i].buffer, v[i].size);
+}
+
+/* What is gathered comes back as one message; what is written in pieces is read into others. */
+static void ops_pieces(void)
+{
+	static char want[100000], got[100000];
+	struct rshare_piece v[RSHARE_PIECES_MAX];
+	const size_t size = pieces_at(v, buf);
+	struct rshare_op op = { .type = RSHARE_OP_SEND,
+				.flags = RSHARE_IMMEDIATE | RSHARE_UNSIGNALLED,
+				.immediate = 5,
+				.pieces = v,
+				.npieces = RSHARE_PIECES_MAX };
+	unsigned int i;
+
+	for (i = 0; i < 6 * 50001; i++)
+		buf[i] = (char)(i * 11 + i / 997);
+	gather(want, v);
+	check("a gathered send",
+	      !rshare_recv(c, buf + 400000, 100000, 1) && posts(&op) && answered(5, size) &&
+		      !memcmp(buf + 400000, want, size));
+	op.type = RSHARE_OP_WRITE;
+	op.flags = RSHARE_UNSIGNALLED;
+	op.remote = &at;
+	op.offset = 200000;
+	check("a gathered write", posts(&op));
+	op.type = RSHARE_OP_READ;
+	op.flags = 0;
+	op.pieces = NULL;
+	op.npieces = 0;
+	op.buffer = buf + 400000;
+	op.size = size;
+	memset(op.buffer, 0, size);
+	check("a read of it", posts(&op) && !next_of(c, RSHARE_SENT).status);
+	check("is what was gathered", !memcmp(op.buffer, want, size));
+	memset(buf, 0, 6 * 50001);
+	op.pieces = v;
+	op.npieces = RSHARE_PIECES_MAX;
+	op.buffer = NULL;
+	op.size = 0;
+	check("a scattered read", posts(&op) && !next_of(c, RSHARE_SENT).status);
+	gather(got, v);
+	for (i = 0; i < 6 * 50001; i++)
+		op.size += buf[i] != 0;
+	check("has its bytes in the pieces, and none beside them",
+	      !memcmp(got, want, size) && op.size <= size && op.size > size / 2);
+}
+
 static void ops_atomic(void)
 {
 	struct rshare_op op = { .type = RSHARE_OP_FETCH_ADD,
@@ -158,6 +222,7 @@ void test_ops(void)
 		memcpy(&at, buf, sizeof(at));
 		ops_inline();
 		ops_unsignalled();
+		ops_pieces();
 		ops_atomic();
 		check("disconnect", !rshare_disconnect(c, EVENT_MS));
 		rshare_put(r, buf);

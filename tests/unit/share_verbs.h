@@ -25,6 +25,7 @@
 #define FAKE_QPS 256u
 #define FAKE_MRS 1024u
 #define FAKE_KEYS 16u /* between two keys: those between are none */
+#define FAKE_SGES 8   /* of a work request, at most */
 #define FAKE_FIRST 2u /* number of the first queue pair: programs never have 0 and 1 */
 
 struct fake_cq {
@@ -44,13 +45,13 @@ struct fake_srq {
 
 struct fake_wr {
 	struct ibv_send_wr wr;
-	struct ibv_sge sge[2];
+	struct ibv_sge sge[FAKE_SGES];
 };
 
 struct fake_qp {
 	struct ibv_qp qp;
 	struct fake_srq *own; /* queue for datagrams */
-	uint32_t dest;
+	uint32_t dest, sges;
 	int connected, failed;
 	struct fake_wr send[FAKE_QUEUE / 8];
 	unsigned int head, tail;
@@ -67,9 +68,10 @@ static int fake_devices = 1, fake_vectors = 1; /* number of devices, and of vect
 static unsigned int fake_live;                 /* existing objects */
 /* every fake_breaks-th work request breaks its queue pair; 0: none */
 static unsigned int fake_breaks, fake_count;
-static int fake_down; /* no queue pair can be connected */
-static int fake_deaf; /* no datagram arrives */
-static int fake_held; /* posts are not executed */
+static int fake_sges = FAKE_SGES, fake_sges_rd; /* of the device */
+static int fake_down;                           /* no queue pair can be connected */
+static int fake_deaf;                           /* no datagram arrives */
+static int fake_held;                           /* posts are not executed */
 /* reads posted; how many may still be executed */
 static unsigned int fake_reads, fake_reads_max = UINT_MAX;
 /* making an address handle waits, or fails */
@@ -142,6 +144,14 @@ static size_t fake_gather(char *to, const struct fake_wr *w)
 	return n;
 }
 
+static void fake_scatter(const struct fake_wr *w, const char *from)
+{
+	for (int i = 0; i < w->wr.num_sge; i++) {
+		memcpy((void *)(uintptr_t)w->sge[i].addr, from, w->sge[i].length);
+		from += w->sge[i].length;
+	}
+}
+
 /* Store into the next receive buffer, after `skip` bytes. 0: there is no buffer. */
 static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w, struct ibv_wc *wc)
 {
@@ -200,9 +210,7 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
-		if (w->wr.num_sge)
-			memcpy((void *)(uintptr_t)w->sge[0].addr,
-			       (void *)(uintptr_t)w->wr.wr.rdma.remote_addr, w->sge[0].length);
+		fake_scatter(w, (const char *)(uintptr_t)w->wr.wr.rdma.remote_addr);
 	} else if (w->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		if (s->head == s->tail)
 			return 0;
@@ -292,6 +300,8 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 	for (; wr && !(err = fake_fails(FAKE_SEND)); wr = wr->next) {
 		struct fake_wr *w = &q->send[q->tail++ % (FAKE_QUEUE / 8)];
 
+		if ((uint32_t)wr->num_sge > q->sges)
+			abort();
 		w->wr = *wr;
 		fake_reads += wr->opcode == IBV_WR_RDMA_READ;
 		memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
@@ -413,6 +423,8 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	memset(a, 0, sizeof(*a));
 	a->max_cqe = a->max_srq_wr = FAKE_QUEUE;
 	a->max_qp_rd_atom = 16;
+	a->max_sge = __atomic_load_n(&fake_sges, __ATOMIC_RELAXED);
+	a->max_sge_rd = __atomic_load_n(&fake_sges_rd, __ATOMIC_RELAXED);
 	a->phys_port_cnt = 1;
 	return 0;
 }
@@ -598,6 +610,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	q->qp = (struct ibv_qp){
 		.context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq
 	};
+	q->sges = a->cap.max_send_sge;
 	q->own = a->qp_type == IBV_QPT_UD ? fake_new(sizeof(*q->own)) : NULL;
 	pthread_mutex_lock(&fake_lock);
 	do

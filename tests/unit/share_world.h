@@ -51,6 +51,38 @@ struct world_node {
 
 static char world_said[256];
 
+/* What the wire reads or writes lies in the pool of a process, and has the length of the post. */
+static void world_check_spans(const struct rs_peer *p, const struct rs_post *v)
+{
+	const struct rs_client *c;
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < v->spans; sum += v->span[i++].len) {
+		const char *at = v->span[i].data;
+
+		for (c = p->hub->clients; c && !v->copied; c = c->sibling) {
+			const uint64_t offset = (uint64_t)(at - c->base) - c->layout.pool_offset;
+
+			if (offset < c->layout.pool_bytes &&
+			    v->span[i].len <= c->layout.pool_bytes - offset)
+				break;
+		}
+		if ((!c && !v->copied) || !v->span[i].len || v->spans > p->hub->pieces)
+			abort();
+	}
+	if (sum != v->len)
+		abort();
+}
+
+static void world_gather(char *to, const struct rs_post *v)
+{
+	unsigned int i;
+
+	for (i = 0; i < v->spans; to += v->span[i++].len)
+		memcpy(to, v->span[i].data, v->span[i].len);
+}
+
 static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v,
 			    unsigned int n)
 {
@@ -62,13 +94,14 @@ static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct r
 
 		if (l->tail - l->head > WORLD_QUEUE || v->frame.len > WORLD_CHUNK)
 			abort();
+		world_check_spans(p, v);
 		o->bytes = 0; /* an RDMA write or read */
 		if (v->op != RS_OP_SEND)
 			continue;
 		o->bytes = (uint32_t)sizeof(v->frame) + v->frame.len;
 		memcpy(o->data, &v->frame, sizeof(v->frame));
 		if (v->frame.len)
-			memcpy(o->data + sizeof(v->frame), v->data, v->frame.len);
+			world_gather(o->data + sizeof(v->frame), v);
 	}
 }
 
@@ -248,6 +281,17 @@ static inline bool world_submit(struct world_client *c, uint32_t index, const st
 {
 	const bool put = rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq,
 					    WORLD_DEPTH, e, sizeof(*e));
+
+	world_ready(c, index);
+	return put;
+}
+
+/* The same for an operation of two entries. */
+static inline bool world_submit_pair(struct world_client *c, uint32_t index, const struct rs_sqe *e,
+				     const void *second)
+{
+	const bool put = rs_ring_put_pair(rs_seg_sq(world_seg(c, index)), &c->at[index].sq,
+					  WORLD_DEPTH, e, second, sizeof(*e));
 
 	world_ready(c, index);
 	return put;

@@ -319,21 +319,37 @@ static uint32_t strange_word(struct hostile *h)
 	}
 }
 
+/* The second entry of an operation in pieces. */
+static void strange_pieces(struct hostile *h, struct rs_seg_conn *c, uint32_t at)
+{
+	struct rs_pieces v;
+
+	for (unsigned int i = 0; i < RS_PIECES_MAX; i++) {
+		v.len[i] = strange_word(h);
+		v.offset[i] = strange_word(h) * (uint64_t)strange_word(h);
+	}
+	rs_ring_publish(rs_seg_sq(c), at, 8, &v, sizeof(v));
+}
+
 /* An entry that the owner takes, full of anything. */
 static void strange_entry(struct hostile *h)
 {
+	const bool sends = unit_random(&h->random) % 2;
 	struct rs_seg_conn *c =
 		rs_seg_conn(&h->layout, h->base, (uint32_t)(unit_random(&h->random) % CONNS));
-	struct rs_sqe e = { .op = (uint8_t)(unit_random(&h->random) % 5),
+	struct rs_sqe e = { .op = (uint8_t)(unit_random(&h->random) % 7),
 			    .flags = (uint8_t)(unit_random(&h->random) % 5),
 			    .len = strange_word(h),
 			    .offset = strange_word(h),
 			    .rkey = strange_word(h),
-			    .remote = unit_random(&h->random) };
+			    .remote = unit_random(&h->random),
+			    .pieces = sends ? (uint32_t)(unit_random(&h->random) % 7) : 0 };
 	uint32_t at = (uint32_t)(unit_random(&h->random) % 16);
 
-	rs_ring_publish(unit_random(&h->random) % 2 ? rs_seg_sq(c) : rs_seg_rq(&h->layout, c), at,
-			8, &e, sizeof(struct rs_rqe));
+	if (e.pieces)
+		strange_pieces(h, c, at + 1);
+	rs_ring_publish(sends ? rs_seg_sq(c) : rs_seg_rq(&h->layout, c), at, 8, &e,
+			sends ? sizeof(struct rs_sqe) : sizeof(struct rs_rqe));
 }
 
 static void attack_words(unsigned int unused)

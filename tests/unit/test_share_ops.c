@@ -33,13 +33,18 @@ static void ops_end(void)
 }
 
 /* Post as soon as there is room. */
-static void post(const struct rshare_op *op)
+static int post_soon(struct rshare_conn *on, const struct rshare_op *op)
 {
 	int err;
 
-	while ((err = rshare_post(c, op)) == -EAGAIN)
+	while ((err = rshare_post(on, op)) == -EAGAIN)
 		usleep(100);
-	ck_assert_int_eq(err, 0);
+	return err;
+}
+
+static void post(const struct rshare_op *op)
+{
+	ck_assert_int_eq(post_soon(c, op), 0);
 }
 
 static void expect(struct rshare_conn *of, enum rshare_event_type type, int status, uint64_t cookie)
@@ -241,6 +246,179 @@ UNIT_LOOP_TEST(inline_data_is_the_callers_again_at_once, 0, 2)
 	op.type = RSHARE_OP_READ;
 	op.flags = RSHARE_INLINE;
 	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+}
+
+/* ---- buffers in pieces ---------------------------------------------------------------------- */
+
+static void pieces_of(struct rshare_piece *v, unsigned int round)
+{
+	static const size_t size[] = { 3, 0, 16352, 16384, 5000, 1, 40000 };
+	char *p = out;
+
+	for (unsigned int i = 0; i < RSHARE_PIECES_MAX; i++) {
+		v[i] = (struct rshare_piece){ p + 7 * i, size[(round + i * 3) % 7] };
+		p += v[i].size + 7 * i;
+	}
+}
+
+static size_t gather(char *to, const struct rshare_piece *v)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < RSHARE_PIECES_MAX; n += v[i++].size)
+		memcpy(to + n, v[i].buffer, v[i].size);
+	return n;
+}
+
+/* A send and a write gather, a read scatters. _i: queue pairs break. */
+UNIT_LOOP_TEST(operations_in_pieces_move_their_bytes, 0, 2)
+{
+	struct rshare_piece v[RSHARE_PIECES_MAX];
+	struct rshare_op op = { .remote = &at, .pieces = v, .npieces = RSHARE_PIECES_MAX };
+	char *want = malloc(ROOM), *got = malloc(ROOM);
+	size_t size;
+
+	set_fake(_i ? 20 : 0, 0); /* more than a chain: a read is repeated until it is complete */
+	for (unsigned int k = 0; k < 30; k++) {
+		pieces_of(v, k / 3);
+		op.type = (enum rshare_op_type)(RSHARE_OP_SEND + k % 3);
+		op.cookie = k;
+		memset(in, (int)k + 1, ROOM);
+		memset(want, (int)k + 1, ROOM);
+		if (op.type == RSHARE_OP_READ)
+			for (unsigned int i = 0; i < ROOM; i++)
+				in[i] = want[i] = (char)(i * 13 + k);
+		size = gather(op.type == RSHARE_OP_READ ? got : want, v);
+		ck_assert(op.type != RSHARE_OP_SEND || !rshare_recv(d, in, ROOM, k));
+		post(&op);
+		if (op.type == RSHARE_OP_SEND)
+			ck_assert_uint_eq(next_of(d, RSHARE_RECEIVED).size, size);
+		expect(c, RSHARE_SENT, 0, k);
+		unit_require(gather(got, v) == size);
+		unit_require(!memcmp(got, want, size) && !memcmp(in, want, ROOM));
+	}
+	ck_assert(!_i || info_of(a).repairs > 3);
+	free(want);
+	free(got);
+}
+
+/* From any memory, which is the caller's again at once. */
+UNIT_TEST(inline_data_is_gathered_from_pieces)
+{
+	char buf[RSHARE_INLINE_MAX];
+	struct rshare_piece v[] = { { buf + 50, 26 }, { NULL, 0 }, { buf, 30 }, { buf + 30, 20 } };
+	const struct rshare_op op = {
+		.type = RSHARE_OP_SEND, .flags = RSHARE_INLINE, .pieces = v, .npieces = 4
+	};
+
+	for (unsigned int i = 0; i < sizeof(buf); i++)
+		buf[i] = (char)(i + 1);
+	ck_assert_int_eq(rshare_recv(d, in, 100, 1), 0);
+	fake_hold(1, UINT_MAX);
+	post(&op);
+	memset(buf, 0, sizeof(buf));
+	fake_hold(0, UINT_MAX);
+	ck_assert_uint_eq(next_of(d, RSHARE_RECEIVED).size, sizeof(buf));
+	for (unsigned int i = 0; i < sizeof(buf); i++)
+		ck_assert_int_eq(in[i], (int)((i < 26 ? i + 50 : i - 26) + 1));
+	v[1].size = 1;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL); /* 77 bytes */
+}
+
+UNIT_TEST(what_are_no_pieces_is_refused)
+{
+	struct rshare_piece v[RSHARE_PIECES_MAX + 1];
+	struct rshare_op good = { .type = RSHARE_OP_SEND, .pieces = v, .npieces = 2 }, op;
+	unsigned int i;
+
+	for (i = 0; i < RSHARE_PIECES_MAX + 1; i++)
+		v[i] = (struct rshare_piece){ out + i, 1 };
+	op = good;
+	op.buffer = out;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = good;
+	op.size = 1;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = good;
+	op.pieces = NULL;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = good;
+	op.npieces = RSHARE_PIECES_MAX + 1;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op = good;
+	op.type = RSHARE_OP_FETCH_ADD;
+	op.remote = &at;
+	v[0].size = v[1].size = 4;
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+	op.type = RSHARE_OP_WRITE;
+	op.offset = ROOM - 7;
+	ck_assert_int_eq(rshare_post(c, &op), -ERANGE);
+	v[1].buffer = in;
+	ck_assert_int_eq(rshare_post(c, &good), -EINVAL);
+	v[1].buffer = out;
+	v[0].size = v[1].size = RSHARE_MESSAGE_MAX / 2 + 1;
+	ck_assert_int_eq(rshare_post(c, &good), -EINVAL);
+	v[0].size = SIZE_MAX;
+	v[1].size = 2;
+	ck_assert_int_eq(rshare_post(c, &good), -EINVAL);
+	op = good;
+	op.flags = RSHARE_INLINE; /* of a sum that wraps */
+	ck_assert_int_eq(rshare_post(c, &op), -EINVAL);
+}
+
+/* Pieces without a byte; no piece at all. */
+UNIT_TEST(an_operation_of_empty_pieces_is_empty)
+{
+	const struct rshare_piece v[] = { { NULL, 0 }, { out, 0 } };
+	struct rshare_op op = { .type = RSHARE_OP_SEND, .pieces = v };
+
+	for (op.npieces = 0; op.npieces < 3; op.npieces++) {
+		ck_assert_int_eq(rshare_recv(d, in, 100, 1), 0);
+		post(&op);
+		ck_assert_uint_eq(next_of(d, RSHARE_RECEIVED).size, 0);
+		expect(c, RSHARE_SENT, 0, 0);
+	}
+}
+
+/* Entries of a work request, and of a read: pieces of an operation. */
+static const struct {
+	int sges, sges_rd;
+	unsigned int pieces;
+} devices[] = {
+	{ 1, 0, 1 }, { 2, 0, 1 }, { 3, 0, 2 }, { 5, 8, 4 }, { 6, 0, 5 }, { 8, 8, 5 }, { 8, 2, 2 },
+};
+
+/* A device that takes few pieces is used with so many, and more are refused. */
+UNIT_LOOP_TEST(a_device_takes_as_many_pieces_as_it_can, 0, sizeof(devices) / sizeof(devices[0]))
+{
+	struct rshare_piece v[RSHARE_PIECES_MAX];
+	struct rshare_op op = {
+		.type = RSHARE_OP_WRITE, .flags = RSHARE_UNSIGNALLED, .remote = &at, .pieces = v
+	};
+	struct rshare_config x = config(name_c, 3);
+	struct rshare *r;
+	struct rshare_conn *e;
+	unsigned int i;
+	char *memory;
+
+	__atomic_store_n(&fake_sges, devices[_i].sges, __ATOMIC_RELAXED);
+	__atomic_store_n(&fake_sges_rd, devices[_i].sges_rd, __ATOMIC_RELAXED);
+	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
+	ck_assert_uint_eq(info_of(r).pieces, devices[_i].pieces);
+	memory = rshare_get(r, 100);
+	ck_assert_int_eq(rshare_connect(r, node_b, 7, 0, 1, &e), 0);
+	for (i = 0; i < RSHARE_PIECES_MAX; i++)
+		v[i] = (struct rshare_piece){ memory + i, 1 };
+	for (i = 1; i <= RSHARE_PIECES_MAX; i++) {
+		op.npieces = i;
+		ck_assert_int_eq(post_soon(e, &op), i > devices[_i].pieces ? -EINVAL : 0);
+	}
+	v[1].size = 0; /* does not count */
+	op.npieces = devices[_i].pieces + 1;
+	if (op.npieces <= RSHARE_PIECES_MAX)
+		ck_assert_int_eq(post_soon(e, &op), 0);
+	ck_assert_int_eq(rshare_disconnect(e, 5000), 0);
+	rshare_close(r);
 }
 
 /* Operations of two entries fill the ring before `depth` of them are outstanding. */

@@ -250,13 +250,9 @@ UNIT_LOOP_TEST(frames_of_writes_that_break_the_rules_are_bad, 0, 4)
 
 /* ---- data in the ring ------------------------------------------------------------------------ */
 
-static bool submit_pair(const struct rs_sqe *e, const struct rs_rest *rest)
+static bool submit_pair(const struct rs_sqe *e, const void *second)
 {
-	const bool put = rs_ring_put_pair(rs_seg_sq(world_seg(CLIENT0, c0)), &CLIENT0->at[c0].sq,
-					  WORLD_DEPTH, e, rest, sizeof(*e));
-
-	world_ready(CLIENT0, c0);
-	return put;
+	return world_submit_pair(CLIENT0, c0, e, second);
 }
 
 static struct rs_sqe inline_send(uint32_t len)
@@ -528,6 +524,159 @@ UNIT_LOOP_TEST(a_strange_atomic_operation_is_bad, 0, 3)
 	memcpy(buf, &f, sizeof(f));
 	memcpy(buf + sizeof(f), &a, sizeof(a));
 	ck_assert_int_eq(rs_peer_receive(&n[1].peer, RS_STRICT, buf, sizeof(buf)), -EBADMSG);
+}
+
+/* ---- buffers in pieces ---------------------------------------------------------------------- */
+
+static const struct rs_pieces five = { .len = { 1, WORLD_CHUNK - 1, WORLD_CHUNK + 32, 3, 1000 },
+				       .offset = { 5000, 0, 3000, 5001, WORLD_POOL - 1000 } };
+
+static uint32_t sum_of(const struct rs_pieces *v, uint32_t pieces)
+{
+	uint32_t sum = 0, i;
+
+	for (i = 0; i < pieces; i++)
+		sum += v->len[i];
+	return sum;
+}
+
+static struct rs_sqe in_pieces(uint8_t op, uint32_t pieces)
+{
+	return (struct rs_sqe){
+		.op = op, .len = sum_of(&five, pieces), .pieces = pieces, .cookie = 3
+	};
+}
+
+/* Chunks begin and end within the pieces, and at their borders. */
+UNIT_LOOP_TEST(a_message_is_gathered_from_pieces, 2, 6)
+{
+	const uint32_t pieces = (uint32_t)_i;
+	const struct rs_sqe e = in_pieces(RS_OP_SEND, pieces);
+	char want[2 * WORLD_CHUNK + 2000];
+	uint32_t i, at = 0;
+
+	for (i = 0; i < WORLD_POOL; i++)
+		world_pool(CLIENT0, 0)[i] = (char)(i * 7 + i / 251);
+	for (i = 0; i < pieces; at += five.len[i++])
+		memcpy(want + at, world_pool(CLIENT0, five.offset[i]), five.len[i]);
+	ck_assert(world_recv(CLIENT1, c1, 0, sizeof(want), 9));
+	ck_assert(submit_pair(&e, &five));
+	world_settle(n);
+	ck_assert_uint_eq(expect(CLIENT0, c0, RSHARE_SENT, 0, 3).len, e.len);
+	ck_assert_uint_eq(expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 9).len, e.len);
+	ck_assert(!memcmp(world_pool(CLIENT1, 0), want, e.len) && !world_pool(CLIENT1, 0)[e.len]);
+	ck_assert_uint_eq(CONN0->stats.bytes_sent, e.len);
+}
+
+/* Each post names the memory of its bytes, in order. _i: writes, reads */
+UNIT_LOOP_TEST(writes_and_reads_are_posted_in_pieces, 0, 2)
+{
+	const struct rs_sqe e = in_pieces(_i ? RS_OP_READ : RS_OP_WRITE, 4);
+	const struct rs_fifo *f = &n[0].peer.lane[RS_WEIGHTED];
+	uint32_t piece = 0, in = 0, len = 0;
+
+	ck_assert(submit_pair(&e, &five));
+	ck_assert_uint_eq(on_the_wire(), 2);
+	for (uint32_t at = f->head; at != f->tail; at++) {
+		const struct rs_post *post = &f->sent[at % f->size].post;
+
+		ck_assert(post->op == e.op && post->remote == len);
+		len += post->len;
+		for (unsigned int i = 0; i < post->spans; i++) {
+			ck_assert_ptr_eq(post->span[i].data,
+					 world_pool(CLIENT0, five.offset[piece] + in));
+			in += post->span[i].len;
+			ck_assert_uint_le(in, five.len[piece]);
+			if (in == five.len[piece]) {
+				piece++;
+				in = 0;
+			}
+		}
+	}
+	ck_assert(piece == 4 && len == e.len);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 3);
+}
+
+/* A write in pieces with immediate data has one frame, behind its bytes. */
+UNIT_TEST(a_write_in_pieces_can_be_announced)
+{
+	struct rs_sqe e = in_pieces(RS_OP_WRITE, 5);
+
+	e.flags = RSHARE_IMMEDIATE;
+	e.immediate = 6;
+	ck_assert(world_recv(CLIENT1, c1, 0, 0, 9) && submit_pair(&e, &five));
+	world_settle(n);
+	expect_tagged(RSHARE_WRITTEN, 9, e.len, 6);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 3);
+}
+
+enum forgery {
+	NO_SECOND_ENTRY,
+	ONE_PIECE,
+	SIX_PIECES,
+	ALL_PIECES,
+	OF_THE_DEVICE, /* more than it takes */
+	BEYOND_POOL,
+	FAR_BEYOND,
+	EMPTY_PIECE,
+	TOO_SHORT,
+	TOO_LONG,
+	WITH_OFFSET,
+	WITH_DATA,
+	ATOMIC,
+	FORGERIES
+};
+
+static void forge(enum forgery which, struct rs_sqe *e, struct rs_pieces *v)
+{
+	switch (which) {
+	case ONE_PIECE: e->pieces = 1; break;
+	case SIX_PIECES: e->pieces = 6; break;
+	case ALL_PIECES: e->pieces = UINT32_MAX; break;
+	case OF_THE_DEVICE: n[0].hub.pieces = 3; break;
+	case BEYOND_POOL: v->offset[3] = WORLD_POOL - 2; break;
+	case FAR_BEYOND: v->offset[3] = UINT64_MAX; break;
+	case EMPTY_PIECE:
+		e->len -= v->len[3];
+		v->len[3] = 0;
+		break;
+	case TOO_SHORT: e->len++; break;
+	case TOO_LONG: e->len--; break;
+	case WITH_OFFSET: e->offset = 1; break;
+	case WITH_DATA: e->flags = RSHARE_INLINE; break;
+	case ATOMIC:
+		e->op = RS_OP_FETCH_ADD;
+		e->len = 8;
+		break;
+	case NO_SECOND_ENTRY:
+	default: break;
+	}
+}
+
+/* It does not reach the wire, whatever the operation. Without the forgery, it does. */
+UNIT_LOOP_TEST(forged_pieces_end_their_connection, 0, FORGERIES + 1)
+{
+	for (uint8_t op = RS_OP_SEND; op <= RS_OP_READ; op++) {
+		struct rs_sqe e = in_pieces(op, 4);
+		struct rs_pieces v = five;
+		uint32_t b0, b1;
+
+		world_connect(n, 0, 0, 0, &b0, &b1);
+		ck_assert(world_recv(CLIENT1, b1, 0, 2000, 9));
+		world_settle(n);
+		n[0].hub.pieces = RS_PIECES_MAX;
+		forge((enum forgery)_i, &e, &v);
+		ck_assert(_i == NO_SECOND_ENTRY ? world_submit(CLIENT0, b0, &e)
+						: world_submit_pair(CLIENT0, b0, &e, &v));
+		ck_assert_uint_eq(on_the_wire() != 0, _i == FORGERIES);
+		world_settle(n);
+		expect(CLIENT0, b0, RSHARE_SENT, _i == FORGERIES ? 0 : -EBADMSG, 3);
+		if (_i < FORGERIES)
+			expect(CLIENT0, b0, RSHARE_CLOSED, -EBADMSG, 0);
+	}
+	ck_assert_uint_eq(n[0].hub.stats.forged, _i < FORGERIES ? 3 : 0);
+	ck_assert_int_eq(n[1].error, 0);
 }
 
 UNIT_SUITE("share_requests", .setup = begin, .teardown = end)

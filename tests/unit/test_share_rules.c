@@ -20,6 +20,7 @@
 #define TOTAL 100u
 #define LEN 50u
 #define EPOCH 5u
+#define PIECES 4u /* fewer than RS_PIECES_MAX */
 
 static struct rs_limits lim = { .key = KEY,
 				.pool = POOL,
@@ -28,6 +29,7 @@ static struct rs_limits lim = { .key = KEY,
 				.total = TOTAL,
 				.len = LEN,
 				.conns = CONNS,
+				.pieces = PIECES,
 				.epoch = EPOCH };
 
 static bool is(uint64_t v, uint64_t lo, uint64_t hi)
@@ -70,7 +72,7 @@ static const uint64_t only[RS_RULE_COUNT] = {
 	[RS_RULE_IS_INFO] = 10,
 	[RS_RULE_IS_GRANT] = 11,
 	[RS_RULE_IS_REVOKE] = 12,
-	[RS_RULE_CONTROL_VERSION] = 12,
+	[RS_RULE_CONTROL_VERSION] = 13,
 };
 
 /* All rules, expressed in another way. */
@@ -93,6 +95,9 @@ static bool means(unsigned int rule, uint64_t v)
 	case RS_RULE_INLINE_FLAGS: return is(v, 8, 15);
 	case RS_RULE_READ_FLAGS: return v < 4;
 	case RS_RULE_LEN: return v <= POOL;
+	case RS_RULE_PIECES: return is(v, 2, 4);
+	case RS_RULE_PIECE: return is(v, 1, POOL);
+	case RS_RULE_PIECES_MAX: return v <= 5;
 	case RS_RULE_INLINE: return v <= 76;
 	case RS_RULE_OFFSET: return v <= POOL - lim.len;
 	case RS_RULE_EVENT: return is(v, 1, 5);
@@ -168,7 +173,7 @@ static bool op_taken(unsigned int shape, const void *at)
 	memcpy(&e, at, sizeof(e));
 	if (e.offset)
 		e.len = lim.len; /* limit of offset */
-	return rs_op_ok(&e, POOL);
+	return rs_op_ok(&e, POOL, PIECES);
 }
 
 static bool other_op(const struct rule_field *f, uint64_t v)
@@ -182,10 +187,36 @@ static bool atomic_taken(unsigned int shape, const void *at)
 	return rs_atomic_ok(at);
 }
 
-/* Or with data in the entry. */
+/* Or with data in the entry, or in pieces. */
 static bool other_form(const struct rule_field *f, uint64_t v)
 {
-	return other_op(f, v) || (!strcmp(f->name, "flags") && v < 16);
+	return other_op(f, v) || (!strcmp(f->name, "flags") && v < 16) ||
+		(!strcmp(f->name, "pieces") && is(v, 2, PIECES));
+}
+
+/* Or in pieces. */
+static bool other_read(const struct rule_field *f, uint64_t v)
+{
+	return other_op(f, v) || (!strcmp(f->name, "pieces") && is(v, 2, PIECES));
+}
+
+/* Or in one piece. */
+static bool other_whole(const struct rule_field *f, uint64_t v)
+{
+	return other_op(f, v) || (!strcmp(f->name, "pieces") && !v);
+}
+
+static bool piece_taken(unsigned int shape, const void *at)
+{
+	struct rs_sqe e = { .pieces = 1 };
+	struct rs_piece p;
+
+	(void)shape;
+	memcpy(&p, at, sizeof(p));
+	if (p.offset)
+		p.len = LEN;
+	e.len = (uint32_t)p.len;
+	return rs_pieces_ok(&e, &p, POOL);
 }
 
 static bool receive_taken(unsigned int shape, const void *at)
@@ -295,7 +326,11 @@ static const struct walk shapes[] = {
 	{ RS_SHAPE_WRITE, op_taken, other_form },
 	{ RS_SHAPE_SEND_INLINE, op_taken, other_form },
 	{ RS_SHAPE_WRITE_INLINE, op_taken, other_form },
-	{ RS_SHAPE_READ, op_taken, other_op },
+	{ RS_SHAPE_READ, op_taken, other_read },
+	{ RS_SHAPE_SEND_PIECES, op_taken, other_whole },
+	{ RS_SHAPE_WRITE_PIECES, op_taken, other_whole },
+	{ RS_SHAPE_READ_PIECES, op_taken, other_whole },
+	{ RS_SHAPE_PIECE, piece_taken, NULL },
 	{ RS_SHAPE_RECEIVE, receive_taken, NULL },
 	{ RS_SHAPE_EVENT, event_taken, other_event },
 	{ RS_SHAPE_ACCEPT, event_taken, other_event },
@@ -387,8 +422,27 @@ UNIT_TEST(a_buffer_lies_in_the_pool)
 					r.len <= at[p] - at[o];
 
 				ck_assert(rs_receive_ok(&r, at[p]) == in &&
-					  rs_op_ok(&s, at[p]) == in);
+					  rs_op_ok(&s, at[p], PIECES) == in);
 			}
+}
+
+/* The sum of the pieces does not wrap, and a piece of more than 32 bits is none. */
+UNIT_TEST(pieces_have_the_length_of_their_operation)
+{
+	struct rs_piece v[RS_PIECES_MAX];
+	struct rs_sqe e = { .pieces = 4 };
+	unsigned int i;
+
+	for (i = 0; i < RS_PIECES_MAX; i++)
+		v[i] = (struct rs_piece){ .len = 1u << 30 };
+	ck_assert(!rs_pieces_ok(&e, v, 1ull << 31)); /* 2^32 bytes, and len 0 */
+	e.pieces = 5;
+	e.len = 1u << 30;
+	ck_assert(!rs_pieces_ok(&e, v, 1ull << 31));
+	e.pieces = 1;
+	ck_assert(rs_pieces_ok(&e, v, 1ull << 31));
+	v[0].len |= 1ull << 32;
+	ck_assert(!rs_pieces_ok(&e, v, UINT64_MAX));
 }
 
 UNIT_TEST(only_a_process_that_is_not_attached_attaches)
