@@ -50,6 +50,7 @@ struct core_place {
 	struct rel_ctx rel;
 	uint32_t key;        /* TARGET_BLOCK: of its lock */
 	uint32_t *transfers; /* TARGET_BLOCK: counts changes of the owner; NULL: not counted */
+	bool unknown;        /* for MSG_NOTE: this node does not know the region, and has no copy */
 };
 
 /* A block that leaves this node, wholly or in part. */

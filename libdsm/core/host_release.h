@@ -82,7 +82,10 @@ int core_acquire_end(struct core_host *h, bool stale, int err);
 /* At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. */
 int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
 		     size_t size);
-/* A notice of `src`. 0, or -EBADMSG: not a release block of that home. */
+/*
+ * A notice of `src`. 0, or -EBADMSG: not a release block of that home. With a coarse copyset it may
+ * come to a node that does not know the region, and is ignored.
+ */
 int core_note_block(struct core_host *h, uint32_t object, uint16_t src);
 
 /* For core/host.c. */

@@ -69,8 +69,10 @@ int step_find(struct core_host *h, enum target target, uint32_t number, const st
 		is = __builtin_expect(job.me->releases | (m->flags & MSGF_RELEASE), 0)
 			? release_find_block(h, number, m, p)
 			: 0;
-		if (!is)
+		if (!is) {
+			p->unknown = m->type == MSG_NOTE && !region_known(block_off(number));
 			find_block(number, m, p);
+		}
 		return is < 0 ? is : 0;
 	}
 	p->d.queue = (struct qpool){ job.mem.lines, CTL_ALL_SLOTS, NULL };

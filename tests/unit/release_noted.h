@@ -42,7 +42,7 @@ static const char diff_bytes[] = "a diff";
 
 /* What the host does at the next call. */
 static struct {
-	bool home, sequential, follows, changed;
+	bool home, sequential, unknown, follows, changed;
 	int missing;
 } host;
 
@@ -86,6 +86,7 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 		ck_assert_uint_eq(number, m->object);
 		p->d.rel = host.sequential ? NULL : &blocks[index_of(number)];
 		p->d.page = NULL;
+		p->unknown = host.unknown;
 		p->d.rel_ctx = &p->rel;
 		p->rel = (struct rel_ctx){ .me = ME,
 					   .nnodes = NODES,

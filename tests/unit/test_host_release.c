@@ -219,6 +219,34 @@ UNIT_TEST(a_notice_of_the_home_is_kept)
 	noted("");
 }
 
+/* The copyset of the home has one bit for several nodes. */
+UNIT_TEST(a_notice_for_a_neighbour_is_ignored)
+{
+	static const struct {
+		bool sequential, unknown;
+		uint16_t nodes;
+		int result;
+	} all[] = {
+		{ true, true, 65, 0 },
+		{ true, true, 64, -EBADMSG },
+		{ true, false, 65, -EBADMSG },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		host.sequential = all[i].sequential;
+		host.unknown = all[i].unknown;
+		node.nnodes = all[i].nodes;
+		ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), all[i].result);
+		ck_assert_uint_eq(lists.notices, 0);
+	}
+	host.missing = -EAGAIN;
+	host.unknown = true;
+	node.nnodes = 65;
+	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EAGAIN);
+	noted("");
+}
+
 UNIT_TEST(what_is_not_found_is_refused)
 {
 	static const int errors[] = { -EAGAIN, -EBADMSG, -ENOMEM };

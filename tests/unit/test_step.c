@@ -121,4 +121,24 @@ UNIT_TEST(a_block_has_one_lock_whatever_its_size)
 			 block_stripe(block_id(PAGE_BYTES, PAGE_BYTES)));
 }
 
+/* A node of a neighbour's bit in a copyset may have nothing to do with the region. */
+UNIT_TEST(a_notice_for_a_region_that_is_not_known_is_marked)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_NOTE, .src = 1 };
+	struct core_host h;
+	struct core_place p;
+	size_t off, end;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	h = run_host();
+	off = (size_t)((char *)dsm_malloc(1) - job.base) & ~(PAGE_BYTES - 1);
+	for (end = 0; region_known(end); end += PAGE_BYTES)
+		;
+	memset(&p, 0, sizeof(p));
+	ck_assert_int_eq(step_find(&h, TARGET_BLOCK, block_id(end, PAGE_BYTES), &m, &p), 0);
+	ck_assert(p.unknown);
+	ck_assert_int_eq(step_find(&h, TARGET_BLOCK, block_id(off, PAGE_BYTES), &m, &p), 0);
+	ck_assert(!p.unknown);
+}
+
 UNIT_SUITE("step", .seconds = 60)
