@@ -9,7 +9,7 @@
 #include <threads.h>
 
 #include "alloc.h"
-#include "calls.h"
+#include "callbacks.h"
 #include "thread.h"
 
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t),

@@ -29,7 +29,6 @@
 
 #include "interpose/files.h"
 #include "interpose/raw_syscall.h"
-#include "local.h"
 #include "masks.h"
 #include "sync.h"
 #include "util/sizes.h"

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "copies.h"
-#include "local.h"
 
 /* ROW(name, condition): a function of up to six words, a to f. ALIAS(symbol, name, condition):
  * another symbol of it. OLD(name, version, condition): one that new programs are not linked with.

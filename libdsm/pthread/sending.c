@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "interpose/raw_syscall.h"
-#include "calls.h"
+#include "callbacks.h"
 #include "everywhere.h"
 #include "masks.h"
 #include "signals.h"

@@ -122,6 +122,12 @@ struct team {
 
 extern struct team *team;
 
+/* ---- local.c --------------------------------------------------------------------------------- */
+
+/* Report, once in the job, that the program makes this system call, if what it changes is of one
+ * rank. arg: six words. Any thread; keeps errno. Blocks for shared memory at most. */
+void local_note_number(long n, const long *arg, const void *caller);
+
 /* ---- start.c --------------------------------------------------------------------------------- */
 
 /*

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #include "interpose/files.h"
-#include "calls.h"
+#include "callbacks.h"
 #include "everywhere.h"
 #include "futex.h"
 #include "masks.h"

@@ -28,7 +28,6 @@
 
 #include "alloc.h"
 #include "callbacks.h"
-#include "calls.h"
 #include "copies.h"
 #include "futex.h"
 #include "libraries.h"

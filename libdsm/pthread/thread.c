@@ -17,7 +17,7 @@
 
 #include "alloc.h"
 #include "async.h"
-#include "calls.h"
+#include "callbacks.h"
 #include "futex.h"
 #include "masks.h"
 #include "statics.h"
