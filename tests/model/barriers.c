@@ -4,7 +4,7 @@
  * leave it with the sum of all values, or all with -EINVAL; every episode ends. A thread with the
  * handle of a destroyed barrier is refused, or leaves with -EINVAL, and affects no other thread.
  */
-#include "barriers.h"
+#include "worlds.h"
 
 #include "channel.h"
 #include "core/dispatch.h"

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* configs.c - the worlds that are searched. */
-#include "barriers.h"
 #include "coherence.h"
-#include "handles.h"
-#include "locks.h"
-#include "maps.h"
-#include "objects.h"
 #include "release.h"
+#include "worlds.h"
 
 #define CO(...)                                           \
 	.model = &co_model, .cfg = &(const struct co_cfg) \

@@ -5,7 +5,7 @@
  * that was made with it, if that object still exists, and is refused once its destruction has been
  * granted; an index whose names are used up is not used again.
  */
-#include "handles.h"
+#include "worlds.h"
 
 #include "channel.h"
 #include "core/dispatch.h"

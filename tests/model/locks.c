@@ -6,7 +6,7 @@
  * record, and all other records are free. Where records can be fast: a woken thread that has come
  * and found the lock held is the next of its record to get it.
  */
-#include "locks.h"
+#include "worlds.h"
 
 #include "channel.h"
 #include "core/dispatch.h"

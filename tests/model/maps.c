@@ -8,7 +8,7 @@
  * nothing is written after the contents have left; no contents that have left are read; and every
  * access completes if the node permits it.
  */
-#include "maps.h"
+#include "worlds.h"
 
 #include "show.h"
 

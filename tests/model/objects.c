@@ -12,7 +12,7 @@
  * The object may be destroyed, which refuses all later requests. Earlier answers may still be in
  * flight then.
  */
-#include "objects.h"
+#include "worlds.h"
 
 #include "channel.h"
 #include "core/dispatch.h"
