@@ -25,7 +25,7 @@ import qemu
 import splats
 from common import BUILD, TOP, Failure, program, say, tool
 
-FRAME = struct.Struct('<IHBB')          # as in frame.h
+FRAME = struct.Struct('<IHBB')          # as in agent.c
 RUN, SIGNAL, HELLO, EXIT = b'RSHX'
 LOST = 255                              # exit status of a job whose guest has died
 
