@@ -276,9 +276,14 @@ static bool environment_is_carried(void)
 }
 
 /* 0: no variable can have this name. */
+/* 0, with errno: it is no name. */
 static size_t length_of(const char *variable)
 {
-	return variable && !strchr(variable, '=') ? strlen(variable) : 0;
+	const size_t n = variable && !strchr(variable, '=') ? strlen(variable) : 0;
+
+	if (!n)
+		errno = EINVAL;
+	return n;
 }
 
 static char *environment_value(const char *variable)
@@ -316,10 +321,8 @@ EXPORT int setenv(const char *variable, const char *value, int replace)
 	if (!environment_is_carried())
 		return NEXT(setenv)(variable, value, replace);
 	n = length_of(variable);
-	if (!n) {
-		errno = EINVAL;
+	if (!n)
 		return -1;
-	}
 	environment_lock();
 	err = environment_follow();
 	if (err || (!replace && environment_find(variable, n) < team->environment->count))
@@ -341,10 +344,8 @@ EXPORT int unsetenv(const char *variable)
 	if (!environment_is_carried())
 		return NEXT(unsetenv)(variable);
 	n = length_of(variable);
-	if (!n) {
-		errno = EINVAL;
+	if (!n)
 		return -1;
-	}
 	environment_lock();
 	err = environment_follow();
 	return unlock_it(err ? err : environment_remove(variable, n));
