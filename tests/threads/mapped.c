@@ -6,20 +6,19 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "probe.h"
 #include "steps.h"
 
 enum { THREADS = 4, PAGE = 4096, PAGES = 5, SIZE = PAGES * PAGE - 100 };
 
 static char *readable, *shared, *unlinked, *unnamed, *written, *zeros, *moved, *odd;
 static pthread_barrier_t all;
-static __thread sigjmp_buf back;
 
 static void fill(int fd)
 {
@@ -61,27 +60,11 @@ static int holds(const char *p, int from, int pages)
 	return good;
 }
 
-static void on_fault(int sig)
-{
-	siglongjmp(back, sig);
-}
-
-/* The signal that a read of *p gets; 0: none. */
-static int fault(const volatile char *p)
-{
-	int sig = sigsetjmp(back, 1);
-
-	if (!sig)
-		(void)*p;
-	return sig;
-}
-
 static void *work(void *arg)
 {
-	const struct sigaction act = { .sa_handler = on_fault };
 	const long me = (long)arg;
 
-	sigaction(SIGBUS, &act, NULL);
+	probe_begin();
 	check("read-only", holds(readable, 0, PAGES - 1));
 	check("shared", holds(shared, 0, PAGES - 1));
 	check("unlinked", holds(unlinked, 1, PAGES - 1));

@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "probe.h"
 #include "steps.h"
 
 enum { THREADS = 4, PAGE = 4096, POINTS = 150001, MANY = 10000 };
@@ -35,7 +35,6 @@ static struct task {
 
 static const char *shrinking, *many;
 static pthread_barrier_t all;
-static __thread sigjmp_buf back;
 
 /* ---- map and reduce -------------------------------------------------------------------------- */
 
@@ -110,28 +109,12 @@ static int make(const char *name)
 
 /* ---- a file that gets shorter, and one in many mappings -------------------------------------- */
 
-static void on_fault(int sig)
-{
-	siglongjmp(back, sig);
-}
-
-/* The signal that a read of *p gets; 0: none. */
-static int fault(const volatile char *p)
-{
-	int sig = sigsetjmp(back, 1);
-
-	if (!sig)
-		(void)*p;
-	return sig;
-}
-
 static void *look(void *arg)
 {
-	const struct sigaction act = { .sa_handler = on_fault };
 	const long me = (long)arg;
 	size_t i, wrong = 0;
 
-	sigaction(SIGBUS, &act, NULL);
+	probe_begin();
 	check("before", !fault(shrinking) && !fault(shrinking + 3 * PAGE));
 	pthread_barrier_wait(&all);
 	/* main() makes the file shorter */

@@ -17,6 +17,14 @@ static void open_settled(struct end *a, struct end *b)
 	settle(a, b);
 }
 
+/* b, which is armed, is woken by a message, its nth. */
+static void wakes(struct end *a, struct end *b, uint8_t type, unsigned int nth)
+{
+	ck_assert_int_eq(send_to(a, 1, type, 0, 0), 0);
+	ck_assert(readable(b, PATIENCE_MS));
+	poll_until(b, NULL, &b->messages, nth);
+}
+
 UNIT_TEST(nobody_is_woken_while_a_waiter_polls)
 {
 	struct end a, b;
@@ -30,9 +38,7 @@ UNIT_TEST(nobody_is_woken_while_a_waiter_polls)
 		ck_assert(!readable(&b, 1));
 		poll_until(&b, NULL, &b.messages, 2 * i + 2);
 		ck_assert_int_eq(ops->wait_step(b.net, i % 2 ? NET_WAIT_END : NET_WAIT_SLEEP), 0);
-		ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-		ck_assert(readable(&b, PATIENCE_MS));
-		poll_until(&b, NULL, &b.messages, 2 * i + 3);
+		wakes(&a, &b, MSG_PING, 2 * i + 3);
 	}
 	close_pair(&a, &b);
 }
@@ -67,37 +73,35 @@ UNIT_TEST(a_bell_may_ring_any_number_of_times)
 	open_settled(&a, &b);
 	for (i = 0; i < 70000; i++) {
 		arm(&b);
-		ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-		ck_assert(readable(&b, PATIENCE_MS));
-		poll_until(&b, NULL, &b.messages, i + 2);
+		wakes(&a, &b, MSG_PING, i + 2);
 	}
 	close_pair(&a, &b);
+}
+
+static void dozes(const struct end *b)
+{
+	int err;
+
+	while ((err = ops->doze(b->net)) == -EBUSY)
+		ops->poll(b->net, 64);
+	ck_assert_int_ge(err, 0);
 }
 
 UNIT_TEST(a_message_that_may_be_late_wakes_nobody_who_dozes)
 {
 	struct end a, b;
 	unsigned int i;
-	int err;
 
 	open_settled(&a, &b);
 	for (i = 0; i < 100; i++) {
 		arm(&b);
-		ck_assert_int_eq(send_to(&a, 1, MSG_DONE, 0, 0), 0);
-		ck_assert(readable(&b, PATIENCE_MS));
-		poll_until(&b, NULL, &b.messages, 3 * i + 2);
-		while ((err = ops->doze(b.net)) == -EBUSY)
-			ops->poll(b.net, 64);
-		ck_assert_int_ge(err, 0);
+		wakes(&a, &b, MSG_DONE, 3 * i + 2);
+		dozes(&b);
 		ck_assert_int_eq(send_to(&a, 1, MSG_DONE, 0, 0), 0);
 		ck_assert(!readable(&b, 1));
 		ck_assert_int_eq(ops->doze(b.net), -EBUSY); /* it is there, though */
-		while ((err = ops->doze(b.net)) == -EBUSY)
-			ops->poll(b.net, 64);
-		ck_assert_int_ge(err, 0);
-		ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-		ck_assert(readable(&b, PATIENCE_MS));
-		poll_until(&b, NULL, &b.messages, 3 * i + 4);
+		dozes(&b);
+		wakes(&a, &b, MSG_PING, 3 * i + 4);
 	}
 	close_pair(&a, &b);
 }
