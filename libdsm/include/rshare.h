@@ -89,6 +89,7 @@ struct rshare_config {
 	void *arg;
 	/* for the owner */
 	uint32_t window_narrow;    /* window_weighted while short messages are about; default 2 chunks; UINT32_MAX: the same */
+	uint32_t grants;           /* maximum number of keys of rshare_grant() per process; default 1,024, at most 65,536 */
 };
 
 /* Fill *config with the defaults. */
@@ -138,7 +139,8 @@ enum rshare_access {
  * registers the bytes once more, in its own mapping of the pool, so their pages count again for its
  * RLIMIT_MEMLOCK. No call registers other memory: the owner would have to map it, and takes no
  * descriptors from processes. -EINVAL: no access or an unknown one, not in the pool, 0 bytes, or more
- * than RSHARE_MESSAGE_MAX. -ENOMEM: registered memory of the owner, whose stderr says so. */
+ * than RSHARE_MESSAGE_MAX. -ENOSPC: the process has all keys that `grants` in the config of the owner
+ * allows. -ENOMEM: registered memory of the owner. Its stderr says both. */
 RSHARE_API int rshare_grant(struct rshare *r, const void *buffer, size_t size, unsigned int access,
 			    struct rshare_remote *out);
 /* Take a key of rshare_grant() back. An operation of a peer that uses it later, or is in progress,

@@ -50,6 +50,7 @@ static void set_defaults(struct rshare_config *c)
 		2 * (c->chunk + (uint32_t)sizeof(struct rs_frame)));
 	DEFAULT(receives, 512);
 	DEFAULT(peers, 64);
+	DEFAULT(grants, 1024);
 	DEFAULT(run_after, 8);
 	DEFAULT(idle_after, 200);
 	DEFAULT(repair, 15000);
@@ -74,6 +75,8 @@ static int client_config_check(const struct rshare_config *c, char *why)
 		bad = "repair is more than an hour";
 	else if (c->peers > 4096)
 		bad = "peers is more than 4,096";
+	else if (c->grants > 65536)
+		bad = "grants is more than 65,536";
 	else if (c->pool > 1ull << 40)
 		bad = "pool is more than 1 TiB";
 	else if (c->role < RSHARE_ANY || c->role > RSHARE_CLIENT)

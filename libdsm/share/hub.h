@@ -98,6 +98,7 @@ struct rs_client {
 	uint32_t lkey, rkey;
 	bool remote; /* peers may access the pool by rkey */
 	struct rs_grant *grants;
+	uint32_t ngrants;
 	struct rs_conn **conn; /* by index */
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */

@@ -79,11 +79,12 @@ static int make_segment(const struct rs_layout *l)
 }
 
 /* Free the first grant of a list. */
-static void grant_free(struct rs_owner *o, struct rs_grant **list)
+static void grant_free(struct rs_owner *o, struct rs_process *p, struct rs_grant **list)
 {
 	struct rs_grant *g = *list;
 
 	*list = g->next;
+	p->rs.ngrants--;
 	o->dev.registered -= g->len;
 	ibv_dereg_mr(g->mr);
 	rs_free(g);
@@ -93,7 +94,7 @@ static void grant_free(struct rs_owner *o, struct rs_grant **list)
 static void process_session_detach(struct rs_owner *o, struct rs_process *p)
 {
 	while (p->rs.grants)
-		grant_free(o, &p->rs.grants);
+		grant_free(o, p, &p->rs.grants);
 	if (p->mr) {
 		o->dev.registered -= p->rs.layout.pool_bytes;
 		ibv_dereg_mr(p->mr);
@@ -189,6 +190,8 @@ static int process_grant(struct rs_owner *o, struct rs_process *p, const struct 
 
 	if (!r->service || offset > pool || r->service > pool - offset)
 		return -EINVAL;
+	if (p->rs.ngrants >= o->config.grants)
+		return -ENOSPC;
 	g = rs_zalloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
@@ -205,6 +208,7 @@ static int process_grant(struct rs_owner *o, struct rs_process *p, const struct 
 				.rkey = mr->rkey,
 				.access = r->remote };
 	p->rs.grants = g;
+	p->rs.ngrants++;
 	o->dev.registered += g->len;
 	a->rkey = g->rkey;
 	a->pool_address = (uintptr_t)at;
@@ -216,10 +220,15 @@ static void grant_log(const struct rs_process *p, int err)
 {
 	char text[RSHARE_WHY_MAX];
 
-	snprintf(
-		text, sizeof(text),
-		"process %d: a buffer cannot be registered for peers: %s; raise `ulimit -l` of the owner (process %d)",
-		(int)p->pid, strerror(-err), (int)getpid());
+	if (err == -ENOSPC)
+		snprintf(text, sizeof(text),
+			 "process %d: a key for peers is refused: it has %u; raise `grants`",
+			 (int)p->pid, p->rs.ngrants);
+	else
+		snprintf(
+			text, sizeof(text),
+			"process %d: a buffer cannot be registered for peers: %s; raise `ulimit -l` of the owner (process %d)",
+			(int)p->pid, strerror(-err), (int)getpid());
 	rs_log_line(text);
 }
 
@@ -231,7 +240,7 @@ static int process_revoke(struct rs_owner *o, struct rs_process *p, uint32_t rke
 		at = &(*at)->next;
 	if (!*at)
 		return -ENOENT;
-	grant_free(o, at);
+	grant_free(o, p, at);
 	return 0;
 }
 
@@ -355,21 +364,23 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 }
 
 /*
- * Log the lack of memory or descriptors for requests once, until there are some again. An attaching
- * process gets the message itself.
+ * Log the lack of memory, descriptors or keys for requests once, until there are some again. An
+ * attaching process gets the message itself.
  */
 static void process_complain(struct rs_process *p, uint32_t type, int status)
 {
+	const bool lacks = rs_owner_refused(status) || (type == RS_GRANT && status == -ENOSPC);
+
 	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD && type != RS_GRANT)
 		return;
-	if (rs_owner_refused(status) && p->refused != status) {
+	if (lacks && p->refused != status) {
 		if (type == RS_GRANT)
 			grant_log(p, status);
 		else
 			process_log(p, status,
 				    type == RS_FD ? "an fd is refused" : "a connection is refused");
 	}
-	if (!status || rs_owner_refused(status))
+	if (!status || lacks)
 		p->refused = status;
 }
 

@@ -59,6 +59,7 @@ static inline struct rshare_config config(const char *name, int n)
 	c.remote = 1;
 	c.receives = 64;
 	c.repair = 2000;
+	c.grants = 20;
 	return c;
 }
 

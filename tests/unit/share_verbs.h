@@ -23,7 +23,7 @@
 
 #define FAKE_QUEUE 8192u
 #define FAKE_QPS 256u
-#define FAKE_MRS 1024u
+#define FAKE_MRS 2048u
 #define FAKE_KEYS 16u /* between two keys: those between are none */
 #define FAKE_SGES 8   /* of a work request, at most */
 #define FAKE_FIRST 2u /* number of the first queue pair: programs never have 0 and 1 */

@@ -524,6 +524,35 @@ UNIT_LOOP_TEST(a_process_scribbles_into_its_memory, 0, THREADS_AFTER_FORK)
 	end_attack(pid);
 }
 
+/* Keys without end: the owner registers so many, and no more. */
+static void attack_grants(unsigned int unused)
+{
+	struct rs_request q = { .type = RS_GRANT, .service = 64, .remote = RSHARE_ACCESS_READ };
+	struct rs_answer out;
+	struct hostile h;
+
+	(void)unused;
+	hostile_attach(&h);
+	for (unsigned int i = 0;; i++) {
+		if (hostile_ask(&h, &q, &out) != (i < 20 ? 0 : -ENOSPC))
+			_exit(5);
+		if (i % 256 == 255)
+			__atomic_fetch_add(attacked, 1, __ATOMIC_RELAXED);
+	}
+}
+
+UNIT_LOOP_TEST(a_process_asks_for_keys_without_end, 0, THREADS_AFTER_FORK)
+{
+	const uint64_t registered = info_of(a).registered;
+	const pid_t pid = begin_attack(attack_grants, 0);
+
+	require_all(ATTACKS);
+	ck_assert_uint_eq(info_of(a).registered, registered + 64 * RS_PAGE + 20 * 64);
+	ck_assert_uint_eq(said_lines("it has 20; raise `grants`"), 1); /* not for each */
+	end_attack(pid);
+	ck_assert_uint_eq(info_of(a).registered, registered);
+}
+
 /* _i: the kernel cannot refuse descriptors. */
 UNIT_LOOP_TEST(a_process_sends_descriptors, 0, THREADS_AFTER_FORK ? 2 : 0)
 {

@@ -629,6 +629,57 @@ UNIT_TEST(what_cannot_be_granted_is_refused)
 	/* What is not taken back goes with the attachment. */
 }
 
+/* Up to the limit of the owner, for each process. What is taken back makes room, and what failed
+ * takes none. */
+UNIT_TEST(a_process_has_a_limited_number_of_keys)
+{
+	struct rshare_config x = config(name_b, 1);
+	struct rshare_remote key, first;
+	const uint64_t registered = info_of(b).registered;
+	struct rshare *other;
+	unsigned int i, k;
+
+	x.grants = 65537;
+	ck_assert_int_eq(rshare_open(NULL, &x, &other, why), -EINVAL);
+	x.role = RSHARE_CLIENT;
+	x.grants = 1000; /* the setting of a client has no effect */
+	ck_assert_msg(!rshare_open(NULL, &x, &other, why), "%s", why);
+	fake_refuse(FAKE_MR, ENOMEM, 0, 1);
+	ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), -ENOMEM);
+	for (k = 0; k < 3; k++) {
+		for (i = k ? 19 : 0; i < 20; i++)
+			ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), 0);
+		first = key;
+		ck_assert_int_eq(rshare_grant(b, in, 64, RSHARE_ACCESS_READ, &key), -ENOSPC);
+		ck_assert(key.rkey == first.rkey);
+		ck_assert_int_eq(rshare_revoke(b, &first), 0);
+	}
+	ck_assert_uint_eq(info_of(b).registered, registered + x.pool + 19 * 64);
+	for (i = 0; i < 20; i++)
+		ck_assert_int_eq(
+			rshare_grant(other, rshare_get(other, 64), 64, RSHARE_ACCESS_READ, &key),
+			0);
+	ck_assert_int_eq(rshare_grant(other, rshare_get(other, 64), 64, RSHARE_ACCESS_READ, &key),
+			 -ENOSPC);
+	rshare_close(other);
+}
+
+UNIT_TEST(a_process_has_1024_keys_by_default)
+{
+	struct rshare_config x = config(name_c, 3);
+	struct rshare_remote key;
+	struct rshare *r;
+	void *memory;
+
+	x.grants = 0;
+	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
+	memory = rshare_get(r, 64);
+	for (unsigned int i = 0; i < 1024; i++)
+		unit_require(!rshare_grant(r, memory, 64, RSHARE_ACCESS_WRITE, &key));
+	ck_assert_int_eq(rshare_grant(r, memory, 64, RSHARE_ACCESS_WRITE, &key), -ENOSPC);
+	rshare_close(r);
+}
+
 /* A process whose pool is not for peers lets them into one buffer. */
 UNIT_TEST(a_closed_pool_has_granted_buffers)
 {
