@@ -442,7 +442,7 @@ static struct rs_header *header_next(struct rs_qp *q, const struct rs_post *v, u
 	struct rs_header *h = &q->header[q->next++ % QP_DEPTH];
 
 	h->frame = v->frame;
-	if (v->copied)
+	if (v->copied && len)
 		memcpy(h->data, v->span[0].data, len);
 	return h;
 }
