@@ -206,7 +206,7 @@ EXPORT void *malloc(size_t size)
 	void *place = streams_take(size);
 
 	if (!place && !shim.active)
-		place = libraries_early(size, CALLER);
+		place = libraries_early(GRAIN, size, CALLER);
 	if (place)
 		return place;
 	return is_wanted(CALLER) ? shared(GRAIN, size, false) : private_alloc(size);
@@ -221,7 +221,7 @@ EXPORT void *calloc(size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	early = shim.active ? NULL : libraries_early(bytes, CALLER);
+	early = shim.active ? NULL : libraries_early(GRAIN, bytes, CALLER);
 	if (early)
 		return early; /* never used before */
 	return is_wanted(CALLER) ? shared(GRAIN, bytes, true) : private_zalloc(n, size);
@@ -244,10 +244,17 @@ static void *resize(void *p, size_t size)
 	return more;
 }
 
-/* Before the start. p: of libraries_early(), or NULL. NULL: no such memory. */
+/*
+ * NULL: the job runs, or p is not of libraries_early(), or the caller of realloc(NULL) is no
+ * library.
+ */
 static void *resize_early(void *p, size_t size, const void *caller)
 {
-	void *more = libraries_early(size, caller);
+	void *more;
+
+	if (shim.active || (p && !libraries_is_early(p)))
+		return NULL;
+	more = libraries_early(GRAIN, size, caller);
 
 	if (p && !more)
 		more = private_alloc(size);
@@ -259,8 +266,7 @@ static void *resize_early(void *p, size_t size, const void *caller)
 /* Shared memory stays shared, even if a library resizes it. */
 EXPORT void *realloc(void *p, size_t size)
 {
-	void *early = !shim.active && (!p || libraries_is_early(p)) ? resize_early(p, size, CALLER)
-								    : NULL;
+	void *early = resize_early(p, size, CALLER);
 
 	if (early)
 		return early;
@@ -276,11 +282,15 @@ EXPORT void *realloc(void *p, size_t size)
 EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t bytes;
+	void *early;
 
 	if (__builtin_mul_overflow(n, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
 	}
+	early = resize_early(p, bytes, CALLER);
+	if (early)
+		return early;
 	if (!p && is_wanted(CALLER))
 		return shared(GRAIN, bytes, false);
 	return is_shared(p) ? resize(p, bytes) : private_resize(p, bytes);
@@ -288,6 +298,10 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 
 static void *aligned(size_t align, size_t size, const void *caller)
 {
+	void *early = shim.active ? NULL : libraries_early(align, size, caller);
+
+	if (early)
+		return early;
 	return caller_is_ours(caller) ? shared(align, size, false)
 				      : own_private(__libc_memalign(align, size), align, size);
 }

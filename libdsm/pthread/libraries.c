@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * libraries.c - the program's own shared libraries (DSM_OWN_LIBRARIES=share): their variables are
+ * libraries.c - the program's own shared libraries (DSM_OWN_LIBRARIES): their variables are
  * adopted as the executable's are, and their calls count as the program's. So their threads run on
  * all ranks, and what they allocate is shared.
  *
- * They are what the executable needs, and what these need, without the libraries below: those that
- * the runtime needs as well, for it must not depend on shared memory; those of the C library and
- * of compilers, whose functions this library interposes; allocators, of whose memory only the rank
- * that maps it knows; and libraries that wait by system calls of their own. They stay private to
- * each rank.
+ * They are what the executable needs, and what these need, outside the system's folders (of which
+ * dsmrun has the same list) or, with DSM_OWN_LIBRARIES=share, in these as well. Others stay private
+ * to each rank: those that the runtime needs too, for it must not depend on shared memory; those of
+ * the C library and of compilers, whose functions this library interposes; allocators, of whose
+ * memory only the rank that maps it knows; and libraries that wait by system calls of their own.
+ *
+ * A library that cannot be shared is refused by name: its variables would differ between ranks.
  *
  * Their constructors run on each rank, most of them before the start. What they allocate then is at
  * the same addresses in `early`, which becomes shared with the variables: as with these, the values
@@ -24,29 +26,36 @@
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "alloc.h"
+#include "binding.h"
 #include "util/sizes.h"
 
 #define LOADED_MAX 512u
-#define LIBRARIES_MAX 200u   /* ranges of adopted memory are 256 */
-#define EARLY (4ul << 20)    /* for constructors */
-#define GRAIN 16u            /* as in alloc.c */
-#define RESERVE (64ul << 10) /* libstdc++'s first allocation, for exceptions, is larger */
+#define LIBRARIES_MAX 200u /* ranges of adopted memory are 256 */
+#define EARLY (4ul << 20)  /* for constructors */
+#define GRAIN 16u          /* as in alloc.c */
+
+/* Which libraries are shared: DSM_OWN_LIBRARIES. */
+enum extent { EXTENT_RANK, EXTENT_OUTSIDE, EXTENT_SHARE };
 
 struct library {
 	const struct link_map *map;
 	const char *code, *code_end; /* from the first to the last executable segment */
 	char *data, *data_end;       /* whole pages that are not protected (RELRO); NULL: none */
-	bool lazy;
+	bool relro;
 };
 
 static struct library libraries[LIBRARIES_MAX];
 static unsigned int count;
-static bool found, adopted, overflows;
+static bool found, adopted;
+/* whose constructors have done what they must not; NULL: none */
+static const struct library *overflows, *threads;
 static const char *low_code, *high_code; /* of all */
 static struct {
 	const char *low, *high;
@@ -143,39 +152,27 @@ static void note_needed(unsigned int i, uint8_t by)
 
 /* ---- what they have -------------------------------------------------------------------------- */
 
-static bool is_bound_late(const struct link_map *m)
-{
-	const ElfW(Dyn) * d;
-	bool tables = false;
-
-	for (d = m->l_ld; d->d_tag != DT_NULL; d++) {
-		if (d->d_tag == DT_BIND_NOW ||
-		    (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_BIND_NOW)) ||
-		    (d->d_tag == DT_FLAGS_1 && (d->d_un.d_val & DF_1_NOW)))
-			return false;
-		tables |= d->d_tag == DT_JMPREL;
-	}
-	return tables && (!getenv("LD_BIND_NOW") || !*getenv("LD_BIND_NOW"));
-}
-
 /* The segments; false: the file's header is not mapped at its beginning. */
 static bool read_library(const struct link_map *m, struct library *out)
 {
 	const ElfW(Ehdr) *e = (const ElfW(Ehdr) *)m->l_addr;
 	const ElfW(Phdr) * h;
 	uintptr_t begin = 0, end = 0;
+	bool relro = false;
 	int i;
 
 	if (!m->l_addr || memcmp(e->e_ident, ELFMAG, SELFMAG))
 		return false;
-	*out = (struct library){ .map = m, .lazy = is_bound_late(m) };
 	h = (const ElfW(Phdr) *)(m->l_addr + e->e_phoff);
+	*out = (struct library){ .map = m };
 	for (i = 0; i < e->e_phnum; i++) {
 		const uintptr_t at = m->l_addr + h[i].p_vaddr, high = at + h[i].p_memsz;
 
 		/* the loader protects whole pages */
-		if (h[i].p_type == PT_GNU_RELRO)
+		if (h[i].p_type == PT_GNU_RELRO) {
 			begin = high & ~(PAGE_BYTES - 1);
+			relro = true;
+		}
 		if (h[i].p_type != PT_LOAD)
 			continue;
 		if ((h[i].p_flags & PF_X) && !out->code)
@@ -190,6 +187,7 @@ static bool read_library(const struct link_map *m, struct library *out)
 	if (begin < end) {
 		out->data = (char *)begin;
 		out->data_end = (char *)end;
+		out->relro = relro;
 	}
 	return out->code;
 }
@@ -207,13 +205,39 @@ static void note_library(const struct link_map *m)
 		high_code = l->code_end;
 }
 
+static enum extent libraries_extent(void)
+{
+	static const char setting[] = "DSM_OWN_LIBRARIES=";
+	char **e;
+
+	/* getenv(3) may allocate memory when it is first called */
+	for (e = environ; e && *e; e++)
+		if (!strncmp(*e, setting, sizeof(setting) - 1))
+			return !strcmp(*e + sizeof(setting) - 1, "share")   ? EXTENT_SHARE
+				: !strcmp(*e + sizeof(setting) - 1, "rank") ? EXTENT_RANK
+									    : EXTENT_OUTSIDE;
+	return EXTENT_OUTSIDE;
+}
+
+/* Is it installed with the system, in the loader's folders or below? */
+static bool is_of_system(const struct link_map *m)
+{
+	static const char *const folders[] = { "/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/",
+					       NULL };
+
+	return begins_with(m->l_name, folders);
+}
+
 static void libraries_find(void)
 {
+	const enum extent extent = libraries_extent();
 	const struct link_map *m;
 	struct library l;
 	unsigned int i;
 
 	found = true;
+	if (extent == EXTENT_RANK)
+		return;
 	for (m = _r_debug.r_map; m && loads < LOADED_MAX; m = m->l_next)
 		loaded[loads++].map = m;
 	note_needed(0, BY_PROGRAM);
@@ -223,7 +247,8 @@ static void libraries_find(void)
 	for (i = 1; i < loads; i++) {
 		const char *name = libraries_name(loaded[i].map);
 
-		if (loaded[i].needed == BY_PROGRAM && !libraries_is_excepted(name))
+		if (loaded[i].needed == BY_PROGRAM && !libraries_is_excepted(name) &&
+		    (extent == EXTENT_SHARE || !is_of_system(loaded[i].map)))
 			note_library(loaded[i].map);
 		if (!strncmp(name, "libstdc++.", 10) && read_library(loaded[i].map, &l)) {
 			cxx.low = l.code;
@@ -232,60 +257,83 @@ static void libraries_find(void)
 	}
 }
 
-static bool libraries_are_wanted(void)
+static const struct library *library_of(const void *code)
 {
-	char **e;
+	const char *at = code;
+	unsigned int i;
 
-	/* getenv(3) may allocate memory when it is first called */
-	for (e = environ; e && *e; e++)
-		if (!strcmp(*e, "DSM_OWN_LIBRARIES=share"))
-			return true;
-	return false;
+	if (at < low_code || at >= high_code)
+		return NULL;
+	for (i = 0; i < count; i++)
+		if (at >= libraries[i].code && at < libraries[i].code_end)
+			return &libraries[i];
+	return NULL;
 }
 
 bool libraries_has_code(const void *caller)
 {
-	const char *at = caller;
-	unsigned int i;
-
-	if (at < low_code || at >= high_code)
-		return false;
-	for (i = 0; i < count; i++)
-		if (at >= libraries[i].code && at < libraries[i].code_end)
-			return true;
-	return false;
+	return library_of(caller);
 }
 
 /* ---- before the start ------------------------------------------------------------------------ */
 
-/* libstdc++ itself keeps a reserve for exceptions, for each rank. */
-static bool is_reserve(size_t size)
-{
-	static bool passed;
-	const bool first = !passed;
+/* The frame that has called libstdc++, and through it this library. */
+struct walk {
+	bool within;
+	const void *caller;
+};
 
-	passed = true;
-	return first && size > RESERVE;
+static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *frame, void *arg)
+{
+	const char *at = (const char *)_Unwind_GetIP(frame);
+	const bool is_cxx = at >= cxx.low && at < cxx.high;
+	struct walk *w = arg;
+
+	if (w->within && !is_cxx) {
+		w->caller = at;
+		return _URC_END_OF_STACK;
+	}
+	w->within |= is_cxx;
+	return _URC_NO_REASON;
 }
 
-void *libraries_early(size_t size, const void *caller)
+/* The library for which this one is called, also through libstdc++; NULL: another one. */
+static const struct library *library_behind(const void *caller)
 {
-	const char *at = caller;
-	const size_t whole = (size + 2 * GRAIN - 1) & ~(size_t)(GRAIN - 1);
-	size_t *head;
+	struct walk w = { 0 };
 
-	if (adopted || (!found && !libraries_are_wanted()))
-		return NULL;
 	if (!found)
 		libraries_find();
-	if (!libraries_has_code(caller) && (at < cxx.low || at >= cxx.high || is_reserve(size)))
+	if (!count || (const char *)caller < cxx.low || (const char *)caller >= cxx.high)
+		return library_of(caller);
+	_Unwind_Backtrace(walk_frame, &w);
+	return library_of(w.caller);
+}
+
+void libraries_note_thread(const void *caller)
+{
+	const struct library *l = library_behind(caller);
+
+	threads = threads ? threads : l;
+}
+
+void *libraries_early(size_t align, size_t size, const void *caller)
+{
+	const struct library *l = adopted ? NULL : library_behind(caller);
+	size_t *head, at, whole;
+
+	if (!l)
 		return NULL;
-	if (whole < size || whole > EARLY - early_used) {
-		overflows = true;
+	if (align < GRAIN)
+		align = GRAIN;
+	at = (early_used + GRAIN + align - 1) & ~(align - 1);
+	whole = (size + GRAIN - 1) & ~(size_t)(GRAIN - 1);
+	if (align > PAGE_BYTES || at > EARLY || whole < size || whole > EARLY - at) {
+		overflows = l;
 		return NULL;
 	}
-	head = (size_t *)(early + early_used);
-	early_used += whole;
+	head = (size_t *)(early + at) - 2;
+	early_used = at + whole;
 	head[0] = size; /* struct head of alloc.c */
 	head[1] = 0;
 	return head + 2;
@@ -330,37 +378,165 @@ void libraries_leave(void)
 	low_code = high_code = cxx.low = cxx.high = NULL;
 }
 
+/* Why this rank cannot share it; NULL: it can. */
+static const char *library_fault(const struct library *l)
+{
+	static char text[200];
+	const char *missing = NULL;
+
+	if (l == threads)
+		return "one of its constructors creates a thread";
+	if (l == overflows)
+		return "its constructors allocate more than 4 MiB, or memory aligned to more than a page";
+	if (!l->data)
+		return NULL;
+	if (!l->relro)
+		return "it has no RELRO segment (link it with -Wl,-z,relro)";
+	if (binding_is_late(l->map))
+		missing = binding_complete(l->map);
+	if (!missing)
+		return NULL;
+	snprintf(text, sizeof(text), "no library has its function %s", missing);
+	return text;
+}
+
+/* True on the rank that says why: rank 0, or those that find what rank 0 does not. */
+static int libraries_refuse(const char *name, const char *why)
+{
+	int32_t err = why ? -ENOTSUP : 0, first = err;
+	int failed = dsm_broadcast(&first, sizeof(first), 0);
+
+	if (failed)
+		return failed;
+	if (err && (!shim.rank || !first))
+		start_print("%s: ranks cannot share this library: %s. "
+			    "DSM_OWN_LIBRARIES=rank gives each rank variables of its own; "
+			    "DSM_OWN_LIBRARIES=outside is the default, see dsm-cc(1)",
+			    name, why);
+	failed = dsm_reduce(&err, DSM_INT32, DSM_MIN);
+	return failed ? failed : err;
+}
+
+/* Of what this rank finds alone. */
+static int libraries_check(void)
+{
+	const char *name = "", *why = NULL;
+	unsigned int i;
+
+	if (count == LIBRARIES_MAX || loads == LOADED_MAX) {
+		name = libraries_name(loaded[loads - 1].map);
+		why = "the program has too many";
+	}
+	if (count && shim.weak && libraries_extent() == EXTENT_SHARE) {
+		name = libraries[0].map->l_name;
+		why = "DSM_OWN_LIBRARIES=share does not work with release consistency";
+	}
+	for (i = 0; i < count && !why; i++) {
+		name = libraries[i].map->l_name;
+		why = library_fault(&libraries[i]);
+	}
+	return libraries_refuse(name, why);
+}
+
+static uint64_t hash_words(uint64_t h, const void *at, size_t size)
+{
+	const uint64_t *w = at;
+
+	for (size /= sizeof(*w); size; size--)
+		h = (h ^ *w++) * 0x100000001b3ull;
+	return h;
+}
+
+/* A segment of notes, which may have the build id; the padding behind it is zeros. */
+static bool has_build_id(const char *at, size_t size)
+{
+	const char *end = at + size;
+
+	while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
+
+		if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(n + 1, "GNU", 4))
+			return true;
+		at += sizeof(*n) + ((n->n_namesz + 3ul) & ~3ul) + ((n->n_descsz + 3ul) & ~3ul);
+		if (at > end)
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Hash of address, layout, and build id. Without this, libraries with the same layout differ only
+ * in their contents.
+ */
+static uint64_t library_print(const struct link_map *m)
+{
+	const ElfW(Ehdr) *e = (const ElfW(Ehdr) *)m->l_addr;
+	const ElfW(Phdr) *h = (const ElfW(Phdr) *)(m->l_addr + e->e_phoff);
+	const int n = e->e_phnum;
+	uint64_t print = hash_words(m->l_addr, h, (size_t)n * sizeof(*h));
+	bool named = false;
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (h[i].p_type == PT_NOTE) {
+			const char *at = (const char *)(m->l_addr + h[i].p_vaddr);
+
+			named |= has_build_id(at, h[i].p_filesz);
+			print = hash_words(print, at, h[i].p_filesz);
+		}
+	for (i = 0; i < n && !named; i++)
+		if (h[i].p_type == PT_LOAD && !(h[i].p_flags & PF_W))
+			print = hash_words(print, (const char *)(m->l_addr + h[i].p_vaddr),
+					   h[i].p_filesz);
+	return print;
+}
+
+/* The ranks share addresses, of code too: so they need the same libraries at the same addresses. */
+static int libraries_compare(void)
+{
+	static uint64_t prints[LIBRARIES_MAX], mine[LIBRARIES_MAX];
+	const char *name = "", *why = NULL;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < count; i++)
+		prints[i] = mine[i] = library_print(libraries[i].map);
+	err = dsm_broadcast(prints, sizeof(prints), 0);
+	if (err)
+		return err;
+	for (i = 0; i < count && prints[i] == mine[i]; i++)
+		;
+	if (i < count || (i < LIBRARIES_MAX && prints[i])) {
+		name = i < count ? libraries[i].map->l_name : "(none)";
+		why = "rank 0 has another one, or has it at another address";
+	}
+	return libraries_refuse(name, why);
+}
+
+/* All ranks adopt as many pages of it. */
+static int libraries_adopt_early(void)
+{
+	uint64_t used = (early_used + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	int err = dsm_reduce(&used, DSM_UINT64, DSM_MAX);
+
+	return err || !used ? err : libraries_adopt(early, early + used);
+}
+
 int libraries_share(void)
 {
 	unsigned int i;
-	int err = 0;
+	int err;
 
-	if (!libraries_are_wanted()) {
-		libraries_leave();
-		return 0;
-	}
-	if (shim.weak) {
-		start_print("DSM_OWN_LIBRARIES=share does not work with release consistency");
-		return -ENOTSUP;
-	}
 	if (!found)
 		libraries_find();
-	if (overflows || count == LIBRARIES_MAX || loads == LOADED_MAX) {
-		start_print(
-			overflows
-				? "constructors of libraries allocate more than 4 MiB before the start"
-				: "the program has too many libraries for DSM_OWN_LIBRARIES=share");
-		return -ENOSPC;
-	}
+	err = libraries_check();
+	if (!err)
+		err = libraries_compare();
+	if (err)
+		return err;
 	for (i = 0; i < count && !err; i++) {
-		struct library *l = &libraries[i];
+		const struct library *l = &libraries[i];
 
-		if (l->lazy) {
-			start_print(
-				"the functions of %s are bound when they are called: its variables cannot be shared (set LD_BIND_NOW=1)",
-				l->map->l_name);
-			return -ENOTSUP;
-		}
 		if (l->data)
 			err = libraries_adopt(l->data, l->data_end);
 		if (err)
@@ -368,8 +544,8 @@ int libraries_share(void)
 				    dsm_strerror(err));
 	}
 	if (!err)
-		err = libraries_adopt(early, early + EARLY);
-	adopted = shim.shares_libraries = !err;
+		err = libraries_adopt_early();
+	adopted = shim.shares_libraries = !err && count;
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libraries.h - the program's own shared libraries, which with DSM_OWN_LIBRARIES=share are parts
- * of the program as the executable is. */
+/* libraries.h - the program's own shared libraries, which are parts of the program as the
+ * executable is (DSM_OWN_LIBRARIES). */
 #ifndef PTHREAD_LIBRARIES_H
 #define PTHREAD_LIBRARIES_H
 
@@ -21,8 +21,10 @@ bool libraries_has(const void *p);
 /* True if the caller is code of such a library. Any thread; never blocks. */
 bool libraries_has_code(const void *caller);
 
+/* Before the start: the caller creates a thread, which each rank would have. */
+void libraries_note_thread(const void *caller);
 /* Before the start: memory for a constructor of such a library. NULL: the caller is another one. */
-void *libraries_early(size_t size, const void *caller);
+void *libraries_early(size_t align, size_t size, const void *caller);
 /* True if libraries_early() has returned p. It is never freed. */
 bool libraries_is_early(const void *p);
 

@@ -52,7 +52,7 @@ struct shim {
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
-	bool shares_libraries;       /* DSM_OWN_LIBRARIES */
+	bool shares_libraries;       /* the program has some of its own: DSM_OWN_LIBRARIES */
 	/*
 	 * the program's memory has release consistency: stores of another node are seen after calls
 	 */

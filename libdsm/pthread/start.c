@@ -449,7 +449,8 @@ __attribute__((constructor)) static void start_begin(void)
 	iostreams_construct();
 	start_must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
-	start_must("the variables of its libraries", libraries_share());
+	if (libraries_share())
+		end_process(70);
 	make_team();
 	signals_share();
 	start_must("names", lookup_start());

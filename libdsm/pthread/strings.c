@@ -36,6 +36,18 @@ static char *strings_copy(const char *s, size_t len)
 	return out;
 }
 
+/* A copy for a library's constructor, before the start; NULL: for another caller. */
+static char *strings_early(const char *s, size_t len, const void *caller)
+{
+	char *out = shim.active ? NULL : libraries_early(1, len + 1, caller);
+
+	if (!out)
+		return NULL;
+	memcpy(out, s, len);
+	out[len] = 0;
+	return out;
+}
+
 /* Replace a private string by a shared copy; NULL stays, with its errno. */
 static char *strings_share(char *s)
 {
@@ -48,11 +60,19 @@ static char *strings_share(char *s)
 
 EXPORT char *strdup(const char *s)
 {
+	char *early = strings_early(s, strlen(s), CALLER);
+
+	if (early)
+		return early;
 	return caller_is_ours(CALLER) ? strings_copy(s, strlen(s)) : NEXT(strdup)(s);
 }
 
 EXPORT char *strndup(const char *s, size_t n)
 {
+	char *early = strings_early(s, strnlen(s, n), CALLER);
+
+	if (early)
+		return early;
 	return caller_is_ours(CALLER) ? strings_copy(s, strnlen(s, n)) : NEXT(strndup)(s, n);
 }
 
@@ -60,12 +80,20 @@ EXPORT char *strndup(const char *s, size_t n)
 EXPORT char *__strdup(const char *s);
 EXPORT char *__strdup(const char *s)
 {
+	char *early = strings_early(s, strlen(s), CALLER);
+
+	if (early)
+		return early;
 	return caller_is_ours(CALLER) ? strings_copy(s, strlen(s)) : NEXT(__strdup)(s);
 }
 
 EXPORT char *__strndup(const char *s, size_t n);
 EXPORT char *__strndup(const char *s, size_t n)
 {
+	char *early = strings_early(s, strnlen(s, n), CALLER);
+
+	if (early)
+		return early;
 	return caller_is_ours(CALLER) ? strings_copy(s, strnlen(s, n)) : NEXT(__strndup)(s, n);
 }
 

@@ -416,6 +416,8 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
 			thread_log_stays(CALLER);
+		else
+			libraries_note_thread(CALLER);
 		return NEXT(pthread_create)(t, attr, fn, arg);
 	}
 	return make_thread(t, attr, fn, arg);

@@ -51,7 +51,10 @@ static struct start_settings settings_of(const struct settings *s)
 					.home_run = s->home_run,
 					.release = s->release,
 					.trust = s->trust,
-					.libraries = libraries && !strcmp(libraries, "share") };
+					.libraries = !libraries               ? 0
+						: !strcmp(libraries, "share") ? 1
+						: !strcmp(libraries, "rank")  ? 2
+									      : 0 };
 }
 
 const char *start_settings_differ(const struct start_settings *a, const struct start_settings *b)

@@ -3,8 +3,9 @@
 # Part of tests/threads/run: threads that libraries create, memory whose home is another rank,
 # mutexes in blocks that move, and what libdsm itself calls.
 
-# A library of the program's: its variables and threads are the rank's, and its constructors have
-# run on each. One line says so of the threads.
+# A library that is no part of the program: its variables and threads are the rank's, and its
+# constructors have run on each. One line says so of the threads.
+export DSM_OWN_LIBRARIES=rank
 cat >"$scratch/own.c" <<'END'
 #include <pthread.h>
 #include <stdlib.h>
@@ -145,6 +146,7 @@ for way in node two mixed mprotect; do
 	# shellcheck disable=SC2086
 	says "a library's threads: contended, $way" "wrong 0, written 1" 0 "${run[@]}" ${ways[$way]} "$scratch/contended"
 done
+unset DSM_OWN_LIBRARIES
 
 # Rank 0 writes memory whose home is where thread 1 runs: it has to ask there.
 program homes <<'END'

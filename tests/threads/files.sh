@@ -176,8 +176,8 @@ int main(void)
 	return pthread_create(&t, NULL, nothing, NULL) || pthread_join(t, NULL);
 }
 END
-says "files: 900 threads before the start" "" 0 env EARLY=900 "${run[@]}" -n 2 "$scratch/crowded"
-says "files: 1,100 threads before the start" "more than 1,024 threads before the start" 70 env EARLY=1100 "${run[@]}" -n 2 "$scratch/crowded"
+says "files: 900 threads before the start" "" 0 env DSM_OWN_LIBRARIES=rank EARLY=900 "${run[@]}" -n 2 "$scratch/crowded"
+says "files: 1,100 threads before the start" "more than 1,024 threads before the start" 70 env DSM_OWN_LIBRARIES=rank EARLY=1100 "${run[@]}" -n 2 "$scratch/crowded"
 says "files: libdsm's own, main()" "own: 0" 0 "${run[@]}" -n 4 -t 4 "$scratch/refusals" own
 
 # What a thread of another rank reads from standard input, and prints, is the process's: one stream,

@@ -4,6 +4,7 @@
 # an access there is reported.
 
 # A library's memory and threads: the rank's.
+export DSM_OWN_LIBRARIES=rank
 cat >"$scratch/keeps.c" <<'END'
 #include <pthread.h>
 #include <stdlib.h>
@@ -315,9 +316,21 @@ if is_chosen "foreign: unmapped"; then
 fi
 cd "$top" || exit 1
 
-# With DSM_OWN_LIBRARIES=share, the program's own library is a part of it: variables, what its
-# constructors have allocated before the start, threads, and destructors.
+unset DSM_OWN_LIBRARIES
+
+# The program's own libraries, of C and of C++, are parts of it: variables, what their constructors
+# have allocated before the start, threads, and destructors. Their functions are bound late.
 if is_chosen "foreign: own library"; then
+	cat >"$scratch/plainly.c" <<-'END'
+		#include <stdlib.h>
+		#include <string.h>
+		static int calls;
+		static char *name, *room;
+		__attribute__((constructor)) static void begin(void) { name = strdup("made by a constructor"); room = aligned_alloc(64, 64); }
+		int next_call(void) { return __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST); }
+		const char *mark(int i) { room[i] = name[i] = '*'; return name; }
+		int marks(void) { int n = 0; for (int i = 0; i < 4; i++) n += room[i] == '*'; return n; }
+	END
 	cat >"$scratch/parts.cc" <<-'END'
 		#include <cstdio>
 		#include <map>
@@ -366,6 +379,7 @@ if is_chosen "foreign: own library"; then
 		void note(const std::string &key);
 		int apart(), count(const std::string &key);
 		std::string *made();
+		extern "C" { int next_call(void), marks(void); const char *mark(int i); }
 		int main(int argc, char **)
 		{
 			std::string *m[4];
@@ -373,7 +387,8 @@ if is_chosen "foreign: own library"; then
 			for (int i = 0; i < 4; i++)
 				t[i] = std::thread([&m, i] {
 					for (int k = 0; k < 100; k++)
-						note(i % 2 ? "b" : "a key that is longer than a string has room for");
+						note(next_call() && i % 2 ? "b" : "a key that is longer than a string has room for");
+					mark(i);
 					m[i] = made();
 				});
 			for (int i = 0; i < 4; i++) {
@@ -383,25 +398,62 @@ if is_chosen "foreign: own library"; then
 			const int others = apart();
 			std::printf("%d %d %d %d %s\n", count("b"), count("a key that is longer than a string has room for"), count("thread"),
 				    m[0] == m[3], m[1]->c_str());
+			std::printf("%d calls, %d marks, %s\n", next_call(), marks(), mark(3));
 			if (argc > 1)
 				std::printf("%d apart\n", others);
 		}
 	END
-	g++ -O2 -shared -fPIC -pthread "$scratch/parts.cc" -o "$scratch/libparts.so" &&
-		g++ -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole" -L"$scratch" -lparts "-Wl,-rpath,$scratch" &&
-		"$tools/dsm-c++" -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.dsm" -L"$scratch" -lparts "-Wl,-rpath,$scratch" ||
+	own=(-L"$scratch" -lparts -lplainly "-Wl,-rpath,$scratch")
+	plainly() { gcc -O2 -shared -fPIC "$scratch/plainly.c" "$@"; }
+	plainly -o "$scratch/libplainly.so" &&
+		g++ -O2 -shared -fPIC -pthread "$scratch/parts.cc" -o "$scratch/libparts.so" &&
+		g++ -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole" "${own[@]}" &&
+		"$tools/dsm-c++" -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.dsm" "${own[@]}" ||
 		count_failure "foreign: own library: build"
 	want=$("$scratch/whole")
-	shared_run=(timeout -k 5 60 env DSM_OWN_LIBRARIES=share LD_BIND_NOW=1 "${run[@]}")
-	for way in one node two; do
+	by=(timeout -k 5 60 "${run[@]}")
+	for way in one node two mprotect; do
+		setting=DSM_FAULT=auto
+		[[ $way != mprotect ]] || setting=DSM_FAULT=mprotect
 		# shellcheck disable=SC2086
-		same "foreign: own library, preload, $way" "$("${shared_run[@]}" ${ways[$way]} --preload "$scratch/whole" 2>&1)" "$want"
+		same "foreign: own library, preload, $way" "$(env $setting "${by[@]}" ${ways[$way]} --preload "$scratch/whole" 2>&1)" "$want"
 		# shellcheck disable=SC2086
-		same "foreign: own library, dsm-c++, $way" "$("${shared_run[@]}" ${ways[$way]} "$scratch/whole.dsm" 2>&1)" "$want"
+		same "foreign: own library, dsm-c++, $way" "$(env $setting "${by[@]}" ${ways[$way]} "$scratch/whole.dsm" 2>&1)" "$want"
 	done
-	says "foreign: own library, its threads" "3 apart" 0 "${shared_run[@]}" -n 4 --nodes 2 --preload "$scratch/whole" apart
-	says "foreign: own library, bound late" "libparts.so are bound when they are called: its variables cannot be shared" 70 \
-		env DSM_OWN_LIBRARIES=share "${run[@]}" -n 2 "$scratch/whole.dsm"
-	says "foreign: own library, release" "does not work with release consistency" 70 \
-		env DSM_OWN_LIBRARIES=share LD_BIND_NOW=1 DSM_ATOMICS=trust "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/whole.dsm"
+	same "foreign: own library, release" \
+		"$(DSM_ATOMICS=trust "${by[@]}" ${ways[release]} "$scratch/whole.dsm" 2>&1)" "$want"
+	same "foreign: own library, share" "$(DSM_OWN_LIBRARIES=share "${by[@]}" ${ways[two]} "$scratch/whole.dsm" 2>&1)" "$want"
+	says "foreign: own library, its threads" "3 apart" 0 "${by[@]}" -n 4 --nodes 2 --preload "$scratch/whole" apart
+	says "foreign: own library, of each rank" "201 calls" 0 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/whole.dsm"
+	says "foreign: own library, share and release" "share does not work with release consistency" 70 \
+		env DSM_OWN_LIBRARIES=share DSM_ATOMICS=trust "${run[@]}" ${ways[release]} "$scratch/whole.dsm"
+
+	# What cannot be shared is refused, in one line that names it.
+	# refused_library NAME TEXT COMMAND...
+	refused_library() {
+		local got status=0
+		got=$(timeout -k 5 60 "${@:3}" 2>&1 </dev/null) || status=$?
+		[[ $got != *"libplainly.so: ranks cannot share this library: $2"*"DSM_OWN_LIBRARIES=rank"*"DSM_OWN_LIBRARIES=outside"* ]] ||
+			[[ $(grep -c "^libdsm-pthread" <<<"$got") != 1 ]] || got=$2
+		same "foreign: own library, $1" "$status $got" "70 $2"
+	}
+	mkdir "$scratch/other"
+	printf '%s\n' '#include <pthread.h>' '#include <unistd.h>' 'static void *waits(void *arg) { for (;;) pause(); return arg; }' \
+		'__attribute__((constructor)) static void busy(void) { pthread_t t; pthread_create(&t, 0, waits, 0); }' >"$scratch/busy.c"
+	printf '%s\n' '#include <stdlib.h>' 'char *much;' '__attribute__((constructor)) static void fill(void) { much = malloc(5 << 20); }' >"$scratch/much.c"
+	printf '%s\n' 'int nowhere(void), calls_it(void);' 'int calls_it(void) { return nowhere(); }' >"$scratch/lacks.c"
+	g++ -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.found" -L"$scratch" -lparts -lplainly || count_failure "whole.found: build"
+	on_other=(env "LD_LIBRARY_PATH=$scratch/other:$scratch")
+	plainly "$scratch/busy.c" -o "$scratch/other/libplainly.so"
+	refused_library "thread of a constructor" "one of its constructors creates a thread" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
+	plainly "$scratch/much.c" -o "$scratch/other/libplainly.so"
+	refused_library "large constructor" "its constructors allocate more than 4 MiB" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
+	plainly -Wl,-z,norelro -o "$scratch/other/libplainly.so"
+	refused_library "no RELRO" "it has no RELRO segment" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
+	"$tools/dsm-c++" -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.found" -Wl,--allow-shlib-undefined -L"$scratch" -lparts -lplainly
+	plainly "$scratch/lacks.c" -o "$scratch/other/libplainly.so"
+	refused_library "lacks a function" "no library has its function nowhere" "${on_other[@]}" "${run[@]}" -n 2 "$scratch/whole.found"
+	plainly -DOTHER -O1 -o "$scratch/other/libplainly.so"
+	refused_library "another one on rank 1" "rank 0 has another one" mpirun -q -n 1 setarch -R env "LD_LIBRARY_PATH=$scratch" "$scratch/whole.found" : \
+		-n 1 setarch -R "${on_other[@]}" "$scratch/whole.found"
 fi

@@ -178,6 +178,9 @@ UNIT_TEST(a_rank_publishes_its_settings)
 	ck_assert_uint_eq(info.settings.libraries, 1);
 	setenv("DSM_OWN_LIBRARIES", "rank", 1);
 	ck_assert_int_eq(make(&info), 0);
+	ck_assert_uint_eq(info.settings.libraries, 2);
+	setenv("DSM_OWN_LIBRARIES", "outside", 1);
+	ck_assert_int_eq(make(&info), 0);
 	ck_assert_uint_eq(info.settings.libraries, 0);
 	unsetenv("DSM_OWN_LIBRARIES");
 }
