@@ -86,6 +86,24 @@ static void *private_zalloc(size_t n, size_t size)
 	return p ? memset(p, 0, n * size) : NULL;
 }
 
+/*
+ * By its version it is the C library's: an allocator that the program is linked with may be the
+ * next one, and knows nothing of private memory.
+ */
+static size_t private_size(void *p)
+{
+	static size_t (*known)(void *);
+	size_t (*at)(void *) = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+	if (!at) {
+		*(void **)(void *)&at = dlvsym(RTLD_NEXT, "malloc_usable_size", "GLIBC_2.2.5");
+		if (!at)
+			dsm_abort(70, "the C library has no malloc_usable_size()");
+		__atomic_store_n(&known, at, __ATOMIC_RELAXED);
+	}
+	return at(p);
+}
+
 static void *private_resize(void *p, size_t size)
 {
 	size_t was;
@@ -99,7 +117,7 @@ static void *private_resize(void *p, size_t size)
 			return more;
 		p = more;
 	}
-	was = NEXT(malloc_usable_size)(p);
+	was = private_size(p);
 	more = private_alloc(size);
 	if (more) {
 		memcpy(more, p, was < size ? was : size);
@@ -350,6 +368,5 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-	return is_shared(p) || libraries_is_early(p) ? head_of(p)->size
-						     : NEXT(malloc_usable_size)(p);
+	return is_shared(p) || libraries_is_early(p) ? head_of(p)->size : private_size(p);
 }

@@ -25,6 +25,10 @@ void *keep(size_t n, int again)
 		p = realloc(p, 3 * n);
 	return p ? strcpy(p, "contents") : NULL;
 }
+static char *early;
+__attribute__((constructor)) static void begin(void) { early = strcpy(malloc(600), "early"); }
+char *keep_early(void);
+char *keep_early(void) { return early = realloc(early, 5000); }
 void *keep_stack(void);
 void *keep_stack(void)
 {
@@ -34,6 +38,17 @@ void *keep_stack(void)
 }
 END
 gcc -shared -fPIC -pthread "$scratch/keeps.c" -o "$scratch/libkeeps.so"
+
+# What a library has allocated before the start is resized in the rank's range. The next allocator
+# is not the one that has it.
+printf '%s\n' '#include <stdlib.h>' 'size_t malloc_usable_size(void *p) { (void)p; abort(); }' >"$scratch/sizes.c"
+gcc -shared -fPIC "$scratch/sizes.c" -o "$scratch/libsizes.so"
+program resized -L"$scratch" -lkeeps -Wl,--no-as-needed -lsizes "-Wl,-rpath,$scratch" <<'END'
+#include <stdio.h>
+char *keep_early(void);
+int main(void) { return puts(keep_early()) == EOF; }
+END
+says "foreign: early memory, with another allocator" early 0 "${run[@]}" -n 2 "$scratch/resized"
 
 # Each rank's private memory of every kind, and what the others have at these addresses.
 program ranges -L"$scratch" -lkeeps "-Wl,-rpath,$scratch" <<'END'
