@@ -175,7 +175,7 @@ int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
 
 	p.unknown = false;
 	err = find_block(h, &m, &p);
-	if (err == -EBADMSG && p.unknown && set_granule(h->nnodes) > 1)
+	if (p.unknown && set_granule(h->nnodes) > 1)
 		return 0; /* a neighbour in the copyset has the copy */
 	if (err)
 		return err;
