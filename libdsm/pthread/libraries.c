@@ -54,6 +54,7 @@ struct library {
 static struct library libraries[LIBRARIES_MAX];
 static unsigned int count;
 static bool found, adopted;
+static enum extent extent; /* once they are found */
 /* whose constructors have done what they must not; NULL: none */
 static const struct library *overflows, *threads;
 static const char *low_code, *high_code; /* of all */
@@ -205,6 +206,10 @@ static void note_library(const struct link_map *m)
 		high_code = l->code_end;
 }
 
+/*
+ * Called once, before there are threads and before the program's variables are shared: `environ`
+ * may be among them, and then has rank 0's address, and setenv(3) in dsm_init() moves the array.
+ */
 static enum extent libraries_extent(void)
 {
 	static const char setting[] = "DSM_OWN_LIBRARIES=";
@@ -230,12 +235,12 @@ static bool is_of_system(const struct link_map *m)
 
 static void libraries_find(void)
 {
-	const enum extent extent = libraries_extent();
 	const struct link_map *m;
 	struct library l;
 	unsigned int i;
 
 	found = true;
+	extent = libraries_extent();
 	if (extent == EXTENT_RANK)
 		return;
 	for (m = _r_debug.r_map; m && loads < LOADED_MAX; m = m->l_next)
@@ -427,7 +432,7 @@ static int libraries_check(void)
 		name = libraries_name(loaded[loads - 1].map);
 		why = "the program has too many";
 	}
-	if (count && shim.weak && libraries_extent() == EXTENT_SHARE) {
+	if (count && shim.weak && extent == EXTENT_SHARE) {
 		name = libraries[0].map->l_name;
 		why = "DSM_OWN_LIBRARIES=share does not work with release consistency";
 	}

@@ -61,6 +61,20 @@ program environment -fno-pic <<'END'
 int main(void) { return environ == 0; }
 END
 says "a copy of environ" "" 0 "${run[@]}" -n 2 "$scratch/environment"
+# Each rank reads the environment where its own C library has put it: rank 0's is at an address where
+# the others have no memory. The more there are, the likelier one of them is ahead of rank 0.
+cat >"$scratch/elsewhere.c" <<'END'
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void move_heap(int argc, char **argv, char **envp) {
+	(void)argc, (void)argv;
+	for (; *envp; envp++) if (!strcmp(*envp, "PMIX_RANK=0")) sbrk(1 << 26);
+}
+END
+gcc -shared -fPIC -Wl,-z,initfirst "$scratch/elsewhere.c" -o "$scratch/libelsewhere.so"
+says "a copy of environ, elsewhere on rank 0" "" 0 env DSM_NODE=rank mpirun -q -n 6 setarch -R bash -c \
+	'[[ $PMIX_RANK != 0 ]] || export MALLOC_ARENA_MAX=1; LD_PRELOAD=$1 exec "$0"' "$scratch/environment" "$scratch/libelsewhere.so"
 # Without libdsm-pthread.so nobody keeps it equal.
 cat >"$scratch/adopts.c" <<'END'
 #include <dsm.h>
