@@ -401,6 +401,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 		sharing_missed(off, repeated);
 		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind],
 			      s->latency[kind], clock_ns() - start);
+	} else if (got == GOT_OPEN && write && r->consistency) {
+		release_open_ahead(off, r->off + r->size);
 	} else if (got == GOT_PERHAPS) {
 		sched_yield(); /* whoever opens the block is about to */
 	}

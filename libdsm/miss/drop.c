@@ -6,19 +6,8 @@
 #include "job/job.h"
 #include "miss/block.h"
 #include "miss/run.h"
+#include "miss/span.h"
 #include "miss/step.h"
-#include "util/futex.h"
-
-/* In ascending order, so that threads that take several stripes do not wait for each other. */
-static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
-{
-	uint32_t w;
-	uint64_t left;
-
-	for (w = 0; w < CTL_STRIPES / 64; w++)
-		for (left = set[w]; left; left &= left - 1)
-			fn(&job.me->stripes[w * 64 + (uint32_t)__builtin_ctzll(left)]);
-}
 
 static bool drop(uint32_t object)
 {
@@ -50,18 +39,11 @@ static void close_dropped(size_t off, size_t end)
 unsigned int drop_blocks(size_t off, size_t block, unsigned int n)
 {
 	const size_t end = off + n * block;
-	/* one bit each, as several blocks may share a stripe */
-	uint64_t stripes[CTL_STRIPES / 64] = { 0 };
+	struct span held;
 	size_t at, from = off; /* [from, at) is dropped, and not closed yet */
 	unsigned int dropped = n;
 
-	for (at = off; at < end; at += block) {
-		/* block_stripe() */
-		const uint32_t i = stripe_index(block_page(block_id(at, block)));
-
-		stripes[i / 64] |= 1ull << i % 64;
-	}
-	each_stripe(stripes, word_lock);
+	span_lock(&held, off, block, n);
 	/*
 	 * Close before the stripes are released: the next request for a block may already be on its
 	 * way.
@@ -73,7 +55,7 @@ unsigned int drop_blocks(size_t off, size_t block, unsigned int n)
 			dropped--;
 		}
 	close_dropped(from, end);
-	each_stripe(stripes, word_unlock);
+	span_unlock(&held);
 	return dropped;
 }
 

@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DROP_MOST 64 /* most stripes held at once */
+#include "miss/span.h"
+
+#define DROP_MOST SPAN_MOST
 
 /* Drop the read copies of n adjacent blocks of `block` bytes, n <= DROP_MOST, the first at off,
  * where the protocol allows it. One call of the fault backend closes adjacent copies. Returns the

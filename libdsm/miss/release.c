@@ -27,6 +27,8 @@
 #include "util/futex.h"
 #include "util/log.h"
 
+#define AHEAD 32 /* most blocks that a store opens beside its own */
+
 /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
 #define PIECE (128u << 10)
 
@@ -134,7 +136,8 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 	if (block_bytes(object) != PAGE_BYTES)
 		return -EBADMSG;
 	release_begin();
-	h->ops = run_host().ops;
+	if (!h->ops->rel)
+		h->ops = run_host().ops;
 	p->key = block_page(object);
 	p->rel = (struct rel_ctx){
 		.me = job.node,
@@ -164,6 +167,174 @@ static uint32_t object_of(struct core_host *h, uint32_t index)
 {
 	(void)h;
 	return block_id((size_t)index << PAGE_SHIFT, PAGE_BYTES);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+#define SORTED 256 /* entries of a list that are stepped in the order of their blocks */
+
+struct sorted {
+	unsigned int n;
+	uint32_t v[SORTED];
+};
+
+static uint32_t next_opened(const struct rel *p)
+{
+	return __atomic_load_n(&p->next_open, __ATOMIC_RELAXED);
+}
+
+static uint32_t next_noticed(const struct rel *p)
+{
+	return __atomic_load_n(&p->next_notice, __ATOMIC_RELAXED);
+}
+
+/*
+ * Sort the next entries of a list that this thread has taken; returns the entry behind them. They
+ * stay in the list, so nobody changes what follows them. Most have been added in ascending order,
+ * and come in descending order.
+ */
+static uint32_t sort_some(struct sorted *s, uint32_t entry, uint32_t (*next)(const struct rel *))
+{
+	uint32_t *const end = s->v + SORTED, *from = end, *at;
+
+	for (; entry && from > s->v; entry = next(&job.mem.rels[entry - 1])) {
+		for (at = --from; at + 1 < end && at[1] < entry; at++)
+			at[0] = at[1];
+		*at = entry;
+	}
+	s->n = (unsigned int)(end - from);
+	memmove(s->v, from, s->n * sizeof(*from));
+	return entry;
+}
+
+static size_t entry_off(uint32_t entry)
+{
+	return (size_t)(entry - 1) << PAGE_SHIFT;
+}
+
+/* How many of n sorted entries, from the first on, are neighbours. A region ends with its unit. */
+static unsigned int neighbours(const uint32_t *v, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 1; i < n && i < SPAN_MOST && v[i] == v[0] + i && entry_off(v[i]) % UNIT_BYTES; i++)
+		;
+	return i;
+}
+
+/* Step n neighbours by fn: alone, or as a run whose blocks `lowers` are lowered before. */
+static void step_run(const uint32_t *v, unsigned int n, bool (*lowers)(uint32_t),
+		     void (*fn)(struct core_host *, uint32_t, void *), void *arg)
+{
+	struct core_host h = n > 1 ? run_host_of_run() : run_host();
+	uint64_t set = 0;
+	unsigned int i;
+
+	if (n > 1) {
+		twin_run_begin(entry_off(v[0]), n);
+		for (i = 0; i < n; i++)
+			set |= (uint64_t)lowers(v[i]) << i;
+		twin_run_lower(set);
+	}
+	for (i = 0; i < n; i++)
+		fn(&h, v[i], arg);
+	if (n > 1)
+		twin_run_end();
+}
+
+/* Step all blocks of a list that this thread has taken. */
+static void step_list(uint32_t entry, uint32_t (*next)(const struct rel *),
+		      bool (*lowers)(uint32_t), void (*fn)(struct core_host *, uint32_t, void *),
+		      void *arg)
+{
+	struct sorted s;
+	unsigned int at, n;
+
+	while (entry) {
+		entry = sort_some(&s, entry, next);
+		for (at = 0; at < s.n; at += n) {
+			n = neighbours(&s.v[at], s.n - at);
+			step_run(&s.v[at], n, lowers, fn, arg);
+		}
+	}
+}
+
+static bool never(uint32_t entry)
+{
+	(void)entry;
+	return false;
+}
+
+/* With the stripe of the block held. */
+static bool is_exclusive(uint32_t entry)
+{
+	const size_t off = entry_off(entry);
+	const struct region_homes *known = region_known(off);
+
+	return known && known->consistency == DSM_CONSISTENCY_RELEASE &&
+		release_is_home(known, off) && job.mem.rels[entry - 1].state == RELH_EXCLUSIVE;
+}
+
+static void nothing(struct core_host *h, uint32_t entry, void *arg)
+{
+	(void)h, (void)entry, (void)arg;
+}
+
+void release_share_soon(struct bundle b)
+{
+	uint32_t v[SPAN_MOST];
+	const void *contents;
+	unsigned int n = 0;
+	struct msg m;
+	size_t size;
+	int more = 1;
+
+	while (more > 0) {
+		more = bundle_next(&b, &m, &contents, &size);
+		if (n &&
+		    (more <= 0 || n == SPAN_MOST || block_page(m.object) != v[0] - 1 + n ||
+		     block_off(m.object) % UNIT_BYTES == 0)) {
+			if (n > 1)
+				step_run(v, n, is_exclusive, nothing, NULL);
+			n = 0;
+		}
+		if (more > 0 && block_bytes(m.object) == PAGE_BYTES)
+			v[n++] = block_page(m.object) + 1;
+	}
+}
+
+/* With its stripe held: would a store of this node make a twin now, without a message? */
+static bool may_open(size_t off)
+{
+	const struct region_homes *known = region_known(off);
+	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
+
+	return p->state == (release_is_home(known, off) ? (int)RELH_CLEAN : (int)REL_CLEAN);
+}
+
+void release_open_ahead(size_t off, size_t end)
+{
+	const uint64_t twins = __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED);
+	struct msg about = { .src = job.node, .dst = job.node, .req_node = job.node };
+	struct core_host h = run_host_of_run();
+	unsigned int n = 0, i;
+
+	for (off += PAGE_BYTES; n < AHEAD && twins + n < job.set.twins; n++) {
+		const size_t at = off + n * PAGE_BYTES;
+
+		if (at >= end || at % UNIT_BYTES == 0 || !twin_was_written(at) ||
+		    __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_READ)
+			break;
+	}
+	if (!n)
+		return;
+	twin_run_begin(off, n);
+	for (i = 0; i < n; i++, off += PAGE_BYTES) {
+		about.object = block_id(off, PAGE_BYTES);
+		if (may_open(off))
+			core_page_event(&h, PE_WRITE, &about, NULL);
+	}
+	twin_run_end();
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -298,13 +469,30 @@ static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
 
 /* Memory for twins is short: lower this block, and end its twin if the next close finds no
  * difference. */
-static void hurry(uint32_t index)
+static void hurry(struct core_host *h, uint32_t index)
 {
-	uint32_t *stripe = stripe_of(index);
-
-	word_lock(stripe);
+	h->ops->lock(h, index);
 	rel_hurry(&job.mem.rels[index]);
-	word_unlock(stripe);
+	h->ops->unlock(h, index);
+}
+
+/* With its stripe held: must the next close lower it? */
+static bool close_lowers(uint32_t entry)
+{
+	const uint32_t object = object_of(NULL, entry - 1);
+	const struct msg none = { .object = object, .src = job.node, .dst = job.node };
+	struct core_place p CORE_UNINITIALIZED;
+	struct core_host h = run_host();
+
+	return release_find_block(&h, object, &none, &p) == 1 && rel_open(&p.rel, p.d.rel) &&
+		rel_lower(&p.rel, p.d.rel) != PROT_RW;
+}
+
+static void gather_one(struct core_host *h, uint32_t entry, void *pressed)
+{
+	core_gather_next(h, entry);
+	if (*(const bool *)pressed)
+		hurry(h, entry - 1);
 }
 
 void release_gather(void)
@@ -312,15 +500,12 @@ void release_gather(void)
 	struct core_host h = run_host();
 	struct work *w = work_mine();
 	struct gather *g = own(own_zalloc(sizeof(*g) + h.nnodes * sizeof(g->homes[0])));
-	const bool pressed = __atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED);
+	bool pressed = __atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED);
 	const struct msg none = message_to(job.node);
-	uint32_t entry;
 	uint16_t node;
 
 	w->gather = g;
-	for (entry = core_gather_first(&h); entry; entry = core_gather_next(&h, entry))
-		if (pressed)
-			hurry(entry - 1);
+	step_list(core_gather_first(&h), next_opened, close_lowers, gather_one, &pressed);
 	w->gather = NULL;
 	for (node = 0; node < h.nnodes; node++) {
 		if (g->homes[node].at)
@@ -537,13 +722,31 @@ const struct core_rel_ops release_ops = {
 
 /* ---- what threads wait for ------------------------------------------------------------------- */
 
+struct acquiring {
+	bool stale;
+	int err;
+};
+
+static void acquire_one(struct core_host *h, uint32_t entry, void *arg)
+{
+	struct acquiring *a = arg;
+
+	core_acquire_next(h, entry, &a->stale, &a->err);
+}
+
+/* As core_acquire(), neighbours together. */
 bool release_try_acquire(void)
 {
 	struct core_host h = run_host();
-	const bool done = core_acquire(&h) != -EAGAIN;
+	struct acquiring a = { 0 };
+	const uint32_t first = core_acquire_begin(&h, &a.err);
 
+	if (!a.err) {
+		step_list(first, next_noticed, never, acquire_one, &a);
+		a.err = core_acquire_end(&h, a.stale, a.err);
+	}
 	run_work();
-	return done;
+	return a.err != -EAGAIN;
 }
 
 void release_acquire_now(void)

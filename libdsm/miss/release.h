@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/bundle.h"
 #include "core/host_release.h"
 #include "job/job.h"
 
@@ -46,6 +47,16 @@ void release_find_closing(struct core_place *p);
 int release_arrived(const struct msg *m, const void *payload, size_t size);
 /* Look at all open blocks: the item that a close queues. */
 void release_gather(void);
+
+/*
+ * A thread of this node has stored to the block at off: open those behind it for writing, too, as
+ * far as the node has copies that it has written before; at most up to end. One call of the fault
+ * backend opens all, and none of them costs a fault.
+ */
+void release_open_ahead(size_t off, size_t end);
+/* Another node requests the blocks of this bundle: lower neighbours of which it gets the first
+ * copies. */
+void release_share_soon(struct bundle b);
 
 void release_acquire_now(void);
 void release_close_now(void);

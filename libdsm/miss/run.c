@@ -467,17 +467,25 @@ static void act_damaged(struct core_host *h, const struct msg *about, enum page_
 }
 
 /* clang-format off */
-#define RUN_OPS \
-	.find = step_find, .lock = step_lock, .unlock = step_unlock, .now = step_now, .again = step_again, .answers = step_answers, \
+#define RUN_OPS(locks, unlocks) \
+	.find = step_find, .lock = locks, .unlock = unlocks, .now = step_now, .again = step_again, .answers = step_answers, \
 	.leaves = step_leaves, .drop = NULL, /* drop_blocks() steps PE_DROP itself, for several blocks at once */ \
 	.freed = step_freed, .land = step_land, .stepped = act_stepped, .damaged = act_damaged, .send_block = leave_send_block, \
 	.lower = act_lower, .open = act_open, .wake = act_wake, .unclaimed = act_unclaimed, .timer = act_timer, \
 	.wake_all = act_wake_all, .answer = act_answer, .fetch = act_fetch, .blame = act_report_peer
 /* clang-format on */
 
-static const struct core_ops run_ops = { RUN_OPS, .send = act_send };
-static const struct core_ops run_release_ops = { RUN_OPS, .send = act_send_release,
-						 .rel = &release_ops };
+/* The thread holds the stripes of the run. */
+static void hold_on(struct core_host *h, uint32_t key)
+{
+	(void)h, (void)key;
+}
+
+static const struct core_ops run_ops = { RUN_OPS(step_lock, step_unlock), .send = act_send };
+static const struct core_ops run_release_ops = { RUN_OPS(step_lock, step_unlock),
+						 .send = act_send_release, .rel = &release_ops };
+static const struct core_ops run_held_ops = { RUN_OPS(hold_on, hold_on), .send = act_send_release,
+					      .rel = &release_ops };
 
 struct core_host run_host(void)
 {
@@ -492,6 +500,14 @@ struct core_host run_host(void)
 		.fast = true,
 		.hold_us = job.set.hold_us,
 	};
+}
+
+struct core_host run_host_of_run(void)
+{
+	struct core_host h = run_host();
+
+	h.ops = &run_held_ops;
+	return h;
 }
 
 /* ---- one message ----------------------------------------------------------------------------- */
@@ -715,6 +731,8 @@ static void bundle_arrived(struct core_host *h, const struct msg *head, const vo
 
 	w->bundled = true;
 	w->refused = false;
+	if (more > 0 && releases_used() && head->op == MSG_READ_REQ)
+		release_share_soon(b);
 	while (more > 0 && !w->refused) {
 		more = bundle_next(&b, &m, &contents, &bytes);
 		if (more > 0)

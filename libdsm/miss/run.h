@@ -68,6 +68,8 @@ bool run_expects_done(void);
 /* This node, for the functions of core/host.h. Those that step it do not empty the thread's queue:
  * call run_work(). */
 struct core_host run_host(void);
+/* The same for the blocks of a run of this thread (miss/twin.h): their stripes are held. */
+struct core_host run_host_of_run(void);
 
 /* Step a page of this node for a local event. ask names the block, the slot, and the node to ask.
  * CORE_ASKED: *wait is the slot to wait for, *seq its count before (wait NULL: nobody waits, and

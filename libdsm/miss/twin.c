@@ -64,6 +64,20 @@ static void check(int err)
 		run_protect_failed(err);
 }
 
+/* A flag of struct copy: comparisons with its last twin found stores of this node. */
+#define TWIN_WRITTEN 2
+
+bool twin_was_written(size_t off)
+{
+	return __atomic_load_n(&block_copy(off)->flags, __ATOMIC_RELAXED) & TWIN_WRITTEN;
+}
+
+static void note_written(uint32_t object, bool written)
+{
+	__atomic_store_n(&block_copy(block_off(object))->flags, written ? TWIN_WRITTEN : 0,
+			 __ATOMIC_RELAXED);
+}
+
 /* There is one for each page; but twin_trim() may have one for a moment. */
 static uint32_t number_take(void)
 {
@@ -111,6 +125,7 @@ void twin_make(struct core_host *h, uint32_t object)
 	if (job.set.memory)
 		recent_grew(PAGE_BYTES);
 	*number_at(object) = number + 1;
+	note_written(object, false);
 	if (mapped_as(object) == PG_INVALID)
 		memset(twin_at(object), 0, PAGE_BYTES);
 	else
@@ -131,28 +146,109 @@ void twin_end(struct core_host *h, uint32_t object)
 	*number = mapped_as(object) == PG_INVALID ? TWIN_DROPPED : 0;
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static uint64_t bit_of(const struct twin_run *run, uint32_t object)
+{
+	return 1ull << ((block_off(object) - run->off) >> PAGE_SHIFT);
+}
+
+/* The range of the next adjacent pages of a set, which leave it. */
+static size_t next_pages(const struct twin_run *run, uint64_t *set, size_t *len)
+{
+	const unsigned int first = (unsigned int)__builtin_ctzll(*set);
+	const uint64_t after = ~(*set >> first);
+	const unsigned int n = after ? (unsigned int)__builtin_ctzll(after) : 64;
+
+	*set &= n == 64 ? 0 : ~(((1ull << n) - 1) << first);
+	*len = (size_t)n << PAGE_SHIFT;
+	return run->off + ((size_t)first << PAGE_SHIFT);
+}
+
+static void count_call(size_t off)
+{
+	count(&run_stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
+}
+
+void twin_run_begin(size_t off, unsigned int n)
+{
+	struct twin_run *run = &work_mine()->run;
+
+	span_lock(&run->held, off, PAGE_BYTES, n);
+	run->off = off;
+	run->n = n;
+	run->shut = run->raise = 0;
+}
+
+void twin_run_lower(uint64_t set)
+{
+	struct twin_run *run = &work_mine()->run;
+	uint64_t left, mapped = 0;
+	size_t at, len;
+	uint32_t object;
+
+	for (left = set; left; left &= left - 1) {
+		at = run->off + ((size_t)__builtin_ctzll(left) << PAGE_SHIFT);
+		object = block_id(at, PAGE_BYTES);
+		if (mapped_as(object) != PG_WRITE)
+			continue;
+		mapped |= bit_of(run, object);
+		map_as(object, PG_READ);
+		count(&run_stats_of(object)->downgrades, 1);
+	}
+	while (mapped) {
+		at = next_pages(run, &mapped, &len);
+		check(job.fault->lower(at, len));
+		count_call(at);
+	}
+}
+
+void twin_run_end(void)
+{
+	struct twin_run *run = &work_mine()->run;
+	size_t at, len;
+
+	while (run->shut) {
+		at = next_pages(run, &run->shut, &len);
+		check(job.fault->shut(at, len));
+		count_call(at);
+	}
+	while (run->raise) {
+		at = next_pages(run, &run->raise, &len);
+		check(job.fault->raise(job.local, at, len));
+	}
+	run->n = 0;
+	span_unlock(&run->held);
+}
+
 /*
  * A page with a twin is dropped once it is compared: until then, twin_compare() finds its last
- * contents in work.taken.
+ * contents in work.taken, or, in a run, still in its frame.
  */
 static void twin_shut(uint32_t object)
 {
+	struct twin_run *run = &work_mine()->run;
 	const bool writable = mapped_as(object) == PG_WRITE;
 	const int *pipe;
 
-	if (twin_at(object)) {
+	if (run->n) {
+		if (writable)
+			check(job.fault->lower(block_off(object), PAGE_BYTES));
+		run->shut |= bit_of(run, object);
+	} else if (twin_at(object)) {
 		pipe = pipe_get();
 		check(job.fault->take(block_off(object), PAGE_BYTES, work_mine()->taken, writable,
 				      pipe));
 		pipe_put(pipe);
 	} else {
 		check(job.fault->shut(block_off(object), PAGE_BYTES));
-		*number_at(object) = TWIN_DROPPED;
 	}
+	if (!twin_at(object))
+		*number_at(object) = TWIN_DROPPED;
 	map_as(object, PG_INVALID);
 	sharing_lost(object, writable);
 	count(&run_stats_of(object)->invalidations, 1);
-	count(&run_stats_of(object)->protect_calls, 1);
+	count(&run_stats_of(object)->protect_calls, !run->n);
 	count(&job.mine->stats.drops, 1);
 }
 
@@ -189,6 +285,7 @@ static void twin_appear(uint32_t object, uint8_t prot)
 bool twin_follow(uint32_t object, uint8_t prot)
 {
 	const size_t off = block_off(object);
+	struct twin_run *run = &work_mine()->run;
 	int followed;
 
 	if (mapped_as(object) == PG_INVALID) {
@@ -196,7 +293,10 @@ bool twin_follow(uint32_t object, uint8_t prot)
 		return true;
 	}
 	if (prot == PROT_RW && mapped_as(object) == PG_READ) {
-		check(job.fault->raise(job.local, off, PAGE_BYTES));
+		if (run->n)
+			run->raise |= bit_of(run, object);
+		else
+			check(job.fault->raise(job.local, off, PAGE_BYTES));
 		map_as(object, PG_WRITE);
 		return true;
 	}
@@ -237,14 +337,18 @@ size_t twin_compare(uint32_t object, uint8_t *out)
 	size_t size;
 
 	switch (mapped_as(object)) {
-	case PG_INVALID: page = (uint8_t *)work_mine()->taken; break;
+	case PG_INVALID:
+		page = work_mine()->run.n ? frame_at(object) : (uint8_t *)work_mine()->taken;
+		break;
 	case PG_READ: page = frame_at(object); break;
 	/* threads may store meanwhile */
 	default: memcpy(page, frame_at(object), PAGE_BYTES); break;
 	}
 	size = out ? diff_make_fast(page, twin, out) : memcmp(page, twin, PAGE_BYTES) != 0;
-	if (size)
-		memcpy(twin, page, PAGE_BYTES);
+	if (!size)
+		return 0;
+	memcpy(twin, page, PAGE_BYTES);
+	note_written(object, true);
 	return size;
 }
 

@@ -21,6 +21,7 @@
 
 #include "core/host_release.h"
 #include "miss/diff.h"
+#include "miss/span.h"
 
 /* Operations of core_rel_ops. */
 void twin_make(struct core_host *h, uint32_t object);
@@ -30,6 +31,23 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 
 /* Give the memory of up to `want` bytes of free twins back. Returns how much. Without a stripe. */
 uint64_t twin_trim(uint64_t want);
+
+/*
+ * A run: n neighbouring blocks, 1 <= n <= SPAN_MOST, the first at off, whose stripes this thread
+ * holds from twin_run_begin() to twin_run_end(). Blocks of the run that are stepped in between are
+ * closed or opened by the latter, neighbours by one call of the fault backend. run_host_of_run()
+ * steps them.
+ */
+void twin_run_begin(size_t off, unsigned int n);
+void twin_run_end(void);
+/*
+ * Lower the mappings of those blocks of the run whose bits are set. The core need not know: a store
+ * raises them again, as long as it may.
+ */
+void twin_run_lower(uint64_t set);
+
+/* Has this node stored to the block while it had its last twin? A hint, without the stripe. */
+bool twin_was_written(size_t off);
 
 /* OPEN_AGAIN. True: this process's mapping has followed. */
 bool twin_follow(uint32_t object, uint8_t prot);

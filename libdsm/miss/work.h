@@ -15,6 +15,7 @@
 #include "core/action.h"
 #include "core/bundle.h"
 #include "job/ctl.h"
+#include "miss/span.h"
 
 #define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
 
@@ -50,6 +51,14 @@ struct opening {
 
 struct gather;
 
+/* Neighbouring release blocks that this thread changes together (miss/twin.h). n 0: none. */
+struct twin_run {
+	size_t off;
+	unsigned int n;
+	uint64_t shut, raise; /* a bit for each block: what twin_run_end() does */
+	struct span held;
+};
+
 struct timer {
 	uint32_t at, object;
 };
@@ -75,7 +84,8 @@ struct work {
 	struct opening opening[WIRE_BUNDLE_MAX];
 	/* the messages of a bundle are being stepped: their contents stay until all are */
 	bool bundled;
-	bool refused;          /* one of them has broken a rule: those behind it are not stepped */
+	bool refused; /* one of them has broken a rule: those behind it are not stepped */
+	struct twin_run run;
 	struct gather *gather; /* next five: release blocks (miss/release.c, miss/twin.c) */
 	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;

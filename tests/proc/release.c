@@ -3,6 +3,9 @@
  * release.c - regions with release consistency: several nodes write a page at a time, and see each
  * other's stores after synchronisation, whatever its kind. Handles are in a sequential region.
  */
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "common.h"
 
 #define PAGES 8u
@@ -597,6 +600,69 @@ static void part_pieces(void)
 	test_sync();
 }
 
+/* Can the kernel store to this byte, which no thread has stored to since the block was closed? */
+static bool is_writable(void *at)
+{
+	int fd[2];
+	bool can;
+
+	REQUIRE(!pipe(fd), "pipe: %m");
+	REQUIRE(write(fd[1], "", 1) == 1, "write: %m");
+	can = syscall(SYS_read, fd[0], at, 1) == 1;
+	close(fd[0]);
+	close(fd[1]);
+	return can;
+}
+
+/*
+ * All nodes write neighbouring pages again and again: pages are lowered and dropped by one call for
+ * many, and the store to the first one opens those behind it (of two nodes: a late notice of a
+ * third one may have taken them away).
+ */
+static void part_runs(void)
+{
+	enum { WIDE = 64, TURNS = 8, WORDS = BYTES / (int)sizeof(uint64_t) };
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+						.home = DSM_HOME_FIXED };
+	struct dsm_stats before = { 0 }, after;
+	uint64_t *word, round;
+	dsm_region_t *wide;
+	int i, r;
+
+	if (sequential)
+		return;
+	MUST(dsm_region_open("wide", (size_t)WIDE * BYTES, &opt, &wide));
+	word = dsm_region_base(wide);
+	for (round = 1; round <= TURNS; round++) {
+		test_sync();
+		if (round == TURNS / 2)
+			before = counted(-1, NULL);
+		test_sync();
+		for (i = 0; i < WIDE; i++)
+			word[i * WORDS + test_rank] = round;
+		test_sync();
+		for (i = 0; i < WIDE; i++)
+			for (r = 0; r < test_size; r++)
+				REQUIRE(word[i * WORDS + r] == round, "page %d, rank %d: %lu", i, r,
+					word[i * WORDS + r]);
+	}
+	test_sync();
+	after = counted(-1, NULL);
+	REQUIRE(after.protect_calls - before.protect_calls <=
+			(uint64_t)(TURNS / 2 + 1) * WIDE * dsm_nodes() / 2,
+		"%lu calls", after.protect_calls - before.protect_calls);
+	test_sync();
+	word[test_rank] = TURNS + 1;
+	REQUIRE(dsm_nodes() != 2 || test_size != 2 || is_writable(&word[WORDS + test_rank]),
+		"the page behind one that was stored to costs a fault of its own");
+	test_sync();
+	MUST(dsm_region_detach(wide));
+	test_sync();
+	if (test_rank == 0)
+		MUST(dsm_region_destroy("wide"));
+	test_sync();
+}
+
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
 static void part_short(void)
 {
@@ -741,9 +807,10 @@ int main(int argc, char **argv)
 		{ "bytes", part_bytes },     { "counters", part_counters },
 		{ "edges", part_edges },     { "alone", part_alone },
 		{ "moves", part_moves },     { "faults", part_faults },
-		{ "pieces", part_pieces },   { "short", part_short },
-		{ "left", part_left },       { "last", part_last },
-		{ "refused", part_refused }, { "setting", part_setting },
+		{ "pieces", part_pieces },   { "runs", part_runs },
+		{ "short", part_short },     { "left", part_left },
+		{ "last", part_last },       { "refused", part_refused },
+		{ "setting", part_setting },
 	};
 	unsigned int i;
 

@@ -40,8 +40,9 @@ static struct msg asked[4096];
 static unsigned int asks, takes; /* takes: the home takes what it is asked for */
 static unsigned int helps;
 static int control;
-static uint64_t flushed;                      /* bytes of changes of release blocks */
-static bool shut[SPACE >> PAGE_SHIFT], small; /* small: blocks are pages */
+static uint64_t flushed; /* bytes of changes of release blocks */
+static bool shut[SPACE >> PAGE_SHIFT], lowered[SPACE >> PAGE_SHIFT];
+static bool small; /* blocks are pages */
 
 static int punch(size_t off, size_t len)
 {
@@ -59,6 +60,13 @@ static int take(size_t off, size_t len, void *to, bool writable, const int *pipe
 	(void)pipe;
 	unit_require(writable && pread(job.mem.memfd, to, len, (off_t)off) == (ssize_t)len);
 	return punch(off, len);
+}
+
+static int lower(size_t off, size_t len)
+{
+	for (; len; off += PAGE_BYTES, len -= PAGE_BYTES)
+		lowered[off >> PAGE_SHIFT] = true;
+	return 0;
 }
 
 static int note_ask(struct net *n, uint16_t rank, const struct msg *m, const void *payload,
@@ -89,7 +97,9 @@ static int help(struct net *n, unsigned int budget)
 	return 0;
 }
 
-static const struct fault_ops fault = { .name = "punching", .shut = punch, .take = take };
+static const struct fault_ops fault = {
+	.name = "punching", .shut = punch, .take = take, .lower = lower
+};
 static const struct net_ops net = { .name = "noting", .send = note_ask, .poll = help };
 
 static void enter(size_t block, uint16_t consistency)
@@ -670,7 +680,11 @@ UNIT_TEST(written_release_blocks_are_closed)
 	ck_assert_uint_eq(with_state(FIRST + more, n - more, REL_OPEN), n - more);
 	ck_assert_uint_eq(here(), LOW_PAGES);
 	for (i = 0; i < n; i++)
-		ck_assert(shut[FIRST + i] == (i < more));
+		ck_assert(shut[FIRST + i] == (i < more) && lowered[FIRST + i] == (i < more));
+	/* Up to 64 neighbours are lowered by one call, and punched by another one. */
+	ck_assert_uint_le(job.mine->region_stats[4].protect_calls +
+				  job.mine->region_stats[0].protect_calls,
+			  2 * (more / 32 + 1));
 	/* The change of each: one byte, and what names it. */
 	ck_assert_uint_gt(flushed, (uint64_t)n * 9);
 	ck_assert_uint_lt(flushed, (uint64_t)n * 64);
