@@ -280,7 +280,8 @@ static void *say_attributes(void *arg)
 	return arg;
 }
 
-CASE(attributes_of_process, 0)
+/* Alone: the first thread of a process is on another rank. */
+CASE(attributes_of_process, ALONE)
 {
 	char name[16] = "";
 
