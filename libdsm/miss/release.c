@@ -265,14 +265,15 @@ static bool never(uint32_t entry)
 	return false;
 }
 
-/* With the stripe of the block held. */
+/* With the stripe of the block held; without, a hint. */
 static bool is_exclusive(uint32_t entry)
 {
 	const size_t off = entry_off(entry);
 	const struct region_homes *known = region_known(off);
 
 	return known && known->consistency == DSM_CONSISTENCY_RELEASE &&
-		release_is_home(known, off) && job.mem.rels[entry - 1].state == RELH_EXCLUSIVE;
+		release_is_home(known, off) &&
+		__atomic_load_n(&job.mem.rels[entry - 1].state, __ATOMIC_RELAXED) == RELH_EXCLUSIVE;
 }
 
 static void nothing(struct core_host *h, uint32_t entry, void *arg)
@@ -298,7 +299,8 @@ void release_share_soon(struct bundle b)
 				step_run(v, n, is_exclusive, nothing, NULL);
 			n = 0;
 		}
-		if (more > 0 && block_bytes(m.object) == PAGE_BYTES)
+		if (more > 0 && block_bytes(m.object) == PAGE_BYTES &&
+		    is_exclusive(block_page(m.object) + 1))
 			v[n++] = block_page(m.object) + 1;
 	}
 }
@@ -309,7 +311,8 @@ static bool may_open(size_t off)
 	const struct region_homes *known = region_known(off);
 	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
 
-	return p->state == (release_is_home(known, off) ? (int)RELH_CLEAN : (int)REL_CLEAN);
+	return p->state == (release_is_home(known, off) ? (int)RELH_CLEAN : (int)REL_CLEAN) &&
+		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED); /* it is about to be dropped */
 }
 
 void release_open_ahead(size_t off, size_t end)
@@ -319,6 +322,8 @@ void release_open_ahead(size_t off, size_t end)
 	struct core_host h = run_host_of_run();
 	unsigned int n = 0, i;
 
+	if (__atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED))
+		return; /* twins are memory */
 	for (off += PAGE_BYTES; n < AHEAD && twins + n < job.set.twins; n++) {
 		const size_t at = off + n * PAGE_BYTES;
 
@@ -930,7 +935,7 @@ static bool is_quiet(size_t off)
 bool release_quiet(size_t off, size_t end)
 {
 	const struct closing *n = &job.me->closing;
-	bool quiet = n->phase == CLOSING_IDLE && !n->first;
+	bool quiet = n->phase == CLOSING_IDLE && !n->first && !n->applying;
 	size_t at;
 
 	if (!releases_used())

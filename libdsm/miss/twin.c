@@ -148,9 +148,14 @@ void twin_end(struct core_host *h, uint32_t object)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+/* Without its stripe, nothing of another block may be stepped. */
 static uint64_t bit_of(const struct twin_run *run, uint32_t object)
 {
-	return 1ull << ((block_off(object) - run->off) >> PAGE_SHIFT);
+	const size_t at = (block_off(object) - run->off) >> PAGE_SHIFT;
+
+	if (at >= run->n)
+		lost_abort(70, "a block outside a run is stepped with it");
+	return 1ull << at;
 }
 
 /* The range of the next adjacent pages of a set, which leave it. */
@@ -174,6 +179,8 @@ void twin_run_begin(size_t off, unsigned int n)
 {
 	struct twin_run *run = &work_mine()->run;
 
+	if (run->n)
+		lost_abort(70, "a run is begun within another one");
 	span_lock(&run->held, off, PAGE_BYTES, n);
 	run->off = off;
 	run->n = n;
@@ -216,6 +223,8 @@ void twin_run_end(void)
 	while (run->raise) {
 		at = next_pages(run, &run->raise, &len);
 		check(job.fault->raise(job.local, at, len));
+		for (; len; at += PAGE_BYTES, len -= PAGE_BYTES)
+			map_as(block_id(at, PAGE_BYTES), PG_WRITE);
 	}
 	run->n = 0;
 	span_unlock(&run->held);
@@ -293,10 +302,11 @@ bool twin_follow(uint32_t object, uint8_t prot)
 		return true;
 	}
 	if (prot == PROT_RW && mapped_as(object) == PG_READ) {
-		if (run->n)
-			run->raise |= bit_of(run, object);
-		else
-			check(job.fault->raise(job.local, off, PAGE_BYTES));
+		if (run->n) {
+			run->raise |= bit_of(run, object); /* twin_run_end() */
+			return true;
+		}
+		check(job.fault->raise(job.local, off, PAGE_BYTES));
 		map_as(object, PG_WRITE);
 		return true;
 	}
