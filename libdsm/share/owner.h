@@ -65,6 +65,7 @@ struct rs_process {
 	void *base;
 	pid_t pid;
 	int refused; /* error of its last request, already logged */
+	bool full;   /* a key was refused, which was logged */
 	bool attached, dead;
 };
 

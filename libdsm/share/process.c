@@ -369,10 +369,17 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
  */
 static void process_complain(struct rs_process *p, uint32_t type, int status)
 {
-	const bool lacks = rs_owner_refused(status) || (type == RS_GRANT && status == -ENOSPC);
+	const bool lacks = rs_owner_refused(status);
 
 	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD && type != RS_GRANT)
 		return;
+	if (type == RS_GRANT && status == -ENOSPC) {
+		/* it can have one more at any time, by giving one back */
+		if (!p->full)
+			grant_log(p, status);
+		p->full = true;
+		return;
+	}
 	if (lacks && p->refused != status) {
 		if (type == RS_GRANT)
 			grant_log(p, status);
