@@ -106,6 +106,9 @@ static bool is_unversioned(const void *at, const char *name)
 	if (!map)
 		return false;
 	binding_read(map, &n);
+	/* the loader has relocated no table of the vdso, to which time(3) leads */
+	if ((uintptr_t)n.strings < map->l_addr)
+		return false;
 	if (!n.versions || strstr(map->l_name, "/libdsm"))
 		return true;
 	return dladdr1(at, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
@@ -113,13 +116,28 @@ static bool is_unversioned(const void *at, const char *name)
 		(n.versions[symbol - n.symbols] & VERSION) <= VER_NDX_GLOBAL;
 }
 
+/*
+ * The library's own definition, if nobody else's may take its place. (dlsym(3) finds symbols of
+ * what dlopen(3) has returned only.)
+ */
+static void *own_function(const struct link_map *m, const struct names *n, size_t symbol)
+{
+	const Elf64_Sym *s = &n->symbols[symbol];
+	void *at = (void *)(m->l_addr + s->st_value);
+
+	if (s->st_shndx == SHN_UNDEF ||
+	    !(n->symbolic || ELF64_ST_VISIBILITY(s->st_other) != STV_DEFAULT))
+		return NULL;
+	return ELF64_ST_TYPE(s->st_info) == STT_GNU_IFUNC ? ((void *(*)(void))at)() : at;
+}
+
 static void *find_function(const struct link_map *m, const struct names *n, size_t symbol)
 {
 	const char *name = n->strings + n->symbols[symbol].st_name;
 	const char *version = version_of(n, symbol);
-	void *own = n->symbolic ? dlsym((void *)(uintptr_t)m, name) : NULL, *first, *exact;
+	void *own = own_function(m, n, symbol), *first, *exact;
 
-	if (own && map_of(own) == m)
+	if (own)
 		return own;
 	first = dlsym(RTLD_DEFAULT, name);
 	if (!first || !version || is_unversioned(first, name))

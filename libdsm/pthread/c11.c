@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "callbacks.h"
+#include "libraries.h"
 #include "thread.h"
 
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t),
@@ -54,6 +55,8 @@ EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)
 	if (!caller_is_ours(CALLER)) {
 		if (shim.active)
 			thread_log_stays(CALLER);
+		else
+			libraries_note_thread(CALLER);
 		return NEXT(thrd_create)(t, fn, arg);
 	}
 	b = shared_alloc(sizeof(*b));

@@ -92,20 +92,28 @@ static bool begins_with(const char *name, const char *const *list)
 
 static bool libraries_is_ours(const char *name)
 {
-	return !strncmp(name, "libdsm", 6);
+	static const char *const names[] = { "libdsm.", "libdsm-pthread.", "libdsm-syscall.",
+					     NULL };
+
+	return begins_with(name, names);
 }
 
 static bool libraries_is_excepted(const char *name)
 {
 	static const char *const names[] = {
-		/* the C library's, and of compilers */
-		"ld-linux", "libc.", "libm.", "libmvec.", "libpthread.", "libdl.", "librt.",
-		"libresolv.", "libutil.", "libanl.", "libnss_", "libthread_db.", "libgcc_s.",
-		"libstdc++.", "libatomic.", "libasan.", "libtsan.", "libubsan.", "liblsan.",
+		/* the C library's, and of compilers; a program may have a libutil.so, too */
+		"ld-linux", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0",
+		"libdl.so.2", "librt.so.1", "libresolv.so.2", "libutil.so.1", "libanl.so.1",
+		"libnss_", "libthread_db.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libatomic.so.1",
+		"libasan.so.", "libtsan.so.", "libubsan.so.", "liblsan.so.",
 		/* allocators */
 		"libjemalloc", "libtcmalloc", "libmimalloc",
-		/* system calls of their own */
-		"libgomp.", "libomp.", "libiomp", "liburing.", "libaio.", NULL
+		/* what the runtime stands on, also where the program needs it as well */
+		"libcqgroup", "librshare.so", "libucm.so", "libucp.so", "libucs.so", "libuct.so",
+		"libpmix.so", "libhwloc.so", "libevent", "libibverbs.so", "librdmacm.so",
+		/* system calls, devices or threads of their own */
+		"libgomp.so", "libomp.so", "libiomp", "liburing.so", "libaio.so.1", "libmpi",
+		"libopen-rte.so", "libopen-pal.so", "libfabric.so", "libcuda", "libnccl", NULL
 	};
 
 	return begins_with(name, names);
@@ -123,10 +131,11 @@ static const char *libraries_strings(const struct link_map *m)
 
 static bool is_called_so(const struct link_map *m, const char *name)
 {
-	const char *strings = libraries_strings(m);
+	const char *strings = libraries_strings(m), *slash = strrchr(name, '/');
 	const ElfW(Dyn) * d;
 
-	if (!strcmp(libraries_name(m), name))
+	/* linked by its path, it has no other name */
+	if (!strcmp(libraries_name(m), slash ? slash + 1 : name))
 		return true;
 	for (d = m->l_ld; strings && d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_SONAME)

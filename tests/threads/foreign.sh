@@ -339,8 +339,11 @@ if is_chosen "foreign: own library"; then
 	cat >"$scratch/plainly.c" <<-'END'
 		#include <stdlib.h>
 		#include <string.h>
+		#include <time.h>
 		static int calls;
 		static char *name, *room;
+		time_t when(void);
+		time_t when(void) { return time(NULL); } /* in the vdso */
 		__attribute__((constructor)) static void begin(void) { name = strdup("made by a constructor"); room = aligned_alloc(64, 64); }
 		int next_call(void) { return __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST); }
 		const char *mark(int i) { room[i] = name[i] = '*'; return name; }
@@ -438,6 +441,11 @@ if is_chosen "foreign: own library"; then
 	same "foreign: own library, release" \
 		"$(DSM_ATOMICS=trust "${by[@]}" ${ways[release]} "$scratch/whole.dsm" 2>&1)" "$want"
 	same "foreign: own library, share" "$(DSM_OWN_LIBRARIES=share "${by[@]}" ${ways[two]} "$scratch/whole.dsm" 2>&1)" "$want"
+	# Linked by its path and without a name of its own; called as one of the C library's; bound to itself.
+	plainly -Wl,-Bsymbolic -o "$scratch/librt.so" &&
+		g++ -O2 -pthread "$scratch/whole.cc" -o "$scratch/whole.path" "$scratch/librt.so" -L"$scratch" -lparts "-Wl,-rpath,$scratch" ||
+		count_failure "foreign: own library: build by path"
+	same "foreign: own library, by path" "$("${by[@]}" ${ways[two]} --preload "$scratch/whole.path" 2>&1)" "$want"
 	says "foreign: own library, its threads" "3 apart" 0 "${by[@]}" -n 4 --nodes 2 --preload "$scratch/whole" apart
 	says "foreign: own library, of each rank" "201 calls" 0 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/whole.dsm"
 	says "foreign: own library, share and release" "share does not work with release consistency" 70 \
