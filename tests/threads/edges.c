@@ -195,8 +195,10 @@ static void futex_take(int other)
 {
 	static __thread uint32_t seen;
 
-	while (*(volatile uint32_t *)&words[other] == seen)
+	/* a load alone is no edge */
+	do
 		syscall(SYS_futex, &words[other], FUTEX_WAIT, seen, NULL, NULL, 0);
+	while (*(volatile uint32_t *)&words[other] == seen);
 	seen++;
 }
 
@@ -240,6 +242,19 @@ static void *second(void *edge)
 	return NULL;
 }
 
+static void *do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* Ranks take threads in turn. So the next thread is not beside the first one, either. */
+static void join_other(pthread_t t)
+{
+	pthread_join(t, NULL);
+	pthread_create(&t, NULL, do_nothing, NULL);
+	pthread_join(t, NULL);
+}
+
 static void run_edge(const struct edge *e)
 {
 	pthread_t t;
@@ -247,7 +262,7 @@ static void run_edge(const struct edge *e)
 	memset(passed, 0, sizeof(passed));
 	pthread_create(&t, NULL, second, (void *)(uintptr_t)e);
 	turns(e, 0);
-	pthread_join(t, NULL);
+	join_other(t);
 }
 
 static void *one_turn(void *value)
@@ -265,7 +280,7 @@ static void run_create_join(void)
 	for (r = 1; r <= ROUNDS; r++) {
 		store_all((unsigned int)(2000 * r));
 		pthread_create(&t, NULL, one_turn, (void *)(2000 * r));
-		pthread_join(t, NULL);
+		join_other(t);
 		check_all((unsigned int)(2000 * r + 1000));
 	}
 }
@@ -301,7 +316,7 @@ static void run_onces(void)
 	store_all(0);
 	pthread_create(&t, NULL, all_onces, &barrier);
 	all_onces(NULL);
-	pthread_join(t, NULL);
+	join_other(t);
 }
 
 /*
@@ -338,7 +353,7 @@ static void run_late_onces(void)
 	store_all(0);
 	pthread_create(&t, NULL, late_onces, &barrier);
 	late_onces(NULL);
-	pthread_join(t, NULL);
+	join_other(t);
 }
 
 #define PIECES 200
@@ -381,7 +396,7 @@ static void run_allocations(void)
 
 	pthread_create(&t, NULL, allocate, &barrier);
 	allocate(NULL);
-	pthread_join(t, NULL);
+	join_other(t);
 }
 
 #define LARGE (1u << 20)
@@ -469,7 +484,7 @@ static void run_hand_backs(void)
 		large = all[i];
 		pthread_create(&t, NULL, hand_back, &barrier);
 		hand_back(NULL);
-		pthread_join(t, NULL);
+		join_other(t);
 		all[i] = large;
 	}
 	for (i = 0; i < LARGES; i++)
@@ -513,7 +528,7 @@ static void run_pass_memory(void)
 	for (i = 0; i < 2; i++) {
 		pthread_create(&t, NULL, pass_memory, &barrier);
 		pass_memory(NULL);
-		pthread_join(t, NULL);
+		join_other(t);
 	}
 }
 
@@ -540,7 +555,7 @@ static void run_file(void)
 
 	copy_file(f);
 	pthread_create(&t, NULL, copy_file, f);
-	pthread_join(t, NULL);
+	join_other(t);
 	fclose(f);
 }
 
