@@ -58,6 +58,10 @@ enum act {
 	 * add a notice for the block to the NOTE of each node in mask except `except` and this node
 	 */
 	ACT_NOTICE,
+	/*
+	 * the same, with the diff that was merged, or that the block has from its twin
+	 */
+	ACT_TELL,
 	ACT_GATHER,  /* a close begins: look at all open blocks (core_gather()) */
 	ACT_AFTER,   /* send msg to msg.dst inside MSG_AFTER; mask: the close, prot: AFTER_* */
 	ACT_DELIVER, /* msg, which was held back, may be delivered to this node */

@@ -92,7 +92,7 @@ static void carry_notices(struct core_host *h, uint32_t object, const struct act
 	unsigned int i;
 
 	for (i = 0; i < acts->n; i++)
-		if (acts->v[i].type == ACT_NOTICE)
+		if (acts->v[i].type == ACT_NOTICE || acts->v[i].type == ACT_TELL)
 			ops_of(h)->notice(h, object, &acts->v[i], writer);
 }
 
@@ -149,7 +149,7 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
 }
 
 int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
-		     size_t size)
+		     size_t size, bool kept)
 {
 	const struct msg m = { .type = MSG_FLUSH, .object = object, .src = src, .dst = h->me };
 	const struct merging d = { diff, size };
@@ -159,6 +159,7 @@ int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const v
 
 	if (err)
 		return err;
+	p.rel.kept = kept;
 	h->ops->lock(h, p.key);
 	err = rel_step(&p.rel, p.d.rel, RE_FLUSH, &m, &acts);
 	rel_locked(h, object, &acts, NULL, &d);
@@ -181,6 +182,27 @@ int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
 		return err;
 	if (!rel_may_note(&p.rel, p.d.rel, src))
 		return -EBADMSG;
+	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
+	return 0;
+}
+
+int core_tell_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
+		    size_t size)
+{
+	const struct msg m = { .type = MSG_NOTE, .object = object, .src = src, .dst = h->me };
+	const struct merging d = { diff, size };
+	struct core_place p CORE_UNINITIALIZED;
+	struct actions acts CORE_UNINITIALIZED;
+	int err = find_block(h, &m, &p);
+
+	if (err)
+		return err;
+	h->ops->lock(h, p.key);
+	err = rel_step(&p.rel, p.d.rel, RE_TOLD, &m, &acts);
+	rel_locked(h, object, &acts, NULL, &d);
+	h->ops->unlock(h, p.key);
+	if (err != -EAGAIN)
+		return err;
 	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
 	return 0;
 }
@@ -303,7 +325,9 @@ static void gather_block(struct core_host *h, struct core_place *p, const struct
 		prot = (uint8_t)rel_lower(&p->rel, p->d.rel);
 		if (prot != PROT_RW)
 			ops_of(h)->lower(h, about->object, prot);
-		changed = ops_of(h)->diff(h, about->object, rel_home(&p->rel, p->d.rel));
+		p->rel.kept = rel_would_tell(&p->rel, p->d.rel, h->me);
+		changed = ops_of(h)->diff(h, about->object, rel_home(&p->rel, p->d.rel),
+					  &p->rel.kept);
 		rel_step(&p->rel, p->d.rel, changed ? RE_CHANGED : RE_SAME, about, &acts);
 		rel_locked(h, about->object, &acts, NULL, NULL);
 		rel_list_open(&p->rel, p->d.rel);

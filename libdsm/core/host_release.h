@@ -16,7 +16,8 @@
  *                                or notices, then CE_GATHERED
  *   MSG_FLUSH                    CE_FLUSH, core_flush_block() for each diff, CE_SPREAD for each
  *                                node with notices, CE_MERGED
- *   MSG_NOTE                     core_note_block() for each notice, then CE_NOTE
+ *   MSG_NOTE                     core_note_block() for each notice, core_tell_block() for each diff
+ *                                in it, then CE_NOTE
  *   MSG_AFTER                    core_after()
  *   MSG_FLUSHED, MSG_NOTED       core_deliver()
  *
@@ -35,8 +36,9 @@ struct core_rel_ops {
 	void (*lower)(struct core_host *h, uint32_t object,
 		      uint8_t prot); /* each mapping of this node, at most to prot */
 	/* Compare the block with its twin, which is then made equal. True: they differed; the diff
-	 * is kept for the FLUSH to the home, if that is another node. */
-	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home);
+	 * is kept for the FLUSH to the home, if that is another node. *kept: it may be wanted for
+	 * ACT_TELL; the host keeps it for that, or sets *kept to false. */
+	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home, bool *kept);
 	/* Store exactly the bytes of the diff, in the block, and in its twin if there is one. */
 	void (*merge)(struct core_host *h, uint32_t object, const void *diff, size_t size);
 
@@ -44,7 +46,7 @@ struct core_rel_ops {
 	uint32_t (*object)(struct core_host *h,
 			   /* the name of the block in this place of rel_ctx.blocks */
 			   uint32_t index);
-	/* ACT_NOTICE, because of the FLUSH of `writer`, or this node's own close. */
+	/* ACT_NOTICE, ACT_TELL, because of the FLUSH of `writer`, or this node's own close. */
 	void (*notice)(struct core_host *h, uint32_t object, const struct action *a,
 		       uint16_t writer);
 	void (*gather)(struct core_host *h);
@@ -79,14 +81,20 @@ uint32_t core_acquire_begin(struct core_host *h, int *err);
 uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int *err);
 int core_acquire_end(struct core_host *h, bool stale, int err);
 
-/* At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. */
+/*
+ * At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. kept: the
+ * host has it for those that are told of it.
+ */
 int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
-		     size_t size);
+		     size_t size, bool kept);
 /*
  * A notice of `src`. 0, or -EBADMSG: not a release block of that home. With a coarse copyset it may
  * come to a node that does not know the region, and is ignored.
  */
 int core_note_block(struct core_host *h, uint32_t object, uint16_t src);
+/* A diff that `src` tells. The same. */
+int core_tell_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
+		    size_t size);
 
 /* For core/host.c. */
 int core_rel_message(struct core_host *h, struct core_place *p, const struct msg *m,

@@ -21,14 +21,15 @@ enum rule {
 	R_SENT_DROP,
 	R_UNCHANGED, /* nothing to send; after a while the twin goes */
 	R_UNCHANGED_DROP,
-	R_SHARE,  /* the first copy leaves: from now on the home makes twins, too */
-	R_SERVE,  /* a copy leaves while nothing can be written here */
-	R_COPY,   /* a copy leaves while there is a twin */
-	R_STORE,  /* merge a diff; nobody has a copy */
-	R_MERGE,  /* merge a diff, and note all but its writer */
-	R_NOTIFY, /* the home has written: note all */
-	R_PASS,   /* a request for the home, which is another node */
-	R_MOVED,  /* the next home has the contents */
+	R_SHARE,      /* the first copy leaves: from now on the home makes twins, too */
+	R_SERVE,      /* a copy leaves while nothing can be written here */
+	R_COPY,       /* a copy leaves while there is a twin */
+	R_STORE,      /* merge a diff; nobody has a copy */
+	R_MERGE,      /* merge a diff, and note all but its writer */
+	R_NOTIFY,     /* the home has written: note all */
+	R_STORE_TOLD, /* store what the home has told */
+	R_PASS,       /* a request for the home, which is another node */
+	R_MOVED,      /* the next home has the contents */
 	R_RULES
 };
 
@@ -39,47 +40,51 @@ static const char *const rule_names[R_RULES] = {
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
 	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",
-	[R_MERGE] = "merge, note others", [R_NOTIFY] = "note all, no twin",
+	[R_MERGE] = "merge, tell or note others", [R_NOTIFY] = "tell or note all; if none is told, no twin",
+	[R_STORE_TOLD] = "store",
 	[R_PASS] = "to the home", [R_MOVED] = "moved",
 };
 
 static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
 	[REL_NONE] = {
-		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
+		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_FETCH] = {
 		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_APPLY] = R_OUTDATE,
+		[RE_TOLD] = R_OUTDATE,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_AGAIN] = {
 		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_APPLY] = R_NOTHING,
+		[RE_TOLD] = R_NOTHING,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_GOT] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY,
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY, [RE_TOLD] = R_BUSY,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_CLEAN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP,
+		[RE_TOLD] = R_STORE_TOLD,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_MARK,
-		[RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED,
+		[RE_TOLD] = R_STORE_TOLD, [RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_STALE] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
-		[RE_CHANGED] = R_SENT_DROP, [RE_SAME] = R_UNCHANGED_DROP,
+		[RE_TOLD] = R_NOTHING, [RE_CHANGED] = R_SENT_DROP, [RE_SAME] = R_UNCHANGED_DROP,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 };
 
 static const uint8_t home_rules[RELH_STATES][REL_EVENTS] = {
 	[RELH_EXCLUSIVE] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_SHARE, [RE_FLUSH] = R_STORE,
-		[RE_APPLY] = R_NOTHING },
+		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 	[RELH_CLEAN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_FETCH] = R_SERVE, [RE_FLUSH] = R_MERGE,
-		[RE_APPLY] = R_NOTHING },
+		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 	[RELH_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_COPY, [RE_FLUSH] = R_MERGE,
 		[RE_CHANGED] = R_NOTIFY, [RE_SAME] = R_UNCHANGED,
-		[RE_APPLY] = R_NOTHING },
+		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 };
 /* clang-format on */
 
@@ -249,6 +254,88 @@ static void rel_wait(const struct rel *p, struct actions *out)
 	a->slot = p->slot;
 }
 
+/* ---- who is told ----------------------------------------------------------------------------- */
+
+static enum rel_use use_of(const struct rel *p, uint16_t node)
+{
+	return node < REL_TOLD ? (enum rel_use)(p->uses >> 2 * node & 3) : USE_UNKNOWN;
+}
+
+static void use_set(struct rel *p, uint16_t node, enum rel_use use)
+{
+	if (node < REL_TOLD)
+		p->uses = (p->uses & ~(3u << 2 * node)) | (uint32_t)use << 2 * node;
+}
+
+/* A node has shown that it uses the block. */
+static void rel_uses(const struct rel_ctx *ctx, struct rel *p, uint16_t node, enum rel_use use)
+{
+	if (ctx->tells && use_of(p, node) < use)
+		use_set(p, node, use);
+}
+
+/* The next registered node, from `node` on, that is one of the first; but not `writer`. */
+static uint16_t next_registered(const struct rel_ctx *ctx, const struct rel *p, uint16_t node,
+				uint16_t writer)
+{
+	for (; node < REL_TOLD && node < ctx->nnodes; node++)
+		if (node != writer && set_has(p->copyset, node, 1))
+			return node;
+	return REL_TOLD;
+}
+
+bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t writer)
+{
+	uint16_t node = next_registered(ctx, p, 0, writer);
+
+	if (!ctx->tells || set_granule(ctx->nnodes) > 1)
+		return false; /* a bit of the copyset is several nodes */
+	while (node < REL_TOLD && use_of(p, node) < USE_LAST)
+		node = next_registered(ctx, p, (uint16_t)(node + 1), writer);
+	return node < REL_TOLD;
+}
+
+/* Take the nodes that are told out of their uses. Returns them; the others are noted. */
+static uint64_t rel_told(const struct rel_ctx *ctx, struct rel *p, uint16_t writer)
+{
+	uint64_t told = 0;
+	uint16_t node;
+
+	if (!ctx->tells || set_granule(ctx->nnodes) > 1)
+		return 0;
+	for (node = next_registered(ctx, p, 0, writer); node < REL_TOLD;
+	     node = next_registered(ctx, p, (uint16_t)(node + 1), writer))
+		if (!ctx->kept || use_of(p, node) < USE_LAST) {
+			use_set(p, node, USE_NOTED);
+		} else {
+			use_set(p, node, (enum rel_use)(use_of(p, node) - 1));
+			told |= set_of(node, 1);
+		}
+	return told;
+}
+
+/*
+ * All registered nodes but the writer are told or noted. Those that are told stay registered:
+ * returns them.
+ */
+static uint64_t rel_note(const struct rel_ctx *ctx, struct rel *p, uint16_t writer,
+			 struct actions *out)
+{
+	const uint64_t told = rel_told(ctx, p, writer);
+	struct action *a = act_add(out, ACT_NOTICE);
+
+	a->mask = p->copyset & ~told;
+	a->except = writer;
+	if (told) {
+		a = act_add(out, ACT_TELL);
+		a->mask = told;
+		a->except = writer;
+	}
+	return told;
+}
+
+/* ---- copies that leave ----------------------------------------------------------------------- */
+
 static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, uint8_t from,
 		     struct actions *out)
 {
@@ -257,6 +344,8 @@ static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 	if (p->only != m->req_node + 1)
 		p->only = p->only ? REL_SEVERAL : (uint16_t)(m->req_node + 1);
 	p->copyset |= set_of(m->req_node, set_granule(ctx->nnodes));
+	if (use_of(p, m->req_node) == USE_NOTED)
+		rel_uses(ctx, p, m->req_node, USE_LAST);
 	a->prot = PROT_RO;
 	a->from = from;
 	a->msg.type = MSG_DATA;
@@ -281,6 +370,7 @@ static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 	out->v[0].msg.op = GRANT_WRITE;
 	p->copyset = 0;
 	p->slot = 0;
+	p->flushed = 0;
 	set_home(p, m->req_node);
 	p->state = REL_CLEAN;
 	p->flags = REL_MOVING;
@@ -300,6 +390,7 @@ static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const stru
 	set_home(p, ctx->me);
 	p->only = REL_SEVERAL;
 	p->copyset = set_of(ctx->home, set_granule(ctx->nnodes));
+	p->uses = 0;
 	p->flags = 0;
 	p->state = RELH_CLEAN;
 }
@@ -329,17 +420,9 @@ static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *
 	p->state = REL_GOT;
 }
 
-static void rel_note(struct rel *p, uint16_t except, struct actions *out)
-{
-	struct action *a = act_add(out, ACT_NOTICE);
-
-	a->mask = p->copyset;
-	a->except = except;
-}
-
 /*
- * Nobody but the writer keeps a copy without a notice. If it has none either, the block is
- * exclusive again.
+ * Nobody but the writer, and who is told, keeps a copy without a notice. If there is none, the
+ * block is exclusive again.
  */
 static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		      struct actions *out)
@@ -347,13 +430,22 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	const uint64_t writer = p->copyset & set_of(m->src, set_granule(ctx->nnodes));
 
 	act_add(out, ACT_MERGE);
-	rel_note(p, m->src, out);
-	p->copyset = writer;
-	if (writer)
+	p->copyset = writer | rel_note(ctx, p, m->src, out);
+	rel_uses(ctx, p, m->src, USE_MORE);
+	if (p->copyset)
 		return;
 	if (p->state == RELH_OPEN)
 		rel_untwin(p, RELH_EXCLUSIVE, out);
 	p->state = RELH_EXCLUSIVE;
+}
+
+/* The home has written. Who is told keeps a copy, and the home its twin. */
+static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
+{
+	p->copyset = rel_note(ctx, p, ctx->me, out);
+	p->same = 0;
+	if (!p->copyset)
+		rel_untwin(p, RELH_EXCLUSIVE, out);
 }
 
 /* A thread needs the contents. */
@@ -467,13 +559,13 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_SHARE:
 	case R_SERVE: rel_serve(ctx, p, m, out); return 0;
 	case R_COPY: rel_give(ctx, p, m, PROT_RO, out); return 0;
-	case R_STORE: act_add(out, ACT_MERGE); return 0;
-	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
-	case R_NOTIFY:
-		rel_note(p, ctx->me, out);
-		p->copyset = 0;
-		rel_untwin(p, RELH_EXCLUSIVE, out);
+	case R_STORE:
+		act_add(out, ACT_MERGE);
+		rel_uses(ctx, p, m->src, USE_MORE);
 		return 0;
+	case R_STORE_TOLD: act_add(out, ACT_MERGE); return 0;
+	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
+	case R_NOTIFY: rel_notify(ctx, p, out); return 0;
 	case R_PASS: rel_pass(ctx, p, m, out); return 0;
 	case R_MOVED: p->flags &= (uint8_t)~REL_MOVING; return 0;
 	default: return 0;
@@ -525,6 +617,7 @@ static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel
 	case RE_FETCH: return rel_may_fetch(ctx, p, m);
 	case RE_DONE: return p->flags & REL_MOVING && m->src == rel_home(ctx, p);
 	case RE_FLUSH: return m->src != ctx->me && m->src < ctx->nnodes;
+	case RE_TOLD: return rel_may_note(ctx, p, m->src);
 	default: return true;
 	}
 }
@@ -544,7 +637,7 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "OPEN", "STALE" };
 static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
 static const char *const event_names[REL_EVENTS] = {
-	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "DONE",
+	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "told", "DONE",
 };
 /* clang-format on */
 

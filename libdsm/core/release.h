@@ -9,6 +9,11 @@
  * the *diff*, to the home. The home merges them and sends a *notice* to the other registered nodes.
  * These apply the notice at their next acquire: they drop their copy.
  *
+ * A node that has written a block lately, or has fetched it again after a notice, is *told*: it
+ * gets the diff instead of a notice, stores it in its copy, and in its twin, and stays registered.
+ * It is told at most twice, or once after a fetch, before it writes or fetches the block again
+ * (rel.uses): the home does not see who only reads.
+ *
  * At the home, a block that no other node has registered is exclusive: the home writes it without a
  * twin, and a close does not look at it. The first fetch makes it shared.
  *
@@ -83,7 +88,11 @@ enum rel_event {
 	RE_SAME,  /* a close: there is no difference */
 	RE_FETCH, /* MSG_READ_REQ, MSG_WRITE_REQ */
 	RE_FLUSH, /* at the home: a diff of m->src is to be merged */
-	RE_DONE,  /* at the first home: MSG_DONE: the next one has the contents */
+	/*
+	 * a diff that the home has told: -EAGAIN: apply a notice instead
+	 */
+	RE_TOLD,
+	RE_DONE, /* at the first home: MSG_DONE: the next one has the contents */
 	REL_EVENTS
 };
 
@@ -98,13 +107,25 @@ enum {
 };
 #define REL_SEVERAL UINT16_MAX
 
+/* What the home knows of a node's use of a block. */
+enum rel_use {
+	USE_UNKNOWN = 0,
+	USE_NOTED, /* a notice took its copy */
+	USE_LAST,  /* it may be told once more */
+	USE_MORE,  /* twice */
+};
+#define REL_TOLD 16u /* nodes that may be told: the first ones */
+
 #define REL_IDLE 2u /* after so many closes without a difference, an open block is no longer open */
 
 struct rel {
 	uint64_t copyset;     /* at the home: the registered nodes */
 	uint32_t next_open;   /* next block of the list of open ones, + 1 */
 	uint32_t next_notice; /* next block of the list of notices, + 1 */
-	uint32_t flushed;     /* the close that sent its last diff, its lower half */
+	union {
+		uint32_t flushed; /* the close that sent its last diff, its lower half */
+		uint32_t uses;    /* at the home: enum rel_use of each of the first 16 nodes */
+	};
 	union {
 		uint16_t slot; /* of the request */
 		/* at the home: the only node that has fetched it, + 1; REL_SEVERAL */
@@ -133,9 +154,11 @@ struct rel_lists {
 
 struct rel_ctx {
 	uint16_t me, nnodes;
-	uint16_t home;           /* the first home */
-	bool follow;             /* the home may move */
-	bool full;               /* this node takes no more homes */
+	uint16_t home; /* the first home */
+	bool follow;   /* the home may move */
+	bool full;     /* this node takes no more homes */
+	bool tells;    /* nodes may be told of changes */
+	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
 	uint64_t run, ended;     /* for RE_READ, RE_WRITE, RE_CHANGED: those of struct closing */
 	struct rel_lists *lists; /* of this node */
 	struct rel *blocks;      /* of this node */
@@ -156,6 +179,8 @@ uint16_t rel_home(const struct rel_ctx *ctx, const struct rel *p);
 bool rel_may_note(const struct rel_ctx *ctx, const struct rel *p, uint16_t src);
 /* Is there a twin? A close compares the block with it, and steps RE_CHANGED or RE_SAME. */
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
+/* At the home: would a registered node, other than `writer`, be told of a change? */
+bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t writer);
 /*
  * Before a close compares the block: which access must be left to the mappings, so that no store is
  * lost after it?

@@ -548,6 +548,7 @@ struct dsm_stats {
 	uint64_t evicted_clean, evicted_owned;         /* DSM_MEMORY: copies dropped, and blocks that their homes were to take */
 	uint64_t evict_short;                          /* DSM_MEMORY: looks that found nothing to give up */
 	uint64_t empty_invalidations;                  /* for copies that the node had dropped */
+	uint64_t told;                                 /* changes of release blocks that came instead of notices */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

@@ -144,6 +144,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->flushes = s->flushes;
 	out->flushed_bytes = s->flushed_bytes;
 	out->notices = s->notices;
+	out->told = s->told;
 	out->drops = s->drops;
 	out->refetches = s->refetches;
 	out->evicted_clean = s->evicted_clean;

@@ -38,7 +38,9 @@ struct piece {
 	uint32_t pad;
 };
 
-/* Precedes each diff in it. */
+/*
+ * Precedes each diff in it, and in NOTE each notice, whose size is 0, and each diff that is told.
+ */
 struct change {
 	uint32_t object;
 	uint32_t size;
@@ -46,12 +48,21 @@ struct change {
 
 struct note {
 	uint32_t object, node;
+	uint32_t at, size; /* in notes.diffs: what is told; size 0: a notice */
 };
 
 struct notes {
 	struct note *v;
 	size_t n, room;
+	uint8_t *diffs;
+	size_t used, diffs_room;
 };
+
+/*
+ * Other nodes are told of changes while a close has fewer bytes of them: those of a critical
+ * section, which its next holder needs, and not of arrays, of which it may need a part.
+ */
+#define TELL_MOST (16u << 10)
 
 /* What a close sends to a home. */
 struct outbox {
@@ -144,6 +155,7 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 		.nnodes = job.nodes,
 		.home = known ? region_home_of(known, off) : job.node,
 		.follow = known,
+		.tells = true,
 		.full = __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED),
 		.lists = &job.me->rel_lists,
 		.blocks = job.mem.rels,
@@ -344,13 +356,47 @@ void release_open_ahead(size_t off, size_t end)
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
-static void notes_add(struct notes *to, uint32_t object, uint16_t node)
+/* May the contents of one more block be told? */
+static bool notes_tell(const struct notes *to)
+{
+	return __atomic_load_n(&to->used, __ATOMIC_RELAXED) < TELL_MOST;
+}
+
+/* Room for one more diff. */
+static uint8_t *notes_diff(struct notes *to)
+{
+	if (to->used + DIFF_MAX > to->diffs_room) {
+		to->diffs_room = to->used + TELL_MOST + DIFF_MAX;
+		to->diffs = own(own_realloc(to->diffs, to->diffs_room));
+	}
+	return to->diffs + to->used;
+}
+
+static void notes_free(struct notes *n)
+{
+	own_free(n->v);
+	own_free(n->diffs);
+}
+
+static void notes_add(struct notes *to, const struct note *one)
 {
 	if (to->n == to->room) {
 		to->room = to->room ? 2 * to->room : 64;
 		to->v = own(own_realloc(to->v, to->room * sizeof(to->v[0])));
 	}
-	to->v[to->n++] = (struct note){ object, node };
+	to->v[to->n++] = *one;
+}
+
+/* The diff to tell of: that of the FLUSH, or, of an own close, the last in the notes already. */
+static void add_diff(struct notes *to, struct note *one)
+{
+	const struct work *w = work_mine();
+
+	one->at = (uint32_t)to->used;
+	one->size = (uint32_t)w->diff_size;
+	if (w->diff)
+		memcpy(notes_diff(to), w->diff, w->diff_size);
+	__atomic_store_n(&to->used, to->used + w->diff_size, __ATOMIC_RELAXED);
 }
 
 static void add_notice(struct core_host *h, uint32_t object, const struct action *a,
@@ -359,15 +405,30 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 	const uint16_t n = h->nnodes, g = set_granule(n);
 	struct service *s = writer == h->me ? NULL : &services[writer];
 	struct notes *to = s ? &s->notes : &work_mine()->gather->notes;
+	struct note one = { .object = object };
 	uint16_t node;
 
 	if (s)
 		word_lock(&s->lock);
+	if (a->type == ACT_TELL)
+		add_diff(to, &one);
 	for (node = set_next(a->mask, 0, n, g, a->except, h->me); node < n;
-	     node = set_next(a->mask, (uint16_t)(node + 1), n, g, a->except, h->me))
-		notes_add(to, object, node);
+	     node = set_next(a->mask, (uint16_t)(node + 1), n, g, a->except, h->me)) {
+		one.node = node;
+		notes_add(to, &one);
+	}
 	if (s)
 		word_unlock(&s->lock);
+}
+
+static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note *one)
+{
+	const struct change c = { .object = one->object, .size = one->size };
+
+	memcpy(at, &c, sizeof(c));
+	if (c.size)
+		memcpy(at + sizeof(c), all->diffs + one->at, c.size);
+	return at + sizeof(c) + c.size;
 }
 
 /* Send a node its notices, if it has any, by this event. */
@@ -376,20 +437,21 @@ static void notes_send(struct core_host *h, const struct notes *all, uint16_t no
 {
 	struct msg m = message_to(node);
 	struct work *w = work_mine();
-	uint32_t *out = NULL;
-	size_t i, n = 0;
+	size_t i, size = 0;
+	uint8_t *out, *at;
 
 	for (i = 0; i < all->n; i++)
-		if (all->v[i].node == node) {
-			if (!out)
-				out = own(own_alloc((all->n - i) * sizeof(*out), 0));
-			out[n++] = all->v[i].object;
-		}
-	if (!n)
+		if (all->v[i].node == node)
+			size += sizeof(struct change) + all->v[i].size;
+	if (!size)
 		return;
+	out = at = own(own_alloc(size, 0));
+	for (i = 0; i < all->n; i++)
+		if (all->v[i].node == node)
+			at = note_put(at, all, &all->v[i]);
 	m.src = writer;
 	w->payload = out;
-	w->payload_size = n * sizeof(*out);
+	w->payload_size = size;
 	if (core_closing_event(h, ev, &m))
 		lost_abort(70, "the state of the closes is damaged");
 	own_free(out);
@@ -433,14 +495,22 @@ static void outbox_send(struct outbox *o, uint16_t home)
 	o->pieces++;
 }
 
-static bool differs(struct core_host *h, uint32_t object, uint16_t home)
+/* At the home. *kept: the diff stays in the notes, if add_diff() follows. */
+static bool has_written(struct notes *to, uint32_t object, bool *kept)
+{
+	*kept = *kept && notes_tell(to);
+	work_mine()->diff_size = twin_compare(object, *kept ? notes_diff(to) : NULL);
+	return work_mine()->diff_size;
+}
+
+static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool *kept)
 {
 	struct gather *g = work_mine()->gather;
 	struct outbox *o = &g->homes[home];
 	struct change c = { .object = object };
 
 	if (home == h->me)
-		return twin_compare(object, NULL);
+		return has_written(&g->notes, object, kept);
 	if (!o->at) {
 		outbox_begin(o);
 	} else if (o->size + sizeof(c) + DIFF_MAX > PIECE) {
@@ -510,6 +580,7 @@ void release_gather(void)
 	uint16_t node;
 
 	w->gather = g;
+	w->diff = NULL;
 	step_list(core_gather_first(&h), next_opened, close_lowers, gather_one, &pressed);
 	w->gather = NULL;
 	for (node = 0; node < h.nnodes; node++) {
@@ -518,7 +589,7 @@ void release_gather(void)
 		own_free(g->homes[node].at);
 	}
 	notes_send_all(&h, &g->notes, CE_TOLD, h.me);
-	own_free(g->notes.v);
+	notes_free(&g->notes);
 	own_free(g);
 	count(&job.mine->stats.closes, 1);
 	if (core_closing_event(&h, CE_GATHERED, &none))
@@ -547,25 +618,28 @@ static bool is_object(uint32_t object)
 	return object & 1 && block_page(object) < job.limits.pages;
 }
 
-/* Each diff of a piece, in turn. False: it ends here, or (*size not 0) it is malformed. */
-static bool next_change(const uint8_t **at, size_t *size, struct change *c)
+/*
+ * Each diff of a piece or of a NOTE, in turn, and each notice, if there may be some. False: it ends
+ * here, or (*size not 0) it is malformed.
+ */
+static bool next_change(const uint8_t **at, size_t *size, struct change *c, bool notices)
 {
 	if (*size < sizeof(*c))
 		return false;
 	memcpy(c, *at, sizeof(*c));
 	if (!is_object(c->object) || c->size > *size - sizeof(*c) ||
-	    diff_check(*at + sizeof(*c), c->size))
+	    (c->size ? diff_check(*at + sizeof(*c), c->size) : !notices))
 		return false;
 	*at += sizeof(*c) + c->size;
 	*size -= sizeof(*c) + c->size;
 	return true;
 }
 
-static bool is_flush(const uint8_t *at, size_t size)
+static bool are_changes(const uint8_t *at, size_t size, bool notices)
 {
 	struct change c;
 
-	while (next_change(&at, &size, &c))
+	while (next_change(&at, &size, &c, notices))
 		;
 	return !size;
 }
@@ -615,6 +689,16 @@ static bool flush_end(struct service *s, struct notes *notes)
 	return done;
 }
 
+static int merge_one(struct core_host *h, const struct msg *m, const struct service *s,
+		     const uint8_t *diff, const struct change *c)
+{
+	struct work *w = work_mine();
+
+	w->diff = diff;
+	w->diff_size = c->size;
+	return core_flush_block(h, c->object, m->src, diff, c->size, notes_tell(&s->notes));
+}
+
 static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
 {
 	struct core_host h = run_host();
@@ -629,36 +713,39 @@ static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
 	memcpy(&head, at, sizeof(head));
 	at += sizeof(head);
 	size -= sizeof(head);
-	if (head.pad || !is_flush(at, size))
+	if (head.pad || !are_changes(at, size, false))
 		return -EBADMSG;
 	err = flush_begin(&h, m, s, head.all);
-	while (!err && next_change(&at, &size, &c))
-		err = core_flush_block(&h, c.object, m->src, at - c.size, c.size);
+	while (!err && next_change(&at, &size, &c, false))
+		err = merge_one(&h, m, s, at - c.size, &c);
 	if (err)
 		return err;
 	if (!flush_end(s, &notes))
 		return 0;
 	notes_send_all(&h, &notes, CE_SPREAD, m->src);
-	own_free(notes.v);
+	notes_free(&notes);
 	return core_closing_event(&h, CE_MERGED, m);
 }
 
 static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 {
 	struct core_host h = run_host();
-	uint32_t object;
-	size_t i;
+	uint64_t notices = 0, told = 0;
+	struct change c;
 	int err = 0;
 
-	if (!size || size % sizeof(object))
+	if (!size || !are_changes(at, size, true))
 		return -EBADMSG;
-	for (i = 0; i < size && !err; i += sizeof(object)) {
-		memcpy(&object, at + i, sizeof(object));
-		err = is_object(object) ? core_note_block(&h, object, m->src) : -EBADMSG;
+	while (!err && next_change(&at, &size, &c, true)) {
+		err = c.size ? core_tell_block(&h, c.object, m->src, at - c.size, c.size)
+			     : core_note_block(&h, c.object, m->src);
+		notices += !c.size;
+		told += !!c.size;
 	}
 	if (err)
 		return err;
-	count(&job.mine->stats.notices, size / sizeof(object));
+	count(&job.mine->stats.notices, notices);
+	count(&job.mine->stats.told, told);
 	return core_closing_event(&h, CE_NOTE, m);
 }
 

@@ -86,9 +86,11 @@ struct work {
 	bool bundled;
 	bool refused; /* one of them has broken a rule: those behind it are not stepped */
 	struct twin_run run;
-	struct gather *gather; /* next five: release blocks (miss/release.c, miss/twin.c) */
+	struct gather *gather; /* next seven: release blocks (miss/release.c, miss/twin.c) */
 	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;
+	const uint8_t *diff; /* that is merged; NULL: it is in the notes (add_diff()) */
+	size_t diff_size;
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char heads[WIRE_BUNDLE_MAX *

@@ -332,7 +332,9 @@ static void noted(struct host *x, const struct rmsg *m)
 		return;
 	}
 	for (b = 0; b < RC_BLOCKS; b++)
-		if (m->mask[b] && core_note_block(&x->h, b, m->src))
+		if (m->mask[b] &&
+		    (m->mask[b] & NOTED_BLOCK ? core_note_block(&x->h, b, m->src)
+					      : core_tell_block(&x->h, b, m->src, m, sizeof(*m))))
 			model_fail("node %u does not take a notice of block %u", x->h.me, b);
 	if (!x->cfg->notes_after)
 		closing_event(x, CE_NOTE, m->src, m->dst, m->close, m->req_node);
@@ -383,7 +385,7 @@ static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int n
 	for (b = 0; b < RC_BLOCKS; b++)
 		if (m->mask[b]) {
 			model_say("node %u merges block %u of %u\n", node, b, src);
-			if (core_flush_block(&x.h, b, (uint16_t)src, m, sizeof(*m)))
+			if (core_flush_block(&x.h, b, (uint16_t)src, m, sizeof(*m), cfg->tells))
 				model_fail("node %u does not merge block %u", node, b);
 			m->mask[b] = 0;
 			return;
@@ -391,7 +393,7 @@ static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int n
 	model_say("node %u has merged what %u sent\n", node, src);
 	memset(m, 0, sizeof(*m));
 	for (to = 0; to < cfg->nnodes; to++)
-		if (x.n->notices[src][to])
+		if (x.n->notices[src][to] | x.n->tells[src][to])
 			closing_event(&x, CE_SPREAD, src, to, 0, 0);
 	closing_event(&x, CE_MERGED, src, node, 0, 0);
 }
@@ -423,7 +425,7 @@ static void gather_next(const struct rc_cfg *cfg, struct world *w, unsigned int 
 			;
 		if (b < RC_BLOCKS)
 			closing_event(&x, CE_SENT, node, to, 0, 0);
-		if (n->notices[node][to])
+		if (n->notices[node][to] | n->tells[node][to])
 			closing_event(&x, CE_TOLD, node, to, 0, 0);
 	}
 	n->gather = 0;

@@ -56,6 +56,7 @@ struct rc_cfg {
 	bool choose;     /* the search chooses the type of edges without one */
 	bool follow;     /* homes move */
 	bool unknown;    /* not before the first home has sent a copy: then it knows the region */
+	bool tells;      /* homes tell who uses a block of its changes */
 	bool late;       /* a home lowers its mappings, and sends, some time after the step */
 	/* So many times, a node of these (a mask) gives up a copy: drops it, or has it closed. */
 	uint8_t drops, droppers;

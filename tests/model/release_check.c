@@ -42,8 +42,9 @@ void rc_canon(const void *c, void *world)
 			if (!home && p->state != REL_FETCH && p->state != REL_AGAIN &&
 			    p->state != REL_GOT)
 				p->slot = 0;
-			if (n->closing.run == n->closing.ended ||
-			    p->flushed != (uint32_t)n->closing.run)
+			if (!home &&
+			    (n->closing.run == n->closing.ended ||
+			     p->flushed != (uint32_t)n->closing.run))
 				p->flushed = 0; /* any that has ended */
 			if (!home &&
 			    (p->state == REL_NONE || p->state == REL_FETCH ||
@@ -60,7 +61,8 @@ static bool under_way(const struct rc_cfg *cfg, const struct world *w, unsigned 
 	unsigned int i, home;
 
 	for (i = 0; i < w->n; i++)
-		if (w->msgs[i].type == MSG_NOTE && w->msgs[i].dst == node && w->msgs[i].mask[b])
+		if (w->msgs[i].type == MSG_NOTE && w->msgs[i].dst == node &&
+		    w->msgs[i].mask[b] & NOTED_BLOCK)
 			return true;
 	for (home = 0; home < cfg->nnodes; home++)
 		for (i = 0; i < cfg->nnodes; i++)

@@ -87,6 +87,7 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	p->rel = (struct rel_ctx){
 		.me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks
 	};
+	p->rel.tells = x->cfg->tells;
 	p->d.rel_ctx = &p->rel;
 	if (target == TARGET_BLOCK) {
 		p->rel.home = x->cfg->home[number];
@@ -164,6 +165,26 @@ static void damaged(struct core_host *h, const struct msg *about, enum page_even
 	model_fail("node %u block %u: event %u in state %u", h->me, about->object, ev, state);
 }
 
+static void fill_note(struct rnode *n, unsigned int writer, unsigned int to, struct rmsg *out)
+{
+	const uint8_t tells = n->tells[writer][to];
+	unsigned int b;
+
+	for (b = 0; b < RC_BLOCKS; b++) {
+		out->mask[b] = n->notices[writer][to] >> b & 1 ? NOTED_BLOCK : 0;
+		if (tells >> b & 1) {
+			out->mask[b] = n->told[writer][b].mask;
+			memcpy(out->v[b], n->told[writer][b].v, RC_BYTES);
+		}
+	}
+	n->notices[writer][to] = n->tells[writer][to] = 0;
+	for (to = 0; to < RC_NODES; to++)
+		for (b = 0; b < RC_BLOCKS; b++)
+			if (n->tells[writer][to] >> b & 1)
+				return; /* still wanted */
+	memset(n->told[writer], 0, sizeof(n->told[writer]));
+}
+
 static void host_send(struct core_host *h, const struct msg *m)
 {
 	struct host *x = host_of(h);
@@ -177,11 +198,8 @@ static void host_send(struct core_host *h, const struct msg *m)
 			memcpy(small.v[b], x->n->diffs[b].v, RC_BYTES);
 			memset(&x->n->diffs[b], 0, sizeof(x->n->diffs[b]));
 		}
-	if (m->type == MSG_NOTE) {
-		for (b = 0; b < RC_BLOCKS; b++)
-			small.mask[b] = x->n->notices[m->req_node][m->dst] >> b & 1;
-		x->n->notices[m->req_node][m->dst] = 0;
-	}
+	if (m->type == MSG_NOTE)
+		fill_note(x->n, m->req_node, m->dst, &small);
 	rc_post(x->w, &small);
 }
 
@@ -285,9 +303,10 @@ static void lower_all(struct core_host *h, uint32_t b, uint8_t prot)
 		rc_set_hw(x, b, prot);
 }
 
-static bool diff(struct core_host *h, uint32_t b, uint16_t home)
+static bool diff(struct core_host *h, uint32_t b, uint16_t home, bool *kept)
 {
 	struct rnode *n = host_of(h)->n;
+	struct diff_out *out = home != h->me ? &n->diffs[b] : *kept ? &n->told[h->me][b] : NULL;
 	uint8_t mask = 0, i;
 
 	under_lock(h, true);
@@ -297,10 +316,10 @@ static bool diff(struct core_host *h, uint32_t b, uint16_t home)
 		model_fail("node %u takes bytes %#x of block %u for changed, but has stored %#x",
 			   h->me, mask, b, n->dirty[b]);
 	n->dirty[b] = 0;
-	if (mask && home != h->me) {
-		n->diffs[b].mask = mask;
+	if (mask && out) {
+		out->mask = mask;
 		for (i = 0; i < RC_BYTES; i++)
-			n->diffs[b].v[i] = mask >> i & 1 ? n->frame[b][i] : 0;
+			out->v[i] = mask >> i & 1 ? n->frame[b][i] : 0;
 	}
 	memcpy(n->twin[b], n->frame[b], RC_BYTES);
 	return mask;
@@ -335,11 +354,17 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 {
 	struct host *x = host_of(h);
 	const uint16_t g = set_granule(h->nnodes);
-	uint16_t to;
+	const struct rmsg *flush = &x->n->merging[writer];
+	uint8_t(*to)[RC_NODES] = a->type == ACT_TELL ? x->n->tells : x->n->notices;
+	uint16_t node;
 
-	for (to = 0; to < x->cfg->nnodes; to++)
-		if (set_has(a->mask, to, g) && to != a->except && to != h->me)
-			x->n->notices[writer][to] |= (uint8_t)(1 << object);
+	for (node = 0; node < x->cfg->nnodes; node++)
+		if (set_has(a->mask, node, g) && node != a->except && node != h->me)
+			to[writer][node] |= (uint8_t)(1 << object);
+	if (a->type == ACT_TELL && writer != h->me) {
+		x->n->told[writer][object].mask = flush->mask[object];
+		memcpy(x->n->told[writer][object].v, flush->v[object], RC_BYTES);
+	}
 }
 
 static void gather(struct core_host *h)

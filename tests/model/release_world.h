@@ -18,12 +18,14 @@
 #define HELD 12 /* a sender may have half of them */
 #define LEAVES 4
 
+#define NOTED_BLOCK 0x80u
+
 /* A message in flight: what the machines see of it, and its payload. */
 struct rmsg {
 	uint64_t close;
 	uint8_t type, op, src, dst, object, req_node, slot;
 	uint8_t inside, inside_op; /* AFTER */
-	uint8_t mask[RC_BLOCKS];   /* FLUSH: changed bytes; NOTE: is the block noted? */
+	uint8_t mask[RC_BLOCKS];   /* FLUSH, NOTE: changed bytes; NOTED_BLOCK: a notice */
 	uint8_t v[RC_BLOCKS][RC_BYTES];
 	uint8_t flags;
 };
@@ -60,11 +62,13 @@ struct rnode {
 	struct closing_held held[HELD];
 	uint8_t hw[RC_BLOCKS], twinned[RC_BLOCKS], dirty[RC_BLOCKS];
 	uint8_t frame[RC_BLOCKS][RC_BYTES], twin[RC_BLOCKS][RC_BYTES];
-	struct diff_out diffs[RC_BLOCKS];    /* of the close that gathers */
-	uint8_t notices[RC_NODES][RC_NODES]; /* by writer and receiver: blocks */
-	uint8_t gather, entry;               /* 1: to begin, 2: at this block */
-	struct rmsg merging[RC_NODES];       /* FLUSH of this node, partly merged */
-	uint8_t applies;                     /* an acquire without a thread is under way */
+	struct diff_out diffs[RC_BLOCKS]; /* of the close that gathers */
+	/* by writer and receiver: blocks that are noted, and those that are told */
+	uint8_t notices[RC_NODES][RC_NODES], tells[RC_NODES][RC_NODES];
+	struct diff_out told[RC_NODES][RC_BLOCKS]; /* by writer */
+	uint8_t gather, entry;                     /* 1: to begin, 2: at this block */
+	struct rmsg merging[RC_NODES];             /* FLUSH of this node, partly merged */
+	uint8_t applies;                           /* an acquire without a thread is under way */
 };
 
 struct world {

@@ -561,6 +561,52 @@ static void part_faults(void)
 	close_pages();
 }
 
+/*
+ * Ranks write a page by turns. Of two nodes, each is told what the other has written, and misses
+ * nothing. One that does not use the page any more is told twice, and then gets a notice.
+ */
+static void part_told(void)
+{
+	const bool two = !sequential && dsm_nodes() == 2 && test_size == 2;
+	const uint64_t turns = 16 + 2 * rounds;
+	struct dsm_stats before = { 0 }, after;
+	uint64_t round, told = 0;
+
+	open_pages(DSM_HOME_FIXED);
+	test_sync();
+	for (round = 0; round < turns; round++) {
+		if (round == 16) {
+			before = counted(-1, region);
+			told = counted(-1, NULL).told;
+			test_sync();
+		}
+		if (round % (uint64_t)test_size == (uint64_t)test_rank) {
+			REQUIRE(*word_of(0, 0) == round, "turn %lu of %lu", *word_of(0, 0), round);
+			++*word_of(0, 0);
+		}
+		test_sync();
+	}
+	after = counted(-1, region);
+	told = counted(-1, NULL).told - told;
+	test_sync();
+	REQUIRE(!two ||
+			after.read_faults + after.write_faults + after.upgrades ==
+				before.read_faults + before.write_faults + before.upgrades,
+		"%lu turns miss", turns);
+	REQUIRE(!two || told == rounds, "%lu of %lu turns are told", told, 2 * rounds);
+	told = counted(-1, NULL).told;
+	test_sync();
+	for (round = 0; round < 8; round++) {
+		if (test_rank == 0)
+			++*word_of(0, 0);
+		test_sync();
+	}
+	told = counted(-1, NULL).told - told;
+	REQUIRE(!two || told == 2, "what is not used any more is told %lu times", told);
+	REQUIRE(*word_of(0, 0) == turns + 8, "%lu turns", *word_of(0, 0));
+	close_pages();
+}
+
 /* More than a message takes: each of those that carry it counts. */
 static void part_pieces(void)
 {
@@ -807,10 +853,10 @@ int main(int argc, char **argv)
 		{ "bytes", part_bytes },     { "counters", part_counters },
 		{ "edges", part_edges },     { "alone", part_alone },
 		{ "moves", part_moves },     { "faults", part_faults },
-		{ "pieces", part_pieces },   { "runs", part_runs },
-		{ "short", part_short },     { "left", part_left },
-		{ "last", part_last },       { "refused", part_refused },
-		{ "setting", part_setting },
+		{ "told", part_told },       { "pieces", part_pieces },
+		{ "runs", part_runs },       { "short", part_short },
+		{ "left", part_left },       { "last", part_last },
+		{ "refused", part_refused }, { "setting", part_setting },
 	};
 	unsigned int i;
 

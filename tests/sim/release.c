@@ -36,7 +36,7 @@ void load_free(struct load *l)
 	free(l);
 }
 
-/* A diff in a FLUSH: the block, the size, the bytes. */
+/* A diff in a FLUSH or a NOTE: the block, the size, the bytes. A notice has no bytes. */
 struct piece {
 	uint32_t block, size;
 };
@@ -46,6 +46,12 @@ struct piece {
 bool release_block(const struct sim *s, uint32_t block)
 {
 	return s->rel && block >= s->o.blocks;
+}
+
+/* The costs of closes that growth.c counts are those of notices. */
+static bool sim_tells(const struct sim *s)
+{
+	return !s->o.unit_delay;
 }
 
 void release_find(const struct sim *s, uint16_t node, uint32_t block, struct core_place *p)
@@ -60,6 +66,7 @@ void release_find(const struct sim *s, uint16_t node, uint32_t block, struct cor
 	if (block == RELEASE_CLOSES)
 		return;
 	p->rel.home = rel_home_of(s, block);
+	p->rel.tells = sim_tells(s);
 	p->rel.index = block - s->o.blocks;
 	p->d.rel = rel_of(s, node, block);
 	p->d.page = NULL;
@@ -137,8 +144,9 @@ static void lower(struct core_host *h, uint32_t block, uint8_t prot)
 	release_lower(sim_of(h), h->me, block, prot);
 }
 
-static bool diff(struct core_host *h, uint32_t block, uint16_t home)
+static bool diff(struct core_host *h, uint32_t block, uint16_t home, bool *kept)
 {
+	struct rel_node *n = rel_node_of(sim_of(h), h->me);
 	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
 	struct load **to = &rel_node_of(sim_of(h), h->me)->diffs[home];
 	uint8_t bytes[DIFF_MAX];
@@ -149,6 +157,10 @@ static bool diff(struct core_host *h, uint32_t block, uint16_t home)
 	if (!p.size)
 		return false;
 	memcpy(c->twin, c->frame, DIFF_PAGE);
+	if (home == h->me && *kept) {
+		memcpy(n->told, bytes, p.size);
+		n->told_size = p.size;
+	}
 	if (home != h->me)
 		*to = load_add(load_add(*to, &p, sizeof(p)), bytes, p.size);
 	return true;
@@ -194,7 +206,10 @@ static void notice(struct core_host *h, uint32_t block, const struct action *a, 
 			if (!n->notes)
 				abort();
 		}
-		n->notes[n->nnotes++] = (struct note){ .block = block, .writer = writer, .to = to };
+		n->notes[n->nnotes] = (struct note){ .block = block, .writer = writer, .to = to };
+		if (a->type == ACT_TELL)
+			n->notes[n->nnotes].told = load_add(NULL, n->told, n->told_size);
+		n->nnotes++;
 	}
 }
 
@@ -310,7 +325,10 @@ void release_merge(struct sim *s, const struct event *e)
 		struct host_node h = sim_node(s, e->node, NULL);
 
 		memcpy(&p, l->bytes + *at, sizeof(p));
-		if (core_flush_block(&h.h, p.block, m.src, l->bytes + *at + sizeof(p), p.size))
+		n->told_size = p.size;
+		memcpy(n->told, l->bytes + *at + sizeof(p), p.size);
+		if (core_flush_block(&h.h, p.block, m.src, l->bytes + *at + sizeof(p), p.size,
+				     sim_tells(s)))
 			sim_fail(s, p.block, "node %u does not merge block %u of %u", e->node,
 				 p.block, m.src);
 		release_note(s, e->node, p.block, "merged");
@@ -329,6 +347,18 @@ void release_merge(struct sim *s, const struct event *e)
 	closing_event(s, e->node, CE_MERGED, &m);
 }
 
+static struct load *add_note(struct load *l, struct note *one)
+{
+	const struct piece p = { .block = one->block,
+				 .size = one->told ? (uint32_t)one->told->used : 0 };
+
+	l = load_add(l, &p, sizeof(p));
+	if (one->told)
+		l = load_add(l, one->told->bytes, one->told->used);
+	load_free(one->told);
+	return l;
+}
+
 /* The notices for m->dst, of the service that m belongs to. */
 static struct load *take_notes(struct rel_node *n, const struct msg *m)
 {
@@ -337,7 +367,7 @@ static struct load *take_notes(struct rel_node *n, const struct msg *m)
 
 	for (i = 0; i < n->nnotes; i++)
 		if (n->notes[i].writer == m->req_node && n->notes[i].to == m->dst)
-			l = load_add(l, &n->notes[i].block, sizeof(n->notes[i].block));
+			l = add_note(l, &n->notes[i]);
 		else
 			n->notes[left++] = n->notes[i];
 	n->nnotes = left;
@@ -376,15 +406,19 @@ static void flush_arrives(struct sim *s, struct event *e)
 static void note_arrives(struct sim *s, const struct event *e)
 {
 	struct host_node h = sim_node(s, e->node, NULL);
-	uint32_t block;
+	struct piece p;
 	size_t i;
+	int err;
 
-	for (i = 0; i < e->load->used; i += sizeof(block)) {
-		memcpy(&block, e->load->bytes + i, sizeof(block));
-		if (core_note_block(&h.h, block, e->msg.src))
-			sim_fail(s, block, "node %u does not take a notice of block %u", e->node,
-				 block);
-		release_note(s, e->node, block, "notice");
+	for (i = 0; i < e->load->used; i += sizeof(p) + p.size) {
+		memcpy(&p, e->load->bytes + i, sizeof(p));
+		err = p.size ? core_tell_block(&h.h, p.block, e->msg.src,
+					       e->load->bytes + i + sizeof(p), p.size)
+			     : core_note_block(&h.h, p.block, e->msg.src);
+		if (err)
+			sim_fail(s, p.block, "node %u does not take a notice of block %u", e->node,
+				 p.block);
+		release_note(s, e->node, p.block, p.size ? "told" : "notice");
 	}
 	closing_event(s, e->node, CE_NOTE, &e->msg);
 }

@@ -13,6 +13,7 @@
 struct note {
 	uint32_t block;
 	uint16_t writer, to;
+	struct load *told; /* the diff; NULL: a notice */
 };
 
 /* What a node sends at the end of a close, or of a service. */
@@ -26,6 +27,8 @@ struct rel_node {
 	struct load **diffs;   /* by home */
 	struct note *notes;
 	size_t nnotes, notes_room;
+	uint8_t told[DIFF_MAX]; /* the last diff that may be told */
+	size_t told_size;
 	uint32_t entry; /* of the close that looks at blocks */
 	bool first;
 };

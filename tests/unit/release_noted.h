@@ -42,7 +42,7 @@ static const char diff_bytes[] = "a diff";
 
 /* What the host does at the next call. */
 static struct {
-	bool home, sequential, unknown, follows, changed;
+	bool home, sequential, unknown, follows, changed, tells, full;
 	int missing;
 } host;
 
@@ -89,10 +89,11 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 		p->unknown = host.unknown;
 		p->d.rel_ctx = &p->rel;
 		p->rel = (struct rel_ctx){ .me = ME,
-					   .nnodes = NODES,
+					   .nnodes = h->nnodes,
 					   .home = host.home ? ME : HOME,
 					   .run = 1,
 					   .ended = 2,
+					   .tells = host.tells,
 					   .lists = &lists,
 					   .blocks = blocks,
 					   .index = index_of(number) };
@@ -223,11 +224,12 @@ static void lower(struct core_host *h, uint32_t object, uint8_t prot)
 	note("lower %x %u", index_of(object), prot);
 }
 
-static bool diff(struct core_host *h, uint32_t object, uint16_t home)
+static bool diff(struct core_host *h, uint32_t object, uint16_t home, bool *kept)
 {
 	(void)h;
 	locked(KEY);
-	note("diff %x for %x", index_of(object), home);
+	note("%s %x for %x", *kept ? "keep diff" : "diff", index_of(object), home);
+	*kept = *kept && !host.full;
 	return host.changed;
 }
 
@@ -251,8 +253,8 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 {
 	(void)h;
 	locked(0);
-	note("notice %x to %llx of %x but %x", index_of(object), (unsigned long long)a->mask,
-	     writer, a->except);
+	note("%s %x to %llx of %x but %x", a->type == ACT_TELL ? "tell" : "notice",
+	     index_of(object), (unsigned long long)a->mask, writer, a->except);
 }
 
 static void gather(struct core_host *h)

@@ -190,18 +190,19 @@ UNIT_TEST(a_diff_is_merged_and_noted)
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		has(all[i].state);
 		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), all[i].writer, diff_bytes,
-						  sizeof(diff_bytes)),
+						  sizeof(diff_bytes), false),
 				 0);
 		noted(all[i].does);
 		ck_assert_uint_eq(rel->state, all[i].next);
 		ck_assert_uint_eq(seen.about.type, MSG_FLUSH);
 		ck_assert_uint_eq(seen.about.src, all[i].writer);
 	}
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), ME, diff_bytes, sizeof(diff_bytes)),
-			 -EBADMSG);
+	ck_assert_int_eq(
+		core_flush_block(&node, OBJECT(INDEX), ME, diff_bytes, sizeof(diff_bytes), true),
+		-EBADMSG);
 	host.home = false;
 	ck_assert_int_eq(
-		core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes)),
+		core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes), true),
 		-EBADMSG);
 	noted("[] []");
 }
@@ -217,6 +218,69 @@ UNIT_TEST(a_notice_of_the_home_is_kept)
 	ck_assert_uint_eq(seen.about.type, MSG_NOTE);
 	ck_assert_uint_eq(seen.about.src, HOME);
 	noted("");
+}
+
+UNIT_TEST(what_is_told_is_stored_or_noted)
+{
+	static const struct {
+		const char *does;
+		uint8_t next;
+		bool noted;
+	} all[REL_STATES] = {
+		[REL_NONE] = { "[]", REL_NONE, false },
+		[REL_FETCH] = { "[]", REL_AGAIN, false },
+		[REL_AGAIN] = { "[]", REL_AGAIN, false },
+		[REL_GOT] = { "[]", REL_GOT, true },
+		[REL_CLEAN] = { "[merge ]", REL_CLEAN, false },
+		[REL_OPEN] = { "[merge ]", REL_OPEN, false },
+		[REL_STALE] = { "[]", REL_STALE, false },
+	};
+	unsigned int s;
+
+	for (s = 0; s < REL_STATES; s++) {
+		has((uint8_t)s);
+		ck_assert_int_eq(
+			core_tell_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes)),
+			0);
+		noted(all[s].does);
+		ck_assert_uint_eq(rel->state, all[s].next);
+		ck_assert_uint_eq(lists.notices, all[s].noted ? INDEX + 1 : 0);
+		ck_assert_uint_eq(seen.about.type, MSG_NOTE);
+		ck_assert_uint_eq(seen.about.src, HOME);
+		ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), OTHER, diff_bytes,
+						 sizeof(diff_bytes)),
+				 -EBADMSG);
+		noted("[]");
+	}
+}
+
+/* The host says whether it has room: before it merges, or when it has compared. */
+UNIT_TEST(a_home_tells_what_the_host_has_room_for)
+{
+	unsigned int i;
+
+	host.home = host.changed = host.tells = true;
+	node.nnodes = 64;
+	for (i = 0; i < 2; i++) {
+		host.full = i;
+		has(RELH_OPEN);
+		rel->copyset = set_of(3, 1) | set_of(4, 1);
+		rel->uses = USE_MORE << 6;
+		rel->next_open = 0x10003;
+		rel->listed = 1;
+		ck_assert_uint_eq(core_gather_next(&node, INDEX + 1), 0x10003);
+		noted(i ? "[keep diff 10001 for 102 untwin ] notice 10001 to 18 of 102 but 102"
+			: "[keep diff 10001 for 102 ] notice 10001 to 10 of 102 but 102 tell 10001 to 8 of 102 but 102");
+		has(RELH_CLEAN);
+		rel->copyset = set_of(3, 1);
+		rel->uses = USE_MORE << 6;
+		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), 4, diff_bytes,
+						  sizeof(diff_bytes), !i),
+				 0);
+		noted(i ? "[merge ] notice 10001 to 8 of 4 but 4"
+			: "[merge ] notice 10001 to 0 of 4 but 4 tell 10001 to 8 of 4 but 4");
+	}
+	node.nnodes = NODES;
 }
 
 /* The copyset of the home has one bit for several nodes. */
@@ -255,11 +319,15 @@ UNIT_TEST(what_is_not_found_is_refused)
 	int err;
 
 	host.sequential = true;
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1), -EBADMSG);
+	ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1), -EBADMSG);
+	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
+			 -EBADMSG);
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		host.missing = errors[i];
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1),
+		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
+				 errors[i]);
+		ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1),
 				 errors[i]);
 		ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), errors[i]);
 		ck_assert_int_eq(core_closing_event(&node, CE_CLOSE, &m), errors[i]);
@@ -278,7 +346,8 @@ UNIT_TEST(a_host_without_release_blocks_has_none_to_find)
 	const struct msg m = about(MSG_LOCKED, OTHER, ME);
 
 	ops.rel = NULL;
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1), -EBADMSG);
+	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
+			 -EBADMSG);
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	ck_assert_int_eq(core_closing_event(&node, CE_CLOSE, &m), -EBADMSG);
 	ck_assert_int_eq(core_after(&node, &m, &m), -EBADMSG);

@@ -46,7 +46,7 @@ static struct msg event_of(bool home, unsigned int ev)
 {
 	return (struct msg){ .version = WIRE_VERSION,
 			     .object = OBJECT,
-			     .src = ev == RE_DATA || home ? HOME : ME,
+			     .src = ev == RE_DATA || ev == RE_TOLD || home ? HOME : ME,
 			     .dst = ME,
 			     .req_node = ev == RE_DATA ? ME : HOME,
 			     .req_slot = SLOT,
@@ -67,36 +67,36 @@ struct reaction {
 /* clang-format off */
 static const struct reaction copies[REL_STATES][REL_EVENTS] = {
 	[REL_NONE] = { [RE_READ] = { "READ_REQ wait", REL_FETCH, 0 }, [RE_WRITE] = { "READ_REQ wait", REL_FETCH, 0 },
-		       [RE_USED] = { "", REL_NONE, 0 }, [RE_APPLY] = { "", REL_NONE, 0 }, PASSES(REL_NONE) },
+		       [RE_USED] = { "", REL_NONE, 0 }, [RE_APPLY] = { "", REL_NONE, 0 }, [RE_TOLD] = { "", REL_NONE, 0 }, PASSES(REL_NONE) },
 	[REL_FETCH] = { [RE_READ] = { "wait", REL_FETCH, 0 }, [RE_WRITE] = { "wait", REL_FETCH, 0 },
 			[RE_USED] = { "", REL_FETCH, 0 }, [RE_DATA] = { "open ro data wake", REL_GOT, 0 },
-			[RE_APPLY] = { "", REL_AGAIN, 0 }, PASSES(REL_FETCH) },
+			[RE_APPLY] = { "", REL_AGAIN, 0 }, [RE_TOLD] = { "", REL_AGAIN, 0 }, PASSES(REL_FETCH) },
 	[REL_AGAIN] = { [RE_READ] = { "wait", REL_AGAIN, 0 }, [RE_WRITE] = { "wait", REL_AGAIN, 0 },
 			[RE_USED] = { "", REL_AGAIN, 0 }, [RE_DATA] = { "READ_REQ", REL_FETCH, 0 },
-			[RE_APPLY] = { "", REL_AGAIN, 0 }, PASSES(REL_AGAIN) },
+			[RE_APPLY] = { "", REL_AGAIN, 0 }, [RE_TOLD] = { "", REL_AGAIN, 0 }, PASSES(REL_AGAIN) },
 	[REL_GOT] = { [RE_READ] = { "wait", REL_GOT, 0 }, [RE_WRITE] = { "wait", REL_GOT, 0 },
-		      [RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "", REL_GOT, -EAGAIN }, PASSES(REL_GOT) },
+		      [RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "", REL_GOT, -EAGAIN }, [RE_TOLD] = { "", REL_GOT, -EAGAIN }, PASSES(REL_GOT) },
 	[REL_CLEAN] = { [RE_READ] = { "open ro again", REL_CLEAN, 0 }, [RE_WRITE] = { "twin open rw again", REL_OPEN, 0 },
-			[RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "close", REL_NONE, 0 }, PASSES(REL_CLEAN) },
+			[RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "close", REL_NONE, 0 }, [RE_TOLD] = { "merge", REL_CLEAN, 0 }, PASSES(REL_CLEAN) },
 	[REL_OPEN] = { [RE_READ] = { "open rw again", REL_OPEN, 0 }, [RE_WRITE] = { "open rw again", REL_OPEN, 0 },
 		       [RE_USED] = { "", REL_OPEN, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
-		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 }, PASSES(REL_OPEN) },
+		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 }, [RE_TOLD] = { "merge", REL_OPEN, 0 }, PASSES(REL_OPEN) },
 	[REL_STALE] = { [RE_READ] = { "open rw again", REL_STALE, 0 }, [RE_WRITE] = { "open rw again", REL_STALE, 0 },
 			[RE_USED] = { "", REL_STALE, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
-			[RE_CHANGED] = { "untwin", REL_NONE, 0 }, [RE_SAME] = { "untwin", REL_NONE, 0 }, PASSES(REL_STALE) },
+			[RE_CHANGED] = { "untwin", REL_NONE, 0 }, [RE_SAME] = { "untwin", REL_NONE, 0 }, [RE_TOLD] = { "", REL_STALE, 0 }, PASSES(REL_STALE) },
 };
 
 static const struct reaction homes[RELH_STATES][REL_EVENTS] = {
 	[RELH_EXCLUSIVE] = { [RE_READ] = { "open rw again", RELH_EXCLUSIVE, 0 }, [RE_WRITE] = { "open rw again", RELH_EXCLUSIVE, 0 },
 			     [RE_FETCH] = { "DATA ro<-rw", RELH_CLEAN, 0 }, [RE_FLUSH] = { "merge", RELH_EXCLUSIVE, 0 },
-			     [RE_APPLY] = { "", RELH_EXCLUSIVE, 0 } },
+			     [RE_APPLY] = { "", RELH_EXCLUSIVE, 0 }, [RE_TOLD] = { "", RELH_EXCLUSIVE, -EBADMSG } },
 	[RELH_CLEAN] = { [RE_READ] = { "open ro again", RELH_CLEAN, 0 }, [RE_WRITE] = { "twin open rw again", RELH_OPEN, 0 },
 			 [RE_FETCH] = { "DATA ro<-rw", RELH_CLEAN, 0 }, [RE_FLUSH] = { "merge notice", RELH_CLEAN, 0 },
-			     [RE_APPLY] = { "", RELH_CLEAN, 0 } },
+			     [RE_APPLY] = { "", RELH_CLEAN, 0 }, [RE_TOLD] = { "", RELH_CLEAN, -EBADMSG } },
 	[RELH_OPEN] = { [RE_READ] = { "open rw again", RELH_OPEN, 0 }, [RE_WRITE] = { "open rw again", RELH_OPEN, 0 },
 			[RE_FETCH] = { "DATA ro<-ro", RELH_OPEN, 0 }, [RE_FLUSH] = { "merge notice", RELH_OPEN, 0 },
 			[RE_CHANGED] = { "notice untwin", RELH_EXCLUSIVE, 0 }, [RE_SAME] = { "", RELH_OPEN, 0 },
-			     [RE_APPLY] = { "", RELH_OPEN, 0 } },
+			     [RE_APPLY] = { "", RELH_OPEN, 0 }, [RE_TOLD] = { "", RELH_OPEN, -EBADMSG } },
 };
 /* clang-format on */
 
@@ -323,6 +323,192 @@ UNIT_TEST(mappings_may_do_what_the_state_allows)
 		ck_assert_int_eq(rel_prot(&copy, block_in(false, s)), of_copy[s]);
 	for (s = 0; s < RELH_STATES; s++)
 		ck_assert_int_eq(rel_prot(&home, block_in(true, s)), of_home[s]);
+}
+
+/* ---- who is told ----------------------------------------------------------------------------- */
+
+static struct rel_ctx teller(void)
+{
+	struct rel_ctx ctx = context(true);
+
+	ctx.me = ctx.home = 5;
+	ctx.nnodes = 64;
+	ctx.tells = ctx.kept = true;
+	return ctx;
+}
+
+static uint64_t bits(uint16_t a, uint16_t b)
+{
+	return set_of(a, 1) | set_of(b, 1);
+}
+
+static void steps(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, uint16_t node)
+{
+	struct msg m = { .object = OBJECT, .src = node, .dst = 5, .req_node = node };
+
+	ck_assert_int_eq(rel_step(ctx, p, ev, &m, &out), 0);
+}
+
+/* The masks of the last step: who was noted, and who was told. */
+static void noted_and_told(uint64_t noted, uint64_t told, uint16_t except)
+{
+	const struct action *tell = told ? unit_action(&out, ACT_TELL, 0) : NULL;
+
+	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->mask, noted);
+	ck_assert_uint_eq(unit_action(&out, ACT_NOTICE, 0)->except, except);
+	ck_assert_uint_eq(!!unit_action(&out, ACT_TELL, 0), !!told);
+	if (tell) {
+		ck_assert_uint_eq(tell->mask, told);
+		ck_assert_uint_eq(tell->except, except);
+	}
+}
+
+UNIT_TEST(a_node_that_has_written_is_told_twice)
+{
+	const struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_OPEN);
+	unsigned int i;
+
+	p->copyset = bits(3, 15) | bits(16, 63);
+	p->same = 1;
+	ck_assert(!rel_would_tell(&ctx, p, 5));
+	steps(&ctx, p, RE_FLUSH, 15);
+	noted_and_told(bits(3, 15) | bits(16, 63), 0, 15);
+	ck_assert_uint_eq(p->copyset, bits(15, 15));
+	p->copyset |= bits(3, 16);
+	for (i = 0; i < 2; i++) {
+		ck_assert(rel_would_tell(&ctx, p, 5));
+		ck_assert(!rel_would_tell(&ctx, p, 15));
+		steps(&ctx, p, RE_CHANGED, 5);
+		ck_assert_str_eq(unit_text(&out), "notice tell");
+		noted_and_told(i ? 0 : bits(3, 16), bits(15, 15), 5);
+		ck_assert_uint_eq(p->copyset, bits(15, 15));
+		ck_assert_uint_eq(p->state, RELH_OPEN);
+		ck_assert_uint_eq(p->same, 0);
+	}
+	ck_assert(!rel_would_tell(&ctx, p, 5));
+	steps(&ctx, p, RE_CHANGED, 5);
+	ck_assert_str_eq(unit_text(&out), "notice untwin");
+	noted_and_told(bits(15, 15), 0, 5);
+	ck_assert_uint_eq(p->copyset, 0);
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+}
+
+UNIT_TEST(a_node_that_fetches_again_after_a_notice_is_told_once)
+{
+	const struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		steps(&ctx, p, RE_FETCH, 0);
+		ck_assert_int_eq(rel_would_tell(&ctx, p, 5), i > 0);
+		steps(&ctx, p, RE_WRITE, 5);
+		steps(&ctx, p, RE_CHANGED, 5);
+		noted_and_told(i ? 0 : bits(0, 0), i ? bits(0, 0) : 0, 5);
+		if (!i)
+			continue;
+		steps(&ctx, p, RE_CHANGED, 5);
+		noted_and_told(bits(0, 0), 0, 5);
+	}
+	ck_assert_uint_eq(p->uses, USE_NOTED);
+	/* The fetch of a node that may be told twice takes nothing from it. */
+	steps(&ctx, p, RE_FLUSH, 0);
+	ck_assert_str_eq(unit_text(&out), "merge");
+	ck_assert_uint_eq(p->uses, USE_MORE);
+	steps(&ctx, p, RE_FETCH, 0);
+	ck_assert_uint_eq(p->uses, USE_MORE);
+}
+
+UNIT_TEST(what_one_has_written_is_told_to_another)
+{
+	const struct rel_ctx ctx = teller();
+	unsigned int s;
+
+	for (s = RELH_CLEAN; s < RELH_STATES; s++) {
+		struct rel *p = block_in(true, s);
+
+		p->copyset = bits(1, 2) | bits(4, 4);
+		p->uses = USE_LAST << 2 | USE_MORE << 4 | USE_NOTED << 8;
+		steps(&ctx, p, RE_FLUSH, 2);
+		ck_assert_str_eq(unit_text(&out), "merge notice tell");
+		noted_and_told(bits(2, 4), bits(1, 1), 2);
+		ck_assert_uint_eq(p->copyset, bits(1, 2));
+		ck_assert_uint_eq(p->uses, USE_NOTED << 2 | USE_MORE << 4 | USE_NOTED << 8);
+		ck_assert_uint_eq(p->state, s);
+		/* Who has lost its copy meanwhile is not registered by its diff. */
+		p->uses |= USE_LAST << 2;
+		steps(&ctx, p, RE_FLUSH, 4);
+		noted_and_told(0, bits(1, 2), 4);
+		ck_assert_uint_eq(p->copyset, bits(1, 2));
+		ck_assert_uint_eq(p->uses >> 8, USE_MORE);
+	}
+}
+
+UNIT_TEST(nobody_is_told_without_the_diff_or_of_several_nodes)
+{
+	static const struct {
+		bool tells, kept;
+		uint16_t nodes;
+		bool told;
+		enum rel_use next;
+	} all[] = {
+		{ true, true, 64, true, USE_LAST },
+		{ true, false, 64, false, USE_NOTED },
+		{ false, true, 64, false, USE_MORE },
+		{ true, true, 65, false, USE_MORE },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct rel_ctx ctx = teller();
+		struct rel *p = block_in(true, RELH_OPEN);
+
+		ctx.nnodes = all[i].nodes;
+		ctx.tells = all[i].tells;
+		ctx.kept = all[i].kept;
+		p->copyset = 1;
+		p->uses = USE_MORE;
+		ck_assert_int_eq(rel_would_tell(&ctx, p, 5), all[i].tells && ctx.nnodes == 64);
+		steps(&ctx, p, RE_CHANGED, 5);
+		noted_and_told(!all[i].told, all[i].told, 5);
+		ck_assert_uint_eq(p->uses, all[i].next);
+	}
+}
+
+/* Without it, what nodes use is not noted either. */
+UNIT_TEST(a_host_that_tells_nobody_notes_no_use)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+
+	ctx.tells = false;
+	p->uses = USE_NOTED << 2;
+	steps(&ctx, p, RE_FETCH, 1);
+	steps(&ctx, p, RE_FLUSH, 1);
+	steps(&ctx, p, RE_FLUSH, 2);
+	steps(&ctx, p, RE_FLUSH, 1);
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_uint_eq(p->uses, USE_NOTED << 2);
+}
+
+UNIT_TEST(only_the_home_tells)
+{
+	struct rel_ctx ctx = context(false);
+	struct rel *p = block_in(false, REL_OPEN);
+	struct msg m = event_of(false, RE_TOLD);
+
+	m.src = OTHER;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_TOLD, &m, &out), -EBADMSG);
+	p->home = OTHER + 1;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_TOLD, &m, &out), 0);
+	/* What the first home has told is in the contents that came with the home. */
+	m.src = HOME;
+	for (p->state = 0; p->state < RELH_STATES; p->state++) {
+		p->home = ME + 1;
+		ck_assert_int_eq(rel_step(&ctx, p, RE_TOLD, &m, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "");
+	}
 }
 
 UNIT_TEST(a_list_has_each_block_once_and_is_taken_whole)
