@@ -75,6 +75,7 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
 	case RULE_CLOSE: from = 1, to = INT64_MAX >> 1; break;
 	case RULE_BUNDLED: from = MSG_READ_REQ, to = MSG_HOME_ACK; break;
 	case RULE_SEVERAL: from = 2, to = WIRE_BUNDLE_MAX; break;
+	case RULE_TAIL: to = AFTER_FLUSH | AFTER_NOTE; break;
 	case RULE_AFTER: from = AFTER_FLUSH, to = AFTER_FLUSH | AFTER_NOTE; break;
 	case RULE_CAS:
 	case RULE_KIND:

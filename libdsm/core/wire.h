@@ -123,7 +123,11 @@ enum msg_type {
 	MSG_ECHO,
 	/* the first message of each queue pair; value proves that its sender has the job's key */
 	MSG_HELLO,
-	/* release blocks; value: the close of req_node that this belongs to */
+	/*
+	 * release blocks; value: the close of req_node that this belongs to. FLUSH and NOTE of the
+	 * sender's own close have a message behind their payload if op is not 0: as if it came in
+	 * AFTER, with that op
+	 */
 	MSG_FLUSH, /* writer -> home: diffs, the payload */
 	/*
 	 * home -> writer: the diffs are merged, and no copy without them is left that has no notice
@@ -220,6 +224,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
 	R(GEN, "a generation")           R(LIFE, "a generation; barrier 0: 0") R(LIFE_HIGH, "its upper 8 bits; barrier 0: 0") \
 	R(KEY, "not 0")               R(CLOSE, "1 to 2^62 - 1")              R(AFTER, "FLUSH, NOTE or both") \
+	R(TAIL, "0, or as in AFTER: a message follows the payload") \
 	R(BUNDLED, "READ_REQ to HOME_ACK")     R(SEVERAL, "2 to 64") \
 	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
@@ -300,9 +305,9 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(KEY,        COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
 	M(ECHO,       COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(HELLO,      COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY) \
-	M(FLUSH,      BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(FLUSH,      BULK,      LIBRARY, NEITHER, ZERO,    TAIL,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(FLUSHED,    COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    RECEIVER, ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
-	M(NOTE,       BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    OTHER,    ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(NOTE,       BULK,      LIBRARY, NEITHER, ZERO,    TAIL,        ZERO,    OTHER,    ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(NOTED,      COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    NODE,     ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(AFTER,      SYNC,      LIBRARY, NEITHER, ZERO,    AFTER,       ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(BUNDLE,     BULK,      LIBRARY, NEITHER, ZERO,    BUNDLED,     ZERO,    SENDER,   ZERO,       ZERO,   SEVERAL, ZERO,  ZERO)

@@ -71,8 +71,17 @@ struct outbox {
 	uint32_t pieces; /* those sent */
 };
 
+/* The last message of a close to a node, until all that may go with it is known. */
+struct parcel {
+	struct msg m;
+	uint8_t *at; /* with room for one more message */
+	size_t size;
+};
+
 struct gather {
 	struct notes notes;
+	struct parcel *parcels;
+	size_t nparcels, room;
 	struct outbox homes[];
 };
 
@@ -445,7 +454,7 @@ static void notes_send(struct core_host *h, const struct notes *all, uint16_t no
 			size += sizeof(struct change) + all->v[i].size;
 	if (!size)
 		return;
-	out = at = own(own_alloc(size, 0));
+	out = at = own(own_alloc(size + sizeof(struct msg), 0));
 	for (i = 0; i < all->n; i++)
 		if (all->v[i].node == node)
 			at = note_put(at, all, &all->v[i]);
@@ -454,7 +463,8 @@ static void notes_send(struct core_host *h, const struct notes *all, uint16_t no
 	w->payload_size = size;
 	if (core_closing_event(h, ev, &m))
 		lost_abort(70, "the state of the closes is damaged");
-	own_free(out);
+	if (ev != CE_TOLD)
+		own_free(out);
 }
 
 static void notes_send_all(struct core_host *h, const struct notes *all, enum closing_event ev,
@@ -477,7 +487,7 @@ static void gather_soon(struct core_host *h)
 static void outbox_begin(struct outbox *o)
 {
 	if (!o->at)
-		o->at = own(own_alloc(PIECE, 0));
+		o->at = own(own_alloc(PIECE + sizeof(struct msg), 0));
 	o->size = sizeof(struct piece);
 }
 
@@ -526,6 +536,34 @@ static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool *k
 	return true;
 }
 
+void release_send(const struct msg *m)
+{
+	const struct work *w = work_mine();
+	struct gather *g = w->gather;
+
+	if (!g || m->req_node != job.node) {
+		run_send_with(m, w->payload, w->payload_size);
+		return;
+	}
+	if (g->nparcels == g->room) {
+		g->room = g->room ? 2 * g->room : 4;
+		g->parcels = own(own_realloc(g->parcels, g->room * sizeof(g->parcels[0])));
+	}
+	g->parcels[g->nparcels++] =
+		(struct parcel){ .m = *m, .at = w->payload, .size = w->payload_size };
+}
+
+static void parcels_send(struct gather *g)
+{
+	size_t i;
+
+	for (i = 0; i < g->nparcels; i++) {
+		run_send_with(&g->parcels[i].m, g->parcels[i].at, g->parcels[i].size);
+		own_free(g->parcels[i].at);
+	}
+	own_free(g->parcels);
+}
+
 /* The last piece. A home to which nothing is sent may have an empty one. */
 static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
 {
@@ -533,8 +571,10 @@ static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
 	const struct msg m = message_to(home);
 	struct work *w = work_mine();
 
-	if (!o->pieces && o->size == sizeof(head))
+	if (!o->pieces && o->size == sizeof(head)) {
+		own_free(o->at);
 		return;
+	}
 	memcpy(o->at, &head, sizeof(head));
 	w->payload = o->at;
 	w->payload_size = o->size;
@@ -582,18 +622,17 @@ void release_gather(void)
 	w->gather = g;
 	w->diff = NULL;
 	step_list(core_gather_first(&h), next_opened, close_lowers, gather_one, &pressed);
-	w->gather = NULL;
-	for (node = 0; node < h.nnodes; node++) {
+	for (node = 0; node < h.nnodes; node++)
 		if (g->homes[node].at)
 			outbox_end(&h, &g->homes[node], node);
-		own_free(g->homes[node].at);
-	}
 	notes_send_all(&h, &g->notes, CE_TOLD, h.me);
 	notes_free(&g->notes);
-	own_free(g);
 	count(&job.mine->stats.closes, 1);
 	if (core_closing_event(&h, CE_GATHERED, &none))
 		lost_abort(70, "the state of the closes is damaged");
+	w->gather = NULL;
+	parcels_send(g);
+	own_free(g);
 }
 
 /* ---- messages of other nodes ----------------------------------------------------------------- */
@@ -764,26 +803,61 @@ static int after_arrived(const struct msg *m, const void *payload, size_t size)
 	return core_after(&h, m, &inside) ? -EBADMSG : 0;
 }
 
+bool release_has_inside(const struct msg *m)
+{
+	return m->type == MSG_AFTER || ((m->type == MSG_FLUSH || m->type == MSG_NOTE) && m->op);
+}
+
 int release_arrived(const struct msg *m, const void *payload, size_t size)
 {
+	const size_t tail = m->type != MSG_AFTER && release_has_inside(m) ? sizeof(*m) : 0;
+	int err = -EBADMSG;
+
+	/* A close is that of the sender only if it is its own. */
+	if (tail > size || (tail && m->req_node != m->src))
+		return -EBADMSG;
 	release_begin();
 	switch ((enum msg_type)m->type) {
-	case MSG_FLUSH: return flush_arrived(m, payload, size);
-	case MSG_NOTE: return note_arrived(m, payload, size);
+	case MSG_FLUSH: err = flush_arrived(m, payload, size - tail); break;
+	case MSG_NOTE: err = note_arrived(m, payload, size - tail); break;
 	case MSG_AFTER: return after_arrived(m, payload, size);
-	default: return -EBADMSG;
+	default: break;
 	}
+	if (!err && tail)
+		err = after_arrived(m, (const uint8_t *)payload + size - tail, tail);
+	return err;
+}
+
+/* In what the close sends to the same node, if there is something. */
+static bool put_inside(struct gather *g, const struct action *a)
+{
+	struct parcel *p;
+	size_t i;
+
+	for (i = 0; g && i < g->nparcels; i++) {
+		p = &g->parcels[i];
+		if (p->m.dst != a->msg.dst || p->m.op || p->m.value != a->mask)
+			continue;
+		p->m.op = a->prot;
+		memcpy(p->at + p->size, &a->msg, sizeof(a->msg));
+		p->size += sizeof(a->msg);
+		return true;
+	}
+	return false;
 }
 
 static void send_after(struct core_host *h, const struct action *a)
 {
 	struct msg m = message_to(a->msg.dst);
 
+	run_note_inside(&a->msg);
+	if (put_inside(work_mine()->gather, a))
+		return;
 	m.type = MSG_AFTER;
 	m.op = a->prot;
 	m.req_node = h->me;
 	m.value = a->mask;
-	run_send_inside(&m, &a->msg);
+	run_send_with(&m, &a->msg, sizeof(a->msg));
 }
 
 static void deliver_held(struct core_host *h, const struct msg *m)

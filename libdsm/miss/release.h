@@ -45,6 +45,10 @@ void release_find_closing(struct core_place *p);
 
 /* Handle MSG_FLUSH, MSG_NOTE and MSG_AFTER. 0 or -EBADMSG. */
 int release_arrived(const struct msg *m, const void *payload, size_t size);
+/* Does a message that releases come with m? */
+bool release_has_inside(const struct msg *m);
+/* Send MSG_FLUSH or MSG_NOTE with the payload in struct work; of a close that gathers, soon. */
+void release_send(const struct msg *m);
 /* Look at all open blocks: the item that a close queues. */
 void release_gather(void);
 

@@ -108,10 +108,9 @@ static void route(const struct msg *m)
 		run_send_with(m, NULL, 0);
 }
 
-void run_send_inside(const struct msg *m, const struct msg *inside)
+void run_note_inside(const struct msg *inside)
 {
 	note_sending(inside);
-	run_send_with(m, inside, sizeof(*inside));
 }
 
 struct region_stats *run_stats_of(uint32_t object)
@@ -376,11 +375,9 @@ static void act_send(struct core_host *h, const struct msg *m)
 /* Diffs and notices are with the thread that has stepped the close. */
 static void act_send_release(struct core_host *h, const struct msg *m)
 {
-	const struct work *w = work_mine();
-
 	(void)h;
 	if (m->type == MSG_FLUSH || m->type == MSG_NOTE)
-		run_send_with(m, w->payload, w->payload_size);
+		release_send(m);
 	else
 		route(m);
 }
@@ -764,7 +761,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	else
 		deliver(&h, m, payload, size);
 	run_work();
-	if (may_wake(m->type) || m->type == MSG_CHUNK || m->type == MSG_AFTER)
+	if (may_wake(m->type) || m->type == MSG_CHUNK || release_has_inside(m))
 		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
 	work_timers(true);
 }

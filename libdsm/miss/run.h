@@ -23,8 +23,8 @@ void run_send(const struct msg *m);
 
 /* Send m with a payload to another node. */
 void run_send_with(const struct msg *m, const void *payload, size_t size);
-/* Send `inside` in m, which is MSG_AFTER. */
-void run_send_inside(const struct msg *m, const struct msg *inside);
+/* Note that `inside` is about to be sent in another message. */
+void run_note_inside(const struct msg *inside);
 
 /* The counters of a block's region. */
 struct region_stats *run_stats_of(uint32_t object);

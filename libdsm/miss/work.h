@@ -87,7 +87,7 @@ struct work {
 	bool refused; /* one of them has broken a rule: those behind it are not stepped */
 	struct twin_run run;
 	struct gather *gather; /* next seven: release blocks (miss/release.c, miss/twin.c) */
-	const void *payload;   /* of the FLUSH or NOTE that the next step sends */
+	uint8_t *payload;      /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;
 	const uint8_t *diff; /* that is merged; NULL: it is in the notes (add_diff()) */
 	size_t diff_size;

@@ -570,7 +570,7 @@ static void part_told(void)
 	const bool two = !sequential && dsm_nodes() == 2 && test_size == 2;
 	const uint64_t turns = 16 + 2 * rounds;
 	struct dsm_stats before = { 0 }, after;
-	uint64_t round, told = 0;
+	uint64_t round, told = 0, sent = 0;
 
 	open_pages(DSM_HOME_FIXED);
 	test_sync();
@@ -578,6 +578,7 @@ static void part_told(void)
 		if (round == 16) {
 			before = counted(-1, region);
 			told = counted(-1, NULL).told;
+			sent = counted(-1, NULL).messages_out;
 			test_sync();
 		}
 		if (round % (uint64_t)test_size == (uint64_t)test_rank) {
@@ -588,12 +589,15 @@ static void part_told(void)
 	}
 	after = counted(-1, region);
 	told = counted(-1, NULL).told - told;
+	sent = counted(-1, NULL).messages_out - sent;
 	test_sync();
 	REQUIRE(!two ||
 			after.read_faults + after.write_faults + after.upgrades ==
 				before.read_faults + before.write_faults + before.upgrades,
 		"%lu turns miss", turns);
 	REQUIRE(!two || told == rounds, "%lu of %lu turns are told", told, 2 * rounds);
+	/* A message of the barrier, another with the change, and an acknowledgement. */
+	REQUIRE(!two || sent < 6 * rounds + 64, "%lu messages in %lu turns", sent, 2 * rounds);
 	told = counted(-1, NULL).told;
 	test_sync();
 	for (round = 0; round < 8; round++) {

@@ -152,6 +152,7 @@ static const struct wire_span {
 	[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
 	[RULE_BUNDLED] = { MSG_READ_REQ, MSG_HOME_ACK },
 	[RULE_SEVERAL] = { 2, 64 },
+	[RULE_TAIL] = { 0, AFTER_FLUSH | AFTER_NOTE },
 	[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 	[RULE_FORWARDS] = { 0, 65535 },
 	[RULE_F_READ] = { 0,
@@ -286,6 +287,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_CLOSE: return v >= 1 && v < 1ll << 62;
 	case RULE_BUNDLED: return v >= MSG_READ_REQ && v <= MSG_HOME_ACK;
 	case RULE_SEVERAL: return v >= 2 && v <= WIRE_BUNDLE_MAX;
+	case RULE_TAIL: return v >= 0 && v <= 3;
 	case RULE_AFTER: return v >= 1 && v <= 3;
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
 	case RULE_KIND:
