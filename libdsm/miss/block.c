@@ -306,11 +306,13 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		; /* the answer is as good as there */
 	wait_end();
 	HOOK(miss_came);
+	work_use();
 	run_used(&ask, pin ? pin_here : NULL, pin);
 	HOOK(miss_used);
 	/* Threads that joined after the answer had come wait for this. */
 	slot_complete(slot, 0, 0);
 	run_work();
+	work_used();
 	slot_put(slot);
 	return GOT_ASKED;
 }

@@ -495,7 +495,7 @@ struct core_host run_host(void)
 		.passes = LOCK_PASSES,
 		/* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
 		.fast = true,
-		.hold_us = job.set.hold_us,
+		.hold_us = work_hold(),
 	};
 }
 

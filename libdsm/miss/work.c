@@ -88,15 +88,49 @@ static void replay(const struct timer *t)
 		 NULL, NULL);
 }
 
+void work_use(void)
+{
+	struct work *w = work_mine();
+
+	w->used_at = clock_us();
+	w->uses = true;
+}
+
+void work_used(void)
+{
+	work_mine()->uses = false;
+}
+
+uint32_t work_now(void)
+{
+	const struct work *w = work_mine();
+
+	return w->uses ? w->used_at : clock_us();
+}
+
+uint32_t work_hold(void)
+{
+	return job.set.hold_us ? job.set.hold_us : work_mine()->uses;
+}
+
 bool work_timer(uint32_t object, uint32_t at)
 {
-	struct timer t = { at, object };
+	struct timer t = { at, object, work_mine()->uses };
 
 	return timers_add(&work_mine()->timers, &t);
 }
 
-/* Fire the timers that are due, together, or all. That may add timers, and so move the list. */
-static void fire(struct work *w, bool all)
+enum fired { FIRE_DUE, FIRE_DUE_BUT_FRESH, FIRE_ALL };
+
+static bool fires(const struct timer *t, enum fired which, uint32_t now)
+{
+	if (which == FIRE_ALL)
+		return true;
+	return !us_before(now, t->at) && (which == FIRE_DUE || !t->fresh);
+}
+
+/* Fire timers together. That may add timers, and so move the list. */
+static void fire(struct work *w, enum fired which)
 {
 	bool any;
 
@@ -107,7 +141,7 @@ static void fire(struct work *w, bool all)
 		while (i < w->timers.n) {
 			struct timer t = w->timers.v[i];
 
-			if (!all && us_before(now, t.at)) {
+			if (!fires(&t, which, now)) {
 				i++;
 				continue;
 			}
@@ -117,7 +151,18 @@ static void fire(struct work *w, bool all)
 		}
 		if (any)
 			run_work();
-	} while (any && all);
+	} while (any && which == FIRE_ALL);
+}
+
+/* The thread is about to return to the access for which it has got a block. */
+static void begin_again(struct timers *t)
+{
+	const uint32_t at = clock_us() + job.set.hold_us;
+	uint32_t i;
+
+	for (i = 0; i < t->n; i++)
+		if (t->v[i].fresh)
+			t->v[i] = (struct timer){ at, t->v[i].object, false };
 }
 
 bool work_timers(bool hand_over)
@@ -126,14 +171,15 @@ bool work_timers(bool hand_over)
 
 	if (!w->timers.n)
 		return false;
-	fire(w, false);
+	fire(w, hand_over ? FIRE_DUE_BUT_FRESH : FIRE_DUE);
 	if (!hand_over || !w->timers.n)
 		return w->timers.n;
+	begin_again(&w->timers);
 	word_lock(&late.lock);
 	timers_move(&late.timers, &w->timers);
 	word_unlock(&late.lock);
 	job_ring(job.rank);
-	fire(w, true); /* no memory to hand them over, and this thread may not come back */
+	fire(w, FIRE_ALL); /* no memory to hand them over, and this thread may not come back */
 	return w->timers.n;
 }
 

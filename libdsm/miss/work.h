@@ -61,6 +61,7 @@ struct twin_run {
 
 struct timer {
 	uint32_t at, object;
+	bool fresh; /* of a block that this thread has got, and has not returned to yet */
 };
 
 /* A list that grows by mremap(2). */
@@ -76,6 +77,8 @@ struct work {
 	bool more;          /* the transport may have more messages: closings wait for them */
 	struct item *items; /* `first`, or a larger area until the queue is empty again */
 	struct timers timers;
+	bool uses;                          /* between work_use() and work_used() */
+	uint32_t used_at;                   /* us: when that began */
 	uint32_t closings;                  /* only run_work() uses these and the buffer */
 	struct item closing[WORK_CLOSINGS]; /* by kind, copies by receiver, then by block */
 	uint32_t sendings;                  /* messages of one type to one node, for a bundle */
@@ -122,6 +125,20 @@ void work_closing(const struct item *it);
 /* The number of closings, from it and at most n, that are of adjacent blocks and of one kind: one
  * call can carry them out. */
 unsigned int work_run(const struct item *it, unsigned int n);
+
+/*
+ * Between these calls, this thread says that it uses the block that it has got, and steps what
+ * follows at this node. A home gives the block to the next in line there, so it would lose it each
+ * time before the thread is back at its access, if the steps take longer than the hold time. So no
+ * time passes meanwhile (work_now()), and the time of a timer that is scheduled begins again when
+ * the thread hands it over.
+ */
+void work_use(void);
+void work_used(void);
+/* us, wraps */
+uint32_t work_now(void);
+/* how long a block is held that is granted now; not 0 between those calls */
+uint32_t work_hold(void);
 
 /* Schedule PE_REPLAY for a block at time `at`. False: no memory. */
 bool work_timer(uint32_t object, uint32_t at);

@@ -3,7 +3,8 @@
  * forward.c - forward progress: all threads of all ranks continuously want the same block. Each
  * must get it repeatedly, in bounded time, with a share that is not too small. While the other
  * ranks have no processor to request a block or a lock, a node that uses it takes nothing from
- * them, so each stay at a node counts once per thread.
+ * them, so each stay at a node counts once per thread. A node that loses the block before its
+ * threads have used it gets it as often as the others, but has few stays (--used).
  */
 #include "common.h"
 
@@ -12,7 +13,7 @@
 
 #define MAX_THREADS 64
 
-static uint64_t threads = 2, milliseconds = 1500, turns = 30, ratio = 200;
+static uint64_t threads = 2, milliseconds = 1500, turns = 30, ratio = 200, used;
 static struct hot {
 	dsm_mutex_t mutex;
 	uint64_t atomic, plain, turns;
@@ -21,7 +22,9 @@ static struct hot {
 } * hot;
 static struct out {
 	uint64_t done, count[1024 * MAX_THREADS], longest[1024];
+	uint64_t got[1024]; /* times the block was got, to write it */
 } * out;
+static dsm_region_t *region;
 static uint64_t until;
 static uint64_t sum;
 
@@ -90,6 +93,31 @@ static void take_turns(unsigned thread, void *arg)
 	note(thread, turns, turns);
 }
 
+static uint64_t times_got(void)
+{
+	const struct dsm_stats s = test_stats(region);
+
+	return s.write_faults + s.upgrades;
+}
+
+/*
+ * A rank, which is a node, that has not used the block at least once of n times that it has got it;
+ * -1: none.
+ */
+static int loser(uint64_t n)
+{
+	uint64_t i, stays;
+	int r;
+
+	for (r = 0; n && r < test_size; r++) {
+		for (i = stays = 0; i < threads; i++)
+			stays += out->count[(unsigned)r * threads + i];
+		if (stays * n < out->got[r])
+			return r;
+	}
+	return -1;
+}
+
 struct result {
 	uint64_t all, shares, least, most, threads;
 };
@@ -120,10 +148,11 @@ static bool is_fair(const struct result *r, uint64_t bound)
 #define TRIES 4
 
 static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t *counter,
-		 uint64_t bound)
+		 uint64_t bound, uint64_t n)
 {
+	const uint64_t before = times_got();
 	struct result r;
-	int tries = 0;
+	int tries = 0, lost;
 
 	sum = 0;
 	memset(&out->count[(uint64_t)test_rank * threads], 0, threads * sizeof(out->count[0]));
@@ -131,15 +160,19 @@ static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t 
 		MUST(dsm_barrier());
 		until = test_ns() + (milliseconds << tries) * 1000000;
 		test_threads((unsigned)threads, fn, NULL);
+		out->got[test_rank] = times_got() - before;
 		MUST(dsm_barrier());
 		r = look();
-	} while (!is_fair(&r, bound) && ++tries < TRIES);
+	} while (!(is_fair(&r, bound) && loser(n) < 0) && ++tries < TRIES);
 	REQUIRE(load(counter) == r.all, "%s: counted %lu, there are %lu", what, r.all,
 		load(counter));
 	test_say("  %-28s %9lu in all; for a thread count %lu to %lu", what, r.all, r.least,
 		 r.most);
 	REQUIRE(is_fair(&r, bound), "%s: for a thread count only %lu of %lu, by %lu threads", what,
 		r.least, r.shares, r.threads);
+	lost = loser(n);
+	REQUIRE(lost < 0, "%s: rank %d got the block %lu times, and did not use it", what, lost,
+		out->got[lost]);
 	MUST(dsm_barrier());
 }
 
@@ -150,21 +183,23 @@ int main(int argc, char **argv)
 		{ "ms", "N", "milliseconds for each part", &milliseconds },
 		{ "turns", "N", "increments of each thread in the last part", &turns },
 		{ "ratio", "N", "a thread does at least the Nth part of its share", &ratio },
+		{ "used", "N", "a rank uses the block at least once of N times that it gets it",
+		  &used },
 	};
 	uint64_t start;
 
 	test_start(argc, argv, "Nobody starves on a hot block.", options,
 		   sizeof(options) / sizeof(options[0]));
 	REQUIRE(threads && threads <= MAX_THREADS, "too many threads, or none");
-	hot = test_region("hot", sizeof(*hot), 4096, DSM_HOME_CYCLIC, 0);
+	hot = test_open("hot", sizeof(*hot), DSM_HOME_CYCLIC, &region);
 	out = test_outside(sizeof(*out));
 	if (!test_rank)
 		MUST(dsm_mutex_init(&hot->mutex));
 	MUST(dsm_barrier());
-	part("atomic increments", add_atomic, &hot->atomic, ratio);
-	part("plain, under a mutex", add_locked, &hot->plain, ratio / 10 ? ratio / 10 : 1);
+	part("atomic increments", add_atomic, &hot->atomic, ratio, used);
+	part("plain, under a mutex", add_locked, &hot->plain, ratio / 10 ? ratio / 10 : 1, 0);
 	start = test_ns();
-	part("turns", take_turns, &hot->turns, 1);
+	part("turns", take_turns, &hot->turns, 1, 0);
 	test_say("  turns took %.2f s", (double)(test_ns() - start) * 1e-9);
 	REQUIRE(test_ns() - start < 60000000000u, "the turns took %lu s",
 		(test_ns() - start) / 1000000000);

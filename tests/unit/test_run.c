@@ -15,6 +15,7 @@
 #include "calls/payload.h"
 #include "core/ask.h"
 #include "core/diff.h"
+#include "fault/range.h"
 #include "miss/release.h"
 
 #define CALL_SLOT CTL_BLOCK_END
@@ -416,6 +417,45 @@ UNIT_TEST(done_may_be_late_only_if_nobody_waits_for_it)
 	usleep(110000);
 	ask_to_write(2, 3);
 	ck_assert(run_expects_done());
+}
+
+/* Node 1 requests the block, while a thread of this node, its home, gets it. */
+static int zero_wanted(unsigned int who, size_t off, size_t len)
+{
+	ask_to_write(1, 0);
+	return zero(who, off, len);
+}
+
+static int take(size_t off, size_t len, void *to, bool writable, const int *pipe)
+{
+	(void)to, (void)writable, (void)pipe;
+	return shut(off, len);
+}
+
+/*
+ * The thread itself steps DONE, and what takes the block away. Here the steps take longer than the
+ * hold time, which is none.
+ */
+UNIT_TEST(a_home_keeps_a_block_until_its_thread_is_back)
+{
+	struct fault_ops slow = fault;
+	char *window = mmap(NULL, UNIT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	unit_require(window != MAP_FAILED);
+	slow.zero = zero_wanted;
+	slow.take = take;
+	job.fault = &slow;
+	range_window(window, UNIT_BYTES);
+	at_home(0);
+	ck_assert_int_eq(block_miss(&job.regions[1], window, true), FAULT_SERVED);
+	ck_assert_uint_eq(seen->opened, 1);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 0);
+	ck_assert_uint_eq(job.mem.pages[0].state, PG_WRITE);
+	ck_assert(work_late_waits());
+	ck_assert(!work_late()); /* as the service thread does */
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+	ck_assert_uint_eq(seen->last.type, MSG_DATA);
+	ck_assert_uint_eq(job.mem.pages[0].state, PG_INVALID);
 }
 
 UNIT_TEST(no_done_follows_a_request_for_a_release_block)

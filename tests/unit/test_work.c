@@ -357,6 +357,60 @@ UNIT_TEST(timers_are_fired_once_each)
 	each_once(0, n);
 }
 
+UNIT_TEST(no_time_passes_while_a_thread_says_that_it_uses_a_block)
+{
+	struct core_host h = run_host();
+	uint32_t at;
+
+	ck_assert_uint_eq(work_hold(), 0);
+	work_use();
+	ck_assert_uint_eq(work_hold(), 1);
+	ck_assert_uint_eq(run_host().hold_us, 1);
+	at = step_now(&h);
+	usleep(2000);
+	ck_assert_uint_eq(step_now(&h), at);
+	work_used();
+	ck_assert_uint_ge(step_now(&h) - at, 2000);
+	ck_assert_uint_eq(work_hold(), 0);
+	job.set.hold_us = 7;
+	work_use();
+	ck_assert_uint_eq(work_hold(), 7);
+	work_used();
+	ck_assert_uint_eq(run_host().hold_us, 7);
+}
+
+/* Two timers are due, one of them of a block that the thread has just got. */
+static void hold_two(void)
+{
+	work_use();
+	hold(1, clock_us());
+	work_used();
+	hold(2, clock_us());
+}
+
+UNIT_TEST(a_hold_begins_when_its_thread_returns)
+{
+	hold_two();
+	ck_assert(!work_timers(false)); /* it waits for something else */
+	ck_assert_uint_eq(acks, 2);
+	acks = acked[1] = acked[2] = 0;
+	shut[1] = shut[2] = false;
+	hold_two();
+	ck_assert(!work_timers(true));
+	ck_assert_uint_eq(acks, 1);
+	ck_assert_uint_eq(acked[2], 1);
+	ck_assert(!work_late());
+	ck_assert_uint_eq(acked[1], 1);
+	acks = acked[1] = acked[2] = 0;
+	shut[1] = shut[2] = false;
+	job.set.hold_us = 100000000;
+	hold_two();
+	ck_assert(!work_timers(true));
+	ck_assert_uint_eq(acked[2], 1);
+	ck_assert(work_late());
+	ck_assert_uint_eq(acked[1], 0);
+}
+
 #ifndef __SANITIZE_THREAD__
 UNIT_TEST(a_timer_without_memory_fires_early)
 {
