@@ -46,11 +46,14 @@ temporary_folder() {
 	trap 'rm -rf "$scratch"' EXIT
 }
 
-# build VARIANT TARGET...: make, in parallel, whatever make called this script.
+# build VARIANT TARGET...: make, in parallel, whatever make called this script. Of one variant, one
+# at a time: scripts/check builds ahead.
 build() {
 	local variant=$1
 	shift
-	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j"$(nproc)" VARIANT="$variant" "$@"
+	mkdir -p build
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
+		flock "build/$variant.lock" make -j"$(nproc)" VARIANT="$variant" "$@"
 }
 
 # The value of a variable of the Makefile.
