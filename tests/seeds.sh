@@ -37,3 +37,31 @@ seeds_apply() {
 	done
 	printf '%s' "$text" >"$target"
 }
+
+# seeds_wanted NAME: it is one of $names, or there are none.
+seeds_wanted() {
+	local n
+	((${#names[@]})) || return 0
+	for n in "${names[@]}"; do [[ $n != "$1" ]] || return 0; done
+	return 1
+}
+
+# seeds_start NAME COMMAND...: judge a fault by a command, which prints a row that begins with
+# "caught" if it was found. As many at a time as there are processors.
+seeds_order=() seeds_running=0
+seeds_start() {
+	((seeds_running < $(nproc))) || { wait -n; seeds_running=$((seeds_running - 1)); }
+	seeds_running=$((seeds_running + 1))
+	seeds_order+=("$1")
+	"${@:2}" >"$scratch/$1.log" 2>&1 &
+}
+
+# seeds_count: wait for all of them. The rows, in the order of their starts, and their results.
+seeds_count() {
+	local name
+	wait
+	for name in "${seeds_order[@]}"; do
+		cat "$scratch/$name.log"
+		if grep -q '^caught' "$scratch/$name.log"; then count_success; else count_failure "$name"; fi
+	done
+}

@@ -12,6 +12,7 @@ static const char usage[] =
 	"Exhaustive search over the protocol core: every schedule of small worlds.\n\n"
 	"  --config NAME        search only this world (may be given several times)\n"
 	"  --full               also search the deep worlds\n"
+	"  --slice I/N          search only world I of the first N (from 0), and each Nth after it\n"
 	"  --list               list the worlds\n"
 	"  --max-states N       give up after N states (default 60000000); giving up is a failure\n"
 	"  --first N            search the first N states of each world; that there are more is no failure\n"
@@ -26,6 +27,7 @@ static const char usage[] =
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "full", no_argument, NULL, 'f' },
+	{ "slice", required_argument, NULL, 'S' },
 	{ "list", no_argument, NULL, 'l' },
 	{ "max-states", required_argument, NULL, 'm' },
 	{ "first", required_argument, NULL, 'F' },
@@ -81,7 +83,7 @@ int main(int argc, char **argv)
 	struct limits limits = { .states = 60000000, .seconds = 3600 };
 	bool full = false, expect = false, quiet = false, first = false;
 	const struct config *chosen[64], *c;
-	unsigned int n = 0, i;
+	unsigned int n = 0, i, slice = 0, slices = 1;
 	struct tally t = { 0 };
 	int o;
 
@@ -92,6 +94,12 @@ int main(int argc, char **argv)
 				chosen[n++] = find(optarg);
 			break;
 		case 'f': full = true; break;
+		case 'S':
+			if (sscanf(optarg, "%u/%u", &slice, &slices) != 2 || slice >= slices) {
+				fputs(usage, stderr);
+				return 2;
+			}
+			break;
 		case 'l': list(); return 0;
 		case 'm': limits.states = strtoull(optarg, NULL, 0); break;
 		case 'F':
@@ -112,7 +120,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < n; i++)
 		run(&t, chosen[i], &limits, quiet);
 	for (c = configs; c->name && !n; c++)
-		if (full || !c->full)
+		if ((full || !c->full) && (c - configs) % slices == slice)
 			run(&t, c, &limits, quiet);
 	printf("%u configurations: %u hold, %u violated, %u gave up\n", t.n, t.held, t.violated,
 	       t.gave_up);
