@@ -203,7 +203,9 @@ EXPORT void free(void *p)
 	void *start;
 
 	if (!is_shared(p)) {
-		if (!streams_give(p) && !libraries_is_early(p))
+		if (libraries_is_early(p))
+			libraries_early_free(p);
+		else if (!streams_give(p))
 			__libc_free(p);
 		return;
 	}
@@ -241,7 +243,7 @@ EXPORT void *calloc(size_t n, size_t size)
 	}
 	early = shim.active ? NULL : libraries_early(GRAIN, bytes, CALLER);
 	if (early)
-		return early; /* never used before */
+		return memset(early, 0, bytes);
 	return is_wanted(CALLER) ? shared(GRAIN, bytes, true) : private_zalloc(n, size);
 }
 
@@ -276,8 +278,10 @@ static void *resize_early(void *p, size_t size, const void *caller)
 
 	if (p && !more)
 		more = private_alloc(size);
-	if (p && more)
+	if (p && more) {
 		memcpy(more, p, head_of(p)->size < size ? head_of(p)->size : size);
+		libraries_early_free(p);
+	}
 	return more;
 }
 

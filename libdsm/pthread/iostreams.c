@@ -13,8 +13,8 @@
  * GCC 13, programs do so in their constructors, which run on rank 0 only. From then on, libstdc++
  * does so itself. Only the first Init in a process has an effect; so each rank has one.
  *
- * What a library of dlopen() uses is not moved: the objects in libstdc++, which each rank has
- * constructed.
+ * A library of dlopen() is led to the shared objects when it becomes a part of the program; until
+ * then, its constructors use those in libstdc++, as other libraries of dlopen() always do.
  */
 #include "parts.h"
 
@@ -136,6 +136,12 @@ void iostreams_join(void)
 	if (shim.rank)
 		iostreams_place(team->iostreams);
 	copies_move(moves, streams);
+}
+
+void iostreams_lead(void)
+{
+	if (streams && team->iostreams)
+		copies_move(moves, streams);
 }
 
 /*

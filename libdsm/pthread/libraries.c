@@ -4,11 +4,12 @@
  * adopted as the executable's are, and their calls count as the program's. So their threads run on
  * all ranks, and what they allocate is shared.
  *
- * They are what the executable needs, and what these need, outside the system's folders (of which
- * dsmrun has the same list) or, with DSM_OWN_LIBRARIES=share, in these as well. Others stay private
- * to each rank: those that the runtime needs too, for it must not depend on shared memory; those of
- * the C library and of compilers, whose functions this library interposes; allocators, of whose
- * memory only the rank that maps it knows; and libraries that wait by system calls of their own.
+ * They are what the executable needs or LD_PRELOAD names, and what these need, outside the system's
+ * folders (of which dsmrun has the same list) or, with DSM_OWN_LIBRARIES=share, in these as well;
+ * and what the program opens (opened.c). Others stay private to each rank: those that the runtime
+ * needs too, for it must not depend on shared memory; those of the C library and of compilers,
+ * whose functions this library interposes; allocators, of whose memory only the rank that maps it
+ * knows; and libraries that wait by system calls of their own.
  *
  * A library that cannot be shared is refused by name: its variables would differ between ranks.
  *
@@ -16,8 +17,8 @@
  * the same addresses in `early`, which becomes shared with the variables: as with these, the values
  * of rank 0 remain.
  *
- * The table is made once, when the first constructor allocates memory or at the start, by the only
- * thread; it does not change then.
+ * The table is made when the first constructor allocates memory or at the start, by the only
+ * thread. Later, a thread at a time adds what the program opens; others read without a lock.
  */
 #include "libraries.h"
 
@@ -34,36 +35,40 @@
 
 #include "alloc.h"
 #include "binding.h"
+#include "library.h"
 #include "util/sizes.h"
 
 #define LOADED_MAX 512u
 #define LIBRARIES_MAX 200u /* ranges of adopted memory are 256 */
 #define EARLY (4ul << 20)  /* for constructors */
 #define GRAIN 16u          /* as in alloc.c */
+#define EARLY_LISTS 64u    /* of freed memory */
 
 /* Which libraries are shared: DSM_OWN_LIBRARIES. */
 enum extent { EXTENT_RANK, EXTENT_OUTSIDE, EXTENT_SHARE };
 
-struct library {
-	const struct link_map *map;
-	const char *code, *code_end; /* from the first to the last executable segment */
-	char *data, *data_end;       /* whole pages that are not protected (RELRO); NULL: none */
-	bool relro;
-};
-
 static struct library libraries[LIBRARIES_MAX];
-static unsigned int count;
-static bool found, adopted;
+static unsigned int count; /* atomic; an entry is written before the count that includes it */
+static bool found;
+static bool adopted;       /* some are; atomic */
 static enum extent extent; /* once they are found */
 /* whose constructors have done what they must not; NULL: none */
-static const struct library *overflows, *threads;
-static const char *low_code, *high_code; /* of all */
+static const struct library *overflows, *threads, *openers;
+static const char *low_code, *high_code; /* of all; atomic */
 static struct {
 	const char *low, *high;
 } cxx; /* libstdc++'s code: it allocates for its callers */
 
 static char early[EARLY] __attribute__((aligned(PAGE_BYTES)));
 static size_t early_used;
+
+/* In front of what libraries_early() returns: struct head of alloc.c, whose second word is NULL
+ * there. Freed memory is in the list that its room selects: all ranks do the same. */
+struct early_head {
+	size_t size;
+	struct early_head *next;
+};
+static struct early_head *early_free[EARLY_LISTS];
 
 /* ---- which they are -------------------------------------------------------------------------- */
 
@@ -75,175 +80,95 @@ static struct {
 } loaded[LOADED_MAX];
 static unsigned int loads;
 
-static const char *libraries_name(const struct link_map *m)
-{
-	const char *slash = strrchr(m->l_name, '/');
-
-	return slash ? slash + 1 : m->l_name;
-}
-
-static bool begins_with(const char *name, const char *const *list)
-{
-	for (; *list; list++)
-		if (!strncmp(name, *list, strlen(*list)))
-			return true;
-	return false;
-}
-
-static bool libraries_is_ours(const char *name)
-{
-	static const char *const names[] = { "libdsm.", "libdsm-pthread.", "libdsm-syscall.",
-					     NULL };
-
-	return begins_with(name, names);
-}
-
-static bool libraries_is_excepted(const char *name)
-{
-	static const char *const names[] = {
-		/* the C library's, and of compilers; a program may have a libutil.so, too */
-		"ld-linux", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0",
-		"libdl.so.2", "librt.so.1", "libresolv.so.2", "libutil.so.1", "libanl.so.1",
-		"libnss_", "libthread_db.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libatomic.so.1",
-		"libasan.so.", "libtsan.so.", "libubsan.so.", "liblsan.so.",
-		/* allocators */
-		"libjemalloc", "libtcmalloc", "libmimalloc",
-		/* what the runtime stands on, also where the program needs it as well */
-		"libcqgroup", "librshare.so", "libucm.so", "libucp.so", "libucs.so", "libuct.so",
-		"libpmix.so", "libhwloc.so", "libevent", "libibverbs.so", "librdmacm.so",
-		/* system calls, devices or threads of their own */
-		"libgomp.so", "libomp.so", "libiomp", "liburing.so", "libaio.so.1", "libmpi",
-		"libopen-rte.so", "libopen-pal.so", "libfabric.so", "libcuda", "libnccl", NULL
-	};
-
-	return begins_with(name, names);
-}
-
-static const char *libraries_strings(const struct link_map *m)
-{
-	const ElfW(Dyn) * d;
-
-	for (d = m->l_ld; d && d->d_tag != DT_NULL; d++)
-		if (d->d_tag == DT_STRTAB && d->d_un.d_ptr > m->l_addr)
-			return (const char *)d->d_un.d_ptr;
-	return NULL;
-}
-
-static bool is_called_so(const struct link_map *m, const char *name)
-{
-	const char *strings = libraries_strings(m), *slash = strrchr(name, '/');
-	const ElfW(Dyn) * d;
-
-	/* linked by its path, it has no other name */
-	if (!strcmp(libraries_name(m), slash ? slash + 1 : name))
-		return true;
-	for (d = m->l_ld; strings && d->d_tag != DT_NULL; d++)
-		if (d->d_tag == DT_SONAME)
-			return !strcmp(strings + d->d_un.d_val, name);
-	return false;
-}
-
 /* Who needs library i needs all that it needs. The runtime's own are nobody else's. */
 static void note_needed(unsigned int i, uint8_t by)
 {
-	const char *strings = libraries_strings(loaded[i].map);
-	const ElfW(Dyn) * d;
-	unsigned int k;
+	const char *name;
+	unsigned int k, next = 0;
 
 	if ((loaded[i].needed & by) ||
-	    (by == BY_PROGRAM && libraries_is_ours(libraries_name(loaded[i].map))))
+	    (by == BY_PROGRAM && library_is_ours(library_name(loaded[i].map))))
 		return;
 	loaded[i].needed |= by;
-	for (d = loaded[i].map->l_ld; strings && d->d_tag != DT_NULL; d++)
-		for (k = 1; d->d_tag == DT_NEEDED && k < loads; k++)
-			if (is_called_so(loaded[k].map, strings + d->d_un.d_val))
+	while ((name = library_need(loaded[i].map, &next)))
+		for (k = 1; k < loads; k++)
+			if (library_is_called(loaded[k].map, name))
 				note_needed(k, by);
 }
 
-/* ---- what they have -------------------------------------------------------------------------- */
-
-/* The segments; false: the file's header is not mapped at its beginning. */
-static bool read_library(const struct link_map *m, struct library *out)
+static void libraries_append(const struct library *l)
 {
-	const ElfW(Ehdr) *e = (const ElfW(Ehdr) *)m->l_addr;
-	const ElfW(Phdr) * h;
-	uintptr_t begin = 0, end = 0;
-	bool relro = false;
-	int i;
-
-	if (!m->l_addr || memcmp(e->e_ident, ELFMAG, SELFMAG))
-		return false;
-	h = (const ElfW(Phdr) *)(m->l_addr + e->e_phoff);
-	*out = (struct library){ .map = m };
-	for (i = 0; i < e->e_phnum; i++) {
-		const uintptr_t at = m->l_addr + h[i].p_vaddr, high = at + h[i].p_memsz;
-
-		/* the loader protects whole pages */
-		if (h[i].p_type == PT_GNU_RELRO) {
-			begin = high & ~(PAGE_BYTES - 1);
-			relro = true;
-		}
-		if (h[i].p_type != PT_LOAD)
-			continue;
-		if ((h[i].p_flags & PF_X) && !out->code)
-			out->code = (const char *)at;
-		if (h[i].p_flags & PF_X)
-			out->code_end = (const char *)high;
-		if ((h[i].p_flags & PF_W) && !begin)
-			begin = at & ~(PAGE_BYTES - 1);
-		if (h[i].p_flags & PF_W)
-			end = (high + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-	}
-	if (begin < end) {
-		out->data = (char *)begin;
-		out->data_end = (char *)end;
-		out->relro = relro;
-	}
-	return out->code;
+	libraries[count] = *l;
+	if (!low_code || l->code < low_code)
+		__atomic_store_n(&low_code, l->code, __ATOMIC_RELAXED);
+	if (l->code_end > high_code)
+		__atomic_store_n(&high_code, l->code_end, __ATOMIC_RELAXED);
+	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
 }
 
 static void note_library(const struct link_map *m)
 {
-	struct library *l = &libraries[count];
+	struct library l;
 
-	if (count == LIBRARIES_MAX || !read_library(m, l))
-		return;
-	count++;
-	if (!low_code || l->code < low_code)
-		low_code = l->code;
-	if (l->code_end > high_code)
-		high_code = l->code_end;
+	if (count < LIBRARIES_MAX && library_read(m, &l))
+		libraries_append(&l);
+}
+
+int libraries_add(const struct library *l)
+{
+	if (count == LIBRARIES_MAX)
+		return -ENOSPC;
+	libraries_append(l);
+	__atomic_store_n(&adopted, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&shim.shares_libraries, true, __ATOMIC_RELEASE);
+	return 0;
 }
 
 /*
  * Called once, before there are threads and before the program's variables are shared: `environ`
  * may be among them, and then has rank 0's address, and setenv(3) in dsm_init() moves the array.
  */
-static enum extent libraries_extent(void)
+static const char *libraries_setting(const char *name)
 {
-	static const char setting[] = "DSM_OWN_LIBRARIES=";
+	const size_t n = strlen(name);
 	char **e;
 
 	/* getenv(3) may allocate memory when it is first called */
 	for (e = environ; e && *e; e++)
-		if (!strncmp(*e, setting, sizeof(setting) - 1))
-			return !strcmp(*e + sizeof(setting) - 1, "share")   ? EXTENT_SHARE
-				: !strcmp(*e + sizeof(setting) - 1, "rank") ? EXTENT_RANK
-									    : EXTENT_OUTSIDE;
-	return EXTENT_OUTSIDE;
+		if (!strncmp(*e, name, n) && (*e)[n] == '=')
+			return *e + n + 1;
+	return "";
 }
 
-/* Is it installed with the system, in the loader's folders or below? */
-static bool is_of_system(const struct link_map *m)
+static enum extent libraries_extent(void)
 {
-	static const char *const folders[] = { "/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/",
-					       NULL };
+	const char *value = libraries_setting("DSM_OWN_LIBRARIES");
 
-	return begins_with(m->l_name, folders);
+	return !strcmp(value, "share")   ? EXTENT_SHARE
+		: !strcmp(value, "rank") ? EXTENT_RANK
+					 : EXTENT_OUTSIDE;
+}
+
+/* Is it one of LD_PRELOAD? The program's user has put it in front of the program. */
+static bool is_preloaded(const struct link_map *m, const char *list)
+{
+	const char *name = library_name(m);
+	const size_t n = strlen(name);
+
+	while (*list) {
+		const size_t word = strcspn(list, ": ");
+
+		if (n && word >= n && !strncmp(list + word - n, name, n) &&
+		    (word == n || list[word - n - 1] == '/'))
+			return true;
+		list += word + (list[word] != 0);
+	}
+	return false;
 }
 
 static void libraries_find(void)
 {
+	const char *preloaded = libraries_setting("LD_PRELOAD");
 	const struct link_map *m;
 	struct library l;
 	unsigned int i;
@@ -256,15 +181,18 @@ static void libraries_find(void)
 		loaded[loads++].map = m;
 	note_needed(0, BY_PROGRAM);
 	for (i = 1; i < loads; i++)
+		if (is_preloaded(loaded[i].map, preloaded))
+			note_needed(i, BY_PROGRAM);
+	for (i = 1; i < loads; i++)
 		if (!(loaded[i].needed & BY_PROGRAM))
 			note_needed(i, BY_RUNTIME);
 	for (i = 1; i < loads; i++) {
-		const char *name = libraries_name(loaded[i].map);
+		const char *name = library_name(loaded[i].map);
 
-		if (loaded[i].needed == BY_PROGRAM && !libraries_is_excepted(name) &&
-		    (extent == EXTENT_SHARE || !is_of_system(loaded[i].map)))
+		if (loaded[i].needed == BY_PROGRAM && !library_is_excepted(name) &&
+		    (extent == EXTENT_SHARE || !library_is_of_system(loaded[i].map)))
 			note_library(loaded[i].map);
-		if (!strncmp(name, "libstdc++.", 10) && read_library(loaded[i].map, &l)) {
+		if (!strncmp(name, "libstdc++.", 10) && library_read(loaded[i].map, &l)) {
 			cxx.low = l.code;
 			cxx.high = l.code_end;
 		}
@@ -273,12 +201,14 @@ static void libraries_find(void)
 
 static const struct library *library_of(const void *code)
 {
+	const unsigned int n = __atomic_load_n(&count, __ATOMIC_ACQUIRE);
 	const char *at = code;
 	unsigned int i;
 
-	if (at < low_code || at >= high_code)
+	if (at < __atomic_load_n(&low_code, __ATOMIC_RELAXED) ||
+	    at >= __atomic_load_n(&high_code, __ATOMIC_RELAXED))
 		return NULL;
-	for (i = 0; i < count; i++)
+	for (i = 0; i < n; i++)
 		if (at >= libraries[i].code && at < libraries[i].code_end)
 			return &libraries[i];
 	return NULL;
@@ -331,26 +261,67 @@ void libraries_note_thread(const void *caller)
 	threads = threads ? threads : l;
 }
 
+void libraries_note_open(const void *caller)
+{
+	const struct library *l = library_behind(caller);
+
+	openers = openers ? openers : l;
+}
+
+/* What size bytes take: a multiple of GRAIN, at most a quarter more. */
+static size_t early_room(size_t size)
+{
+	const size_t step = size <= 4ul * GRAIN ? GRAIN : 1ul << (61 - __builtin_clzl(size - 1));
+
+	return (size + step - 1) & -step;
+}
+
+static struct early_head **early_list(size_t room)
+{
+	return &early_free[room / GRAIN % EARLY_LISTS];
+}
+
+/* What was freed. NULL: nothing of this room. */
+static struct early_head *early_take(size_t room)
+{
+	struct early_head **at = early_list(room), *head;
+
+	while (*at && early_room((*at)->size) != room)
+		at = &(*at)->next;
+	head = *at;
+	if (head)
+		*at = head->next;
+	return head;
+}
+
+/* What was never used. NULL: there is not enough. */
+static struct early_head *early_cut(size_t align, size_t room)
+{
+	const size_t at = (early_used + GRAIN + align - 1) & ~(align - 1);
+
+	if (align > PAGE_BYTES || at > EARLY || room > EARLY - at)
+		return NULL;
+	early_used = at + room;
+	return (struct early_head *)(early + at) - 1;
+}
+
 void *libraries_early(size_t align, size_t size, const void *caller)
 {
 	const struct library *l = adopted ? NULL : library_behind(caller);
-	size_t *head, at, whole;
+	const size_t room = size <= EARLY ? early_room(size) : EARLY + 1;
+	struct early_head *head;
 
 	if (!l)
 		return NULL;
-	if (align < GRAIN)
-		align = GRAIN;
-	at = (early_used + GRAIN + align - 1) & ~(align - 1);
-	whole = (size + GRAIN - 1) & ~(size_t)(GRAIN - 1);
-	if (align > PAGE_BYTES || at > EARLY || whole < size || whole > EARLY - at) {
+	head = align <= GRAIN ? early_take(room) : NULL;
+	if (!head)
+		head = early_cut(align < GRAIN ? GRAIN : align, room);
+	if (!head) {
 		overflows = l;
 		return NULL;
 	}
-	head = (size_t *)(early + at) - 2;
-	early_used = at + whole;
-	head[0] = size; /* struct head of alloc.c */
-	head[1] = 0;
-	return head + 2;
+	*head = (struct early_head){ .size = size };
+	return head + 1;
 }
 
 bool libraries_is_early(const void *p)
@@ -360,29 +331,46 @@ bool libraries_is_early(const void *p)
 	return at >= early && at < early + EARLY;
 }
 
+void libraries_early_free(void *p)
+{
+	struct early_head *head = (struct early_head *)p - 1, **list;
+
+	if (!count) /* libraries_leave() */
+		return;
+	list = early_list(early_room(head->size));
+	head->next = *list;
+	*list = head;
+}
+
 /* ---- the start ------------------------------------------------------------------------------- */
 
 bool libraries_has(const void *p)
 {
 	const char *at = p;
-	unsigned int i;
+	unsigned int i, n;
 
-	if (!adopted)
+	if (!__atomic_load_n(&adopted, __ATOMIC_ACQUIRE))
 		return false;
 	if (libraries_is_early(p))
 		return true;
-	for (i = 0; i < count; i++)
+	n = __atomic_load_n(&count, __ATOMIC_ACQUIRE);
+	for (i = 0; i < n; i++)
 		if (at >= libraries[i].data && at < libraries[i].data_end)
 			return true;
 	return false;
 }
 
-static int libraries_adopt(char *low, char *high)
+int libraries_adopt(char *low, char *high)
 {
 	const struct dsm_region_options opt = { .block_size = PAGE_BYTES,
 						.consistency = DSM_CONSISTENCY_SEQUENTIAL };
 
 	return dsm_region_adopt(low, (size_t)(high - low), &opt, NULL);
+}
+
+bool libraries_are_shared(void)
+{
+	return shim.active && extent != EXTENT_RANK;
 }
 
 void libraries_leave(void)
@@ -400,6 +388,8 @@ static const char *library_fault(const struct library *l)
 
 	if (l == threads)
 		return "one of its constructors creates a thread";
+	if (l == openers)
+		return "one of its constructors opens a library";
 	if (l == overflows)
 		return "its constructors allocate more than 4 MiB, or memory aligned to more than a page";
 	if (!l->data)
@@ -438,7 +428,7 @@ static int libraries_check(void)
 	unsigned int i;
 
 	if (count == LIBRARIES_MAX || loads == LOADED_MAX) {
-		name = libraries_name(loaded[loads - 1].map);
+		name = library_name(loaded[loads - 1].map);
 		why = "the program has too many";
 	}
 	if (count && shim.weak && extent == EXTENT_SHARE) {

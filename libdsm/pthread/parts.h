@@ -28,5 +28,7 @@ int iostreams_start(void);
 /* Lead the program and the libraries to the shared objects. Each rank, after that, before any
  * thread of the program. */
 void iostreams_join(void);
+/* Lead there what was loaded since. Rank 0, a thread at a time. */
+void iostreams_lead(void);
 
 #endif

@@ -34,6 +34,7 @@
 #include "lookup.h"
 #include "maps.h"
 #include "masks.h"
+#include "opened.h"
 #include "parts.h"
 #include "pending.h"
 #include "processors.h"
@@ -93,7 +94,8 @@ static bool is_code(const char *at, unsigned int n)
 bool is_program(const void *caller)
 {
 	return is_code(caller, codes) || (shim.shares_libraries && libraries_has_code(caller)) ||
-		(callbacks_depth && is_within(&c_library, caller));
+		(callbacks_depth && is_within(&c_library, caller)) ||
+		(opened_depth && opened_has_code(caller));
 }
 
 bool is_executable(const void *at)

@@ -20,6 +20,7 @@
 #include "callbacks.h"
 #include "futex.h"
 #include "masks.h"
+#include "opened.h"
 #include "statics.h"
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
@@ -394,6 +395,7 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 
 	if (err)
 		return err;
+	opened_settle();
 	b = shared_alloc(sizeof(*b));
 	if (!b)
 		return EAGAIN;

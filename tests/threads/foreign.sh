@@ -344,7 +344,14 @@ if is_chosen "foreign: own library"; then
 		static char *name, *room;
 		time_t when(void);
 		time_t when(void) { return time(NULL); } /* in the vdso */
-		__attribute__((constructor)) static void begin(void) { name = strdup("made by a constructor"); room = aligned_alloc(64, 64); }
+		static char *volatile turn;
+		__attribute__((constructor)) static void begin(void)
+		{
+			for (int i = 0; i < 20000; i++) /* four times what constructors may have at a time */
+				free(turn = i % 2 ? malloc(900 + i % 50) : realloc(calloc(1, 300), 1200));
+			name = strdup("made by a constructor");
+			room = aligned_alloc(64, 64);
+		}
 		int next_call(void) { return __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST); }
 		const char *mark(int i) { room[i] = name[i] = '*'; return name; }
 		int marks(void) { int n = 0; for (int i = 0; i < 4; i++) n += room[i] == '*'; return n; }
@@ -447,6 +454,9 @@ if is_chosen "foreign: own library"; then
 		count_failure "foreign: own library: build by path"
 	same "foreign: own library, by path" "$("${by[@]}" ${ways[two]} --preload "$scratch/whole.path" 2>&1)" "$want"
 	says "foreign: own library, its threads" "3 apart" 0 "${by[@]}" -n 4 --nodes 2 --preload "$scratch/whole" apart
+	# In front of the program by its user: it needs one that is the program's as well.
+	gcc -shared -fPIC -x c - -Wl,--no-as-needed -L"$scratch" -lplainly "-Wl,-rpath,$scratch" -o "$scratch/libahead.so" <<<'int ahead;'
+	same "foreign: own library, and the user's LD_PRELOAD" "$(LD_PRELOAD=$scratch/libahead.so "${by[@]}" ${ways[two]} --preload "$scratch/whole" 2>&1)" "$want"
 	says "foreign: own library, of each rank" "201 calls" 0 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/whole.dsm"
 	says "foreign: own library, share and release" "share does not work with release consistency" 70 \
 		env DSM_OWN_LIBRARIES=share DSM_ATOMICS=trust "${run[@]}" ${ways[release]} "$scratch/whole.dsm"
@@ -469,6 +479,8 @@ if is_chosen "foreign: own library"; then
 	on_other=(env "LD_LIBRARY_PATH=$scratch/other:$scratch")
 	plainly "$scratch/busy.c" -o "$scratch/other/libplainly.so"
 	refused_library "thread of a constructor" "one of its constructors creates a thread" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
+	plainly -x c - -o "$scratch/other/libplainly.so" <<<'void *dlopen(const char *, int); __attribute__((constructor)) static void more(void) { static void *volatile at; at = dlopen("libcrypt.so.1", 2); }'
+	refused_library "constructor opens a library" "one of its constructors opens a library" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
 	plainly "$scratch/much.c" -o "$scratch/other/libplainly.so"
 	refused_library "large constructor" "its constructors allocate more than 4 MiB" "${on_other[@]}" "${run[@]}" -n 2 --preload "$scratch/whole.found"
 	plainly -Wl,-z,norelro -o "$scratch/other/libplainly.so"

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: libraries that the program opens (dlopen()): parts of it on all ranks, or
+# refused by name.
+
+if is_chosen opened; then
+	# A library of C++, with one that it needs, and one of C that is found by the executable's run path.
+	mkdir -p "$scratch/plugins"
+	cat >"$scratch/needed.c" <<-'END'
+		#include <pthread.h>
+		static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+		static int calls;
+		int needed(int n) { pthread_mutex_lock(&lock); calls += n; n = calls; pthread_mutex_unlock(&lock); return n; }
+	END
+	cat >"$scratch/plugin.cc" <<-'END'
+		#include <cstdio>
+		#include <iomanip>
+		#include <iostream>
+		#include <map>
+		#include <stdexcept>
+		#include <string>
+		#include <thread>
+		extern "C" int needed(int);
+		extern "C" const char *named();
+		static std::map<std::string, int> counts{{"a key that is longer than a string has room for", 1}};
+		static int first, threads;
+		struct last { ~last() { std::printf("last: %zu keys, %d\n", counts.size(), needed(0)); } };
+		static last at_end;
+		struct shape { virtual ~shape() {} virtual int area() const = 0; };
+		struct square : shape { int side; square(int s) : side(s) {} int area() const override { return side * side; } };
+		__attribute__((constructor)) static void begin()
+		{
+			first = needed(1);
+			std::thread([] { threads = 1 + (needed(1) == 2); }).join();
+		}
+		extern "C" shape *make(int side) { counts["made"]++; std::cout << std::setw(side) << std::flush; return new square(side); }
+		extern "C" int area(const shape *s) { return s->area() + threads; }
+		extern "C" int count(const char *key)
+		{
+			auto at = counts.find(key);
+			if (at == counts.end())
+				throw std::out_of_range(named() + std::string(key));
+			return at->second + needed(10);
+		}
+		extern "C" int counted(const char *key)
+		{
+			try { return count(key); } catch (const std::exception &e) { std::cout << e.what() << std::endl; return -1; }
+		}
+	END
+	cat >"$scratch/opens.cc" <<-'END'
+		#include <crypt.h>
+		#include <cstdio>
+		#include <cstring>
+		#include <dlfcn.h>
+		#include <exception>
+		#include <iostream>
+		#include <pthread.h>
+		struct shape;
+		extern "C" const char *named() { return "none: "; }
+		static void *plugin, *needed, *secret;
+		static shape *made;
+		static const char *text;
+		template <typename F> static F symbol(void *from, const char *name)
+		{
+			void *at = dlsym(from, name);
+			if (!at)
+				std::printf("%s\n", std::strstr(dlerror(), "undefined") ? "undefined" : "?");
+			return reinterpret_cast<F>(at);
+		}
+		static void *opens(void *)
+		{
+			plugin = dlopen("plugin.so", RTLD_LAZY);
+			if (!plugin)
+				std::printf("%s\n", dlerror());
+			made = symbol<shape *(*)(int)>(plugin, "make")(3);
+			std::cout << 7 << std::endl;
+			return nullptr;
+		}
+		static void *uses(void *)
+		{
+			std::printf("area %d\n", symbol<int (*)(const shape *)>(plugin, "area")(made));
+			std::printf("made %d\n", symbol<int (*)(const char *)>(plugin, "counted")("made"));
+			std::printf("none %d\n", symbol<int (*)(const char *)>(plugin, "counted")("nowhere"));
+			try {
+				symbol<int (*)(const char *)>(plugin, "count")("thrown");
+			} catch (const std::exception &e) {
+				std::printf("caught %s\n", e.what());
+			}
+			std::printf("again %d %d\n", dlopen("plugin.so", RTLD_NOW) == plugin, dlopen("plugin.so", RTLD_NOW | RTLD_NOLOAD) == plugin);
+			std::printf("closed %d %d\n", dlclose(plugin), dlclose(plugin));
+			return nullptr;
+		}
+		static void *global(void *)
+		{
+			needed = needed ? needed : dlopen("libneeded.so", RTLD_NOW | RTLD_GLOBAL);
+			std::printf("needed %d\n", symbol<int (*)(int)>(RTLD_DEFAULT, "needed")(100));
+			symbol<void *>(needed, "no_such");
+			std::printf("%s\n", dlopen("./no-such.so", RTLD_NOW) ? "opened" : dlerror());
+			std::printf("%d\n", dlerror() == nullptr);
+			return nullptr;
+		}
+		static void *hide(void *)
+		{
+			secret = secret ? secret : dlopen("libcrypt.so.1", RTLD_NOW);
+			if (!text)
+				text = symbol<char *(*)(const char *, const char *)>(secret, "crypt")("word", "$1$salt");
+			std::printf("%s\n", text);
+			return nullptr;
+		}
+		static void on_each(void *(*fn)(void *))
+		{
+			for (int i = 0; i < 4; i++) {
+				pthread_t t;
+				pthread_create(&t, nullptr, fn, nullptr);
+				pthread_join(t, nullptr);
+			}
+		}
+		int main(int argc, char **)
+		{
+			pthread_t t;
+			setvbuf(stdout, nullptr, _IOLBF, 0);
+			pthread_create(&t, nullptr, opens, nullptr);
+			pthread_join(t, nullptr);
+			on_each(uses);
+			on_each(global);
+			if (argc > 1)
+				on_each(hide);
+			uses(nullptr);
+			return 0;
+		}
+	END
+	gcc -O2 -shared -fPIC "$scratch/needed.c" -o "$scratch/plugins/libneeded.so" &&
+		g++ -O2 -shared -fPIC -pthread "$scratch/plugin.cc" -o "$scratch/plugins/plugin.so" -L"$scratch/plugins" -lneeded "-Wl,-rpath,$scratch/plugins" &&
+		g++ -O2 -rdynamic -pthread "$scratch/opens.cc" -o "$scratch/opens" "-Wl,-rpath,$scratch/plugins" &&
+		"$tools/dsm-c++" -O2 -rdynamic -pthread "$scratch/opens.cc" -o "$scratch/opens.dsm" "-Wl,-rpath,$scratch/plugins" ||
+		count_failure "opened: build"
+	want=$("$scratch/opens" secret)
+	by=(timeout -k 5 60 "${run[@]}")
+	for way in one node two mprotect; do
+		setting=DSM_FAULT=auto
+		[[ $way != mprotect ]] || setting=DSM_FAULT=mprotect
+		# shellcheck disable=SC2086
+		same "opened: $way" "$(env $setting "${by[@]}" ${ways[$way]} "$scratch/opens.dsm" secret 2>&1)" "$want"
+	done
+	# shellcheck disable=SC2086
+	same "opened: preload" "$("${by[@]}" ${ways[preload]} "$scratch/opens" secret 2>&1)" "$want"
+
+	# What ranks cannot share stays on rank 0, is named, and so is an access by the other one.
+	program opens-one -rdynamic <<-'END'
+		#include <dlfcn.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <string.h>
+		static int (*fn)(void);
+		int inside(void);
+		int inside(void) { return 5; }
+		static void *call(void *arg) { printf("there %d\n", fn()); return arg; }
+		int main(int argc, char **argv)
+		{
+			void *from = dlopen(argv[1], argc > 3 ? RTLD_LAZY : RTLD_NOW);
+			pthread_t t;
+			if (!from) {
+				printf("no: %s\n", dlerror());
+				return 3;
+			}
+			fn = (int (*)(void))dlsym(from, argv[2]);
+			printf("here %d\n", fn());
+			fflush(stdout);
+			pthread_create(&t, NULL, call, NULL);
+			pthread_join(t, NULL);
+			return dlclose(from);
+		}
+	END
+	# stays NAME WHY FILE [SETTING]...
+	stays() {
+		local got status=0
+		got=$(env "${@:4}" timeout -k 5 60 "${run[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/$3" call lazy 2>&1 </dev/null) || status=$?
+		[[ $got != *"dlopen(): ranks cannot share $scratch/plugins/$2"*"private memory of rank 0"* ]] || got=$2
+		same "opened: $1" "$status $got" "139 $2"
+	}
+	plugin() { gcc -O2 -x c -shared -fPIC - "${@:2}" -o "$scratch/plugins/$1"; }
+	plugin tls.so <<<'__thread int n; int call(void) { return ++n; }'
+	stays "thread-local" "tls.so: it has thread-local variables" tls.so
+	plugin lacks.so <<<'int nowhere(void); int call(void) { return 1; } int calls(void) { return nowhere(); }'
+	stays "a function is missing" "lacks.so: not all functions that it calls are found" lacks.so
+	plugin libgomp.so.1 -Wl,-soname,libgomp.so.1 <<<'int calls(void) { return 2; }'
+	plugin gomp.so -L"$scratch/plugins" -l:libgomp.so.1 "-Wl,-rpath,$scratch/plugins" <<<'int calls(void); int call(void) { return calls(); }'
+	stays "needs what is no part" "libgomp.so.1: it is never a part of a program" gomp.so
+	plugin plain.so <<<'static int n; int call(void) { return ++n; }'
+	says "opened: with release consistency" "nobody has looked for atomic instructions in it" 139 \
+		"${run[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call
+	same "opened: with release consistency, trusted" \
+		"$(DSM_ATOMICS=trust "${by[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call 2>&1)" $'here 1\nthere 2'
+	says "opened: of each rank" "private memory of rank 0" 139 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/plain.so" call
+fi
