@@ -187,7 +187,7 @@ SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
 # Per folder: what is special about compiling it.
 $(B)/core/%.o:            EXTRA = -ffreestanding $(ENTRIES)
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB) $(ENTRIES)
-$(B)/obj/libdsm/pthread/thread.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # it has handlers that unwinding passes
+$(B)/obj/libdsm/pthread/thread.o $(B)/obj/libdsm/pthread/once.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # they have handlers that unwinding passes
 $(B)/obj/libdsm/pthread/pending.o $(B)/obj/libdsm/pthread/callbacks.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
 $(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)

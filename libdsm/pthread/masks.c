@@ -41,9 +41,19 @@ uint64_t blocked_signals(void)
 	return set_mask(SIG_BLOCK, 0);
 }
 
+void masks_close(uint64_t set)
+{
+	set_mask(SIG_BLOCK, set);
+}
+
+void masks_open(uint64_t set)
+{
+	set_mask(SIG_UNBLOCK, set);
+}
+
 void let_misses(void)
 {
-	set_mask(SIG_UNBLOCK, of_misses());
+	masks_open(of_misses());
 }
 
 static void remove_misses(sigset_t *set)

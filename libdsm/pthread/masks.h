@@ -24,6 +24,9 @@ static inline uint64_t of_misses(void)
 uint64_t block_signals(void);
 /* Set the mask. */
 void masks_let_signals(uint64_t before);
+/* Block these signals; unblock them. */
+void masks_close(uint64_t set);
+void masks_open(uint64_t set);
 /* Unblock the signals of misses. */
 void let_misses(void);
 /* Return set, or a copy without the signals of misses if the caller must not block them. NULL is

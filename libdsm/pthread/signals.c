@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "interpose/files.h"
+#include "atomics.h"
 #include "callbacks.h"
 #include "everywhere.h"
 #include "futex.h"
@@ -217,7 +218,8 @@ static void signal_arrived(int sig, siginfo_t *info, void *context)
 	struct sigaction act;
 	uint64_t open = of_misses();
 
-	if (is_launchers(info) || dsm_signal_defer(sig, info, context))
+	if (is_launchers(info) || dsm_signal_defer(sig, info, context) ||
+	    atomics_keep_signal(sig, info, context))
 		return;
 	pending_restore(info);
 	act = asked_for(&actions[sig]);

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "atomics.h"
 #include "callbacks.h"
 #include "copies.h"
 #include "futex.h"
@@ -457,6 +458,7 @@ __attribute__((constructor)) static void start_begin(void)
 	signals_share();
 	start_must("names", lookup_start());
 	start_must("futexes", futex_start());
+	start_must("atomic operations", atomics_start());
 	start_must("addresses", space_start());
 	dsm_fault_hook(maps_fault);
 	share_files();

@@ -462,66 +462,6 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 	return 0;
 }
 
-/* ---- once ------------------------------------------------------------------------------------ */
-
-enum { ONCE_NOT, ONCE_RUNS, ONCE_DONE };
-
-static void set_once(int *state, int value)
-{
-	pthread_mutex_lock(&team->once_lock);
-	__atomic_store_n(state, value, __ATOMIC_RELEASE);
-	pthread_cond_broadcast(&team->once_moved);
-	pthread_mutex_unlock(&team->once_lock);
-}
-
-/*
- * True: the caller must run the routine. False: it was run. pthread_once() is no cancellation
- * point.
- */
-static bool take_once(int *state)
-{
-	int cancel;
-	bool mine;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&team->once_lock);
-	while (__atomic_load_n(state, __ATOMIC_RELAXED) == ONCE_RUNS)
-		pthread_cond_wait(&team->once_moved, &team->once_lock);
-	mine = *state == ONCE_NOT;
-	if (mine)
-		__atomic_store_n(state, ONCE_RUNS, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&team->once_lock);
-	pthread_setcancelstate(cancel, &cancel);
-	return mine;
-}
-
-/* Cancelled in the routine: reset, as if it had not been called. */
-static void give_once(void *state)
-{
-	set_once(state, ONCE_NOT);
-}
-
-static void run_once(int *state, void (*fn)(void))
-{
-	pthread_cleanup_push(give_once, state);
-	call_program((void *)fn, 0, 0, 0);
-	pthread_cleanup_pop(0);
-	set_once(state, ONCE_DONE);
-}
-
-EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
-{
-	if (!is_shared(once))
-		return NEXT(pthread_once)(once, fn);
-	/*
-	 * If a load alone finds that it is done, other stores of the routine may not be here yet:
-	 * take_once() synchronises.
-	 */
-	if ((shim.weak || __atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE) && take_once(once))
-		run_once(once, fn);
-	return 0;
-}
-
 /* ---- what cannot be -------------------------------------------------------------------------- */
 
 EXPORT pid_t fork(void)

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * atomics.c - the functions that compilers call for atomic operations (libatomic's): dsm-cc has
+ * them call for all.
+ *
+ * In memory that is coherent, an operation on 1, 2, 4 or 8 bytes is one instruction. In memory with
+ * release consistency between nodes, it is done under a lock, one of several by the address of the
+ * object. So operations on an object are one after another. Each sees what the last one has stored,
+ * and all that happened before that. To libdsm, a program whose threads synchronise by them is one
+ * whose threads synchronise by mutexes: it sees sequential consistency, whatever order it asks for.
+ *
+ * Operations on other sizes take a lock in every job: that of libatomic would be of one rank.
+ *
+ * A handler of a signal may call them. On top of a thread that has the lock, or is next in line for
+ * it, it would wait for ever. So handlers of the program wait until the lock has been given back.
+ * Blocking all signals would take longer than all the rest.
+ */
+#include "atomics.h"
+
+#include <fenv.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "masks.h"
+
+#define LOCKS 256u
+#define GRANULE 16u /* bytes: objects of the processor's sizes do not share more than one */
+
+static dsm_mutex_t locks[LOCKS]; /* handles, the same on all ranks */
+static uint32_t own_lock;        /* of memory of this process */
+static bool incoherent;          /* constant once the job has started */
+
+/* Of this thread. */
+static __thread struct {
+	uint32_t depth; /* it takes, or has, a lock */
+	uint64_t kept;  /* signals that arrived meanwhile, and are blocked */
+} section __attribute__((tls_model("initial-exec")));
+
+enum op { O_LOAD, O_STORE, O_EXCHANGE, O_COMPARE, O_ADD, O_SUB, O_AND, O_OR, O_XOR, O_NAND };
+
+struct job {
+	enum op op;
+	void *at;
+	size_t size;
+	uint64_t value, expected;
+	uint64_t before; /* the result: what was there */
+	/* of other sizes: where value and expected are, and where the result goes */
+	const void *from;
+	void *to;
+	bool same; /* O_COMPARE of these: it was as expected */
+};
+
+int atomics_start(void)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < LOCKS && !shim.rank && !err; i++)
+		err = dsm_mutex_init(&locks[i]);
+	if (!err)
+		err = dsm_broadcast(locks, sizeof(locks), 0);
+	incoherent = shim.weak && !shim.one_node;
+	return err;
+}
+
+/* Do stores of other nodes come here only by synchronisation? */
+static inline bool is_apart(const volatile void *at)
+{
+	return incoherent && is_shared((const void *)(uintptr_t)at);
+}
+
+/* ---- by the processor ------------------------------------------------------------------------ */
+
+/* A comparison that fails writes nothing: it may be of constant memory. */
+#define PERFORM(BITS)                                                                              \
+	static uint64_t perform_##BITS(const struct job *j)                                        \
+	{                                                                                          \
+		uint##BITS##_t *at = j->at, value = (uint##BITS##_t)j->value,                      \
+			       expected = (uint##BITS##_t)j->expected;                             \
+                                                                                                   \
+		switch (j->op) {                                                                   \
+		case O_LOAD: break;                                                                \
+		case O_STORE: __atomic_store_n(at, value, __ATOMIC_SEQ_CST); return 0;             \
+		case O_EXCHANGE: return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);          \
+		case O_COMPARE:                                                                    \
+			if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != expected)                     \
+				break;                                                             \
+			__atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, \
+						    __ATOMIC_SEQ_CST);                             \
+			return expected;                                                           \
+		case O_ADD: return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);                \
+		case O_SUB: return __atomic_fetch_sub(at, value, __ATOMIC_SEQ_CST);                \
+		case O_AND: return __atomic_fetch_and(at, value, __ATOMIC_SEQ_CST);                \
+		case O_OR: return __atomic_fetch_or(at, value, __ATOMIC_SEQ_CST);                  \
+		case O_XOR: return __atomic_fetch_xor(at, value, __ATOMIC_SEQ_CST);                \
+		case O_NAND: return __atomic_fetch_nand(at, value, __ATOMIC_SEQ_CST);              \
+		}                                                                                  \
+		return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                      \
+	}
+
+PERFORM(8)
+PERFORM(16)
+PERFORM(32)
+PERFORM(64)
+
+/* Of any other size, by the holder of its lock. */
+static void perform_bytes(struct job *j)
+{
+	char found[64];
+	size_t done, n;
+
+	j->same = j->op != O_COMPARE || !memcmp(j->at, j->to, j->size);
+	/* in pieces: value and result may be the same memory */
+	for (done = 0; done < j->size; done += n) {
+		n = j->size - done < sizeof(found) ? j->size - done : sizeof(found);
+		memcpy(found, (char *)j->at + done, n);
+		if (j->from && j->same)
+			memcpy((char *)j->at + done, (const char *)j->from + done, n);
+		if (j->to && (j->op != O_COMPARE || !j->same))
+			memcpy((char *)j->to + done, found, n);
+	}
+}
+
+static void perform(struct job *j)
+{
+	if (j->from || j->to)
+		perform_bytes(j);
+	else
+		j->before = j->size == 1 ? perform_8(j)
+			: j->size == 2   ? perform_16(j)
+			: j->size == 4   ? perform_32(j)
+					 : perform_64(j);
+}
+
+/* ---- by the holder of a lock ----------------------------------------------------------------- */
+
+static dsm_mutex_t *lock_of(const void *at)
+{
+	return &locks[((uintptr_t)at / GRANULE * 0x9e3779b97f4a7c15u >> 40) % LOCKS];
+}
+
+bool atomics_keep_signal(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *u = context;
+	const int saved = errno;
+	bool kept;
+
+	if (!section.depth)
+		return false;
+	masks_close(signal_bit(sig)); /* SA_NODEFER */
+	kept = !syscall(SYS_rt_tgsigqueueinfo, shim.pid, gettid(), sig, info);
+	if (kept) {
+		sigaddset(&u->uc_sigmask, sig);
+		section.kept |= signal_bit(sig);
+	}
+	errno = saved;
+	return kept;
+}
+
+static void section_leave(void)
+{
+	uint64_t kept;
+
+	section.depth--;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(!section.kept || section.depth, 1))
+		return;
+	kept = section.kept;
+	section.kept = 0;
+	masks_open(kept);
+}
+
+/*
+ * The handle is valid. -EAGAIN: too many threads wait. No atomic operation is a cancellation point.
+ */
+static void wait_for_room(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	usleep(1000);
+	pthread_setcancelstate(state, &state);
+}
+
+/*
+ * Other errors: this is the handler of a fault, on top of a thread that has the lock, and whose
+ * operation is one instruction; or the job ends, and nobody else does anything.
+ */
+static void atomics_run(void *arg)
+{
+	struct job *out = arg, j = *out;
+	dsm_mutex_t lock = *lock_of(j.at);
+	int err;
+
+	section.depth++;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	while ((err = dsm_mutex_lock(&lock)) == -EAGAIN)
+		wait_for_room();
+	perform(&j);
+	if (!err)
+		dsm_mutex_unlock(&lock);
+	section_leave();
+	out->before = j.before;
+	out->same = j.same;
+}
+
+static void by_lock(struct job *j)
+{
+	dsm_call(atomics_run, j);
+}
+
+static __attribute__((noinline)) uint64_t ask(enum op op, const volatile void *at, size_t size,
+					      uint64_t value, uint64_t expected)
+{
+	struct job j = { .op = op,
+			 .at = (void *)(uintptr_t)at,
+			 .size = size,
+			 .value = value,
+			 .expected = expected };
+
+	if (is_apart(at))
+		by_lock(&j);
+	else
+		perform(&j);
+	return j.before;
+}
+
+/* ---- the functions --------------------------------------------------------------------------- */
+
+#define NAMED(NAME, N) __asm__("__atomic_" #NAME "_" #N)
+
+#define FETCH(NAME, OP, N, T)                                                       \
+	EXPORT T atomics_##NAME##_##N(T *at, T value, int order) NAMED(NAME, N);    \
+	EXPORT T atomics_##NAME##_##N(T *at, T value, int order)                    \
+	{                                                                           \
+		(void)order;                                                        \
+		return is_apart(at) ? (T)ask(OP, at, N, value, 0)                   \
+				    : __atomic_##NAME(at, value, __ATOMIC_SEQ_CST); \
+	}
+
+#define SIZED(N, T)                                                                             \
+	EXPORT T atomics_load_##N(const T *at, int order) NAMED(load, N);                       \
+	EXPORT T atomics_load_##N(const T *at, int order)                                       \
+	{                                                                                       \
+		(void)order;                                                                    \
+		return is_apart(at) ? (T)ask(O_LOAD, at, N, 0, 0)                               \
+				    : __atomic_load_n(at, __ATOMIC_SEQ_CST);                    \
+	}                                                                                       \
+                                                                                                \
+	EXPORT void atomics_store_##N(T *at, T value, int order) NAMED(store, N);               \
+	EXPORT void atomics_store_##N(T *at, T value, int order)                                \
+	{                                                                                       \
+		if (is_apart(at))                                                               \
+			ask(O_STORE, at, N, value, 0);                                          \
+		else if (order == __ATOMIC_SEQ_CST)                                             \
+			__atomic_store_n(at, value, __ATOMIC_SEQ_CST);                          \
+		else                                                                            \
+			__atomic_store_n(at, value, __ATOMIC_RELEASE);                          \
+	}                                                                                       \
+                                                                                                \
+	EXPORT T atomics_exchange_##N(T *at, T value, int order) NAMED(exchange, N);            \
+	EXPORT T atomics_exchange_##N(T *at, T value, int order)                                \
+	{                                                                                       \
+		(void)order;                                                                    \
+		return is_apart(at) ? (T)ask(O_EXCHANGE, at, N, value, 0)                       \
+				    : __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);         \
+	}                                                                                       \
+                                                                                                \
+	EXPORT bool atomics_compare_##N(T *at, T *expected, T value, int then, int otherwise)   \
+		NAMED(compare_exchange, N);                                                     \
+	EXPORT bool atomics_compare_##N(T *at, T *expected, T value, int then, int otherwise)   \
+	{                                                                                       \
+		T before;                                                                       \
+                                                                                                \
+		(void)then;                                                                     \
+		(void)otherwise;                                                                \
+		if (!is_apart(at))                                                              \
+			return __atomic_compare_exchange_n(at, expected, value, false,          \
+							   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+		before = (T)ask(O_COMPARE, at, N, value, *expected);                            \
+		if (before == *expected)                                                        \
+			return true;                                                            \
+		*expected = before;                                                             \
+		return false;                                                                   \
+	}                                                                                       \
+                                                                                                \
+	FETCH(fetch_add, O_ADD, N, T)                                                           \
+	FETCH(fetch_sub, O_SUB, N, T)                                                           \
+	FETCH(fetch_and, O_AND, N, T)                                                           \
+	FETCH(fetch_or, O_OR, N, T)                                                             \
+	FETCH(fetch_xor, O_XOR, N, T)                                                           \
+	FETCH(fetch_nand, O_NAND, N, T)
+
+SIZED(1, uint8_t)
+SIZED(2, uint16_t)
+SIZED(4, uint32_t)
+SIZED(8, uint64_t)
+
+/* ---- of other sizes -------------------------------------------------------------------------- */
+
+static bool is_free(size_t size, const void *at)
+{
+	return (size == 1 || size == 2 || size == 4 || size == 8) && !((uintptr_t)at % size);
+}
+
+/* Memory of this rank, or before the job. */
+static void by_own_lock(struct job *j)
+{
+	const uint64_t signals = block_signals();
+
+	brief_lock(&own_lock);
+	perform(j);
+	brief_unlock(&own_lock);
+	masks_let_signals(signals);
+}
+
+/*
+ * An object of 1, 2, 4 or 8 bytes may be used by the functions above as well, so it is done as they
+ * do it. Reads `from`, and writes `to`, once it has been done.
+ */
+static bool ask_bytes(enum op op, size_t size, void *at, const void *from, void *to)
+{
+	struct job j = { .op = op, .at = at, .size = size, .from = from, .to = to };
+	uint64_t value = 0, expected = 0, before;
+
+	if (!is_free(size, at)) {
+		if (is_shared(at))
+			by_lock(&j);
+		else
+			by_own_lock(&j);
+		return j.same;
+	}
+	if (from)
+		memcpy(&value, from, size);
+	if (op == O_COMPARE)
+		memcpy(&expected, to, size);
+	before = ask(op, at, size, value, expected);
+	if (op == O_COMPARE && before == expected)
+		return true;
+	if (to)
+		memcpy(to, &before, size);
+	return false;
+}
+
+EXPORT void atomics_load(size_t size, void *at, void *to, int order) __asm__("__atomic_load");
+EXPORT void atomics_load(size_t size, void *at, void *to, int order)
+{
+	(void)order;
+	ask_bytes(O_LOAD, size, at, NULL, to);
+}
+
+EXPORT void atomics_store(size_t size, void *at, void *from, int order) __asm__("__atomic_store");
+EXPORT void atomics_store(size_t size, void *at, void *from, int order)
+{
+	(void)order;
+	ask_bytes(O_STORE, size, at, from, NULL);
+}
+
+EXPORT void atomics_exchange(size_t size, void *at, void *from, void *to,
+			     int order) __asm__("__atomic_exchange");
+EXPORT void atomics_exchange(size_t size, void *at, void *from, void *to, int order)
+{
+	(void)order;
+	ask_bytes(O_EXCHANGE, size, at, from, to);
+}
+
+EXPORT bool atomics_compare(size_t size, void *at, void *expected, void *from, int then,
+			    int otherwise) __asm__("__atomic_compare_exchange");
+EXPORT bool atomics_compare(size_t size, void *at, void *expected, void *from, int then,
+			    int otherwise)
+{
+	(void)then;
+	(void)otherwise;
+	return ask_bytes(O_COMPARE, size, at, from, expected);
+}
+
+/* Of 16 bytes. */
+typedef unsigned __int128 wide;
+
+EXPORT wide atomics_load_16(wide *at, int order) NAMED(load, 16);
+EXPORT wide atomics_load_16(wide *at, int order)
+{
+	wide found;
+
+	atomics_load(sizeof(*at), at, &found, order);
+	return found;
+}
+
+EXPORT void atomics_store_16(wide *at, wide value, int order) NAMED(store, 16);
+EXPORT void atomics_store_16(wide *at, wide value, int order)
+{
+	atomics_store(sizeof(*at), at, &value, order);
+}
+
+EXPORT wide atomics_exchange_16(wide *at, wide value, int order) NAMED(exchange, 16);
+EXPORT wide atomics_exchange_16(wide *at, wide value, int order)
+{
+	wide found;
+
+	atomics_exchange(sizeof(*at), at, &value, &found, order);
+	return found;
+}
+
+EXPORT bool atomics_compare_16(wide *at, wide *expected, wide value, int then, int otherwise)
+	NAMED(compare_exchange, 16);
+EXPORT bool atomics_compare_16(wide *at, wide *expected, wide value, int then, int otherwise)
+{
+	return atomics_compare(sizeof(*at), at, expected, &value, then, otherwise);
+}
+
+#define FETCH_WIDE(NAME, NEXT_VALUE)                                                      \
+	EXPORT wide atomics_##NAME##_16(wide *at, wide value, int order) NAMED(NAME, 16); \
+	EXPORT wide atomics_##NAME##_16(wide *at, wide value, int order)                  \
+	{                                                                                 \
+		wide found = atomics_load_16(at, order), next;                            \
+                                                                                          \
+		do                                                                        \
+			next = NEXT_VALUE;                                                \
+		while (!atomics_compare_16(at, &found, next, order, order));              \
+		return found;                                                             \
+	}
+
+FETCH_WIDE(fetch_add, found + value)
+FETCH_WIDE(fetch_sub, found - value)
+FETCH_WIDE(fetch_and, found &value)
+FETCH_WIDE(fetch_or, found | value)
+FETCH_WIDE(fetch_xor, found ^ value)
+FETCH_WIDE(fetch_nand, ~(found &value))
+
+EXPORT bool atomics_are_free(size_t size, void *at) __asm__("__atomic_is_lock_free");
+EXPORT bool atomics_are_free(size_t size, void *at)
+{
+	return is_free(size, at);
+}
+
+/* For operations of the compiler's on floating-point numbers. */
+EXPORT void atomics_raise(int exceptions) __asm__("__atomic_feraiseexcept");
+EXPORT void atomics_raise(int exceptions)
+{
+	feraiseexcept(exceptions);
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// atomics.cc - atomic operations as the only synchronisation: litmus tests, numbers that all threads
+// change, locks that are made of them, counts of shared_ptr, and waits by futexes. With an argument,
+// that many batches of litmus tests, and nothing else.
+#include <atomic>
+#include <barrier>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <pthread.h>
+#include <semaphore>
+#include <sched.h>
+#include <sys/time.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+static constexpr int THREADS = 4, BATCH = 32, ROUNDS = 20, WORDS = 3 * 1024;
+
+static unsigned int failures;
+static pthread_barrier_t all;
+
+static void report(const char *name)
+{
+	printf("%s: %s\n", name, failures ? "wrong" : "ok");
+	failures = 0;
+}
+
+template <typename F> static void crowd(int n, F fn)
+{
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < n; i++)
+		threads.emplace_back(fn, i);
+	for (auto &t : threads)
+		t.join();
+}
+
+// ---- litmus tests -------------------------------------------------------------------------------
+
+struct Sequential {
+	static int load(int &at)
+	{
+		return std::atomic_ref(at).load();
+	}
+
+	static void store(int &at, int value)
+	{
+		std::atomic_ref(at).store(value);
+	}
+};
+
+struct Released {
+	static int load(int &at)
+	{
+		return std::atomic_ref(at).load(std::memory_order_acquire);
+	}
+
+	static void store(int &at, int value)
+	{
+		std::atomic_ref(at).store(value, std::memory_order_release);
+	}
+};
+
+struct Old {
+	static int load(int &at)
+	{
+		return __sync_fetch_and_add(&at, 0);
+	}
+
+	static void store(int &at, int value)
+	{
+		while (!__sync_bool_compare_and_swap(&at, load(at), value))
+			;
+	}
+};
+
+// Both variables of a round are in one page or in two.
+static int xs[BATCH * 16], ys[BATCH * 16];
+static int results[BATCH][THREADS][2];
+
+struct Round {
+	int &x, &y, *r;
+};
+
+struct Litmus {
+	const char *name;
+	int threads;
+	void (*body)(int thread, Round r);
+	bool (*forbidden)(const int (*r)[2], int x, int y);
+};
+
+template <typename A> static void sb(int thread, Round r)
+{
+	A::store(thread ? r.y : r.x, 1);
+	r.r[0] = A::load(thread ? r.x : r.y);
+}
+
+template <typename A> static void mp(int thread, Round r)
+{
+	if (!thread) {
+		A::store(r.x, 1);
+		A::store(r.y, 1);
+		return;
+	}
+	r.r[0] = A::load(r.y);
+	r.r[1] = A::load(r.x);
+}
+
+// The first variable is no atomic object, and read only if it has been written.
+template <typename A> static void mp_plain(int thread, Round r)
+{
+	if (!thread) {
+		r.x = 1;
+		A::store(r.y, 1);
+		return;
+	}
+	r.r[0] = A::load(r.y);
+	r.r[1] = r.r[0] ? r.x : 0;
+}
+
+template <typename A> static void lb(int thread, Round r)
+{
+	r.r[0] = A::load(thread ? r.y : r.x);
+	A::store(thread ? r.x : r.y, 1);
+}
+
+template <typename A> static void wrc(int thread, Round r)
+{
+	if (!thread) {
+		A::store(r.x, 1);
+	} else if (thread == 1) {
+		r.r[0] = A::load(r.x);
+		A::store(r.y, r.r[0]);
+	} else {
+		r.r[0] = A::load(r.y);
+		r.r[1] = A::load(r.x);
+	}
+}
+
+template <typename A> static void iriw(int thread, Round r)
+{
+	if (thread < 2) {
+		A::store(thread ? r.y : r.x, 1);
+		return;
+	}
+	r.r[0] = A::load(thread == 2 ? r.x : r.y);
+	r.r[1] = A::load(thread == 2 ? r.y : r.x);
+}
+
+template <typename A> static void w22(int thread, Round r)
+{
+	A::store(thread ? r.y : r.x, 1);
+	A::store(thread ? r.x : r.y, 2);
+}
+
+static bool sb_forbidden(const int (*r)[2], int, int)
+{
+	return !r[0][0] && !r[1][0];
+}
+
+static bool mp_forbidden(const int (*r)[2], int, int)
+{
+	return r[1][0] && !r[1][1];
+}
+
+static bool lb_forbidden(const int (*r)[2], int, int)
+{
+	return r[0][0] && r[1][0];
+}
+
+static bool wrc_forbidden(const int (*r)[2], int, int)
+{
+	return r[2][0] && !r[2][1];
+}
+
+static bool iriw_forbidden(const int (*r)[2], int, int)
+{
+	return r[2][0] && !r[2][1] && r[3][0] && !r[3][1];
+}
+
+static bool w22_forbidden(const int (*)[2], int x, int y)
+{
+	return x == 1 && y == 1;
+}
+
+static const Litmus shapes[] = {
+	{ "SB", 2, sb<Sequential>, sb_forbidden },
+	{ "SB, __sync", 2, sb<Old>, sb_forbidden },
+	{ "MP", 2, mp<Released>, mp_forbidden },
+	{ "MP, plain data", 2, mp_plain<Released>, mp_forbidden },
+	{ "MP, __sync, plain data", 2, mp_plain<Old>, mp_forbidden },
+	{ "LB", 2, lb<Released>, lb_forbidden },
+	{ "WRC", 3, wrc<Released>, wrc_forbidden },
+	{ "IRIW", 4, iriw<Sequential>, iriw_forbidden },
+	{ "2+2W", 2, w22<Sequential>, w22_forbidden },
+};
+
+static void litmus(const Litmus &l, int batches)
+{
+	crowd(THREADS, [&](int thread) {
+		// All have copies; a thread may see what it should not until it synchronises.
+		for (int batch = 0; batch < batches; batch++) {
+			if (!thread) {
+				std::memset(xs, 0, sizeof(xs));
+				std::memset(ys, 0, sizeof(ys));
+				std::memset(results, 0, sizeof(results));
+			}
+			pthread_barrier_wait(&all);
+			for (int i = 0; i < BATCH && thread < l.threads; i++) {
+				int &x = xs[i * 16], &y = batch % 2 ? ys[i * 16] : xs[i * 16 + 8];
+
+				l.body(thread, { x, y, results[i][thread] });
+			}
+			pthread_barrier_wait(&all);
+			for (int i = 0; !thread && i < BATCH; i++)
+				failures += l.forbidden(results[i], xs[i * 16],
+							batch % 2 ? ys[i * 16] : xs[i * 16 + 8]);
+			pthread_barrier_wait(&all);
+		}
+	});
+	report(l.name);
+}
+
+// ---- what all threads change --------------------------------------------------------------------
+
+struct Triple {
+	long a, b, c;
+};
+
+static std::atomic<uint8_t> sum8;
+static std::atomic<uint16_t> sum16;
+static std::atomic<uint32_t> sum32, bits;
+static std::atomic<uint64_t> sum64;
+static std::atomic<double> sum_double;
+static std::atomic<Triple> triple;
+static unsigned __int128 sum128;
+static volatile int old_sum;
+
+static void numbers()
+{
+	const int n = 50;
+
+	crowd(THREADS, [&](int thread) {
+		for (int i = 0; i < n; i++) {
+			Triple t = triple;
+			unsigned __int128 wide = __atomic_load_n(&sum128, __ATOMIC_SEQ_CST);
+
+			sum8++;
+			sum16 += 3;
+			sum32.fetch_sub(1);
+			bits.fetch_xor(1u << thread);
+			sum64 += uint64_t{ 1 } << 33;
+			sum_double += 0.5;
+			__sync_add_and_fetch(&old_sum, 2);
+			while (!triple.compare_exchange_weak(t, { t.a + 1, t.b + 2, t.c + 3 }))
+				;
+			while (!__atomic_compare_exchange_n(
+				&sum128, &wide, wide + (wide >> 64) + ((unsigned __int128)1 << 64),
+				false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+				;
+		}
+	});
+	const unsigned int times = THREADS * n;
+	const Triple t = triple;
+
+	failures += sum8 != (uint8_t)times;
+	failures += sum16 != 3 * times;
+	failures += sum32 != 0u - times;
+	failures += bits != 0;
+	failures += sum64 != (uint64_t)times << 33;
+	failures += sum_double != 0.5 * times;
+	failures += old_sum != (int)(2 * times);
+	failures += t.a != times || t.b != 2 * times || t.c != 3 * times;
+	failures += sum128 != ((unsigned __int128)times << 64) + times * (times - 1) / 2;
+	report("numbers");
+}
+
+// ---- in handlers of signals ---------------------------------------------------------------------
+
+static std::atomic<unsigned int> ticks, together;
+
+static void tick(int)
+{
+	ticks++;
+	together++;
+}
+
+// The handler interrupts operations on what it changes.
+static void handlers()
+{
+	const itimerval often = { { 0, 300 }, { 0, 300 } }, never = {};
+	std::atomic<unsigned int> added = 0;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, nullptr);
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, nullptr);
+	crowd(THREADS, [&](int) {
+		pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+		while (ticks < 30) {
+			together++;
+			added++;
+		}
+	});
+	setitimer(ITIMER_REAL, &never, nullptr);
+	usleep(1000);
+	failures += together != ticks + added;
+	report("handlers");
+}
+
+// ---- locks --------------------------------------------------------------------------------------
+
+static int plain[WORDS];
+
+// All words are as the last holder has left them.
+static void section()
+{
+	const int before = plain[0];
+
+	for (int &word : plain) {
+		failures += word != before;
+		word = before + 1;
+	}
+}
+
+static std::atomic_flag flag = ATOMIC_FLAG_INIT;
+static std::atomic<unsigned int> next_ticket, now_serving;
+static int old_lock;
+
+static void spin_lock(int)
+{
+	while (flag.test_and_set(std::memory_order_acquire))
+		sched_yield();
+	section();
+	flag.clear(std::memory_order_release);
+}
+
+static void old_spin_lock(int)
+{
+	while (__sync_lock_test_and_set(&old_lock, 1))
+		sched_yield();
+	section();
+	__sync_lock_release(&old_lock);
+}
+
+static void ticket_lock(int)
+{
+	const unsigned int mine = next_ticket.fetch_add(1, std::memory_order_relaxed);
+
+	while (now_serving.load(std::memory_order_acquire) != mine)
+		sched_yield();
+	section();
+	now_serving.store(mine + 1, std::memory_order_release);
+}
+
+static void waiting_lock(int)
+{
+	const unsigned int mine = next_ticket++;
+
+	for (unsigned int now; (now = now_serving) != mine;)
+		now_serving.wait(now);
+	section();
+	now_serving = mine + 1;
+	now_serving.notify_all();
+}
+
+static void locks(const char *name, void (*fn)(int))
+{
+	std::memset(plain, 0, sizeof(plain));
+	crowd(THREADS, [&](int thread) {
+		for (int i = 0; i < ROUNDS; i++)
+			fn(thread);
+	});
+	failures += plain[0] != THREADS * ROUNDS;
+	report(name);
+}
+
+// Each thread waits for the one before it: what the first one has stored goes through all of them.
+static std::atomic<int> passed[THREADS];
+
+static void chain()
+{
+	crowd(THREADS, [](int thread) {
+		for (int i = 1; i <= ROUNDS; i++) {
+			while (passed[(thread + THREADS - 1) % THREADS].load(
+				       std::memory_order_acquire) != (thread ? i : i - 1))
+				sched_yield();
+			if (!thread)
+				for (int &word : plain)
+					word = i;
+			for (int word : plain)
+				failures += word != i;
+			passed[thread].store(i, std::memory_order_release);
+		}
+	});
+	report("chain");
+}
+
+// ---- the C++ library ----------------------------------------------------------------------------
+
+static std::atomic<int> destroyed;
+
+struct Counted {
+	int words[WORDS];
+
+	~Counted()
+	{
+		destroyed++;
+	}
+};
+
+static void shared_pointers()
+{
+	auto first = std::make_shared<Counted>();
+
+	crowd(THREADS, [first](int thread) {
+		std::vector<std::shared_ptr<Counted>> copies;
+
+		for (int i = 0; i < 8 * ROUNDS; i++) {
+			copies.push_back(first);
+			if (i % 3 == thread % 3)
+				copies.clear();
+		}
+	});
+	failures += first.use_count() != 1 || destroyed;
+	// Whoever is the last one to leave it destroys it.
+	for (int i = 0; i < ROUNDS; i++) {
+		auto mine = std::exchange(first, std::make_shared<Counted>());
+
+		destroyed = 0;
+		crowd(THREADS, [copy = std::move(mine)](int thread) mutable {
+			copy->words[thread] = thread;
+			copy.reset();
+		});
+		failures += destroyed != 1;
+	}
+	report("shared_ptr");
+}
+
+static void library()
+{
+	std::latch latch(THREADS);
+	std::barrier barrier(THREADS);
+	std::counting_semaphore<> semaphore(0);
+
+	std::memset(plain, 0, sizeof(plain));
+	crowd(THREADS, [&](int thread) {
+		latch.arrive_and_wait();
+		for (int i = 0; i < ROUNDS; i++) {
+			if (i % THREADS == thread)
+				section();
+			barrier.arrive_and_wait();
+			for (int word : plain)
+				failures += word != i + 1;
+			barrier.arrive_and_wait();
+		}
+		if (thread)
+			semaphore.acquire();
+		section();
+		semaphore.release();
+	});
+	report("latch, barrier, semaphore");
+}
+
+int main(int argc, char **argv)
+{
+	const bool only = argc > 1;
+	const int batches = only ? std::atoi(argv[1]) : 4;
+
+	pthread_barrier_init(&all, nullptr, THREADS);
+	for (const Litmus &l : shapes)
+		litmus(l, batches);
+	if (only)
+		return 0;
+	numbers();
+	handlers();
+	locks("test_and_set()", spin_lock);
+	locks("__sync_lock_test_and_set()", old_spin_lock);
+	locks("tickets", ticket_lock);
+	locks("wait(), notify_all()", waiting_lock);
+	chain();
+	shared_pointers();
+	library();
+	return 0;
+}
