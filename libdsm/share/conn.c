@@ -30,6 +30,21 @@ void conn_owe(struct rs_conn *c, enum rs_frame_kind kind)
 	p->owing_end = &c->next_owing;
 }
 
+void conn_owe_credit(struct rs_conn *c)
+{
+	struct rs_peer *p = c->peer;
+
+	if (!p)
+		return;
+	c->owes |= 1u << RS_FRAME_CREDIT;
+	if (c->on_granting)
+		return;
+	c->on_granting = true;
+	c->next_granting = NULL;
+	*p->granting_end = c;
+	p->granting_end = &c->next_granting;
+}
+
 /* ---- completions ---------------------------------------------------------------------------- */
 
 void conn_report(struct rs_conn *c, const struct rs_cqe *e)
@@ -248,7 +263,7 @@ void conn_progress(struct rs_conn *c)
 	if (c->flow.outstanding)
 		return;
 	if (c->state == RS_ENDED) {
-		if (c->released && !c->on_owing)
+		if (c->released && !c->on_owing && !c->on_granting)
 			hub_conn_destroy(c);
 		else if (!c->released)
 			conn_flush(c);
@@ -466,7 +481,7 @@ void conn_grant(struct rs_conn *c)
 {
 	if (c->rq_seen != c->rx_told && c->remote &&
 	    (c->rx_told == c->rq || c->rq_seen - c->rx_told >= (LAYOUT(c)->depth + 1) / 2))
-		conn_owe(c, RS_FRAME_CREDIT);
+		conn_owe_credit(c);
 }
 
 static void see_receives(struct rs_conn *c)

@@ -29,8 +29,11 @@ void rs_conn_kick(struct rs_conn *c);
 
 /* ---- for peer.c, receive.c and hub.c -------------------------------------------------------- */
 
-/* Queue a frame for the peer until the lane has room. No effect if the peer is lost. */
+/* Queue a frame other than CREDIT for the peer until the lane has room. No effect if the peer is
+ * lost. */
 void conn_owe(struct rs_conn *c, enum rs_frame_kind kind);
+/* Queue CREDIT. The second pump from now sends it, if no data has taken the credit along before. */
+void conn_owe_credit(struct rs_conn *c);
 /* Cancel a queued frame. */
 static inline void conn_forgive(struct rs_conn *c, enum rs_frame_kind kind)
 {

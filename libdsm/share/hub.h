@@ -69,12 +69,15 @@ struct rs_peer {
 	struct rs_sched sched;
 	struct rs_fifo lane[RS_LANES];
 	struct rs_conn *conns; /* all of this peer */
-	struct rs_conn *owing; /* those that owe a frame */
+	struct rs_conn *owing; /* those that owe a frame other than a credit */
 	struct rs_conn **owing_end;
+	struct rs_conn *granting; /* those that owed a credit; it may have left with data since */
+	struct rs_conn **granting_end;
 	struct rs_frame *loose; /* answers that may outlive their connections */
 	uint32_t nloose, loose_size, loose_at;
 	uint32_t unanswered; /* connections whose OPEN is unanswered */
 	uint32_t chunk, ctl;
+	bool late;  /* the credits owed now have waited for a pump */
 	bool ready; /* posts are possible */
 	void *link; /* the owner's */
 	char name[64];
@@ -136,14 +139,14 @@ struct rs_conn {
 	struct rs_client *client;
 	struct rs_peer *peer;
 	struct rs_conn *next, **link; /* of peer->conns, or of hub->listeners */
-	struct rs_conn *next_owing;
+	struct rs_conn *next_owing, *next_granting;
 	/* unnotified: NULL: it is not in the hub's list */
 	struct rs_conn *next_unnotified, **unnotified;
 	struct rs_seg_conn *seg;
 	uint32_t id, remote, index, service;
 	uint8_t state;
 	uint16_t owes; /* a bit for each kind of frame */
-	bool on_owing, closed_sent, flushed, released, stalled, fenced;
+	bool on_owing, on_granting, closed_sent, flushed, released, stalled, fenced;
 	bool unanswered;                /* its OPEN is unanswered */
 	uint32_t waited;                /* for the answer: s */
 	bool joined;                    /* in the set of its client */

@@ -24,6 +24,7 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk,
 
 	p->hub = h;
 	p->owing_end = &p->owing;
+	p->granting_end = &p->granting;
 	p->loose = rs_zalloc(LOOSE, sizeof(*p->loose));
 	if (!p->loose)
 		return -ENOMEM;
@@ -81,6 +82,11 @@ void rs_peer_lost(struct rs_peer *p, int status)
 		c->owes = 0;
 	}
 	p->owing_end = &p->owing;
+	while ((c = p->granting)) {
+		p->granting = c->next_granting;
+		c->on_granting = false;
+	}
+	p->granting_end = &p->granting;
 	for (c = p->conns; c; c = next) {
 		next = c->next;
 		c->owes = 0;
@@ -176,13 +182,22 @@ static void fill_owed(struct rs_conn *c, enum rs_frame_kind kind, struct rs_fram
 		f->seq = c->tx_seq;
 }
 
-/* In this order: a connection is opened before it grants, and reset last. */
-static const uint8_t order[] = { RS_FRAME_OPEN,  RS_FRAME_OPENED, RS_FRAME_CREDIT,
-				 RS_FRAME_CLOSE, RS_FRAME_CLOSED, RS_FRAME_RESET };
+/* In this order: a connection is opened first, and reset last. */
+static const uint8_t order[] = { RS_FRAME_OPEN, RS_FRAME_OPENED, RS_FRAME_CLOSE, RS_FRAME_CLOSED,
+				 RS_FRAME_RESET };
 
 static bool ctl_room(const struct rs_peer *p, const struct batch *b)
 {
 	return p->ctl < RS_CTL_SLOTS && b->n[RS_STRICT] < RS_BATCH;
+}
+
+static void add_owed(struct rs_peer *p, struct batch *b, struct rs_conn *c, enum rs_frame_kind kind)
+{
+	struct rs_frame f;
+
+	fill_owed(c, kind, &f);
+	conn_forgive(c, kind);
+	add_frame(p, b, &f);
 }
 
 static void pump_owed(struct rs_peer *p, struct batch *b)
@@ -200,17 +215,29 @@ static void pump_owed(struct rs_peer *p, struct batch *b)
 		struct rs_conn *c = p->owing;
 
 		for (i = 0; i < sizeof(order) && ctl_room(p, b); i++)
-			if (c->owes & 1u << order[i]) {
-				fill_owed(c, (enum rs_frame_kind)order[i], &f);
-				conn_forgive(c, (enum rs_frame_kind)order[i]);
-				add_frame(p, b, &f);
-			}
-		if (c->owes)
+			if (c->owes & 1u << order[i])
+				add_owed(p, b, c, (enum rs_frame_kind)order[i]);
+		if (c->owes & ~(1u << RS_FRAME_CREDIT))
 			break;
 		p->owing = c->next_owing;
 		if (!p->owing)
 			p->owing_end = &p->owing;
 		c->on_owing = false;
+		conn_progress(c);
+	}
+}
+
+static void pump_credits(struct rs_peer *p, struct batch *b)
+{
+	while (p->granting && ctl_room(p, b)) {
+		struct rs_conn *c = p->granting;
+
+		if (c->owes & 1u << RS_FRAME_CREDIT)
+			add_owed(p, b, c, RS_FRAME_CREDIT);
+		p->granting = c->next_granting;
+		if (!p->granting)
+			p->granting_end = &p->granting;
+		c->on_granting = false;
 		conn_progress(c);
 	}
 }
@@ -291,6 +318,7 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 {
 	struct rs_chunk chunk[RS_BATCH];
 	unsigned int i, n, room, all = 0;
+	const bool late = p->late;
 	struct batch b;
 
 	if (!p->ready)
@@ -299,9 +327,13 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 		b.n[RS_STRICT] = b.n[RS_WEIGHTED] = 0;
 		pump_owed(p, &b);
 		room = RS_BATCH - b.n[RS_STRICT];
+		if (room && late && p->granting)
+			room--; /* data that never ends must not keep the credits */
 		n = rs_sched_pick(&p->sched, chunk, room);
 		for (i = 0; i < n; i++)
 			add_chunk(p, &b, &chunk[i]);
+		if (late)
+			pump_credits(p, &b);
 		for (i = 0; i < RS_LANES; i++)
 			if (b.n[i]) {
 				p->hub->wire->post(p, (enum rs_lane)i, b.post[i], b.n[i]);
@@ -312,6 +344,7 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 		n = b.n[RS_STRICT] + b.n[RS_WEIGHTED];
 		all += n;
 	} while (n && !p->sched.alert);
+	p->late = p->granting;
 	p->hub->stats.posts += all;
 	return all;
 }

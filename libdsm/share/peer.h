@@ -20,8 +20,9 @@ void rs_peer_lost(struct rs_peer *p, int status);
 uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds);
 
 /* Post what may be sent now, but at most one long chunk while short messages are about
- * (schedule.h): the caller polls the rings before the next one. Return the number of posts; 0:
- * nothing more may be sent. */
+ * (schedule.h): the caller polls the rings before the next one. A credit waits for the next call,
+ * whatever this one returns, since an answer that the program sends now takes it along. Return the
+ * number of posts. */
 unsigned int rs_peer_pump(struct rs_peer *p);
 /* True if posts are outstanding. */
 bool rs_peer_busy(const struct rs_peer *p);

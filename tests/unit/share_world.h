@@ -234,10 +234,13 @@ static inline unsigned int world_turn(struct world_node *n, uint64_t random)
 	return done;
 }
 
+/* As an owner before it sleeps: a credit is sent by the second pump. */
 static inline void world_settle(struct world_node *n)
 {
-	while (world_turn(n, ~0ull))
-		;
+	unsigned int idle = 0;
+
+	while (idle < 2)
+		idle = world_turn(n, ~0ull) ? 0 : idle + 1;
 }
 
 static inline void world_destroy(struct world_node *n)

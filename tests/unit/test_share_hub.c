@@ -32,6 +32,77 @@ UNIT_TEST(a_message_arrives)
 	ck_assert_str_eq(world_pool(CLIENT1, 5000), "hello");
 }
 
+static unsigned int posts_on(enum rs_lane lane)
+{
+	return n[1].lane[lane].tail - n[1].lane[lane].head;
+}
+
+/* A message that takes the last receive; its receiver is told, and posts another one. */
+static void take_last_receive(uint32_t at0, uint32_t at1)
+{
+	ck_assert(world_recv(CLIENT1, at1, 0, 10, 1));
+	world_settle(n);
+	ck_assert(world_send(CLIENT0, at0, 0, 10, 2));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
+	ck_assert(world_deliver(&n[0], RS_WEIGHTED));
+	expect_len(CLIENT1, at1, RSHARE_RECEIVED, 0, 1, 10);
+	ck_assert(world_recv(CLIENT1, at1, 0, 10, 3));
+	rs_client_kick(&CLIENT1->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 0);
+}
+
+/* An answer takes the credit along: a message each way, and nothing else. */
+UNIT_TEST(an_answer_takes_the_credit_along)
+{
+	ck_assert(world_recv(CLIENT0, c0, 100, 10, 4));
+	take_last_receive(c0, c1);
+	ck_assert(world_send(CLIENT1, c1, 0, 10, 5));
+	rs_client_kick(&CLIENT1->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 1);
+	ck_assert(posts_on(RS_WEIGHTED) == 1 && posts_on(RS_STRICT) == 0);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 0);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 0);
+	ck_assert(world_deliver(&n[1], RS_WEIGHTED));
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 6));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1); /* it has the credit */
+}
+
+/* Without an answer, the credit leaves with the second pump, even beside a full batch of data. */
+UNIT_LOOP_TEST(a_credit_without_an_answer_leaves, 0, 2)
+{
+	uint32_t other0[2], other1[2], i;
+
+	for (i = 0; i < 2; i++)
+		world_connect(n, 0, 0, 7, &other0[i], &other1[i]);
+	for (i = 0; i < 2 * WORLD_DEPTH; i++)
+		ck_assert(world_recv(CLIENT0, other0[i % 2], 100, 10, i));
+	world_settle(n);
+	take_last_receive(c0, c1);
+	for (i = 0; _i && i < 2 * WORLD_DEPTH; i++)
+		ck_assert(world_send(CLIENT1, other1[i % 2], 0, 10, i));
+	rs_client_kick(&CLIENT1->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), _i ? RS_BATCH : 1);
+	ck_assert(!CONN1->owes && !CONN1->on_granting);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), _i);
+	while (world_deliver(&n[1], RS_STRICT))
+		;
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 6));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
+}
+
+UNIT_TEST(a_lost_peer_is_owed_no_credit)
+{
+	take_last_receive(c0, c1);
+	ck_assert(CONN1->on_granting);
+	rs_peer_lost(&n[1].peer, -ECONNRESET);
+	rs_conn_release(CONN1);
+	ck_assert(rs_client_idle(&CLIENT1->rs));
+	world_peers(&n[1]);
+}
+
 /* While short messages are about, the rings are polled between long chunks. */
 UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
 {
@@ -242,12 +313,12 @@ UNIT_TEST(a_message_too_large_is_cut)
 /* Repeat one exchange, broken off in each turn after each number of arrived posts. */
 UNIT_TEST(a_break_at_any_point_is_mended)
 {
-	unsigned int points = 0, turn, arrived, breaks, t, all, got[2], i;
+	unsigned int points = 0, turn, arrived, breaks, t, all, got[2], i, idle;
 	struct rs_cqe e;
 	uint32_t d0, d1;
 
 	world_connect(n, 0, 0, 5, &d0, &d1);
-	for (turn = 0, breaks = 1; breaks; turn++)
+	for (turn = 0, breaks = 1; breaks || turn < 2; turn++) /* credits leave in turn 1 */
 		for (arrived = breaks = 0, all = 1; arrived < all; arrived++) {
 			for (uint64_t k = 0; k < 3; k++) {
 				ck_assert(world_recv(CLIENT1, c1, 0, 1000, k) &&
@@ -255,7 +326,8 @@ UNIT_TEST(a_break_at_any_point_is_mended)
 				ck_assert(world_send(CLIENT0, c0, 0, 700, k) &&
 					  world_send(CLIENT1, d1, 0, 600, k));
 			}
-			for (t = all = 0; world_turn(n, 0x1111) || t <= turn; t++) {
+			for (t = all = idle = 0; idle < 2 || t <= turn; t++) {
+				idle = world_turn(n, 0x1111) ? 0 : idle + 1;
 				const unsigned int on_wire =
 					n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head;
 
@@ -700,7 +772,8 @@ UNIT_TEST(a_batch_wakes_once)
 		ck_assert(world_recv(CLIENT1, c1, 0, 10, i) && world_send(CLIENT0, c0, 0, 10, i));
 	rs_client_kick(&CLIENT1->rs);
 	rs_client_kick(&CLIENT0->rs);
-	rs_peer_pump(&n[1].peer);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 0);
+	ck_assert_uint_eq(rs_peer_pump(&n[1].peer), 1);
 	while (world_deliver(&n[1], RS_STRICT))
 		;
 	rs_peer_pump(&n[0].peer);
