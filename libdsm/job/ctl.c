@@ -34,6 +34,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->dirs = ctl_place(&at, pages * sizeof(struct dir));
 	l->transfers = ctl_place(&at, pages * sizeof(uint32_t));
 	l->sharing = ctl_place(&at, pages * sizeof(struct sharing_page));
+	l->chunks = ctl_place(&at, pages / FOOTPRINT_PAGES * sizeof(struct footprint));
 	l->recent = ctl_place(&at, pages * sizeof(uint8_t));
 	l->kept = ctl_place(&at, of->space / BLOCK_MAX * sizeof(uint8_t));
 	l->rels = ctl_place(&at, pages * sizeof(struct rel));

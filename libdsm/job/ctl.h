@@ -334,6 +334,20 @@ struct sharing_page {
 	uint32_t next; /* page of the block that was missed after it, + 1; 0: none; atomic */
 };
 
+#define FOOTPRINT_PAGES 16u
+
+/* Of so many pages, which of them the node uses together (miss/footprint.h). Sets have a bit for
+ * each. Atomic, as a whole. */
+struct footprint {
+	_Alignas(8) uint16_t used; /* missed, or counted as used */
+	uint16_t tested;           /* left out, and not missed since */
+	uint8_t first;             /* the page whose miss begins a round, + 1; 0: none */
+	uint8_t rest;              /* rounds until the next test */
+	uint8_t pause;             /* rounds between the last two tests */
+	uint8_t doubt : 3, turn : 4, asks : 1; /* asks: this round has a test */
+};
+CORE_ASSERT_SIZE(struct footprint, 8);
+
 /* What follows struct ctl, at offsets that depend on the job. */
 struct ctl_layout {
 	size_t ranks;   /* struct rank_ctl[ranks of the node] */
@@ -348,6 +362,7 @@ struct ctl_layout {
 	/* uint32_t[...]: transfers of the write permission between nodes, counted at the home */
 	size_t transfers;
 	size_t sharing;   /* struct sharing_page[pages of the window] */
+	size_t chunks;    /* struct footprint[pages of the window / FOOTPRINT_PAGES] */
 	size_t recent;    /* uint8_t[pages of the window]: miss/recent.h */
 	size_t kept;      /* uint8_t[units of the window]: miss/reclaim.c */
 	size_t rels;      /* struct rel[pages of the window] */

@@ -25,6 +25,7 @@ struct heap_shared;
 struct host_ops;
 struct net;
 struct net_ops;
+struct footprint;
 struct sharing_page;
 struct upcalls;
 
@@ -76,6 +77,7 @@ struct memory {
 	struct dir *dirs;
 	uint32_t *transfers;
 	struct sharing_page *sharing;
+	struct footprint *chunks;
 	uint8_t *recent;  /* miss/recent.h; atomic */
 	uint8_t *kept;    /* by unit of the window: miss/reclaim.c; atomic */
 	struct rel *rels; /* release blocks; next four: miss/release.h */

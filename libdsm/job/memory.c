@@ -46,6 +46,7 @@ static void point(char *at)
 	job.mem.dirs = (struct dir *)(at + l->dirs);
 	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
+	job.mem.chunks = (struct footprint *)(at + l->chunks);
 	job.mem.recent = (uint8_t *)(at + l->recent);
 	job.mem.kept = (uint8_t *)(at + l->kept);
 	job.mem.rels = (struct rel *)(at + l->rels);
@@ -344,6 +345,8 @@ void memory_forget(size_t off, size_t bytes)
 	clear(job.layout.transfers + from * sizeof(uint32_t), n * sizeof(uint32_t));
 	clear(job.layout.sharing + from * sizeof(struct sharing_page),
 	      n * sizeof(struct sharing_page));
+	clear(job.layout.chunks + from / FOOTPRINT_PAGES * sizeof(struct footprint),
+	      n / FOOTPRINT_PAGES * sizeof(struct footprint));
 	if (job.set.memory)
 		clear(job.layout.recent + from * sizeof(uint8_t), n * sizeof(uint8_t));
 	clear(job.layout.rels + from * sizeof(struct rel), n * sizeof(struct rel));

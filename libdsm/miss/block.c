@@ -14,6 +14,7 @@
 #include "job/memory.h"
 #include "job/note.h"
 #include "job/stats.h"
+#include "miss/footprint.h"
 #include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
@@ -88,6 +89,30 @@ int block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t man
 	return 0;
 }
 
+/* blocks asked for at once: as many as slots to fetch ahead */
+#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
+
+/* The chunk of a release block, and which of its pages the block is. */
+static struct footprint *chunk_of(size_t off, unsigned int *page)
+{
+	*page = (unsigned int)(off >> PAGE_SHIFT) % FOOTPRINT_PAGES;
+	return &job.mem.chunks[(off >> PAGE_SHIFT) / FOOTPRINT_PAGES];
+}
+
+/* Ask for a block that a thread is expected to miss. */
+static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
+{
+	struct footprint *chunk;
+	unsigned int page;
+
+	if (r->consistency) {
+		chunk = chunk_of(off, &page);
+		footprint_asked(chunk, page);
+	}
+	return block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
+				    region_home(r, off), SLOT_AHEAD);
+}
+
 /*
  * Ask for up to n blocks from off on that this rank does not have; what it causes is only queued.
  */
@@ -95,15 +120,17 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 {
 	unsigned int asked = 0;
 
-	if (write && r->consistency)
+	if (write && r->consistency) {
 		release_make_room();
+		if (!release_many_fit(2 *
+				      PIECE)) /* those that are on their way are not counted yet */
+			n = 0;
+	}
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
 		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
-		asked += block_start_prefetch(block_id(off, r->block_size), write,
-					      ask_for(r, off, 0).flags, region_home(r, off),
-					      SLOT_AHEAD) > 0;
+		asked += ask_predicted(r, off, write) > 0;
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;
@@ -138,12 +165,60 @@ static bool in_write_run(const struct dsm_region *r, const struct stream *s, siz
 	return at < r->off + r->size && (n < s->length / 4 || ours(r, at));
 }
 
-/* blocks asked for at once: as many as slots to fetch ahead */
-#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
+/*
+ * Ask for release blocks of a set, from the chunk that begins at `first`. For a write, only for
+ * those whose home has settled: it would move to a node that may only read them, or not come to
+ * this one if it writes them.
+ */
+static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t set, bool write,
+			    unsigned int most)
+{
+	const struct region_homes *known = &job.me->homes[r->id];
+	unsigned int asked = 0;
+	int got = 0;
+	size_t off;
 
-/* This thread's misses of release blocks. A region's order is not disturbed by that of another. */
+	for (; set && asked < most && got != -EAGAIN; set &= (uint16_t)(set - 1)) {
+		off = first + ((size_t)__builtin_ctz(set) << PAGE_SHIFT);
+		if (off >= r->off + r->size || !release_copy_is(known, off, REL_NONE) ||
+		    (write && !release_is_settled(off)))
+			continue;
+		got = ask_predicted(r, off, false);
+		asked += got > 0;
+	}
+	return asked;
+}
+
+/* This thread's misses of release blocks. A region is not disturbed by another. */
 #define ORDERS 4u
 static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
+static __thread int8_t trust[ORDERS] __attribute__((tls_model("initial-exec")));
+
+/* Ask for the blocks that the node uses together with the one at off, which was missed. */
+static void ask_chunk(const struct dsm_region *r, size_t off, bool write)
+{
+	const struct region_homes *known = &job.me->homes[r->id];
+	unsigned int page, i;
+	struct footprint *chunk = chunk_of(off, &page);
+	const size_t first = off - ((size_t)page << PAGE_SHIFT);
+	uint16_t set = 0;
+
+	for (i = 0; i < FOOTPRINT_PAGES && first + i * PAGE_BYTES < r->off + r->size; i++)
+		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
+	set = footprint_missed(chunk, page, set, &trust[r->id % ORDERS]);
+	count(&job.mine->region_stats[r->id].prefetched,
+	      ask_set(r, first, set, write, job.set.readahead));
+}
+
+/* As for a miss of the block at off, which is only predicted. Returns how many. */
+static unsigned int ask_chunk_ahead(const struct dsm_region *r, size_t off)
+{
+	unsigned int page;
+	const struct footprint *chunk = chunk_of(off, &page);
+
+	return ask_set(r, off - ((size_t)page << PAGE_SHIFT), footprint_used(chunk), false,
+		       job.set.readahead);
+}
 
 /*
  * Ask for the blocks of the region that this thread misses next if it repeats an order of misses.
@@ -154,7 +229,7 @@ static void follow_links(const struct dsm_region *r, size_t off, unsigned int mo
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	struct temporal *t = &orders[r->id % ORDERS];
-	unsigned int asked = 0;
+	unsigned int asked = 0, along = 0;
 	uint32_t page, tail = 0;
 	int got = 0;
 
@@ -166,14 +241,48 @@ static void follow_links(const struct dsm_region *r, size_t off, unsigned int mo
 		off = (size_t)page << PAGE_SHIFT;
 		if (off - r->off >= r->size || !release_copy_is(known, off, REL_NONE))
 			continue;
-		got = block_start_prefetch(block_id(off, r->block_size), false,
-					   ask_for(r, off, 0).flags, region_home(r, off),
-					   SLOT_AHEAD);
+		got = ask_predicted(r, off, false);
 		asked += got > 0;
+		along += ask_chunk_ahead(r, off);
 	}
 	if (got == -EAGAIN)
 		t->tail = tail; /* the next miss goes on there */
-	count(&job.mine->region_stats[r->id].prefetched, asked);
+	count(&job.mine->region_stats[r->id].prefetched, asked + along);
+}
+
+/* The end of the blocks from off on that the node has, or that come: the next one to be missed. */
+static size_t next_missed(const struct dsm_region *r, size_t off)
+{
+	const struct region_homes *known = &job.me->homes[r->id];
+	unsigned int n;
+
+	for (n = 0; r->consistency && n < PIECE && off < r->off + r->size &&
+	     (may(block_copy(off), DSM_READ) || release_comes(known, off));
+	     n++)
+		off += r->block_size;
+	return off;
+}
+
+/*
+ * A thread has touched a block that nobody had touched, at its home. Those behind it get their
+ * memory as well: as many as for a writer in order, or as there is memory around it.
+ */
+static void touch_ahead(const struct dsm_region *r, size_t off)
+{
+	struct stream *s = &streams[1];
+	unsigned int n;
+
+	if (!job.set.readahead || is_full())
+		return;
+	if (s->next != off)
+		*s = (struct stream){ 0 };
+	else
+		s->window = 2 * s->window + 1 < RELEASE_AHEAD ? 2 * s->window + 1 : RELEASE_AHEAD;
+	n = release_touched_around(off);
+	n = release_touch_ahead(off + r->block_size, r->off + r->size,
+				n > s->window ? n : s->window);
+	s->next = off + (1 + n) * r->block_size;
+	s->length += 1 + n;
 }
 
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
@@ -198,6 +307,7 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	s->next = next + n * (size_t)r->block_size;
 	s->length += 1 + n;
 	ask_ahead(r, next, n, write);
+	s->next = next_missed(r, s->next);
 }
 
 static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
@@ -294,6 +404,8 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		return GOT_PERHAPS;
 	}
 	HOOK(miss_asked);
+	if (ahead && r->consistency)
+		ask_chunk(r, off, write); /* neighbours: one transfer */
 	run_work(); /* the thread waits for this one: it does not travel with those that follow */
 	if (ahead) {
 		read_ahead(r, off, write);
@@ -367,7 +479,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	struct region_stats *s;
 	uint64_t start;
 	size_t off;
-	bool upgrade, repeated;
+	bool upgrade, repeated, fresh;
+	uint8_t state;
 	const bool inside = engine_depth; /* at rest, which may be a cancellation point */
 	int before = 0;
 	enum got got;
@@ -390,7 +503,9 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	s = &job.mine->region_stats[r->id];
 	if (write && r->consistency)
 		release_make_room();
-	upgrade = write && __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED) == PG_READ;
+	state = __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED);
+	upgrade = write && state == PG_READ;
+	fresh = state == PG_INVALID;
 	repeated = sharing_is_repeated(off, upgrade);
 	got = get(r, off, write, job.set.readahead, NULL);
 	if (got == GOT_ASKED) {
@@ -403,6 +518,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 		sharing_missed(off, repeated);
 		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind],
 			      s->latency[kind], clock_ns() - start);
+	} else if (got == GOT_OPEN && r->consistency && fresh) {
+		touch_ahead(r, off);
 	} else if (got == GOT_OPEN && write && r->consistency) {
 		release_open_ahead(off, r->off + r->size);
 	} else if (got == GOT_PERHAPS) {

@@ -27,8 +27,6 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define AHEAD 32 /* most blocks that a store opens beside its own */
-
 /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
 #define PIECE (128u << 10)
 
@@ -345,7 +343,7 @@ void release_open_ahead(size_t off, size_t end)
 
 	if (__atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED))
 		return; /* twins are memory */
-	for (off += PAGE_BYTES; n < AHEAD && twins + n < job.set.twins; n++) {
+	for (off += PAGE_BYTES; n < RELEASE_AHEAD && twins + n < job.set.twins; n++) {
 		const size_t at = off + n * PAGE_BYTES;
 
 		if (at >= end || at % UNIT_BYTES == 0 || !twin_was_written(at) ||
@@ -361,6 +359,49 @@ void release_open_ahead(size_t off, size_t end)
 			core_page_event(&h, PE_WRITE, &about, NULL);
 	}
 	twin_run_end();
+}
+
+/* With its stripe held: would a touch of this node make its first contents, without a message? */
+static bool may_touch(size_t off)
+{
+	return block_copy(off)->state == PG_INVALID && release_is_home(region_known(off), off) &&
+		job.mem.rels[off >> PAGE_SHIFT].state == RELH_EXCLUSIVE;
+}
+
+unsigned int release_touched_around(size_t off)
+{
+	const size_t chunk = FOOTPRINT_PAGES * PAGE_BYTES, from = off / chunk * chunk;
+	unsigned int n = 0;
+	size_t at;
+
+	for (at = from; at < from + chunk; at += PAGE_BYTES)
+		n += at != off &&
+			__atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_INVALID;
+	return n;
+}
+
+unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
+{
+	struct msg about = { .src = job.node, .dst = job.node, .req_node = job.node };
+	struct core_host h = run_host_of_run();
+	unsigned int n = 0, i;
+
+	for (; n < most && n < RELEASE_AHEAD; n++) {
+		const size_t at = off + n * PAGE_BYTES;
+
+		if (at >= end || at % UNIT_BYTES == 0 ||
+		    __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_INVALID)
+			break;
+	}
+	if (!n)
+		return 0;
+	twin_run_begin(off, n);
+	for (i = 0; i < n && may_touch(off); i++, off += PAGE_BYTES) {
+		about.object = block_id(off, PAGE_BYTES);
+		core_page_event(&h, PE_WRITE, &about, NULL);
+	}
+	twin_run_end();
+	return i;
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -984,6 +1025,11 @@ static bool has_room(void)
 	return __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED) < job.set.twins;
 }
 
+bool release_many_fit(unsigned int n)
+{
+	return __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED) + n <= job.set.twins;
+}
+
 void release_make_room(void)
 {
 	if (has_room())
@@ -1009,13 +1055,24 @@ bool release_copy_is(const struct region_homes *known, size_t off, enum rel_stat
 		!release_is_home(known, off);
 }
 
+bool release_is_settled(size_t off)
+{
+	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
+
+	return __atomic_load_n(&p->home, __ATOMIC_RELAXED) ||
+		__atomic_load_n(&p->flags, __ATOMIC_RELAXED) & REL_STAYS;
+}
+
 bool release_comes(const struct region_homes *known, size_t off)
 {
 	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
 		release_copy_is(known, off, REL_GOT);
 }
 
-/* A copy is dropped as by a notice. True: there are some. */
+/*
+ * A copy is dropped as by a notice. True: there are some. Those that are on their way come first: a
+ * notice would have them requested once more, again and again.
+ */
 static bool drop_all(const struct dsm_region *r)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
@@ -1026,7 +1083,9 @@ static bool drop_all(const struct dsm_region *r)
 	for (at = memory_next_rel(r->off, end); at < end;
 	     at = memory_next_rel(at + PAGE_BYTES, end))
 		if (!release_is_home(known, at) && !release_copy_is(known, at, REL_NONE)) {
-			rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(at >> PAGE_SHIFT));
+			if (!release_comes(known, at))
+				rel_notice(&job.me->rel_lists, job.mem.rels,
+					   (uint32_t)(at >> PAGE_SHIFT));
 			any = true;
 		}
 	return any;

@@ -18,6 +18,8 @@
 #include "core/host_release.h"
 #include "job/job.h"
 
+#define RELEASE_AHEAD 32u /* most blocks that a store opens, or a touch maps, beside its own */
+
 /* Has this node, or had it, a release block? */
 static inline bool releases_used(void)
 {
@@ -30,6 +32,8 @@ bool release_is(size_t off);
 bool release_is_home(const struct region_homes *known, size_t off);
 /* Is it not, and its copy in this state? */
 bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state);
+/* Is it not, and does a fetch to write no longer ask for the home? A hint. */
+bool release_is_settled(size_t off);
 /* Is it not, and a copy under way? */
 bool release_comes(const struct region_homes *known, size_t off);
 /* Before a thread of this rank uses release blocks. */
@@ -58,6 +62,16 @@ void release_gather(void);
  * backend opens all, and none of them costs a fault.
  */
 void release_open_ahead(size_t off, size_t end);
+/*
+ * A thread of this node has touched a block of its own that nobody had touched. Around it, how many
+ * blocks of its chunk have contents here?
+ */
+unsigned int release_touched_around(size_t off);
+/*
+ * Give up to `most` blocks from off on, which nobody has touched, and whose home is here, their
+ * first contents; at most up to end. One call of the fault backend maps all. Returns how many.
+ */
+unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most);
 /* Another node requests the blocks of this bundle: lower neighbours of which it gets the first
  * copies. */
 void release_share_soon(struct bundle b);
@@ -96,6 +110,8 @@ bool release_try_acquire(void);
 /* Before a thread opens one more block: if there are too many twins, wait for closes that free
  * some. */
 void release_make_room(void);
+/* May it open n more blocks now? A hint: others may be on their way. */
+bool release_many_fit(unsigned int n);
 
 /* The node has entered a region. Ends the job if a node has used blocks of a sequential one as
  * release blocks. */

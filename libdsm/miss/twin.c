@@ -64,7 +64,10 @@ static void check(int err)
 		run_protect_failed(err);
 }
 
-/* A flag of struct copy: comparisons with its last twin found stores of this node. */
+/*
+ * A flag of struct copy: comparisons with its last twin found stores of this node, or it was
+ * exclusive.
+ */
 #define TWIN_WRITTEN 2
 
 bool twin_was_written(size_t off)
@@ -146,6 +149,14 @@ void twin_end(struct core_host *h, uint32_t object)
 	*number = mapped_as(object) == PG_INVALID ? TWIN_DROPPED : 0;
 }
 
+/* A block that nobody had touched is mapped now. */
+static void note_appeared(uint32_t object, enum page_state as)
+{
+	map_as(object, as);
+	appeared(object);
+	count(&run_stats_of(object)->local_faults, 1);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Without its stripe, nothing of another block may be stepped. */
@@ -175,6 +186,15 @@ static void count_call(size_t off)
 	count(&run_stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
 }
 
+/* A block without a twin was exclusive: its home has written it, as a rule. */
+static void note_lowered(uint32_t object)
+{
+	if (!twin_at(object))
+		note_written(object, true);
+	map_as(object, PG_READ);
+	count(&run_stats_of(object)->downgrades, 1);
+}
+
 void twin_run_begin(size_t off, unsigned int n)
 {
 	struct twin_run *run = &work_mine()->run;
@@ -184,7 +204,7 @@ void twin_run_begin(size_t off, unsigned int n)
 	span_lock(&run->held, off, PAGE_BYTES, n);
 	run->off = off;
 	run->n = n;
-	run->shut = run->raise = 0;
+	run->shut = run->raise = run->fresh = 0;
 }
 
 void twin_run_lower(uint64_t set)
@@ -200,8 +220,7 @@ void twin_run_lower(uint64_t set)
 		if (mapped_as(object) != PG_WRITE)
 			continue;
 		mapped |= bit_of(run, object);
-		map_as(object, PG_READ);
-		count(&run_stats_of(object)->downgrades, 1);
+		note_lowered(object);
 	}
 	while (mapped) {
 		at = next_pages(run, &mapped, &len);
@@ -225,6 +244,12 @@ void twin_run_end(void)
 		check(job.fault->raise(job.local, at, len));
 		for (; len; at += PAGE_BYTES, len -= PAGE_BYTES)
 			map_as(block_id(at, PAGE_BYTES), PG_WRITE);
+	}
+	while (run->fresh) {
+		at = next_pages(run, &run->fresh, &len);
+		check(job.fault->zero(job.local, at, len));
+		for (; len; at += PAGE_BYTES, len -= PAGE_BYTES)
+			note_appeared(block_id(at, PAGE_BYTES), PG_WRITE);
 	}
 	run->n = 0;
 	span_unlock(&run->held);
@@ -272,8 +297,7 @@ void twin_lower(struct core_host *h, uint32_t object, uint8_t prot)
 	if (prot == PROT_RW || mapped_as(object) != PG_WRITE)
 		return;
 	check(job.fault->lower(block_off(object), PAGE_BYTES));
-	map_as(object, PG_READ);
-	count(&run_stats_of(object)->downgrades, 1);
+	note_lowered(object);
 	count(&run_stats_of(object)->protect_calls, 1);
 }
 
@@ -286,9 +310,7 @@ static void twin_appear(uint32_t object, uint8_t prot)
 		check(job.fault->zero(job.local, block_off(object), PAGE_BYTES));
 	else
 		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, zeros, PROT_RO));
-	map_as(object, prot == PROT_RW ? PG_WRITE : PG_READ);
-	appeared(object);
-	count(&run_stats_of(object)->local_faults, 1);
+	note_appeared(object, prot == PROT_RW ? PG_WRITE : PG_READ);
 }
 
 bool twin_follow(uint32_t object, uint8_t prot)
@@ -297,6 +319,10 @@ bool twin_follow(uint32_t object, uint8_t prot)
 	struct twin_run *run = &work_mine()->run;
 	int followed;
 
+	if (mapped_as(object) == PG_INVALID && run->n && prot == PROT_RW) {
+		run->fresh |= bit_of(run, object); /* twin_run_end() */
+		return true;
+	}
 	if (mapped_as(object) == PG_INVALID) {
 		twin_appear(object, prot);
 		return true;

@@ -46,7 +46,8 @@ void twin_run_end(void);
  */
 void twin_run_lower(uint64_t set);
 
-/* Has this node stored to the block while it had its last twin? A hint, without the stripe. */
+/* Has this node stored to the block while it had its last twin, or was exclusive? A hint, without
+ * the stripe. */
 bool twin_was_written(size_t off);
 
 /* OPEN_AGAIN. True: this process's mapping has followed. */

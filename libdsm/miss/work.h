@@ -55,7 +55,7 @@ struct gather;
 struct twin_run {
 	size_t off;
 	unsigned int n;
-	uint64_t shut, raise; /* a bit for each block: what twin_run_end() does */
+	uint64_t shut, raise, fresh; /* a bit for each block: what twin_run_end() does */
 	struct span held;
 };
 

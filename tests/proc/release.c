@@ -651,7 +651,7 @@ static void part_pieces(void)
 }
 
 /* Can the kernel store to this byte, which no thread has stored to since the block was closed? */
-static bool is_writable(void *at)
+static bool is_writable(volatile void *at)
 {
 	int fd[2];
 	bool can;
@@ -713,6 +713,57 @@ static void part_runs(void)
 	test_sync();
 }
 
+/*
+ * Nobody has touched the pages of this home: a touch maps those behind it, as long as they are in
+ * order, or as there are pages around them. Once other nodes have copies, a store opens those
+ * behind it.
+ */
+static void part_touch(void)
+{
+	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
+	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
+						.home = DSM_HOME_FIXED };
+	dsm_region_t *wide;
+	volatile uint64_t *word; /* in this order */
+	uint64_t sum = 0;
+	int i;
+
+	if (sequential || one_node())
+		return;
+	MUST(dsm_region_open("wide", (size_t)WIDE * BYTES, &opt, &wide));
+	word = dsm_region_base(wide);
+	test_sync();
+	if (test_rank == 0) {
+		word[0] = 1;
+		REQUIRE(!is_writable(&word[WORDS + 1]), "one page is no order");
+		word[WORDS] = 1;
+		REQUIRE(is_writable(&word[2 * WORDS + 1]), "the third page costs a fault");
+		REQUIRE(!is_writable(&word[3 * WORDS + 1]), "two pages brought more than one");
+		word[3 * WORDS] = 1;
+		REQUIRE(is_writable(&word[6 * WORDS + 1]), "the seventh page costs a fault");
+		word[40 * WORDS] = 1;
+		word[44 * WORDS] = 1;
+		REQUIRE(is_writable(&word[45 * WORDS + 1]), "of a chunk with a page, the next");
+		REQUIRE(!is_writable(&word[43 * WORDS + 1]),
+			"the page before one that was touched");
+	}
+	test_sync();
+	for (i = 0; i < WIDE; i++)
+		sum += word[i * WORDS] << (i % 8);
+	REQUIRE(sum == 1 + 2 + 8 + 1 + 16, "the pages have %lu", sum);
+	test_sync();
+	if (test_rank == 0) {
+		word[0] = 2;
+		REQUIRE(is_writable(&word[WORDS + 1]), "a page that was exclusive costs a fault");
+	}
+	test_sync();
+	MUST(dsm_region_detach(wide));
+	test_sync();
+	if (test_rank == 0)
+		MUST(dsm_region_destroy("wide"));
+	test_sync();
+}
+
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
 static void part_short(void)
 {
@@ -754,6 +805,11 @@ static void part_left(void)
 				*word_of(i, test_rank));
 		for (i = 0; i < PAGES; i++)
 			*word_of(i, test_rank) = 100 * turn + i + 1;
+		MUST(dsm_region_detach(region));
+		test_sync();
+		open_pages(DSM_HOME_CYCLIC);
+		/* copies that come are dropped once they are there */
+		MUST(dsm_prefetch(word_of(0, 0), PAGES * BYTES, DSM_READ));
 		MUST(dsm_region_detach(region));
 		test_sync();
 		open_pages(DSM_HOME_CYCLIC);
@@ -854,13 +910,11 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes },     { "counters", part_counters },
-		{ "edges", part_edges },     { "alone", part_alone },
-		{ "moves", part_moves },     { "faults", part_faults },
-		{ "told", part_told },       { "pieces", part_pieces },
-		{ "runs", part_runs },       { "short", part_short },
-		{ "left", part_left },       { "last", part_last },
-		{ "refused", part_refused }, { "setting", part_setting },
+		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
+		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
+		{ "told", part_told },   { "pieces", part_pieces },     { "runs", part_runs },
+		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
+		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
 	};
 	unsigned int i;
 

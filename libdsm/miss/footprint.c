@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* footprint.c - see footprint.h. */
+#include "miss/footprint.h"
+
+#include <stdbool.h>
+
+#include "job/ctl.h"
+
+/* Leave out 2^doubt pages of a set, those after the last ones in turn. */
+static void test_some(struct footprint *f, uint16_t from)
+{
+	unsigned int left = 1u << f->doubt, i, page;
+
+	f->asks = from != 0;
+	for (i = 0; i < FOOTPRINT_PAGES && left; i++) {
+		page = (f->turn + i) % FOOTPRINT_PAGES;
+		if (!(from >> page & 1))
+			continue;
+		f->tested |= (uint16_t)(1u << page);
+		left--;
+	}
+	f->turn = (f->turn + i) % FOOTPRINT_PAGES;
+	f->rest = f->pause;
+}
+
+/* What was left out in the last round, and not missed, is not used. */
+static void judge(struct footprint *f, int8_t *trust)
+{
+	if (f->tested) {
+		f->used &= (uint16_t)~f->tested;
+		f->tested = 0;
+		f->doubt += f->doubt < FOOTPRINT_DOUBT;
+		f->pause = f->rest = 0;
+		*trust = (int8_t)(*trust - (*trust > -FOOTPRINT_TRUST));
+	} else if (f->asks) {
+		f->doubt -= f->doubt > 0;
+		f->pause = f->pause < FOOTPRINT_REST ? (uint8_t)(2 * f->pause + 1)
+						     : (uint8_t)FOOTPRINT_REST;
+		f->rest = f->pause;
+		*trust = (int8_t)(*trust + (*trust < FOOTPRINT_TRUST));
+	}
+	f->asks = 0;
+}
+
+/* The page that begins a round is missed again. */
+static void next_round(struct footprint *f, uint16_t others, int8_t *trust)
+{
+	judge(f, trust);
+	if (f->rest)
+		f->rest--;
+	else
+		test_some(f, f->used & others);
+}
+
+uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, int8_t *trust)
+{
+	const uint16_t bit = (uint16_t)(1u << page);
+	struct footprint f;
+	bool is_new;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	is_new = !(f.used & bit);
+	if (!f.first)
+		f.first = (uint8_t)(page + 1);
+	else if (f.first == page + 1)
+		next_round(&f, away & (uint16_t)~bit, trust);
+	f.tested &= (uint16_t)~bit;
+	if (is_new && f.used && !f.doubt && *trust >= 0) {
+		test_some(&f, away & (uint16_t) ~(f.used | bit));
+		f.used |= away;
+	}
+	f.used |= bit;
+	__atomic_store(at, &f, __ATOMIC_RELAXED);
+	return f.used & (uint16_t) ~(f.tested | bit);
+}
+
+void footprint_asked(struct footprint *at, unsigned int page)
+{
+	const uint16_t bit = (uint16_t)(1u << page);
+	struct footprint f;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	if (!(f.tested & bit))
+		return;
+	f.tested &= (uint16_t)~bit;
+	__atomic_store(at, &f, __ATOMIC_RELAXED);
+}
+
+uint16_t footprint_used(const struct footprint *at)
+{
+	struct footprint f;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	return f.used & (uint16_t)~f.tested;
+}
