@@ -122,8 +122,8 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 
 	if (write && r->consistency) {
 		release_make_room();
-		if (!release_many_fit(2 *
-				      PIECE)) /* those that are on their way are not counted yet */
+		/* those that are on their way are not counted yet */
+		if (!release_many_fit(2 * PIECE))
 			n = 0;
 	}
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
