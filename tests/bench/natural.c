@@ -396,6 +396,43 @@ static uint64_t queue_result(const void *data, size_t n)
 	return sum_of(data, n);
 }
 
+/* ---- sections of one lock that write a word in each page, and work between them --------------- */
+
+#define PAGE 512        /* words */
+#define THOUGHTS 10000u /* about a hundred microseconds: workers take the lock by turns */
+
+static size_t sections_bytes(size_t n)
+{
+	return (n + PAGE) * sizeof(uint64_t);
+}
+
+static void sections_fill(void *data, size_t n)
+{
+	memset(data, 0, sections_bytes(n));
+}
+
+static void sections(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *words = (uint64_t *)s->data, x = id;
+	size_t round, i;
+
+	for (round = 0; round < rounds / count; round++) {
+		lock(s);
+		for (i = PAGE; i < n + PAGE; i += PAGE)
+			words[i]++;
+		unlock(s);
+		for (i = 0; i < THOUGHTS; i++)
+			x = mix(x);
+		__asm__ volatile("" : : "r"(x));
+	}
+	barrier(s);
+}
+
+static uint64_t sections_result(const void *data, size_t n)
+{
+	return sum_of(data, n + PAGE);
+}
+
 static const struct program programs[] = {
 	{ "jacobi", 2048, 50, jacobi_bytes, jacobi_fill, jacobi, jacobi_result },
 	{ "lu", 1024, 1, matrix_bytes, lu_fill, lu, matrix_result },
@@ -403,6 +440,7 @@ static const struct program programs[] = {
 	{ "product", 1024, 1, product_bytes, product_fill, product, product_result },
 	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
+	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
 };
 
 /* ---- the three ways -------------------------------------------------------------------------- */
