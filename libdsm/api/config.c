@@ -82,6 +82,8 @@ static const struct row {
 	  "anonymous shared mappings of a program with libdsm-pthread.so are shared by all ranks" },
 	{ "DSM_OWN_LIBRARIES", CHOICE, NONE, "outside rank share", 0, 0, 0, false,
 	  "shared libraries whose variables and threads are those of a program with libdsm-pthread.so: all outside /lib and /usr/lib, none, or all" },
+	{ "DSM_FEATURES", CHOICE, NONE, "check trust", 0, 0, 0, false,
+	  "a program with libdsm-pthread.so is refused if processors of ranks have different features; trust: no function that it shares needs one" },
 	{ "DSM_PROCESSORS", CHOICE, NONE, "job host", 0, 0, 0, false,
 	  "the processors that a program with libdsm-pthread.so sees: those of all ranks, or of the rank's host" },
 	{ "DSM_DEADLOCK", CHOICE, FIELD(deadlock), "report abort off", 0, 0, 0, false,

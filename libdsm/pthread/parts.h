@@ -10,6 +10,10 @@
  * dsm_init(). */
 void past_bind(void);
 
+/* features.c: do the processors of all ranks have the same features? Collective. -EPROTO after a
+ * message: they have not; errors of dsm_broadcast(). */
+int features_compare(void);
+
 /* random.c: make the state, in the shared heap, and store it in the team. Rank 0, before the job is
  * active. */
 int random_start(void);

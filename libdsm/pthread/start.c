@@ -448,6 +448,8 @@ __attribute__((constructor)) static void start_begin(void)
 	report_signals();
 	shim.one_node = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
+	if (features_compare())
+		end_process(70);
 	copies_separate();
 	iostreams_construct();
 	start_must("the program's variables", dsm_adopt_globals(&globals));

@@ -193,3 +193,13 @@ if is_chosen opened; then
 		"$(DSM_ATOMICS=trust "${by[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call 2>&1)" $'here 1\nthere 2'
 	says "opened: of each rank" "private memory of rank 0" 139 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/plain.so" call
 fi
+
+# Functions are chosen for the processor of rank 0: a rank with another one is refused.
+if is_chosen features; then
+	program features <<<'int main(void) { return 3; }'
+	on_other=(mpirun -q --allow-run-as-root -n 1 setarch -R "$scratch/features" : -n 1 setarch -R env)
+	says "features: one is missing" "GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 for all ranks" 70 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 "$scratch/features"
+	says "features: other functions" "the C library has chosen other functions" 70 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=Prefer_ERMS "$scratch/features"
+	says "features: trusted" "" 3 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 DSM_FEATURES=trust "$scratch/features"
+	says "features: hidden on both" "" 3 env GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 "${run[@]}" -n 2 "$scratch/features"
+fi
