@@ -97,12 +97,12 @@ bool library_is_called(const struct link_map *m, const char *name)
 	return false;
 }
 
-const ElfW(Phdr) * library_headers(const struct link_map *m, int *n)
+const Elf64_Phdr *library_headers(const struct link_map *m, int *n)
 {
 	const ElfW(Ehdr) *e = (const ElfW(Ehdr) *)m->l_addr;
 
 	*n = e->e_phnum;
-	return (const ElfW(Phdr) *)(m->l_addr + e->e_phoff);
+	return (const Elf64_Phdr *)(m->l_addr + e->e_phoff);
 }
 
 bool library_read(const struct link_map *m, struct library *out)

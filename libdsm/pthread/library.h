@@ -17,7 +17,7 @@ struct library {
 /* Read the segments. False: the file's header is not mapped at its beginning. */
 bool library_read(const struct link_map *m, struct library *out);
 /* The n program headers of a library that library_read() can read. */
-const ElfW(Phdr) * library_headers(const struct link_map *m, int *n);
+const Elf64_Phdr *library_headers(const struct link_map *m, int *n);
 
 /* The name of its file, without folders. */
 const char *library_name(const struct link_map *m);
