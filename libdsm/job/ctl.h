@@ -225,7 +225,7 @@ struct answer {
 struct reclaim {
 	uint32_t lock; /* held by the thread that gives up blocks; nobody waits for it */
 	/*
-	 * too much is left: first touches leave the home to the manager, and no home is asked for;
+	 * too much is left: first touches leave the home to other nodes, and no home is asked for;
 	 * atomic
 	 */
 	uint32_t over;

@@ -43,13 +43,39 @@ static bool may(const struct copy *p, uint8_t access)
 	return access & DSM_WRITE ? page_writable(&seen) : page_readable(&seen);
 }
 
-/*
- * Of a block that it touches first, this node then does not become the home unless it is the
- * manager.
- */
+/* Of a block that it touches first, this node then does not become the home. */
 static bool is_full(void)
 {
 	return __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED);
+}
+
+/* Another node, for 2 MiB in a row. */
+static uint16_t node_beside(size_t off)
+{
+	const uint16_t n = (uint16_t)(off / UNIT_BYTES % (job.nodes - 1u));
+
+	return n < job.node ? n : (uint16_t)(n + 1);
+}
+
+/*
+ * A full node that is about to touch a block first, and is its manager, places the block at another
+ * node. A thread that has asked for the block meanwhile comes first: then it stays.
+ */
+static void let_overflow(const struct dsm_region *r, size_t off)
+{
+	const struct msg m = { .type = MSG_PLACE,
+			       .src = job.node,
+			       .dst = job.node,
+			       .object = block_id(off, r->block_size),
+			       .req_node = job.node,
+			       .value = node_beside(off) };
+	struct core_host h = run_host();
+	struct actions answer;
+
+	if (is_full() && region_first_touch(r) && !r->consistency &&
+	    region_home(r, off) == job.node &&
+	    job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED)
+		core_step(&h, &m, NULL, &answer);
 }
 
 static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
@@ -130,6 +156,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
 		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
+		let_overflow(r, off);
 		asked += ask_predicted(r, off, write) > 0;
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
@@ -380,6 +407,7 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 	if (found < 0)
 		return GOT_PERHAPS;
 	HOOK(miss_slot);
+	let_overflow(r, off);
 	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
 	wait_begin();
 	page = run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
