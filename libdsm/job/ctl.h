@@ -31,7 +31,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 22
+#define CTL_ABI 23
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -280,6 +280,7 @@ struct rank_ctl {
 	struct lane lanes[CTL_LANES]; /* a new thread continues the counts of one that has ended */
 	struct push_list pushes;
 	uint64_t memory_most[USAGE_KINDS - USAGE_OF_NODE]; /* usage.h; atomic */
+	uint64_t tables; /* its part of ctl.tables; private to its service thread */
 	struct region_stats region_stats[CTL_REGIONS];
 };
 
@@ -296,6 +297,9 @@ struct ctl {
 	/* earliest time of the node's next stall report, and the report interval */
 	uint64_t stall_due, stall_step;
 	uint64_t memory_most[USAGE_OF_NODE]; /* usage.h; atomic */
+	/* page tables of all ranks for shared memory when they were last counted, and
+	 * reclaim.came then; usage.h; atomic */
+	uint64_t tables, tables_came;
 	uint32_t stripes[CTL_STRIPES];
 	/* blocks that steps told to send and that are not read yet; atomic */
 	uint32_t outgoing[CTL_STRIPES];

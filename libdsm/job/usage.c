@@ -14,6 +14,7 @@
 #include "util/lines.h"
 
 #define TICK_NS 1000000000u
+#define SOON_NS 100000000u /* the same while blocks come */
 /* resident memory up to which each mapping is read: the kernel visits every page */
 #define CLOSE_BYTES (16ull << 30)
 #define CLOSE_NS 100000000u /* time for many mappings */
@@ -55,11 +56,23 @@ uint64_t usage_frames(void)
 	return has_frames() ? usage_of(job.mem.memfd) : 0;
 }
 
+static uint64_t usage_came(void)
+{
+	return __atomic_load_n(&job.me->reclaim.came, __ATOMIC_RELAXED);
+}
+
+/* Those that were counted, and what each rank needs to map what has come since. */
+static uint64_t usage_tables(void)
+{
+	const uint64_t since =
+		usage_came() - __atomic_load_n(&job.me->tables_came, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&job.me->tables, __ATOMIC_RELAXED) + since / TABLE_PART * job.locals;
+}
+
 uint64_t usage_bounded(void)
 {
-	const uint64_t shared = usage_frames() + usage_of(job.mem.ctlfd);
-
-	return shared + shared / TABLE_PART * job.locals;
+	return usage_frames() + usage_of(job.mem.ctlfd) + usage_tables();
 }
 
 /* The bytes of the control segment in a range that have memory. */
@@ -203,17 +216,49 @@ static uint64_t *most_of_rank(enum usage_kind kind)
 	return &job.mine->memory_most[kind - USAGE_OF_NODE];
 }
 
+/*
+ * The page tables of this process for memory of the job, in the sum of its node: what they have
+ * grown by, but for private memory.
+ */
+static void count_tables(const struct usage_status *s)
+{
+	static uint64_t first;
+	const uint64_t shared = usage_without(s->tables, s->anonymous / TABLE_PART),
+		       came = usage_came();
+	uint64_t now;
+
+	if (!first)
+		first = shared;
+	now = usage_without(shared, first);
+	__atomic_fetch_add(&job.me->tables, now - job.mine->tables, __ATOMIC_RELAXED);
+	__atomic_store_n(&job.me->tables_came, came, __ATOMIC_RELAXED);
+	job.mine->tables = now;
+}
+
+static struct {
+	uint64_t at, came;
+} last_look;
+
+uint64_t usage_period(void)
+{
+	return job.set.memory && last_look.came != usage_came() ? SOON_NS : TICK_NS;
+}
+
 void usage_tick(uint64_t now)
 {
-	static uint64_t last;
 	struct usage_status s;
 
-	if (now - last < TICK_NS)
+	if (now - last_look.at < usage_period())
 		return;
-	last = now;
+	last_look.at = now;
+	last_look.came = usage_came();
+	read_status(&s);
+	if (job.set.memory)
+		count_tables(&s);
+	if (!usage_watches())
+		return;
 	if (job.local == 0)
 		note_node(&(uint64_t){ usage_frames() }, 1);
-	read_status(&s);
 	usage_note(most_of_rank(USAGE_PAGE_TABLES), s.tables);
 	if (has_frames())
 		usage_note(most_of_rank(USAGE_PRIVATE),

@@ -4,7 +4,8 @@
  *
  * Nothing is counted where memory is allocated: the kernel knows what the memory objects and the
  * process have. With DSM_STATS the service thread looks once a second, and whoever gives memory
- * back looks before; without it nobody looks but CALL_MEMORY.
+ * back looks before; without it nobody looks but CALL_MEMORY, and the service thread at page tables
+ * if memory is bounded.
  */
 #ifndef JOB_USAGE_H
 #define JOB_USAGE_H
@@ -49,14 +50,18 @@ struct stats_memory {
 /* The frames of this node, in bytes. Any thread, also in the fault handler. */
 uint64_t usage_frames(void);
 /* What DSM_MEMORY bounds: the frames, the control segment with states, queues, tables and twins,
- * and the page tables of all ranks for these, by estimate. As above. */
+ * and the page tables of all ranks for these: those that the service threads have counted, and an
+ * estimate for what has come since. As above. */
 uint64_t usage_bounded(void);
 
-/* Look, for the counts of "at most". Any thread. Does nothing without DSM_STATS. usage_tick(): for
- * the service thread, which calls it often; usage_leaving(): before frames and states are given
- * back. */
-bool usage_watches(void);
+/* For the service thread, which calls it often, and at least in such a time (ns): count page tables
+ * for usage_bounded(), and look, for the counts of "at most". */
+uint64_t usage_period(void);
 void usage_tick(uint64_t now);
+
+/* The counts of "at most" are only for DSM_STATS. usage_leaving(): look before frames and states
+ * are given back. Any thread. */
+bool usage_watches(void);
 void usage_leaving(void);
 
 /* Serve CALL_MEMORY, in the rank's own process. Takes milliseconds: tens for a process of

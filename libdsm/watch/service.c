@@ -111,6 +111,12 @@ static void service_handle(const struct epoll_event *ev)
 	}
 }
 
+/* Does anything depend on usage_tick()? */
+static bool service_looks(void)
+{
+	return usage_watches() || job.set.memory;
+}
+
 /* The longest sleep in epoll. */
 static int service_timeout(bool busy, bool dozes)
 {
@@ -124,8 +130,8 @@ static int service_timeout(bool busy, bool dozes)
 		return DOZE_MS;
 	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
 		ms = deadlock_ms();
-	if (usage_watches() && (ms < 0 || ms > TICK_MS))
-		ms = TICK_MS;
+	if (service_looks() && (ms < 0 || ms > (int)(usage_period() / 1000000)))
+		ms = (int)(usage_period() / 1000000);
 	return threads_check() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
@@ -315,7 +321,7 @@ static void serve_once(uint64_t *last_ping)
 		deadlock_check(clock_ns());
 	if (reclaim_is_due())
 		reclaim_frames(false);
-	if (usage_watches())
+	if (service_looks())
 		usage_tick(clock_ns());
 	n = wait_events(ev, 16, linger, busy, dozes);
 	for (i = 0; i < n; i++)

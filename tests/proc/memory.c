@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * memory.c - the bound of a node's memory: the last rank uses several times as much as its node may
- * have. Frames and tables are measured at the memory objects. The runner sets DSM_MEMORY=24M.
+ * have. Frames and tables are measured at the memory objects. The runner sets DSM_MEMORY=24M, and
+ * 16M for 16 ranks in two nodes.
  */
 #include "common.h"
 
@@ -294,6 +295,65 @@ static void sets(void)
 		half, same, twice);
 }
 
+#define HELD (BOUND / 3) /* of each node's: all others pin it */
+#define WINDOW 64        /* pages that a thread fetches ahead */
+#define LOCKS 300
+#define PATIENCE 10000000000ull
+
+/* Nothing of a node can go: it is the home, or has pinned it. Each thread writes what the others
+ * have, fetches ahead, and takes a lock. */
+static void stuck(void)
+{
+	dsm_region_t *r, *kept, *one;
+	const uint64_t nodes = (uint64_t)dsm_nodes(), pages = HELD / PAGE * nodes;
+	uint64_t *held = (uint64_t *)test_open("held", pages * PAGE, DSM_HOME_CYCLIC, &kept);
+	uint64_t *p = (uint64_t *)test_open("stuck", pages * PAGE, DSM_HOME_CYCLIC, &r);
+	struct shared {
+		dsm_mutex_t lock;
+		uint64_t sum;
+	} *s = test_open("lock", PAGE, DSM_HOME_FIXED, &one);
+	struct rng rng = rng_of((uint64_t)test_rank);
+	uint64_t i, since;
+
+	if (!test_rank)
+		MUST(dsm_mutex_init(&s->lock));
+	for (i = (uint64_t)test_rank; i < pages; i += (uint64_t)test_size)
+		store(&held[i * WORDS], i + 1), store(&p[i * WORDS], 1);
+	test_sync();
+	MUST(dsm_pin(held, pages * PAGE, DSM_READ));
+	test_sync();
+	since = test_ns();
+	for (i = 0; i < LOCKS; i++) {
+		const uint64_t at = rng_below(&rng, pages - WINDOW);
+
+		MUST(dsm_prefetch(&p[at * WORDS], WINDOW * PAGE, i % 2 ? DSM_READ : DSM_WRITE));
+		MUST(dsm_mutex_lock(&s->lock));
+		s->sum += i;
+		store(&p[at * WORDS + 1], load(&p[at * WORDS + 1]) + i);
+		MUST(dsm_mutex_unlock(&s->lock));
+	}
+	since = test_ns() - since;
+	printf("  rank %d: %lu KiB, %d locks in %lu ms\n", test_rank, used() >> 10, LOCKS,
+	       since / 1000000);
+	REQUIRE(since < PATIENCE, "%lu ms", since / 1000000);
+	REQUIRE(used() >= BOUND - 2 * MIB, "the node has %lu KiB only", used() >> 10);
+	for (i = 0; i < pages; i++)
+		REQUIRE(load(&held[i * WORDS]) == i + 1, "page %lu", i);
+	test_sync();
+	for (i = since = 0; i < pages; i++)
+		since += load(&p[i * WORDS + 1]);
+	REQUIRE(s->sum == since && since == (uint64_t)LOCKS * (LOCKS - 1) / 2 * (uint64_t)test_size,
+		"%lu, %lu", s->sum, since);
+	MUST(dsm_unpin(held, pages * PAGE));
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&s->lock));
+	test_close("lock", one);
+	test_close("stuck", r);
+	test_close("held", kept);
+	test_sync();
+}
+
 /* All nodes have more than they may, and write what the others have. */
 static void full(void)
 {
@@ -314,6 +374,35 @@ static void full(void)
 	REQUIRE(k == PAGES / 2 + 2000, "%lu", k);
 	test_sync();
 	test_close("full", r);
+	test_sync();
+}
+
+/* What is freed is used again before the heap takes other memory: almost nothing is sent. */
+static void garbage(void)
+{
+	const struct dsm_stats s = test_stats(NULL);
+	struct dsm_stats t;
+	uint64_t *p, i, k, size, sum = 0;
+
+	most = 0;
+	for (i = 0; test_is_last() && sum < 8 * BOUND; i++, sum += size) {
+		size = BOUND / 12 * (1 + i * 5 % 7);
+		p = dsm_malloc(size);
+		REQUIRE(p, "%m");
+		for (k = 0; k < size / PAGE; k++)
+			store(&p[k * WORDS], k);
+		used();
+		MUST(dsm_free(p));
+	}
+	t = test_stats(NULL);
+	if (test_is_last()) {
+		printf("  rank %d: %lu MiB in %lu turns, at most %lu KiB, %lu blocks given back, %lu messages\n",
+		       test_rank, (unsigned long)(sum / MIB), i, most >> 10,
+		       t.evicted_owned - s.evicted_owned, t.messages_out - s.messages_out);
+		REQUIRE(most <= BOUND + SLACK, "the node had %lu KiB", most >> 10);
+		REQUIRE(t.evicted_owned - s.evicted_owned < sum / PAGE / 20, "%lu blocks",
+			t.evicted_owned - s.evicted_owned);
+	}
 	test_sync();
 }
 
@@ -350,16 +439,89 @@ static void touches(void)
 	test_sync();
 }
 
+#define CROWD 16 /* ranks, in two nodes */
+#define CROWD_BOUND (16 * MIB)
+
+static uint64_t page_tables(void)
+{
+	unsigned long kib = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "r");
+
+	REQUIRE(f, "%m");
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "VmPTE: %lu kB", &kib);
+	fclose(f);
+	return kib << 10;
+}
+
+/* With the page tables of the ranks from `first` on, of which `*tables` are returned. */
+static uint64_t used_with(const uint64_t *of, uint64_t first, uint64_t *tables)
+{
+	uint64_t k;
+
+	for (*tables = 0, k = first; k < (uint64_t)test_size; k++)
+		*tables += load(&of[k]);
+	return *tables + used();
+}
+
+/*
+ * All ranks of a node read ten times as much as it may have, a page of each turn. Each has page
+ * tables for all of it, and they count: a moment later if a service thread gets no processor.
+ */
+static void crowd(void)
+{
+	const uint64_t width = (uint64_t)test_width(), pages = 10 * CROWD_BOUND / PAGE;
+	const uint64_t first = (uint64_t)test_size - width, before = page_tables();
+	uint64_t *tables = test_outside((uint64_t)test_size * sizeof(*tables)), i, now, sum,
+		 peak = 0;
+	dsm_region_t *r;
+	uint64_t *p = (uint64_t *)test_open("crowd", pages * PAGE, DSM_HOME_FIXED, &r);
+
+	for (i = 0; !test_rank && i < pages; i++)
+		store(&p[i * WORDS], i + 1);
+	test_sync();
+	for (i = 0; (uint64_t)test_rank >= first && i < pages; i++) {
+		if (i % width == (uint64_t)test_rank - first)
+			REQUIRE(load(&p[i * WORDS]) == i + 1, "page %lu", i);
+		if (i % 1024)
+			continue;
+		store(&tables[test_rank], page_tables() - before);
+		now = used_with(tables, first, &sum);
+		peak = peak > now ? peak : now;
+	}
+	test_sync();
+	test_nap(300000000);
+	for (i = 0; test_is_last() && i < 1024; i++)
+		REQUIRE(load(&p[i * WORDS]) == i + 1, "page %lu", i);
+	if (test_is_last()) {
+		now = used_with(tables, first, &sum);
+		printf("  rank %d: %lu KiB with page tables, which are %lu KiB; at most %lu KiB\n",
+		       test_rank, now >> 10, sum >> 10, peak >> 10);
+		REQUIRE(sum >= CROWD_BOUND / 8, "the page tables have %lu KiB only", sum >> 10);
+		REQUIRE(now <= CROWD_BOUND, "the node has %lu KiB", now >> 10);
+		REQUIRE(peak <= CROWD_BOUND + CROWD_BOUND / 6, "the node had %lu KiB", peak >> 10);
+	}
+	test_sync();
+	test_close("crowd", r);
+	test_sync();
+}
+
 int main(int argc, char **argv)
 {
+	static const struct test_part alone[] = { { "crowd", crowd } };
 	static const struct test_part parts[] = {
-		{ "reads", reads }, { "writes", writes },   { "hot", hot },       { "sets", sets },
-		{ "full", full },   { "touches", touches }, { "copies", copies },
+		{ "reads", reads },   { "writes", writes }, { "hot", hot },
+		{ "sets", sets },     { "full", full },     { "touches", touches },
+		{ "copies", copies }, { "stuck", stuck },   { "garbage", garbage },
 	};
 
 	test_start(argc, argv, "a node gives up copies above DSM_MEMORY", NULL, 0);
 	go = test_outside(sizeof(*go));
 	find_objects();
-	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	if (test_size == CROWD)
+		test_parts(alone, 1);
+	else
+		test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	return test_end();
 }

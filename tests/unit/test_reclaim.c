@@ -691,7 +691,7 @@ UNIT_TEST(written_release_blocks_are_closed)
 	ck_assert_uint_eq(job.me->twins, n - more);
 }
 
-/* The control segment, and 1/512 of everything for the page tables of each rank. */
+/* The control segment, and 1/512 of what has come for the page tables of each rank. */
 UNIT_TEST(tables_and_page_tables_count)
 {
 	unsigned int i;
@@ -713,6 +713,57 @@ UNIT_TEST(tables_and_page_tables_count)
 	ck_assert_uint_eq(usage_bounded(), ((uint64_t)i << PAGE_SHIFT) + (2 << 20));
 	reclaim_frames(false);
 	ck_assert_uint_eq(here() + ((2 << 20) >> PAGE_SHIFT), LOW_PAGES);
+}
+
+#define MS 1000000ull
+#define NEAR (96ul << 10) /* page tables of the tables that the kernel has for other mappings */
+
+static char *touched(int how, size_t size, size_t step)
+{
+	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			0);
+	size_t i;
+
+	unit_require(at != MAP_FAILED && !madvise(at, size, MADV_NOHUGEPAGE));
+	for (i = 0; i < size; i += step)
+		at[i] = 1;
+	return at;
+}
+
+/* A page in each 2 MiB needs a page table of its own, in each process that touches it. */
+UNIT_TEST(page_tables_are_those_that_the_kernel_has)
+{
+	const size_t sparse = 512 * UNIT_BYTES, tables = 512 * PAGE_BYTES, dense = 64ul << 20;
+	char *at;
+
+	job.locals = 64;
+	usage_tick(2000 * MS);
+	ck_assert_uint_eq(job.me->tables, 0);
+	ck_assert_uint_eq(usage_period(), 1000 * MS);
+	at = touched(MAP_SHARED, sparse, UNIT_BYTES);
+	recent_grew(512 * PAGE_BYTES);
+	ck_assert_uint_eq(usage_bounded(), 64 * PAGE_BYTES);
+	ck_assert_uint_eq(usage_period(), 100 * MS);
+	usage_tick(2100 * MS - 1);
+	ck_assert_uint_eq(job.me->tables, 0);
+	job.me->tables = 5 << 20; /* of other ranks */
+	usage_tick(2100 * MS);
+	ck_assert_uint_ge(job.me->tables, (5 << 20) + tables);
+	ck_assert_uint_le(job.me->tables, (5 << 20) + tables + NEAR);
+	ck_assert_uint_eq(usage_bounded(), job.me->tables);
+	recent_grew(1024 * PAGE_BYTES);
+	ck_assert_uint_eq(usage_bounded(), job.me->tables + 128 * PAGE_BYTES);
+	usage_tick(2200 * MS);
+	unit_require(!munmap(at, sparse));
+	ck_assert_uint_eq(usage_period(), 1000 * MS);
+	usage_tick(3200 * MS - 1);
+	ck_assert_uint_ge(job.me->tables, (5 << 20) + tables);
+	/* Private memory has page tables as well, which count with it. */
+	at = touched(MAP_PRIVATE, dense, PAGE_BYTES);
+	usage_tick(3200 * MS);
+	ck_assert_uint_ge(job.me->tables, 5 << 20);
+	ck_assert_uint_le(job.me->tables, (5 << 20) + NEAR);
+	unit_require(!munmap(at, dense));
 }
 
 /* However large they are. */
