@@ -107,7 +107,7 @@ struct team {
 	/* the program ends: enum ending; the first call decides */
 	uint32_t how;
 	uint32_t status;  /* of the job, once `over` */
-	uint32_t refused; /* calls on files were, on any rank */
+	uint32_t refused; /* calls on files, or fork(), were, on any rank */
 	/* functions whose state is of one rank: the program has been told */
 	uint8_t reported[LOCAL_MOST];
 	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */

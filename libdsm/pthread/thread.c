@@ -468,6 +468,7 @@ EXPORT pid_t fork(void)
 {
 	if (!shim.active || !is_program(CALLER))
 		return NEXT(fork)();
+	__atomic_store_n(&team->refused, 1, __ATOMIC_RELAXED);
 	errno = start_cannot("fork() (posix_spawn(), system() and popen() do)");
 	return -1;
 }

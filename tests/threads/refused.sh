@@ -25,8 +25,8 @@ int main(void)
 	return 0; /* with a thread that never ends */
 }
 END
-says "robust, kill, fork" "1 0 -1" 0 "${run[@]}" -n 2 "$scratch/wishes"
-says "robust, kill, fork: named" "fork() (posix_spawn(), system() and popen() do) does not work" 0 "${run[@]}" -n 2 --nodes rank "$scratch/wishes"
+says "robust, kill, fork" "1 0 -1" 74 "${run[@]}" -n 2 "$scratch/wishes"
+says "robust, kill, fork: named" "fork() (posix_spawn(), system() and popen() do) does not work" 74 "${run[@]}" -n 2 --nodes rank "$scratch/wishes"
 
 # What the kernel does to a thread is asked for by its rank: of two ranks, the first thread is
 # another's, the second is not. The clock of a thread exists in its process only.
