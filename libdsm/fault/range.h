@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RANGES_MAX 256u
+#define RANGES_MAX 512u
 
 /* Set the window, and remove all ranges. base NULL: no window. */
 void range_window(void *base, size_t size);

@@ -201,7 +201,7 @@ DSM_API int dsm_region_destroy(const char *name);
  * dsm_region_detach() refuses the region with -EINVAL. On failure, the memory is unchanged.
  * -EINVAL: not whole pages or blocks, an invalid option, or the arguments of the ranks differ.
  * -EFAULT: not mapped. -EEXIST: overlaps shared memory. -ENOMEM: no room in DSM_SPACE, or no
- * memory. -ENOSPC: 256 regions are adopted. -ENOTSUP: the kernel helper hosts the job (use
+ * memory. -ENOSPC: 512 regions are adopted. -ENOTSUP: the kernel helper hosts the job (use
  * DSM_BACKEND=user). */
 DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_options *opt, dsm_region_t **out);
 /* End the sharing of an adopted region: each rank gets private memory at the same address, with the

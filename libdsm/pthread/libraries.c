@@ -38,8 +38,8 @@
 #include "library.h"
 #include "util/sizes.h"
 
-#define LOADED_MAX 512u
-#define LIBRARIES_MAX 200u /* ranges of adopted memory are 256 */
+#define LOADED_MAX 1024u
+#define LIBRARIES_MAX 400u /* ranges of adopted memory are 512 */
 #define EARLY (4ul << 20)  /* for constructors */
 #define GRAIN 16u          /* as in alloc.c */
 #define EARLY_LISTS 64u    /* of freed memory */
