@@ -432,10 +432,10 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 		return GOT_PERHAPS;
 	}
 	HOOK(miss_asked);
-	if (ahead && r->consistency)
-		ask_chunk(r, off, write); /* neighbours: one transfer */
 	run_work(); /* the thread waits for this one: it does not travel with those that follow */
 	if (ahead) {
+		if (r->consistency)
+			ask_chunk(r, off, write);
 		read_ahead(r, off, write);
 		run_work();
 	}

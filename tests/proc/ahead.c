@@ -202,15 +202,17 @@ static void part_bundles(void)
 }
 
 /*
- * The request of the block that the thread waits for is one message with those for the blocks of
- * its chunk; others follow. Of a release block, no message confirms the answer.
+ * The request of the block that the thread waits for is a message of its own: those for the blocks
+ * of its chunk follow, in one. Of a release block, no message confirms the answer.
  */
 static void part_alone(void)
 {
 	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
 						.home_rank = 0,
 						.consistency = DSM_CONSISTENCY_RELEASE };
-	const uint64_t ahead[] = { 0, 14, 0, 0 }, sends[] = { 1, 2, 0, 0 }; /* by block */
+	/* page 1 is left out, to see whether it is used */
+	const uint64_t pages[] = { 0, 5, 7, 1 }, ahead[] = { 0, 13, 0, 0 },
+		       sends[] = { 1, 2, 0, 1 };
 	uint64_t *p, i, was, fetched;
 	dsm_region_t *r;
 
@@ -220,12 +222,13 @@ static void part_alone(void)
 	for (i = 0; test_rank == last && i < 4; i++) {
 		was = test_stats(NULL).messages_out;
 		fetched = test_stats(r).prefetched;
-		load(&p[i * 512]);
+		load(&p[pages[i] * 512]);
 		fetched = test_stats(r).prefetched - fetched;
 		was = test_stats(NULL).messages_out - was;
-		REQUIRE(fetched == ahead[i], "%lu blocks after block %lu are fetched", fetched, i);
-		REQUIRE(was == sends[i], "%lu messages request block %lu and %lu after it", was, i,
-			fetched);
+		REQUIRE(fetched == ahead[i], "%lu blocks after page %lu are fetched", fetched,
+			pages[i]);
+		REQUIRE(was == sends[i], "%lu messages request page %lu and %lu with it", was,
+			pages[i], fetched);
 	}
 	test_sync();
 	test_close("alone", r);
