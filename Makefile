@@ -245,7 +245,7 @@ check-gates: ## core purity, layers, headers, kernel build, links, documents, ma
 check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
 check-tsan: ## unit and process tests with data race detection
 check-large: ## process tests with 10,000 waiting threads and 10,000 regions (minutes)
-check-soak: ## the long version: simulation and process tests for hours, 1,000 runs of asynchronous cancellation
+check-soak: ## the long version: simulation and process tests for hours, asynchronous cancellation and litmus tests
 check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
 check-trace: ## does docs/life-of-a-miss.md name the functions of a miss in their order? (a build that reports each function)
 model-full: ## the protocol model at full depths (long)

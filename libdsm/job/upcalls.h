@@ -10,6 +10,7 @@
 #ifndef JOB_UPCALLS_H
 #define JOB_UPCALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,11 @@ struct upcalls {
 	 * outside the fault handler.
 	 */
 	void (*long_wait)(uint64_t since, uint64_t now);
+	/*
+	 * May this thread report such a wait itself? It has to, then: no other thread of its node
+	 * reports for a while. stall_is_due(). Does not block.
+	 */
+	bool (*wait_is_due)(uint64_t since, uint64_t now);
 	/* Serve CALL_ASLEEP: deadlock_serve(). For the service thread; does not block. */
 	int (*asleep)(struct asleep *out);
 };

@@ -17,6 +17,7 @@
 #include "job/inside.h"
 #include "job/lost.h"
 #include "job/memory.h"
+#include "job/upcalls.h"
 #include "miss/block.h"
 #include "miss/run.h"
 #include "miss/step.h"
@@ -941,6 +942,53 @@ static void acquire_one(struct core_host *h, uint32_t entry, void *arg)
 	core_acquire_next(h, entry, &a->stale, &a->err);
 }
 
+#define HELPS 64u /* between two looks at the clock */
+
+/* A wait for closes. */
+struct close_wait {
+	uint64_t since; /* 0: it is short */
+	uint32_t helps;
+};
+
+/* A node that has not acknowledged a FLUSH or a NOTE of this one; -1: there is none. */
+static int close_awaits(void)
+{
+	int node;
+
+	for (node = 0; node < job.nodes; node++) {
+		const struct closing_peer *p = &job.mem.peers[node];
+		const uint64_t asked = __atomic_load_n(&p->asked, __ATOMIC_RELAXED);
+
+		if (__atomic_load_n(&p->sent, __ATOMIC_RELAXED))
+			return node;
+		if (asked && job.nodes <= 64)
+			return __builtin_ctzll(asked);
+	}
+	return -1;
+}
+
+/*
+ * Work for others, and report a wait that is long. The calls by which reports ask other ranks wait
+ * for closes, too: so this one asks nobody.
+ */
+static void close_help(struct close_wait *w)
+{
+	uint64_t now;
+	int node;
+
+	block_help();
+	if (++w->helps % HELPS)
+		return;
+	now = clock_ns();
+	if (!w->since)
+		w->since = now;
+	node = close_awaits();
+	if (node >= 0 && job.up->wait_is_due(w->since, now))
+		log_line("after %lu s without an answer (a report, not an error: DSM_STALL_MS): "
+			 "node %d has not acknowledged stores of this node",
+			 (unsigned long)((now - w->since) / 1000000000u), node);
+}
+
 /* As core_acquire(), neighbours together. */
 bool release_try_acquire(void)
 {
@@ -958,8 +1006,10 @@ bool release_try_acquire(void)
 
 void release_acquire_now(void)
 {
+	struct close_wait w = { 0 };
+
 	while (!release_try_acquire())
-		block_help();
+		close_help(&w);
 }
 
 /* Begin a close that looks at all stores so far. Returns its number; 0: there is nothing to
@@ -995,8 +1045,10 @@ bool release_has_closed(uint64_t close)
 
 static void close_end(uint64_t close)
 {
+	struct close_wait w = { 0 };
+
 	while (!release_has_closed(close))
-		block_help();
+		close_help(&w);
 }
 
 uint64_t release_close_begin(void)

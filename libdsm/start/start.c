@@ -57,6 +57,7 @@ const struct upcalls engine_upcalls = {
 	.answer = call_returned,
 	.chunk = chunk_arrived,
 	.long_wait = stall_check,
+	.wait_is_due = stall_is_due,
 	.asleep = deadlock_serve,
 };
 

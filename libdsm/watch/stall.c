@@ -270,7 +270,7 @@ static bool stall_claim(uint64_t now)
 	return true;
 }
 
-static bool is_due(uint64_t since, uint64_t now)
+bool stall_is_due(uint64_t since, uint64_t now)
 {
 	return job.set.stall_ms && now - since >= note_limit_ns() && !note_quiet &&
 		stall_claim(now);
@@ -303,7 +303,7 @@ static void report_here(void)
 
 void stall_check(uint64_t since, uint64_t now)
 {
-	if (is_due(since, now)) {
+	if (stall_is_due(since, now)) {
 		if (fault_handling()) {
 			stall_want();
 			job_ring(job.rank);
@@ -327,7 +327,7 @@ void stall_check_kernel(void)
 	for (i = 0; i < CTL_NOTES; i++) {
 		uint64_t since = __atomic_load_n(&job.mine->notes[i].since, __ATOMIC_RELAXED);
 
-		if (since && since < now && is_due(since, now))
+		if (since && since < now && stall_is_due(since, now))
 			stall_want();
 	}
 }

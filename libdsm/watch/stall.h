@@ -16,6 +16,9 @@
 
 /* Report if it is due. Called by a thread that has waited since `since`. */
 void stall_check(uint64_t since, uint64_t now);
+/* True if a report by this thread is due; then it is not due to any thread of this node for a
+ * while. Does not block. */
+bool stall_is_due(uint64_t since, uint64_t now);
 /* Start the thread that collects and reports, if a wait in the fault handler or in the kernel
  * helper is due. stall_check_kernel() checks the waits in the kernel helper. The service thread
  * calls both; neither blocks. */

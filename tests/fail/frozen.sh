@@ -90,6 +90,25 @@ called() {
 	says '^libdsm: .*after [1-3] s without an answer .*: answers to calls: ranks 0,2 wait'
 }
 
+# Rank 1 stops before it has acknowledged what rank 0 has stored in release memory. A report by
+# messages would wait as well.
+closes() {
+	local r
+	mode rank
+	ranks=2
+	settings+=(DSM_STALL_MS=1000)
+	start_job 30 "$bin/closes"
+	signal_ranks STOP 1
+	sleep 4
+	[[ ! -e $folder/end.0 ]] || problem "rank 0 ended meanwhile"
+	signal_ranks CONT 1
+	wait "$background"
+	for ((r = 0; r < ranks; r++)); do
+		[[ $(status_of "$r") == 0 ]] || problem "rank $r ended with status $(status_of "$r")"
+	done
+	says 'rank 0: after [1-3] s without an answer .*: node 1 has not acknowledged stores of this node'
+}
+
 # mpirun is told to stop, as by Ctrl-C: everything ends.
 interrupted() {
 	local began pid
@@ -189,6 +208,7 @@ one silent-apart silent
 for m in node mixed; do
 	one "called-$m" called $m
 done
+one closes closes
 one interrupted interrupted INT
 one terminated-mpirun interrupted TERM
 one no-launcher-rank no_launcher rank

@@ -52,6 +52,15 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	done
 done
 
+# Nine tests, whose batches have 32 rounds.
+if ((slice == 0 && litmus)) && [[ -x $scratch/atomics ]]; then
+	for way in release many; do
+		# shellcheck disable=SC2086
+		got=$(timeout -k 5 14400 "${run[@]}" ${ways[$way]} "$scratch/atomics" $((32 * litmus)) 2>&1) || got+=" (status $?)"
+		same "atomics: $litmus times 1024, $way" "$(grep -c ': ok$' <<<"$got") of $(wc -l <<<"$got")" "9 of 9"
+	done
+fi
+
 # Atomic instructions are found and named. One node has no need.
 if ((slice == 0)) && is_chosen atomics; then
 	program atomic --inline-atomics <<-'END'
