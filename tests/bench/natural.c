@@ -396,7 +396,7 @@ static uint64_t queue_result(const void *data, size_t n)
 	return sum_of(data, n);
 }
 
-/* ---- sections of one lock that write a word in each page, and work between them --------------- */
+/* ---- sections of one lock that write a word in each page, and work between them -------------- */
 
 #define PAGE 512        /* words */
 #define THOUGHTS 10000u /* about a hundred microseconds: workers take the lock by turns */
