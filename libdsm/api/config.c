@@ -60,7 +60,7 @@ static const struct row {
 	{ "DSM_BLOCK", SIZE, FIELD(block_size), NULL, 4096, 4096, BLOCK_MAX, true, "block size of regions whose options set none" },
 	{ "DSM_HOLD_US", NUMBER, FIELD(hold_us), NULL, 5, 0, 10000, false, "minimum time that a node keeps a granted block, in microseconds" },
 	{ "DSM_SPIN_US", NUMBER, FIELD(spin_us), NULL, 20, 0, 10000, false, "time that a waiter polls before it sleeps, in microseconds" },
-	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "maximum number of blocks fetched ahead of a sequential reader" },
+	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "maximum number of blocks fetched ahead of a thread" },
 	{ "DSM_PUSH", CHOICE, FIELD(push), "on off", 0, 0, 0, false,
 	  "blocks that their home reads again and again after another node has written them come back to it at barriers" },
 	{ "DSM_HOME", HOMES, FIELD(home), "first cyclic blocked cyclic:SIZE", 0, HOME_RUN_LEAST, HOME_RUN_MOST, true,

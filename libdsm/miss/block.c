@@ -19,6 +19,7 @@
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/slot.h"
+#include "miss/stream.h"
 #include "miss/temporal.h"
 #include "miss/wait.h"
 #include "miss/work.h"
@@ -27,14 +28,8 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-/*
- * A sequential reader, and a sequential writer, as far as one thread can see: a loop that reads one
- * array and writes another is both.
- */
-static __thread struct stream {
-	size_t next;
-	unsigned int window, length; /* length: blocks so far */
-} streams[2] __attribute__((tls_model("initial-exec")));
+/* Streams of this thread's reads, and of its writes. */
+static __thread struct streams streams[2] __attribute__((tls_model("initial-exec")));
 
 static bool may(const struct copy *p, uint8_t access)
 {
@@ -140,9 +135,11 @@ static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
 }
 
 /*
- * Ask for up to n blocks from off on that this rank does not have; what it causes is only queued.
+ * Ask for up to n blocks, from off on and so far from each other, that this rank does not have;
+ * what it causes is only queued.
  */
-static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned int n, bool write)
+static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long distance, unsigned int n,
+			      bool write)
 {
 	unsigned int asked = 0;
 
@@ -152,7 +149,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 		if (!release_many_fit(2 * PIECE))
 			n = 0;
 	}
-	for (; n && off < r->off + r->size; n--, off += r->block_size) {
+	for (; n && off - r->off < r->size; n--, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
 		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
@@ -163,13 +160,11 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 	return asked;
 }
 
-/* May a sequential writer take this block ahead? If it wrote it last, or nobody ever did. */
+/* May a writer take this block ahead? If it wrote it last, or nobody ever did. */
 static bool ours(const struct dsm_region *r, size_t off)
 {
 	const struct copy *p;
 
-	if (off >= r->off + r->size)
-		return false; /* it has no home either */
 	if (r->consistency)
 		return release_is_home(&job.me->homes[r->id], off);
 	p = block_copy(off);
@@ -180,16 +175,17 @@ static bool ours(const struct dsm_region *r, size_t off)
 }
 
 /*
- * May a writer at off take the n-th block behind it ahead? A block of another node as well if the
- * run is long: where it ends, that node has to fetch blocks back, at most a quarter of those that
- * the writer needed.
+ * May a thread whose stream is at off take the n-th block after it ahead? For a write, one of
+ * another node only if the stream is long: where it ends, that node has to fetch blocks back, at
+ * most a quarter of those that the writer needed.
  */
-static bool in_write_run(const struct dsm_region *r, const struct stream *s, size_t off,
-			 unsigned int n)
+static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t off,
+		      unsigned int n, bool write)
 {
-	const size_t at = off + (n + 1) * (size_t)r->block_size;
+	const size_t at = off + (n + 1) * (size_t)s->distance;
 
-	return at < r->off + r->size && (n < s->length / 4 || ours(r, at));
+	/* a block outside the region has no home either */
+	return at - r->off < r->size && (!write || n < s->length / 4 || ours(r, at));
 }
 
 /*
@@ -277,18 +273,24 @@ static void follow_links(const struct dsm_region *r, size_t off, unsigned int mo
 	count(&job.mine->region_stats[r->id].prefetched, asked + along);
 }
 
-/* The end of the blocks from off on that the node has, or that come: the next one to be missed. */
-static size_t next_missed(const struct dsm_region *r, size_t off)
+/* How many blocks of a stream, from off on, the node has, or come: none of them will be missed. */
+static unsigned int here_already(const struct dsm_region *r, size_t off, long distance)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int n;
 
-	for (n = 0; r->consistency && n < PIECE && off < r->off + r->size &&
+	for (n = 0; r->consistency && n < PIECE && off - r->off < r->size &&
 	     (may(block_copy(off), DSM_READ) || release_comes(known, off));
 	     n++)
-		off += r->block_size;
-	return off;
+		off += (size_t)distance;
+	return n;
 }
+
+/* Where a thread goes on that touches memory in order. */
+static __thread struct {
+	size_t next;
+	unsigned int window;
+} touches __attribute__((tls_model("initial-exec")));
 
 /*
  * A thread has touched a block that nobody had touched, at its home. Those behind it get their
@@ -296,45 +298,40 @@ static size_t next_missed(const struct dsm_region *r, size_t off)
  */
 static void touch_ahead(const struct dsm_region *r, size_t off)
 {
-	struct stream *s = &streams[1];
 	unsigned int n;
 
 	if (!job.set.readahead || is_full())
 		return;
-	if (s->next != off)
-		*s = (struct stream){ 0 };
-	else
-		s->window = 2 * s->window + 1 < RELEASE_AHEAD ? 2 * s->window + 1 : RELEASE_AHEAD;
+	touches.window = touches.next != off             ? 0
+		: 2 * touches.window + 1 < RELEASE_AHEAD ? 2 * touches.window + 1
+							 : RELEASE_AHEAD;
 	n = release_touched_around(off);
 	n = release_touch_ahead(off + r->block_size, r->off + r->size,
-				n > s->window ? n : s->window);
-	s->next = off + (1 + n) * r->block_size;
-	s->length += 1 + n;
+				n > touches.window ? n : touches.window);
+	touches.next = off + (1 + n) * r->block_size;
 }
+
+#define REGION_SHIFT 44 /* a window has 8 TiB at most */
 
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
-	struct stream *s = &streams[write];
-	size_t next = off + r->block_size;
-	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n;
+	/* blocks of two regions are no stream */
+	const size_t in_region = (size_t)r->id << REGION_SHIFT | (off - r->off);
+	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n = 0;
+	struct stream *s;
 
 	if ((size_t)most * r->block_size > BLOCK_MAX)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
 	if (r->consistency)
 		follow_links(r, off, most);
-	if (s->next != off) {
-		*s = (struct stream){ .next = next, .length = 1 };
+	s = stream_missed(&streams[write], in_region, r->block_size, most);
+	if (!s)
 		return;
-	}
-	s->window = s->window * 2 + 1 < most ? s->window * 2 + 1 : most;
-	for (n = 0; write && n < s->window && in_write_run(r, s, off, n); n++)
-		;
-	if (!write)
-		n = s->window;
-	s->next = next + n * (size_t)r->block_size;
-	s->length += 1 + n;
-	ask_ahead(r, next, n, write);
-	s->next = next_missed(r, s->next);
+	while (n < s->window && in_stream(r, s, off, n, write))
+		n++;
+	ask_ahead(r, off + (size_t)s->distance, s->distance, n, write);
+	n += here_already(r, off + (1 + n) * (size_t)s->distance, s->distance);
+	stream_asked(s, in_region, n);
 }
 
 static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
@@ -569,7 +566,8 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 	for (at = off; at < end; at += step) {
 		size_t stop = at + step < end ? at + step : end, b;
 
-		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
+		ask_ahead(r, at, r->block_size, (unsigned int)((stop - at) / r->block_size),
+			  access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
 			while (!may(block_copy(b), access) &&

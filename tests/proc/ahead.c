@@ -303,7 +303,6 @@ static void part_columns(void)
 }
 
 #define LEARNED 512ul /* blocks */
-#define STRIDE 37u    /* of the order in which they are read: no row */
 #define CHUNK 16ul    /* pages whose neighbourhood counts: each has one of the blocks */
 
 static uint64_t most = AHEAD; /* DSM_READAHEAD */
@@ -322,10 +321,14 @@ static dsm_region_t *open_learned(const char *name, bool release)
 	return r;
 }
 
-/* The i-th block of the order. */
+/* The i-th block of an order that is no stream (miss/stream.h): i with its bits reversed. */
 static uint64_t *learned(const dsm_region_t *r, uint64_t i)
 {
-	return (uint64_t *)dsm_region_base(r) + i * STRIDE % LEARNED * CHUNK * 512;
+	uint64_t bit, at = 0;
+
+	for (bit = 1; bit < LEARNED; bit *= 2)
+		at = 2 * at + !!(i & bit);
+	return (uint64_t *)dsm_region_base(r) + at * CHUNK * 512;
 }
 
 enum pass { PASS_BOTH, PASS_BACK, PASS_APART };
@@ -404,9 +407,15 @@ static void part_learned(void)
 /* Blocks are fetched ahead one by one, until it shows that the thread follows the order. */
 static void part_begins(void)
 {
-	dsm_region_t *r = open_learned("begins", true);
+	dsm_region_t *before = open_learned("before", true), *r = open_learned("begins", true);
 	uint64_t i, pass, was, want;
 
+	/* a thread that has missed so many other blocks remembers no stream (miss/stream.h) */
+	for (i = 0; !test_rank && i < 32; i++)
+		store(learned(before, i), i);
+	test_sync();
+	for (i = 0; test_rank == last && i < 32; i++)
+		REQUIRE(load(learned(before, i)) == i, "block %lu before", i);
 	test_sync();
 	for (pass = 0; pass < 2; pass++) {
 		for (i = 0; !test_rank && i < 15; i++)
@@ -422,10 +431,58 @@ static void part_begins(void)
 		}
 		test_sync();
 	}
+	test_close("before", before);
 	test_close("begins", r);
 }
 
-/* A copy of a sequential block that its reader does not need costs the writer a wait. */
+/*
+ * A thread reads a column of a matrix, and then three arrays of the same size in turn. It misses
+ * few blocks, of either kind, and asks for none that it does not read.
+ */
+static void part_streams(void)
+{
+	static const struct {
+		uint64_t first, second, third, distance, n;
+	} walks[] = {
+		{ 0, 0, 0, 7, 500 },
+		{ 0, 1200, 2400, 1, 1000 },
+		{ 3500, 3500, 3500, -5ull, 600 },
+	};
+	const uint64_t blocks = 3600;
+	struct dsm_stats s;
+	unsigned int w, k;
+	uint64_t i;
+
+	for (w = 0; w < 3; w++) {
+		const uint64_t first[] = { walks[w].first, walks[w].second, walks[w].third };
+		const unsigned int rows = first[1] == first[0] ? 1 : 3;
+		dsm_region_t *r;
+		uint64_t *p = test_open("streams", blocks * 4 * K, DSM_HOME_FIRST_TOUCH, &r);
+
+		for (i = 0; !test_rank && i < blocks; i++)
+			store(&p[i * 512], i);
+		test_sync();
+		for (i = 0; test_rank == last && i < walks[w].n; i++)
+			for (k = 0; k < rows; k++) {
+				const uint64_t at = first[k] + i * walks[w].distance;
+
+				REQUIRE(load(&p[at * 512]) == at, "block %lu", at);
+			}
+		s = test_stats(r);
+		REQUIRE(test_rank != last ||
+				(s.read_faults <= rows * (8 + walks[w].n / 15) &&
+				 s.read_faults + s.prefetched <= rows * (walks[w].n + AHEAD)),
+			"walk %u: %lu blocks missed, %lu fetched ahead", w, s.read_faults,
+			s.prefetched);
+		test_sync();
+		test_close("streams", r);
+	}
+}
+
+/*
+ * A copy of a sequential block that its reader does not need costs the writer a wait: orders are
+ * not followed.
+ */
 static void part_sequential(void)
 {
 	dsm_region_t *r[] = { open_learned("one", false), open_learned("two", false) };
@@ -494,17 +551,23 @@ int main(int argc, char **argv)
 						 &most } };
 	char value[32];
 	static const struct test_part parts[] = {
-		{ "a reader", part_read },   { "a writer", part_write },
-		{ "both", part_both },       { "a short run", part_short },
-		{ "alone", part_alone },     { "bundles", part_bundles },
-		{ "columns", part_columns }, { "learned", part_learned },
-		{ "begins", part_begins },   { "sequential", part_sequential },
+		{ "a reader", part_read },
+		{ "a writer", part_write },
+		{ "both", part_both },
+		{ "a short run", part_short },
+		{ "alone", part_alone },
+		{ "bundles", part_bundles },
+		{ "columns", part_columns },
+		{ "learned", part_learned },
+		{ "begins", part_begins },
+		{ "streams", part_streams },
+		{ "sequential", part_sequential },
 		{ "gone", part_gone },
 	};
 
 	test_options(
 		argc, argv,
-		"What is fetched ahead: of rows up to 2 MiB and up to the end of the region, of orders that were "
+		"What is fetched ahead: of rows up to 2 MiB and up to the end of the region, of streams, of orders that were "
 		"seen before, and nothing else.",
 		options, 1);
 	snprintf(value, sizeof(value), "%lu", most);

@@ -270,6 +270,7 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
+	setenv("DSM_READAHEAD", "0", 1); /* misses are counted */
 	test_start(argc, argv, "blocks that come back to their homes at barriers", NULL, 0);
 	outside = test_outside(sizeof(*outside));
 	writer = test_width() < test_size ? test_width() : 0;

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stream.h - streams of misses, as far as one thread can see: blocks at equal distances, such as an
+ * array in order, a column of a matrix, or several of them in turn.
+ *
+ * A miss continues a stream if it is where the stream expects it. It begins one if it is the block
+ * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
+ * several distances the least counts. The window is the number of blocks that are fetched ahead: it
+ * doubles with each miss that continues the stream.
+ *
+ * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
+ */
+#ifndef MISS_STREAM_H
+#define MISS_STREAM_H
+
+#include <stddef.h>
+
+#define STREAMS 8u            /* of a thread; the one not continued for longest goes */
+#define STREAM_PAST 16u       /* misses that are remembered */
+#define STREAM_FAR (8l << 20) /* longest distance: arrays of one size, in turn, are no stream */
+
+struct stream {
+	size_t next;   /* where the next miss will be */
+	long distance; /* between its blocks, in bytes */
+	unsigned int window;
+	unsigned int
+		length;    /* blocks before the next miss, those fetched ahead too; 0: no stream */
+	unsigned int used; /* when it was continued */
+};
+
+struct streams {
+	struct stream v[STREAMS];
+	size_t past[STREAM_PAST]; /* the last misses, + 1; 0: none */
+	unsigned int misses;
+};
+
+/*
+ * The thread has missed the block at off, of `block` bytes. most: limit of the window. Returns the
+ * stream that it continues, or NULL: fetch up to `window` blocks ahead, at off + distance and so
+ * on, and then call stream_asked() before the next miss. The distance is a multiple of `block`.
+ */
+struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most);
+/* n blocks behind the one at off were fetched ahead, or are here already. */
+void stream_asked(struct stream *s, size_t off, unsigned int n);
+
+#endif

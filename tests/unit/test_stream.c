@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_stream.c - miss/stream.c: what a thread fetches ahead, by distances of misses. */
+#include "miss/stream.h"
+
+#include "suite.h"
+
+#define B 4096ul /* a block */
+#define MOST 16u
+
+static struct streams mine;
+
+static void set_up(void)
+{
+	mine = (struct streams){ 0 };
+}
+
+/* A miss, after which the thread fetches all it may. Returns how many blocks. */
+static unsigned int miss_most(size_t off, unsigned int most)
+{
+	struct stream *s = stream_missed(&mine, off, B, most);
+
+	if (!s)
+		return 0;
+	unit_require(s->window && s->window <= most);
+	stream_asked(s, off, s->window);
+	return s->window;
+}
+
+static unsigned int miss(size_t off)
+{
+	return miss_most(off, MOST);
+}
+
+/* n uses of blocks that start at `at`. Returns how many miss. */
+static unsigned int walk(size_t at, long distance, unsigned int n)
+{
+	unsigned int missed = 0, ahead = 0;
+
+	for (; n; n--, at += (size_t)distance)
+		if (ahead) {
+			ahead--;
+		} else {
+			ahead = miss(at);
+			missed++;
+		}
+	return missed;
+}
+
+UNIT_TEST(blocks_in_order_are_a_stream_from_the_second_on)
+{
+	ck_assert_uint_eq(miss(100 * B), 0);
+	ck_assert_uint_eq(miss(101 * B), 1);
+	ck_assert_uint_eq(miss(103 * B), 3);
+	ck_assert_uint_eq(miss(107 * B), 7);
+	ck_assert_uint_eq(miss(115 * B), 15);
+	ck_assert_uint_eq(miss(131 * B), 16);
+	ck_assert_uint_eq(miss(148 * B), 16);
+}
+
+UNIT_TEST(blocks_at_a_distance_are_one_from_the_fourth_on)
+{
+	struct stream *s;
+
+	ck_assert_uint_eq(miss(100 * B) + miss(104 * B) + miss(108 * B), 0);
+	s = stream_missed(&mine, 112 * B, B, MOST);
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(s->distance, 4 * (long)B);
+	ck_assert_uint_eq(s->window, 1);
+	stream_asked(s, 112 * B, 1);
+	ck_assert_uint_eq(miss(120 * B), 3);
+	ck_assert_uint_eq(miss(136 * B), 7);
+}
+
+/* 8, 16 and 12 are at equal distances, but not in this order. */
+UNIT_TEST(the_blocks_of_a_stream_are_missed_in_its_order)
+{
+	ck_assert_uint_eq(miss(12 * B) + miss(8 * B) + miss(16 * B), 0);
+	ck_assert_uint_eq(miss(20 * B), 0);
+	ck_assert_uint_eq(miss(24 * B), 1);
+}
+
+UNIT_TEST(backwards_too)
+{
+	ck_assert_uint_eq(miss(9 * B) + miss(8 * B) + miss(7 * B), 0);
+	ck_assert_uint_eq(miss(6 * B), 1);
+	ck_assert_uint_eq(miss(4 * B), 3);
+	ck_assert_uint_eq(miss(0 * B), 7);
+}
+
+UNIT_TEST(a_pass_over_many_blocks_misses_few)
+{
+	ck_assert_uint_eq(walk(0, B, 1000), 1 + 4 + (1000 - 1 - 2 - 4 - 8 - 16 + 16) / 17);
+	set_up();
+	ck_assert_uint_lt(walk(0, 1287 * (long)B, 1000), 66);
+}
+
+UNIT_TEST(several_arrays_in_turn_are_streams_of_their_own)
+{
+	unsigned int i, k, ahead[STREAMS] = { 0 }, missed = 0;
+
+	/* as many as it may follow, at unlike distances, from places that are far apart */
+	for (i = 0; i < 400; i++)
+		for (k = 0; k < STREAMS; k++)
+			if (ahead[k]) {
+				ahead[k]--;
+			} else {
+				ahead[k] = miss(((k + 1) * 1000003ul + i * (1 + k % 2 * 3)) * B);
+				missed++;
+			}
+	ck_assert_uint_lt(missed, STREAMS * 35);
+}
+
+/* A loop over four rows of a matrix at once has them in an order of its own. */
+UNIT_TEST(rows_in_groups_miss_less_than_half)
+{
+	static const unsigned int order[4] = { 6, 4, 0, 2 };
+	unsigned int i, k, ahead[4] = { 0 }, missed = 0;
+
+	for (i = 0; i < 200; i++)
+		for (k = 0; k < 4; k++)
+			if (ahead[k]) {
+				ahead[k]--;
+			} else {
+				ahead[k] = miss((2048 + i * 8 + order[k]) * B);
+				missed++;
+			}
+	ck_assert_uint_lt(missed, 400);
+}
+
+UNIT_TEST(what_has_no_distance_is_no_stream)
+{
+	size_t at = 1, i, sum = 0;
+
+	for (i = 0; i < 1000; i++) {
+		at = (at * 1103515245 + 12345) % 2147483648u;
+		sum += miss(at / 16 * B);
+	}
+	ck_assert_uint_eq(sum, 0);
+}
+
+UNIT_TEST(one_block_again_and_again_is_none)
+{
+	unsigned int i;
+
+	for (i = 0; i < 50; i++)
+		ck_assert_uint_eq(miss(7 * B), 0);
+	/* two in turn: neither is the third at any distance */
+	for (i = 0; i < 50; i++)
+		ck_assert_uint_eq(miss(7 * B) + miss(9 * B), 0);
+}
+
+UNIT_TEST(of_two_distances_the_next_block_wins)
+{
+	struct stream *s;
+
+	miss(10 * B);
+	miss(14 * B);
+	miss(17 * B);
+	s = stream_missed(&mine, 18 * B, B, MOST); /* 10, 14, 18 and 17, 18 */
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(s->distance, (long)B);
+}
+
+UNIT_TEST(of_two_distances_the_least_wins)
+{
+	miss(100 * B);
+	miss(104 * B);
+	miss(112 * B);
+	miss(110 * B);
+	miss(120 * B); /* 100, 110, 120 and 104, 112, 120 */
+	ck_assert_uint_eq(miss(130 * B), 0);
+	set_up();
+	miss(100 * B);
+	miss(104 * B);
+	miss(110 * B);
+	miss(112 * B);
+	miss(120 * B);
+	ck_assert_uint_eq(miss(128 * B), 1);
+}
+
+UNIT_TEST(arrays_of_one_size_in_turn_are_no_stream)
+{
+	unsigned int i;
+
+	for (i = 0; i < 8; i++)
+		ck_assert_uint_eq(miss(i * (STREAM_FAR + B)), 0);
+	set_up();
+	for (i = 0; i < 3; i++)
+		ck_assert_uint_eq(miss(i * STREAM_FAR), 0);
+	ck_assert_uint_eq(miss(3 * STREAM_FAR), 1);
+}
+
+UNIT_TEST(old_misses_are_forgotten)
+{
+	unsigned int i, others;
+
+	for (others = STREAM_PAST - 2; others <= STREAM_PAST - 1; others++) {
+		set_up();
+		miss(100 * B);
+		miss(104 * B);
+		for (i = 0; i < others; i++)
+			miss((1000 + i * i * i * 7) * B);
+		miss(108 * B);
+		ck_assert_uint_eq(miss(112 * B), others == STREAM_PAST - 2);
+	}
+}
+
+UNIT_TEST(the_stream_that_waits_longest_goes)
+{
+	unsigned int i;
+
+	for (i = 0; i < STREAMS; i++) {
+		miss((i + 1) * 100000 * B);
+		ck_assert_uint_eq(miss(((i + 1) * 100000 + 1) * B), 1);
+	}
+	ck_assert_uint_eq(miss((100000 + 3) * B), 3); /* the first goes on: the second is oldest */
+	miss(50 * B);
+	ck_assert_uint_eq(miss(51 * B), 1);
+	ck_assert_uint_eq(miss((100000 + 7) * B), 7);
+	ck_assert_uint_eq(miss((300000 + 3) * B), 3);
+	ck_assert_uint_eq(miss((200000 + 3) * B), 0);
+}
+
+UNIT_TEST(a_stream_that_waits_for_long_is_over)
+{
+	unsigned int i, others;
+
+	for (others = STREAM_PAST - 1; others <= STREAM_PAST; others++) {
+		set_up();
+		miss(100 * B);
+		ck_assert_uint_eq(miss(101 * B), 1);
+		for (i = 0; i < others; i++)
+			miss((1000 + i * i * i * 7) * B);
+		ck_assert_uint_eq(miss(103 * B), others == STREAM_PAST - 1 ? 3 : 0);
+	}
+}
+
+/* The memory may have had blocks of another size before. */
+UNIT_TEST(distances_are_of_whole_blocks)
+{
+	struct stream *s;
+	unsigned int i;
+
+	miss(20 * B);
+	ck_assert_uint_eq(miss(21 * B), 1);
+	ck_assert_uint_eq(miss(23 * B), 3); /* it expects 27 */
+	ck_assert_ptr_null(stream_missed(&mine, 27 * B, 2 * B, MOST));
+	set_up();
+	for (i = 0; i < 3; i++)
+		ck_assert_uint_eq(miss((20 + 3 * i) * B), 0);
+	ck_assert_ptr_null(stream_missed(&mine, 29 * B, 2 * B, MOST));
+	ck_assert_ptr_null(stream_missed(&mine, 32 * B, 2 * B, MOST));
+	set_up();
+	for (i = 0; i < 3; i++)
+		ck_assert_uint_eq(miss((20 + 4 * i) * B), 0);
+	s = stream_missed(&mine, 32 * B, 2 * B, MOST);
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(s->distance, 4 * (long)B);
+}
+
+UNIT_TEST(nothing_is_fetched_ahead_where_it_is_off)
+{
+	ck_assert_uint_eq(miss_most(1 * B, 0) + miss_most(2 * B, 0) + miss_most(3 * B, 0), 0);
+	ck_assert_uint_eq(miss_most(4 * B, 1), 1);
+	ck_assert_uint_eq(miss_most(6 * B, 1), 1);
+	ck_assert_uint_eq(miss_most(8 * B, 5), 3);
+	ck_assert_uint_eq(miss_most(12 * B, 5), 5);
+	ck_assert_uint_eq(miss_most(18 * B, 5), 5);
+}
+
+UNIT_TEST(the_first_block_of_all_counts)
+{
+	ck_assert_uint_eq(miss(0), 0);
+	ck_assert_uint_eq(miss(B), 1);
+	set_up();
+	ck_assert_uint_eq(miss(2 * B), 0); /* nothing was missed at 0 */
+	ck_assert_uint_eq(miss(4 * B), 0);
+	ck_assert_uint_eq(miss(B), 0);
+}
+
+UNIT_TEST(the_length_counts_what_was_fetched)
+{
+	struct stream *s;
+
+	miss(8 * B);
+	s = stream_missed(&mine, 9 * B, B, MOST);
+	ck_assert_uint_eq(s->length, 1);
+	stream_asked(s, 9 * B, 1);
+	s = stream_missed(&mine, 11 * B, B, MOST);
+	ck_assert_uint_eq(s->length, 3);
+	stream_asked(s, 11 * B, 0);
+	s = stream_missed(&mine, 12 * B, B, MOST);
+	ck_assert_uint_eq(s->length, 4);
+	set_up();
+	miss(8 * B);
+	miss(11 * B);
+	miss(14 * B);
+	s = stream_missed(&mine, 17 * B, B, MOST);
+	ck_assert_uint_eq(s->length, 3);
+}
+
+UNIT_SUITE("stream", .setup = set_up)
