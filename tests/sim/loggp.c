@@ -6,18 +6,26 @@
  * A node has one processor for the protocol and one port per direction. A message takes o of the
  * sender's processor, then the port for g or for its bytes times G, whichever is more, then L in
  * transit. At the receiver it takes the port and the processor for the same times.
+ *
+ * A message that finds another one of its type, for the same node, still at its port travels with
+ * it (core/bundle.h): it takes the ports for its bytes, and neither o nor g.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bundle.h"
 #include "sim.h"
 
-#define PARAMETERS 7
+#define PARAMETERS 8
 
 struct loggp_node {
 	uint64_t cpu, out, in; /* busy until */
+	/* the last message, or bundle, that it has sent */
+	uint16_t dst;
+	uint8_t type;
+	unsigned int n, bytes; /* messages in it; 0: nothing may join it */
 };
 
 /*
@@ -29,9 +37,9 @@ static double *parameter(struct loggp *p, const char *name)
 	const struct {
 		const char *name;
 		double *value;
-	} all[] = { { "o", &p->o },        { "L", &p->l },         { "g", &p->g },
-		    { "G", &p->big_g },    { "fault", &p->fault }, { "open", &p->open },
-		    { "close", &p->close } };
+	} all[] = { { "o", &p->o },         { "L", &p->l },         { "g", &p->g },
+		    { "G", &p->big_g },     { "fault", &p->fault }, { "open", &p->open },
+		    { "close", &p->close }, { "diff", &p->diff } };
 	size_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -99,19 +107,48 @@ static uint64_t port(const struct loggp *p, unsigned int bytes)
 	return ticks(us > p->g ? us : p->g);
 }
 
+static bool joins(const struct sim *s, const struct loggp_node *r, const struct msg *m,
+		  unsigned int bytes)
+{
+	return r->n && r->n < WIRE_BUNDLE_MAX && r->out >= s->now && m->dst == r->dst &&
+		m->type == r->type && bundle_takes(m->type) && r->bytes + bytes <= BUNDLE_BYTES;
+}
+
+/* The time of the ports for a message. */
+static uint64_t port_of(const struct loggp *p, unsigned int bytes, bool joined)
+{
+	return joined ? ticks(p->big_g * bytes / 1e3) : port(p, bytes);
+}
+
 /* A node sends a message. Returns the time from now to its arrival. */
-uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes)
+uint64_t loggp_send(struct sim *s, const struct msg *m, unsigned int bytes, bool *joined)
 {
 	const struct loggp *p = s->o.net;
-	struct loggp_node *r = &s->loggp[src];
+	struct loggp_node *r = &s->loggp[m->src];
 
-	r->cpu = later(r->cpu, s->now) + ticks(p->o);
-	r->out = later(r->out, r->cpu) + port(p, bytes);
+	*joined = joins(s, r, m, bytes);
+	if (!*joined) {
+		r->cpu = later(r->cpu, s->now) + ticks(p->o);
+		r->out = later(r->out, r->cpu);
+		r->dst = m->dst;
+		r->type = m->type;
+		r->n = r->bytes = 0;
+	}
+	r->out += port_of(p, bytes, *joined);
+	r->n++;
+	r->bytes += bytes;
 	return r->out + ticks(p->l) - s->now;
 }
 
+/* Whatever the node sends next travels alone, or begins a bundle. */
+void loggp_apart(struct sim *s, uint16_t node)
+{
+	if (s->o.net)
+		s->loggp[node].n = 0;
+}
+
 /* A message has arrived. Returns the time from now until the receiver has taken it. */
-uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
+uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes, bool joined)
 {
 	const struct loggp *p = s->o.net;
 	struct loggp_node *r = &s->loggp[dst];
@@ -120,17 +157,17 @@ uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
 	 * The port received the bytes while they were sent, unless it was busy with another
 	 * message.
 	 */
-	r->in = later(r->in + port(p, bytes), s->now);
-	r->cpu = later(r->cpu, r->in) + ticks(p->o);
+	r->in = later(r->in + port_of(p, bytes, joined), s->now);
+	r->cpu = later(r->cpu, r->in) + (joined ? 0 : ticks(p->o));
 	return r->cpu - s->now;
 }
 
-/* Occupy the node's processor for that time. */
-void loggp_spend(struct sim *s, uint16_t node, double us)
+uint64_t loggp_spend(struct sim *s, uint16_t node, double us)
 {
 	struct loggp_node *r = &s->loggp[node];
 
 	r->cpu = later(r->cpu, s->now) + ticks(us);
+	return r->cpu - s->now;
 }
 
 uint64_t loggp_ticks(double us)

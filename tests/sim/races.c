@@ -185,8 +185,10 @@ void release_touch(struct sim *s, uint16_t node, unsigned int thread)
 		sim_local(s, node, t->rblock, PE_USED, (uint16_t)thread);
 	if (rel_copy_of(s, node, t->rblock)->hw >= need) {
 		/* while the thread waited, others went on */
-		if (races(s, rel_clock(s, rel_thread(s, node, thread)),
-			  rel_byte(s, t->rblock, t->rbyte), t->rstore))
+		if (s->o.replay)
+			replay_touch(s, node);
+		else if (races(s, rel_clock(s, rel_thread(s, node, thread)),
+			       rel_byte(s, t->rblock, t->rbyte), t->rstore))
 			s->st.left_out++;
 		else
 			use_byte(s, node, thread);
@@ -195,6 +197,8 @@ void release_touch(struct sim *s, uint16_t node, unsigned int thread)
 	}
 	t->pc = PC_TRY;
 	sim_local(s, node, t->rblock, t->rstore ? PE_WRITE : PE_READ, (uint16_t)thread);
+	if (s->o.replay && t->pc == PC_WAIT)
+		replay_ahead(s, node, t->rstore);
 }
 
 void release_access(struct sim *s, uint16_t node, unsigned int thread, bool store)
@@ -260,5 +264,8 @@ void release_acquire(struct sim *s, uint16_t node, unsigned int thread)
 		sync_settled(s, node, thread, (enum settle)t->then);
 		return;
 	}
-	thread_wake(s, node, thread);
+	if (s->o.net)
+		thread_wake_after(s, node, thread, 1 + loggp_spend(s, node, 0));
+	else
+		thread_wake(s, node, thread);
 }

@@ -62,6 +62,8 @@ void release_find(const struct sim *s, uint16_t node, uint32_t block, struct cor
 	p->d.closes = &n->ctx;
 	p->d.rel_ctx = &p->rel;
 	p->rel = (struct rel_ctx){ .me = node, .nnodes = (uint16_t)s->o.nodes, .lists = &n->lists };
+	/* Whether the home that a program checks has every store is known only if it stays. */
+	p->rel.follow = s->o.replay;
 	p->rel.blocks = &s->rel->rels[(size_t)node * s->rel->blocks];
 	if (block == RELEASE_CLOSES)
 		return;
@@ -90,6 +92,8 @@ static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 	struct rel_block *c = rel_copy_of(s, node, block);
 
 	sim_note(s, node, block, "hardware %s -> %s", show_prot(c->hw), show_prot(prot));
+	if (s->o.net && prot < c->hw)
+		loggp_spend(s, node, s->o.net->close);
 	c->hw = prot;
 }
 
@@ -215,7 +219,13 @@ static void notice(struct core_host *h, uint32_t block, const struct action *a, 
 
 static uint64_t soon(struct sim *s)
 {
-	return s->o.unit_delay ? 0 : sim_random(s, sim_random(s, 4) ? 4 : 100);
+	return s->o.unit_delay || s->o.net ? 0 : sim_random(s, sim_random(s, 4) ? 4 : 100);
+}
+
+/* The time of a comparison or a merge. */
+static uint64_t diffed(struct sim *s, uint16_t node)
+{
+	return s->o.net ? loggp_spend(s, node, s->o.net->diff) : soon(s);
 }
 
 static void gather(struct core_host *h)
@@ -298,7 +308,7 @@ void release_gather(struct sim *s, const struct event *e)
 		n->entry = core_gather_next(&h.h, n->entry);
 	n->first = false;
 	if (n->entry) {
-		sim_schedule(s, e, soon(s));
+		sim_schedule(s, e, diffed(s, e->node));
 		return;
 	}
 	for (to = 0; to < s->o.nodes; to++) {
@@ -333,7 +343,7 @@ void release_merge(struct sim *s, const struct event *e)
 				 p.block, m.src);
 		release_note(s, e->node, p.block, "merged");
 		*at += sizeof(p) + p.size;
-		sim_schedule(s, e, soon(s));
+		sim_schedule(s, e, diffed(s, e->node));
 		return;
 	}
 	load_free(l);
@@ -545,8 +555,9 @@ void release_create(struct sim *s)
 	r->rels = zeroed(n, sizeof(*r->rels));
 	r->copies = zeroed(n, sizeof(*r->copies));
 	r->nodes = zeroed(s->o.nodes, sizeof(*r->nodes));
-	r->bytes = zeroed((size_t)r->blocks * RELEASE_BYTES, sizeof(*r->bytes));
-	for (i = 0; i < (size_t)r->blocks * RELEASE_BYTES; i++)
+	r->nbytes = s->o.replay ? 0 : (size_t)r->blocks * RELEASE_BYTES;
+	r->bytes = zeroed(r->nbytes + 1, sizeof(*r->bytes));
+	for (i = 0; i < r->nbytes; i++)
 		r->bytes[i].read = zeroed(t, sizeof(uint32_t));
 	r->clocks = zeroed(t * t, sizeof(uint32_t));
 	r->pending = zeroed(t * t, sizeof(uint32_t));
@@ -583,7 +594,7 @@ void release_destroy(struct sim *s)
 		free(r->copies[i].frame);
 		free(r->copies[i].twin);
 	}
-	for (i = 0; i < (size_t)r->blocks * RELEASE_BYTES; i++)
+	for (i = 0; i < r->nbytes; i++)
 		free(r->bytes[i].read);
 	for (i = 0; i < r->nobjects; i++)
 		free(r->objects[i]);

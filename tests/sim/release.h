@@ -50,9 +50,10 @@ struct releases {
 	struct rel *rels;             /* [node * blocks + block] */
 	struct rel_block *copies;
 	struct rel_node *nodes;
-	struct byte *bytes; /* [block * RELEASE_BYTES + byte] */
-	uint32_t *clocks;   /* [thread * threads + thread] */
-	uint32_t *pending;  /* what the answers of its call have told a thread */
+	struct byte *bytes; /* [block * RELEASE_BYTES + byte]; none in a replay */
+	size_t nbytes;
+	uint32_t *clocks;  /* [thread * threads + thread] */
+	uint32_t *pending; /* what the answers of its call have told a thread */
 	uint32_t *barrier[2];
 	uint32_t **objects; /* by handle */
 	uint32_t nobjects;

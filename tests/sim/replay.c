@@ -5,8 +5,8 @@
  *
  * Each node executes its events in order: it computes, accesses blocks, and synchronises through
  * the core. The time of a node between two synchronisations is spread evenly over the accesses
- * between them. Readers read ahead as in the library (miss/block.c): a thread that reads in order
- * requests 1, 3, 7, ... blocks ahead.
+ * between them. A thread fetches blocks ahead by the library's streams
+ * (miss/stream.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "miss/stream.h"
+#include "release.h"
 #include "trace.h"
 
 struct program {
 	struct trace_event *v;
 	size_t n, next;
-	/* read-ahead: number of blocks requested last; next block in order */
-	uint32_t ahead, expect;
-	bool computed; /* the computing time before the next event has passed */
+	struct streams streams[2]; /* of reads, of writes */
+	bool computed;             /* the computing time before the next event has passed */
 };
 
 struct replay {
@@ -30,6 +30,8 @@ struct replay {
 	struct program *programs;
 	uint16_t *homes;       /* homes of the mutexes */
 	uint16_t *block_pages; /* by page: number of pages of its block */
+	uint16_t *writers;     /* by page: nodes that ever write it */
+	bool release;          /* blocks of one page have release consistency */
 	uint64_t begin, end, compute;
 	struct stats at_begin;
 	bool armed, begun, ended; /* armed: timing begins when the next barrier ends */
@@ -99,6 +101,7 @@ static void join(struct program *p, const struct trace_event *times, size_t n, u
 static void look_over(struct replay *r, unsigned int node)
 {
 	const struct program *p = &r->programs[node];
+	uint8_t *writes = must(calloc(r->pages + 1, 1));
 	unsigned int barriers = 0;
 	size_t i, k;
 
@@ -111,7 +114,12 @@ static void look_over(struct replay *r, unsigned int node)
 		if (e->kind == TR_REGION)
 			for (k = e->what; k < e->what + e->ns && k < r->pages; k++)
 				r->block_pages[k] = (uint16_t)e->count;
+		if (e->kind == TR_WRITE && !writes[e->what]) {
+			writes[e->what] = 1;
+			r->writers[e->what]++;
+		}
 	}
+	free(writes);
 	if (barriers > r->barriers)
 		r->barriers = barriers;
 }
@@ -129,6 +137,7 @@ struct replay *replay_load(const char *dir)
 	r->programs = must(calloc(r->nodes, sizeof(*r->programs)));
 	r->homes = must(calloc(r->mutexes + 1, sizeof(*r->homes)));
 	r->block_pages = must(calloc(r->pages + 1, sizeof(*r->block_pages)));
+	r->writers = must(calloc(r->pages + 1, sizeof(*r->writers)));
 	for (i = 0; i < r->nodes; i++) {
 		struct program *p = &r->programs[i];
 		struct trace_event *times;
@@ -152,18 +161,21 @@ void replay_free(struct replay *r)
 	free(r->programs);
 	free(r->homes);
 	free(r->block_pages);
+	free(r->writers);
 	free(r);
 }
 
-void replay_options(const struct replay *r, struct options *o)
+void replay_options(struct replay *r, struct options *o)
 {
+	r->release = o->release;
+	o->release = r->release ? r->pages : 0;
 	o->nodes = r->nodes;
 	o->blocks = r->pages;
 	o->threads = 1;
 	o->ops = r->barriers + 1;
 	o->objects = r->mutexes + 1;
 	o->first_touch = true;
-	o->replay = (struct replay *)r;
+	o->replay = r;
 }
 
 uint16_t replay_home(const struct replay *r, uint32_t mutex)
@@ -178,43 +190,118 @@ unsigned int replay_block_bytes(const struct replay *r, uint32_t block)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void prefetch(struct sim *s, uint16_t node, uint32_t block, uint32_t pages, uint8_t op)
+/* Release blocks have numbers after those of all pages. */
+static bool weak(const struct replay *r, uint32_t page)
+{
+	return r->release && r->block_pages[page] <= 1;
+}
+
+/* What the hardware of the node allows. */
+static uint8_t allowed(const struct sim *s, uint16_t node, uint32_t page)
+{
+	return weak(s->o.replay, page) ? rel_copy_of(s, node, s->o.blocks + page)->hw
+				       : s->hw[sim_at(s, node, page)];
+}
+
+static void prefetch(struct sim *s, uint16_t node, uint32_t block, uint8_t op)
 {
 	const struct replay *r = s->o.replay;
-	struct thread *t = sim_thread(s, node, 0);
+	const struct thread t = { .block = weak(r, block) ? s->o.blocks + block : block, .op = op };
+
+	if (allowed(s, node, block) < (op == OP_PREFETCH_W ? PROT_RW : PROT_RO))
+		thread_prefetch(s, node, &t);
+}
+
+static void prefetch_all(struct sim *s, uint16_t node, uint32_t block, uint32_t pages, uint8_t op)
+{
+	const struct replay *r = s->o.replay;
 	uint32_t end = block + pages < r->pages ? block + pages : r->pages, step;
 
 	for (; block < end; block += step) {
 		step = r->block_pages[block] ? r->block_pages[block] : 1;
 		block -= block % step;
-		t->block = block;
-		t->op = op;
-		if (s->hw[sim_at(s, node, block)] < (op == OP_PREFETCH_W ? PROT_RW : PROT_RO))
-			thread_prefetch(s, node, t);
+		prefetch(s, node, block, op);
 	}
 }
 
-/* A reader misses on the next block in order: request the blocks after it. */
-static void read_ahead(struct sim *s, uint16_t node, struct program *p, uint32_t block)
+/* May a writer take this block ahead? If it wrote it last, or nobody ever did. */
+static bool ours(const struct sim *s, uint16_t node, uint32_t block)
 {
-	uint32_t size = replay_block_bytes(s->o.replay, block) / 4096;
+	const size_t at = sim_at(s, node, block);
 
-	p->ahead = block == p->expect ? p->ahead * 2 + 1 : 0;
-	if (p->ahead > s->o.readahead)
-		p->ahead = s->o.readahead;
-	if (p->ahead)
-		prefetch(s, node, block + size, p->ahead * size, OP_PREFETCH_R);
-	p->expect = block + size + p->ahead * size;
+	if (weak(s->o.replay, block))
+		return rel_home_of(s, s->o.blocks + block) == node;
+	if (s->pages[at].state == PG_READ)
+		return s->pages[at].flags & PAGE_OWNER;
+	return sim_manager(s, block) == node && s->dirs[at].state == DIR_UNTOUCHED;
 }
 
-static void access_block(struct sim *s, uint16_t node, struct program *p,
-			 const struct trace_event *e)
+/* A thread whose misses are a stream has the blocks ahead of it requested: together, as it does not
+ * wait for them. */
+void replay_ahead(struct sim *s, uint16_t node, bool write)
+{
+	const struct replay *r = s->o.replay;
+	struct program *p = &r->programs[node];
+	const size_t off = p->v[p->next].what * DIFF_PAGE;
+	struct stream *t = stream_missed(&p->streams[write], off,
+					 replay_block_bytes(r, p->v[p->next].what), s->o.readahead);
+	unsigned int n;
+
+	loggp_apart(s, node);
+	for (n = 0; t && n < t->window; n++) {
+		const uint32_t at = (uint32_t)((off + (n + 1) * (size_t)t->distance) / DIFF_PAGE);
+
+		if (at >= r->pages || (write && n >= t->length / 4 && !ours(s, node, at)))
+			break;
+		prefetch(s, node, at, write ? OP_PREFETCH_W : OP_PREFETCH_R);
+	}
+	if (t)
+		stream_asked(t, off, n);
+}
+
+/* The access itself. Of a block that several nodes write, each has its part. */
+void replay_touch(struct sim *s, uint16_t node)
+{
+	const struct thread *t = sim_thread(s, node, 0);
+	const unsigned int n = s->o.replay->writers[t->rblock - s->o.blocks];
+	uint8_t *frame = rel_page(&rel_copy_of(s, node, t->rblock)->frame);
+
+	s->st.loads += !t->rstore;
+	if (t->rstore)
+		memset(frame + node % n * (DIFF_PAGE / n), (int)(++s->st.stores % 251 + 1),
+		       DIFF_PAGE / n);
+}
+
+/* Of a release block. */
+static void access_weak(struct sim *s, uint16_t node, const struct trace_event *e)
+{
+	const uint8_t hw = allowed(s, node, e->what);
+	const struct loggp *net = s->o.net;
+	struct thread *t = sim_thread(s, node, 0);
+
+	t->op = e->kind == TR_READ ? OP_LOAD : OP_STORE;
+	t->rblock = s->o.blocks + e->what;
+	t->rstore = e->kind == TR_WRITE;
+	t->touches = 1;
+	t->pc = PC_TRY;
+	if (hw >= (t->rstore ? PROT_RW : PROT_RO)) {
+		release_touch(s, node, 0);
+		return;
+	}
+	t->miss = !t->rstore ? MISS_READ : hw ? MISS_UPGRADE : MISS_WRITE;
+	t->asked = s->now;
+	/* an upgrade makes a twin, and opens the block, without a message */
+	thread_wake_after(s, node, 0, loggp_ticks(net->fault + (hw ? net->open : 0)));
+}
+
+static void access_block(struct sim *s, uint16_t node, const struct trace_event *e)
 {
 	struct thread *t = sim_thread(s, node, 0);
-	bool miss = s->hw[sim_at(s, node, e->what)] == PROT_CLOSED;
 
-	if (e->kind == TR_READ && miss && s->pages[sim_at(s, node, e->what)].state == PG_INVALID)
-		read_ahead(s, node, p, e->what);
+	if (weak(s->o.replay, e->what)) {
+		access_weak(s, node, e);
+		return;
+	}
 	t->block = e->what;
 	t->op = e->kind == TR_READ ? OP_READ : OP_WRITE;
 	thread_access(s, node, 0);
@@ -266,7 +353,7 @@ void replay_run(struct sim *s, uint16_t node)
 	}
 	switch ((enum trace_kind)e->kind) {
 	case TR_READ:
-	case TR_WRITE: access_block(s, node, p, e); return;
+	case TR_WRITE: access_block(s, node, e); return;
 	case TR_BARRIER:
 		t->op = OP_BARRIER;
 		sync_call(s, node, 0);
@@ -282,8 +369,8 @@ void replay_run(struct sim *s, uint16_t node)
 		return;
 	case TR_PREFETCH_R:
 	case TR_PREFETCH_W:
-		prefetch(s, node, e->what, e->count,
-			 e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
+		prefetch_all(s, node, e->what, e->count,
+			     e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
 		break;
 	case TR_BEGIN:
 	case TR_END:
@@ -317,9 +404,10 @@ int replay_report(const struct sim *s)
 			 : 0);
 	}
 	printf(", \"misses\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"blocks\": %" PRIu64
-	       ", \"barriers\": %" PRIu64 "}\n",
-	       misses, s->st.total - r->at_begin.total,
+	       ", \"flushes\": %" PRIu64 ", \"barriers\": %" PRIu64 "}\n",
+	       misses, s->st.carried - r->at_begin.carried,
 	       s->st.messages[MSG_DATA] - r->at_begin.messages[MSG_DATA],
+	       s->st.messages[MSG_FLUSH] - r->at_begin.messages[MSG_FLUSH],
 	       (s->st.episodes - r->at_begin.episodes) / r->nodes);
 	return 0;
 }

@@ -47,9 +47,9 @@ struct options {
 /* LogGP parameters (loggp.c): microseconds; G: nanoseconds per byte */
 struct loggp {
 	double o, l, g, big_g;
-	double fault, open, close,
-		/* durations: fault to request; contents to thread; closing a copy; a message */
-		step;
+	/* durations: fault to request; contents to thread; closing a copy; comparing or merging a
+	 * page of a release block */
+	double fault, open, close, diff;
 };
 
 enum kind { EV_MSG = 1, EV_LOWER, EV_OPEN, EV_THREAD, EV_TIMER, EV_TIMEOUT, EV_GATHER, EV_MERGE };
@@ -64,6 +64,7 @@ struct event {
 	uint64_t at, seq;
 	uint8_t kind;
 	uint8_t thread;
+	bool joined; /* EV_MSG: it travels with the message before it */
 	uint16_t node;
 	uint32_t data;        /* EV_MSG: version of the contents; EV_TIMEOUT: number of the wait */
 	struct msg msg;       /* EV_TIMER: only the object is set */
@@ -145,6 +146,7 @@ enum miss { MISS_NONE = 0, MISS_READ, MISS_WRITE, MISS_UPGRADE, MISSES };
 struct stats {
 	uint64_t messages[MSG_TYPES]; /* between different nodes */
 	uint64_t total, steps, events;
+	uint64_t carried; /* of total, those that did not travel with another one */
 	uint64_t misses[MISSES], time[MISSES];
 	uint64_t latest; /* end of the last miss */
 	uint64_t locks, episodes, ops;
@@ -424,18 +426,24 @@ int cost_table(const struct loggp *net);
 /* loggp.c: times in ticks */
 int loggp_read(struct loggp *p, const char *path);
 struct loggp_node *loggp_create(unsigned int nodes);
-uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes);
-uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes);
-void loggp_spend(struct sim *s, uint16_t node, double us);
+uint64_t loggp_send(struct sim *s, const struct msg *m, unsigned int bytes, bool *joined);
+void loggp_apart(struct sim *s, uint16_t node);
+uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes, bool joined);
+/* Occupy the node's processor; the time from now until it is free. */
+uint64_t loggp_spend(struct sim *s, uint16_t node, double us);
 uint64_t loggp_ticks(double us);
 
 /* replay.c */
 struct replay *replay_load(const char *dir); /* ends the program on error */
 void replay_free(struct replay *r);
-void replay_options(const struct replay *r, struct options *o);
+/* o->release, if not 0: the blocks of one page have release consistency. */
+void replay_options(struct replay *r, struct options *o);
 uint16_t replay_home(const struct replay *r, uint32_t mutex);
 unsigned int replay_block_bytes(const struct replay *r, uint32_t block);
+void replay_touch(struct sim *s, uint16_t node); /* its thread's access to a release block */
 void replay_run(struct sim *s, uint16_t node);
+/* Its thread has asked for a block. */
+void replay_ahead(struct sim *s, uint16_t node, bool write);
 int replay_report(const struct sim *s);
 
 #endif

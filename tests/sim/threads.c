@@ -86,7 +86,7 @@ void thread_access(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
 	struct copy *p = &s->pages[sim_at(s, node, t->block)];
-	bool write = for_writing(t->op);
+	bool write = for_writing(t->op), ahead;
 
 	if (t->op == OP_PIN_R || t->op == OP_PIN_W) {
 		if (!page_pin(p, write ? 2 : 1)) {
@@ -109,7 +109,10 @@ void thread_access(struct sim *s, uint16_t node, unsigned int thread)
 		}
 	}
 	t->pc = PC_TRY;
+	ahead = s->o.replay && p->state != PG_WRITE && (write || p->state == PG_INVALID);
 	sim_local(s, node, t->block, write ? PE_WRITE : PE_READ, (uint16_t)thread);
+	if (ahead)
+		replay_ahead(s, node, write);
 }
 
 void thread_prefetch(struct sim *s, uint16_t node, const struct thread *t)

@@ -18,13 +18,15 @@ uint16_t sim_manager(const struct sim *s, uint32_t block)
 }
 
 /* The size of a message with its payload. */
-static unsigned int bytes_of(const struct sim *s, const struct msg *m)
+static unsigned int bytes_of(const struct sim *s, const struct msg *m, const struct load *load)
 {
-	unsigned int block = m->type != MSG_DATA ? 0
-		: s->o.replay                    ? replay_block_bytes(s->o.replay, m->object)
-						 : 4096;
+	size_t bytes = sizeof(*m);
 
-	return (unsigned int)sizeof(*m) + block;
+	if (load)
+		bytes += load->used;
+	else if (m->type == MSG_DATA)
+		bytes += s->o.replay ? replay_block_bytes(s->o.replay, m->object) : 4096;
+	return (unsigned int)bytes;
 }
 
 void sim_check_sent(struct sim *s, const struct msg *m)
@@ -67,7 +69,8 @@ void sim_send_load(struct sim *s, const struct msg *m, uint32_t data, struct loa
 	if (s->o.unit_delay)
 		delay = m->src == m->dst ? 0 : UNIT;
 	else if (s->o.net)
-		delay = m->src == m->dst ? 0 : loggp_send(s, m->src, bytes_of(s, m));
+		delay = m->src == m->dst ? 0 : loggp_send(s, m, bytes_of(s, m, load), &e.joined);
+	s->st.carried += m->src != m->dst && !e.joined;
 	if (s->o.fifo) {
 		last = &s->last[(size_t)m->src * s->o.nodes + m->dst];
 		if (s->now + delay < *last)
@@ -115,7 +118,7 @@ static void arrive(struct sim *s, struct event *e)
 		return;
 	}
 	e->thread = 1;
-	sim_schedule(s, e, loggp_receive(s, e->msg.dst, bytes_of(s, &e->msg)));
+	sim_schedule(s, e, loggp_receive(s, e->msg.dst, bytes_of(s, &e->msg, e->load), e->joined));
 }
 
 void sim_run(struct sim *s)
