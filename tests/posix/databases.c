@@ -332,3 +332,17 @@ CASE(library_of_thread, ALONE)
 	apart(library_there, library);
 	dlclose(library);
 }
+
+/* What does not work with handles of another rank. */
+CASE(library_of_main, ALONE)
+{
+	void *const library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL), *again;
+	Lmid_t space = 1;
+
+	say("%d", dlvsym(library, "sqrt", "GLIBC_2.2.5") != NULL);
+	say("%d", dlinfo(library, RTLD_DI_LMID, &space));
+	say("%d", space == LM_ID_BASE);
+	again = dlmopen(LM_ID_BASE, "libm.so.6", RTLD_NOW);
+	say("%d", again == library);
+	dlclose(library);
+}
