@@ -298,7 +298,9 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	case RS_FRAME_CREDIT: take_credit(c, f); break;
 	case RS_FRAME_RESULT: return result(c, f);
 	case RS_FRAME_OPENED:
-		c->tx_granted = f->credit;
+		/* not older than a frame of the other lane */
+		if ((int32_t)(f->credit - c->tx_granted) > 0)
+			c->tx_granted = f->credit;
 		err = opened(c, f);
 		break;
 	case RS_FRAME_REFUSED:

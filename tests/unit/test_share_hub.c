@@ -545,6 +545,26 @@ UNIT_TEST(a_peer_that_breaks_the_rules_is_bad)
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 6);
 }
 
+/* DATA of the other lane, with a later credit, may come before the answer to OPEN. */
+UNIT_TEST(an_old_credit_of_the_answer_takes_none_away)
+{
+	const struct rs_frame opened = { .kind = RS_FRAME_OPENED, .from = STRANGER };
+	struct rs_frame f = opened;
+	struct rs_conn *c;
+
+	ck_assert_int_eq(rs_conn_connect(&n[1].client[0].rs, &n[1].peer, 9, 0, 1, &c), 0);
+	c->tx_granted = 5;
+	f.to = c->id;
+	f.credit = 2;
+	ck_assert_int_eq(arrives(f, NULL), 0);
+	ck_assert_uint_eq(c->tx_granted, 5);
+	ck_assert_uint_eq(c->state, RS_OPEN);
+	ck_assert_int_eq(rs_conn_connect(&n[1].client[0].rs, &n[1].peer, 9, 0, 1, &c), 0);
+	f.to = c->id;
+	ck_assert_int_eq(arrives(f, NULL), 0);
+	ck_assert_uint_eq(c->tx_granted, 2);
+}
+
 UNIT_TEST(numbers_that_do_not_follow_are_bad)
 {
 	const struct rs_frame f = { .kind = RS_FRAME_CREDIT, .to = CONN1->id, .from = STRANGER };
