@@ -56,6 +56,11 @@ uint64_t usage_frames(void)
 	return has_frames() ? usage_of(job.mem.memfd) : 0;
 }
 
+static uint64_t usage_without(uint64_t all, uint64_t part)
+{
+	return all > part ? all - part : 0;
+}
+
 static uint64_t usage_came(void)
 {
 	return __atomic_load_n(&job.me->reclaim.came, __ATOMIC_RELAXED);
@@ -64,8 +69,9 @@ static uint64_t usage_came(void)
 /* Those that were counted, and what each rank needs to map what has come since. */
 static uint64_t usage_tables(void)
 {
-	const uint64_t since =
-		usage_came() - __atomic_load_n(&job.me->tables_came, __ATOMIC_RELAXED);
+	/* in this order: another rank may count meanwhile */
+	const uint64_t then = __atomic_load_n(&job.me->tables_came, __ATOMIC_ACQUIRE),
+		       since = usage_without(usage_came(), then);
 
 	return __atomic_load_n(&job.me->tables, __ATOMIC_RELAXED) + since / TABLE_PART * job.locals;
 }
@@ -115,7 +121,7 @@ static void note_node(const uint64_t *now, unsigned int n)
 /* ---- this process ---------------------------------------------------------------------------- */
 
 struct usage_status {
-	uint64_t anonymous, resident, most, tables;
+	uint64_t anonymous, files, resident, most, tables;
 };
 
 static void read_status(struct usage_status *out)
@@ -125,6 +131,7 @@ static void read_status(struct usage_status *out)
 		size_t at;
 	} rows[] = {
 		{ "RssAnon", offsetof(struct usage_status, anonymous) },
+		{ "RssFile", offsetof(struct usage_status, files) },
 		{ "VmRSS", offsetof(struct usage_status, resident) },
 		{ "VmHWM", offsetof(struct usage_status, most) },
 		{ "VmPTE", offsetof(struct usage_status, tables) },
@@ -204,11 +211,6 @@ static uint64_t usage_landing(void)
 	return c.landing;
 }
 
-static uint64_t usage_without(uint64_t all, uint64_t part)
-{
-	return all > part ? all - part : 0;
-}
-
 /* ---- looking --------------------------------------------------------------------------------- */
 
 static uint64_t *most_of_rank(enum usage_kind kind)
@@ -223,15 +225,17 @@ static uint64_t *most_of_rank(enum usage_kind kind)
 static void count_tables(const struct usage_status *s)
 {
 	static uint64_t first;
-	const uint64_t shared = usage_without(s->tables, s->anonymous / TABLE_PART),
+	const uint64_t shared = usage_without(s->tables, (s->anonymous + s->files) / TABLE_PART),
 		       came = usage_came();
 	uint64_t now;
 
+	if (!s->tables)
+		return; /* unknown: the estimate goes on */
 	if (!first)
 		first = shared;
 	now = usage_without(shared, first);
 	__atomic_fetch_add(&job.me->tables, now - job.mine->tables, __ATOMIC_RELAXED);
-	__atomic_store_n(&job.me->tables_came, came, __ATOMIC_RELAXED);
+	__atomic_store_n(&job.me->tables_came, came, __ATOMIC_RELEASE);
 	job.mine->tables = now;
 }
 
