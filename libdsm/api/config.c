@@ -69,7 +69,7 @@ static const struct row {
 	  "of the variables and the heap of a program with threads, and of regions that leave it to this; release: for programs that synchronise by calls alone" },
 	{ "DSM_ATOMICS", CHOICE, FIELD(atomics), "check trust", 0, 0, 0, false,
 	  "DSM_CONSISTENCY=release refuses programs with atomic instructions; trust: run them, they are not for shared data" },
-	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, 2ull << 30, false,
+	{ "DSM_TWINS", SIZE, FIELD(twins), NULL, 256ul << 20, 16384, SETTINGS_TWINS_MOST, false,
 	  "memory of a node for copies of release blocks that it writes, at most a quarter of DSM_MEMORY; if it is used up, changes are sent early" },
 	{ "DSM_MEMORY", SIZE, FIELD(memory), NULL, 0, 16ul << 20, 4ull << 40, false,
 	  "memory of a node for copies of shared memory and its tables; above it, copies that others have or can take are given up; "

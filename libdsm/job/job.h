@@ -37,6 +37,8 @@ enum homes {
 	HOMES_BLOCKED /* each node has an equal part of each region, and of each large allocation */
 };
 
+#define SETTINGS_TWINS_MOST (1ull << 30) /* maximum of DSM_TWINS, in bytes */
+
 struct settings {
 	const char *fault, *net, *stats;
 	const char *backend, *kmod_mode, *node, *huge, *place, *deadlock, *stats_skip;

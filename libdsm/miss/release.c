@@ -63,6 +63,10 @@ struct notes {
  */
 #define TELL_MOST (16u << 10)
 
+/* A close notes each node once; a twin has a notice at most, and some diffs are told beside them. */
+_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) <= NET_PAYLOAD_MAX / 2,
+	       "the notices of a close fit in one NOTE");
+
 /* What a close sends to a home. */
 struct outbox {
 	uint8_t *at; /* the piece that is being filled; NULL: there was no diff */
@@ -163,7 +167,8 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 		.nnodes = job.nodes,
 		.home = known ? region_home_of(known, off) : job.node,
 		.follow = known,
-		.tells = true,
+		/* who is told leaves this home its twin */
+		.tells = !__atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED),
 		.full = __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED),
 		.lists = &job.me->rel_lists,
 		.blocks = job.mem.rels,
@@ -953,18 +958,20 @@ struct close_wait {
 /* A node that has not acknowledged a FLUSH or a NOTE of this one; -1: there is none. */
 static int close_awaits(void)
 {
-	int node;
+	uint32_t *stripe = stripe_of(core_key_closing());
+	int node, found = -1;
 
-	for (node = 0; node < job.nodes; node++) {
+	word_lock(stripe);
+	for (node = 0; found < 0 && node < job.nodes; node++) {
 		const struct closing_peer *p = &job.mem.peers[node];
-		const uint64_t asked = __atomic_load_n(&p->asked, __ATOMIC_RELAXED);
 
-		if (__atomic_load_n(&p->sent, __ATOMIC_RELAXED))
-			return node;
-		if (asked && job.nodes <= 64)
-			return __builtin_ctzll(asked);
+		if (p->sent)
+			found = node;
+		else if (p->asked && job.nodes <= 64)
+			found = __builtin_ctzll(p->asked);
 	}
-	return -1;
+	word_unlock(stripe);
+	return found;
 }
 
 /*
