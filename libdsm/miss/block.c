@@ -28,9 +28,6 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-/* Streams of this thread's reads, and of its writes. */
-static __thread struct streams streams[2] __attribute__((tls_model("initial-exec")));
-
 static bool may(const struct copy *p, uint8_t access)
 {
 	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) };
@@ -324,7 +321,7 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
 	if (r->consistency)
 		follow_links(r, off, most);
-	s = stream_missed(&streams[write], in_region, r->block_size, most);
+	s = stream_missed(&work_mine()->streams[write], in_region, r->block_size, most);
 	if (!s)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))

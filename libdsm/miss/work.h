@@ -16,6 +16,7 @@
 #include "core/bundle.h"
 #include "job/ctl.h"
 #include "miss/span.h"
+#include "miss/stream.h"
 
 #define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
 
@@ -94,6 +95,7 @@ struct work {
 	size_t payload_size;
 	const uint8_t *diff; /* that is merged; NULL: it is in the notes (add_diff()) */
 	size_t diff_size;
+	struct streams streams[2]; /* of the thread's reads, and of its writes */
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char heads[WIRE_BUNDLE_MAX *
