@@ -14,8 +14,8 @@
  * to other private memory.
  *
  * Its constructors run inside the loader, before the variables are shared. Their calls count as the
- * program's: what they allocate is shared. Before the first of them creates a thread, the library
- * is shared.
+ * program's: what they allocate is shared. Before the first of them creates a thread or opens a
+ * library, their own is shared.
  *
  * A library that is no part of the program opens its libraries as ever. The loader finds a file by
  * who calls dlopen(), and dlsym(RTLD_NEXT) goes on behind its caller; therefore calls that are not
@@ -53,8 +53,9 @@ __thread unsigned int opened_depth;
 /* A call of dlopen() at rank 0, on the stack of its thread. */
 struct opening {
 	struct opening *outer;
-	unsigned int known; /* libraries that were loaded before */
-	bool late;          /* not all of its functions can be bound */
+	unsigned int known, loaded; /* libraries before, and with its own once it is decided */
+	bool late;                  /* not all of its functions can be bound */
+	bool deep;                  /* RTLD_DEEPBIND: it does not find libdsm's functions */
 	bool decided;
 	const struct link_map *fault; /* what ranks cannot share; NULL: nothing */
 	char why[160];
@@ -128,6 +129,8 @@ static void find_fault(struct opening *o, const struct link_map *m)
 		strcpy(o->why, "it has thread-local variables");
 	else if (o->late)
 		strcpy(o->why, "not all functions that it calls are found (RTLD_NOW)");
+	else if (o->deep)
+		strcpy(o->why, "it is opened with RTLD_DEEPBIND");
 	else if (shim.weak && (!trust || strcmp(trust, "trust")))
 		strcpy(o->why,
 		       "with release consistency, nobody has looked for atomic instructions in it (DSM_ATOMICS=trust)");
@@ -139,26 +142,33 @@ static void find_fault(struct opening *o, const struct link_map *m)
 	o->fault = m;
 }
 
-/* Decided once, when all are loaded: a library is of no use without those that it needs. */
+/*
+ * Decided once, when all are loaded: a library is of no use without those that it needs. What a
+ * constructor opens comes behind them, and is decided by a call of its own.
+ */
 static bool can_share(struct opening *o)
 {
 	const struct link_map *m;
 
-	for (m = o->decided ? NULL : first_new(o); m && !o->fault; m = m->l_next)
-		find_fault(o, m);
+	if (o->decided)
+		return !o->fault;
 	o->decided = true;
+	o->loaded = opened_loaded();
+	for (m = first_new(o); m && !o->fault; m = m->l_next)
+		find_fault(o, m);
 	return !o->fault;
 }
 
 bool opened_has_code(const void *caller)
 {
+	unsigned int n = opening->known;
 	const char *at = caller;
 	const struct link_map *m;
 	struct library l;
 
-	for (m = first_new(opening); m; m = m->l_next)
+	for (m = first_new(opening); m; m = m->l_next, n++)
 		if (library_read(m, &l) && at >= l.code && at < l.code_end)
-			return can_share(opening);
+			return can_share(opening) && n < opening->loaded;
 	return false;
 }
 
@@ -365,14 +375,15 @@ static int opened_share(const struct link_map *m)
 	return err;
 }
 
-/* All that were loaded since, and are not shared yet. */
+/* All that this call has loaded, and that are not shared yet. */
 static void opened_share_new(struct opening *o)
 {
+	unsigned int n = can_share(o) ? o->loaded - o->known : 0;
 	const struct link_map *m;
 	struct library l;
 	int err = 0;
 
-	for (m = can_share(o) ? first_new(o) : NULL; m && !err; m = m->l_next) {
+	for (m = first_new(o); m && n && !err; m = m->l_next, n--) {
 		if (library_read(m, &l) && libraries_has_code(l.code))
 			continue;
 		err = opened_share(m);
@@ -470,19 +481,20 @@ static void *open_at_once(struct opening *o, const char *file, int mode)
 
 	if (handle || (mode & RTLD_NOW))
 		return handle;
-	handle = NEXT(dlopen)(file, mode);
-	o->late = handle && first_new(o);
-	return handle;
+	o->late = true; /* before its constructors run */
+	return NEXT(dlopen)(file, mode);
 }
 
 static void *open_here(const char *file, int mode, const void *caller)
 {
-	struct opening o = { .outer = opening };
+	struct opening o = { .outer = opening, .deep = mode & RTLD_DEEPBIND };
 	char path[PATH_MAX];
 	void *handle;
 
 	file = opened_find(file, caller, path);
 	pthread_mutex_lock(&opened_lock);
+	if (o.outer)
+		opened_share_new(o.outer); /* what it opens may need it */
 	o.known = opened_loaded();
 	opening = &o;
 	opened_depth++;

@@ -157,7 +157,7 @@ if is_chosen opened; then
 		static void *call(void *arg) { printf("there %d\n", fn()); return arg; }
 		int main(int argc, char **argv)
 		{
-			void *from = dlopen(argv[1], argc > 3 ? RTLD_LAZY : RTLD_NOW);
+			void *from = dlopen(argv[1], argc < 4 ? RTLD_NOW : *argv[3] == 'l' ? RTLD_LAZY : RTLD_NOW | RTLD_DEEPBIND);
 			pthread_t t;
 			if (!from) {
 				printf("no: %s\n", dlerror());
@@ -171,10 +171,10 @@ if is_chosen opened; then
 			return dlclose(from);
 		}
 	END
-	# stays NAME WHY FILE [SETTING]...
+	# [how=deep] stays NAME WHY FILE [SETTING]...
 	stays() {
 		local got status=0
-		got=$(env "${@:4}" timeout -k 5 60 "${run[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/$3" call lazy 2>&1 </dev/null) || status=$?
+		got=$(env "${@:4}" timeout -k 5 60 "${run[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/$3" call "${how:-lazy}" 2>&1 </dev/null) || status=$?
 		[[ $got != *"dlopen(): ranks cannot share $scratch/plugins/$2"*"private memory of rank 0"* ]] || got=$2
 		same "opened: $1" "$status $got" "139 $2"
 	}
@@ -183,10 +183,32 @@ if is_chosen opened; then
 	stays "thread-local" "tls.so: it has thread-local variables" tls.so
 	plugin lacks.so <<<'int nowhere(void); int call(void) { return 1; } int calls(void) { return nowhere(); }'
 	stays "a function is missing" "lacks.so: not all functions that it calls are found" lacks.so
+	plugin begins.so <<<'#include <stdlib.h>
+		int nowhere(void); void *p; __attribute__((constructor)) static void begin(void) { p = malloc(9); } int call(void) { return 1; } int calls(void) { return nowhere(); }'
+	stays "and a constructor allocates" "begins.so: not all functions that it calls are found" begins.so
 	plugin libgomp.so.1 -Wl,-soname,libgomp.so.1 <<<'int calls(void) { return 2; }'
 	plugin gomp.so -L"$scratch/plugins" -l:libgomp.so.1 "-Wl,-rpath,$scratch/plugins" <<<'int calls(void); int call(void) { return calls(); }'
 	stays "needs what is no part" "libgomp.so.1: it is never a part of a program" gomp.so
 	plugin plain.so <<<'static int n; int call(void) { return ++n; }'
+	how=deep stays "RTLD_DEEPBIND" "plain.so: it is opened with RTLD_DEEPBIND" plain.so
+	# What a constructor opens is decided for itself, and its own library is shared.
+	plugin needs.so -L"$scratch/plugins" -l:tls.so "-Wl,-rpath,$scratch/plugins" <<<'int call(void); int calls(void) { return call(); }'
+	plugin nested.so "-DFOLDER=\"$scratch/plugins\"" <<<'#include <dlfcn.h>
+		#include <stdio.h>
+		static int n; static int (*fn)(void), (*back)(void);
+		int nested(void) { return ++n; }
+		static void *in(const char *file, const char *name) { return dlsym(dlopen(file, RTLD_NOW), name); }
+		__attribute__((constructor)) static void begin(void)
+		{
+			in(FOLDER "/tls.so", "call");
+			fn = (int (*)(void))in(FOLDER "/needs.so", "calls");
+			back = (int (*)(void))in(FOLDER "/back.so", "back");
+		}
+		int call(void) { printf("nested %d\n", back()); fflush(stdout); return fn(); }'
+	plugin back.so -L"$scratch/plugins" -l:nested.so "-Wl,-rpath,$scratch/plugins" <<<'int nested(void); int back(void) { return nested(); }'
+	same "opened: by a constructor" \
+		"$("${by[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/nested.so" call 2>&1 | sed -n 's/.*share .*plugins.\(.*\)\. It stays .*/\1/p; /^nested/p; s/.*\(private memory of rank 0\).*/\1/p')" \
+		$'tls.so: it has thread-local variables\nneeds.so: it needs tls.so, of which each rank has its own\nnested 1\nnested 2\nprivate memory of rank 0'
 	says "opened: with release consistency" "nobody has looked for atomic instructions in it" 139 \
 		"${run[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call
 	same "opened: with release consistency, trusted" \
