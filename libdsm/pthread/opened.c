@@ -25,6 +25,7 @@
 
 #include "shim.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -430,6 +431,51 @@ static const char *search_folders(const char *file, const Dl_serinfo *list, char
 	return file;
 }
 
+/* The length of $ORIGIN or ${ORIGIN}; 0: it is something else. */
+static size_t origin_length(const char *at)
+{
+	const size_t begin = at[0] != '$' ? 0 : at[1] == '{' ? 2 : 1, end = begin + 6;
+
+	if (!begin || strncmp(at + begin, "ORIGIN", 6))
+		return 0;
+	if (begin == 2)
+		return at[end] == '}' ? end + 1 : 0;
+	return isalnum((unsigned char)at[end]) || at[end] == '_' ? 0 : end;
+}
+
+/* The folder of the caller's file: of the executable, the loader may not know it. */
+static void origin_of(struct link_map *map, char *folder)
+{
+	long n;
+
+	if (*map->l_name) {
+		if (dlinfo(map, RTLD_DI_ORIGIN, folder))
+			*folder = 0;
+		return;
+	}
+	n = raw_syscall(SYS_readlink,
+			(const long[6]){ (long)"/proc/self/exe", (long)folder, PATH_MAX - 1 });
+	folder[n > 0 ? n : 0] = 0;
+	if (strrchr(folder, '/'))
+		*strrchr(folder, '/') = 0;
+}
+
+/* What is too long is cut off, and is then too long for the kernel. */
+static const char *put_origin(const char *file, struct link_map *map, char *path)
+{
+	char folder[PATH_MAX];
+	size_t used = 0, n;
+
+	origin_of(map, folder);
+	while (*file && used < PATH_MAX) {
+		n = origin_length(file);
+		used += (size_t)snprintf(path + used, PATH_MAX + 1 - used, "%.*s", n ? PATH_MAX : 1,
+					 n ? folder : file);
+		file += n ? n : 1;
+	}
+	return path;
+}
+
 static bool opened_is_loaded(const char *file)
 {
 	void *loaded = NEXT(dlopen)(file, RTLD_LAZY | RTLD_NOLOAD);
@@ -444,9 +490,11 @@ static const char *opened_find(const char *file, const void *caller, char *path)
 	const char *found = file;
 	Dl_info info;
 
-	if (opened_is_loaded(file) || strchr(file, '/') ||
-	    !dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
-	    dlinfo(map, RTLD_DI_SERINFOSIZE, &size))
+	if (!dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+		return file;
+	if (strchr(file, '/'))
+		return strchr(file, '$') ? put_origin(file, map, path) : file;
+	if (opened_is_loaded(file) || dlinfo(map, RTLD_DI_SERINFOSIZE, &size))
 		return file;
 	list = malloc(size.dls_size);
 	if (!list)
@@ -488,7 +536,7 @@ static void *open_at_once(struct opening *o, const char *file, int mode)
 static void *open_here(const char *file, int mode, const void *caller)
 {
 	struct opening o = { .outer = opening, .deep = mode & RTLD_DEEPBIND };
-	char path[PATH_MAX];
+	char path[PATH_MAX + 1];
 	void *handle;
 
 	file = opened_find(file, caller, path);

@@ -193,22 +193,30 @@ if is_chosen opened; then
 	how=deep stays "RTLD_DEEPBIND" "plain.so: it is opened with RTLD_DEEPBIND" plain.so
 	# What a constructor opens is decided for itself, and its own library is shared.
 	plugin needs.so -L"$scratch/plugins" -l:tls.so "-Wl,-rpath,$scratch/plugins" <<<'int call(void); int calls(void) { return call(); }'
-	plugin nested.so "-DFOLDER=\"$scratch/plugins\"" <<<'#include <dlfcn.h>
+	# shellcheck disable=SC2016
+	plugin nested.so <<<'#include <dlfcn.h>
 		#include <stdio.h>
 		static int n; static int (*fn)(void), (*back)(void);
 		int nested(void) { return ++n; }
 		static void *in(const char *file, const char *name) { return dlsym(dlopen(file, RTLD_NOW), name); }
 		__attribute__((constructor)) static void begin(void)
 		{
-			in(FOLDER "/tls.so", "call");
-			fn = (int (*)(void))in(FOLDER "/needs.so", "calls");
-			back = (int (*)(void))in(FOLDER "/back.so", "back");
+			in("${ORIGIN}/tls.so", "call");
+			fn = (int (*)(void))in("$ORIGIN/needs.so", "calls");
+			back = (int (*)(void))in("$ORIGIN/../plugins/back.so", "back");
 		}
 		int call(void) { printf("nested %d\n", back()); fflush(stdout); return fn(); }'
 	plugin back.so -L"$scratch/plugins" -l:nested.so "-Wl,-rpath,$scratch/plugins" <<<'int nested(void); int back(void) { return nested(); }'
 	same "opened: by a constructor" \
 		"$("${by[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/nested.so" call 2>&1 | sed -n 's/.*share .*plugins.\(.*\)\. It stays .*/\1/p; /^nested/p; s/.*\(private memory of rank 0\).*/\1/p')" \
 		$'tls.so: it has thread-local variables\nneeds.so: it needs tls.so, of which each rank has its own\nnested 1\nnested 2\nprivate memory of rank 0'
+	# Relative to the executable, and in a name to no folder.
+	for way in one two preload; do
+		# shellcheck disable=SC2016,SC2086
+		same "opened: of the origin, $way" "$("${by[@]}" ${ways[$way]} "$scratch/opens-one" '$ORIGIN/plugins/plain.so' call 2>&1)" $'here 1\nthere 2'
+	done
+	cp "$scratch/plugins/plain.so" "$scratch/plugins/\$ORIGINAL.so"
+	same "opened: of a name like it" "$("${by[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/\$ORIGINAL.so" call 2>&1)" $'here 1\nthere 2'
 	says "opened: with release consistency" "nobody has looked for atomic instructions in it" 139 \
 		"${run[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call
 	same "opened: with release consistency, trusted" \
