@@ -14,8 +14,9 @@
  * to other private memory.
  *
  * Its constructors run inside the loader, before the variables are shared. Their calls count as the
- * program's: what they allocate is shared. Before the first of them creates a thread or opens a
- * library, their own is shared.
+ * program's: what they allocate is shared. Before the first of them creates a thread, opens a
+ * library, or makes an object of synchronisation of which the C library has another idea, their own
+ * is shared.
  *
  * A library that is no part of the program opens its libraries as ever. The loader finds a file by
  * who calls dlopen(), and dlsym(RTLD_NEXT) goes on behind its caller; therefore calls that are not
@@ -404,6 +405,19 @@ void opened_settle(void)
 {
 	if (opened_depth)
 		dsm_call(settle, opening);
+}
+
+void opened_settle_for(const void *object)
+{
+	const char *at = object;
+	const struct link_map *m;
+	struct library l;
+
+	for (m = opened_depth ? first_new(opening) : NULL; m; m = m->l_next)
+		if (library_read(m, &l) && at >= l.data && at < l.data_end) {
+			opened_settle();
+			return;
+		}
 }
 
 static void opened_report(const struct opening *o)

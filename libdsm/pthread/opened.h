@@ -17,4 +17,8 @@ bool opened_has_code(const void *caller);
  * rank. */
 void opened_settle(void);
 
+/* This thread is about to initialise an object that shared memory has in another form: if it is a
+ * variable of what it opens, share that before. Blocks for calls of each rank. */
+void opened_settle_for(const void *object);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "futex_sync.h"
 #include "handle_sync.h"
+#include "opened.h"
 
 #define KIND_AT(m) (&(m)->__data.__kind)
 
@@ -175,6 +176,7 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 {
 	clockid_t clock = CLOCK_REALTIME;
 
+	opened_settle_for(c);
 	if (!is_shared(c))
 		return NEXT(pthread_cond_init)(c, attr);
 	if (attr)
@@ -243,6 +245,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attr,
 				unsigned int n)
 {
+	opened_settle_for(b);
 	if (!is_shared(b))
 		return NEXT(pthread_barrier_init)(b, attr, n);
 	if (!n || n > INT_MAX)
@@ -406,6 +409,7 @@ static int sync_failed(int err)
 
 EXPORT int sem_init(sem_t *s, int shared, unsigned int value)
 {
+	opened_settle_for(s);
 	if (!is_shared(s))
 		return NEXT(sem_init)(s, shared, value);
 	if (value > SEM_VALUE_MAX)

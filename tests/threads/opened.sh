@@ -210,6 +210,46 @@ if is_chosen opened; then
 	same "opened: by a constructor" \
 		"$("${by[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/nested.so" call 2>&1 | sed -n 's/.*share .*plugins.\(.*\)\. It stays .*/\1/p; /^nested/p; s/.*\(private memory of rank 0\).*/\1/p')" \
 		$'tls.so: it has thread-local variables\nneeds.so: it needs tls.so, of which each rank has its own\nnested 1\nnested 2\nprivate memory of rank 0'
+	# A constructor initialises an object that the C library has in another form.
+	plugin sem.so <<<'#include <semaphore.h>
+		static sem_t s;
+		__attribute__((constructor)) static void begin(void) { sem_init(&s, 0, 2); }
+		int call(void) { return !sem_trywait(&s); }'
+	plugin barrier.so <<<'#include <pthread.h>
+		static pthread_barrier_t b;
+		__attribute__((constructor)) static void begin(void) { pthread_barrier_init(&b, NULL, 1); }
+		int call(void) { return pthread_barrier_wait(&b) == PTHREAD_BARRIER_SERIAL_THREAD; }'
+	plugin cond.so <<<'#include <errno.h>
+		#include <pthread.h>
+		#include <time.h>
+		static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+		static pthread_cond_t c;
+		__attribute__((constructor)) static void begin(void)
+		{
+			pthread_condattr_t by;
+			pthread_condattr_init(&by);
+			pthread_condattr_setclock(&by, CLOCK_MONOTONIC);
+			pthread_cond_init(&c, &by);
+		}
+		static long at(struct timespec t) { return t.tv_sec * 1000000000 + t.tv_nsec; }
+		int call(void)
+		{
+			struct timespec now, until;
+			int err;
+			clock_gettime(CLOCK_MONOTONIC, &until);
+			until.tv_nsec += 50000000;
+			until.tv_sec += until.tv_nsec / 1000000000;
+			until.tv_nsec %= 1000000000;
+			pthread_mutex_lock(&m);
+			err = pthread_cond_timedwait(&c, &m, &until);
+			pthread_mutex_unlock(&m);
+			clock_gettime(CLOCK_MONOTONIC, &now);
+			return err == ETIMEDOUT && at(now) >= at(until);
+		}'
+	for object in sem barrier cond; do
+		# shellcheck disable=SC2086
+		same "opened: initialised by it, $object" "$("${by[@]}" ${ways[two]} "$scratch/opens-one" "$scratch/plugins/$object.so" call 2>&1)" $'here 1\nthere 1'
+	done
 	# Relative to the executable, and in a name to no folder.
 	for way in one two preload; do
 		# shellcheck disable=SC2016,SC2086
