@@ -85,7 +85,8 @@ int main(void)
 }
 END
 if is_chosen statistics; then
-	got=$(timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --stats json "$scratch/memory" 2>&1 | grep '^{"ranks"' | python3 -c '
+	# without read-ahead, so that each block is a miss
+	got=$(DSM_READAHEAD=0 timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --stats json "$scratch/memory" 2>&1 | grep '^{"ranks"' | python3 -c '
 import json, sys
 s = json.load(sys.stdin)
 rows, more = s["sharing"], s["sharing_more"][0]
