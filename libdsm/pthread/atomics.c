@@ -3,13 +3,16 @@
  * atomics.c - the functions that compilers call for atomic operations (libatomic's): dsm-cc has
  * them call for all.
  *
- * In memory that is coherent, an operation on 1, 2, 4 or 8 bytes is one instruction. In memory with
- * release consistency between nodes, it is done under a lock, one of several by the address of the
- * object. So operations on an object are one after another. Each sees what the last one has stored,
- * and all that happened before that. To libdsm, a program whose threads synchronise by them is one
- * whose threads synchronise by mutexes: it sees sequential consistency, whatever order it asks for.
+ * In memory that is coherent, an operation on 1, 2, 4, 8 or 16 aligned bytes is one instruction, as
+ * in libatomic: it is atomic with instructions of the program's own, and between processes. In
+ * memory with release consistency between nodes, it is done under a lock, one of several by the
+ * address of the object. So operations on an object are one after another. Each sees what the last
+ * one has stored, and all that happened before that. To libdsm, a program whose threads synchronise
+ * by them is one whose threads synchronise by mutexes: it sees sequential consistency, whatever
+ * order it asks for.
  *
- * Operations on other sizes take a lock in every job: that of libatomic would be of one rank.
+ * Operations on other sizes take a lock in every job: that of libatomic would be of one rank. So do
+ * those on 16 bytes if the processor has no instruction for them.
  *
  * A handler of a signal may call them. On top of a thread that has the lock, or is next in line for
  * it, it would wait for ever. So handlers of the program wait until the lock has been given back.
@@ -20,17 +23,19 @@
 #include <fenv.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/platform/x86.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "masks.h"
+#include "parts.h"
 
 #define LOCKS 256u
 #define GRANULE 16u /* bytes: objects of the processor's sizes do not share more than one */
 
 static dsm_mutex_t locks[LOCKS]; /* handles, the same on all ranks */
-static uint32_t own_lock;        /* of memory of this process */
+static uint32_t own_lock;        /* of memory of this process; its holder has signals blocked */
 static bool incoherent;          /* constant once the job has started */
 
 /* Of this thread. */
@@ -38,6 +43,8 @@ static __thread struct {
 	uint32_t depth; /* it takes, or has, a lock */
 	uint64_t kept;  /* signals that arrived meanwhile, and are blocked */
 } section __attribute__((tls_model("initial-exec")));
+
+static __thread bool forks __attribute__((tls_model("initial-exec"))); /* has own_lock for fork() */
 
 enum op { O_LOAD, O_STORE, O_EXCHANGE, O_COMPARE, O_ADD, O_SUB, O_AND, O_OR, O_XOR, O_NAND };
 
@@ -74,37 +81,111 @@ static inline bool is_apart(const volatile void *at)
 
 /* ---- by the processor ------------------------------------------------------------------------ */
 
-/* A comparison that fails writes nothing: it may be of constant memory. */
-#define PERFORM(BITS)                                                                              \
-	static uint64_t perform_##BITS(const struct job *j)                                        \
-	{                                                                                          \
-		uint##BITS##_t *at = j->at, value = (uint##BITS##_t)j->value,                      \
-			       expected = (uint##BITS##_t)j->expected;                             \
-                                                                                                   \
-		switch (j->op) {                                                                   \
-		case O_LOAD: break;                                                                \
-		case O_STORE: __atomic_store_n(at, value, __ATOMIC_SEQ_CST); return 0;             \
-		case O_EXCHANGE: return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);          \
-		case O_COMPARE:                                                                    \
-			if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != expected)                     \
-				break;                                                             \
-			__atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, \
-						    __ATOMIC_SEQ_CST);                             \
-			return expected;                                                           \
-		case O_ADD: return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);                \
-		case O_SUB: return __atomic_fetch_sub(at, value, __ATOMIC_SEQ_CST);                \
-		case O_AND: return __atomic_fetch_and(at, value, __ATOMIC_SEQ_CST);                \
-		case O_OR: return __atomic_fetch_or(at, value, __ATOMIC_SEQ_CST);                  \
-		case O_XOR: return __atomic_fetch_xor(at, value, __ATOMIC_SEQ_CST);                \
-		case O_NAND: return __atomic_fetch_nand(at, value, __ATOMIC_SEQ_CST);              \
-		}                                                                                  \
-		return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                      \
+/*
+ * A comparison that fails writes nothing: it may be of constant memory. It returns what it has
+ * loaded. By now, somebody may have stored what was expected, which would pass for success.
+ */
+#define PERFORM(BITS)                                                                            \
+	static uint64_t perform_##BITS(const struct job *j)                                      \
+	{                                                                                        \
+		uint##BITS##_t *at = j->at, value = (uint##BITS##_t)j->value, before;            \
+                                                                                                 \
+		switch (j->op) {                                                                 \
+		case O_LOAD: break;                                                              \
+		case O_STORE: __atomic_store_n(at, value, __ATOMIC_SEQ_CST); return 0;           \
+		case O_EXCHANGE: return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);        \
+		case O_COMPARE:                                                                  \
+			before = __atomic_load_n(at, __ATOMIC_SEQ_CST);                          \
+			if (before == (uint##BITS##_t)j->expected)                               \
+				__atomic_compare_exchange_n(at, &before, value, false,           \
+							    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+			return before;                                                           \
+		case O_ADD: return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);              \
+		case O_SUB: return __atomic_fetch_sub(at, value, __ATOMIC_SEQ_CST);              \
+		case O_AND: return __atomic_fetch_and(at, value, __ATOMIC_SEQ_CST);              \
+		case O_OR: return __atomic_fetch_or(at, value, __ATOMIC_SEQ_CST);                \
+		case O_XOR: return __atomic_fetch_xor(at, value, __ATOMIC_SEQ_CST);              \
+		case O_NAND: return __atomic_fetch_nand(at, value, __ATOMIC_SEQ_CST);            \
+		}                                                                                \
+		return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                    \
 	}
 
 PERFORM(8)
 PERFORM(16)
 PERFORM(32)
 PERFORM(64)
+
+/* Of 16 bytes. */
+typedef unsigned __int128 wide;
+
+static bool is_wide(size_t size, const void *at)
+{
+	return size == sizeof(wide) && !((uintptr_t)at % sizeof(wide)) &&
+		features_has(x86_cpu_CMPXCHG16B);
+}
+
+/* GCC would call libatomic's functions, and so these here. */
+static bool wide_compare(wide *at, wide *expected, wide value)
+{
+	uint64_t low = (uint64_t)*expected, high = (uint64_t)(*expected >> 64);
+	bool same;
+
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(same), "+m"(*at), "+a"(low), "+d"(high)
+			 : "b"((uint64_t)value), "c"((uint64_t)(value >> 64))
+			 : "memory");
+	*expected = (wide)high << 64 | low;
+	return same;
+}
+
+/*
+ * Processors with AVX load 16 aligned bytes at once, and without a store, which constant memory
+ * would not let be made.
+ */
+static wide wide_load(wide *at)
+{
+	typedef uint64_t pair __attribute__((vector_size(16)));
+	wide found = 0;
+	pair loaded;
+
+	if (!features_has(x86_cpu_AVX)) {
+		wide_compare(at, &found, 0);
+		return found;
+	}
+	__asm__ volatile("movdqa %1, %0" : "=x"(loaded) : "m"(*at) : "memory");
+	return (wide)loaded[1] << 64 | loaded[0];
+}
+
+/* As above. */
+static bool wide_compare_loaded(wide *at, wide *expected, wide value)
+{
+	const wide loaded = wide_load(at);
+
+	if (loaded == *expected)
+		return wide_compare(at, expected, value);
+	*expected = loaded;
+	return false;
+}
+
+static void perform_wide(struct job *j)
+{
+	wide value = 0, before = 0;
+
+	j->same = true;
+	if (j->from)
+		memcpy(&value, j->from, sizeof(value));
+	if (j->op == O_COMPARE) {
+		memcpy(&before, j->to, sizeof(before));
+		j->same = wide_compare_loaded(j->at, &before, value);
+	} else if (j->op == O_LOAD) {
+		before = wide_load(j->at);
+	} else {
+		while (!wide_compare(j->at, &before, value))
+			;
+	}
+	if (j->to && (j->op != O_COMPARE || !j->same))
+		memcpy(j->to, &before, sizeof(before));
+}
 
 /* Of any other size, by the holder of its lock. */
 static void perform_bytes(struct job *j)
@@ -126,7 +207,9 @@ static void perform_bytes(struct job *j)
 
 static void perform(struct job *j)
 {
-	if (j->from || j->to)
+	if ((j->from || j->to) && is_wide(j->size, j->at))
+		perform_wide(j);
+	else if (j->from || j->to)
 		perform_bytes(j);
 	else
 		j->before = j->size == 1 ? perform_8(j)
@@ -309,12 +392,44 @@ static bool is_free(size_t size, const void *at)
 /* Memory of this rank, or before the job. */
 static void by_own_lock(struct job *j)
 {
-	const uint64_t signals = block_signals();
+	uint64_t signals;
 
+	if (forks) { /* in another handler of fork(), or in one of a signal */
+		perform(j);
+		return;
+	}
+	signals = block_signals();
 	brief_lock(&own_lock);
 	perform(j);
 	brief_unlock(&own_lock);
 	masks_let_signals(signals);
+}
+
+/*
+ * A child has no thread that would give the lock back, and must not find an object that is half
+ * written. So the thread that forks has the lock meanwhile.
+ */
+static void atomics_before_fork(void)
+{
+	const uint64_t signals = block_signals();
+
+	brief_lock(&own_lock);
+	forks = true;
+	masks_let_signals(signals);
+}
+
+static void atomics_after_fork(void)
+{
+	const uint64_t signals = block_signals();
+
+	forks = false;
+	brief_unlock(&own_lock);
+	masks_let_signals(signals);
+}
+
+__attribute__((constructor)) static void atomics_watch_forks(void)
+{
+	pthread_atfork(atomics_before_fork, atomics_after_fork, atomics_after_fork);
 }
 
 /*
@@ -327,7 +442,9 @@ static bool ask_bytes(enum op op, size_t size, void *at, const void *from, void 
 	uint64_t value = 0, expected = 0, before;
 
 	if (!is_free(size, at)) {
-		if (is_shared(at))
+		if (is_wide(size, at) && !is_apart(at))
+			perform(&j);
+		else if (is_shared(at))
 			by_lock(&j);
 		else
 			by_own_lock(&j);
@@ -376,9 +493,6 @@ EXPORT bool atomics_compare(size_t size, void *at, void *expected, void *from, i
 	(void)otherwise;
 	return ask_bytes(O_COMPARE, size, at, from, expected);
 }
-
-/* Of 16 bytes. */
-typedef unsigned __int128 wide;
 
 EXPORT wide atomics_load_16(wide *at, int order) NAMED(load, 16);
 EXPORT wide atomics_load_16(wide *at, int order)

@@ -53,7 +53,7 @@ struct chosen {
 	const void *functions[8];
 };
 
-static bool feature_is_active(unsigned int number)
+bool features_has(unsigned int number)
 {
 	const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(number / LEAF);
 
@@ -66,7 +66,7 @@ static void features_read(struct chosen *c)
 
 	memset(c, 0, sizeof(*c));
 	for (i = 0; i < COUNT; i++)
-		c->has[i] = feature_is_active(features[i].number);
+		c->has[i] = features_has(features[i].number);
 	c->functions[0] = (const void *)memcpy;
 	c->functions[1] = (const void *)memset;
 	c->functions[2] = (const void *)memchr;

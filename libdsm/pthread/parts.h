@@ -13,6 +13,8 @@ void past_bind(void);
 /* features.c: do the processors of all ranks have the same features? Collective. -EPROTO after a
  * message: they have not; errors of dsm_broadcast(). */
 int features_compare(void);
+/* Has the processor this one, x86_cpu_... of <sys/platform/x86.h>? Any thread, at any time. */
+bool features_has(unsigned int number);
 
 /* random.c: make the state, in the shared heap, and store it in the team. Rank 0, before the job is
  * active. */

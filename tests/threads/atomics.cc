@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // atomics.cc - atomic operations as the only synchronisation: litmus tests, numbers that all threads
-// change, locks that are made of them, counts of shared_ptr, and waits by futexes. With an argument,
-// that many batches of litmus tests, and nothing else.
+// change, locks that are made of them, counts of shared_ptr, and waits by futexes. With a number,
+// that many batches of litmus tests, and nothing else. With "fork", what libatomic does not do:
+// a comparison in steps, loads of constant memory, and children.
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +17,9 @@
 #include <pthread.h>
 #include <semaphore>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -282,6 +286,216 @@ static void numbers()
 	report("numbers");
 }
 
+// What the compiler calls for a size that it does not know.
+extern "C" bool compare_any(size_t size, void *at, void *expected, void *value, int then,
+			    int otherwise) __asm__("__atomic_compare_exchange");
+
+static bool is_early(int milliseconds)
+{
+	using namespace std::chrono;
+	static thread_local steady_clock::time_point end;
+	static thread_local bool runs;
+
+	if (!runs)
+		end = steady_clock::now() + std::chrono::milliseconds(milliseconds);
+	runs = steady_clock::now() < end;
+	return runs;
+}
+
+// One thread stores 0 and 1, the other 2 in place of 0: each 2 is found once.
+static std::atomic<uint64_t> turned, stored, found;
+
+static void comparisons()
+{
+	crowd(2, [](int thread) {
+		while (is_early(30)) {
+			for (uint64_t i = 0; thread && i < 16; i++)
+				found += turned.exchange(i % 2) == 2;
+			for (int i = 0; !thread && i < 16; i++) {
+				uint64_t expected = 0, value = 2;
+
+				stored += compare_any(sizeof(turned), &turned, &expected, &value,
+						      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+			}
+		}
+	});
+	failures += found + (turned == 2) != stored;
+	report("comparisons");
+}
+
+// Operations on the whole and on a half of it are atomic with each other.
+typedef unsigned __int128 wide;
+
+static wide halves, twins, exchanged, scores[THREADS];
+static std::atomic<uint64_t> wholes, lows;
+
+static wide twin(uint64_t value)
+{
+	return (wide)value << 64 | value;
+}
+
+static bool is_twin(wide value)
+{
+	return (uint64_t)value == (uint64_t)(value >> 64);
+}
+
+static void wides()
+{
+	crowd(THREADS, [](int thread) {
+		uint64_t *low = (uint64_t *)(void *)&halves, n = 0;
+
+		for (; is_early(100); n++) {
+			if (thread % 2)
+				__atomic_fetch_add(low, 1, __ATOMIC_SEQ_CST);
+			else
+				__atomic_fetch_add(&halves, (wide)1 << 64, __ATOMIC_SEQ_CST);
+		}
+		(thread % 2 ? lows : wholes) += n;
+		while (is_early(10)) {
+			__atomic_store_n(&twins, twin(++n), __ATOMIC_SEQ_CST);
+			if (!is_twin(__atomic_load_n(&twins, __ATOMIC_SEQ_CST)))
+				failures++;
+			// What goes in comes out, once.
+			scores[thread] += ++n;
+			scores[thread] -= __atomic_exchange_n(&exchanged, n, __ATOMIC_SEQ_CST);
+		}
+	});
+	wide sum = exchanged;
+
+	for (wide score : scores)
+		sum -= score;
+	failures += sum != 0;
+	failures += halves != ((wide)wholes << 64 | lows);
+	report("wides");
+}
+
+// Neither a load is made by a store, as in older libatomic, nor a comparison that fails.
+static const wide constant = (wide)7 << 64 | 9;
+
+static void constants()
+{
+	wide expected = 1;
+
+	if (__builtin_cpu_supports("avx")) {
+		failures += __atomic_load_n(&constant, __ATOMIC_SEQ_CST) != ((wide)7 << 64 | 9);
+		failures += __atomic_compare_exchange_n(const_cast<wide *>(&constant), &expected, 2,
+							false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		failures += expected != constant;
+	}
+	report("constants");
+}
+
+// Somebody stores what is expected, between any two instructions of a comparison.
+static volatile int steps, store_at;
+static uint64_t stepped;
+
+static void step(int)
+{
+	if (steps == store_at)
+		__atomic_store_n(&stepped, 0, __ATOMIC_SEQ_CST);
+	steps = steps + 1;
+}
+
+static bool compare_in_steps()
+{
+	const unsigned long long trap = 0x100;
+	uint64_t expected = 0, value = 2;
+
+	steps = 0;
+	stepped = 1;
+	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | trap);
+	const bool same = compare_any(sizeof(stepped), &stepped, &expected, &value,
+				      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~trap);
+	return same;
+}
+
+static void interleavings()
+{
+	int k = 0;
+
+	signal(SIGTRAP, step);
+	store_at = -1;
+	failures += compare_in_steps();
+	for (; k <= steps && k < 5000; k++) {
+		store_at = k;
+		failures += compare_in_steps() != (stepped == 2);
+	}
+	failures += k < 20;
+	report("interleavings");
+}
+
+struct Many {
+	long words[512];
+};
+
+static std::atomic<Many> many;
+
+static Many many_of(long value)
+{
+	Many m;
+
+	for (long &word : m.words)
+		word = value;
+	return m;
+}
+
+// A child has a whole object, and can use it, whatever the parent's threads do when it forks. It
+// shares another one with its parent.
+static void child(wide *both, int n)
+{
+	const Many m = many;
+	int torn = 0;
+
+	for (int i = 0; i < n; i++)
+		__atomic_fetch_add(both, 1, __ATOMIC_SEQ_CST);
+	for (long word : m.words)
+		torn |= word != m.words[0];
+	many = many_of(-1);
+	_exit(torn);
+}
+
+// One that waits for a lock for ever may have signals blocked.
+static bool ends_well(pid_t pid)
+{
+	int status = 0;
+
+	for (int i = 0; i < 5000; i++) {
+		if (waitpid(pid, &status, WNOHANG))
+			return !status;
+		usleep(1000);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return false;
+}
+
+static void forks()
+{
+	static constexpr int CHILDREN = 50, n = 2000;
+	wide *both = (wide *)mmap(nullptr, sizeof(*both), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	std::atomic<bool> over = false;
+
+	crowd(2, [&](int thread) {
+		for (long i = 0; thread && !over; i++)
+			many = many_of(i);
+		for (int i = 0; !thread && i < CHILDREN && !failures; i++) {
+			const pid_t pid = fork();
+
+			if (!pid)
+				child(both, n);
+			for (int k = 0; k < n; k++)
+				__atomic_fetch_add(both, (wide)1 << 64, __ATOMIC_SEQ_CST);
+			failures += !ends_well(pid);
+		}
+		if (!thread)
+			over = true;
+	});
+	failures += *both != (wide)(CHILDREN * n) * (((wide)1 << 64) + 1);
+	report("forks");
+}
+
 // ---- in handlers of signals ---------------------------------------------------------------------
 
 static std::atomic<unsigned int> ticks, together;
@@ -473,15 +687,23 @@ static void library()
 
 int main(int argc, char **argv)
 {
-	const bool only = argc > 1;
+	const bool only = argc > 1 && std::strcmp(argv[1], "fork");
 	const int batches = only ? std::atoi(argv[1]) : 4;
 
+	if (argc > 1 && !only) {
+		interleavings();
+		constants();
+		forks();
+		return 0;
+	}
 	pthread_barrier_init(&all, nullptr, THREADS);
 	for (const Litmus &l : shapes)
 		litmus(l, batches);
 	if (only)
 		return 0;
 	numbers();
+	comparisons();
+	wides();
 	handlers();
 	locks("test_and_set()", spin_lock);
 	locks("__sync_lock_test_and_set()", old_spin_lock);

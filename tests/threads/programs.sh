@@ -52,6 +52,9 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	done
 done
 
+# What libatomic may not do. One rank is a process as any other, and has children.
+[[ ! -x $scratch/atomics ]] || says "atomics: fork" $'interleavings: ok\nconstants: ok\nforks: ok' 0 "${run[@]}" -n 1 "$scratch/atomics" fork
+
 # Nine tests, whose batches have 32 rounds.
 if ((slice == 0 && litmus)) && [[ -x $scratch/atomics ]]; then
 	for way in release many; do
