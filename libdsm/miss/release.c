@@ -63,7 +63,7 @@ struct notes {
  */
 #define TELL_MOST (16u << 10)
 
-/* A close notes each node once; a twin has a notice at most, and some diffs are told beside them. */
+/* A close notes each node once: a notice for each twin at most, and some diffs that are told. */
 _Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) <= NET_PAYLOAD_MAX / 2,
 	       "the notices of a close fit in one NOTE");
 
