@@ -151,22 +151,23 @@ void *row_next(const char *name);
 bool row_accounts(const char *name);
 
 /* Define the function of a row of files.def; find(name) is the next definition. */
-#define FILES_FUNCTION(name, find, kind, ...)                                                    \
-	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };             \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                  \
-	{                                                                                        \
-		static words_fn *next;                                                           \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                         \
-		const long arg[ARGS] = { a, b, c, d, e, f };                                     \
-		long result;                                                                     \
-		if (!at)                                                                         \
-			__atomic_store_n(&next, at = (words_fn *)find(#name), __ATOMIC_RELAXED); \
-		if (__builtin_expect(files, 0) &&                                                \
-		    row_elsewhere(&row_##name, wrap_##name, at, 0, arg, CALLER, &result))        \
-			return result;                                                           \
-		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))                    \
-			return at(a, b, c, d, e, f);                                             \
-		return row_run(&row_##name, at, 0, arg);                                         \
+#define FILES_FUNCTION(name, find, kind, ...)                                             \
+	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };      \
+	static words_fn *next_##name;                                                     \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)           \
+	{                                                                                 \
+		words_fn *at = __atomic_load_n(&next_##name, __ATOMIC_RELAXED);           \
+		const long arg[ARGS] = { a, b, c, d, e, f };                              \
+		long result;                                                              \
+		if (!at)                                                                  \
+			__atomic_store_n(&next_##name, at = (words_fn *)find(#name),      \
+					 __ATOMIC_RELAXED);                               \
+		if (__builtin_expect(files, 0) &&                                         \
+		    row_elsewhere(&row_##name, wrap_##name, at, 0, arg, CALLER, &result)) \
+			return result;                                                    \
+		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))             \
+			return at(a, b, c, d, e, f);                                      \
+		return row_run(&row_##name, at, 0, arg);                                  \
 	}
 #define FILES_ROW(name, find, kind, ...)                                                        \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
