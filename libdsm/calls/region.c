@@ -17,7 +17,7 @@
 #include "job/pool.h"
 #include "job/va_alloc.h"
 #include "miss/block.h"
-#include "miss/release.h"
+#include "miss/release_end.h"
 #include "miss/work.h"
 #include "util/futex.h"
 #include "util/sys.h"

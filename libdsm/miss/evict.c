@@ -18,7 +18,7 @@
 #include "job/usage.h"
 #include "miss/block.h"
 #include "miss/drop.h"
-#include "miss/release.h"
+#include "miss/release_end.h"
 #include "miss/slot.h"
 #include "miss/wait.h"
 #include "miss/work.h"

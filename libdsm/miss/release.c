@@ -14,65 +14,18 @@
 
 #include <string.h>
 
-#include "job/inside.h"
 #include "job/lost.h"
-#include "job/memory.h"
 #include "job/upcalls.h"
 #include "miss/block.h"
+#include "miss/changes.h"
+#include "miss/entries.h"
 #include "miss/run.h"
 #include "miss/step.h"
 #include "miss/twin.h"
 #include "miss/work.h"
-#include "net/net.h"
 #include "net/own.h"
 #include "util/futex.h"
 #include "util/log.h"
-
-/* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
-#define PIECE (128u << 10)
-
-/* Precedes each piece of a FLUSH. */
-struct piece {
-	uint32_t all; /* in the last piece: their number; else 0 */
-	uint32_t pad;
-};
-
-/*
- * Precedes each diff in it, and in NOTE each notice, whose size is 0, and each diff that is told.
- */
-struct change {
-	uint32_t object;
-	uint32_t size;
-};
-
-struct note {
-	uint32_t object, node;
-	uint32_t at, size; /* in notes.diffs: what is told; size 0: a notice */
-};
-
-struct notes {
-	struct note *v;
-	size_t n, room;
-	uint8_t *diffs;
-	size_t used, diffs_room;
-};
-
-/*
- * Other nodes are told of changes while a close has fewer bytes of them: those of a critical
- * section, which its next holder needs, and not of arrays, of which it may need a part.
- */
-#define TELL_MOST (16u << 10)
-
-/* A close notes each node once: a notice for each twin at most, and some diffs that are told. */
-_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) <= NET_PAYLOAD_MAX / 2,
-	       "the notices of a close fit in one NOTE");
-
-/* What a close sends to a home. */
-struct outbox {
-	uint8_t *at; /* the piece that is being filled; NULL: there was no diff */
-	size_t size;
-	uint32_t pieces; /* those sent */
-};
 
 /* The last message of a close to a node, until all that may go with it is known. */
 struct parcel {
@@ -99,18 +52,38 @@ struct service {
 
 static struct service *services; /* by node; atomic */
 
-static void *own(void *at)
-{
-	if (!at)
-		lost_abort(70, "no memory for the changes of release blocks");
-	return at;
-}
-
 bool release_is(size_t off)
 {
 	const struct region_homes *known = region_known(off);
 
 	return known && known->consistency == DSM_CONSISTENCY_RELEASE;
+}
+
+bool release_is_home(const struct region_homes *known, size_t off)
+{
+	const struct rel_ctx ctx = { .home = region_home_of(known, off) };
+
+	return rel_home(&ctx, &job.mem.rels[off >> PAGE_SHIFT]) == job.node;
+}
+
+bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state)
+{
+	return __atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) == state &&
+		!release_is_home(known, off);
+}
+
+bool release_is_settled(size_t off)
+{
+	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
+
+	return __atomic_load_n(&p->home, __ATOMIC_RELAXED) ||
+		__atomic_load_n(&p->flags, __ATOMIC_RELAXED) & REL_STAYS;
+}
+
+bool release_comes(const struct region_homes *known, size_t off)
+{
+	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
+		release_copy_is(known, off, REL_GOT);
 }
 
 void release_begin(void)
@@ -133,8 +106,8 @@ static bool says_release(const struct msg *m)
 		m->type == MSG_FLUSH;
 }
 
-/* The region may turn out to be sequential: release_enter() is the partner. Either it finds the
- * mark, or this thread finds the region afterwards. */
+/* The region may turn out to be sequential: release_enter() of release_end.h is the partner. Either
+ * it finds the mark, or this thread finds the region afterwards. */
 static void mark_early(uint32_t object, uint16_t node)
 {
 	release_begin();
@@ -196,57 +169,6 @@ static uint32_t object_of(struct core_host *h, uint32_t index)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-#define SORTED 256 /* entries of a list that are stepped in the order of their blocks */
-
-struct sorted {
-	unsigned int n;
-	uint32_t v[SORTED];
-};
-
-static uint32_t next_opened(const struct rel *p)
-{
-	return __atomic_load_n(&p->next_open, __ATOMIC_RELAXED);
-}
-
-static uint32_t next_noticed(const struct rel *p)
-{
-	return __atomic_load_n(&p->next_notice, __ATOMIC_RELAXED);
-}
-
-/*
- * Sort the next entries of a list that this thread has taken; returns the entry behind them. They
- * stay in the list, so nobody changes what follows them. Most have been added in ascending order,
- * and come in descending order.
- */
-static uint32_t sort_some(struct sorted *s, uint32_t entry, uint32_t (*next)(const struct rel *))
-{
-	uint32_t *const end = s->v + SORTED, *from = end, *at;
-
-	for (; entry && from > s->v; entry = next(&job.mem.rels[entry - 1])) {
-		for (at = --from; at + 1 < end && at[1] < entry; at++)
-			at[0] = at[1];
-		*at = entry;
-	}
-	s->n = (unsigned int)(end - from);
-	memmove(s->v, from, s->n * sizeof(*from));
-	return entry;
-}
-
-static size_t entry_off(uint32_t entry)
-{
-	return (size_t)(entry - 1) << PAGE_SHIFT;
-}
-
-/* How many of n sorted entries, from the first on, are neighbours. A region ends with its unit. */
-static unsigned int neighbours(const uint32_t *v, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 1; i < n && i < SPAN_MOST && v[i] == v[0] + i && entry_off(v[i]) % UNIT_BYTES; i++)
-		;
-	return i;
-}
-
 /* Step n neighbours by fn: alone, or as a run whose blocks `lowers` are lowered before. */
 static void step_run(const uint32_t *v, unsigned int n, bool (*lowers)(uint32_t),
 		     void (*fn)(struct core_host *, uint32_t, void *), void *arg)
@@ -272,13 +194,13 @@ static void step_list(uint32_t entry, uint32_t (*next)(const struct rel *),
 		      bool (*lowers)(uint32_t), void (*fn)(struct core_host *, uint32_t, void *),
 		      void *arg)
 {
-	struct sorted s;
+	struct entries s;
 	unsigned int at, n;
 
 	while (entry) {
-		entry = sort_some(&s, entry, next);
+		entry = entries_sort(&s, entry, next);
 		for (at = 0; at < s.n; at += n) {
-			n = neighbours(&s.v[at], s.n - at);
+			n = entries_neighbours(&s.v[at], s.n - at);
 			step_run(&s.v[at], n, lowers, fn, arg);
 		}
 	}
@@ -412,62 +334,20 @@ unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
-/* May the contents of one more block be told? */
-static bool notes_tell(const struct notes *to)
-{
-	return __atomic_load_n(&to->used, __ATOMIC_RELAXED) < TELL_MOST;
-}
-
-/* Room for one more diff. */
-static uint8_t *notes_diff(struct notes *to)
-{
-	if (to->used + DIFF_MAX > to->diffs_room) {
-		to->diffs_room = to->used + TELL_MOST + DIFF_MAX;
-		to->diffs = own(own_realloc(to->diffs, to->diffs_room));
-	}
-	return to->diffs + to->used;
-}
-
-static void notes_free(struct notes *n)
-{
-	own_free(n->v);
-	own_free(n->diffs);
-}
-
-static void notes_add(struct notes *to, const struct note *one)
-{
-	if (to->n == to->room) {
-		to->room = to->room ? 2 * to->room : 64;
-		to->v = own(own_realloc(to->v, to->room * sizeof(to->v[0])));
-	}
-	to->v[to->n++] = *one;
-}
-
-/* The diff to tell of: that of the FLUSH, or, of an own close, the last in the notes already. */
-static void add_diff(struct notes *to, struct note *one)
-{
-	const struct work *w = work_mine();
-
-	one->at = (uint32_t)to->used;
-	one->size = (uint32_t)w->diff_size;
-	if (w->diff)
-		memcpy(notes_diff(to), w->diff, w->diff_size);
-	__atomic_store_n(&to->used, to->used + w->diff_size, __ATOMIC_RELAXED);
-}
-
 static void add_notice(struct core_host *h, uint32_t object, const struct action *a,
 		       uint16_t writer)
 {
 	const uint16_t n = h->nnodes, g = set_granule(n);
 	struct service *s = writer == h->me ? NULL : &services[writer];
-	struct notes *to = s ? &s->notes : &work_mine()->gather->notes;
+	const struct work *w = work_mine();
+	struct notes *to = s ? &s->notes : &w->gather->notes;
 	struct note one = { .object = object };
 	uint16_t node;
 
 	if (s)
 		word_lock(&s->lock);
 	if (a->type == ACT_TELL)
-		add_diff(to, &one);
+		notes_add_diff(to, &one, w->diff, w->diff_size);
 	for (node = set_next(a->mask, 0, n, g, a->except, h->me); node < n;
 	     node = set_next(a->mask, (uint16_t)(node + 1), n, g, a->except, h->me)) {
 		one.node = node;
@@ -477,34 +357,17 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 		word_unlock(&s->lock);
 }
 
-static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note *one)
-{
-	const struct change c = { .object = one->object, .size = one->size };
-
-	memcpy(at, &c, sizeof(c));
-	if (c.size)
-		memcpy(at + sizeof(c), all->diffs + one->at, c.size);
-	return at + sizeof(c) + c.size;
-}
-
 /* Send a node its notices, if it has any, by this event. */
 static void notes_send(struct core_host *h, const struct notes *all, uint16_t node,
 		       enum closing_event ev, uint16_t writer)
 {
 	struct msg m = message_to(node);
 	struct work *w = work_mine();
-	size_t i, size = 0;
-	uint8_t *out, *at;
+	size_t size;
+	uint8_t *out = notes_payload(all, node, &size);
 
-	for (i = 0; i < all->n; i++)
-		if (all->v[i].node == node)
-			size += sizeof(struct change) + all->v[i].size;
-	if (!size)
+	if (!out)
 		return;
-	out = at = own(own_alloc(size + sizeof(struct msg), 0));
-	for (i = 0; i < all->n; i++)
-		if (all->v[i].node == node)
-			at = note_put(at, all, &all->v[i]);
 	m.src = writer;
 	w->payload = out;
 	w->payload_size = size;
@@ -531,28 +394,20 @@ static void gather_soon(struct core_host *h)
 	work_push(WORK_GATHER, &(struct msg){ .dst = job.node });
 }
 
-static void outbox_begin(struct outbox *o)
-{
-	if (!o->at)
-		o->at = own(own_alloc(PIECE + sizeof(struct msg), 0));
-	o->size = sizeof(struct piece);
-}
-
 /* A piece that is not the last one. */
 static void outbox_send(struct outbox *o, uint16_t home)
 {
-	const struct piece head = { 0 };
 	struct msg m = message_to(home);
 
 	m.type = MSG_FLUSH;
 	m.req_node = job.node;
 	m.value = job.me->closing.run;
-	memcpy(o->at, &head, sizeof(head));
+	outbox_seal(o, false);
 	run_send_with(&m, o->at, o->size);
-	o->pieces++;
+	outbox_next(o);
 }
 
-/* At the home. *kept: the diff stays in the notes, if add_diff() follows. */
+/* At the home. *kept: the diff stays in the notes, if notes_add_diff() follows. */
 static bool has_written(struct notes *to, uint32_t object, bool *kept)
 {
 	*kept = *kept && notes_tell(to);
@@ -564,22 +419,17 @@ static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool *k
 {
 	struct gather *g = work_mine()->gather;
 	struct outbox *o = &g->homes[home];
-	struct change c = { .object = object };
+	size_t size;
 
 	if (home == h->me)
 		return has_written(&g->notes, object, kept);
-	if (!o->at) {
-		outbox_begin(o);
-	} else if (o->size + sizeof(c) + DIFF_MAX > PIECE) {
+	if (outbox_full(o))
 		outbox_send(o, home);
-		outbox_begin(o);
-	}
-	c.size = (uint32_t)twin_compare(object, o->at + o->size + sizeof(c));
-	if (!c.size)
+	size = twin_compare(object, outbox_diff(o));
+	if (!size)
 		return false;
-	memcpy(o->at + o->size, &c, sizeof(c));
-	o->size += sizeof(c) + c.size;
-	count(&job.mine->stats.flushed_bytes, c.size);
+	outbox_add(o, object, size);
+	count(&job.mine->stats.flushed_bytes, size);
 	return true;
 }
 
@@ -594,7 +444,7 @@ void release_send(const struct msg *m)
 	}
 	if (g->nparcels == g->room) {
 		g->room = g->room ? 2 * g->room : 4;
-		g->parcels = own(own_realloc(g->parcels, g->room * sizeof(g->parcels[0])));
+		g->parcels = changes_own(own_realloc(g->parcels, g->room * sizeof(g->parcels[0])));
 	}
 	g->parcels[g->nparcels++] =
 		(struct parcel){ .m = *m, .at = w->payload, .size = w->payload_size };
@@ -611,18 +461,17 @@ static void parcels_send(struct gather *g)
 	own_free(g->parcels);
 }
 
-/* The last piece. A home to which nothing is sent may have an empty one. */
+/* The last piece. */
 static void outbox_end(struct core_host *h, struct outbox *o, uint16_t home)
 {
-	const struct piece head = { .all = o->pieces + 1 };
 	const struct msg m = message_to(home);
 	struct work *w = work_mine();
 
-	if (!o->pieces && o->size == sizeof(head)) {
+	if (outbox_is_empty(o)) {
 		own_free(o->at);
 		return;
 	}
-	memcpy(o->at, &head, sizeof(head));
+	outbox_seal(o, true);
 	w->payload = o->at;
 	w->payload_size = o->size;
 	if (core_closing_event(h, CE_SENT, &m))
@@ -661,14 +510,14 @@ void release_gather(void)
 {
 	struct core_host h = run_host();
 	struct work *w = work_mine();
-	struct gather *g = own(own_zalloc(sizeof(*g) + h.nnodes * sizeof(g->homes[0])));
+	struct gather *g = changes_own(own_zalloc(sizeof(*g) + h.nnodes * sizeof(g->homes[0])));
 	bool pressed = __atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED);
 	const struct msg none = message_to(job.node);
 	uint16_t node;
 
 	w->gather = g;
 	w->diff = NULL;
-	step_list(core_gather_first(&h), next_opened, close_lowers, gather_one, &pressed);
+	step_list(core_gather_first(&h), entry_next_open, close_lowers, gather_one, &pressed);
 	for (node = 0; node < h.nnodes; node++)
 		if (g->homes[node].at)
 			outbox_end(&h, &g->homes[node], node);
@@ -689,7 +538,7 @@ static struct service *service_of(uint16_t node)
 	struct service *s = __atomic_load_n(&services, __ATOMIC_ACQUIRE), *none = NULL;
 
 	if (!s) {
-		s = own(own_zalloc(job.nodes * sizeof(*s)));
+		s = changes_own(own_zalloc(job.nodes * sizeof(*s)));
 		if (!__atomic_compare_exchange_n(&services, &none, s, false, __ATOMIC_ACQ_REL,
 						 __ATOMIC_ACQUIRE)) {
 			own_free(s);
@@ -697,37 +546,6 @@ static struct service *service_of(uint16_t node)
 		}
 	}
 	return &s[node];
-}
-
-static bool is_object(uint32_t object)
-{
-	return object & 1 && block_page(object) < job.limits.pages;
-}
-
-/*
- * Each diff of a piece or of a NOTE, in turn, and each notice, if there may be some. False: it ends
- * here, or (*size not 0) it is malformed.
- */
-static bool next_change(const uint8_t **at, size_t *size, struct change *c, bool notices)
-{
-	if (*size < sizeof(*c))
-		return false;
-	memcpy(c, *at, sizeof(*c));
-	if (!is_object(c->object) || c->size > *size - sizeof(*c) ||
-	    (c->size ? diff_check(*at + sizeof(*c), c->size) : !notices))
-		return false;
-	*at += sizeof(*c) + c->size;
-	*size -= sizeof(*c) + c->size;
-	return true;
-}
-
-static bool are_changes(const uint8_t *at, size_t size, bool notices)
-{
-	struct change c;
-
-	while (next_change(&at, &size, &c, notices))
-		;
-	return !size;
 }
 
 /* One more piece. all: their number, if this one says it. False: no correct node sends it. */
@@ -794,15 +612,10 @@ static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
 	struct change c;
 	int err;
 
-	if (size < sizeof(head))
-		return -EBADMSG;
-	memcpy(&head, at, sizeof(head));
-	at += sizeof(head);
-	size -= sizeof(head);
-	if (head.pad || !are_changes(at, size, false))
+	if (!piece_take(&at, &size, &head) || !changes_check(at, size, false))
 		return -EBADMSG;
 	err = flush_begin(&h, m, s, head.all);
-	while (!err && next_change(&at, &size, &c, false))
+	while (!err && change_next(&at, &size, &c, false))
 		err = merge_one(&h, m, s, at - c.size, &c);
 	if (err)
 		return err;
@@ -820,9 +633,9 @@ static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 	struct change c;
 	int err = 0;
 
-	if (!size || !are_changes(at, size, true))
+	if (!size || !changes_check(at, size, true))
 		return -EBADMSG;
-	while (!err && next_change(&at, &size, &c, true)) {
+	while (!err && change_next(&at, &size, &c, true)) {
 		err = c.size ? core_tell_block(&h, c.object, m->src, at - c.size, c.size)
 			     : core_note_block(&h, c.object, m->src);
 		notices += !c.size;
@@ -1004,7 +817,7 @@ bool release_try_acquire(void)
 	const uint32_t first = core_acquire_begin(&h, &a.err);
 
 	if (!a.err) {
-		step_list(first, next_noticed, never, acquire_one, &a);
+		step_list(first, entry_next_notice, never, acquire_one, &a);
 		a.err = core_acquire_end(&h, a.stale, a.err);
 	}
 	run_work();
@@ -1063,6 +876,11 @@ uint64_t release_close_begin(void)
 	return releases_used() ? close_begin(false) : 0;
 }
 
+uint64_t release_close_always(void)
+{
+	return close_begin(true);
+}
+
 void release_close_now(void)
 {
 	const uint64_t close = close_begin(false);
@@ -1095,136 +913,6 @@ void release_make_room(void)
 		return;
 	__atomic_fetch_add(&job.me->pressed, 1, __ATOMIC_RELAXED);
 	while (!has_room())
-		close_end(close_begin(true));
+		close_end(release_close_always());
 	__atomic_fetch_sub(&job.me->pressed, 1, __ATOMIC_RELAXED);
-}
-
-/* ---- the end of a region --------------------------------------------------------------------- */
-
-bool release_is_home(const struct region_homes *known, size_t off)
-{
-	const struct rel_ctx ctx = { .home = region_home_of(known, off) };
-
-	return rel_home(&ctx, &job.mem.rels[off >> PAGE_SHIFT]) == job.node;
-}
-
-bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state)
-{
-	return __atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].state, __ATOMIC_ACQUIRE) == state &&
-		!release_is_home(known, off);
-}
-
-bool release_is_settled(size_t off)
-{
-	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
-
-	return __atomic_load_n(&p->home, __ATOMIC_RELAXED) ||
-		__atomic_load_n(&p->flags, __ATOMIC_RELAXED) & REL_STAYS;
-}
-
-bool release_comes(const struct region_homes *known, size_t off)
-{
-	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
-		release_copy_is(known, off, REL_GOT);
-}
-
-/*
- * A copy is dropped as by a notice. True: there are some. Those that are on their way come first: a
- * notice would have them requested once more, again and again.
- */
-static bool drop_all(const struct dsm_region *r)
-{
-	const struct region_homes *known = &job.me->homes[r->id];
-	const size_t end = r->off + r->bytes;
-	bool any = false;
-	size_t at;
-
-	for (at = memory_next_rel(r->off, end); at < end;
-	     at = memory_next_rel(at + PAGE_BYTES, end))
-		if (!release_is_home(known, at) && !release_copy_is(known, at, REL_NONE)) {
-			if (!release_comes(known, at))
-				rel_notice(&job.me->rel_lists, job.mem.rels,
-					   (uint32_t)(at >> PAGE_SHIFT));
-			any = true;
-		}
-	return any;
-}
-
-/* Another rank of the node may attach again meanwhile: then copies may stay, but what this rank has
- * stored is sent all the same. */
-void release_leave(const struct dsm_region *r)
-{
-	engine_enter();
-	while (drop_all(r) && !__atomic_load_n(&job.me->users[r->id], __ATOMIC_SEQ_CST)) {
-		release_acquire_now();
-		block_help();
-	}
-	release_close_now();
-	work_timers(true);
-	engine_leave();
-}
-
-static void blame_early(size_t off, uint16_t node)
-{
-	struct core_host h = run_host();
-
-	log_line(
-		"node %d used block %#x as one with release consistency, and its region is sequential",
-		node, block_id(off, PAGE_BYTES));
-	engine_enter();
-	h.ops->blame(&h, node);
-	engine_leave();
-}
-
-void release_enter(const struct dsm_region *r)
-{
-	const size_t end = r->off + r->bytes;
-	uint16_t early;
-	size_t at;
-
-	if (r->consistency || !releases_used())
-		return;
-	for (at = memory_next_rel(r->off, end); at < end;
-	     at = memory_next_rel(at + PAGE_BYTES, end)) {
-		early = __atomic_exchange_n(&job.mem.rels[at >> PAGE_SHIFT].early, 0,
-					    __ATOMIC_SEQ_CST);
-		if (early)
-			blame_early(at, (uint16_t)(early - 1));
-	}
-}
-
-/* Copies that are on their way end by themselves. */
-static bool is_quiet(size_t off)
-{
-	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
-	const struct region_homes *known = region_known(off);
-	const uint8_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
-
-	if (__atomic_load_n(&p->listed, __ATOMIC_ACQUIRE) ||
-	    __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
-		return false;
-	if (!known || release_is_home(known, off))
-		return state != RELH_OPEN;
-	/* A home that moved has kept a copy, and maybe nobody is left who would note it. */
-	if (state == REL_CLEAN || state == REL_OPEN)
-		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(off >> PAGE_SHIFT));
-	return state == REL_NONE;
-}
-
-bool release_quiet(size_t off, size_t end)
-{
-	const struct closing *n = &job.me->closing;
-	bool quiet = n->phase == CLOSING_IDLE && !n->first && !n->applying;
-	size_t at;
-
-	if (!releases_used())
-		return true;
-	for (at = memory_next_rel(off, end); at < end && quiet;
-	     at = memory_next_rel(at + PAGE_BYTES, end))
-		quiet = is_quiet(at);
-	if (quiet)
-		return true;
-	close_begin(true);
-	release_try_acquire();
-	return false;
 }

@@ -99,6 +99,8 @@ static inline void release_close(void)
  * release_has_closed() takes; 0: there is nothing to close. Inside the runtime, not while a message
  * is handled. */
 uint64_t release_close_begin(void);
+/* The same, of a node that has used release blocks, also if there is nothing to close. */
+uint64_t release_close_always(void);
 bool release_has_closed(uint64_t close);
 
 /* Does a close of this node run, or a message wait for one? Any thread. */
@@ -112,14 +114,5 @@ bool release_try_acquire(void);
 void release_make_room(void);
 /* May it open n more blocks now? A hint: others may be on their way. */
 bool release_many_fit(unsigned int n);
-
-/* The node has entered a region. Ends the job if a node has used blocks of a sequential one as
- * release blocks. */
-void release_enter(const struct dsm_region *r);
-/* The node leaves a region: send what it has changed, and drop its copies. Waits. */
-void release_leave(const struct dsm_region *r);
-/* Is there nothing of a range of the window that a message or a list may still name? If not, what
- * is needed begins. */
-bool release_quiet(size_t off, size_t end);
 
 #endif

@@ -93,7 +93,7 @@ struct work {
 	struct gather *gather; /* next seven: release blocks (miss/release.c, miss/twin.c) */
 	uint8_t *payload;      /* of the FLUSH or NOTE that the next step sends */
 	size_t payload_size;
-	const uint8_t *diff; /* that is merged; NULL: it is in the notes (add_diff()) */
+	const uint8_t *diff; /* that is merged; NULL: it is in the notes (notes_add_diff()) */
 	size_t diff_size;
 	struct streams streams[2]; /* of the thread's reads, and of its writes */
 	char page[PAGE_BYTES], taken[PAGE_BYTES];

@@ -18,7 +18,7 @@
 #include "miss/block.h"
 #include "miss/evict.h"
 #include "miss/reclaim.h"
-#include "miss/release.h"
+#include "miss/release_end.h"
 #include "start/backend.h"
 
 static int process_open(void)

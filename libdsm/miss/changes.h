@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * changes.h - the payloads of FLUSH and NOTE, built and read: diffs of release blocks, and notices.
+ *
+ * A FLUSH comes in pieces: each has a struct piece, then diffs. A NOTE has notices and diffs. A
+ * struct change precedes each diff or notice.
+ *
+ * Buffers are from the transports' heap (net/own.h). Without memory for them the job ends. The
+ * caller has a lock of what it passes, where others use it.
+ */
+#ifndef MISS_CHANGES_H
+#define MISS_CHANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+
+/* at, which is what an allocation returned. NULL: ends the job. */
+void *changes_own(void *at);
+
+/* ---- the notices and diffs that a close, or a service, has for other nodes ------------------- */
+
+struct note {
+	uint32_t object, node;
+	uint32_t at, size; /* in notes.diffs: what is told; size 0: a notice */
+};
+
+struct notes {
+	struct note *v;
+	size_t n, room;
+	uint8_t *diffs;
+	size_t used, diffs_room; /* used: atomic */
+};
+
+/* May the contents of one more block be told? Any thread, without a lock. */
+bool notes_tell(const struct notes *to);
+/* Room for one more diff, behind those that are in the notes. */
+uint8_t *notes_diff(struct notes *to);
+/* The diff of *one: copied; NULL: it is in notes_diff() already. notes_add() follows, for each
+ * node that is told. */
+void notes_add_diff(struct notes *to, struct note *one, const uint8_t *diff, size_t size);
+void notes_add(struct notes *to, const struct note *one);
+/* The payload of a NOTE to node, with room for a message behind it. NULL: there is nothing. */
+uint8_t *notes_payload(const struct notes *all, uint16_t node, size_t *size);
+void notes_free(struct notes *n);
+
+/* ---- the diffs that a close sends to a home -------------------------------------------------- */
+
+struct outbox {
+	uint8_t *at; /* the piece that is being filled; NULL: there was no diff */
+	size_t size;
+	uint32_t pieces; /* those sent */
+};
+
+/* Has the piece no room for one more diff? Then it is sent, after outbox_seal(), and the next one
+ * begins with outbox_next(). */
+bool outbox_full(const struct outbox *o);
+/* Room for one more diff. */
+uint8_t *outbox_diff(struct outbox *o);
+/* It has been filled. */
+void outbox_add(struct outbox *o, uint32_t object, size_t size);
+void outbox_seal(struct outbox *o, bool last);
+void outbox_next(struct outbox *o);
+/* A home to which nothing is sent may have an empty piece. */
+bool outbox_is_empty(const struct outbox *o);
+
+/* ---- what has come --------------------------------------------------------------------------- */
+
+/* A diff, which ends at the address behind it, or a notice, whose size is 0. */
+struct change {
+	uint32_t object;
+	uint32_t size;
+};
+
+/* Precedes each piece of a FLUSH. */
+struct piece {
+	uint32_t all; /* in the last piece: their number; else 0 */
+	uint32_t pad;
+};
+
+/* Take it off a payload. False: it is malformed. */
+bool piece_take(const uint8_t **at, size_t *size, struct piece *head);
+/*
+ * Each diff of a piece or of a NOTE, in turn, and each notice, if there may be some. False: it ends
+ * here, or (*size not 0) it is malformed.
+ */
+bool change_next(const uint8_t **at, size_t *size, struct change *c, bool notices);
+/* Is none of them malformed? */
+bool changes_check(const uint8_t *at, size_t size, bool notices);
+
+#endif
