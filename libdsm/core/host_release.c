@@ -45,6 +45,7 @@ static void set_closes(struct core_place *p)
 struct merging {
 	const void *diff;
 	size_t size;
+	bool kept; /* rel_ctx.kept */
 };
 
 /* What must happen before the block's lock is dropped. A step that is refused has no actions. */
@@ -148,24 +149,37 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
 	return err ? err : result;
 }
 
+/*
+ * A diff has come with m: merge or store it. One that is told, and cannot be stored yet, becomes a
+ * notice.
+ */
+static int diff_step(struct core_host *h, enum rel_event ev, const struct msg *m,
+		     const struct merging *d)
+{
+	struct core_place p CORE_UNINITIALIZED;
+	struct actions acts CORE_UNINITIALIZED;
+	int err = find_block(h, m, &p);
+
+	if (err)
+		return err;
+	p.rel.kept = d->kept;
+	h->ops->lock(h, p.key);
+	err = rel_step(&p.rel, p.d.rel, ev, m, &acts);
+	rel_locked(h, m->object, &acts, NULL, d);
+	h->ops->unlock(h, p.key);
+	carry_notices(h, m->object, &acts, m->src);
+	if (err != -EAGAIN)
+		return err;
+	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
+	return 0;
+}
+
 int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
 		     size_t size, bool kept)
 {
 	const struct msg m = { .type = MSG_FLUSH, .object = object, .src = src, .dst = h->me };
-	const struct merging d = { diff, size };
-	struct core_place p CORE_UNINITIALIZED;
-	struct actions acts CORE_UNINITIALIZED;
-	int err = find_block(h, &m, &p);
 
-	if (err)
-		return err;
-	p.rel.kept = kept;
-	h->ops->lock(h, p.key);
-	err = rel_step(&p.rel, p.d.rel, RE_FLUSH, &m, &acts);
-	rel_locked(h, object, &acts, NULL, &d);
-	h->ops->unlock(h, p.key);
-	carry_notices(h, object, &acts, src);
-	return err;
+	return diff_step(h, RE_FLUSH, &m, &(struct merging){ diff, size, kept });
 }
 
 int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
@@ -190,21 +204,8 @@ int core_tell_block(struct core_host *h, uint32_t object, uint16_t src, const vo
 		    size_t size)
 {
 	const struct msg m = { .type = MSG_NOTE, .object = object, .src = src, .dst = h->me };
-	const struct merging d = { diff, size };
-	struct core_place p CORE_UNINITIALIZED;
-	struct actions acts CORE_UNINITIALIZED;
-	int err = find_block(h, &m, &p);
 
-	if (err)
-		return err;
-	h->ops->lock(h, p.key);
-	err = rel_step(&p.rel, p.d.rel, RE_TOLD, &m, &acts);
-	rel_locked(h, object, &acts, NULL, &d);
-	h->ops->unlock(h, p.key);
-	if (err != -EAGAIN)
-		return err;
-	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
-	return 0;
+	return diff_step(h, RE_TOLD, &m, &(struct merging){ .diff = diff, .size = size });
 }
 
 /* ---- a close --------------------------------------------------------------------------------- */

@@ -611,12 +611,20 @@ static void part_told(void)
 	close_pages();
 }
 
+/* A release region of so many pages; test_close() is its end. */
+static void *open_more(const char *name, unsigned int n, dsm_region_t **r)
+{
+	const struct dsm_region_options release = { .consistency = DSM_CONSISTENCY_RELEASE,
+						    .home = DSM_HOME_FIXED };
+
+	MUST(dsm_region_open(name, (size_t)n * BYTES, &release, r));
+	return dsm_region_base(*r);
+}
+
 /* More than a message takes: each of those that carry it counts. */
 static void part_pieces(void)
 {
 	enum { LARGE = 64 };
-	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
-						.home = DSM_HOME_FIXED };
 	struct dsm_stats before, after;
 	dsm_region_t *large;
 	uint8_t *base;
@@ -624,8 +632,7 @@ static void part_pieces(void)
 
 	if (sequential)
 		return;
-	MUST(dsm_region_open("large", (size_t)LARGE * BYTES, &opt, &large));
-	base = dsm_region_base(large);
+	base = open_more("large", LARGE, &large);
 	test_sync();
 	/* A writer that has no copy would become the home, and send nothing. */
 	for (i = 0; produces() && i < LARGE * BYTES; i += BYTES)
@@ -642,12 +649,7 @@ static void part_pieces(void)
 		after.flushed_bytes - before.flushed_bytes);
 	for (i = 0; i < LARGE * BYTES; i++)
 		REQUIRE(base[i] == (uint8_t)(i % 255 + 1), "byte %u is %u", i, base[i]);
-	test_sync();
-	MUST(dsm_region_detach(large));
-	test_sync();
-	if (test_rank == 0)
-		MUST(dsm_region_destroy("large"));
-	test_sync();
+	test_close("large", large);
 }
 
 /* Can the kernel store to this byte, which no thread has stored to since the block was closed? */
@@ -672,8 +674,6 @@ static bool is_writable(volatile void *at)
 static void part_runs(void)
 {
 	enum { WIDE = 64, TURNS = 8, WORDS = BYTES / (int)sizeof(uint64_t) };
-	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
-						.home = DSM_HOME_FIXED };
 	struct dsm_stats before = { 0 }, after;
 	uint64_t *word, round;
 	dsm_region_t *wide;
@@ -681,8 +681,7 @@ static void part_runs(void)
 
 	if (sequential)
 		return;
-	MUST(dsm_region_open("wide", (size_t)WIDE * BYTES, &opt, &wide));
-	word = dsm_region_base(wide);
+	word = open_more("wide", WIDE, &wide);
 	for (round = 1; round <= TURNS; round++) {
 		test_sync();
 		if (round == TURNS / 2)
@@ -705,12 +704,7 @@ static void part_runs(void)
 	word[test_rank] = TURNS + 1;
 	REQUIRE(dsm_nodes() != 2 || test_size != 2 || is_writable(&word[WORDS + test_rank]),
 		"the page behind one that was stored to costs a fault of its own");
-	test_sync();
-	MUST(dsm_region_detach(wide));
-	test_sync();
-	if (test_rank == 0)
-		MUST(dsm_region_destroy("wide"));
-	test_sync();
+	test_close("wide", wide);
 }
 
 /*
@@ -721,8 +715,6 @@ static void part_runs(void)
 static void part_touch(void)
 {
 	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
-	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
-						.home = DSM_HOME_FIXED };
 	dsm_region_t *wide;
 	volatile uint64_t *word; /* in this order */
 	uint64_t sum = 0;
@@ -730,8 +722,7 @@ static void part_touch(void)
 
 	if (sequential || one_node())
 		return;
-	MUST(dsm_region_open("wide", (size_t)WIDE * BYTES, &opt, &wide));
-	word = dsm_region_base(wide);
+	word = open_more("wide", WIDE, &wide);
 	test_sync();
 	if (test_rank == 0) {
 		word[0] = 1;
@@ -756,12 +747,7 @@ static void part_touch(void)
 		word[0] = 2;
 		REQUIRE(is_writable(&word[WORDS + 1]), "a page that was exclusive costs a fault");
 	}
-	test_sync();
-	MUST(dsm_region_detach(wide));
-	test_sync();
-	if (test_rank == 0)
-		MUST(dsm_region_destroy("wide"));
-	test_sync();
+	test_close("wide", wide);
 }
 
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
