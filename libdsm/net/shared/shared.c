@@ -344,15 +344,23 @@ static void init(struct net *n, const struct net_config *cfg)
 	n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
+/* A miss may wait for memory of librshare: see own.h. */
+static void shared_set_allocator(void)
+{
+	rshare_set_allocator(own_zalloc, own_free);
+}
+
 static int shared_open(const struct net_config *cfg, struct net **out, void *address, size_t *size)
 {
+	/* once: threads of an earlier transport of this process allocate */
+	static pthread_once_t allocator = PTHREAD_ONCE_INIT;
 	struct net *n = own_zalloc(sizeof(*n) + cfg->size * sizeof(n->peers[0]));
 	struct epoll_event e = { .events = EPOLLIN };
 	int err;
 
 	if (!n)
 		return -ENOMEM;
-	rshare_set_allocator(own_zalloc, own_free); /* a miss may wait for it: see own.h */
+	pthread_once(&allocator, shared_set_allocator);
 	init(n, cfg);
 	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE
 											   : 0;
