@@ -120,10 +120,10 @@ CQGROUP_SO := $(B)/libcqgroup.so.$(VERSION)
 PRELOAD_O  := $(call objects,$(sort $(wildcard libdsm/cqgroup/preload/*.c)))
 PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
 # POSIX threads over the ranks: in front of the C library, in programs that dsm-cc links.
-PTHREAD_O  := $(call objects,$(sort $(wildcard libdsm/pthread/*.c)))
+PTHREAD_O  := $(call objects,libdsm/interpose/next.c $(sort $(wildcard libdsm/pthread/*.c)))
 PTHREAD_SO := $(B)/libdsm-pthread.so
 # System calls on shared memory: in front of the C library, too.
-SYSCALL_O  := $(call objects,$(sort $(wildcard libdsm/syscall/*.c)))
+SYSCALL_O  := $(call objects,libdsm/interpose/next.c $(sort $(wildcard libdsm/syscall/*.c)))
 SYSCALL_SO := $(B)/libdsm-syscall.so
 # The ANL macros, over POSIX threads.
 ANL_O      := $(call objects,$(sort $(wildcard libdsm/anl/*.c)))

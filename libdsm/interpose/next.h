@@ -20,6 +20,17 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/*
+ * A function of which the next definition is needed. All of them are in a section of their library,
+ * and next.c looks them up before main(): the loader does that under its lock, which a constructor
+ * of a library that the program opens has, maybe while it waits for a thread of the runtime.
+ */
+struct next {
+	const char *name, *version; /* version: NULL, or one before others */
+	void *(*find)(const struct next *n);
+	void *at; /* atomic; NULL until it is looked up */
+};
+
 /* The next definition of a function, the C library's. Ends the process if there is none. */
 static inline void *next_of(const char *name)
 {
@@ -30,14 +41,30 @@ static inline void *next_of(const char *name)
 	return at;
 }
 
-/* Looked up once for each place that calls it. */
-#define NEXT(name)                                                                        \
-	({                                                                                \
-		static __typeof__(&name) next_;                                           \
-		__typeof__(&name) at_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);        \
-		if (!at_)                                                                 \
-			__atomic_store_n(&next_, at_ = next_of(#name), __ATOMIC_RELAXED); \
-		at_;                                                                      \
+static inline void *next_find(const struct next *n)
+{
+	void *at = n->version ? dlvsym(RTLD_NEXT, n->name, n->version) : NULL;
+
+	return at ? at : next_of(n->name);
+}
+
+static inline void *next_at(struct next *n)
+{
+	void *at = __atomic_load_n(&n->at, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(!at, 0))
+		__atomic_store_n(&n->at, at = n->find(n), __ATOMIC_RELAXED);
+	return at;
+}
+
+/* The next definition of the function of that name (a string), of a type. */
+#define NEXT_BY(type, name, version, find)                                                      \
+	({                                                                                      \
+		static struct next next_ __attribute__((section("next_functions"),              \
+							used)) = { name, version, find, NULL }; \
+		(type) next_at(&next_);                                                         \
 	})
+#define NEXT_NAMED(type, name) NEXT_BY(type, name, NULL, next_find)
+#define NEXT(function) NEXT_NAMED(__typeof__(&function), #function)
 
 #endif

@@ -92,16 +92,7 @@ static void *private_zalloc(size_t n, size_t size)
  */
 static size_t private_size(void *p)
 {
-	static size_t (*known)(void *);
-	size_t (*at)(void *) = __atomic_load_n(&known, __ATOMIC_RELAXED);
-
-	if (!at) {
-		*(void **)(void *)&at = dlvsym(RTLD_NEXT, "malloc_usable_size", "GLIBC_2.2.5");
-		if (!at)
-			dsm_abort(70, "the C library has no malloc_usable_size()");
-		__atomic_store_n(&known, at, __ATOMIC_RELAXED);
-	}
-	return at(p);
+	return NEXT_BY(size_t(*)(void *), "malloc_usable_size", "GLIBC_2.2.5", next_find)(p);
 }
 
 static void *private_resize(void *p, size_t size)

@@ -151,17 +151,10 @@ void iostreams_lead(void)
 EXPORT bool iostreams_synchronise(bool on) __asm__("_ZNSt8ios_base15sync_with_stdioEb");
 EXPORT bool iostreams_synchronise(bool on)
 {
-	static bool (*next)(bool);
-	bool (*at)(bool);
-
 	if (shim.active && team->iostreams) {
 		if (on)
 			return __atomic_load_n(&team->iostreams->synchronised, __ATOMIC_RELAXED);
 		return __atomic_exchange_n(&team->iostreams->synchronised, false, __ATOMIC_RELAXED);
 	}
-	at = __atomic_load_n(&next, __ATOMIC_RELAXED);
-	if (!at)
-		__atomic_store_n(&next, at = next_of("_ZNSt8ios_base15sync_with_stdioEb"),
-				 __ATOMIC_RELAXED);
-	return at(on);
+	return NEXT_NAMED(bool (*)(bool), "_ZNSt8ios_base15sync_with_stdioEb")(on);
 }

@@ -187,24 +187,13 @@ void local_note_number(long n, const long *arg, const void *caller)
 
 typedef long words_fn(long, long, long, long, long, long);
 
-static void *local_next(const char *name, const char *version)
-{
-	void *at = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
-
-	return at ? at : next_of(name);
-}
-
-#define FUNCTION(function, symbol, version, name, condition)                                  \
-	EXPORT long function(long a, long b, long c, long d, long e, long f)                  \
-	{                                                                                     \
-		static words_fn *next;                                                        \
-		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                      \
-		if (!at)                                                                      \
-			__atomic_store_n(&next, at = (words_fn *)local_next(symbol, version), \
-					 __ATOMIC_RELAXED);                                   \
-		if (shim.active && (condition))                                               \
-			local_note(LOCAL_##name, CALLER);                                     \
-		return at(a, b, c, d, e, f);                                                  \
+#define FUNCTION(function, symbol, version, name, condition)                          \
+	EXPORT long function(long a, long b, long c, long d, long e, long f)          \
+	{                                                                             \
+		words_fn *const at = NEXT_BY(words_fn *, symbol, version, next_find); \
+		if (shim.active && (condition))                                       \
+			local_note(LOCAL_##name, CALLER);                             \
+		return at(a, b, c, d, e, f);                                          \
 	}
 #define ALIAS(symbol, name, condition)                                     \
 	EXPORT long local_##symbol(long a, long b, long c, long d, long e, \
@@ -215,18 +204,14 @@ static void *local_next(const char *name, const char *version)
 	EXPORT long local_##name(long a, long b, long c, long d, long e, long f); \
 	__asm__(".symver local_" #name ", " #name "@" version);                   \
 	FUNCTION(local_##name, #name, version, name, condition)
-#define REAL(name, symbol, version, type)                                                         \
-	EXPORT type local_##name(type x);                                                         \
-	__asm__(".symver local_" #name ", " #symbol "@" version);                                 \
-	EXPORT type local_##name(type x)                                                          \
-	{                                                                                         \
-		static type (*next)(type);                                                        \
-		type (*at)(type) = __atomic_load_n(&next, __ATOMIC_RELAXED);                      \
-		if (!at)                                                                          \
-			__atomic_store_n(&next, at = (type(*)(type))local_next(#symbol, version), \
-					 __ATOMIC_RELAXED);                                       \
-		if (shim.active && sign_is_private())                                             \
-			local_note(LOCAL_##name, CALLER);                                         \
-		return at(x);                                                                     \
+#define REAL(name, symbol, version, type)                                                     \
+	EXPORT type local_##name(type x);                                                     \
+	__asm__(".symver local_" #name ", " #symbol "@" version);                             \
+	EXPORT type local_##name(type x)                                                      \
+	{                                                                                     \
+		type (*const at)(type) = NEXT_BY(type(*)(type), #symbol, version, next_find); \
+		if (shim.active && sign_is_private())                                         \
+			local_note(LOCAL_##name, CALLER);                                     \
+		return at(x);                                                                 \
 	}
 ROWS

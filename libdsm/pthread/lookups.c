@@ -272,7 +272,7 @@ static long call_at_rank_0(struct lookup_call c)
                                                                              \
 		if (caller_is_ours(CALLER))                                  \
 			return call_here(&call);                             \
-		return ((words_fn *)next_of(#symbol))(a, b, c, 0, 0);        \
+		return NEXT_NAMED(words_fn *, #symbol)(a, b, c, 0, 0);       \
 	}
 BY_KEY(X)
 #undef X
@@ -299,21 +299,21 @@ static bool lookups_reach(const struct lookup_call *c)
 		if (caller_is_ours(CALLER))                                                    \
 			return call_at_rank_0((struct lookup_call){                            \
 				.name = "set" #list, .arg = { stay }, .place = PLACES });      \
-		return ((words_fn *)next_of("set" #list))(stay, 0, 0, 0, 0);                   \
+		return NEXT_NAMED(words_fn *, "set" #list)(stay, 0, 0, 0, 0);                  \
 	}                                                                                      \
 	EXPORT long found_get##list(void)                                                      \
 	{                                                                                      \
 		if (caller_is_ours(CALLER))                                                    \
 			return call_at_rank_0((struct lookup_call){ .name = "get" #list,       \
 								    .place = PLACE_##list });  \
-		return ((words_fn *)next_of("get" #list))(0, 0, 0, 0, 0);                      \
+		return NEXT_NAMED(words_fn *, "get" #list)(0, 0, 0, 0, 0);                     \
 	}                                                                                      \
 	EXPORT long found_end##list(void)                                                      \
 	{                                                                                      \
 		if (caller_is_ours(CALLER))                                                    \
 			return call_at_rank_0(                                                 \
 				(struct lookup_call){ .name = "end" #list, .place = PLACES }); \
-		return ((words_fn *)next_of("end" #list))(0, 0, 0, 0, 0);                      \
+		return NEXT_NAMED(words_fn *, "end" #list)(0, 0, 0, 0, 0);                     \
 	}                                                                                      \
 	EXPORT long found_get##list##_r(long own, long text, long size, long got, long error)  \
 	{                                                                                      \
@@ -324,8 +324,8 @@ static bool lookups_reach(const struct lookup_call *c)
 		if (database >= DB_NETWORK)                                                    \
 			call.arg[4] = error;                                                   \
 		if (!caller_is_ours(CALLER))                                                   \
-			return ((words_fn *)next_of("get" #list "_r"))(own, text, size, got,   \
-								       error);                 \
+			return NEXT_NAMED(words_fn *, "get" #list "_r")(own, text, size, got,  \
+									error);                \
 		return lookups_reach(&call)                                                    \
 			? call_at_rank_0(call)                                                 \
 			: start_cannot("get" #list "_r() with private memory");                \

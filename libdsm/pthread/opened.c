@@ -654,19 +654,20 @@ static bool opened_is_for(const void *caller)
 }
 
 /* The loader's dlsym(), which next_of() needs itself. */
-static void *(*loader_symbol(void))(void *, const char *)
+static void *loader_find(const struct next *n)
 {
-	static void *known;
-	void *at = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	void *at = dlvsym(RTLD_NEXT, n->name, n->version);
 
 	if (!at)
-		at = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+		at = dlvsym(RTLD_NEXT, n->name, "GLIBC_2.2.5");
 	if (!at)
-		at = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-	if (!at)
-		dsm_abort(70, "the C library has no dlsym()");
-	__atomic_store_n(&known, at, __ATOMIC_RELAXED);
-	return (void *(*)(void *, const char *))at;
+		dsm_abort(70, "the C library has no %s()", n->name);
+	return at;
+}
+
+static void *(*loader_symbol(void))(void *, const char *)
+{
+	return NEXT_BY(void *(*)(void *, const char *), "dlsym", "GLIBC_2.34", loader_find);
 }
 
 static void *opened_next_symbol(void *handle, const char *name)

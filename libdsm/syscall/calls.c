@@ -53,15 +53,11 @@
 
 #define ROW(name, kind, ...)                                                                    \
 	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, false };           \
-	static words_fn *next_##name;                                                           \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                 \
 	{                                                                                       \
-		words_fn *at = __atomic_load_n(&next_##name, __ATOMIC_RELAXED);                 \
+		words_fn *at = NEXT_NAMED(words_fn *, #name);                                   \
 		const long arg[ARGS] = { a, b, c, d, e, f };                                    \
-		if (!at)                                                                        \
-			__atomic_store_n(&next_##name, at = (words_fn *)next_of(#name),         \
-					 __ATOMIC_RELAXED);                                     \
 		if (__builtin_expect(!row_needs_copies(&row_##name, arg), 1))                   \
 			return at(a, b, c, d, e, f);                                            \
 		return row_run(&row_##name, at, 0, arg);                                        \
@@ -77,38 +73,6 @@
 #include "files.def"
 #undef ROW
 
-/*
- * Look up all of them before main(). The loader does that under its lock, which a constructor of a
- * library that the program opens has, maybe while it waits for a thread of the runtime.
- */
-__attribute__((constructor)) static void calls_bind(void)
-{
-	static const struct {
-		const char *name;
-		words_fn **next;
-		bool files;
-	} all[] = {
-#define ROW(name, ...) { #name, &next_##name, FILES },
-#define FILES false
-#include "rows.def"
-#undef FILES
-#define FILES true
-#include "files.def"
-#undef FILES
-#undef ROW
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		void *at = dlsym(RTLD_NEXT, all[i].name);
-
-		if (at) /* else it ends the process when it is called */
-			__atomic_store_n(all[i].next,
-					 (words_fn *)(all[i].files ? row_next(all[i].name) : at),
-					 __ATOMIC_RELAXED);
-	}
-	dlerror();
-}
 #undef CALL
 #undef KERNEL
 #undef FUNCTION

@@ -144,24 +144,20 @@ bool row_elsewhere(const struct row *row, words_fn *self, words_fn *next, long n
 
 /* The next definition of a function of files.def. Some of those on streams have one more function
  * of this library in front of it. */
-void *row_next(const char *name);
+void *row_next(const struct next *n);
 
 /* True if row_elsewhere() notes the descriptors of libdsm for this call, though its result is
  * none. */
 bool row_accounts(const char *name);
 
-/* Define the function of a row of files.def; find(name) is the next definition. */
+/* Define the function of a row of files.def; find finds the next definition. */
 #define FILES_FUNCTION(name, find, kind, ...)                                             \
 	static const struct row row_##name = { #name, kind, { __VA_ARGS__ }, true };      \
-	static words_fn *next_##name;                                                     \
 	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)           \
 	{                                                                                 \
-		words_fn *at = __atomic_load_n(&next_##name, __ATOMIC_RELAXED);           \
+		words_fn *at = NEXT_BY(words_fn *, #name, NULL, find);                    \
 		const long arg[ARGS] = { a, b, c, d, e, f };                              \
 		long result;                                                              \
-		if (!at)                                                                  \
-			__atomic_store_n(&next_##name, at = (words_fn *)find(#name),      \
-					 __ATOMIC_RELAXED);                               \
 		if (__builtin_expect(files, 0) &&                                         \
 		    row_elsewhere(&row_##name, wrap_##name, at, 0, arg, CALLER, &result)) \
 			return result;                                                    \

@@ -183,11 +183,7 @@ OLD(scanf, int, const char *format, ...);
 
 static int (*old_next(void))(FILE *, const char *, va_list)
 {
-	static void *next;
-
-	if (!next)
-		next = next_of("vfscanf");
-	return (int (*)(FILE *, const char *, va_list))next;
+	return NEXT_NAMED(int (*)(FILE *, const char *, va_list), "vfscanf");
 }
 
 TWO_FORMS(old_scanf, old_vscanf, PARAMETERS(const char *format),

@@ -396,10 +396,8 @@ EXPORT void setbuf(FILE *f, char *buf)
 #define STREAM_FUNCTION(name, before, after)                                      \
 	static long stream_##name(long a, long b, long c, long d, long e, long f) \
 	{                                                                         \
-		static words_fn *next;                                            \
+		words_fn *const next = NEXT_NAMED(words_fn *, #name);             \
 		long result;                                                      \
-		if (!next)                                                        \
-			next = (words_fn *)next_of(#name);                        \
 		if (files != FILES_GUARDED)                                       \
 			return next(a, b, c, d, e, f);                            \
 		before;                                                           \
@@ -429,7 +427,7 @@ CLEARS(fsetpos64, a)
 CLEARS(ungetc, b)
 CLEARS(ungetwc, b)
 
-void *row_next(const char *name)
+void *row_next(const struct next *n)
 {
 	static const struct {
 		const char *name;
@@ -460,7 +458,7 @@ void *row_next(const char *name)
 	size_t i;
 
 	for (i = 0; i < sizeof(found) / sizeof(found[0]); i++)
-		if (!strcmp(found[i].name, name))
+		if (!strcmp(found[i].name, n->name))
 			return (void *)found[i].at;
-	return next_of(name);
+	return next_find(n);
 }

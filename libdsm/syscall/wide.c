@@ -42,9 +42,7 @@ EXPORT FILE *open_wmemstream(wchar_t **out, size_t *size)
 	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f) __asm__(#name); \
 	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f)                 \
 	{                                                                                          \
-		static words_fn *next;                                                             \
-		if (!next)                                                                         \
-			next = (words_fn *)next_of(#name);                                         \
+		words_fn *const next = NEXT_NAMED(words_fn *, #name);                              \
 		return wide_is_refused(#name, (void *)(stream), CALLER) ? (failure)                \
 									: next(a, b, c, d, e, f);  \
 	}
@@ -83,12 +81,9 @@ typedef long seven_fn(long, long, long, long, long, long, long);
 				   long g) __asm__(#name);                                 \
 	EXPORT long refused_##name(long a, long b, long c, long d, long e, long f, long g) \
 	{                                                                                  \
-		static seven_fn *next;                                                     \
 		if (number_is_refused(#name, (int)a, CALLER))                              \
 			return -1;                                                         \
-		if (!next)                                                                 \
-			next = (seven_fn *)next_of(#name);                                 \
-		return next(a, b, c, d, e, f, g);                                          \
+		return NEXT_NAMED(seven_fn *, #name)(a, b, c, d, e, f, g);                 \
 	}
 REFUSED_NUMBER(vmsplice)
 REFUSED_NUMBER(fsconfig)
@@ -206,11 +201,7 @@ OLD(wscanf, int, const wchar_t *format, ...);
 
 static int scan_wide(FILE *f, const wchar_t *format, va_list ap)
 {
-	static int (*next)(FILE *, const wchar_t *, va_list);
-
-	if (!next)
-		next = (int (*)(FILE *, const wchar_t *, va_list))next_of("vfwscanf");
-	return next(f, format, ap);
+	return NEXT_NAMED(int (*)(FILE *, const wchar_t *, va_list), "vfwscanf")(f, format, ap);
 }
 
 WIDE("wscanf", old_wscanf, old_vwscanf, PARAMETERS(const wchar_t *format), stdin,

@@ -16,14 +16,14 @@
 #include <string.h>
 
 /* zlib may be out of the global scope: loaded with a library of the program. */
-static void *zlib_find(const char *name)
+static void *zlib_find(const struct next *n)
 {
-	void *at = dlsym(RTLD_NEXT, name), *zlib = at ? NULL : dlopen("libz.so.1", RTLD_LAZY);
+	void *at = dlsym(RTLD_NEXT, n->name), *zlib = at ? NULL : dlopen("libz.so.1", RTLD_LAZY);
 
 	if (!at && zlib)
-		at = dlsym(zlib, name);
+		at = dlsym(zlib, n->name);
 	if (!at)
-		dsm_abort(70, "no library has %s()", name);
+		dsm_abort(70, "no library has %s()", n->name);
 	return at;
 }
 
@@ -75,49 +75,39 @@ static size_t items_abroad(const struct row *row, items_fn *self, void *buf, siz
 	return (size_t)row_run_abroad(row, (words_fn *)(void *)self, 0, arg) / size;
 }
 
-#define ITEMS(name, row)                                                            \
-	EXPORT items_fn wrap_##name;                                                \
-	__asm__(".symver wrap_" #name ", " #name "@ZLIB_1.2.9");                    \
-	EXPORT size_t wrap_##name(void *buf, size_t size, size_t n, void *file)     \
-	{                                                                           \
-		static items_fn *next;                                              \
-		if (is_abroad(CALLER))                                              \
-			return items_abroad(&row, wrap_##name, buf, size, n, file); \
-		if (!next)                                                          \
-			next = (items_fn *)zlib_find(#name);                        \
-		return next(buf, size, n, file);                                    \
+#define ITEMS(name, row)                                                                \
+	EXPORT items_fn wrap_##name;                                                    \
+	__asm__(".symver wrap_" #name ", " #name "@ZLIB_1.2.9");                        \
+	EXPORT size_t wrap_##name(void *buf, size_t size, size_t n, void *file)         \
+	{                                                                               \
+		if (is_abroad(CALLER))                                                  \
+			return items_abroad(&row, wrap_##name, buf, size, n, file);     \
+		return NEXT_BY(items_fn *, #name, NULL, zlib_find)(buf, size, n, file); \
 	}
 ITEMS(gzfread, items_in)
 ITEMS(gzfwrite, items_out)
 
+typedef int write_fn(void *file, const void *text, unsigned int n);
 typedef int print_fn(void *file, const char *format, ...);
 typedef int vprint_fn(void *file, const char *format, va_list ap);
 
 /* At rank 0. By the function itself, which has a limit of its own; it would end text at a zero. */
 static long print_at_owner(long file, long text, long n)
 {
-	static print_fn *next;
-
 	if (strlen((char *)text) != (size_t)n)
-		return ((int (*)(void *, const void *, unsigned int))zlib_find("gzwrite"))(
-			(void *)file, (void *)text, (unsigned int)n);
-	if (!next)
-		next = (print_fn *)zlib_find("gzprintf");
-	return next((void *)file, "%s", (char *)text);
+		return NEXT_BY(write_fn *, "gzwrite", NULL, zlib_find)((void *)file, (void *)text,
+								       (unsigned int)n);
+	return NEXT_BY(print_fn *, "gzprintf", NULL, zlib_find)((void *)file, "%s", (char *)text);
 }
 
 static int zlib_print(void *file, const char *format, va_list ap, const void *caller)
 {
-	static vprint_fn *next;
 	va_list again;
 	int n, now;
 	char *text;
 
-	if (!is_abroad(caller)) {
-		if (!next)
-			next = (vprint_fn *)zlib_find("gzvprintf");
-		return next(file, format, ap);
-	}
+	if (!is_abroad(caller))
+		return NEXT_BY(vprint_fn *, "gzvprintf", NULL, zlib_find)(file, format, ap);
 	if (caller_is_child("gzprintf"))
 		return 0;
 	va_copy(again, ap);
@@ -169,11 +159,7 @@ struct error {
 
 static error_fn *next_error(void)
 {
-	static error_fn *next;
-
-	if (!next)
-		next = (error_fn *)zlib_find("gzerror");
-	return next;
+	return NEXT_BY(error_fn *, "gzerror", NULL, zlib_find);
 }
 
 /* At rank 0. */
