@@ -219,14 +219,17 @@ void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
 
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max)
 {
-	bool end = false;
 	struct rs_flow *f;
-	unsigned int n;
+	unsigned int n = 0;
 
-	for (n = 0; n < max && !end && (f = rs_sched_next(s)); n++) {
-		end = s->alert;
-		rs_sched_take(s, f, &out[n]);
-		end = end && is_long(s, out[n].len);
+	while (n < max && (f = rs_sched_next(s))) {
+		const bool alone = s->alert && is_long(s, next_len(s, f));
+
+		if (alone && n)
+			break;
+		rs_sched_take(s, f, &out[n++]);
+		if (alone)
+			break;
 	}
 	return n;
 }

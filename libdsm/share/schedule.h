@@ -118,11 +118,11 @@ bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
 bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra);
 
 /* Pick up to max chunks; return their number. Each must be followed by one rs_sched_done(). While
- * short messages are about, the last of them is the first long one: who posts them is busy for a
- * chunk at most, and then looks for short messages again. */
+ * short messages are about, a long chunk is picked alone: who posts it is busy for a chunk at most,
+ * and looks before it for the completions of the short ones, and after it for other short ones. */
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);
 
-/* The same in two steps, without the end at a long chunk: return the flow whose chunk
+/* The same in two steps, also for a long chunk behind others: return the flow whose chunk
  * rs_sched_pick() would pick now (NULL: none), then pick that chunk. */
 struct rs_flow *rs_sched_next(struct rs_sched *s);
 void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out);

@@ -54,11 +54,14 @@ static void check_chunk(struct world *w, const struct rs_chunk *c)
 static void pick(struct world *w, unsigned int max)
 {
 	struct rs_chunk c[8];
+	const bool alert = w->sched.alert;
 	const unsigned int n = OUT - w->nout >= 8 ? rs_sched_pick(&w->sched, c, max) : 0;
 
 	must(n <= max);
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
+		must(!alert || n == 1 || c[i].len <= w->sched.chunk / 2);
 		check_chunk(w, &c[i]);
+	}
 	for (unsigned int l = 0; l < RS_LANES; l++) {
 		const struct rs_window *win = &w->sched.lane[l];
 

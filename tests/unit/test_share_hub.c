@@ -103,8 +103,8 @@ UNIT_TEST(a_lost_peer_is_owed_no_credit)
 	world_peers(&n[1]);
 }
 
-/* While short messages are about, the rings are polled between long chunks. */
-UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
+/* While short messages are about, rings and CQ are polled before and after each long chunk. */
+UNIT_TEST(a_pump_beside_short_messages_posts_a_long_chunk_alone)
 {
 	uint32_t mouse0, mouse1;
 
@@ -120,8 +120,10 @@ UNIT_TEST(a_pump_ends_after_a_long_chunk_beside_short_messages)
 		;
 	ck_assert(world_send(CLIENT0, mouse0, 0, 10, 2));
 	rs_client_kick(&CLIENT0->rs);
-	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 2);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
 	ck_assert_uint_eq(n[0].lane[RS_STRICT].tail - n[0].lane[RS_STRICT].head, 1);
+	ck_assert_uint_eq(n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head, 0);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
 	ck_assert_uint_eq(n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head, 1);
 	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
 	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 0);

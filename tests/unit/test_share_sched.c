@@ -260,9 +260,13 @@ UNIT_TEST(a_short_message_narrows_the_window_of_long_ones)
 		ck_assert_uint_eq(fill(), 8);
 		complete(0, 8);
 		add(&flow[1], priority[i], 1, CHUNK / 2);
-		/* It goes first, and whoever posts looks for others after one long chunk. */
-		ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
+		/*
+		 * It goes first, and alone: whoever posts looks for its completion before the long
+		 * chunk, and for others after one long chunk.
+		 */
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
 		ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
+		ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 1, 63), 1);
 		ck_assert_ptr_eq(chunk[1].flow, &flow[0]);
 		complete(0, 1);
 		ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 62), 1);
@@ -273,6 +277,31 @@ UNIT_TEST(a_short_message_narrows_the_window_of_long_ones)
 		ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
 		ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
 	}
+}
+
+/* Flows that always have short messages leave the long ones their turns. */
+UNIT_TEST(short_messages_without_end_leave_the_long_ones_their_turns)
+{
+	unsigned int i, k, n, longs = 0;
+
+	begin_elephant(2 * CHUNK);
+	add(&flow[1], 0, 1, CHUNK / 2);
+	add(&flow[2], 0, 1, CHUNK / 2);
+	for (i = 0; i < 60; i++) {
+		n = rs_sched_pick(&sched, chunk, 64);
+		ck_assert_uint_gt(n, 0);
+		for (k = 0; k < n; k++) {
+			longs += chunk[k].flow == &flow[0];
+			ck_assert(chunk[k].flow != &flow[0] || n == 1);
+		}
+		complete(0, n);
+		for (k = 0; k < n; k++)
+			if (chunk[k].flow != &flow[0])
+				rs_sched_push(&sched, chunk[k].flow, CHUNK / 2);
+	}
+	/* Equal weights: a third of the bytes, as one long chunk for every two pairs of short. */
+	ck_assert_uint_ge(longs, 15);
+	ck_assert_uint_le(longs, 30);
 }
 
 UNIT_TEST(the_strict_window_is_never_narrow)
