@@ -133,12 +133,14 @@ static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
 
 /*
  * Ask for up to n blocks, from off on and so far from each other, that this rank does not have;
- * what it causes is only queued.
+ * what it causes is only queued. Returns how many of them are here, or were asked for: the first
+ * ones, as long as there are slots.
  */
 static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long distance, unsigned int n,
 			      bool write)
 {
-	unsigned int asked = 0;
+	unsigned int asked = 0, i;
+	int got;
 
 	if (write && r->consistency) {
 		release_make_room();
@@ -146,15 +148,18 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 		if (!release_many_fit(2 * PIECE))
 			n = 0;
 	}
-	for (; n && off - r->off < r->size; n--, off += (size_t)distance) {
+	for (i = 0; i < n && off - r->off < r->size; i++, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
 		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
 		let_overflow(r, off);
-		asked += ask_predicted(r, off, write) > 0;
+		got = ask_predicted(r, off, write);
+		if (got == -EAGAIN)
+			break;
+		asked += got > 0;
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
-	return asked;
+	return i;
 }
 
 /* May a writer take this block ahead? If it wrote it last, or nobody ever did. */
@@ -326,7 +331,7 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))
 		n++;
-	ask_ahead(r, off + (size_t)s->distance, s->distance, n, write);
+	n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, write);
 	n += here_already(r, off + (1 + n) * (size_t)s->distance, s->distance);
 	stream_asked(s, in_region, n);
 }

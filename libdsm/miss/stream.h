@@ -40,7 +40,8 @@ struct streams {
  * on, and then call stream_asked() before the next miss. The distance is a multiple of `block`.
  */
 struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most);
-/* n blocks behind the one at off were fetched ahead, or are here already. */
+/* n blocks behind the one at off were fetched ahead, or are here already: the next one will be
+ * missed. */
 void stream_asked(struct stream *s, size_t off, unsigned int n);
 
 #endif

@@ -479,6 +479,50 @@ static void part_streams(void)
 	}
 }
 
+/* Read a block, for which so many are fetched ahead. */
+static void read_one(const dsm_region_t *r, const uint64_t *p, uint64_t block, uint64_t ahead)
+{
+	uint64_t n = test_stats(r).prefetched;
+
+	REQUIRE(load(&p[block * 512]) == block, "block %lu has %lu", block, p[block * 512]);
+	n = test_stats(r).prefetched - n;
+	REQUIRE(n == ahead, "block %lu: %lu are fetched ahead, not %lu", block, n, ahead);
+}
+
+#define SLOTS 112ul /* blocks that a node fetches ahead at a time */
+
+/*
+ * A stream whose blocks could not be fetched, because the node waits for as many others: it goes on
+ * at the next one. Rank 0 keeps those others for a while.
+ */
+static void part_slots(void)
+{
+	dsm_region_t *kept, *r;
+	uint64_t *others = written("kept", &kept), *p = written("slots", &r), i;
+
+	if (!test_rank)
+		MUST(dsm_pin(others, SLOTS * 4 * K, DSM_WRITE));
+	test_sync();
+	if (test_rank == last) {
+		MUST(dsm_prefetch(others, SLOTS * 4 * K, DSM_READ));
+		read_one(r, p, 0, 0);
+		read_one(r, p, 1, 0);
+	}
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_unpin(others, SLOTS * 4 * K));
+	test_sync();
+	for (i = 0; test_rank == last && i < SLOTS; i++)
+		read_one(kept, others, i, 0);
+	if (test_rank == last) {
+		read_one(r, p, 2, 3);
+		read_one(r, p, 6, 7);
+	}
+	test_sync();
+	test_close("slots", r);
+	test_close("kept", kept);
+}
+
 /*
  * A copy of a sequential block that its reader does not need costs the writer a wait: orders are
  * not followed.
@@ -551,17 +595,12 @@ int main(int argc, char **argv)
 						 &most } };
 	char value[32];
 	static const struct test_part parts[] = {
-		{ "a reader", part_read },
-		{ "a writer", part_write },
-		{ "both", part_both },
-		{ "a short run", part_short },
-		{ "alone", part_alone },
-		{ "bundles", part_bundles },
-		{ "columns", part_columns },
-		{ "learned", part_learned },
-		{ "begins", part_begins },
-		{ "streams", part_streams },
-		{ "sequential", part_sequential },
+		{ "a reader", part_read },   { "a writer", part_write },
+		{ "both", part_both },       { "a short run", part_short },
+		{ "alone", part_alone },     { "bundles", part_bundles },
+		{ "columns", part_columns }, { "learned", part_learned },
+		{ "begins", part_begins },   { "streams", part_streams },
+		{ "slots", part_slots },     { "sequential", part_sequential },
 		{ "gone", part_gone },
 	};
 

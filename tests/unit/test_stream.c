@@ -299,4 +299,20 @@ UNIT_TEST(the_length_counts_what_was_fetched)
 	ck_assert_uint_eq(s->length, 3);
 }
 
+/* Where fewer could be fetched than the window has, the next miss is nearer. */
+UNIT_TEST(a_stream_goes_on_behind_what_was_fetched)
+{
+	struct stream *s;
+
+	miss(8 * B);
+	s = stream_missed(&mine, 9 * B, B, MOST);
+	stream_asked(s, 9 * B, 0);
+	s = stream_missed(&mine, 10 * B, B, MOST);
+	ck_assert_ptr_nonnull(s);
+	ck_assert_uint_eq(s->window, 3);
+	stream_asked(s, 10 * B, 1);
+	ck_assert_uint_eq(miss(12 * B), 7);
+	ck_assert_uint_eq(miss(20 * B), 15);
+}
+
 UNIT_SUITE("stream", .setup = set_up)
