@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_changes.c - miss/changes.c: payloads of FLUSH and NOTE, built, read, and malformed. */
+#include "miss/changes.h"
+
+#include <string.h>
+
+#include "core/diff.h"
+#include "job/job.h"
+#include "net/own.h"
+#include "suite.h"
+
+#define PAGES 64u
+#define PIECE (128ul << 10)
+
+static uint8_t page[DIFF_PAGE], twin[DIFF_PAGE], small[DIFF_MAX], large[DIFF_MAX];
+static size_t small_size, large_size;
+
+static uint32_t object(uint32_t number)
+{
+	return block_id((size_t)number << PAGE_SHIFT, PAGE_BYTES);
+}
+
+static void set_up(void)
+{
+	job.limits.pages = PAGES;
+	memset(twin, 0, sizeof(twin));
+	memset(page, 0, sizeof(page));
+	page[77] = 1;
+	small_size = diff_make(page, twin, small);
+	memset(page, 1, sizeof(page));
+	large_size = diff_make(page, twin, large);
+	ck_assert_uint_eq(large_size, DIFF_MAX);
+}
+
+/* Fill the outbox with a diff. */
+static void post(struct outbox *o, uint32_t number, const uint8_t *diff, size_t size)
+{
+	memcpy(outbox_diff(o), diff, size);
+	outbox_add(o, object(number), size);
+}
+
+UNIT_TEST(a_piece_has_its_diffs_in_order)
+{
+	struct outbox o = { 0 };
+	const uint8_t *at;
+	struct piece head;
+	struct change c;
+	size_t size;
+
+	outbox_diff(&o);
+	ck_assert(outbox_is_empty(&o)); /* nothing differed */
+	post(&o, 3, small, small_size);
+	post(&o, 5, large, large_size);
+	ck_assert(!outbox_is_empty(&o));
+	outbox_seal(&o, true);
+	at = o.at;
+	size = o.size;
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 1);
+	ck_assert(changes_check(at, size, false));
+	ck_assert(change_next(&at, &size, &c, false));
+	ck_assert_uint_eq(c.object, object(3));
+	ck_assert_uint_eq(c.size, small_size);
+	ck_assert(!memcmp(at - c.size, small, small_size));
+	ck_assert(change_next(&at, &size, &c, false));
+	ck_assert_uint_eq(c.object, object(5));
+	ck_assert(!memcmp(at - c.size, large, large_size));
+	ck_assert(!change_next(&at, &size, &c, false));
+	ck_assert_uint_eq(size, 0);
+	own_free(o.at);
+}
+
+UNIT_TEST(the_last_piece_says_how_many_there_are)
+{
+	struct outbox o = { 0 };
+	const uint8_t *at;
+	struct piece head;
+	size_t size;
+	unsigned int n;
+
+	for (n = 0; !outbox_full(&o); n++)
+		post(&o, n, large, large_size);
+	ck_assert_uint_eq(n, (PIECE - sizeof(head)) / (DIFF_MAX + sizeof(struct change)));
+	ck_assert_uint_le(o.size, PIECE);
+	outbox_seal(&o, false);
+	at = o.at;
+	size = o.size;
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 0);
+	outbox_next(&o);
+	ck_assert(!outbox_is_empty(&o)); /* the last piece may have no diff */
+	ck_assert(!outbox_full(&o));
+	outbox_seal(&o, true);
+	at = o.at;
+	size = o.size;
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 2);
+	ck_assert(changes_check(at, size, false));
+	own_free(o.at);
+}
+
+UNIT_TEST(malformed_changes_are_refused)
+{
+	struct outbox o = { 0 };
+	uint8_t v[sizeof(struct change) + DIFF_MAX + 1];
+	struct change c;
+	const uint8_t *at;
+	struct piece head = { .pad = 1 };
+	size_t size = sizeof(struct change) + small_size, n;
+
+	post(&o, 3, small, small_size);
+	memcpy(v, o.at + sizeof(struct piece), size);
+	own_free(o.at);
+	for (n = 1; n <= size + 1; n++)
+		unit_require(changes_check(v, n, true) == (n == size));
+	for (n = 0; n < 5; n++) {
+		static const uint32_t objects[] = { 0, 2 * (PAGES - 1) + 1, 2 * PAGES + 1, 2,
+						    UINT32_MAX };
+
+		c = (struct change){ .object = objects[n], .size = (uint32_t)small_size };
+		memcpy(v, &c, sizeof(c));
+		unit_require(changes_check(v, size, true) ==
+			     (c.object & 1 && block_page(c.object) < PAGES));
+	}
+	c = (struct change){ .object = object(3) };
+	memcpy(v, &c, sizeof(c));
+	ck_assert(changes_check(v, sizeof(c), true)); /* a notice */
+	ck_assert(!changes_check(v, sizeof(c), false));
+	c.size = UINT32_MAX;
+	memcpy(v, &c, sizeof(c));
+	ck_assert(!changes_check(v, size, true));
+	memcpy(v, &head, sizeof(head));
+	at = v;
+	n = sizeof(head);
+	ck_assert(!piece_take(&at, &n, &head));
+	at = v;
+	n = sizeof(head) - 1;
+	ck_assert(!piece_take(&at, &n, &head));
+}
+
+/* Node 1 gets a notice and a diff, node 2 the notice, and node 3 nothing. */
+UNIT_TEST(each_node_gets_its_own_notes)
+{
+	struct notes notes = { 0 };
+	struct note notice = { .object = object(7) }, told = { .object = object(9) };
+	const uint8_t *at;
+	uint8_t *payload;
+	struct change c;
+	size_t size;
+
+	notice.node = 1;
+	notes_add(&notes, &notice);
+	notice.node = 2;
+	notes_add(&notes, &notice);
+	notes_add_diff(&notes, &told, small, small_size);
+	told.node = 1;
+	notes_add(&notes, &told);
+	payload = notes_payload(&notes, 1, &size);
+	ck_assert_uint_eq(size, 2 * sizeof(c) + small_size);
+	at = payload;
+	ck_assert(change_next(&at, &size, &c, true));
+	ck_assert_uint_eq(c.object, object(7));
+	ck_assert_uint_eq(c.size, 0);
+	ck_assert(change_next(&at, &size, &c, true));
+	ck_assert_uint_eq(c.object, object(9));
+	ck_assert(!memcmp(at - c.size, small, small_size));
+	ck_assert_uint_eq(size, 0);
+	own_free(payload);
+	payload = notes_payload(&notes, 2, &size);
+	ck_assert_uint_eq(size, sizeof(c));
+	own_free(payload);
+	ck_assert_ptr_null(notes_payload(&notes, 3, &size));
+	notes_free(&notes);
+}
+
+/* The diff of an own close is in the notes already. Beyond a limit, nobody is told. */
+UNIT_TEST(few_diffs_are_told)
+{
+	struct notes notes = { 0 };
+	struct note one = { .object = object(1), .node = 1 };
+	const uint8_t *at;
+	uint8_t *payload;
+	struct change c;
+	unsigned int n, i;
+	size_t size;
+
+	for (n = 0; notes_tell(&notes); n++) {
+		memcpy(notes_diff(&notes), large, large_size);
+		notes_add_diff(&notes, &one, NULL, large_size);
+		notes_add(&notes, &one);
+	}
+	ck_assert_uint_eq(n, 4);
+	for (i = 0; i < 200; i++) {
+		one = (struct note){ .object = object(i % PAGES), .node = 1 };
+		notes_add(&notes, &one);
+	}
+	at = payload = notes_payload(&notes, 1, &size);
+	for (i = 0; change_next(&at, &size, &c, true); i++)
+		unit_require(c.size == (i < n ? large_size : 0) &&
+			     (i >= n || !memcmp(at - c.size, large, large_size)));
+	ck_assert_uint_eq(i, n + 200);
+	ck_assert_uint_eq(size, 0);
+	own_free(payload);
+	notes_free(&notes);
+}
+
+UNIT_SUITE("changes", .setup = set_up)
