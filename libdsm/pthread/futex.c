@@ -19,6 +19,9 @@
  * value. A sleeper that gives up and is not on the list any more has been woken: it waits for the
  * post, which is in flight.
  *
+ * A comparison that fails says that a word has changed. If memory has release consistency, it may
+ * say so too early (see_changes()).
+ *
  * Nothing in libdsm ends a sleep early. If a handler interrupts one, it ends the sleep as it
  * returns: it takes its own thread off the list, and posts the semaphore.
  *
@@ -37,6 +40,8 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+extern void *__libc_calloc(size_t n, size_t size);
 
 #define BUCKETS 64u
 
@@ -57,6 +62,12 @@ static struct bucket {
 	char pad[PAGE_BYTES - sizeof(struct waiter *)];
 } * buckets;
 static dsm_mutex_t locks[BUCKETS]; /* handles, the same on all ranks */
+
+/*
+ * If memory has release consistency: one for each node, whose home is there. Same handles on all
+ * ranks, in private memory.
+ */
+static dsm_atomic_t *nodes;
 
 /* The sleeper that this thread uses. If it sleeps already, a signal handler needs another one. */
 static __thread struct waiter *own __attribute__((tls_model("initial-exec")));
@@ -267,6 +278,36 @@ static long futex_wake_sem(const struct job *j)
 	return n;
 }
 
+/*
+ * A comparison has failed. The lock of the list passes on what the waker stored before it had the
+ * lock, but the changed word may be here earlier than that:
+ *
+ *   the waker, on another node               this thread
+ *   stores data
+ *                                            takes the lock, which that node had kept; its close
+ *                                            has compared the block of the data before the store
+ *   changes the word, which the same close
+ *   compares afterwards
+ *                                            the word is not as it was
+ *   wakes
+ *
+ * A fetch of the block of the word from its home has the same effect. So a load of an object at
+ * each other node makes that node close again before it answers. The word was there then, and the
+ * data too; the answer acquires. Threads of this node need no release. No lock is held.
+ */
+static void see_changes(void)
+{
+	const int n = nodes ? dsm_nodes() : 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		dsm_atomic_t node = nodes[i];
+
+		if (i != dsm_node())
+			dsm_atomic_load(&node, NULL);
+	}
+}
+
 static void futex_run(void *arg)
 {
 	struct job *out = arg, j = *out;
@@ -277,6 +318,8 @@ static void futex_run(void *arg)
 	case INTERRUPT: interrupt(); break;
 	case FORGET: unmake_waiter(__atomic_exchange_n(&own, NULL, __ATOMIC_RELAXED)); break;
 	}
+	if (j.result == -EAGAIN)
+		see_changes();
 	out->result = j.result;
 }
 
@@ -459,6 +502,21 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	return PASS_ON(go_on(n, arg));
 }
 
+/* Collective. */
+static int make_nodes(void)
+{
+	const size_t n = (size_t)dsm_nodes();
+	int err = 0, r;
+
+	nodes = __libc_calloc(n, sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	for (r = 0; r < shim.size && !shim.rank && !err; r++)
+		if (!nodes[dsm_node_of(r)].id)
+			err = dsm_atomic_init(&nodes[dsm_node_of(r)], 0, r);
+	return err ? err : dsm_broadcast(nodes, n * sizeof(*nodes), 0);
+}
+
 int futex_start(void)
 {
 	const long none[6] = { 0 };
@@ -480,5 +538,7 @@ int futex_start(void)
 			return err;
 	}
 	err = dsm_broadcast(&buckets, sizeof(buckets), 0);
-	return err ? err : dsm_broadcast(locks, sizeof(locks), 0);
+	if (!err)
+		err = dsm_broadcast(locks, sizeof(locks), 0);
+	return err || !shim.weak ? err : make_nodes();
 }

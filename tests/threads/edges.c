@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define ROUNDS 12
+#define FUTEX_RUNS 20  /* the word is rarely there too early */
 #define WHILE_US 20000 /* in which the other thread should be done; without an edge */
 #define PAGES 3
 #define WORDS 1024 /* of a page */
@@ -184,6 +185,7 @@ static void poll_take(int other)
 
 /* The word says only that there was a turn: what it was for comes with the wake-up. */
 static uint32_t words[2];
+static __thread uint32_t seen;
 
 static void futex_pass(int me)
 {
@@ -193,13 +195,28 @@ static void futex_pass(int me)
 
 static void futex_take(int other)
 {
-	static __thread uint32_t seen;
-
-	/* a load alone is no edge */
+	/*
+	 * A load alone is no edge. The word may be here before the wake-up, and then alone: it says
+	 * so without waiting.
+	 */
 	do
 		syscall(SYS_futex, &words[other], FUTEX_WAIT, seen, NULL, NULL, 0);
 	while (*(volatile uint32_t *)&words[other] == seen);
 	seen++;
+}
+
+/* Nothing but the wake-up: the word stays as it is. */
+static uint32_t constants[2];
+
+static void wake_pass(int me)
+{
+	while (!syscall(SYS_futex, &constants[me], FUTEX_WAKE, 1, NULL, NULL, 0))
+		pause_briefly();
+}
+
+static void wake_take(int other)
+{
+	failures += syscall(SYS_futex, &constants[other], FUTEX_WAIT, 0, NULL, NULL, 0) != 0;
 }
 
 static const struct edge {
@@ -211,13 +228,16 @@ static const struct edge {
 	{ "rwlock", rwlock_pass, rwlock_take },    { "spinlock", spin_pass, spin_take },
 	{ "condition", cond_pass, cond_take },     { "mtx_t, cnd_t", cnd_pass, cnd_take },
 	{ "barrier", barrier_meet, barrier_meet }, { "pipe", pipe_pass, pipe_take },
-	{ "poll", pipe_pass, poll_take },          { "futex", futex_pass, futex_take },
+	{ "poll", pipe_pass, poll_take },          { "futex, woken", wake_pass, wake_take },
 };
+
+static const struct edge changed = { "futex", futex_pass, futex_take };
 
 static void turns(const struct edge *e, int me)
 {
 	unsigned int r;
 
+	seen = 0;
 	for (r = 1; r <= ROUNDS; r++) {
 		counts[r][me]++;
 		if (!me) {
@@ -260,6 +280,7 @@ static void run_edge(const struct edge *e)
 	pthread_t t;
 
 	memset(passed, 0, sizeof(passed));
+	memset(words, 0, sizeof(words));
 	pthread_create(&t, NULL, second, (void *)(uintptr_t)e);
 	turns(e, 0);
 	join_other(t);
@@ -584,6 +605,9 @@ int main(void)
 		run_edge(&edges[i]);
 		report(edges[i].name);
 	}
+	for (k = 0; k < FUTEX_RUNS; k++)
+		run_edge(&changed);
+	report(changed.name);
 	run_create_join();
 	report("create and join");
 	run_onces();
@@ -599,7 +623,7 @@ int main(void)
 	run_file();
 	report("large file");
 	for (k = 1; k <= ROUNDS; k++)
-		failures += counts[k][0] != i || counts[k][1] != i;
+		failures += counts[k][0] != i + FUTEX_RUNS || counts[k][1] != i + FUTEX_RUNS;
 	report("variables beside each other");
 	return 0;
 }
