@@ -90,6 +90,7 @@ struct rshare_config {
 	/* for the owner */
 	uint32_t window_narrow;    /* window_weighted while short messages are about; default 2 chunks; UINT32_MAX: the same */
 	uint32_t grants;           /* maximum number of keys of rshare_grant() per process; default 1,024, at most 65,536 */
+	int direct_post;           /* 1: threads of the owner's process post short strict messages while its thread posts long ones */
 };
 
 /* Fill *config with the defaults. */

@@ -486,9 +486,26 @@ static void fill_rdma(struct rs_qp *q, const struct rs_post *v, struct ibv_send_
 	wr->wr.rdma.rkey = v->rkey;
 }
 
-int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n)
+static int device_post(struct rs_qp *q, struct ibv_send_wr *wr, struct rs_gate *g)
 {
-	struct ibv_send_wr wr[RS_BATCH], *bad;
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (!g)
+		return -ibv_post_send(q->qp, wr, &bad);
+	__atomic_store_n(&g->open, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&g->lock);
+	err = -ibv_post_send(q->qp, wr, &bad);
+	/* First, so that threads which come without end do not keep the lock. */
+	__atomic_store_n(&g->open, 0, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&g->lock);
+	return err;
+}
+
+int rs_qp_post_open(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n,
+		    struct rs_gate *g)
+{
+	struct ibv_send_wr wr[RS_BATCH];
 	struct ibv_sge sge[RS_BATCH][1 + RS_PIECES_MAX];
 	unsigned int i;
 
@@ -505,7 +522,12 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 	wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
 	q->chain[q->chain_tail++ % QP_DEPTH] = (uint8_t)n;
 	d->doorbells++;
-	return -ibv_post_send(q->qp, wr, &bad);
+	return device_post(q, wr, g);
+}
+
+int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n)
+{
+	return rs_qp_post_open(d, q, v, n, NULL);
 }
 
 unsigned int rs_qp_chain_done(struct rs_qp *q)

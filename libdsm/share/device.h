@@ -7,6 +7,7 @@
 #define SHARE_DEVICE_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include "cqgroup.h"
 #include "rshare.h"
@@ -44,6 +45,12 @@ struct rs_header {
 	uint8_t data[RS_INLINE_MAX];
 };
 
+/* Lets other threads of the process in while a device takes posts (owner.h). */
+struct rs_gate {
+	pthread_mutex_t lock;
+	uint32_t open; /* atomic: it is worth to try the lock */
+};
+
 struct rs_qp {
 	struct ibv_qp *qp;
 	struct rs_header *header; /* 2 * RS_SLOTS, registered */
@@ -76,6 +83,10 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		  enum rs_lane lane, uint8_t sl, uint8_t traffic_class);
 /* Post n requests as one chain, with one doorbell. */
 int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n);
+/* The same. The caller holds g->lock, which is released while the device takes the posts. Others
+ * must not post to this queue pair meanwhile. */
+int rs_qp_post_open(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n,
+		    struct rs_gate *g);
 /* Complete a chain; return its number of posts. */
 unsigned int rs_qp_chain_done(struct rs_qp *q);
 

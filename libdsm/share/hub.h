@@ -4,9 +4,10 @@
  * and completions. This header has the structs and the functions of hub.c: tables of connections,
  * and clients. conn.h has connections, peer.h the remote nodes.
  *
- * Only the owner's thread runs it. It uses no verbs, socket or clock: the wire below is a table of
- * functions. Data from shared memory is copied once and then checked; data from a peer is checked
- * by rs_frame_parse() and against the connection. No function blocks.
+ * Only the owner's thread runs it, or one that helps it (rs_owner_help()). It uses no verbs, socket
+ * or clock: the wire below is a table of functions. Data from shared memory is copied once and then
+ * checked; data from a peer is checked by rs_frame_parse() and against the connection. No function
+ * blocks.
  *
  * Life of a connection:
  *
@@ -35,7 +36,7 @@ struct rs_peer;
 struct rs_conn;
 struct rs_client;
 
-/* Functions provided by the owner. None may call the hub. */
+/* Functions provided by the owner. None may call the hub, except post_long. */
 struct rs_wire {
 	/* Post n in order. The lane gets n more completions, in order, or rs_peer_stop() or
 	 * rs_peer_lost(). */
@@ -44,6 +45,10 @@ struct rs_wire {
 	void (*wake_set)(struct rs_client *c); /* the client sleeps on the signal of its set */
 	void (*freed)(struct rs_conn *c);      /* the record and its signal are being freed */
 	void (*log)(const char *text);
+	/* NULL, or the same as `post`, for posts of the weighted lane of which some are long.
+	 * Meanwhile the hub may be called, except rs_peer_pump() and what ends or repairs the peer:
+	 * by another thread, with whatever lock serialises these calls. */
+	void (*post_long)(struct rs_peer *p, const struct rs_post *v, unsigned int n);
 };
 
 struct rs_hub_stats {

@@ -114,6 +114,18 @@ static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post
 		rs_mend_want(l);
 }
 
+static void wire_post_long(struct rs_peer *p, const struct rs_post *v, unsigned int n)
+{
+	struct rs_owner *o = hub_owner(p->hub);
+	struct rs_link *l = p->link;
+
+	if (!o->config.direct_post)
+		wire_post(p, RS_WEIGHTED, v, n);
+	else if (!l->dead && !l->broken &&
+		 rs_qp_post_open(&o->dev, &l->qp[RS_WEIGHTED], v, n, &o->gate))
+		rs_mend_want(l);
+}
+
 static void signal_fd(struct rs_owner *o, int fd)
 {
 	o->signals++;
@@ -136,7 +148,8 @@ static void wire_freed(struct rs_conn *c)
 		close(c->fd);
 }
 
-static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_freed, rs_log_line };
+static const struct rs_wire wire = { wire_post,  wire_wake,   wire_wake_set,
+				     wire_freed, rs_log_line, wire_post_long };
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
@@ -286,6 +299,38 @@ static unsigned int round_once(struct rs_owner *o)
 	return n;
 }
 
+static void help_once(struct rs_owner *o)
+{
+	struct rs_process *p;
+	struct rs_link *l;
+	unsigned int n = 0;
+
+	for (p = o->processes; p; p = p->next)
+		if (p->attached && !p->dead)
+			rs_client_kick(&p->rs);
+	for (l = o->links; l; l = l->next)
+		if (!l->dead)
+			n += rs_peer_pump_strict(&l->peer);
+	__atomic_fetch_add(&o->helped, n, __ATOMIC_RELAXED);
+	poll_queue(o);
+	rs_hub_notify(&o->hub);
+}
+
+void rs_owner_help(struct rs_owner *o)
+{
+	int state;
+
+	if (!__atomic_load_n(&o->gate.open, __ATOMIC_RELAXED))
+		return;
+	/* Posts and signals are cancellation points. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (!pthread_mutex_trylock(&o->gate.lock)) {
+		help_once(o);
+		pthread_mutex_unlock(&o->gate.lock);
+	}
+	pthread_setcancelstate(state, NULL);
+}
+
 static void owner_wait_events(struct rs_owner *o, int ms)
 {
 	struct epoll_event e[32];
@@ -365,6 +410,7 @@ static void *owner_run(void *arg)
 	if (o->config.thread)
 		o->config.thread(o->config.arg);
 	cqgroup_bind_thread(o->dev.group);
+	pthread_mutex_lock(&o->gate.lock);
 	while (!o->stopping) {
 		n = round_once(o);
 		if (rs_mode_round(&o->mode, n > 0, !n && awaits(o)) == RS_BLOCKED) {
@@ -378,6 +424,7 @@ static void *owner_run(void *arg)
 		if (!n)
 			sched_yield();
 	}
+	pthread_mutex_unlock(&o->gate.lock);
 	return NULL;
 }
 
@@ -479,6 +526,7 @@ static void owner_destroy(struct rs_owner *o)
 	if (o->epoll >= 0)
 		close(o->epoll);
 	rs_device_close(&o->dev);
+	pthread_mutex_destroy(&o->gate.lock);
 	rs_free(o);
 	rs_log_release();
 }
@@ -498,6 +546,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	err = o->epoll < 0 ? rs_why(why, -errno, "descriptors of the owner") : 0;
 	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))
 		o->instance = rs_owner_now() ^ (uint64_t)getpid() << 40;
+	pthread_mutex_init(&o->gate.lock, NULL);
 	rs_hub_init(&o->hub, &wire);
 	rs_mode_init(&o->mode, config->run_after == UINT32_MAX ? 0 : config->run_after,
 		     config->idle_after);

@@ -3,6 +3,21 @@
  * owner.h - the thread that holds the verbs objects of a node. It is both the worker, which posts
  * to the queue pairs, and the poller, which polls the CQ. Each round does both, so they need no
  * lock.
+ *
+ * With direct_post in the config, other threads of the process help it: some devices send during
+ * the post, which keeps the thread for the time of a long chunk, or of a window of them.
+ *
+ *   owner's thread                        a thread that has submitted, or is about to sleep
+ *   hold the gate
+ *   prepare long posts, weighted lane
+ *   open and release the gate
+ *   ibv_post_send()                       take the gate, if it is open and free at once
+ *                                         poll the rings, post to strict lanes, poll the CQ
+ *   close and take the gate               release the gate
+ *   go on with the round
+ *
+ * The thread holds the gate at all other times, also asleep. What helpers leave undone is its next
+ * round's: it has posted something, so there is one before it sleeps.
  */
 #ifndef SHARE_OWNER_H
 #define SHARE_OWNER_H
@@ -91,6 +106,8 @@ struct rs_owner {
 	uint32_t sleep;   /* number of the last sleep */
 	uint64_t completions, wakeups, signals, repairs;
 	pthread_t thread;
+	struct rs_gate gate;
+	uint64_t helped; /* posts by other threads; atomic */
 };
 
 /* Open the device and start the thread. The control socket accepts afterwards. Blocks. why:
@@ -101,6 +118,11 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 /* Stop and join the thread, and free the owner. Connections of its processes and peers are
  * reset. */
 void rs_owner_stop(struct rs_owner *o);
+
+/* Do work of the owner's thread while it posts long chunks, else nothing. Any thread of its
+ * process; does not wait for others. Not for signal handlers, nor interrupted by those that wait
+ * for an event. */
+void rs_owner_help(struct rs_owner *o);
 
 /* The other functions are for the owner's files only, in its thread or before that starts. None
  * blocks. */

@@ -150,7 +150,31 @@ int rs_peer_reply(struct rs_peer *p, const struct rs_frame *f)
 struct batch {
 	struct rs_post post[RS_LANES][RS_BATCH];
 	unsigned int n[RS_LANES];
+	bool longs; /* of the weighted lane some are long */
 };
+
+static void batch_begin(struct batch *b)
+{
+	b->n[RS_STRICT] = b->n[RS_WEIGHTED] = 0;
+	b->longs = false;
+}
+
+static void batch_post(struct rs_peer *p, const struct batch *b)
+{
+	const struct rs_wire *wire = p->hub->wire;
+	unsigned int i;
+
+	for (i = 0; i < RS_LANES; i++) {
+		if (!b->n[i])
+			continue;
+		p->hub->stats.chains++;
+		p->hub->stats.posts += b->n[i];
+		if (i == RS_WEIGHTED && b->longs && wire->post_long)
+			wire->post_long(p, b->post[i], b->n[i]);
+		else
+			wire->post(p, (enum rs_lane)i, b->post[i], b->n[i]);
+	}
+}
 
 static void batch_add(struct rs_peer *p, struct batch *b, enum rs_lane lane,
 		      const struct rs_post *post, struct rs_conn *c, bool last)
@@ -312,6 +336,7 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 		post.op = RS_OP_SEND;
 	}
 	batch_add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
+	b->longs |= k->lane == RS_WEIGHTED && k->len > p->chunk / 2;
 }
 
 unsigned int rs_peer_pump(struct rs_peer *p)
@@ -324,7 +349,7 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 	if (!p->ready)
 		return 0;
 	do {
-		b.n[RS_STRICT] = b.n[RS_WEIGHTED] = 0;
+		batch_begin(&b);
 		pump_owed(p, &b);
 		room = RS_BATCH - b.n[RS_STRICT];
 		if (room && late && p->granting)
@@ -334,19 +359,32 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 			add_chunk(p, &b, &chunk[i]);
 		if (late)
 			pump_credits(p, &b);
-		for (i = 0; i < RS_LANES; i++)
-			if (b.n[i]) {
-				p->hub->wire->post(p, (enum rs_lane)i, b.post[i], b.n[i]);
-				p->hub->stats.chains++;
-			}
+		/* Before the posts: during a long one, connections may end. */
 		for (i = 0; i < n; i++)
 			conn_load((struct rs_conn *)chunk[i].flow);
+		batch_post(p, &b);
 		n = b.n[RS_STRICT] + b.n[RS_WEIGHTED];
 		all += n;
 	} while (n && !p->sched.alert);
 	p->late = p->granting;
-	p->hub->stats.posts += all;
 	return all;
+}
+
+unsigned int rs_peer_pump_strict(struct rs_peer *p)
+{
+	struct rs_chunk chunk;
+	struct rs_flow *f;
+	struct batch b;
+
+	batch_begin(&b);
+	while (p->ready && b.n[RS_STRICT] < RS_BATCH && (f = rs_sched_next(&p->sched)) &&
+	       rs_flow_lane(f) == RS_STRICT) {
+		rs_sched_take(&p->sched, f, &chunk);
+		add_chunk(p, &b, &chunk);
+		conn_load((struct rs_conn *)f);
+	}
+	batch_post(p, &b);
+	return b.n[RS_STRICT];
 }
 
 bool rs_peer_busy(const struct rs_peer *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.h - a remote node, with its two lanes. Owner's thread only; no function blocks. */
+/* peer.h - a remote node, with its two lanes. One thread at a time (hub.h); no function blocks. */
 #ifndef SHARE_PEER_H
 #define SHARE_PEER_H
 
@@ -19,11 +19,14 @@ void rs_peer_lost(struct rs_peer *p, int status);
  * Return their number. */
 uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds);
 
-/* Post what may be sent now, but at most one long chunk while short messages are about
- * (schedule.h): the caller polls the rings before the next one. A credit waits for the next call,
+/* Post what may be sent now, but a long chunk alone while short messages are about (schedule.h):
+ * the caller polls the rings before and after it. A credit waits for the next call,
  * whatever this one returns, since an answer that the program sends now takes it along. Return the
  * number of posts. */
 unsigned int rs_peer_pump(struct rs_peer *p);
+/* Post what may be sent now on the strict lane: one chain. The only function that posts while
+ * post_long() of the wire works. Return the number of posts. */
+unsigned int rs_peer_pump_strict(struct rs_peer *p);
 /* True if posts are outstanding. */
 bool rs_peer_busy(const struct rs_peer *p);
 /* Complete the oldest n posts of a lane. */

@@ -14,6 +14,7 @@
 #include "share/check.h"
 #include "share/attach.h"
 #include "share/mem.h"
+#include "share/owner.h"
 #include "share/signal.h"
 
 #define READ_FLAGS (RSHARE_UNSIGNALLED | RSHARE_FENCE)
@@ -247,6 +248,11 @@ int rshare_wait(struct rshare_conn *c, int timeout_ms)
 
 	if (pending(c))
 		return 1;
+	if (c->r->owner) {
+		rs_owner_help(c->r->owner); /* the completion may be due */
+		if (pending(c))
+			return 1;
+	}
 	p.fd = rshare_fd(c);
 	if (p.fd < 0)
 		return p.fd;
@@ -381,6 +387,8 @@ static void client_conn_notify(struct rshare_conn *c)
 	uint32_t sleep;
 
 	__atomic_fetch_or(&head->ready[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
+	if (c->r->owner)
+		rs_owner_help(c->r->owner);
 	sleep = __atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST);
 	if (!sleep || send(c->r->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return; /* the owner is awake, or was woken often enough */

@@ -30,17 +30,22 @@
 static pid_t load; /* the other process of experiment class */
 
 static const struct share_profile profiles[] = {
-	/* name      port   chunk  window   receives run_after idle_after pool conns class narrow */
-	{ "default", 18700, 0, 0, 0, 0, 0, 96 * MIB, 2048, 0, 0 },
+	/*
+	 * name, port, chunk, window, receives, run_after, idle_after, pool, connections, class,
+	 * narrow, direct
+	 */
+	{ "default", 18700, 0, 0, 0, 0, 0, 96 * MIB, 2048, 0, 0, 0 },
 	/*
 	 * A message of 4 MiB is four chunks, which are all posted at once: first come, first
 	 * served.
 	 */
-	{ "fifo", 18701, MIB, 64 * MIB, 64, 0, 0, 64 * MIB, 64, 0, UINT32_MAX },
+	{ "fifo", 18701, MIB, 64 * MIB, 64, 0, 0, 64 * MIB, 64, 0, UINT32_MAX, 0 },
 	/* The owner polls after one productive round, and sleeps after an empty one. */
-	{ "eager", 18702, 0, 0, 0, 1, 1, 8 * MIB, 64, 0, 0 },
+	{ "eager", 18702, 0, 0, 0, 1, 1, 8 * MIB, 64, 0, 0, 0 },
 	/* Expedited forwarding: DSCP 46. */
-	{ "urgent", 18703, 0, 0, 0, 0, 0, 8 * MIB, 64, 46 << 2, 0 },
+	{ "urgent", 18703, 0, 0, 0, 0, 0, 8 * MIB, 64, 46 << 2, 0, 0 },
+	/* Threads of the owner's process post their strict messages. */
+	{ "direct", 18704, 0, 0, 0, 0, 0, 96 * MIB, 64, 0, 0, 1 },
 };
 
 const struct share_profile *share_profile(const char *name)
@@ -81,6 +86,7 @@ struct rshare *share_open(const struct share_profile *p, bool server)
 	c.chunk = p->chunk;
 	c.window_strict = c.window_weighted = p->window;
 	c.window_narrow = p->narrow;
+	c.direct_post = p->direct;
 	c.receives = p->receives;
 	c.run_after = p->run_after;
 	c.idle_after = p->idle_after;

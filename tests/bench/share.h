@@ -25,6 +25,7 @@ struct share_profile {
 	uint32_t connections;
 	uint8_t traffic_class; /* of the strict queue pair */
 	uint32_t narrow;
+	int direct;
 };
 
 const struct share_profile *share_profile(const char *name); /* ends the program if there is none */
@@ -128,6 +129,7 @@ struct share_counters {
 	struct share_report there;
 	double user_us, system_us, us;
 	uint32_t strict; /* posts on the strict queue pair */
+	uint64_t helped; /* posts of threads other than the owner's */
 	uint64_t native_posts, native_doorbells;
 };
 

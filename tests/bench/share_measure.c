@@ -76,6 +76,7 @@ void share_count(struct share_counters *out)
 	share_must(rshare_get_info(share_here, &out->here), "rshare_get_info");
 	out->strict =
 		share_here->owner->links ? share_here->owner->links->peer.lane[RS_STRICT].tail : 0;
+	out->helped = __atomic_load_n(&share_here->owner->helped, __ATOMIC_RELAXED);
 	out->native_posts = share_pair ? share_pair->posts : 0;
 	out->native_doorbells = share_pair ? share_pair->doorbells : 0;
 	out->us = share_now_us();
@@ -86,12 +87,12 @@ void share_print_counters(const struct share_counters *a, const struct share_cou
 {
 #define MORE(field) ((unsigned long long)(b->field - a->field))
 	printf("\"seconds\": %.3f, \"user_us\": %.0f, \"system_us\": %.0f, \"posts\": %llu, \"doorbells\": %llu, "
-	       "\"strict_posts\": %u, \"wakeups\": %llu, \"signals\": %llu, \"to_running\": %llu, \"to_blocked\": %llu, "
+	       "\"strict_posts\": %u, \"helped\": %llu, \"wakeups\": %llu, \"signals\": %llu, \"to_running\": %llu, \"to_blocked\": %llu, "
 	       "\"server_wakeups\": %llu, \"server_to_running\": %llu, \"native\": %llu, \"native_posts\": %llu, "
 	       "\"native_doorbells\": %llu",
 	       (b->us - a->us) / 1e6, b->user_us - a->user_us, b->system_us - a->system_us,
-	       MORE(here.posts), MORE(here.doorbells), b->strict - a->strict, MORE(here.wakeups),
-	       MORE(here.signals), MORE(here.to_running), MORE(here.to_blocked),
+	       MORE(here.posts), MORE(here.doorbells), b->strict - a->strict, MORE(helped),
+	       MORE(here.wakeups), MORE(here.signals), MORE(here.to_running), MORE(here.to_blocked),
 	       MORE(there.info.wakeups), MORE(there.info.to_running), MORE(there.native),
 	       MORE(native_posts), MORE(native_doorbells));
 #undef MORE

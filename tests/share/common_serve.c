@@ -43,6 +43,7 @@ struct rshare *node_open(enum rshare_role role, uint32_t connections, uint64_t p
 	c.name = getenv("SHARE_NAME");
 	if (getenv("SHARE_PORT"))
 		c.port = (uint16_t)atoi(getenv("SHARE_PORT"));
+	c.direct_post = getenv("SHARE_DIRECT") != NULL;
 	return open_with(&c);
 }
 

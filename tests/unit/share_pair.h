@@ -101,6 +101,7 @@ static inline void begin(void)
 	snprintf(name_c, sizeof(name_c), "unit-c-%d", getpid());
 	snprintf(node_b, sizeof(node_b), "127.0.0.1:%u", port + 1);
 	c = config(name_a, 0);
+	c.direct_post = 1; /* not in b */
 	ck_assert_msg(!rshare_open(NULL, &c, &a, why), "%s", why);
 	c = config(name_b, 1);
 	ck_assert_msg(!rshare_open(NULL, &c, &b, why), "%s", why);

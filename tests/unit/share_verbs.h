@@ -291,14 +291,21 @@ static inline void fake_hold(int held, unsigned int reads_max)
 	pthread_mutex_unlock(&fake_lock);
 }
 
+/* As a device that sends during the post: it is done with long ones, but returns so much later. */
+static unsigned int fake_slow_us;
+
 static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
+	unsigned int slow = 0;
 	int err = 0;
 
 	pthread_mutex_lock(&fake_lock);
 	for (; wr && !(err = fake_fails(FAKE_SEND)); wr = wr->next) {
 		struct fake_wr *w = &q->send[q->tail++ % (FAKE_QUEUE / 8)];
+
+		if (wr->sg_list[wr->num_sge - 1].length > 8192)
+			slow = __atomic_load_n(&fake_slow_us, __ATOMIC_RELAXED);
 
 		if ((uint32_t)wr->num_sge > q->sges)
 			abort();
@@ -309,6 +316,8 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 	*bad = wr;
 	fake_progress(q);
 	pthread_mutex_unlock(&fake_lock);
+	if (slow)
+		usleep(slow);
 	return err;
 }
 

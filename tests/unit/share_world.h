@@ -105,6 +105,19 @@ static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct r
 	}
 }
 
+static bool world_helps; /* others use the hub during long posts */
+static unsigned int world_helped;
+
+/* What a helper of the owner does: the strict lane's posts, and all completions and arrivals. */
+static void world_help(struct world_node *w);
+
+static void world_wire_post_long(struct rs_peer *p, const struct rs_post *v, unsigned int n)
+{
+	world_wire_post(p, RS_WEIGHTED, v, n);
+	if (world_helps)
+		world_help(p->link);
+}
+
 static void world_wire_wake(struct rs_conn *c)
 {
 	((struct world_node *)((char *)c->client->hub - offsetof(struct world_node, hub)))->wakes++;
@@ -125,8 +138,10 @@ static void world_wire_log(const char *text)
 	snprintf(world_said, sizeof(world_said), "%s", text);
 }
 
-static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_wake_set,
-					   world_wire_freed, world_wire_log };
+static const struct rs_wire world_wire = {
+	world_wire_post,  world_wire_wake, world_wire_wake_set,
+	world_wire_freed, world_wire_log,  world_wire_post_long
+};
 
 static inline void world_peers(struct world_node *a)
 {
@@ -188,6 +203,22 @@ static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
 	if (any)
 		rs_peer_sent(&from->peer, lane, 1);
 	return any;
+}
+
+static void world_help(struct world_node *w)
+{
+	unsigned int k;
+
+	for (k = 0; k < 2; k++)
+		rs_client_kick(&w->client[k].rs);
+	world_helped += rs_peer_pump_strict(&w->peer);
+	for (k = 0; k < RS_LANES; k++) {
+		while (world_deliver(w, (enum rs_lane)k))
+			;
+		while (world_deliver(w->other, (enum rs_lane)k))
+			;
+	}
+	rs_hub_notify(&w->hub);
 }
 
 /*

@@ -132,6 +132,56 @@ UNIT_TEST(a_pump_beside_short_messages_posts_a_long_chunk_alone)
 	expect_len(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
 }
 
+/* Another thread posts a short strict message, and completes it, while a long chunk is posted. */
+UNIT_TEST(a_strict_message_passes_during_a_long_post)
+{
+	uint32_t mouse0, mouse1;
+
+	world_connect(n, 0, 0, 7, &mouse0, &mouse1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 20 * WORLD_CHUNK, 1));
+	ck_assert(world_recv(CLIENT1, mouse1, 30 * WORLD_CHUNK, 10, 1));
+	world_settle(n);
+	n[0].peer.sched.alert = 0;
+	ck_assert(world_send(CLIENT0, c0, 0, 20 * WORLD_CHUNK, 1));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert(world_send(CLIENT0, mouse0, 0, 10, 2));
+	world_helped = 0;
+	world_helps = true;
+	/* The window; by then the message has made it narrow. */
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 4);
+	ck_assert_uint_eq(world_helped, 1);
+	expect_len(CLIENT0, mouse0, RSHARE_SENT, 0, 2, 10);
+	expect_len(CLIENT1, mouse1, RSHARE_RECEIVED, 0, 1, 10);
+	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 1);
+	world_helps = false;
+	world_settle(n);
+	expect_len(CLIENT0, c0, RSHARE_SENT, 0, 1, 20 * WORLD_CHUNK);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 20 * WORLD_CHUNK);
+}
+
+/* Weighted messages and frames wait: the queue pair takes one thread's posts at a time. */
+UNIT_TEST(only_the_strict_lane_is_posted_to_during_a_long_post)
+{
+	uint32_t other0, other1;
+
+	world_connect(n, 0, 0, 0, &other0, &other1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 100, 1) && world_recv(CLIENT1, other1, 200, 100, 1));
+	world_settle(n);
+	ck_assert(world_send(CLIENT0, c0, 0, 100, 1) && world_send(CLIENT0, other0, 0, 100, 1));
+	rs_client_kick(&CLIENT0->rs);
+	ck_assert_uint_eq(rs_peer_pump_strict(&n[0].peer), 0);
+	rs_conn_priority(CLIENT0->rs.conn[other0], 1, 1);
+	ck_assert_uint_eq(rs_peer_pump_strict(&n[0].peer), 1);
+	ck_assert_uint_eq(rs_peer_pump_strict(&n[0].peer), 0);
+	rs_peer_stop(&n[0].peer);
+	rs_conn_priority(CLIENT0->rs.conn[c0], 1, 1);
+	ck_assert_uint_eq(rs_peer_pump_strict(&n[0].peer), 0);
+	n[0].peer.ready = true;
+	world_settle(n);
+	expect_len(CLIENT1, other1, RSHARE_RECEIVED, 0, 1, 100);
+	expect_len(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 100);
+}
+
 /*
  * The peer refuses a write: its connection ends, operations that preceded it are complete, and
  * others continue after the repair.
@@ -204,9 +254,10 @@ static void break_somewhere(uint64_t random)
 
 /*
  * Messages of all sizes go both ways on three connections, delivered in any order, with changing
- * priorities. In every second run queue pairs break.
+ * priorities. In every second run queue pairs break. From the tenth run on, another thread helps
+ * during some long posts.
  */
-UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
+UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 30)
 {
 	uint32_t at[2][3], next[2][3] = { { 0 } }, got[2][3] = { { 0 } }, posted[2][3] = { { 0 } };
 	uint64_t random = 0x1234567 + (uint64_t)_i;
@@ -238,7 +289,9 @@ UNIT_LOOP_TEST(nothing_is_lost_doubled_or_reordered, 0, 10)
 					     posted[i][k]));
 			posted[i][k]++;
 		}
+		world_helps = _i >= 10 && r >> 37 & 3;
 		world_turn(n, r >> 16);
+		world_helps = false;
 		if (_i & 1 && !(r >> 35 & 15))
 			break_somewhere(unit_random(&random));
 		if (!(r >> 40 & 31))

@@ -306,6 +306,84 @@ UNIT_TEST(threads_share_a_connection)
 	rshare_disconnect(d, 5000);
 }
 
+/* ---- strict messages beside long posts ------------------------------------------------------- */
+
+#define BESIDE 300
+
+struct beside {
+	struct rshare_conn *c, *d;
+	unsigned int bytes;
+};
+
+/* One message after the other: each sent, and complete, before the next. */
+static void *beside_run(void *arg)
+{
+	struct beside *m = arg;
+	char *out = rshare_get(a, m->bytes);
+	unsigned int i;
+
+	for (i = 0; i < BESIDE; i++) {
+		out[0] = (char)i;
+		unit_require(!rshare_send(m->c, out, m->bytes, i));
+		unit_require(next_of(m->c, RSHARE_SENT).cookie == i);
+	}
+	rshare_put(a, out);
+	return NULL;
+}
+
+static void *beside_take(void *arg)
+{
+	struct beside *m = arg;
+	char *in = rshare_get(b, m->bytes);
+	struct rshare_event e;
+	unsigned int i;
+
+	unit_require(!rshare_recv(m->d, in, m->bytes, 0));
+	for (i = 0; i < BESIDE; i++) {
+		e = next_of(m->d, RSHARE_RECEIVED);
+		unit_require(!e.status && e.size == m->bytes && in[0] == (char)i);
+		if (i + 1 < BESIDE)
+			unit_require(!rshare_recv(m->d, in, m->bytes, 0));
+	}
+	rshare_put(b, in);
+	return NULL;
+}
+
+/*
+ * Threads of the owner's process post short strict messages, while its thread posts long ones. In
+ * the second run the queue pairs break meanwhile.
+ */
+UNIT_LOOP_TEST(threads_post_strict_messages_during_long_posts, 0, 2)
+{
+	static const unsigned int bytes[] = { 60000, 60000, 10, 100, 4000 };
+	struct beside m[5];
+	pthread_t thread[5][2];
+	unsigned int k;
+
+	__atomic_store_n(&fake_slow_us, 300, __ATOMIC_RELAXED);
+	for (k = 0; k < 5; k++) {
+		m[k] = (struct beside){ .bytes = bytes[k] };
+		pair(&m[k].c, &m[k].d, k < 2 ? 0 : k);
+	}
+	set_fake(_i ? 40 : 0, 0);
+	for (k = 0; k < 5; k++) {
+		pthread_create(&thread[k][0], NULL, beside_take, &m[k]);
+		pthread_create(&thread[k][1], NULL, beside_run, &m[k]);
+	}
+	for (k = 0; k < 5; k++) {
+		pthread_join(thread[k][1], NULL);
+		pthread_join(thread[k][0], NULL);
+	}
+	set_fake(0, 0);
+	__atomic_store_n(&fake_slow_us, 0, __ATOMIC_RELAXED);
+	ck_assert_uint_gt(__atomic_load_n(&a->owner->helped, __ATOMIC_RELAXED), 0);
+	ck_assert_uint_eq(__atomic_load_n(&b->owner->helped, __ATOMIC_RELAXED), 0);
+	for (k = 0; k < 5; k++) {
+		ck_assert_int_eq(rshare_disconnect(m[k].c, 5000), 0);
+		rshare_disconnect(m[k].d, 5000);
+	}
+}
+
 /* ---- closing and dying ----------------------------------------------------------------------- */
 
 UNIT_TEST(closing_loses_nothing)
