@@ -18,6 +18,8 @@
 #include "job/inside.h"
 #include "job/job.h"
 #include "job/lost.h"
+#include "miss/discard.h"
+#include "miss/empty.h"
 #include "miss/release.h"
 #include "util/futex.h"
 #include "util/sys.h"
@@ -108,9 +110,18 @@ static void give(uint32_t at, uint32_t n)
 	owner_ask(CALL_UNITS_GIVE, job.rank, at, n, NULL, 0);
 }
 
-const struct heap_source owner_source = {
-	.take = owner_take_units, .used = used, .give = give, .drained = memory_comes
-};
+static void disowned(uint32_t at, uint32_t n)
+{
+	empty_units((size_t)at * UNIT_BYTES, (size_t)n * UNIT_BYTES);
+}
+
+const struct heap_source owner_source = { .take = owner_take_units,
+					  .used = used,
+					  .give = give,
+					  .drained = memory_comes,
+					  .freed = discard_mark,
+					  .used_again = discard_unmark,
+					  .disowned = disowned };
 
 /*
  * Units of the upper part that this rank no longer has, and that are given back once the node's

@@ -117,10 +117,18 @@ static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t a
 	return p;
 }
 
+/* Also in extent hooks, also while the heap stops: nothing here takes a lock. */
+static void note_freed(const void *p, size_t size)
+{
+	if (heap.owner && heap.source->freed)
+		heap.source->freed((uintptr_t)p - heap.base, size);
+}
+
 static bool hook_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed,
 			unsigned arena)
 {
 	(void)hooks, (void)committed, (void)arena;
+	note_freed(addr, size);
 	return !pages_put(&heap.pages, addr, size);
 }
 
@@ -207,6 +215,8 @@ static void heap_give_back(void *p, unsigned frees)
 	if (usable > PAGE_BYTES)
 		pages_large_clear(&heap.pages, p, usable);
 	cache_count(0, frees, -(uint64_t)usable);
+	if (usable >= PAGE_BYTES)
+		note_freed(p, usable);
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
@@ -348,6 +358,8 @@ static uint32_t disown(bool lower, bool upper, uint32_t *at)
 	const size_t split = heap.pages.split / UNIT_PAGES, end = heap.pages.count / UNIT_PAGES;
 	size_t i = 0, n = pages_disown(&heap.pages, lower ? 0 : split, upper ? end : split, &i);
 
+	if (n && heap.source->disowned)
+		heap.source->disowned((uint32_t)i, (uint32_t)n);
 	*at = (uint32_t)i;
 	return (uint32_t)n;
 }
@@ -449,6 +461,8 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 		goto none;
 	if (upper)
 		settle();
+	if (heap.source->used_again)
+		heap.source->used_again((uintptr_t)p - heap.base, usable);
 	if (asked)
 		pages_touch(&heap.pages, p, asked, zero);
 	if (usable > PAGE_BYTES)

@@ -48,6 +48,13 @@ struct heap_source {
 	/* Memory of the upper part that another process has freed may be about to be used again.
 	 * NULL: nobody needs to know. */
 	void (*drained)(void);
+	/* The next three may be NULL: nobody needs to know. Offsets and sizes in bytes.
+	 * freed: nobody uses the whole pages of this any more. Takes no lock. */
+	void (*freed)(size_t off, size_t len);
+	/* This is about to be returned to the program. */
+	void (*used_again)(size_t off, size_t len);
+	/* Units that were just disowned, and that are returned to the source next. */
+	void (*disowned)(uint32_t at, uint32_t n);
 };
 
 /* Owner: start, allocating in units of [base, base + size), both multiples of 2 MiB, zero-filled on

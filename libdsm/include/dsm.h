@@ -545,7 +545,7 @@ struct dsm_stats {
 	uint64_t closes, flushes, flushed_bytes;       /* release blocks: closes, diffs sent: messages and bytes */
 	uint64_t notices, drops, refetches;            /* notices received, copies dropped, and fetched again later */
 	uint64_t twins, twins_most;                    /* of the node, counted at its first rank: now, and at most */
-	uint64_t evicted_clean, evicted_owned;         /* DSM_MEMORY: copies dropped, and blocks that their homes were to take */
+	uint64_t evicted_clean, evicted_owned;         /* DSM_MEMORY: copies and freed memory dropped, and blocks that their homes were to take */
 	uint64_t evict_short;                          /* DSM_MEMORY: looks that found nothing to give up */
 	uint64_t empty_invalidations;                  /* for copies that the node had dropped */
 	uint64_t told;                                 /* changes of release blocks that came instead of notices */

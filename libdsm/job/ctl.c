@@ -51,6 +51,8 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->heap_each = whole_pages(sizeof(struct heap_shared));
 	l->heap = ctl_place(&at, of->ranks * l->heap_each);
 	l->live = ctl_place(&at, heap_live_size(of->heap));
+	l->marked = ctl_place(&at, of->heap / PAGE_BYTES / 8);
+	l->empty = ctl_place(&at, of->heap / PAGE_BYTES / 8);
 	l->units = ctl_place(&at, units_size(of->heap));
 	l->fault = ctl_place(&at, of->fault);
 	l->total = at;

@@ -31,7 +31,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 23
+#define CTL_ABI 24
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -236,7 +236,10 @@ struct reclaim {
 	uint64_t due;    /* look again when so many have come; atomic */
 	uint32_t rounds; /* of the second hand, for marks of units that keep all they have */
 	uint32_t pad;
-	size_t hands[2]; /* offset into the window of the unit where each goes on; with the lock */
+	size_t hands[3]; /* offset into the window of the unit where each goes on; with the lock */
+	/* these two: miss/discard.c, atomic */
+	uint64_t marked; /* pages of free memory that may still have frames */
+	uint64_t going;  /* where frames of such pages are being freed; with the lock */
 };
 
 /*
@@ -398,7 +401,9 @@ struct ctl_layout {
 	size_t priorities;
 	size_t heap; /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
-	size_t live;  /* a bit for each grain of the heap */
+	size_t live;   /* a bit for each grain of the heap */
+	size_t marked; /* a bit for each page of the heap; these two: miss/discard.c */
+	size_t empty;
 	size_t units; /* struct units of the heap */
 	size_t fault; /* for the fault backend */
 	size_t total; /* end of the mapped part */

@@ -97,6 +97,8 @@ struct memory {
 	uint8_t *priorities;
 	/* bitmap of the heap: where allocations of this node's ranks start (heap/heap.h) */
 	uint64_t *live;
+	/* bitmaps of the pages of the heap: miss/discard.c; atomic */
+	uint64_t *marked, *empty;
 	struct units *units; /* the owner of each unit of the heap (heap/units.h) */
 	int memfd;           /* the frames */
 	int ctlfd;

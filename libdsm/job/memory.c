@@ -67,6 +67,8 @@ static void point(char *at)
 	job.mem.regions = (uint16_t *)(at + l->regions);
 	job.mem.priorities = (uint8_t *)(at + l->priorities);
 	job.mem.live = (uint64_t *)(at + l->live);
+	job.mem.marked = (uint64_t *)(at + l->marked);
+	job.mem.empty = (uint64_t *)(at + l->empty);
 	job.mem.units = (struct units *)(at + l->units);
 	for (r = 0; r < job.size; r++) {
 		struct rank_info *p = rank_info(r);

@@ -14,6 +14,7 @@
 #include "job/memory.h"
 #include "job/note.h"
 #include "job/stats.h"
+#include "miss/discard.h"
 #include "miss/footprint.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -352,8 +353,9 @@ static int keep_open(const struct dsm_region *r, size_t at)
 
 	/* for each pin: the node's number of pins says nothing of this rank's */
 	keep_mapped(r, at, true);
-	if (!job.fault->again)
-		return 0;
+	err = discard_refill(at, r->block_size);
+	if (err < 0 || !job.fault->again)
+		return err < 0 ? err : 0;
 	err = job.fault->again(at, r->block_size,
 			       page_writable(block_copy(at)) ? PROT_RW : PROT_RO);
 	return err < 0 ? err : 0;

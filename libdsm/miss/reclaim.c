@@ -2,7 +2,8 @@
 /*
  * reclaim.c - a node whose shared memory exceeds DSM_MEMORY gives up blocks.
  *
- * First the memory of twins that are not in use. Then read copies, silently: the home goes on
+ * First the memory of twins that are not in use. Then the frames of memory that was freed
+ * (discard.h): wherever the home is, nothing is sent. Then read copies, silently: the home goes on
  * counting this node among the readers, and an invalidation for a copy that is not here is
  * acknowledged at once (docs/protocol.md, "Messages of a miss"). Then the newest copies of blocks
  * whose home is another node: the home is asked to take them, as by dsm_release(). Blocks whose
@@ -11,7 +12,7 @@
  * Copies of release blocks go in the same way: a clean one silently, one that this node has written
  * as if its home had sent a notice. The next close then sends what has changed, and drops it.
  *
- * Two hands, one for each, go round the units of the window that have frames. A block that came
+ * Three hands, one for each, go round the units of the window that have frames. A block that came
  * lately survives a pass (recent.h). A unit in which nothing can go is marked, and passed over
  * until a block comes there; its homes may move, so marks hold for some rounds only.
  *
@@ -28,7 +29,9 @@
 #include "job/memory.h"
 #include "job/usage.h"
 #include "miss/block.h"
+#include "miss/discard.h"
 #include "miss/drop.h"
+#include "miss/empty.h"
 #include "miss/recent.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -52,7 +55,7 @@
 #define UNITS_AT_ONCE 256u
 #define KEPT_ROUNDS 16u
 
-enum hand { HAND_CLEAN = 0, HAND_OWNED };
+enum hand { HAND_CLEAN = 0, HAND_OWNED, HAND_MARKED };
 
 static uint64_t high(void)
 {
@@ -162,7 +165,7 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 	size_t at;
 
 	for (at = unit; at < unit + UNIT_BYTES && got < want && !*full; at += block) {
-		if (!is_owned(block_copy(at)) || !recent_passed(at) ||
+		if (!is_owned(block_copy(at)) || discard_is_empty(at) || !recent_passed(at) ||
 		    slot_any_prefetch(at, at + block))
 			continue;
 		*full = !ask_home(at, block);
@@ -238,7 +241,7 @@ static bool stays(const struct region_homes *known, size_t at)
 	if (known->consistency)
 		return release_is_home(known, at) || release_copy_is(known, at, REL_NONE);
 	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_INVALID ||
-		(p->flags & PAGE_OWNER && p->home - 1 == job.node);
+		(p->flags & PAGE_OWNER && p->home - 1 == job.node) || discard_is_empty(at);
 }
 
 /* A block that comes meanwhile may be passed over for some rounds. */
@@ -278,6 +281,8 @@ static uint64_t pass(enum hand hand, size_t unit, const struct region_homes *kno
 {
 	uint64_t got;
 
+	if (hand == HAND_MARKED)
+		return known->consistency ? 0 : empty_unit(unit, known->block_size, want);
 	if (!known->consistency)
 		return hand == HAND_CLEAN ? drop_clean(unit, known->block_size, want)
 					  : ask_homes(unit, known->block_size, want, &p->full);
@@ -366,7 +371,7 @@ static uint64_t look(bool patient)
 {
 	struct reclaim *c = &job.me->reclaim;
 	uint64_t now = usage_bounded(), trimmed, got, want, asked = 0;
-	struct passed p;
+	struct passed p = { 0 };
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
@@ -375,7 +380,9 @@ static uint64_t look(bool patient)
 	trimmed = twin_trim(at_once(now));
 	now -= trimmed;
 	want = wanted(now);
-	got = turn(HAND_CLEAN, want, &p);
+	got = discard_any() ? turn(HAND_MARKED, want, &p) : 0;
+	if (got < want)
+		got += turn(HAND_CLEAN, want - got, &p);
 	if (got < want && now - got > high()) {
 		asked = under_way();
 		if (asked < want - got)

@@ -11,8 +11,10 @@
 #include "job/memory.h"
 #include "fault/fault.h"
 #include "miss/block.h"
+#include "miss/discard.h"
 #include "miss/reduce.h"
 #include "miss/release.h"
+#include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/twin.h"
 #include "miss/work.h"
@@ -127,9 +129,20 @@ static uint32_t *outgoing(uint32_t object)
 	return &job.me->outgoing[stripe_index(object)];
 }
 
+/* Under the stripe: what is about to be used, or sent, has a frame. */
+static bool step_refill(uint32_t object)
+{
+	const int did = discard_refill(block_off(object), block_bytes(object));
+
+	if (did < 0)
+		run_protect_failed(did);
+	return did;
+}
+
 void step_leaves(struct core_host *h, uint32_t object)
 {
 	(void)h;
+	step_refill(object);
 	__atomic_fetch_add(outgoing(object), 1, __ATOMIC_RELAXED);
 	if (releases_used() && release_is(block_off(object)))
 		twin_share(object);
@@ -151,7 +164,8 @@ bool step_again(struct core_host *h, uint32_t object, uint8_t prot)
 	(void)h;
 	if (releases_used() && release_is(block_off(object)))
 		return twin_follow(object, prot);
-	return job.fault->again(block_off(object), block_bytes(object), prot) > 0;
+	return step_refill(object) ||
+		job.fault->again(block_off(object), block_bytes(object), prot) > 0;
 }
 
 uint32_t step_answers(struct core_host *h, uint16_t slot)

@@ -80,10 +80,39 @@ static void settle_here(void)
 	settled++;
 }
 
+/* Pages that nobody uses, as far as the heap has said; bytes are atomic. */
+static uint8_t unused[SIZE / 4096];
+static uint64_t left; /* units that were disowned */
+
+static void freed_here(size_t off, size_t len)
+{
+	size_t page;
+
+	for (page = (off + 4095) / 4096; page < (off + len) / 4096; page++)
+		__atomic_store_n(&unused[page], 1, __ATOMIC_RELAXED);
+}
+
+static void used_again_here(size_t off, size_t len)
+{
+	size_t page;
+
+	for (page = off / 4096; page <= (off + len - 1) / 4096; page++)
+		__atomic_store_n(&unused[page], 0, __ATOMIC_RELAXED);
+}
+
+static void disowned_here(uint32_t at, uint32_t n)
+{
+	(void)at;
+	__atomic_fetch_add(&left, n, __ATOMIC_RELAXED);
+}
+
 static const struct heap_source units_here = { .take = units_take_here,
 					       .used = units_used_here,
 					       .give = units_give_here,
-					       .drained = settle_here };
+					       .drained = settle_here,
+					       .freed = freed_here,
+					       .used_again = used_again_here,
+					       .disowned = disowned_here };
 
 /* split: where the upper part begins; SIZE: there is none. */
 static inline void start_split(size_t split, bool keep_sites)

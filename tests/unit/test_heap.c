@@ -46,6 +46,52 @@ UNIT_TEST(allocator_never_touches_the_range)
 	heap_stop();
 }
 
+static size_t unused_of(const char *p, size_t size)
+{
+	size_t page, n = 0;
+
+	for (page = (size_t)(p - range) / 4096; page <= (size_t)(p + size - 1 - range) / 4096;
+	     page++)
+		n += unused[page];
+	return n;
+}
+
+/* The source is told before another thread may get the pages, and before this one has them. */
+UNIT_TEST(source_knows_which_pages_are_free)
+{
+	static char *p[2000];
+	static size_t size[2000];
+	uint64_t x = 88172645463325252u;
+	uint32_t at, n, trimmed = 0;
+	int i, round;
+
+	for (round = 0; round < 40000; round++) {
+		i = (int)(next_random(&x) % 2000);
+		if (p[i]) {
+			ck_assert_uint_eq(unused_of(p[i], size[i]), 0);
+			give(p[i]);
+			if (size[i] >= 4096)
+				ck_assert_uint_eq(unused_of(p[i], size[i]),
+						  (size[i] + 4095) / 4096);
+			p[i] = NULL;
+		} else {
+			size[i] = 1 + next_random(&x) % (round % 100 ? 30000 : 5 * MB);
+			p[i] = heap_alloc(false, size[i], 0, false, NULL, NULL);
+		}
+	}
+	for (i = 0; i < 2000; i++)
+		if (p[i])
+			give(p[i]);
+	trimmed = (uint32_t)left;
+	heap_trim_begin();
+	while ((n = heap_trim(false, &at))) {
+		trimmed += n;
+		ck_assert_uint_eq(unused_of(range + at * 2 * MB, n * 2 * MB), n * 512);
+	}
+	ck_assert_uint_gt(trimmed, 0);
+	ck_assert_uint_eq(left, trimmed);
+}
+
 UNIT_TEST(fresh_pages_are_not_zeroed_again)
 {
 	char *p;
