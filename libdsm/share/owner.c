@@ -37,8 +37,14 @@
 #include "share/why.h"
 
 #define POLL_BATCH 32
-#define EPOLL_EVERY 64 /* rounds without sleep between two checks of the sockets */
-#define SUPPLY_MS 10   /* between attempts to post receives that the device has refused */
+/*
+ * Rounds without sleep, and time, between two checks of the sockets. On a busy machine, each empty
+ * round lets other threads run for some ms, while peers wait for answers, and repairs have
+ * deadlines.
+ */
+#define EPOLL_EVERY 64
+#define EPOLL_NS 1000000u
+#define SUPPLY_MS 10 /* between attempts to post receives that the device has refused */
 
 uint64_t rs_owner_now(void)
 {
@@ -341,6 +347,7 @@ static void owner_wait_events(struct rs_owner *o, int ms)
 
 		s->ready(o, s, e[i].events);
 	}
+	o->checked = rs_owner_now();
 }
 
 /*
@@ -417,9 +424,10 @@ static void *owner_run(void *arg)
 			sleep_once(o);
 			continue;
 		}
-		if (++rounds % EPOLL_EVERY == 0) {
+		if (++rounds >= EPOLL_EVERY || (!n && rs_owner_now() - o->checked >= EPOLL_NS)) {
 			owner_wait_events(o, 0);
 			rs_link_deadlines(o);
+			rounds = 0;
 		}
 		if (!n)
 			sched_yield();

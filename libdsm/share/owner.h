@@ -104,6 +104,7 @@ struct rs_owner {
 	uint64_t starved; /* time since which none is posted; 0: some are posted */
 	bool armed;       /* the CQ is armed, without an event so far */
 	uint32_t sleep;   /* number of the last sleep */
+	uint64_t checked; /* time of the last check of the sockets */
 	uint64_t completions, wakeups, signals, repairs;
 	pthread_t thread;
 	struct rs_gate gate;

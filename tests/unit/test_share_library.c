@@ -9,8 +9,10 @@
 #include "share_pair.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,6 +25,15 @@
 #else
 #define FORKS 1
 #endif
+
+static unsigned int yield_us; /* for how long other threads run; 0: as the kernel decides */
+
+int sched_yield(void)
+{
+	const unsigned int us = __atomic_load_n(&yield_us, __ATOMIC_RELAXED);
+
+	return us ? usleep(us) : (int)syscall(SYS_sched_yield);
+}
 
 UNIT_TEST(messages_writes_and_reads)
 {
@@ -488,6 +499,42 @@ UNIT_LOOP_TEST(connections_survive_broken_queue_pairs, 0, 4)
 		ck_assert_int_eq(rshare_disconnect(line[k].c, 5000), 0);
 		rshare_disconnect(line[k].d, 5000);
 	}
+}
+
+static void open_again(struct rshare **r, const char *name, int n)
+{
+	struct rshare_config x = config(name, n);
+
+	rshare_close(*r);
+	x.run_after = 1;
+	ck_assert_msg(!rshare_open(NULL, &x, r, why), "%s", why);
+}
+
+/* Both owners poll, and other threads take the processor whenever an owner finds nothing to do. */
+UNIT_TEST(a_repair_is_in_time_on_a_busy_machine)
+{
+	struct rshare_conn *c, *d;
+	char *out, *in;
+
+	open_again(&a, name_a, 0);
+	open_again(&b, name_b, 1);
+	ck_assert_int_eq(rshare_listen(b, 7, &echo), 0);
+	out = rshare_get(a, 64);
+	in = rshare_get(b, 64);
+	pair(&c, &d, 0);
+	__atomic_store_n(&yield_us, 50000, __ATOMIC_RELAXED);
+	set_fake(3, 0);
+	for (unsigned int i = 0; i < 6; i++) {
+		ck_assert_int_eq(rshare_recv(d, in, 64, i), 0);
+		ck_assert_int_eq(rshare_send(c, out, 64, i), 0);
+		ck_assert_int_eq(next_of(d, RSHARE_RECEIVED).status, 0);
+		ck_assert_int_eq(next_of(c, RSHARE_SENT).status, 0);
+	}
+	set_fake(0, 0);
+	__atomic_store_n(&yield_us, 0, __ATOMIC_RELAXED);
+	ck_assert_uint_gt(info_of(a).repairs, 1);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
 }
 
 UNIT_TEST(writes_and_reads_survive_broken_queue_pairs)
