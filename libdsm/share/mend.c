@@ -128,6 +128,14 @@ unsigned int rs_mend_begin(struct rs_owner *o)
 	return n;
 }
 
+/* Something of the peer is unread: this thread may not have run for a long time. */
+static bool mend_is_told(const struct rs_link *l)
+{
+	char first;
+
+	return recv(l->source.fd, &first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now)
 {
 	char text[64];
@@ -137,7 +145,7 @@ int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now)
 		act(o, l, rs_repair_step(&l->repair, RS_CONNECTS));
 		return TICK_MS;
 	}
-	if (now >= l->deadline) {
+	if (now >= l->deadline && !mend_is_told(l)) {
 		snprintf(text, sizeof(text), "queue pairs to it broke; no repair in %u ms",
 			 o->config.repair);
 		rs_link_fail(o, l, -ECONNRESET, text);
