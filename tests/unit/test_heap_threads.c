@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { THREADS = 8, EXCHANGE = 512, OPERATIONS = 60000 };
@@ -197,6 +198,44 @@ UNIT_TEST(a_crowd_does_not_scatter_its_pages)
 	for (i = 0; i < CROWD; i++)
 		pthread_join(t[i], NULL);
 	pthread_attr_destroy(&attr);
+	heap_stop();
+}
+
+enum { LATE = 32 };
+
+static void *use_first(void *p)
+{
+	sem_post(&asleep);
+	sem_wait(&wake);
+	give(p);
+	p = take(1000);
+	if (p)
+		give(p);
+	return NULL;
+}
+
+/* As where the process has all mappings that the kernel allows. */
+UNIT_TEST(threads_begin_and_end_when_nothing_can_be_mapped)
+{
+	struct rlimit before, none;
+	pthread_t t[LATE];
+	int i;
+
+	sem_init(&asleep, 0, 0);
+	sem_init(&wake, 0, 0);
+	for (i = 0; i < LATE; i++) {
+		ck_assert_int_eq(pthread_create(&t[i], NULL, use_first, take(1000)), 0);
+		sem_wait(&asleep);
+	}
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);
+	for (i = 0; i < LATE; i++)
+		sem_post(&wake);
+	for (i = 0; i < LATE; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+	ck_assert_uint_eq(shared->live_bytes, 0);
 	heap_stop();
 }
 
