@@ -474,8 +474,8 @@ static void *hand_back(void *arg)
 	for (r = 1; r <= ROUNDS / 4; r++) {
 		if (!arg)
 			fill_large(large, r);
+		freed = large; /* of the round before: the other may have more memory soon */
 		pthread_barrier_wait(&barrier);
-		freed = large;
 		if (arg) {
 			check_large(freed, r);
 			fill_large(freed, 0xff);
