@@ -57,14 +57,6 @@
 
 _Static_assert(sizeof(((struct heap_object *)0)->name) == SITE_NAME, "one length of names");
 
-/*
- * What jemalloc does with the first call of a thread. By default it makes a cache for the thread,
- * and maybe an arena, and ends the process if the kernel refuses the memory or one more mapping.
- * Neither is used here: caches are those of cache.c, and arenas those of this file. A program that
- * has jemalloc for other things may define it itself, or set MALLOC_CONF.
- */
-__attribute__((weak, visibility("default"))) const char *malloc_conf = "narenas:1,tcache:false";
-
 static struct heap {
 	extent_hooks_t hooks;
 	struct pages pages;

@@ -24,6 +24,15 @@
 
 EXPORT size_t malloc_usable_size(void *p);
 
+/*
+ * What the jemalloc of libdsm does with the first call of a thread. By default it makes a cache for
+ * the thread, and maybe an arena, and ends the process if the kernel refuses the memory or one more
+ * mapping. libdsm needs neither. The program's malloc() is that below, so this changes nothing for
+ * it; settings of its own for jemalloc come first.
+ */
+EXPORT extern const char *malloc_conf;
+const char *malloc_conf = "narenas:1,tcache:false";
+
 struct head {
 	size_t size;
 	void *start;

@@ -214,6 +214,8 @@ static void *use_first(void *p)
 	return NULL;
 }
 
+const char *malloc_conf = "narenas:1,tcache:false"; /* as in libdsm/pthread/alloc.c */
+
 /* As where the process has all mappings that the kernel allows. */
 UNIT_TEST(threads_begin_and_end_when_nothing_can_be_mapped)
 {
