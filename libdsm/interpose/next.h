@@ -67,4 +67,7 @@ static inline void *next_at(struct next *n)
 #define NEXT_NAMED(type, name) NEXT_BY(type, name, NULL, next_find)
 #define NEXT(function) NEXT_NAMED(__typeof__(&function), #function)
 
+/* The same for a name that the library has in one of these, but is known only when this runs. */
+void *next_named(const char *name);
+
 #endif

@@ -206,7 +206,7 @@ struct lookup_call {
 static void call_next(void *arg)
 {
 	struct lookup_call *out = arg, c = *out;
-	words_fn *const next = (words_fn *)next_of(c.name);
+	words_fn *const next = (words_fn *)next_named(c.name);
 
 	errno = c.error;
 	c.result = next(c.arg[0], c.arg[1], c.arg[2], c.arg[3], c.arg[4]);
