@@ -90,7 +90,7 @@ struct rshare_config {
 	/* for the owner */
 	uint32_t window_narrow;    /* window_weighted while short messages are about; default 2 chunks; UINT32_MAX: the same */
 	uint32_t grants;           /* maximum number of keys of rshare_grant() per process; default 1,024, at most 65,536 */
-	int direct_post;           /* 1: threads of the owner's process post short strict messages while its thread posts long ones */
+	int direct_post;           /* 1: threads of the owner's process post strict messages while its thread posts long ones */
 };
 
 /* Fill *config with the defaults. */
@@ -186,7 +186,8 @@ RSHARE_API int rshare_set_priority(struct rshare_conn *c, unsigned int priority,
 
 /*
  * Operations are asynchronous: a call returns when the operation is submitted. It takes no lock,
- * and makes no system call while the owner is awake. The buffer must be in the pool, and belongs to
+ * and makes no system call while the owner is awake, except in the owner's process with
+ * direct_post. The buffer must be in the pool, and belongs to
  * the operation until its event. Sends, writes and reads of a connection complete in the order of
  * submission; so do receives. Errors of all calls: -EAGAIN: depth operations are outstanding or not
  * polled. -EINVAL: the buffer is not in the pool, or is too long.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.h - state changes and operations of a connection. Owner's thread only; no function
- * blocks. */
+/* conn.h - state changes and operations of a connection. One thread at a time (hub.h); no
+ * function blocks. */
 #ifndef SHARE_CONN_H
 #define SHARE_CONN_H
 

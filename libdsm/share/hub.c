@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hub.c - the tables of the hub: connections by id and by index, clients. The owner's thread only.
+ * hub.c - the tables of the hub: connections by id and by index, clients. One thread at a
+ * time (hub.h).
  */
 #include "share/hub.h"
 

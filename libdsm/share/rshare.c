@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * rshare.c - connections as a process sees them. Any thread; operations and polling take no lock.
+ * rshare.c - connections as a process sees them. Any thread; operations and polling take no lock,
+ * but see direct_post.
  */
 #include <arpa/inet.h>
 #include <errno.h>
