@@ -239,7 +239,8 @@ struct reclaim {
 	size_t hands[3]; /* offset into the window of the unit where each goes on; with the lock */
 	/* these two: miss/discard.c, atomic */
 	uint64_t marked; /* pages of free memory that may still have frames */
-	uint64_t going;  /* where frames of such pages are being freed; with the lock */
+	/* where frames of such pages are being freed; with the lock. Each allocation reads it. */
+	uint64_t going __attribute__((aligned(64)));
 };
 
 /*

@@ -562,6 +562,12 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	return FAULT_SERVED;
 }
 
+/* Is the access possible now? What the protocol has open may be without a frame (discard.h). */
+static bool has_come(size_t at, uint8_t access)
+{
+	return may(block_copy(at), access) && !discard_is_empty(at);
+}
+
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
 	size_t end = off + len, at, step = (size_t)PIECE * r->block_size;
@@ -574,7 +580,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 			  access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			while (!may(block_copy(b), access) &&
+			while (!has_come(b, access) &&
 			       get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
 				;
 	}

@@ -21,8 +21,11 @@
 
 #include "fault/fault.h"
 #include "job/job.h"
+#include "job/lost.h"
 #include "miss/recent.h"
+#include "util/clock.h"
 
+#define LATE_NS 100000000u
 #define GOING_BITS 16 /* of `going`: the number of pages; the rest is the first page */
 
 _Static_assert(BLOCK_MAX / PAGE_BYTES < 1u << GOING_BITS, "a run is no longer than that");
@@ -85,7 +88,7 @@ static void clear_marks(size_t page, size_t end)
 		__atomic_fetch_sub(&job.me->reclaim.marked, n, __ATOMIC_RELAXED);
 }
 
-/* Counted before: the count is never less than what clear_marks() may subtract. */
+/* Counted behind the bits, so the count may pass zero for a moment: then there are marks. */
 void discard_mark(size_t off, size_t len)
 {
 	const size_t page = (off + PAGE_BYTES - 1) >> PAGE_SHIFT, end = (off + len) >> PAGE_SHIFT;
@@ -94,11 +97,12 @@ void discard_mark(size_t off, size_t len)
 
 	if (page >= end || !may_be_marked(off))
 		return;
-	__atomic_fetch_add(&job.me->reclaim.marked, end - page, __ATOMIC_RELAXED);
 	n = bits_set(job.mem.marked, page, end, true);
-	__atomic_fetch_sub(&job.me->reclaim.marked, end - page - n, __ATOMIC_RELAXED);
+	if (n)
+		__atomic_fetch_add(&job.me->reclaim.marked, n, __ATOMIC_RELAXED);
 	for (unit = off / UNIT_BYTES; unit <= (off + len - 1) / UNIT_BYTES; unit++)
-		__atomic_store_n(&job.mem.kept[unit], 0, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&job.mem.kept[unit], __ATOMIC_RELAXED))
+			__atomic_store_n(&job.mem.kept[unit], 0, __ATOMIC_RELAXED);
 }
 
 static bool is_going(size_t page, size_t end)
@@ -112,14 +116,18 @@ static bool is_going(size_t page, size_t end)
 void discard_unmark(size_t off, size_t len)
 {
 	const size_t page = off >> PAGE_SHIFT, end = (off + len + PAGE_BYTES - 1) >> PAGE_SHIFT;
+	uint64_t since;
 
 	if (!may_be_marked(off))
 		return;
 	clear_marks(page, end);
-	while (is_going(page, end)) {
-		job_await_loss();
-		sched_yield();
-	}
+	if (!is_going(page, end))
+		return;
+	for (since = clock_ns(); is_going(page, end); sched_yield())
+		if (clock_ns() - since > LATE_NS) {
+			lost_scan(); /* of that thread's rank: this may be the service thread */
+			since = clock_ns();
+		}
 }
 
 bool discard_any(void)

@@ -25,8 +25,8 @@
  */
 void discard_mark(size_t off, size_t len);
 /*
- * [off, off + len) is about to be used: remove the marks of its pages. Waits, for at most the time
- * of a system call, while another thread of the node frees frames there. Without a stripe.
+ * [off, off + len) is about to be used: remove the marks of its pages. Waits while another thread
+ * of the node frees frames there, for about the time of a system call. Without a stripe.
  */
 void discard_unmark(size_t off, size_t len);
 

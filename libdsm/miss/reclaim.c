@@ -238,6 +238,8 @@ static bool stays(const struct region_homes *known, size_t at)
 {
 	const struct copy *p = block_copy(at);
 
+	if (discard_is_marked(at, known->block_size))
+		return false;
 	if (known->consistency)
 		return release_is_home(known, at) || release_copy_is(known, at, REL_NONE);
 	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_INVALID ||
