@@ -201,6 +201,8 @@ UNIT_TEST(a_crowd_does_not_scatter_its_pages)
 	heap_stop();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map memory themselves */
+
 enum { LATE = 32 };
 
 static void *use_first(void *p)
@@ -214,7 +216,8 @@ static void *use_first(void *p)
 	return NULL;
 }
 
-const char *malloc_conf = "narenas:1,tcache:false"; /* as in libdsm/pthread/alloc.c */
+/* As in libdsm/pthread/alloc.c. */
+__attribute__((visibility("default"))) const char *malloc_conf = "narenas:1,tcache:false";
 
 /* As where the process has all mappings that the kernel allows. */
 UNIT_TEST(threads_begin_and_end_when_nothing_can_be_mapped)
@@ -240,6 +243,8 @@ UNIT_TEST(threads_begin_and_end_when_nothing_can_be_mapped)
 	ck_assert_uint_eq(shared->live_bytes, 0);
 	heap_stop();
 }
+
+#endif
 
 static int faults, stuck;
 
