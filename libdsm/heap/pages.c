@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "util/bits.h"
+
 static size_t map_bytes(size_t bits)
 {
 	return (bits + 63) / 64 * 8;
@@ -58,18 +60,6 @@ void pages_fini(struct pages *x)
 		munmap(x->free_of, x->count / UNIT_PAGES * sizeof(*x->free_of));
 	pthread_mutex_destroy(&x->lock);
 	memset(x, 0, sizeof(*x));
-}
-
-/* The bits of word w that lie in [first, end). */
-static uint64_t word_mask(size_t w, size_t first, size_t end)
-{
-	uint64_t mask = ~0ull;
-
-	if (first > w * 64)
-		mask &= ~0ull << (first - w * 64);
-	if (end < w * 64 + 64)
-		mask &= ~0ull >> (w * 64 + 64 - end);
-	return mask;
 }
 
 static void set_bits(uint64_t *map, size_t first, size_t end)

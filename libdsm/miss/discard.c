@@ -23,6 +23,7 @@
 #include "job/job.h"
 #include "job/lost.h"
 #include "miss/recent.h"
+#include "util/bits.h"
 #include "util/clock.h"
 
 #define LATE_NS 100000000u
@@ -36,18 +37,6 @@ static bool may_be_marked(size_t off)
 	return job.set.memory && !one_node() && off < (size_t)job.heap_shape.split * UNIT_BYTES;
 }
 
-/* The bits of word w that are in [page, end). */
-static uint64_t bits_of(size_t w, size_t page, size_t end)
-{
-	uint64_t mask = ~0ull;
-
-	if (page > w * 64)
-		mask &= ~0ull << (page - w * 64);
-	if (end < w * 64 + 64)
-		mask &= ~0ull >> (w * 64 + 64 - end);
-	return mask;
-}
-
 /* Set or clear the bits of [page, end). Returns how many have changed. */
 static uint64_t bits_set(uint64_t *map, size_t page, size_t end, bool on)
 {
@@ -55,7 +44,7 @@ static uint64_t bits_set(uint64_t *map, size_t page, size_t end, bool on)
 	size_t w;
 
 	for (w = page / 64; page < end && w <= (end - 1) / 64; w++) {
-		const uint64_t mask = bits_of(w, page, end);
+		const uint64_t mask = word_mask(w, page, end);
 		uint64_t was = __atomic_load_n(&map[w], __ATOMIC_SEQ_CST);
 
 		if ((was & mask) == (on ? mask : 0))
@@ -72,7 +61,7 @@ static bool bits_all(const uint64_t *map, size_t page, size_t end)
 	size_t w;
 
 	for (w = page / 64; page < end && w <= (end - 1) / 64; w++) {
-		const uint64_t mask = bits_of(w, page, end);
+		const uint64_t mask = word_mask(w, page, end);
 
 		if ((__atomic_load_n(&map[w], __ATOMIC_SEQ_CST) & mask) != mask)
 			return false;

@@ -25,19 +25,8 @@
 #include "job/pool.h"
 #include "miss/block.h"
 #include "miss/wait.h"
+#include "util/bits.h"
 #include "util/futex.h"
-
-/* The bits of word w that stand for slots of [from, to), at least one of which it contains. */
-static uint64_t bits_of(unsigned int w, unsigned int from, unsigned int to)
-{
-	uint64_t bits = ~0ull;
-
-	if (from > w * 64)
-		bits &= ~0ull << (from - w * 64);
-	if (to < (w + 1) * 64)
-		bits &= ~(~0ull << (to - w * 64));
-	return bits;
-}
 
 static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 {
@@ -49,7 +38,7 @@ static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 		 * change in slot_put().
 		 */
 		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_SEQ_CST),
-			 bits = bits_of(w, from, to);
+			 bits = word_mask(w, from, to);
 
 		while (~seen & bits) {
 			int bit = __builtin_ctzll(~seen & bits);

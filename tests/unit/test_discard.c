@@ -3,7 +3,7 @@
  * test_discard.c - memory of the heap that was freed, at node 0 of three: which frames go, when a
  * block gets one again, and that no block goes that is in use. The frames are a memory object.
  */
-#include "core.h"
+#include "three_nodes.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,20 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fault/fault.h"
 #include "job/host_ops.h"
-#include "job/job.h"
-#include "job/memory.h"
 #include "miss/discard.h"
 #include "miss/empty.h"
 #include "miss/reclaim.h"
 #include "miss/recent.h"
 #include "miss/step.h"
-#include "miss/work.h"
-#include "net/net.h"
 #include "start/host.h"
-#include "start/nodes.h"
-#include "start/start.h"
 
 #define SPACE (1ul << 30)
 #define HEAP (64ul << 20)
@@ -84,22 +77,11 @@ static void set_up(void)
 	};
 	size_t unit;
 
-	job.size = 3;
-	job.up = &engine_upcalls;
 	job.host = &host_process;
-	job.set.space = SPACE;
 	job.set.memory = BOUND;
 	job.heap = HEAP;
 	job.heap_shape.split = LOWER / UNIT_BYTES;
-	job.fault = &fault;
-	job.netops = &net;
-	job.net = (struct net *)&job;
-	job.ranks = calloc(3, sizeof(*job.ranks));
-	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
-	unit_require(job.ranks && job.units && !work_start());
-	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
-	ctl_layout(&job.layout, &shape);
-	unit_require(!memory_start());
+	three_nodes_begin(&shape, &fault, &net);
 	job.limits.pages = SPACE >> PAGE_SHIFT;
 	job.locals = 0;     /* no page tables */
 	job.mem.ctlfd = -1; /* it does not count */

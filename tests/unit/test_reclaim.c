@@ -4,17 +4,14 @@
  * order, and how many. The frames are a memory object; a fake fault backend punches holes, and a
  * fake transport takes messages.
  */
-#include "core.h"
+#include "three_nodes.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fault/fault.h"
 #include "job/host_ops.h"
-#include "job/job.h"
-#include "job/memory.h"
 #include "job/usage.h"
 #include "miss/drop.h"
 #include "miss/recent.h"
@@ -22,11 +19,7 @@
 #include "miss/release.h"
 #include "miss/run.h"
 #include "miss/twin.h"
-#include "miss/work.h"
-#include "net/net.h"
 #include "start/host.h"
-#include "start/nodes.h"
-#include "start/start.h"
 
 #define SPACE (2ul << 30)
 #define BOUND (16ul << 20)
@@ -123,21 +116,9 @@ static void set_up(void)
 {
 	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
 
-	job.rank = 0;
-	job.size = 3;
-	job.up = &engine_upcalls;
 	job.host = &host_process;
-	job.set.space = SPACE;
 	job.set.memory = BOUND;
-	job.fault = &fault;
-	job.netops = &net;
-	job.net = (struct net *)&job;
-	job.ranks = calloc(3, sizeof(*job.ranks));
-	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
-	unit_require(job.ranks && job.units && !work_start());
-	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
-	ctl_layout(&job.layout, &shape);
-	unit_require(!memory_start());
+	three_nodes_begin(&shape, &fault, &net);
 	job.limits.pages = SPACE >> PAGE_SHIFT;
 	job.locals = 0; /* no page tables */
 	control = job.mem.ctlfd;

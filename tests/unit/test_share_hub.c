@@ -103,18 +103,24 @@ UNIT_TEST(a_lost_peer_is_owed_no_credit)
 	world_peers(&n[1]);
 }
 
+/* A strict connection for short messages, as if none had been sent for long, and a long message. */
+static void begin_long_message(uint32_t *mouse0, uint32_t *mouse1)
+{
+	world_connect(n, 0, 0, 7, mouse0, mouse1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 20 * WORLD_CHUNK, 1));
+	ck_assert(world_recv(CLIENT1, *mouse1, 30 * WORLD_CHUNK, 10, 1));
+	world_settle(n);
+	n[0].peer.sched.alert = 0;
+	ck_assert(world_send(CLIENT0, c0, 0, 20 * WORLD_CHUNK, 1));
+	rs_client_kick(&CLIENT0->rs);
+}
+
 /* While short messages are about, rings and CQ are polled before and after each long chunk. */
 UNIT_TEST(a_pump_beside_short_messages_posts_a_long_chunk_alone)
 {
 	uint32_t mouse0, mouse1;
 
-	world_connect(n, 0, 0, 7, &mouse0, &mouse1);
-	ck_assert(world_recv(CLIENT1, c1, 0, 20 * WORLD_CHUNK, 1));
-	ck_assert(world_recv(CLIENT1, mouse1, 30 * WORLD_CHUNK, 10, 1));
-	world_settle(n);
-	n[0].peer.sched.alert = 0; /* as if no short message had been sent for long */
-	ck_assert(world_send(CLIENT0, c0, 0, 20 * WORLD_CHUNK, 1));
-	rs_client_kick(&CLIENT0->rs);
+	begin_long_message(&mouse0, &mouse1);
 	ck_assert_uint_eq(rs_peer_pump(&n[0].peer), 4); /* the window */
 	while (world_deliver(&n[0], RS_WEIGHTED))
 		;
@@ -137,13 +143,7 @@ UNIT_TEST(a_strict_message_passes_during_a_long_post)
 {
 	uint32_t mouse0, mouse1;
 
-	world_connect(n, 0, 0, 7, &mouse0, &mouse1);
-	ck_assert(world_recv(CLIENT1, c1, 0, 20 * WORLD_CHUNK, 1));
-	ck_assert(world_recv(CLIENT1, mouse1, 30 * WORLD_CHUNK, 10, 1));
-	world_settle(n);
-	n[0].peer.sched.alert = 0;
-	ck_assert(world_send(CLIENT0, c0, 0, 20 * WORLD_CHUNK, 1));
-	rs_client_kick(&CLIENT0->rs);
+	begin_long_message(&mouse0, &mouse1);
 	ck_assert(world_send(CLIENT0, mouse0, 0, 10, 2));
 	world_helped = 0;
 	world_helps = true;

@@ -3,7 +3,7 @@
  * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. A
  * fake fault backend and transport count their calls.
  */
-#include "core.h"
+#include "three_nodes.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -11,18 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fault/fault.h"
-#include "job/job.h"
-#include "job/memory.h"
 #include "miss/block.h"
 #include "miss/evict.h"
 #include "miss/drop.h"
 #include "miss/run.h"
 #include "miss/step.h"
-#include "miss/work.h"
-#include "net/net.h"
-#include "start/nodes.h"
-#include "start/start.h"
 
 #define SPACE (64ul << 20)
 #define PAGES (SPACE >> PAGE_SHIFT)
@@ -131,20 +124,8 @@ static void set_up(void)
 {
 	const struct ctl_shape shape = { .size = 3, .nodes = 3, .ranks = 1, .space = SPACE };
 
-	job.rank = 0;
-	job.size = 3;
-	job.up = &engine_upcalls;
-	job.set.space = SPACE;
 	job.limits.block_slots = ctl_block_slots(3);
-	job.fault = &fault;
-	job.netops = &net;
-	job.net = (struct net *)&job;
-	job.ranks = calloc(3, sizeof(*job.ranks));
-	job.units = calloc(SPACE / UNIT_BYTES, sizeof(*job.units));
-	unit_require(job.ranks && job.units && !work_start());
-	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
-	ctl_layout(&job.layout, &shape);
-	unit_require(!memory_start());
+	three_nodes_begin(&shape, &fault, &net);
 	job.limits = (struct wire_limits){ .nnodes = 3,
 					   .host = HOST_LIBRARY,
 					   .block_slots = CTL_BLOCK_END,
