@@ -5,7 +5,8 @@
  * memory is freed, whoever frees it.
  *
  * Each shared object is preceded by 16 bytes: its size, and where it was allocated. So realloc()
- * needs no other rank.
+ * needs no other rank. Objects of whole pages, and large ones, begin with a page all the same: rows
+ * of a matrix that are pages do not share any then.
  */
 #include "alloc.h"
 
@@ -20,6 +21,7 @@
 #include "util/valgrind.h"
 
 #define GRAIN 16u
+#define LARGE (64ul << 10) /* one more page is little */
 #define BITE (100ul << 10) /* less than what the C library maps by itself */
 
 EXPORT size_t malloc_usable_size(void *p);
@@ -156,10 +158,25 @@ void *plain_alloc(size_t size)
 	return w.got;
 }
 
+static size_t pages_of(size_t size)
+{
+	return (size + PAGE_BYTES - 1) / PAGE_BYTES;
+}
+
+/* What precedes an object. The heap aligns what is a page or more to pages. */
+static size_t front_of(size_t align, size_t size)
+{
+	if (align > GRAIN)
+		return align;
+	if (size >= LARGE || (size && pages_of(size + GRAIN) > pages_of(size)))
+		return PAGE_BYTES;
+	return GRAIN;
+}
+
 /* zero: alignment GRAIN only */
 static void *shared(size_t align, size_t size, bool zero)
 {
-	const size_t front = align > GRAIN ? align : GRAIN;
+	const size_t front = front_of(align, size);
 	struct want w = { .align = align, .size = size + front, .zero = zero };
 	struct head *h;
 

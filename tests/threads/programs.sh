@@ -135,6 +135,58 @@ if is_chosen calls && [[ -x $scratch/calls ]]; then
 	same "calls, fortified" "$got" "$want"
 fi
 
+# Objects of whole pages, and large ones, begin with a page: rows of pages are not shared falsely.
+program rows <<'END'
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+enum { ROWS = 64, LENGTH = 512, ROUNDS = 50 };
+static double *rows;
+static pthread_barrier_t all;
+static void *write_rows(void *arg)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = (int)(intptr_t)arg; i < ROWS; i += 2)
+			for (int j = 0; j < LENGTH; j++)
+				rows[i * LENGTH + j] += i + 1;
+		pthread_barrier_wait(&all);
+	}
+	return NULL;
+}
+static int begins(void *p)
+{
+	return (uintptr_t)p % 4096 == 0;
+}
+int main(void)
+{
+	static const size_t large[] = { 4096, 8192, 65536, 100000, 1 << 20 }, small[] = { 1, 4000, 5000, 40000 };
+	double sum = 0;
+	pthread_t t;
+	for (int i = 0; i < 5; i++)
+		printf("%d", begins(malloc(large[i])) && begins(calloc(1, large[i])) && begins(realloc(malloc(10), large[i])));
+	for (int i = 0; i < 4; i++)
+		printf("%d", !((uintptr_t)malloc(small[i]) % 16));
+	rows = calloc(ROWS, LENGTH * sizeof(*rows));
+	pthread_barrier_init(&all, NULL, 2);
+	pthread_create(&t, NULL, write_rows, (void *)1);
+	write_rows(NULL);
+	pthread_join(t, NULL);
+	for (int i = 0; i < ROWS * LENGTH; i++)
+		sum += rows[i];
+	printf(" %.0f\n", sum);
+	return 0;
+}
+END
+says "rows: one node" "111111111 53248000" 0 "${run[@]}" -n 2 "$scratch/rows"
+if is_chosen rows; then
+	got=$(DSM_STATS=table timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/rows" 2>&1)
+	same "rows: release" "$(head -n 1 <<<"$got")" "111111111 53248000"
+	notices=$(sed -n 's/.* notices *\([0-9]*\).*/\1/p; s/.* told *\([0-9]*\).*/\1/p' <<<"$got" | paste -sd+ | bc)
+	same "rows: few notices" "$((${notices:-9999} < 400))" 1
+	((${notices:-9999} < 400)) || sed 's/^/    /' <<<"$got"
+fi
+
 # ---- standard input, statuses --------------------------------------------------------------------
 
 if is_chosen words && [[ -x $scratch/words ]]; then
