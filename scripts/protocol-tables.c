@@ -401,7 +401,7 @@ static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 	for (v = 0; v < 8; v++) {
 		struct rel blocks[1] = { { .state = (uint8_t)state,
 					   .writes = v & 1,
-					   .same = v >> 1 & 1,
+					   .same = v >> 1 & 1 ? REL_IDLE - 1 : 0,
 					   .copyset = !home || state == RELH_EXCLUSIVE ? 0
 						   : v >> 2 & 1                        ? 2
 										       : 4 } };

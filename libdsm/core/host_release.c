@@ -310,25 +310,33 @@ int core_after(struct core_host *h, const struct msg *after, const struct msg *i
 }
 
 /*
- * One open block. What may no longer be written afterwards is lowered first: a store between the
- * comparison and the lowering would be in no diff.
+ * Does the block differ from its twin? What may no longer be written afterwards is lowered first: a
+ * store between the comparison and the lowering would be in no diff.
  */
+static bool gather_diff(struct core_host *h, struct core_place *p, uint32_t object)
+{
+	const uint8_t prot = (uint8_t)rel_lower(&p->rel, p->d.rel);
+	const uint16_t home = rel_home(&p->rel, p->d.rel);
+
+	if (rel_seems_idle(&p->rel, p->d.rel) && ops_of(h)->diff(h, object, home, &p->rel.kept))
+		return true;
+	if (prot != PROT_RW)
+		ops_of(h)->lower(h, object, prot);
+	return ops_of(h)->diff(h, object, home, &p->rel.kept);
+}
+
+/* One open block. */
 static void gather_block(struct core_host *h, struct core_place *p, const struct msg *about)
 {
 	struct actions acts CORE_UNINITIALIZED;
 	bool changed;
-	uint8_t prot;
 
 	acts.n = 0;
 	h->ops->lock(h, p->key);
 	set_closes(p);
 	if (rel_open(&p->rel, p->d.rel)) {
-		prot = (uint8_t)rel_lower(&p->rel, p->d.rel);
-		if (prot != PROT_RW)
-			ops_of(h)->lower(h, about->object, prot);
 		p->rel.kept = rel_would_tell(&p->rel, p->d.rel, h->me);
-		changed = ops_of(h)->diff(h, about->object, rel_home(&p->rel, p->d.rel),
-					  &p->rel.kept);
+		changed = gather_diff(h, p, about->object);
 		rel_step(&p->rel, p->d.rel, changed ? RE_CHANGED : RE_SAME, about, &acts);
 		rel_locked(h, about->object, &acts, NULL, NULL);
 		rel_list_open(&p->rel, p->d.rel);

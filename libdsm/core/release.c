@@ -143,9 +143,14 @@ enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p)
 	return p->same + 1u >= REL_IDLE ? PROT_RO : PROT_RW;
 }
 
+bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return p->same + 1u == REL_IDLE && rel_lower(ctx, p) == PROT_RO && !rel_would_move(ctx, p);
+}
+
 void rel_hurry(struct rel *p)
 {
-	p->same = REL_IDLE - 1;
+	p->same = REL_IDLE;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

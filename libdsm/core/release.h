@@ -116,7 +116,7 @@ enum rel_use {
 };
 #define REL_TOLD 16u /* nodes that may be told: the first ones */
 
-#define REL_IDLE 2u /* after so many closes without a difference, an open block is no longer open */
+#define REL_IDLE 3u /* after so many closes without a difference, an open block is no longer open */
 
 struct rel {
 	uint64_t copyset;     /* at the home: the registered nodes */
@@ -187,8 +187,14 @@ bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t wri
  */
 enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p);
 /*
- * Memory for twins is short: lower the block with the next close, and end its twin if that finds no
- * difference.
+ * Is it lowered only because former closes have found no difference? Then a close compares it
+ * first, and lowers it, and compares it again, if there is none now: most blocks are written again,
+ * and would fault.
+ */
+bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p);
+/*
+ * Memory for twins is short: lower the block with the next close in any case, and end its twin if
+ * that finds no difference.
  */
 void rel_hurry(struct rel *p);
 /* The access that mappings may have. */

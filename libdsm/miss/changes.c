@@ -14,13 +14,17 @@
 #define PIECE (128u << 10)
 
 /*
- * Other nodes are told of changes while a close has fewer bytes of them: those of a critical
- * section, which its next holder needs, and not of arrays, of which it may need a part.
+ * Other nodes are told of changes while a close has fewer bytes of them. Each is told of blocks
+ * that it has used lately, so what it does not need is little; but it is told in one message.
  */
-#define TELL_MOST (16u << 10)
+#define TELL_MOST (1u << 20)
 
-/* A close notes each node once: a notice for each twin at most, and some diffs that are told. */
-_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) <= NET_PAYLOAD_MAX / 2,
+/*
+ * A close notes each node once: a notice for each twin at most, and the diffs that are told, whose
+ * last ones begin below TELL_MOST.
+ */
+_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) + 2 * TELL_MOST <=
+		       NET_PAYLOAD_MAX,
 	       "the notices of a close fit in one NOTE");
 
 void *changes_own(void *at)
@@ -40,7 +44,7 @@ bool notes_tell(const struct notes *to)
 uint8_t *notes_diff(struct notes *to)
 {
 	if (to->used + DIFF_MAX > to->diffs_room) {
-		to->diffs_room = to->used + TELL_MOST + DIFF_MAX;
+		to->diffs_room = 2 * to->diffs_room + 4 * DIFF_MAX;
 		to->diffs = changes_own(own_realloc(to->diffs, to->diffs_room));
 	}
 	return to->diffs + to->used;

@@ -487,7 +487,7 @@ static void hurry(struct core_host *h, uint32_t index)
 	h->ops->unlock(h, index);
 }
 
-/* With its stripe held: must the next close lower it? */
+/* With its stripe held: will this close lower it? */
 static bool close_lowers(uint32_t entry)
 {
 	const uint32_t object = object_of(NULL, entry - 1);
@@ -495,8 +495,11 @@ static bool close_lowers(uint32_t entry)
 	struct core_place p CORE_UNINITIALIZED;
 	struct core_host h = run_host();
 
-	return release_find_block(&h, object, &none, &p) == 1 && rel_open(&p.rel, p.d.rel) &&
-		rel_lower(&p.rel, p.d.rel) != PROT_RW;
+	if (release_find_block(&h, object, &none, &p) != 1 || !rel_open(&p.rel, p.d.rel))
+		return false;
+	if (rel_seems_idle(&p.rel, p.d.rel))
+		return !twin_differs(object);
+	return rel_lower(&p.rel, p.d.rel) != PROT_RW;
 }
 
 static void gather_one(struct core_host *h, uint32_t entry, void *pressed)

@@ -367,6 +367,11 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 		diff_apply(twin, diff);
 }
 
+bool twin_differs(uint32_t object)
+{
+	return memcmp(frame_at(object), twin_at(object), PAGE_BYTES);
+}
+
 size_t twin_compare(uint32_t object, uint8_t *out)
 {
 	uint8_t *twin = twin_at(object), *page = (uint8_t *)work_mine()->page;

@@ -57,6 +57,8 @@ bool twin_follow(uint32_t object, uint8_t prot);
  * afterwards.
  */
 void twin_share(uint32_t object);
+/* Would twin_compare() find a difference now? */
+bool twin_differs(uint32_t object);
 /*
  * Compare the block with its twin, and make the twin equal. Returns the size of their diff, in out;
  * out NULL: 1 if they differ.

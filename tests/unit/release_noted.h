@@ -43,6 +43,7 @@ static const char diff_bytes[] = "a diff";
 /* What the host does at the next call. */
 static struct {
 	bool home, sequential, unknown, follows, changed, tells, full;
+	bool stores; /* a thread stores to the block before it is lowered */
 	int missing;
 } host;
 
@@ -222,6 +223,7 @@ static void lower(struct core_host *h, uint32_t object, uint8_t prot)
 	(void)h;
 	locked(KEY);
 	note("lower %x %u", index_of(object), prot);
+	host.changed |= host.stores;
 }
 
 static bool diff(struct core_host *h, uint32_t object, uint16_t home, bool *kept)

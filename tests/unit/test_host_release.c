@@ -482,18 +482,20 @@ UNIT_TEST(a_close_compares_each_open_block)
 		const char *does;
 	} all[] = {
 		{ false, true, REL_OPEN, 0, REL_OPEN, "[diff 10001 for 205 ]" },
-		{ false, true, REL_OPEN, 1, REL_OPEN, "[lower 10001 1 diff 10001 for 205 ]" },
+		{ false, true, REL_OPEN, 2, REL_OPEN, "[diff 10001 for 205 ]" },
 		{ false, false, REL_OPEN, 0, REL_OPEN, "[diff 10001 for 205 ]" },
-		{ false, false, REL_OPEN, 1, REL_CLEAN,
-		  "[lower 10001 1 diff 10001 for 205 untwin ]" },
+		{ false, false, REL_OPEN, 2, REL_CLEAN,
+		  "[diff 10001 for 205 lower 10001 1 diff 10001 for 205 untwin ]" },
+		{ false, true, REL_OPEN, REL_IDLE, REL_OPEN,
+		  "[lower 10001 1 diff 10001 for 205 ]" },
 		{ false, true, REL_STALE, 0, REL_NONE,
 		  "[lower 10001 0 diff 10001 for 205 untwin ]" },
 		{ false, false, REL_STALE, 0, REL_NONE,
 		  "[lower 10001 0 diff 10001 for 205 untwin ]" },
 		{ false, true, REL_CLEAN, 0, REL_CLEAN, "[]" },
 		{ true, false, RELH_OPEN, 0, RELH_OPEN, "[diff 10001 for 102 ]" },
-		{ true, false, RELH_OPEN, 1, RELH_CLEAN,
-		  "[lower 10001 1 diff 10001 for 102 untwin ]" },
+		{ true, false, RELH_OPEN, 2, RELH_CLEAN,
+		  "[diff 10001 for 102 lower 10001 1 diff 10001 for 102 untwin ]" },
 		{ true, true, RELH_OPEN, 0, RELH_EXCLUSIVE,
 		  "[diff 10001 for 102 untwin ] notice 10001 to 1000100000000 of 102 but 102" },
 		{ true, true, RELH_EXCLUSIVE, 0, RELH_EXCLUSIVE, "[]" },
@@ -522,6 +524,19 @@ UNIT_TEST(a_close_compares_each_open_block)
 		ck_assert_uint_eq(seen.about.src, ME);
 		ck_assert_uint_eq(seen.about.type, 0);
 	}
+}
+
+/* Between the first comparison of a block that seems idle, and its lowering. */
+UNIT_TEST(a_store_before_an_idle_block_is_lowered_is_sent)
+{
+	has(REL_OPEN);
+	rel->same = REL_IDLE - 1;
+	rel->listed = 1;
+	host.stores = true;
+	core_gather_next(&node, INDEX + 1);
+	noted("[diff 10001 for 205 lower 10001 1 diff 10001 for 205 ]");
+	ck_assert_uint_eq(rel->state, REL_OPEN);
+	ck_assert_uint_eq(rel->flushed, (uint32_t)RUN);
 }
 
 static void two_open(void)
