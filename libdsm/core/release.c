@@ -228,6 +228,7 @@ static void rel_twin(const struct rel_ctx *ctx, struct rel *p, struct actions *o
 {
 	p->state = at_home(ctx, p) ? (uint8_t)RELH_OPEN : (uint8_t)REL_OPEN;
 	p->same = 0;
+	p->flags &= (uint8_t)~REL_WRITTEN;
 	rel_list_open(ctx, p);
 	act_add(out, ACT_TWIN);
 	rel_again(ctx, p, out);
@@ -341,8 +342,8 @@ static uint64_t rel_note(const struct rel_ctx *ctx, struct rel *p, uint16_t writ
 
 /* ---- copies that leave ----------------------------------------------------------------------- */
 
-static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m, uint8_t from,
-		     struct actions *out)
+static struct action *rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+			       uint8_t from, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_DATA);
 
@@ -359,6 +360,7 @@ static void rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 	a->msg.dst = a->msg.req_node = m->req_node;
 	a->msg.req_slot = m->req_slot;
 	a->msg.object = m->object;
+	return a;
 }
 
 /* Does this request get the home? */
@@ -371,8 +373,7 @@ static bool rel_moves(const struct rel_ctx *ctx, const struct rel *p, const stru
 static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		     struct actions *out)
 {
-	rel_give(ctx, p, m, PROT_RW, out);
-	out->v[0].msg.op = GRANT_WRITE;
+	rel_give(ctx, p, m, PROT_RW, out)->msg.op = GRANT_WRITE;
 	p->copyset = 0;
 	p->slot = 0;
 	p->flushed = 0;
@@ -449,6 +450,7 @@ static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions 
 {
 	p->copyset = rel_note(ctx, p, ctx->me, out);
 	p->same = 0;
+	p->flags |= REL_WRITTEN;
 	if (!p->copyset)
 		rel_untwin(p, RELH_EXCLUSIVE, out);
 }
@@ -496,6 +498,21 @@ static void rel_sent(const struct rel_ctx *ctx, struct rel *p, bool asks, struct
 	p->flags |= REL_WANTS;
 	rel_untwin(p, REL_NONE, out);
 	act_add(out, ACT_CLOSE);
+}
+
+/*
+ * The home has the block open, but no close has found a store of it: it may have been opened ahead.
+ * What is stored, and in no diff yet, is in the contents that leave.
+ */
+static void rel_serve_open(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+			   struct actions *out)
+{
+	if (p->flags & REL_WRITTEN || !rel_moves(ctx, p, m)) {
+		rel_give(ctx, p, m, PROT_RO, out);
+		return;
+	}
+	act_add(out, ACT_UNTWIN);
+	rel_move(ctx, p, m, out);
 }
 
 static void rel_serve(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
@@ -563,7 +580,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
 	case R_SHARE:
 	case R_SERVE: rel_serve(ctx, p, m, out); return 0;
-	case R_COPY: rel_give(ctx, p, m, PROT_RO, out); return 0;
+	case R_COPY: rel_serve_open(ctx, p, m, out); return 0;
 	case R_STORE:
 		act_add(out, ACT_MERGE);
 		rel_uses(ctx, p, m->src, USE_MORE);

@@ -104,6 +104,7 @@ enum {
 	REL_MOVING = 8,   /* at the first home: the next one has not got the contents yet */
 	REL_STAYS = 16,   /* this node has asked for the home in vain, and drops no copy for it */
 	REL_CHANGED = 32, /* a close has changed the copy since it was fetched */
+	REL_WRITTEN = 64, /* at the home: it has changed the block since it has its twin */
 };
 #define REL_SEVERAL UINT16_MAX
 

@@ -395,6 +395,7 @@ UNIT_TEST(a_node_that_has_written_is_told_twice)
 		ck_assert_uint_eq(p->copyset, bits(15, 15));
 		ck_assert_uint_eq(p->state, RELH_OPEN);
 		ck_assert_uint_eq(p->same, 0);
+		ck_assert_uint_eq(p->flags, REL_WRITTEN); /* its home does not move */
 	}
 	ck_assert(!rel_would_tell(&ctx, p, 5));
 	steps(&ctx, p, RE_CHANGED, 5);

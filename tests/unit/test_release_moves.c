@@ -219,12 +219,45 @@ UNIT_TEST(the_first_writer_gets_the_home_and_the_first_home_keeps_a_copy)
 	}
 }
 
-UNIT_TEST(the_home_stays_where_it_has_a_twin_or_a_third_node_had_a_copy)
+/* Open at the home, of which one other node has had a copy. */
+static struct rel *open_at_home(void)
 {
 	struct rel *p = block_in(RELH_OPEN);
 
 	p->copyset = set_of(NEXT, 16);
 	p->only = NEXT + 1;
+	return p;
+}
+
+/* The home may have opened it ahead of a store. */
+UNIT_TEST(the_home_of_an_open_block_moves_if_it_has_not_changed_it)
+{
+	const struct rel_ctx ctx = at(FIRST);
+	struct rel *p = open_at_home();
+
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(moves());
+	ck_assert_str_eq(unit_text(&out), "untwin DATA ro<-rw");
+	ck_assert_int_eq(rel_prot(&ctx, p), PROT_RO);
+	p = open_at_home();
+	p->flags = REL_WRITTEN;
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(!moves());
+	ck_assert_int_eq(p->state, RELH_OPEN);
+	/* clean, and opened again */
+	p->state = RELH_CLEAN;
+	ck_assert_int_eq(local(FIRST, p, RE_WRITE), 0);
+	ck_assert_int_eq(p->state, RELH_OPEN);
+	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
+	ck_assert(moves());
+}
+
+UNIT_TEST(the_home_stays_where_a_third_node_had_a_copy)
+{
+	struct rel *p = open_at_home();
+
+	p->only = REL_SEVERAL;
 	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
 	ck_assert(!moves());
 	p = block_in(RELH_EXCLUSIVE);
