@@ -43,6 +43,7 @@ static const char diff_bytes[] = "a diff";
 /* What the host does at the next call. */
 static struct {
 	bool home, sequential, unknown, follows, changed, tells, full;
+	bool moves;  /* homes do */
 	bool stores; /* a thread stores to the block before it is lowered */
 	int missing;
 } host;
@@ -95,6 +96,7 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 					   .run = 1,
 					   .ended = 2,
 					   .tells = host.tells,
+					   .follow = host.moves,
 					   .lists = &lists,
 					   .blocks = blocks,
 					   .index = index_of(number) };

@@ -539,6 +539,19 @@ UNIT_TEST(a_store_before_an_idle_block_is_lowered_is_sent)
 	ck_assert_uint_eq(rel->flushed, (uint32_t)RUN);
 }
 
+/* It may be dropped, so it is lowered before any comparison, also if it seems idle. */
+UNIT_TEST(a_block_that_would_move_is_lowered_first)
+{
+	has(REL_OPEN);
+	host.moves = host.changed = true;
+	rel->flags = REL_CHANGED;
+	rel->same = REL_IDLE - 1;
+	rel->listed = 1;
+	core_gather_next(&node, INDEX + 1);
+	noted("[lower 10001 1 diff 10001 for 205 untwin lower 10001 0 ]");
+	ck_assert_uint_eq(rel->state, REL_NONE);
+}
+
 static void two_open(void)
 {
 	unsigned int i;

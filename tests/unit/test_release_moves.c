@@ -235,11 +235,14 @@ UNIT_TEST(the_home_of_an_open_block_moves_if_it_has_not_changed_it)
 	const struct rel_ctx ctx = at(FIRST);
 	struct rel *p = open_at_home();
 
+	p->uses = (uint32_t)USE_MORE << 2;
+	p->flags = REL_STAYS; /* that of a copy says nothing */
 	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
 	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
 	ck_assert(moves());
 	ck_assert_str_eq(unit_text(&out), "untwin DATA ro<-rw");
 	ck_assert_int_eq(rel_prot(&ctx, p), PROT_RO);
+	ck_assert_uint_eq(p->flushed, 0);
 	p = open_at_home();
 	p->flags = REL_WRITTEN;
 	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
