@@ -14,7 +14,8 @@ static uint64_t bytes_set(uint64_t x)
 	return ((high >> 7) * 0x0102040810204080ULL) >> 56; /* moves bit 8i to bit 56 + i */
 }
 
-uint64_t diff_compare_words(const uint8_t *a, const uint8_t *b)
+/* Bit i of the result is set if byte i of the lines differs. */
+static uint64_t line_compare(const uint8_t *a, const uint8_t *b)
 {
 	uint64_t mask = 0;
 	unsigned int i;
@@ -30,19 +31,33 @@ uint64_t diff_compare_words(const uint8_t *a, const uint8_t *b)
 	return mask;
 }
 
-static size_t bits_of(uint64_t mask)
+/* Those of 2 bits, of 4, then of 8; the product adds up all bytes in the highest one. */
+static unsigned int bits_of(uint64_t x)
 {
-	unsigned int first, run;
-	size_t n = 0;
-
-	for (; mask; mask = diff_run_drop(mask, first, run))
-		n += run = diff_run(mask, &first);
-	return n;
+	x -= x >> 1 & 0x5555555555555555ULL;
+	x = (x & 0x3333333333333333ULL) + (x >> 2 & 0x3333333333333333ULL);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (unsigned int)(x * 0x0101010101010101ULL >> 56);
 }
 
 size_t diff_make(const uint8_t *page, const uint8_t *twin, uint8_t *out)
 {
-	return diff_make_with(diff_compare_words, page, twin, out);
+	uint8_t *at = out + 8;
+	uint64_t lines = 0;
+	unsigned int l;
+
+	for (l = 0; l < 64; l++, page += DIFF_LINE, twin += DIFF_LINE) {
+		const uint64_t mask = line_compare(page, twin);
+
+		if (!mask)
+			continue;
+		lines |= 1ULL << l;
+		at = diff_put_line(at, mask, page);
+	}
+	if (!lines)
+		return 0;
+	memcpy(out, &lines, 8);
+	return (size_t)(at - out);
 }
 
 int diff_check(const uint8_t *diff, size_t size)
@@ -78,8 +93,7 @@ static const uint8_t *line_store(uint8_t *line, uint64_t mask, const uint8_t *fr
 
 	for (; mask; mask = diff_run_drop(mask, first, n)) {
 		n = diff_run(mask, &first);
-		/* writes these n bytes only, in stores of any width */
-		memcpy(line + first, from, n);
+		diff_copy(line + first, from, n);
 		from += n;
 	}
 	return from;
@@ -94,20 +108,5 @@ void diff_apply(uint8_t *page, const uint8_t *diff)
 		memcpy(&mask, diff, 8);
 		diff = line_store(page + DIFF_LINE * (unsigned int)__builtin_ctzll(lines), mask,
 				  diff + 8);
-	}
-}
-
-void diff_refresh(uint8_t *page, uint8_t *twin, const uint8_t *master)
-{
-	unsigned int at, first, n;
-
-	for (at = 0; at < DIFF_PAGE; at += DIFF_LINE) {
-		uint64_t mask = diff_compare_words(master + at, twin + at);
-
-		for (; mask; mask = diff_run_drop(mask, first, n)) {
-			n = diff_run(mask, &first);
-			memcpy(page + at + first, master + at + first, n);
-			memcpy(twin + at + first, master + at + first, n);
-		}
 	}
 }

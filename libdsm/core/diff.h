@@ -17,12 +17,6 @@
 #define DIFF_PAGE (64U * DIFF_LINE)
 #define DIFF_MAX (8 + 64 * 8 + DIFF_PAGE) /* bytes of a diff in which every byte changed */
 
-/* Compare two lines that nobody writes meanwhile. Bit i of the result is set if byte i differs. */
-typedef uint64_t (*diff_compare)(const uint8_t *a, const uint8_t *b);
-
-/* The comparison in portable C, for the kernel and for processors without a better one. */
-uint64_t diff_compare_words(const uint8_t *a, const uint8_t *b);
-
 /*
  * The first run of set bits in mask, which is not 0: returns its length, sets *first to its lowest
  * bit.
@@ -42,32 +36,35 @@ static inline uint64_t diff_run_drop(uint64_t mask, unsigned int first, unsigned
 	return first + n < 64 ? mask & ~0ULL << (first + n) : 0;
 }
 
-/* diff_make() with a comparison that the compiler inlines. */
-static inline __attribute__((always_inline)) size_t
-diff_make_with(diff_compare compare, const uint8_t *page, const uint8_t *twin, uint8_t *out)
+/* Copy n < 128 bytes: writes these only, and reads these only. */
+static inline void diff_copy(uint8_t *to, const uint8_t *from, unsigned int n)
 {
-	uint8_t *at = out + 8;
-	uint64_t lines = 0;
-	unsigned int l;
-
-	for (l = 0; l < 64; l++, page += DIFF_LINE, twin += DIFF_LINE) {
-		uint64_t mask = compare(page, twin);
-		unsigned int first, n;
-
-		if (!mask)
-			continue;
-		lines |= 1ULL << l;
-		memcpy(at, &mask, 8);
-		for (at += 8; mask; mask = diff_run_drop(mask, first, n)) {
-			n = diff_run(mask, &first);
-			memcpy(at, page + first, n);
-			at += n;
-		}
+	for (; n >= 8; n -= 8, to += 8, from += 8)
+		memcpy(to, from, 8);
+	if (n & 4) {
+		memcpy(to, from, 4);
+		to += 4, from += 4;
 	}
-	if (!lines)
-		return 0;
-	memcpy(out, &lines, 8);
-	return (size_t)(at - out);
+	if (n & 2) {
+		memcpy(to, from, 2);
+		to += 2, from += 2;
+	}
+	if (n & 1)
+		*to = *from;
+}
+
+/* Append a line of a diff: its mask, which is not 0, and the bytes. Returns the end. */
+static inline uint8_t *diff_put_line(uint8_t *at, uint64_t mask, const uint8_t *line)
+{
+	unsigned int first, n;
+
+	memcpy(at, &mask, 8);
+	for (at += 8; mask; mask = diff_run_drop(mask, first, n)) {
+		n = diff_run(mask, &first);
+		diff_copy(at, line + first, n);
+		at += n;
+	}
+	return at;
 }
 
 /*
@@ -87,12 +84,5 @@ int diff_check(const uint8_t *diff, size_t size);
  * Store the bytes of a checked diff into a page, and no others. Threads may use the page meanwhile.
  */
 void diff_apply(uint8_t *page, const uint8_t *diff);
-
-/*
- * Bring a copy that is open for writing up to date: bytes in which the master's contents differ
- * from the twin go to the page and to the twin. What this node has changed since its twin stays.
- * Threads may use the page meanwhile.
- */
-void diff_refresh(uint8_t *page, uint8_t *twin, const uint8_t *master);
 
 #endif

@@ -356,15 +356,13 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 	(void)h, (void)size;
 	if (mapped_as(object) == PG_INVALID) {
 		memset(page, 0, PAGE_BYTES);
-		diff_apply(page, diff);
+		diff_store(page, twin, diff);
 		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, page, PROT_RO));
 		map_as(object, PG_READ);
 		appeared(object);
 	} else {
-		diff_apply(frame_at(object), diff);
+		diff_store(frame_at(object), twin, diff);
 	}
-	if (twin)
-		diff_apply(twin, diff);
 }
 
 bool twin_differs(uint32_t object)
@@ -374,22 +372,14 @@ bool twin_differs(uint32_t object)
 
 size_t twin_compare(uint32_t object, uint8_t *out)
 {
-	uint8_t *twin = twin_at(object), *page = (uint8_t *)work_mine()->page;
+	const uint8_t *page = frame_at(object);
 	size_t size;
 
-	switch (mapped_as(object)) {
-	case PG_INVALID:
-		page = work_mine()->run.n ? frame_at(object) : (uint8_t *)work_mine()->taken;
-		break;
-	case PG_READ: page = frame_at(object); break;
-	/* threads may store meanwhile */
-	default: memcpy(page, frame_at(object), PAGE_BYTES); break;
-	}
-	size = out ? diff_make_fast(page, twin, out) : memcmp(page, twin, PAGE_BYTES) != 0;
-	if (!size)
-		return 0;
-	memcpy(twin, page, PAGE_BYTES);
-	note_written(object, true);
+	if (mapped_as(object) == PG_INVALID && !work_mine()->run.n)
+		page = (uint8_t *)work_mine()->taken;
+	size = diff_update(page, twin_at(object), out);
+	if (size)
+		note_written(object, true);
 	return size;
 }
 

@@ -82,6 +82,30 @@ UNIT_TEST(a_page_of_changes_has_the_largest_diff)
 	check_same(twin, page);
 }
 
+/* The format, byte by byte. */
+static void check_format(size_t size)
+{
+	const uint8_t *at = out + 8;
+	unsigned int i;
+
+	for (i = 0; i < DIFF_PAGE; i += DIFF_LINE) {
+		const bool has = memcmp(page + i, twin + i, DIFF_LINE);
+		const uint8_t *mask = at, *bytes = at + 8;
+		unsigned int l = i / DIFF_LINE, b;
+
+		unit_require((out[l / 8] >> l % 8 & 1) == has);
+		for (b = 0; has && b < DIFF_LINE; b++) {
+			const bool differs = page[i + b] != twin[i + b];
+
+			unit_require((mask[b / 8] >> b % 8 & 1) == differs);
+			unit_require(!differs || *bytes == page[i + b]);
+			bytes += differs;
+		}
+		at = has ? bytes : at;
+	}
+	ck_assert_ptr_eq(at, out + size);
+}
+
 UNIT_TEST(a_diff_turns_the_twin_into_the_page)
 {
 	unsigned int turn;
@@ -97,6 +121,7 @@ UNIT_TEST(a_diff_turns_the_twin_into_the_page)
 			check_same(twin, page);
 			continue;
 		}
+		check_format(size);
 		ck_assert_int_eq(diff_check(out, size), 0);
 		diff_apply(twin, out);
 		check_same(twin, page);
@@ -123,33 +148,6 @@ UNIT_TEST(a_diff_leaves_all_other_bytes_alone)
 			diff_apply(master, out);
 		for (i = 0; i < DIFF_PAGE; i++)
 			unit_require(master[i] == (page[i] != twin[i] ? page[i] : before[i]));
-	}
-}
-
-UNIT_TEST(a_refresh_keeps_what_this_node_has_changed)
-{
-	unsigned int turn, i;
-
-	for (turn = 0; turn < 500; turn++) {
-		static uint8_t mine[DIFF_PAGE], theirs[DIFF_PAGE];
-
-		fill(twin);
-		memcpy(page, twin, DIFF_PAGE);
-		memcpy(master, twin, DIFF_PAGE);
-		for (i = 0; i < DIFF_PAGE; i++) {
-			unsigned int who = below(8);
-
-			mine[i] = who == 0;
-			theirs[i] = who == 1;
-			if (mine[i])
-				page[i] = (uint8_t)~twin[i];
-			if (theirs[i])
-				master[i] = (uint8_t)(twin[i] ^ 0x55);
-		}
-		diff_refresh(page, twin, master);
-		check_same(twin, master); /* so that the next diff has this node's bytes only */
-		for (i = 0; i < DIFF_PAGE; i++)
-			unit_require((page[i] != twin[i]) == mine[i]);
 	}
 }
 
