@@ -52,6 +52,8 @@ static size_t update_words(const uint8_t *page, uint8_t *twin, uint8_t *out)
 #ifdef __x86_64__
 #include <immintrin.h>
 
+/* The compiler may not load this value from memory again. */
+#define KEEP(x) __asm__("" : "+x"(x))
 #define AVX2 __attribute__((target("avx2,bmi2,popcnt")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi2,popcnt")))
 
@@ -65,6 +67,7 @@ static ALWAYS_INLINE uint64_t line_sse2(const uint8_t *line, uint8_t *twin, uint
 		__m128i x = _mm_loadu_si128((const __m128i *)(line + i)),
 			y = _mm_loadu_si128((const __m128i *)(twin + i));
 
+		KEEP(x);
 		_mm_storeu_si128((__m128i *)(copy + i), x);
 		same |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(x, y)) << i;
 	}
@@ -88,11 +91,12 @@ static ALWAYS_INLINE AVX2 uint8_t *put_line_avx2(uint8_t *at, uint64_t mask, con
 
 	memcpy(at, &mask, 8);
 	for (at += 8; left; left >>= 8, line += 8) {
-		const uint64_t bytes = _pdep_u64(left & 0xff, 0x0101010101010101ULL) * 0xff;
 		uint64_t word;
 
 		memcpy(&word, line, 8);
-		word = _pext_u64(word, bytes);
+		if ((left & 0xff) != 0xff) /* pdep and pext are slow in AMD's Zen 1 and 2 */
+			word = _pext_u64(word,
+					 _pdep_u64(left & 0xff, 0x0101010101010101ULL) * 0xff);
 		memcpy(at, &word, 8);
 		at += __builtin_popcount((unsigned int)left & 0xff);
 	}
@@ -101,14 +105,18 @@ static ALWAYS_INLINE AVX2 uint8_t *put_line_avx2(uint8_t *at, uint64_t mask, con
 
 static ALWAYS_INLINE AVX2 uint64_t line_avx2(const uint8_t *line, uint8_t *twin, uint8_t **at)
 {
-	const __m256i x = _mm256_loadu_si256((const __m256i *)line),
-		      v = _mm256_loadu_si256((const __m256i *)(line + 32));
+	__m256i x = _mm256_loadu_si256((const __m256i *)line),
+		v = _mm256_loadu_si256((const __m256i *)(line + 32));
 	const __m256i y = _mm256_loadu_si256((const __m256i *)twin),
 		      w = _mm256_loadu_si256((const __m256i *)(twin + 32));
-	const uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y));
-	const uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, w));
-	const uint64_t mask = ~(low | (uint64_t)high << 32);
+	uint32_t low, high;
+	uint64_t mask;
 
+	KEEP(x);
+	KEEP(v);
+	low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y));
+	high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, w));
+	mask = ~(low | (uint64_t)high << 32);
 	if (!mask)
 		return 0;
 	_mm256_storeu_si256((__m256i *)twin, x);
@@ -126,9 +134,11 @@ static AVX2 size_t update_avx2(const uint8_t *page, uint8_t *twin, uint8_t *out)
 /* All 64 bytes of the diff are written, in which there are fewer as a rule. */
 static ALWAYS_INLINE AVX512 uint64_t line_avx512(const uint8_t *line, uint8_t *twin, uint8_t **at)
 {
-	const __m512i x = _mm512_loadu_si512(line);
-	const uint64_t mask = _mm512_cmpneq_epi8_mask(x, _mm512_loadu_si512(twin));
+	__m512i x = _mm512_loadu_si512(line);
+	uint64_t mask;
 
+	__asm__("" : "+v"(x)); /* as KEEP() */
+	mask = _mm512_cmpneq_epi8_mask(x, _mm512_loadu_si512(twin));
 	if (!mask)
 		return 0;
 	_mm512_storeu_si512(twin, x);
