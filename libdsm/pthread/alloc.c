@@ -166,11 +166,10 @@ static size_t pages_of(size_t size)
 /* What precedes an object. The heap aligns what is a page or more to pages. */
 static size_t front_of(size_t align, size_t size)
 {
-	if (align > GRAIN)
-		return align;
-	if (size >= LARGE || (size && pages_of(size + GRAIN) > pages_of(size)))
-		return PAGE_BYTES;
-	return GRAIN;
+	const bool page = size >= LARGE || (size && pages_of(size + GRAIN) > pages_of(size));
+	const size_t least = page ? PAGE_BYTES : GRAIN;
+
+	return align > least ? align : least;
 }
 
 /* zero: alignment GRAIN only */

@@ -167,6 +167,7 @@ int main(void)
 		printf("%d", begins(malloc(large[i])) && begins(calloc(1, large[i])) && begins(realloc(malloc(10), large[i])));
 	for (int i = 0; i < 4; i++)
 		printf("%d", !((uintptr_t)malloc(small[i]) % 16));
+	printf("%d", begins(aligned_alloc(64, 8192)) && begins(aligned_alloc(2048, 1 << 20)));
 	rows = calloc(ROWS, LENGTH * sizeof(*rows));
 	pthread_barrier_init(&all, NULL, 2);
 	pthread_create(&t, NULL, write_rows, (void *)1);
@@ -178,10 +179,10 @@ int main(void)
 	return 0;
 }
 END
-says "rows: one node" "111111111 53248000" 0 "${run[@]}" -n 2 "$scratch/rows"
+says "rows: one node" "1111111111 53248000" 0 "${run[@]}" -n 2 "$scratch/rows"
 if is_chosen rows; then
 	got=$(DSM_STATS=table timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/rows" 2>&1)
-	same "rows: release" "$(head -n 1 <<<"$got")" "111111111 53248000"
+	same "rows: release" "$(head -n 1 <<<"$got")" "1111111111 53248000"
 	notices=$(sed -n 's/.* notices *\([0-9]*\).*/\1/p; s/.* told *\([0-9]*\).*/\1/p' <<<"$got" | paste -sd+ | bc)
 	same "rows: few notices" "$((${notices:-9999} < 400))" 1
 	((${notices:-9999} < 400)) || sed 's/^/    /' <<<"$got"
