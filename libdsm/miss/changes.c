@@ -7,25 +7,24 @@
 #include "core/diff.h"
 #include "job/job.h"
 #include "job/lost.h"
+#include "miss/span.h"
 #include "net/net.h"
 #include "net/own.h"
 
 /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
 #define PIECE (128u << 10)
 
-/*
- * Other nodes are told of changes while a close has fewer bytes of them. Each is told of blocks
- * that it has used lately, so what it does not need is little; but it is told in one message.
- */
-#define TELL_MOST (1u << 20)
+/* So many bytes of diffs, and those of one run of blocks more, are a piece of a NOTE. */
+#define NOTE_PIECE (192u << 10)
 
 /*
- * A close notes each node once: a notice for each twin at most, and the diffs that are told, whose
- * last ones begin below TELL_MOST.
+ * Notices of a close: one for each twin and node at most. Those to nodes that are never told are
+ * all in the last piece.
  */
-_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) + 2 * TELL_MOST <=
+_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) + NOTES_SERVICE +
+			       NOTE_PIECE + (SPAN_MOST + 1) * DIFF_MAX <=
 		       NET_PAYLOAD_MAX,
-	       "the notices of a close fit in one NOTE");
+	       "the notices of a close fit in one piece");
 
 void *changes_own(void *at)
 {
@@ -36,9 +35,9 @@ void *changes_own(void *at)
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-bool notes_tell(const struct notes *to)
+bool notes_tell(const struct notes *to, size_t most)
 {
-	return __atomic_load_n(&to->used, __ATOMIC_RELAXED) < TELL_MOST;
+	return __atomic_load_n(&to->told, __ATOMIC_RELAXED) < most;
 }
 
 uint8_t *notes_diff(struct notes *to)
@@ -56,7 +55,7 @@ void notes_add_diff(struct notes *to, struct note *one, const uint8_t *diff, siz
 	one->size = (uint32_t)size;
 	if (diff)
 		memcpy(notes_diff(to), diff, size);
-	__atomic_store_n(&to->used, to->used + size, __ATOMIC_RELAXED);
+	to->used += size;
 }
 
 void notes_add(struct notes *to, const struct note *one)
@@ -66,6 +65,7 @@ void notes_add(struct notes *to, const struct note *one)
 		to->v = changes_own(own_realloc(to->v, to->room * sizeof(to->v[0])));
 	}
 	to->v[to->n++] = *one;
+	__atomic_store_n(&to->told, to->told + one->size, __ATOMIC_RELAXED);
 }
 
 static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note *one)
@@ -78,22 +78,44 @@ static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note
 	return at + sizeof(c) + c.size;
 }
 
-uint8_t *notes_payload(const struct notes *all, uint16_t node, size_t *size)
+uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size)
 {
+	const uint32_t pieces = node < REL_TOLD ? all->pieces[node] : 0;
+	const struct piece head = { .all = last ? pieces + 1 : 0 };
+	size_t i, n = 0;
 	uint8_t *out, *at;
-	size_t i;
 
-	*size = 0;
 	for (i = 0; i < all->n; i++)
 		if (all->v[i].node == node)
-			*size += sizeof(struct change) + all->v[i].size;
-	if (!*size)
+			n += sizeof(struct change) + all->v[i].size;
+	if (!n && !(last && pieces))
 		return NULL;
-	out = at = changes_own(own_alloc(*size + sizeof(struct msg), 0));
-	for (i = 0; i < all->n; i++)
+	*size = sizeof(head) + n;
+	out = changes_own(own_alloc(*size + sizeof(struct msg), 0));
+	memcpy(out, &head, sizeof(head));
+	at = out + sizeof(head);
+	for (i = 0; n && i < all->n; i++)
 		if (all->v[i].node == node)
 			at = note_put(at, all, &all->v[i]);
+	if (!last)
+		all->pieces[node]++;
 	return out;
+}
+
+bool notes_full(const struct notes *all)
+{
+	return all->used >= NOTE_PIECE;
+}
+
+void notes_next(struct notes *all)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < all->n; i++)
+		if (all->v[i].node >= REL_TOLD)
+			all->v[kept++] = all->v[i];
+	all->n = kept;
+	all->used = 0;
 }
 
 void notes_free(struct notes *n)
@@ -154,6 +176,20 @@ bool piece_take(const uint8_t **at, size_t *size, struct piece *head)
 	*at += sizeof(*head);
 	*size -= sizeof(*head);
 	return !head->pad;
+}
+
+bool pieces_begin(struct pieces *p, uint32_t all)
+{
+	if (all && p->all)
+		return false;
+	p->begun++;
+	p->all |= all;
+	return !p->all || p->begun <= p->all;
+}
+
+bool pieces_end(struct pieces *p)
+{
+	return ++p->came == p->all;
 }
 
 static bool is_object(uint32_t object)

@@ -2,8 +2,8 @@
 /*
  * changes.h - the payloads of FLUSH and NOTE, built and read: diffs of release blocks, and notices.
  *
- * A FLUSH comes in pieces: each has a struct piece, then diffs. A NOTE has notices and diffs. A
- * struct change precedes each diff or notice.
+ * Both come in pieces: each has a struct piece, then diffs, those of a NOTE also notices. A struct
+ * change precedes each diff or notice.
  *
  * Buffers are from the transports' heap (net/own.h). Without memory for them the job ends. The
  * caller has a lock of what it passes, where others use it.
@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/release.h"
 #include "core/wire.h"
 
 /* at, which is what an allocation returned. NULL: ends the job. */
@@ -31,19 +32,32 @@ struct notes {
 	struct note *v;
 	size_t n, room;
 	uint8_t *diffs;
-	size_t used, diffs_room; /* used: atomic */
+	size_t used, diffs_room;
+	size_t told;               /* bytes of diffs in all, for each node; atomic */
+	uint32_t pieces[REL_TOLD]; /* sent, by node */
 };
 
-/* May the contents of one more block be told? Any thread, without a lock. */
-bool notes_tell(const struct notes *to);
+/* May the contents of one more block be told, of `most` bytes? Any thread, without a lock. */
+bool notes_tell(const struct notes *to, size_t most);
+#define NOTES_CLOSE (16u << 20) /* for a close, which sends them in pieces */
+#define NOTES_SERVICE (1u << 20)
 /* Room for one more diff, behind those that are in the notes. */
 uint8_t *notes_diff(struct notes *to);
 /* The diff of *one: copied; NULL: it is in notes_diff() already. notes_add() follows, for each
  * node that is told. */
 void notes_add_diff(struct notes *to, struct note *one, const uint8_t *diff, size_t size);
 void notes_add(struct notes *to, const struct note *one);
-/* The payload of a NOTE to node, with room for a message behind it. NULL: there is nothing. */
-uint8_t *notes_payload(const struct notes *all, uint16_t node, size_t *size);
+/*
+ * The payload of a piece of the NOTE to node, with room for a message behind it. NULL: there is
+ * nothing.
+ */
+uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size);
+/*
+ * Is a piece full? Then notes_payload() makes one for each node below REL_TOLD, and notes_next()
+ * begins the next ones.
+ */
+bool notes_full(const struct notes *all);
+void notes_next(struct notes *all);
 void notes_free(struct notes *n);
 
 /* ---- the diffs that a close sends to a home -------------------------------------------------- */
@@ -74,7 +88,7 @@ struct change {
 	uint32_t size;
 };
 
-/* Precedes each piece of a FLUSH. */
+/* Precedes each piece. */
 struct piece {
 	uint32_t all; /* in the last piece: their number; else 0 */
 	uint32_t pad;
@@ -82,6 +96,18 @@ struct piece {
 
 /* Take it off a payload. False: it is malformed. */
 bool piece_take(const uint8_t **at, size_t *size, struct piece *head);
+
+/* Pieces come in any order, and maybe to several threads. Under a lock of the caller. */
+struct pieces {
+	uint32_t begun; /* read, or being read */
+	uint32_t came;  /* read */
+	uint32_t all;   /* 0 while unknown */
+};
+
+/* One more piece. all: their number, if this one says it. False: no correct node sends it. */
+bool pieces_begin(struct pieces *p, uint32_t all);
+/* It is read. True: they all are. */
+bool pieces_end(struct pieces *p);
 /*
  * Each diff of a piece or of a NOTE, in turn, and each notice, if there may be some. False: it ends
  * here, or (*size not 0) it is malformed.

@@ -19,6 +19,7 @@
 #include "miss/block.h"
 #include "miss/changes.h"
 #include "miss/entries.h"
+#include "miss/noting.h"
 #include "miss/run.h"
 #include "miss/step.h"
 #include "miss/twin.h"
@@ -43,10 +44,9 @@ struct gather {
 
 /* What this process knows of the FLUSH of a node. */
 struct service {
-	uint32_t lock;  /* a leaf */
-	uint32_t begun; /* pieces that are merged, or being merged */
+	uint32_t lock; /* a leaf */
 	uint64_t close;
-	uint32_t came, all; /* pieces that are merged; all: 0 while unknown */
+	struct pieces pieces;
 	struct notes notes;
 };
 
@@ -189,6 +189,29 @@ static void step_run(const uint32_t *v, unsigned int n, bool (*lowers)(uint32_t)
 		twin_run_end();
 }
 
+/* Of a close that gathers: pieces of its NOTEs that are full, and not the last ones. */
+static void send_full(void)
+{
+	struct gather *g = work_mine()->gather;
+	struct msg m = message_to(0);
+	uint8_t *out;
+	size_t size;
+
+	if (!g || !notes_full(&g->notes))
+		return;
+	m.type = MSG_NOTE;
+	m.req_node = job.node;
+	m.value = job.me->closing.run;
+	for (; m.dst < REL_TOLD && m.dst < job.nodes; m.dst++) {
+		out = notes_payload(&g->notes, m.dst, false, &size);
+		if (!out)
+			continue;
+		run_send_with(&m, out, size);
+		own_free(out);
+	}
+	notes_next(&g->notes);
+}
+
 /* Step all blocks of a list that this thread has taken. */
 static void step_list(uint32_t entry, uint32_t (*next)(const struct rel *),
 		      bool (*lowers)(uint32_t), void (*fn)(struct core_host *, uint32_t, void *),
@@ -202,6 +225,7 @@ static void step_list(uint32_t entry, uint32_t (*next)(const struct rel *),
 		for (at = 0; at < s.n; at += n) {
 			n = entries_neighbours(&s.v[at], s.n - at);
 			step_run(&s.v[at], n, lowers, fn, arg);
+			send_full();
 		}
 	}
 }
@@ -358,13 +382,13 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 }
 
 /* Send a node its notices, if it has any, by this event. */
-static void notes_send(struct core_host *h, const struct notes *all, uint16_t node,
-		       enum closing_event ev, uint16_t writer)
+static void notes_send(struct core_host *h, struct notes *all, uint16_t node, enum closing_event ev,
+		       uint16_t writer)
 {
 	struct msg m = message_to(node);
 	struct work *w = work_mine();
 	size_t size;
-	uint8_t *out = notes_payload(all, node, &size);
+	uint8_t *out = notes_payload(all, node, true, &size);
 
 	if (!out)
 		return;
@@ -377,12 +401,12 @@ static void notes_send(struct core_host *h, const struct notes *all, uint16_t no
 		own_free(out);
 }
 
-static void notes_send_all(struct core_host *h, const struct notes *all, enum closing_event ev,
+static void notes_send_all(struct core_host *h, struct notes *all, enum closing_event ev,
 			   uint16_t writer)
 {
 	uint16_t node;
 
-	for (node = 0; all->n && node < h->nnodes; node++)
+	for (node = 0; (all->n || all->told) && node < h->nnodes; node++)
 		notes_send(h, all, node, ev, writer);
 }
 
@@ -410,7 +434,7 @@ static void outbox_send(struct outbox *o, uint16_t home)
 /* At the home. *kept: the diff stays in the notes, if notes_add_diff() follows. */
 static bool has_written(struct notes *to, uint32_t object, bool *kept)
 {
-	*kept = *kept && notes_tell(to);
+	*kept = *kept && notes_tell(to, NOTES_CLOSE);
 	work_mine()->diff_size = twin_compare(object, *kept ? notes_diff(to) : NULL);
 	return work_mine()->diff_size;
 }
@@ -551,16 +575,6 @@ static struct service *service_of(uint16_t node)
 	return &s[node];
 }
 
-/* One more piece. all: their number, if this one says it. False: no correct node sends it. */
-static bool piece_begin(struct service *s, uint32_t all)
-{
-	if (all && s->all)
-		return false;
-	s->begun++;
-	s->all |= all;
-	return !s->all || s->begun <= s->all;
-}
-
 /* The first piece begins the service. Pieces count from here on: other threads may be about to
  * merge some of them. */
 static int flush_begin(struct core_host *h, const struct msg *m, struct service *s, uint32_t all)
@@ -572,10 +586,10 @@ static int flush_begin(struct core_host *h, const struct msg *m, struct service 
 		err = core_closing_event(h, CE_FLUSH, m);
 		if (!err) {
 			s->close = m->value;
-			s->begun = s->came = s->all = 0;
+			s->pieces = (struct pieces){ 0 };
 		}
 	}
-	if (!err && !piece_begin(s, all))
+	if (!err && !pieces_begin(&s->pieces, all))
 		err = -EBADMSG;
 	word_unlock(&s->lock);
 	return err;
@@ -587,7 +601,7 @@ static bool flush_end(struct service *s, struct notes *notes)
 	bool done;
 
 	word_lock(&s->lock);
-	done = ++s->came == s->all;
+	done = pieces_end(&s->pieces);
 	if (done) {
 		*notes = s->notes;
 		s->notes = (struct notes){ 0 };
@@ -603,7 +617,8 @@ static int merge_one(struct core_host *h, const struct msg *m, const struct serv
 
 	w->diff = diff;
 	w->diff_size = c->size;
-	return core_flush_block(h, c->object, m->src, diff, c->size, notes_tell(&s->notes));
+	return core_flush_block(h, c->object, m->src, diff, c->size,
+				notes_tell(&s->notes, NOTES_SERVICE));
 }
 
 static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
@@ -633,11 +648,14 @@ static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 {
 	struct core_host h = run_host();
 	uint64_t notices = 0, told = 0;
+	struct piece head;
 	struct change c;
-	int err = 0;
+	int err;
 
-	if (!size || !changes_check(at, size, true))
+	if (!piece_take(&at, &size, &head) || (!size && head.all < 2) ||
+	    !changes_check(at, size, true))
 		return -EBADMSG;
+	err = m->req_node < job.nodes ? noting_begin(m, head.all) : -EBADMSG;
 	while (!err && change_next(&at, &size, &c, true)) {
 		err = c.size ? core_tell_block(&h, c.object, m->src, at - c.size, c.size)
 			     : core_note_block(&h, c.object, m->src);
@@ -648,7 +666,7 @@ static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 		return err;
 	count(&job.mine->stats.notices, notices);
 	count(&job.mine->stats.told, told);
-	return core_closing_event(&h, CE_NOTE, m);
+	return noting_end(m, head.all) ? core_closing_event(&h, CE_NOTE, m) : 0;
 }
 
 /* Messages with a payload are never inside another. */

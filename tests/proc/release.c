@@ -652,6 +652,43 @@ static void part_pieces(void)
 	test_close("large", large);
 }
 
+/*
+ * All bytes of many pages are written by turns. The other node is told, in pieces, and misses none.
+ */
+static void part_much(void)
+{
+	enum { WIDE = 256, TURNS = 16 };
+	const bool two = dsm_nodes() == 2 && test_size == 2;
+	struct dsm_stats before = { 0 }, after;
+	dsm_region_t *much;
+	unsigned int turn, i;
+	uint8_t *base;
+
+	if (sequential)
+		return;
+	base = open_more("much", WIDE, &much);
+	for (turn = 1; turn <= TURNS; turn++) {
+		test_sync();
+		if (turn == TURNS / 2 + 1)
+			before = counted(-1, NULL);
+		test_sync();
+		for (i = 0; turn % (unsigned)test_size == (unsigned)test_rank && i < WIDE * BYTES;
+		     i++)
+			base[i] = (uint8_t)(37 * turn + i / BYTES);
+		test_sync();
+		for (i = 0; i < WIDE * BYTES; i++)
+			REQUIRE(base[i] == (uint8_t)(37 * turn + i / BYTES), "turn %u, byte %u: %u",
+				turn, i, base[i]);
+	}
+	test_sync();
+	after = counted(-1, NULL);
+	REQUIRE(!two || after.refetches == before.refetches, "%lu copies are fetched again",
+		after.refetches - before.refetches);
+	REQUIRE(!two || after.told - before.told >= TURNS / 4 * WIDE, "%lu changes are told",
+		after.told - before.told);
+	test_close("much", much);
+}
+
 /* Can the kernel store to this byte, which no thread has stored to since the block was closed? */
 static bool is_writable(volatile void *at)
 {
@@ -898,11 +935,14 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
-		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
-		{ "told", part_told },   { "pieces", part_pieces },     { "runs", part_runs },
-		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
-		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
+		{ "bytes", part_bytes },     { "counters", part_counters },
+		{ "edges", part_edges },     { "alone", part_alone },
+		{ "moves", part_moves },     { "faults", part_faults },
+		{ "told", part_told },       { "pieces", part_pieces },
+		{ "much", part_much },       { "runs", part_runs },
+		{ "touch", part_touch },     { "short", part_short },
+		{ "left", part_left },       { "last", part_last },
+		{ "refused", part_refused }, { "setting", part_setting },
 	};
 	unsigned int i;
 

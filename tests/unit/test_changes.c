@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_changes.c - miss/changes.c: payloads of FLUSH and NOTE, built, read, and malformed. */
 #include "miss/changes.h"
+#include "miss/noting.h"
 
 #include <string.h>
 
@@ -158,6 +159,7 @@ UNIT_TEST(each_node_gets_its_own_notes)
 	struct note notice = { .object = object(7) }, told = { .object = object(9) };
 	const uint8_t *at;
 	uint8_t *payload;
+	struct piece head;
 	struct change c;
 	size_t size;
 
@@ -168,9 +170,10 @@ UNIT_TEST(each_node_gets_its_own_notes)
 	notes_add_diff(&notes, &told, small, small_size);
 	told.node = 1;
 	notes_add(&notes, &told);
-	payload = notes_payload(&notes, 1, &size);
-	ck_assert_uint_eq(size, 2 * sizeof(c) + small_size);
-	at = payload;
+	at = payload = notes_payload(&notes, 1, true, &size);
+	ck_assert_uint_eq(size, sizeof(head) + 2 * sizeof(c) + small_size);
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 1);
 	ck_assert(change_next(&at, &size, &c, true));
 	ck_assert_uint_eq(c.object, object(7));
 	ck_assert_uint_eq(c.size, 0);
@@ -179,10 +182,10 @@ UNIT_TEST(each_node_gets_its_own_notes)
 	ck_assert(!memcmp(at - c.size, small, small_size));
 	ck_assert_uint_eq(size, 0);
 	own_free(payload);
-	payload = notes_payload(&notes, 2, &size);
-	ck_assert_uint_eq(size, sizeof(c));
+	payload = notes_payload(&notes, 2, true, &size);
+	ck_assert_uint_eq(size, sizeof(head) + sizeof(c));
 	own_free(payload);
-	ck_assert_ptr_null(notes_payload(&notes, 3, &size));
+	ck_assert_ptr_null(notes_payload(&notes, 3, true, &size));
 	notes_free(&notes);
 }
 
@@ -193,21 +196,24 @@ UNIT_TEST(few_diffs_are_told)
 	struct note one = { .object = object(1), .node = 1 };
 	const uint8_t *at;
 	uint8_t *payload;
+	struct piece head;
 	struct change c;
 	unsigned int n, i;
 	size_t size;
 
-	for (n = 0; notes_tell(&notes); n++) {
+	for (n = 0; notes_tell(&notes, NOTES_SERVICE); n++) {
 		memcpy(notes_diff(&notes), large, large_size);
 		notes_add_diff(&notes, &one, NULL, large_size);
 		notes_add(&notes, &one);
 	}
-	ck_assert_uint_eq(n, (1u << 20) / large_size + 1);
+	ck_assert_uint_eq(n, NOTES_SERVICE / large_size + 1);
+	ck_assert(notes_tell(&notes, NOTES_CLOSE));
 	for (i = 0; i < 200; i++) {
 		one = (struct note){ .object = object(i % PAGES), .node = 1 };
 		notes_add(&notes, &one);
 	}
-	at = payload = notes_payload(&notes, 1, &size);
+	at = payload = notes_payload(&notes, 1, true, &size);
+	ck_assert(piece_take(&at, &size, &head));
 	for (i = 0; change_next(&at, &size, &c, true); i++)
 		unit_require(c.size == (i < n ? large_size : 0) &&
 			     (i >= n || !memcmp(at - c.size, large, large_size)));
@@ -215,6 +221,97 @@ UNIT_TEST(few_diffs_are_told)
 	ck_assert_uint_eq(size, 0);
 	own_free(payload);
 	notes_free(&notes);
+}
+
+/* What has been sent is not sent again. Nodes that are never told get all their notices at last. */
+UNIT_TEST(a_note_leaves_in_pieces)
+{
+	struct notes notes = { 0 };
+	unsigned int sent = 0, n = 0, got = 0, far = 0;
+	struct piece head = { 0 };
+	struct change c;
+	const uint8_t *at;
+	uint8_t *payload;
+	size_t size;
+
+	for (; sent < 3; n++) {
+		struct note one = { .object = object(n % PAGES), .node = 1 };
+
+		memcpy(notes_diff(&notes), large, large_size);
+		notes_add_diff(&notes, &one, NULL, large_size);
+		notes_add(&notes, &one);
+		one = (struct note){ .object = object(n % PAGES), .node = REL_TOLD };
+		notes_add(&notes, &one);
+		if (!notes_full(&notes))
+			continue;
+		sent++;
+		at = payload = notes_payload(&notes, 1, false, &size);
+		ck_assert_ptr_null(notes_payload(&notes, 2, false, &size));
+		ck_assert(piece_take(&at, &size, &head));
+		ck_assert_uint_eq(head.all, 0);
+		for (; change_next(&at, &size, &c, true); got++)
+			unit_require(c.object == object(got % PAGES) && c.size == large_size);
+		ck_assert_uint_eq(size, 0);
+		own_free(payload);
+		notes_next(&notes);
+	}
+	ck_assert_uint_eq(got, n);
+	at = payload = notes_payload(&notes, 1, true, &size);
+	ck_assert_uint_eq(size, sizeof(head)); /* how many there were */
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 4);
+	own_free(payload);
+	at = payload = notes_payload(&notes, REL_TOLD, true, &size);
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, 1);
+	for (; change_next(&at, &size, &c, true); far++)
+		unit_require(c.object == object(far % PAGES) && !c.size);
+	ck_assert_uint_eq(far, n);
+	own_free(payload);
+	notes_free(&notes);
+}
+
+/* ---- pieces of a NOTE that come -------------------------------------------------------------- */
+
+static struct msg note_of(uint16_t src, uint16_t writer, uint64_t close)
+{
+	return (struct msg){ .type = MSG_NOTE, .src = src, .req_node = writer, .value = close };
+}
+
+static bool comes(const struct msg *m, uint32_t all)
+{
+	ck_assert_int_eq(noting_begin(m, all), 0);
+	return noting_end(m, all);
+}
+
+/* The last piece comes first, the second, or last, among those of others. */
+UNIT_LOOP_TEST(a_note_has_come_when_all_its_pieces_have, 0, 3)
+{
+	const struct msg m = note_of(1, 2, 7), next = note_of(1, 2, 8), other = note_of(2, 1, 9),
+			 own = note_of(1, 1, 7);
+	int i;
+
+	ck_assert(comes(&m, 1));
+	ck_assert(!comes(&other, 0));
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(comes(&m, i == _i ? 3 : 0), i == 2);
+		ck_assert(comes(&own, 1));
+		if (i < 2)
+			ck_assert_int_eq(noting_begin(&next, 0), -EBADMSG);
+	}
+	ck_assert(comes(&other, 2));
+	ck_assert(!comes(&next, 2));
+	ck_assert(comes(&next, 0));
+}
+
+UNIT_TEST(pieces_beyond_their_number_are_refused)
+{
+	const struct msg m = note_of(3, 4, 7);
+
+	ck_assert(!comes(&m, 2));
+	ck_assert_int_eq(noting_begin(&m, 2), -EBADMSG); /* a second last one */
+	ck_assert_int_eq(noting_begin(&m, 0), 0);
+	ck_assert_int_eq(noting_begin(&m, 0), -EBADMSG);
 }
 
 UNIT_SUITE("changes", .setup = set_up)

@@ -287,8 +287,8 @@ static void step_same(const struct rel_ctx *ctx, struct rel *p, bool home)
 }
 
 /*
- * An open block that is not written any more is made read-only, before it is compared the third
- * time.
+ * An open block that is not written any more is made read-only when the third close finds no
+ * difference, before it is compared again.
  */
 UNIT_LOOP_TEST(a_block_is_open_until_three_closes_find_no_difference, 0, 2)
 {
