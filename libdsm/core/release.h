@@ -25,7 +25,8 @@
  * others to the next home, which sends them back as long as it has not used the contents. Before
  * DONE has come, it neither writes its copy, whose diff would be too early, nor drops it, as the
  * contents may be read from it. A third node might still have a diff for the first home; so there
- * must be none.
+ * must be none. The home stays, too, while it has a twin and a close has found stores of its own
+ * (REL_WRITTEN): neither node would be the better one.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is

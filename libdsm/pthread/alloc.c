@@ -158,15 +158,10 @@ void *plain_alloc(size_t size)
 	return w.got;
 }
 
-static size_t pages_of(size_t size)
-{
-	return (size + PAGE_BYTES - 1) / PAGE_BYTES;
-}
-
 /* What precedes an object. The heap aligns what is a page or more to pages. */
 static size_t front_of(size_t align, size_t size)
 {
-	const bool page = size >= LARGE || (size && pages_of(size + GRAIN) > pages_of(size));
+	const bool page = size >= LARGE || (size && whole_pages(size + GRAIN) > whole_pages(size));
 	const size_t least = page ? PAGE_BYTES : GRAIN;
 
 	return align > least ? align : least;
@@ -378,7 +373,7 @@ EXPORT void *valloc(size_t size)
 EXPORT void *pvalloc(size_t size);
 EXPORT void *pvalloc(size_t size)
 {
-	const size_t pages = (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	const size_t pages = whole_pages(size);
 
 	if (pages >= size)
 		return aligned(PAGE_BYTES, pages, CALLER);

@@ -4,13 +4,21 @@
 #define PTHREAD_ALLOC_H
 
 #include "shim.h"
+#include "util/sizes.h"
 
 /* True, with a message, if this is a rank other than 0 of a launcher's job and valgrind has
  * replaced malloc(). Before dsm_init(). */
 bool alloc_is_replaced(void);
 
-/* As malloc() of the program: in the shared heap, for free() by any thread of any rank. NULL: no
- * memory, errno is set. May block for a round trip. */
+/* size, up to whole pages. */
+static inline size_t whole_pages(size_t size)
+{
+	return (size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+/* As malloc() of the program: in the shared heap, for free() by any thread of any rank. What is of
+ * whole pages, or large, begins with a page. NULL: no memory, errno is set. May block for a round
+ * trip. */
 void *shared_alloc(size_t size);
 /* The same, with zeros. */
 void *shared_zalloc(size_t size);

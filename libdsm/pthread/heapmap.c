@@ -27,11 +27,6 @@ struct heapmap {
 	struct whole *whole;
 };
 
-static size_t pages_of(size_t length)
-{
-	return (length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-}
-
 /* Is all of [low, high) in pieces? With the lock. */
 static bool covers(const char *low, const char *high)
 {
@@ -86,22 +81,21 @@ void *heapmap_make(size_t length, int fd, off_t off)
 	const int saved = errno;
 	struct whole *w = shared_alloc(sizeof(*w));
 	struct heapmap *c = NULL;
-	char *start = NULL, *low;
+	char *low = NULL;
 
-	length = pages_of(length);
+	length = whole_pages(length);
 	if (w && length)
-		start = shared_zalloc(length + PAGE_BYTES);
-	low = (char *)pages_of((uintptr_t)start);
-	if (start)
+		low = shared_zalloc(length); /* which begins with a page */
+	if (low)
 		c = heapmap_add(low, low + length, w);
 	if (!c || !heapmap_fill(low, length, fd, off)) {
 		free(c);
-		free(start);
+		free(low);
 		free(w);
 		errno = saved;
 		return NULL;
 	}
-	*w = (struct whole){ .start = start, .pieces = 1 };
+	*w = (struct whole){ .start = low, .pieces = 1 };
 	link_heapmap(c);
 	errno = saved;
 	return low;
@@ -160,7 +154,7 @@ static struct heapmap *cut_all(char *low, char *high, struct heapmap **spare)
 
 int heapmap_unmap(void *addr, size_t length)
 {
-	char *const low = addr, *const high = low + pages_of(length);
+	char *const low = addr, *const high = low + whole_pages(length);
 	struct heapmap *gone = NULL, *spare = heapmap_add(NULL, NULL, NULL), *c;
 	bool known;
 
@@ -198,26 +192,27 @@ int heapmap_move(void *addr, size_t old, size_t length, void **out)
 	char *const from = addr;
 	void *to;
 
-	if (!length || !is_heapmap(from, from + pages_of(old)))
+	if (!length || !is_heapmap(from, from + whole_pages(old)))
 		return -EINVAL;
-	if (pages_of(length) <= pages_of(old)) {
+	if (whole_pages(length) <= whole_pages(old)) {
 		*out = addr;
-		return pages_of(length) < pages_of(old)
-			? heapmap_unmap(from + pages_of(length), pages_of(old) - pages_of(length))
+		return whole_pages(length) < whole_pages(old)
+			? heapmap_unmap(from + whole_pages(length),
+					whole_pages(old) - whole_pages(length))
 			: 0;
 	}
 	to = heapmap_make(length, -1, 0);
 	if (!to)
 		return -ENOMEM;
-	memcpy(to, addr, pages_of(old));
+	memcpy(to, addr, whole_pages(old));
 	*out = to;
 	return heapmap_unmap(addr, old);
 }
 
 int heapmap_clear(void *addr, size_t length)
 {
-	if (!is_heapmap(addr, (char *)addr + pages_of(length)))
+	if (!is_heapmap(addr, (char *)addr + whole_pages(length)))
 		return -EINVAL;
-	memset(addr, 0, pages_of(length));
+	memset(addr, 0, whole_pages(length));
 	return 0;
 }
