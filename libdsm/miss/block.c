@@ -191,12 +191,8 @@ static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t
 	return at - r->off < r->size && (!write || n < s->length / 4 || ours(r, at));
 }
 
-/*
- * Ask for release blocks of a set, from the chunk that begins at `first`. For a write, only for
- * those whose home has settled: it would move to a node that may only read them, or not come to
- * this one if it writes them.
- */
-static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t set, bool write,
+/* Ask for copies of the release blocks of a set, from the chunk that begins at `first`. */
+static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t set,
 			    unsigned int most)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
@@ -206,8 +202,7 @@ static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t s
 
 	for (; set && asked < most && got != -EAGAIN; set &= (uint16_t)(set - 1)) {
 		off = first + ((size_t)__builtin_ctz(set) << PAGE_SHIFT);
-		if (off >= r->off + r->size || !release_copy_is(known, off, REL_NONE) ||
-		    (write && !release_is_settled(off)))
+		if (off >= r->off + r->size || !release_copy_is(known, off, REL_NONE))
 			continue;
 		got = ask_predicted(r, off, false);
 		asked += got > 0;
@@ -221,7 +216,7 @@ static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial
 static __thread int8_t trust[ORDERS] __attribute__((tls_model("initial-exec")));
 
 /* Ask for the blocks that the node uses together with the one at off, which was missed. */
-static void ask_chunk(const struct dsm_region *r, size_t off, bool write)
+static void ask_chunk(const struct dsm_region *r, size_t off)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int page, i;
@@ -232,8 +227,7 @@ static void ask_chunk(const struct dsm_region *r, size_t off, bool write)
 	for (i = 0; i < FOOTPRINT_PAGES && first + i * PAGE_BYTES < r->off + r->size; i++)
 		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
 	set = footprint_missed(chunk, page, set, &trust[r->id % ORDERS]);
-	count(&job.mine->region_stats[r->id].prefetched,
-	      ask_set(r, first, set, write, job.set.readahead));
+	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, job.set.readahead));
 }
 
 /* As for a miss of the block at off, which is only predicted. Returns how many. */
@@ -242,7 +236,7 @@ static unsigned int ask_chunk_ahead(const struct dsm_region *r, size_t off)
 	unsigned int page;
 	const struct footprint *chunk = chunk_of(off, &page);
 
-	return ask_set(r, off - ((size_t)page << PAGE_SHIFT), footprint_used(chunk), false,
+	return ask_set(r, off - ((size_t)page << PAGE_SHIFT), footprint_used(chunk),
 		       job.set.readahead);
 }
 
@@ -436,7 +430,7 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 	run_work(); /* the thread waits for this one: it does not travel with those that follow */
 	if (ahead) {
 		if (r->consistency)
-			ask_chunk(r, off, write);
+			ask_chunk(r, off);
 		read_ahead(r, off, write);
 		run_work();
 	}

@@ -72,14 +72,6 @@ bool release_copy_is(const struct region_homes *known, size_t off, enum rel_stat
 		!release_is_home(known, off);
 }
 
-bool release_is_settled(size_t off)
-{
-	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
-
-	return __atomic_load_n(&p->home, __ATOMIC_RELAXED) ||
-		__atomic_load_n(&p->flags, __ATOMIC_RELAXED) & REL_STAYS;
-}
-
 bool release_comes(const struct region_homes *known, size_t off)
 {
 	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
