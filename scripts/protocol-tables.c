@@ -443,8 +443,9 @@ static void rel_table(bool home, unsigned int states, const uint8_t *events, uns
 
 static void release_copies(void)
 {
-	static const uint8_t events[] = { RE_READ,    RE_WRITE, RE_USED, RE_DATA,  RE_APPLY,
-					  RE_CHANGED, RE_SAME,  RE_TOLD, RE_FETCH, RE_DONE };
+	static const uint8_t events[] = { RE_READ,  RE_WRITE,   RE_USED, RE_DATA,
+					  RE_APPLY, RE_CHANGED, RE_SAME, RE_TOLD,
+					  RE_GIVEN, RE_FETCH,   RE_DONE };
 
 	rel_table(false, REL_STATES, events, sizeof(events));
 }

@@ -34,7 +34,8 @@ static int find_listed(struct core_host *h, const struct msg *about, struct core
 }
 
 /*
- * For misses and closes, with the lock held: a close that has looked at the block has begun then.
+ * For misses, notices and closes, with the lock held: a close that has looked at the block has
+ * begun then.
  */
 static void set_closes(struct core_place *p)
 {
@@ -42,15 +43,9 @@ static void set_closes(struct core_place *p)
 	p->rel.ended = __atomic_load_n(&p->d.closing->ended, __ATOMIC_ACQUIRE);
 }
 
-struct merging {
-	const void *diff;
-	size_t size;
-	bool kept; /* rel_ctx.kept */
-};
-
 /* What must happen before the block's lock is dropped. A step that is refused has no actions. */
 static int rel_locked(struct core_host *h, uint32_t object, const struct actions *acts,
-		      struct core_waiter *t, const struct merging *d)
+		      struct core_waiter *t, const struct core_change *d)
 {
 	int result = CORE_ASKED;
 	unsigned int i;
@@ -93,7 +88,8 @@ static void carry_notices(struct core_host *h, uint32_t object, const struct act
 	unsigned int i;
 
 	for (i = 0; i < acts->n; i++)
-		if (acts->v[i].type == ACT_NOTICE || acts->v[i].type == ACT_TELL)
+		if (acts->v[i].type == ACT_NOTICE || acts->v[i].type == ACT_TELL ||
+		    acts->v[i].type == ACT_GIVE)
 			ops_of(h)->notice(h, object, &acts->v[i], writer);
 }
 
@@ -154,7 +150,7 @@ int core_rel_event(struct core_host *h, struct core_place *p, enum page_event ev
  * notice.
  */
 static int diff_step(struct core_host *h, enum rel_event ev, const struct msg *m,
-		     const struct merging *d)
+		     const struct core_change *d)
 {
 	struct core_place p CORE_UNINITIALIZED;
 	struct actions acts CORE_UNINITIALIZED;
@@ -174,12 +170,32 @@ static int diff_step(struct core_host *h, enum rel_event ev, const struct msg *m
 	return 0;
 }
 
-int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
-		     size_t size, bool kept)
+int core_flush_block(struct core_host *h, uint16_t src, const struct core_change *c)
 {
-	const struct msg m = { .type = MSG_FLUSH, .object = object, .src = src, .dst = h->me };
+	const struct msg m = { .type = MSG_FLUSH,
+			       .op = c->asks ? GRANT_WRITE : GRANT_READ,
+			       .object = c->object,
+			       .src = src,
+			       .dst = h->me };
 
-	return diff_step(h, RE_FLUSH, &m, &(struct merging){ diff, size, kept });
+	return diff_step(h, RE_FLUSH, &m, c);
+}
+
+int core_give_block(struct core_host *h, uint32_t object, uint16_t src)
+{
+	const struct msg m = { .type = MSG_FLUSHED, .object = object, .src = src, .dst = h->me };
+	struct core_place p CORE_UNINITIALIZED;
+	struct actions acts CORE_UNINITIALIZED;
+	int err = find_block(h, &m, &p);
+
+	if (err)
+		return err;
+	h->ops->lock(h, p.key);
+	set_closes(&p);
+	err = rel_step(&p.rel, p.d.rel, RE_GIVEN, &m, &acts);
+	h->ops->unlock(h, p.key);
+	core_carry_out(h, &acts, 0, &m, NULL);
+	return err;
 }
 
 int core_note_block(struct core_host *h, uint32_t object, uint16_t src)
@@ -205,7 +221,7 @@ int core_tell_block(struct core_host *h, uint32_t object, uint16_t src, const vo
 {
 	const struct msg m = { .type = MSG_NOTE, .object = object, .src = src, .dst = h->me };
 
-	return diff_step(h, RE_TOLD, &m, &(struct merging){ .diff = diff, .size = size });
+	return diff_step(h, RE_TOLD, &m, &(struct core_change){ .diff = diff, .size = size });
 }
 
 /* ---- a close --------------------------------------------------------------------------------- */
@@ -317,12 +333,14 @@ static bool gather_diff(struct core_host *h, struct core_place *p, uint32_t obje
 {
 	const uint8_t prot = (uint8_t)rel_lower(&p->rel, p->d.rel);
 	const uint16_t home = rel_home(&p->rel, p->d.rel);
+	const bool asks = rel_asks(&p->rel, p->d.rel);
 
-	if (rel_seems_idle(&p->rel, p->d.rel) && ops_of(h)->diff(h, object, home, &p->rel.kept))
+	if (rel_seems_idle(&p->rel, p->d.rel) &&
+	    ops_of(h)->diff(h, object, home, asks, &p->rel.kept))
 		return true;
 	if (prot != PROT_RW)
 		ops_of(h)->lower(h, object, prot);
-	return ops_of(h)->diff(h, object, home, &p->rel.kept);
+	return ops_of(h)->diff(h, object, home, asks, &p->rel.kept);
 }
 
 /* One open block. */
@@ -405,6 +423,7 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 		return 0;
 	next = rel_next_notice(p.d.rel);
 	h->ops->lock(h, p.key);
+	set_closes(&p);
 	later = rel_step(&p.rel, p.d.rel, RE_APPLY, &about, &acts);
 	rel_locked(h, about.object, &acts, NULL, NULL);
 	*stale |= rel_open(&p.rel, p.d.rel);

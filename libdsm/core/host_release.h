@@ -19,7 +19,8 @@
  *   MSG_NOTE                     core_note_block() for each notice, core_tell_block() for each diff
  *                                in it, then CE_NOTE
  *   MSG_AFTER                    core_after()
- *   MSG_FLUSHED, MSG_NOTED       core_deliver()
+ *   MSG_FLUSHED                  core_give_block() for each block in it, then core_deliver()
+ *   MSG_NOTED                    core_deliver()
  *
  * Payloads are the host's: it carries diffs and notices in as many pieces as it likes, and steps
  * CE_FLUSH before the first one, CE_MERGED or CE_NOTE after the last.
@@ -36,9 +37,10 @@ struct core_rel_ops {
 	void (*lower)(struct core_host *h, uint32_t object,
 		      uint8_t prot); /* each mapping of this node, at most to prot */
 	/* Compare the block with its twin, which is then made equal. True: they differed; the diff
-	 * is kept for the FLUSH to the home, if that is another node. *kept: it may be wanted for
-	 * ACT_TELL; the host keeps it for that, or sets *kept to false. */
-	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home, bool *kept);
+	 * is kept for the FLUSH to the home, if that is another node; asks: as one that asks for
+	 * the home. *kept: it may be wanted for ACT_TELL; the host keeps it for that, or sets *kept
+	 * to false. */
+	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home, bool asks, bool *kept);
 	/* Store exactly the bytes of the diff, in the block, and in its twin if there is one. */
 	void (*merge)(struct core_host *h, uint32_t object, const void *diff, size_t size);
 
@@ -46,7 +48,8 @@ struct core_rel_ops {
 	uint32_t (*object)(struct core_host *h,
 			   /* the name of the block in this place of rel_ctx.blocks */
 			   uint32_t index);
-	/* ACT_NOTICE, ACT_TELL, because of the FLUSH of `writer`, or this node's own close. */
+	/* ACT_NOTICE, ACT_TELL, ACT_GIVE: because of the FLUSH of `writer`, or this node's own
+	 * close. */
 	void (*notice)(struct core_host *h, uint32_t object, const struct action *a,
 		       uint16_t writer);
 	void (*gather)(struct core_host *h);
@@ -81,12 +84,19 @@ uint32_t core_acquire_begin(struct core_host *h, int *err);
 uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int *err);
 int core_acquire_end(struct core_host *h, bool stale, int err);
 
-/*
- * At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. kept: the
- * host has it for those that are told of it.
- */
-int core_flush_block(struct core_host *h, uint32_t object, uint16_t src, const void *diff,
-		     size_t size, bool kept);
+/* A diff, as a FLUSH carries it. */
+struct core_change {
+	uint32_t object;
+	bool asks; /* its writer asks for the home */
+	bool kept; /* the host has it for those that are told of it */
+	const void *diff;
+	size_t size;
+};
+
+/* At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. */
+int core_flush_block(struct core_host *h, uint16_t src, const struct core_change *c);
+/* `src` says that this node is the home. 0, or -EBADMSG: it may not. */
+int core_give_block(struct core_host *h, uint32_t object, uint16_t src);
 /*
  * A notice of `src`. 0, or -EBADMSG: not a release block of that home. With a coarse copyset it may
  * come to a node that does not know the region, and is ignored.

@@ -29,7 +29,8 @@ enum rule {
 	R_NOTIFY,     /* the home has written: note all */
 	R_STORE_TOLD, /* store what the home has told */
 	R_PASS,       /* a request for the home, which is another node */
-	R_MOVED,      /* the next home has the contents */
+	R_TAKE,       /* this node is the home */
+	R_MOVED,      /* the next home knows that it is */
 	R_RULES
 };
 
@@ -40,9 +41,9 @@ static const char *const rule_names[R_RULES] = {
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
 	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",
-	[R_MERGE] = "merge, tell or note others", [R_NOTIFY] = "tell or note all; if none is told, no twin",
+	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin",
 	[R_STORE_TOLD] = "store",
-	[R_PASS] = "to the home", [R_MOVED] = "moved",
+	[R_PASS] = "to the home", [R_TAKE] = "the home, DONE", [R_MOVED] = "moved",
 };
 
 static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
@@ -66,7 +67,7 @@ static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_MARK,
-		[RE_TOLD] = R_STORE_TOLD, [RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED,
+		[RE_TOLD] = R_STORE_TOLD, [RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED, [RE_GIVEN] = R_TAKE,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_STALE] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING,
@@ -127,10 +128,22 @@ enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
 	return at_home(ctx, p) || p->state == REL_CLEAN ? PROT_RO : PROT_CLOSED;
 }
 
-/* Is the copy dropped, to ask for the home, if this close has changed it, too? */
-static bool rel_would_move(const struct rel_ctx *ctx, const struct rel *p)
+bool rel_asks(const struct rel_ctx *ctx, const struct rel *p)
 {
-	return !ctx->full && !p->home && p->flags == REL_CHANGED;
+	return ctx->follow && !ctx->full && !p->home && p->state == REL_OPEN &&
+		p->flags & REL_CHANGED && !at_home(ctx, p);
+}
+
+/* Its last diff may not be merged yet. */
+static bool diff_is_sent(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run;
+}
+
+/* The home may just be giving itself to this node, whose copy must stay. */
+static bool may_be_given(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return p->flags & REL_ASKS && diff_is_sent(ctx, p);
 }
 
 /* A store after the comparison would be lost, where no later close looks at the block. */
@@ -138,14 +151,12 @@ enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p)
 {
 	if (!at_home(ctx, p) && p->state == REL_STALE)
 		return PROT_CLOSED;
-	if (rel_would_move(ctx, p))
-		return PROT_RO;
 	return p->same + 1u >= REL_IDLE ? PROT_RO : PROT_RW;
 }
 
 bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p)
 {
-	return p->same + 1u == REL_IDLE && rel_lower(ctx, p) == PROT_RO && !rel_would_move(ctx, p);
+	return p->same + 1u == REL_IDLE && rel_lower(ctx, p) == PROT_RO;
 }
 
 void rel_hurry(struct rel *p)
@@ -369,22 +380,27 @@ static bool rel_moves(const struct rel_ctx *ctx, const struct rel *p, const stru
 	return ctx->follow && m->type == MSG_WRITE_REQ && (!p->only || p->only == m->req_node + 1);
 }
 
-/* The home moves to the requester. This node keeps a copy, and is registered there. */
-static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
-		     struct actions *out)
+/* The home moves to the node. This one keeps a copy, and is registered there. */
+static void rel_leave(struct rel *p, uint16_t node)
 {
-	rel_give(ctx, p, m, PROT_RW, out)->msg.op = GRANT_WRITE;
 	p->copyset = 0;
 	p->slot = 0;
 	p->flushed = 0;
-	set_home(p, m->req_node);
+	set_home(p, node);
 	p->state = REL_CLEAN;
 	p->flags = REL_MOVING;
 }
 
+static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		     struct actions *out)
+{
+	rel_give(ctx, p, m, PROT_RW, out)->msg.op = GRANT_WRITE;
+	rel_leave(p, m->req_node);
+}
+
 /* The contents are in place, and this node is the home from now on. */
 static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
-			    struct actions *out)
+			    uint8_t state, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -398,7 +414,7 @@ static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const stru
 	p->copyset = set_of(ctx->home, set_granule(ctx->nnodes));
 	p->uses = 0;
 	p->flags = 0;
-	p->state = RELH_CLEAN;
+	p->state = state;
 }
 
 /* A request of another node: to the home, or back to the first home. */
@@ -418,12 +434,20 @@ static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *
 {
 	if (m->op == GRANT_WRITE)
 		p->flags |= REL_MOVES;
-	else if (p->flags & REL_ASKED)
-		p->flags |= REL_STAYS;
 	if (m->src != ctx->home)
 		set_home(p, m->src);
 	p->flags &= (uint8_t)~REL_ASKED;
 	p->state = REL_GOT;
+}
+
+/*
+ * Does the writer of a diff get the home? Nobody else has had a copy, and if its own were too old,
+ * nobody were registered, and the block exclusive.
+ */
+static bool rel_gives(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
+{
+	return ctx->follow && ctx->me == ctx->home && m->op == GRANT_WRITE &&
+		p->state == RELH_CLEAN && p->only == m->src + 1;
 }
 
 /*
@@ -436,12 +460,17 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	const uint64_t writer = p->copyset & set_of(m->src, set_granule(ctx->nnodes));
 
 	act_add(out, ACT_MERGE);
+	if (rel_gives(ctx, p, m)) {
+		act_add(out, ACT_GIVE)->node = m->src;
+		rel_leave(p, m->src);
+		return;
+	}
 	p->copyset = writer | rel_note(ctx, p, m->src, out);
 	rel_uses(ctx, p, m->src, USE_MORE);
 	if (p->copyset)
 		return;
 	if (p->state == RELH_OPEN)
-		rel_untwin(p, RELH_EXCLUSIVE, out);
+		act_add(out, ACT_UNTWIN);
 	p->state = RELH_EXCLUSIVE;
 }
 
@@ -459,14 +488,13 @@ static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions 
 static int rel_request(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev,
 		       const struct msg *m, struct actions *out)
 {
-	if (ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run)
-		/* the home may not have merged its diff yet: its writes would vanish */
-		return -EAGAIN;
+	if (diff_is_sent(ctx, p))
+		return -EAGAIN; /* its writes would vanish */
 	p->slot = m->req_slot;
 	p->writes = ev == RE_WRITE;
-	if (ctx->follow && !ctx->full && !p->home && (p->writes || p->flags & REL_WANTS))
+	p->flags &= (uint8_t) ~(REL_ASKS | REL_CHANGED);
+	if (ctx->follow && !ctx->full && !p->home && p->writes)
 		p->flags |= REL_ASKED;
-	p->flags &= (uint8_t) ~(REL_WANTS | REL_CHANGED);
 	p->state = REL_FETCH;
 	rel_ask(ctx, p, m, out);
 	rel_wait(p, out);
@@ -486,18 +514,16 @@ static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 	a->slot = p->slot;
 }
 
-/* A diff is on its way. asks: this node drops the copy, and asks for the home next time. */
-static void rel_sent(const struct rel_ctx *ctx, struct rel *p, bool asks, struct actions *out)
+/* A diff is on its way. */
+static void rel_sent(const struct rel_ctx *ctx, struct rel *p)
 {
-	p->flushed = (uint32_t)ctx->run;
-	p->same = 0;
+	p->flags &= (uint8_t)~REL_ASKS;
+	if (rel_asks(ctx, p))
+		p->flags |= REL_ASKS;
 	if (ctx->follow)
 		p->flags |= REL_CHANGED;
-	if (!asks)
-		return;
-	p->flags |= REL_WANTS;
-	rel_untwin(p, REL_NONE, out);
-	act_add(out, ACT_CLOSE);
+	p->flushed = (uint32_t)ctx->run;
+	p->same = 0;
 }
 
 /*
@@ -553,7 +579,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_USE:
 		p->state = REL_CLEAN;
 		if (p->flags & REL_MOVES)
-			rel_become_home(ctx, p, m, out);
+			rel_become_home(ctx, p, m, RELH_CLEAN, out);
 		if (p->writes)
 			rel_twin(ctx, p, out);
 		p->writes = 0;
@@ -566,10 +592,14 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		p->state = REL_NONE;
 		act_add(out, ACT_CLOSE);
 		return 0;
-	case R_MARK: p->state = REL_STALE; return 0;
-	case R_SENT: rel_sent(ctx, p, rel_would_move(ctx, p), out); return 0;
+	case R_MARK:
+		if (may_be_given(ctx, p))
+			return -EAGAIN;
+		p->state = REL_STALE;
+		return 0;
+	case R_SENT: rel_sent(ctx, p); return 0;
 	case R_SENT_DROP:
-		rel_sent(ctx, p, false, out);
+		rel_sent(ctx, p);
 		rel_untwin(p, REL_NONE, out);
 		return 0;
 	case R_UNCHANGED:
@@ -585,10 +615,14 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		act_add(out, ACT_MERGE);
 		rel_uses(ctx, p, m->src, USE_MORE);
 		return 0;
-	case R_STORE_TOLD: act_add(out, ACT_MERGE); return 0;
+	case R_STORE_TOLD:
+		act_add(out, ACT_MERGE);
+		p->flags &= (uint8_t)~REL_CHANGED;
+		return 0;
 	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
 	case R_NOTIFY: rel_notify(ctx, p, out); return 0;
 	case R_PASS: rel_pass(ctx, p, m, out); return 0;
+	case R_TAKE: rel_become_home(ctx, p, m, RELH_OPEN, out); return 0;
 	case R_MOVED: p->flags &= (uint8_t)~REL_MOVING; return 0;
 	default: return 0;
 	}
@@ -614,7 +648,7 @@ static bool rel_may_fetch(const struct rel_ctx *ctx, const struct rel *p, const 
 		return false;
 	if (m->flags & MSGF_FORWARDED)
 		return m->src == ctx->home &&
-			(at_home(ctx, p) || p->flags & (REL_ASKED | REL_MOVES));
+			(at_home(ctx, p) || p->flags & (REL_ASKS | REL_ASKED | REL_MOVES));
 	if (m->src == m->req_node)
 		return first || at_home(ctx, p);
 	return first && m->src == rel_home(ctx, p);
@@ -637,6 +671,7 @@ static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel
 	switch (ev) {
 	case RE_DATA: return rel_may_give(ctx, p, m);
 	case RE_FETCH: return rel_may_fetch(ctx, p, m);
+	case RE_GIVEN: return m->src == ctx->home && may_be_given(ctx, p);
 	case RE_DONE: return p->flags & REL_MOVING && m->src == rel_home(ctx, p);
 	case RE_FLUSH: return m->src != ctx->me && m->src < ctx->nnodes;
 	case RE_TOLD: return rel_may_note(ctx, p, m->src);
@@ -659,7 +694,7 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "OPEN", "STALE" };
 static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
 static const char *const event_names[REL_EVENTS] = {
-	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "told", "DONE",
+	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "told", "given", "DONE",
 };
 /* clang-format on */
 

@@ -18,15 +18,20 @@
  * twin, and a close does not look at it. The first fetch makes it shared.
  *
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
- * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it with
- * WRITE_REQ, when it writes a block that it does not have. When a second close has changed its
- * copy, it drops the copy, and asks with its next access. The first home answers with DATA that
- * says GRANT_WRITE, keeps a read-only copy, and is the first registered node. It sends requests of
- * others to the next home, which sends them back as long as it has not used the contents. Before
- * DONE has come, it neither writes its copy, whose diff would be too early, nor drops it, as the
- * contents may be read from it. A third node might still have a diff for the first home; so there
- * must be none. The home stays, too, while it has a twin and a close has found stores of its own
- * (REL_WRITTEN): neither node would be the better one.
+ * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in two
+ * ways. When it writes a block that it does not have, it asks with WRITE_REQ, and the first home
+ * answers with DATA that says GRANT_WRITE. When a second close in turn has changed its copy, and
+ * nobody else has between (REL_CHANGED), the diff asks, and the acknowledgement of the close says
+ * that the node is the home now. It applies no notice between, so its copy is what the home had,
+ * and its own stores.
+ *
+ * The first home keeps a read-only copy, and is the first registered node. It sends requests of
+ * others to the next home, which sends them back as long as it does not know that it is. Before
+ * DONE has come, the first home neither writes its copy, whose diff would be too early, nor drops
+ * it, as the contents may be read from it. A third node might still have a diff for the first home;
+ * so there must be none. The home stays, too, while it has a twin: for a diff, always, as the
+ * writer has not got its stores; for WRITE_REQ, if a close has found some (REL_WRITTEN), as neither
+ * node would be the better one.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is
@@ -88,24 +93,25 @@ enum rel_event {
 	RE_CHANGED,
 	RE_SAME,  /* a close: there is no difference */
 	RE_FETCH, /* MSG_READ_REQ, MSG_WRITE_REQ */
-	RE_FLUSH, /* at the home: a diff of m->src is to be merged */
+	/* at the home: a diff of m->src is to be merged; op: GRANT_WRITE if it asks for the home */
+	RE_FLUSH,
 	/*
 	 * a diff that the home has told: -EAGAIN: apply a notice instead
 	 */
 	RE_TOLD,
-	RE_DONE, /* at the first home: MSG_DONE: the next one has the contents */
+	RE_GIVEN, /* m->src says that this node is the home, which its last diff has asked for */
+	RE_DONE,  /* at the first home: MSG_DONE: the next one knows that it is */
 	REL_EVENTS
 };
 
 /* flags */
 enum {
-	REL_WANTS = 1,    /* the next request asks for the home */
+	REL_ASKS = 1,     /* the diff of the last close that changed the copy asks for the home */
 	REL_ASKED = 2,    /* the request under way has asked for it */
 	REL_MOVES = 4,    /* GOT: this node is the home when the copy is used */
-	REL_MOVING = 8,   /* at the first home: the next one has not got the contents yet */
-	REL_STAYS = 16,   /* this node has asked for the home in vain, and drops no copy for it */
-	REL_CHANGED = 32, /* a close has changed the copy since it was fetched */
-	REL_WRITTEN = 64, /* at the home: it has changed the block since it has its twin */
+	REL_MOVING = 8,   /* at the first home: the next one does not know yet that it is */
+	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
+	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
 };
 #define REL_SEVERAL UINT16_MAX
 
@@ -161,7 +167,8 @@ struct rel_ctx {
 	bool full;     /* this node takes no more homes */
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
-	uint64_t run, ended;     /* for RE_READ, RE_WRITE, RE_CHANGED: those of struct closing */
+	/* for RE_READ, RE_WRITE, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
+	uint64_t run, ended;
 	struct rel_lists *lists; /* of this node */
 	struct rel *blocks;      /* of this node */
 	uint32_t index;          /* of this block among them */
@@ -194,6 +201,8 @@ enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p);
  * and would fault.
  */
 bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p);
+/* Does the diff that a close finds ask for the home? */
+bool rel_asks(const struct rel_ctx *ctx, const struct rel *p);
 /*
  * Memory for twins is short: lower the block with the next close in any case, and end its twin if
  * that finds no difference.

@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 15
+#define WIRE_VERSION 16
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -130,7 +130,8 @@ enum msg_type {
 	 */
 	MSG_FLUSH, /* writer -> home: diffs, the payload */
 	/*
-	 * home -> writer: the diffs are merged, and no copy without them is left that has no notice
+	 * home -> writer: the diffs are merged, and no copy without them is left that has no
+	 * notice; the payload: blocks whose home is the writer from now on
 	 */
 	MSG_FLUSHED,
 	/* home -> registered node: notices, the payload, for blocks that req_node has changed */
@@ -306,7 +307,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(ECHO,       COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(HELLO,      COHERENCE, KERNEL,  NEITHER, ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY) \
 	M(FLUSH,      BULK,      LIBRARY, NEITHER, ZERO,    TAIL,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
-	M(FLUSHED,    COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    RECEIVER, ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
+	M(FLUSHED,    BULK,      LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    RECEIVER, ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(NOTE,       BULK,      LIBRARY, NEITHER, ZERO,    TAIL,        ZERO,    OTHER,    ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(NOTED,      COHERENCE, LIBRARY, NEITHER, ZERO,    ZERO,        ZERO,    NODE,     ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \
 	M(AFTER,      SYNC,      LIBRARY, NEITHER, ZERO,    AFTER,       ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    CLOSE) \

@@ -70,7 +70,7 @@ void notes_add(struct notes *to, const struct note *one)
 
 static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note *one)
 {
-	const struct change c = { .object = one->object, .size = one->size };
+	const struct change c = { .object = one->object, .size = (uint16_t)one->size };
 
 	memcpy(at, &c, sizeof(c));
 	if (c.size)
@@ -140,9 +140,11 @@ uint8_t *outbox_diff(struct outbox *o)
 	return o->at + o->size + sizeof(struct change);
 }
 
-void outbox_add(struct outbox *o, uint32_t object, size_t size)
+_Static_assert(DIFF_MAX <= UINT16_MAX, "the size of a diff fits in struct change");
+
+void outbox_add(struct outbox *o, uint32_t object, size_t size, bool asks)
 {
-	const struct change c = { .object = object, .size = (uint32_t)size };
+	const struct change c = { .object = object, .size = (uint16_t)size, .asks = asks };
 
 	memcpy(o->at + o->size, &c, sizeof(c));
 	o->size += sizeof(c) + size;
@@ -164,6 +166,21 @@ void outbox_next(struct outbox *o)
 bool outbox_is_empty(const struct outbox *o)
 {
 	return !o->pieces && o->size <= sizeof(struct piece);
+}
+
+/* ---- the blocks that a service gives --------------------------------------------------------- */
+
+/* at most one for each twin of the writer */
+_Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(uint32_t) <= NET_PAYLOAD_MAX,
+	       "the blocks that a service gives fit in one message");
+
+void given_add(struct given *g, uint32_t object)
+{
+	if (g->n == g->room) {
+		g->room = g->room ? 2 * g->room : 64;
+		g->objects = changes_own(own_realloc(g->objects, g->room * sizeof(uint32_t)));
+	}
+	g->objects[g->n++] = object;
 }
 
 /* ---- what has come --------------------------------------------------------------------------- */
@@ -203,7 +220,7 @@ bool change_next(const uint8_t **at, size_t *size, struct change *c, bool notice
 		return false;
 	memcpy(c, *at, sizeof(*c));
 	if (!is_object(c->object) || c->size > *size - sizeof(*c) ||
-	    (c->size ? diff_check(*at + sizeof(*c), c->size) : !notices))
+	    (c->size ? diff_check(*at + sizeof(*c), c->size) : !notices) || c->asks > !notices)
 		return false;
 	*at += sizeof(*c) + c->size;
 	*size -= sizeof(*c) + c->size;
@@ -217,4 +234,16 @@ bool changes_check(const uint8_t *at, size_t size, bool notices)
 	while (change_next(&at, &size, &c, notices))
 		;
 	return !size;
+}
+
+bool given_next(const uint8_t **at, size_t *size, uint32_t *object)
+{
+	if (*size < sizeof(*object))
+		return false;
+	memcpy(object, *at, sizeof(*object));
+	if (!is_object(*object))
+		return false;
+	*at += sizeof(*object);
+	*size -= sizeof(*object);
+	return true;
 }

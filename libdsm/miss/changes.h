@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * changes.h - the payloads of FLUSH and NOTE, built and read: diffs of release blocks, and notices.
+ * changes.h - the payloads of FLUSH, NOTE and FLUSHED, built and read: diffs of release blocks,
+ * notices, and blocks that are given.
  *
- * Both come in pieces: each has a struct piece, then diffs, those of a NOTE also notices. A struct
- * change precedes each diff or notice.
+ * FLUSH and NOTE come in pieces: each has a struct piece, then diffs, those of a NOTE also notices.
+ * A struct change precedes each diff or notice. FLUSHED has the names of blocks.
  *
  * Buffers are from the transports' heap (net/own.h). Without memory for them the job ends. The
  * caller has a lock of what it passes, where others use it.
@@ -74,18 +75,28 @@ bool outbox_full(const struct outbox *o);
 /* Room for one more diff. */
 uint8_t *outbox_diff(struct outbox *o);
 /* It has been filled. */
-void outbox_add(struct outbox *o, uint32_t object, size_t size);
+void outbox_add(struct outbox *o, uint32_t object, size_t size, bool asks);
 void outbox_seal(struct outbox *o, bool last);
 void outbox_next(struct outbox *o);
 /* A home to which nothing is sent may have an empty piece. */
 bool outbox_is_empty(const struct outbox *o);
+
+/* ---- the blocks that a service gives --------------------------------------------------------- */
+
+struct given {
+	uint32_t *objects;
+	size_t n, room;
+};
+
+void given_add(struct given *g, uint32_t object);
 
 /* ---- what has come --------------------------------------------------------------------------- */
 
 /* A diff, which ends at the address behind it, or a notice, whose size is 0. */
 struct change {
 	uint32_t object;
-	uint32_t size;
+	uint16_t size;
+	uint16_t asks; /* 1: the writer asks for the home */
 };
 
 /* Precedes each piece. */
@@ -115,5 +126,7 @@ bool pieces_end(struct pieces *p);
 bool change_next(const uint8_t **at, size_t *size, struct change *c, bool notices);
 /* Is none of them malformed? */
 bool changes_check(const uint8_t *at, size_t size, bool notices);
+/* Each block that FLUSHED names, in turn. False: it ends here, or (*size not 0) it is malformed. */
+bool given_next(const uint8_t **at, size_t *size, uint32_t *object);
 
 #endif

@@ -48,6 +48,7 @@ struct service {
 	uint64_t close;
 	struct pieces pieces;
 	struct notes notes;
+	struct given given;
 };
 
 static struct service *services; /* by node; atomic */
@@ -362,6 +363,8 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 
 	if (s)
 		word_lock(&s->lock);
+	if (a->type == ACT_GIVE)
+		given_add(&s->given, object);
 	if (a->type == ACT_TELL)
 		notes_add_diff(to, &one, w->diff, w->diff_size);
 	for (node = set_next(a->mask, 0, n, g, a->except, h->me); node < n;
@@ -431,7 +434,7 @@ static bool has_written(struct notes *to, uint32_t object, bool *kept)
 	return work_mine()->diff_size;
 }
 
-static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool *kept)
+static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool asks, bool *kept)
 {
 	struct gather *g = work_mine()->gather;
 	struct outbox *o = &g->homes[home];
@@ -444,7 +447,7 @@ static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool *k
 	size = twin_compare(object, outbox_diff(o));
 	if (!size)
 		return false;
-	outbox_add(o, object, size);
+	outbox_add(o, object, size, asks);
 	count(&job.mine->stats.flushed_bytes, size);
 	return true;
 }
@@ -605,12 +608,16 @@ static bool flush_end(struct service *s, struct notes *notes)
 static int merge_one(struct core_host *h, const struct msg *m, const struct service *s,
 		     const uint8_t *diff, const struct change *c)
 {
+	const struct core_change change = { .object = c->object,
+					    .asks = c->asks,
+					    .kept = notes_tell(&s->notes, NOTES_SERVICE),
+					    .diff = diff,
+					    .size = c->size };
 	struct work *w = work_mine();
 
 	w->diff = diff;
 	w->diff_size = c->size;
-	return core_flush_block(h, c->object, m->src, diff, c->size,
-				notes_tell(&s->notes, NOTES_SERVICE));
+	return core_flush_block(h, m->src, &change);
 }
 
 static int flush_arrived(const struct msg *m, const uint8_t *at, size_t size)
@@ -659,6 +666,34 @@ static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 	count(&job.mine->stats.notices, notices);
 	count(&job.mine->stats.told, told);
 	return noting_end(m, head.all) ? core_closing_event(&h, CE_NOTE, m) : 0;
+}
+
+void release_acknowledge(const struct msg *m)
+{
+	struct service *s = service_of(m->dst);
+	struct given given;
+
+	word_lock(&s->lock);
+	given = s->given;
+	s->given = (struct given){ 0 };
+	word_unlock(&s->lock);
+	run_send_with(m, given.objects, given.n * sizeof(given.objects[0]));
+	own_free(given.objects);
+}
+
+int release_given(const struct msg *m, const void *payload, size_t size)
+{
+	struct core_host h = run_host();
+	const uint8_t *at = payload;
+	uint32_t object;
+	int err = 0;
+
+	while (!err && given_next(&at, &size, &object)) {
+		err = core_give_block(&h, object, m->src);
+		if (!err)
+			count(&run_stats_of(object)->homes_in, 1);
+	}
+	return size ? -EBADMSG : err;
 }
 
 /* Messages with a payload are never inside another. */

@@ -51,6 +51,11 @@ int release_arrived(const struct msg *m, const void *payload, size_t size);
 bool release_has_inside(const struct msg *m);
 /* Send MSG_FLUSH or MSG_NOTE with the payload in struct work; of a close that gathers, soon. */
 void release_send(const struct msg *m);
+/* Send MSG_FLUSHED, with the blocks whose home moves. */
+void release_acknowledge(const struct msg *m);
+/* Take the blocks of which MSG_FLUSHED, which comes next, says that this node is the home. 0 or
+ * -EBADMSG. */
+int release_given(const struct msg *m, const void *payload, size_t size);
 /* Look at all open blocks: the item that a close queues. */
 void release_gather(void);
 

@@ -19,6 +19,7 @@ size_t net_payload_max(uint8_t type)
 	case MSG_RETURN:
 	case MSG_CHUNK:
 	case MSG_FLUSH:
+	case MSG_FLUSHED:
 	case MSG_NOTE: return NET_PAYLOAD_MAX;
 	case MSG_BUNDLE: return WIRE_BUNDLE_MAX * sizeof(struct msg) + BUNDLE_BYTES;
 	case MSG_AFTER: return sizeof(struct msg);

@@ -340,6 +340,15 @@ static void noted(struct host *x, const struct rmsg *m)
 		closing_event(x, CE_NOTE, m->src, m->dst, m->close, m->req_node);
 }
 
+static void given(struct host *x, const struct rmsg *m)
+{
+	unsigned int b;
+
+	for (b = 0; b < RC_BLOCKS; b++)
+		if (m->mask[b] & GIVEN_BLOCK && core_give_block(&x->h, b, m->src))
+			model_fail("node %u is not given block %u", x->h.me, b);
+}
+
 static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int index)
 {
 	struct rmsg m = w->msgs[index];
@@ -356,6 +365,10 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 		x.n->merging[m.src] = m;
 		break;
 	case MSG_NOTE: noted(&x, &m); break;
+	case MSG_FLUSHED:
+		given(&x, &m);
+		core_deliver(&x.h, &wide, NULL);
+		break;
 	case MSG_AFTER:
 		inside = wide;
 		inside.type = m.inside;
@@ -368,7 +381,6 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 	case MSG_WRITE_REQ:
 	case MSG_DATA:
 	case MSG_DONE:
-	case MSG_FLUSHED:
 	case MSG_NOTED: core_deliver(&x.h, &wide, NULL); break;
 	default: ordered(&x, &m); break;
 	}
@@ -384,8 +396,14 @@ static void merge_next(const struct rc_cfg *cfg, struct world *w, unsigned int n
 
 	for (b = 0; b < RC_BLOCKS; b++)
 		if (m->mask[b]) {
+			const struct core_change c = { .object = b,
+						       .asks = m->mask[b] & ASKS_BLOCK,
+						       .kept = cfg->tells,
+						       .diff = m,
+						       .size = sizeof(*m) };
+
 			model_say("node %u merges block %u of %u\n", node, b, src);
-			if (core_flush_block(&x.h, b, (uint16_t)src, m, sizeof(*m), cfg->tells))
+			if (core_flush_block(&x.h, (uint16_t)src, &c))
 				model_fail("node %u does not merge block %u", node, b);
 			m->mask[b] = 0;
 			return;

@@ -110,7 +110,8 @@ static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned
 	if (at_home && home_of(cfg, w, b) != node)
 		model_fail("node %u believes that it is the home of block %u", node, b);
 	if (n->hw[b] > PROT_CLOSED && !at_home && p->state != REL_STALE && !p->noticed &&
-	    !(p->flags & REL_MOVES) && !registered(cfg, w, node, b) && !under_way(cfg, w, node, b))
+	    !(p->flags & REL_MOVES) && home_of(cfg, w, b) != node && !registered(cfg, w, node, b) &&
+	    !under_way(cfg, w, node, b))
 		model_fail("node %u can read block %u, but is not registered, and has no notice",
 			   node, b);
 	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) &&

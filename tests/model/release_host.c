@@ -200,6 +200,10 @@ static void host_send(struct core_host *h, const struct msg *m)
 		}
 	if (m->type == MSG_NOTE)
 		fill_note(x->n, m->req_node, m->dst, &small);
+	for (b = 0; b < RC_BLOCKS && m->type == MSG_FLUSHED; b++)
+		small.mask[b] = x->n->gives[m->dst] >> b & 1 ? GIVEN_BLOCK : 0;
+	if (m->type == MSG_FLUSHED)
+		x->n->gives[m->dst] = 0;
 	rc_post(x->w, &small);
 }
 
@@ -303,7 +307,7 @@ static void lower_all(struct core_host *h, uint32_t b, uint8_t prot)
 		rc_set_hw(x, b, prot);
 }
 
-static bool diff(struct core_host *h, uint32_t b, uint16_t home, bool *kept)
+static bool diff(struct core_host *h, uint32_t b, uint16_t home, bool asks, bool *kept)
 {
 	struct rnode *n = host_of(h)->n;
 	struct diff_out *out = home != h->me ? &n->diffs[b] : *kept ? &n->told[h->me][b] : NULL;
@@ -317,7 +321,7 @@ static bool diff(struct core_host *h, uint32_t b, uint16_t home, bool *kept)
 			   h->me, mask, b, n->dirty[b]);
 	n->dirty[b] = 0;
 	if (mask && out) {
-		out->mask = mask;
+		out->mask = (uint8_t)(mask | (asks ? ASKS_BLOCK : 0));
 		for (i = 0; i < RC_BYTES; i++)
 			out->v[i] = mask >> i & 1 ? n->frame[b][i] : 0;
 	}
@@ -358,11 +362,13 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 	uint8_t(*to)[RC_NODES] = a->type == ACT_TELL ? x->n->tells : x->n->notices;
 	uint16_t node;
 
+	if (a->type == ACT_GIVE)
+		x->n->gives[a->node] |= (uint8_t)(1 << object);
 	for (node = 0; node < x->cfg->nnodes; node++)
 		if (set_has(a->mask, node, g) && node != a->except && node != h->me)
 			to[writer][node] |= (uint8_t)(1 << object);
 	if (a->type == ACT_TELL && writer != h->me) {
-		x->n->told[writer][object].mask = flush->mask[object];
+		x->n->told[writer][object].mask = flush->mask[object] & (uint8_t)~ASKS_BLOCK;
 		memcpy(x->n->told[writer][object].v, flush->v[object], RC_BYTES);
 	}
 }

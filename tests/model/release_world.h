@@ -19,13 +19,16 @@
 #define LEAVES 4
 
 #define NOTED_BLOCK 0x80u
+#define ASKS_BLOCK 0x40u
+#define GIVEN_BLOCK 0x20u
 
 /* A message in flight: what the machines see of it, and its payload. */
 struct rmsg {
 	uint64_t close;
 	uint8_t type, op, src, dst, object, req_node, slot;
 	uint8_t inside, inside_op; /* AFTER */
-	uint8_t mask[RC_BLOCKS];   /* FLUSH, NOTE: changed bytes; NOTED_BLOCK: a notice */
+	/* FLUSH, NOTE: changed bytes; NOTED_BLOCK: a notice; ASKS_BLOCK; FLUSHED: GIVEN_BLOCK */
+	uint8_t mask[RC_BLOCKS];
 	uint8_t v[RC_BLOCKS][RC_BYTES];
 	uint8_t flags;
 };
@@ -68,6 +71,7 @@ struct rnode {
 	struct diff_out told[RC_NODES][RC_BLOCKS]; /* by writer */
 	uint8_t gather, entry;                     /* 1: to begin, 2: at this block */
 	struct rmsg merging[RC_NODES];             /* FLUSH of this node, partly merged */
+	uint8_t gives[RC_NODES];                   /* by writer: the blocks that it gets */
 	uint8_t applies;                           /* an acquire without a thread is under way */
 };
 

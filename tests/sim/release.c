@@ -38,7 +38,10 @@ void load_free(struct load *l)
 
 /* A diff in a FLUSH or a NOTE: the block, the size, the bytes. A notice has no bytes. */
 struct piece {
-	uint32_t block, size;
+	uint32_t block;
+	uint16_t size;
+	bool asks;
+	uint8_t pad;
 };
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -148,15 +151,16 @@ static void lower(struct core_host *h, uint32_t block, uint8_t prot)
 	release_lower(sim_of(h), h->me, block, prot);
 }
 
-static bool diff(struct core_host *h, uint32_t block, uint16_t home, bool *kept)
+static bool diff(struct core_host *h, uint32_t block, uint16_t home, bool asks, bool *kept)
 {
 	struct rel_node *n = rel_node_of(sim_of(h), h->me);
 	struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
 	struct load **to = &rel_node_of(sim_of(h), h->me)->diffs[home];
 	uint8_t bytes[DIFF_MAX];
 	struct piece p = { .block = block,
-			   .size = (uint32_t)diff_make(rel_page(&c->frame), rel_page(&c->twin),
-						       bytes) };
+			   .size = (uint16_t)diff_make(rel_page(&c->frame), rel_page(&c->twin),
+						       bytes),
+			   .asks = asks };
 
 	if (!p.size)
 		return false;
@@ -202,6 +206,8 @@ static void notice(struct core_host *h, uint32_t block, const struct action *a, 
 	struct rel_node *n = rel_node_of(sim_of(h), h->me);
 	uint16_t to;
 
+	if (a->type == ACT_GIVE)
+		n->gives[a->node] = load_add(n->gives[a->node], &block, sizeof(block));
 	for (to = set_next(a->mask, 0, h->nnodes, g, a->except, h->me); to < h->nnodes;
 	     to = set_next(a->mask, (uint16_t)(to + 1), h->nnodes, g, a->except, h->me)) {
 		if (n->nnotes == n->notes_room) {
@@ -328,6 +334,7 @@ void release_merge(struct sim *s, const struct event *e)
 	struct msg m = { .src = e->msg.src };
 	struct load *l = n->merging[m.src];
 	size_t *at = &n->merged[m.src];
+	struct core_change c = { .kept = sim_tells(s) };
 	struct piece p;
 	uint16_t to;
 
@@ -337,8 +344,11 @@ void release_merge(struct sim *s, const struct event *e)
 		memcpy(&p, l->bytes + *at, sizeof(p));
 		n->told_size = p.size;
 		memcpy(n->told, l->bytes + *at + sizeof(p), p.size);
-		if (core_flush_block(&h.h, p.block, m.src, l->bytes + *at + sizeof(p), p.size,
-				     sim_tells(s)))
+		c.object = p.block;
+		c.asks = p.asks;
+		c.diff = l->bytes + *at + sizeof(p);
+		c.size = p.size;
+		if (core_flush_block(&h.h, m.src, &c))
 			sim_fail(s, p.block, "node %u does not merge block %u of %u", e->node,
 				 p.block, m.src);
 		release_note(s, e->node, p.block, "merged");
@@ -360,7 +370,7 @@ void release_merge(struct sim *s, const struct event *e)
 static struct load *add_note(struct load *l, struct note *one)
 {
 	const struct piece p = { .block = one->block,
-				 .size = one->told ? (uint32_t)one->told->used : 0 };
+				 .size = one->told ? (uint16_t)one->told->used : 0 };
 
 	l = load_add(l, &p, sizeof(p));
 	if (one->told)
@@ -387,15 +397,16 @@ static struct load *take_notes(struct rel_node *n, const struct msg *m)
 struct load *release_payload(struct sim *s, const struct msg *m)
 {
 	struct rel_node *n;
-	struct load *l;
+	struct load *l, **of;
 
-	if (!s->rel || (m->type != MSG_FLUSH && m->type != MSG_NOTE))
+	if (!s->rel || (m->type != MSG_FLUSH && m->type != MSG_NOTE && m->type != MSG_FLUSHED))
 		return NULL;
 	n = rel_node_of(s, m->src);
 	if (m->type == MSG_NOTE)
 		return take_notes(n, m);
-	l = n->diffs[m->dst];
-	n->diffs[m->dst] = NULL;
+	of = m->type == MSG_FLUSH ? &n->diffs[m->dst] : &n->gives[m->dst];
+	l = *of;
+	*of = NULL;
 	return l;
 }
 
@@ -433,6 +444,20 @@ static void note_arrives(struct sim *s, const struct event *e)
 	closing_event(s, e->node, CE_NOTE, &e->msg);
 }
 
+static void flushed_arrives(struct sim *s, const struct event *e)
+{
+	struct host_node h = sim_node(s, e->node, NULL);
+	uint32_t block;
+	size_t i;
+
+	for (i = 0; e->load && i < e->load->used; i += sizeof(block)) {
+		memcpy(&block, e->load->bytes + i, sizeof(block));
+		if (core_give_block(&h.h, block, e->msg.src))
+			sim_fail(s, block, "node %u is not given block %u", e->node, block);
+		release_note(s, e->node, block, "given");
+	}
+}
+
 static void after_arrives(struct sim *s, const struct event *e)
 {
 	struct host_node h = sim_node(s, e->node, NULL);
@@ -448,6 +473,7 @@ bool release_arrives(struct sim *s, struct event *e)
 	switch (e->msg.type) {
 	case MSG_FLUSH: flush_arrives(s, e); return true;
 	case MSG_NOTE: note_arrives(s, e); return true;
+	case MSG_FLUSHED: flushed_arrives(s, e); return false;
 	case MSG_AFTER: after_arrives(s, e); return true;
 	default: return false;
 	}
@@ -533,6 +559,7 @@ static void create_node(struct sim *s, uint16_t node)
 	n->merging = zeroed(s->o.nodes, sizeof(struct load *));
 	n->merged = zeroed(s->o.nodes, sizeof(*n->merged));
 	n->diffs = zeroed(s->o.nodes, sizeof(struct load *));
+	n->gives = zeroed(s->o.nodes, sizeof(struct load *));
 	n->ctx = (struct closing_ctx){ .me = node,
 				       .nnodes = (uint16_t)s->o.nodes,
 				       .lists = &n->lists,
@@ -574,11 +601,13 @@ static void destroy_node(struct sim *s, struct rel_node *n)
 	for (i = 0; i < s->o.nodes; i++) {
 		load_free(n->merging[i]);
 		load_free(n->diffs[i]);
+		load_free(n->gives[i]);
 	}
 	free(n->peers);
 	free(n->merging);
 	free(n->merged);
 	free(n->diffs);
+	free(n->gives);
 	free(n->notes);
 	free(n->ctx.held);
 }

@@ -228,11 +228,12 @@ static void lower(struct core_host *h, uint32_t object, uint8_t prot)
 	host.changed |= host.stores;
 }
 
-static bool diff(struct core_host *h, uint32_t object, uint16_t home, bool *kept)
+static bool diff(struct core_host *h, uint32_t object, uint16_t home, bool asks, bool *kept)
 {
 	(void)h;
 	locked(KEY);
-	note("%s %x for %x", *kept ? "keep diff" : "diff", index_of(object), home);
+	note("%s %x for %x%s", *kept ? "keep diff" : "diff", index_of(object), home,
+	     asks ? ", asking" : "");
 	*kept = *kept && !host.full;
 	return host.changed;
 }
@@ -257,6 +258,10 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 {
 	(void)h;
 	locked(0);
+	if (a->type == ACT_GIVE) {
+		note("give %x to %x", index_of(object), a->node);
+		return;
+	}
 	note("%s %x to %llx of %x but %x", a->type == ACT_TELL ? "tell" : "notice",
 	     index_of(object), (unsigned long long)a->mask, writer, a->except);
 }

@@ -37,7 +37,7 @@ static void set_up(void)
 static void post(struct outbox *o, uint32_t number, const uint8_t *diff, size_t size)
 {
 	memcpy(outbox_diff(o), diff, size);
-	outbox_add(o, object(number), size);
+	outbox_add(o, object(number), size, number == 5);
 }
 
 UNIT_TEST(a_piece_has_its_diffs_in_order)
@@ -62,9 +62,11 @@ UNIT_TEST(a_piece_has_its_diffs_in_order)
 	ck_assert(change_next(&at, &size, &c, false));
 	ck_assert_uint_eq(c.object, object(3));
 	ck_assert_uint_eq(c.size, small_size);
+	ck_assert_uint_eq(c.asks, 0);
 	ck_assert(!memcmp(at - c.size, small, small_size));
 	ck_assert(change_next(&at, &size, &c, false));
 	ck_assert_uint_eq(c.object, object(5));
+	ck_assert_uint_eq(c.asks, 1);
 	ck_assert(!memcmp(at - c.size, large, large_size));
 	ck_assert(!change_next(&at, &size, &c, false));
 	ck_assert_uint_eq(size, 0);
@@ -131,16 +133,22 @@ UNIT_TEST(malformed_changes_are_refused)
 		static const uint32_t objects[] = { 0, 2 * (PAGES - 1) + 1, 2 * PAGES + 1, 2,
 						    UINT32_MAX };
 
-		c = (struct change){ .object = objects[n], .size = (uint32_t)small_size };
+		c = (struct change){ .object = objects[n], .size = (uint16_t)small_size };
 		memcpy(v, &c, sizeof(c));
 		unit_require(changes_check(v, size, true) ==
 			     (c.object & 1 && block_page(c.object) < PAGES));
+	}
+	for (n = 0; n < 3; n++) { /* a diff of a FLUSH may ask */
+		c = (struct change){ object(3), (uint16_t)small_size, (uint16_t)n };
+		memcpy(v, &c, sizeof(c));
+		ck_assert(changes_check(v, size, false) == (n < 2));
+		ck_assert(changes_check(v, size, true) == !n);
 	}
 	c = (struct change){ .object = object(3) };
 	memcpy(v, &c, sizeof(c));
 	ck_assert(changes_check(v, sizeof(c), true)); /* a notice */
 	ck_assert(!changes_check(v, sizeof(c), false));
-	c.size = UINT32_MAX;
+	c.size = UINT16_MAX;
 	memcpy(v, &c, sizeof(c));
 	ck_assert(!changes_check(v, size, true));
 	memcpy(v, &head, sizeof(head));
@@ -150,6 +158,29 @@ UNIT_TEST(malformed_changes_are_refused)
 	at = v;
 	n = sizeof(head) - 1;
 	ck_assert(!piece_take(&at, &n, &head));
+}
+
+UNIT_TEST(an_acknowledgement_names_the_blocks_that_it_gives)
+{
+	struct given g = { 0 };
+	const uint8_t *at;
+	uint32_t got, n;
+	size_t size;
+
+	for (n = 0; n < 100; n++)
+		given_add(&g, object(n % PAGES));
+	at = (const uint8_t *)g.objects;
+	size = g.n * sizeof(got) + 3;
+	for (n = 0; given_next(&at, &size, &got); n++)
+		ck_assert_uint_eq(got, object(n % PAGES));
+	ck_assert_uint_eq(n, 100);
+	ck_assert_uint_eq(size, 3); /* malformed */
+	g.objects[0] = object(PAGES);
+	at = (const uint8_t *)g.objects;
+	size = sizeof(got);
+	ck_assert(!given_next(&at, &size, &got));
+	ck_assert_uint_eq(size, sizeof(got));
+	own_free(g.objects);
 }
 
 /* Node 1 gets a notice and a diff, node 2 the notice, and node 3 nothing. */

@@ -70,6 +70,17 @@ UNIT_LOOP_TEST(every_local_event_in_every_state_has_this_effect, 0, 2)
 		}
 }
 
+static int flush(uint16_t writer, bool asks, bool kept)
+{
+	const struct core_change c = { .object = OBJECT(INDEX),
+				       .asks = asks,
+				       .kept = kept,
+				       .diff = diff_bytes,
+				       .size = sizeof(diff_bytes) };
+
+	return core_flush_block(&node, writer, &c);
+}
+
 UNIT_TEST(a_mapping_may_have_followed)
 {
 	const struct msg wants = about(0, ME, ME);
@@ -189,21 +200,15 @@ UNIT_TEST(a_diff_is_merged_and_noted)
 	host.home = true;
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		has(all[i].state);
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), all[i].writer, diff_bytes,
-						  sizeof(diff_bytes), false),
-				 0);
+		ck_assert_int_eq(flush(all[i].writer, false, false), 0);
 		noted(all[i].does);
 		ck_assert_uint_eq(rel->state, all[i].next);
 		ck_assert_uint_eq(seen.about.type, MSG_FLUSH);
 		ck_assert_uint_eq(seen.about.src, all[i].writer);
 	}
-	ck_assert_int_eq(
-		core_flush_block(&node, OBJECT(INDEX), ME, diff_bytes, sizeof(diff_bytes), true),
-		-EBADMSG);
+	ck_assert_int_eq(flush(ME, false, true), -EBADMSG);
 	host.home = false;
-	ck_assert_int_eq(
-		core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, sizeof(diff_bytes), true),
-		-EBADMSG);
+	ck_assert_int_eq(flush(HOME, false, true), -EBADMSG);
 	noted("[] []");
 }
 
@@ -274,9 +279,7 @@ UNIT_TEST(a_home_tells_what_the_host_has_room_for)
 		has(RELH_CLEAN);
 		rel->copyset = set_of(3, 1);
 		rel->uses = USE_MORE << 6;
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), 4, diff_bytes,
-						  sizeof(diff_bytes), !i),
-				 0);
+		ck_assert_int_eq(flush(4, false, !i), 0);
 		noted(i ? "[merge ] notice 10001 to 8 of 4 but 4"
 			: "[merge ] notice 10001 to 0 of 4 but 4 tell 10001 to 8 of 4 but 4");
 	}
@@ -320,13 +323,13 @@ UNIT_TEST(what_is_not_found_is_refused)
 
 	host.sequential = true;
 	ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1), -EBADMSG);
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
-			 -EBADMSG);
+	ck_assert_int_eq(flush(HOME, false, true), -EBADMSG);
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		host.missing = errors[i];
-		ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
-				 errors[i]);
+		ck_assert_int_eq(flush(HOME, false, true), errors[i]);
+		ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), HOME), errors[i]);
 		ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1),
 				 errors[i]);
 		ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), errors[i]);
@@ -346,8 +349,8 @@ UNIT_TEST(a_host_without_release_blocks_has_none_to_find)
 	const struct msg m = about(MSG_LOCKED, OTHER, ME);
 
 	ops.rel = NULL;
-	ck_assert_int_eq(core_flush_block(&node, OBJECT(INDEX), HOME, diff_bytes, 1, true),
-			 -EBADMSG);
+	ck_assert_int_eq(flush(HOME, false, true), -EBADMSG);
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	ck_assert_int_eq(core_note_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
 	ck_assert_int_eq(core_closing_event(&node, CE_CLOSE, &m), -EBADMSG);
 	ck_assert_int_eq(core_after(&node, &m, &m), -EBADMSG);
@@ -539,17 +542,70 @@ UNIT_TEST(a_store_before_an_idle_block_is_lowered_is_sent)
 	ck_assert_uint_eq(rel->flushed, (uint32_t)RUN);
 }
 
-/* It may be dropped, so it is lowered before any comparison, also if it seems idle. */
-UNIT_TEST(a_block_that_would_move_is_lowered_first)
+/* What a close finds asks for the home; the home says in its acknowledgement that it is given. */
+UNIT_TEST(a_diff_asks_for_the_home_and_the_home_is_given)
 {
+	node.nnodes = NODES;
 	has(REL_OPEN);
 	host.moves = host.changed = true;
-	rel->flags = REL_CHANGED;
-	rel->same = REL_IDLE - 1;
 	rel->listed = 1;
+	rel->flags = REL_CHANGED;
 	core_gather_next(&node, INDEX + 1);
-	noted("[lower 10001 1 diff 10001 for 205 untwin lower 10001 0 ]");
-	ck_assert_uint_eq(rel->state, REL_NONE);
+	noted("[diff 10001 for 205, asking ]");
+	ck_assert_uint_eq(rel->state, REL_OPEN);
+	ck_assert_uint_eq(rel->flags, REL_ASKS | REL_CHANGED);
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), OTHER), -EBADMSG);
+	noted("[]");
+	closing.run = RUN;
+	closing.ended = RUN - 1;
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), OTHER), -EBADMSG);
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), HOME), 0);
+	ck_assert_uint_eq(seen.about.type, MSG_FLUSHED);
+	noted("[] [] DONE to 205");
+	ck_assert_uint_eq(rel->state, RELH_OPEN);
+	ck_assert_uint_eq(rel->copyset, set_of(HOME, set_granule(NODES)));
+	ck_assert_int_eq(core_give_block(&node, OBJECT(INDEX), HOME), -EBADMSG);
+	noted("[]");
+}
+
+/* The copy of a writer whose close has not ended may be the master. */
+UNIT_TEST(no_notice_is_applied_while_the_home_may_be_given)
+{
+	int err = 0;
+	bool stale = false;
+
+	has(REL_OPEN);
+	rel->flags = REL_ASKS;
+	rel->flushed = (uint32_t)RUN;
+	rel->noticed = 1;
+	closing.run = RUN;
+	closing.ended = RUN - 1;
+	core_acquire_next(&node, INDEX + 1, &stale, &err);
+	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert_uint_eq(rel->state, REL_OPEN);
+	ck_assert_uint_eq(lists.notices, INDEX + 1);
+	closing.ended = RUN;
+	err = 0;
+	core_acquire_next(&node, INDEX + 1, &stale, &err);
+	ck_assert_int_eq(err, 0);
+	ck_assert_uint_eq(rel->state, REL_STALE);
+}
+
+UNIT_TEST(a_home_gives_what_a_diff_asks_for)
+{
+	unsigned int i;
+
+	node.nnodes = NODES;
+	host.home = host.moves = true;
+	for (i = 0; i < 2; i++) {
+		has(RELH_CLEAN);
+		rel->copyset = set_of(OTHER, set_granule(NODES));
+		rel->only = OTHER + 1;
+		ck_assert_int_eq(flush(OTHER, i, false), 0);
+		noted(i ? "[merge ] give 10001 to 306"
+			: "[merge ] notice 10001 to 1000000000000 of 306 but 306");
+		ck_assert_uint_eq(rel->flags, i ? REL_MOVING : 0);
+	}
 }
 
 static void two_open(void)

@@ -80,7 +80,9 @@ static const struct reaction copies[REL_STATES][REL_EVENTS] = {
 			[RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "close", REL_NONE, 0 }, [RE_TOLD] = { "merge", REL_CLEAN, 0 }, PASSES(REL_CLEAN) },
 	[REL_OPEN] = { [RE_READ] = { "open rw again", REL_OPEN, 0 }, [RE_WRITE] = { "open rw again", REL_OPEN, 0 },
 		       [RE_USED] = { "", REL_OPEN, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
-		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 }, [RE_TOLD] = { "merge", REL_OPEN, 0 }, PASSES(REL_OPEN) },
+		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 }, [RE_TOLD] = { "merge", REL_OPEN, 0 },
+		       /* it has asked for nothing */
+		       [RE_GIVEN] = { "", REL_OPEN, -EBADMSG }, PASSES(REL_OPEN) },
 	[REL_STALE] = { [RE_READ] = { "open rw again", REL_STALE, 0 }, [RE_WRITE] = { "open rw again", REL_STALE, 0 },
 			[RE_USED] = { "", REL_STALE, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
 			[RE_CHANGED] = { "untwin", REL_NONE, 0 }, [RE_SAME] = { "untwin", REL_NONE, 0 }, [RE_TOLD] = { "", REL_STALE, 0 }, PASSES(REL_STALE) },

@@ -90,7 +90,7 @@ UNIT_TEST(a_writer_asks_the_first_home_for_the_home_and_a_reader_does_not)
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
 	p = block_in(REL_NONE);
-	p->flags = REL_STAYS; /* it asked another time */
+	p->flags = REL_ASKS; /* it asked another time */
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
 	p = block_in(REL_NONE);
@@ -123,44 +123,88 @@ UNIT_TEST(where_homes_stay_a_writer_asks_for_a_copy)
 	ck_assert_uint_eq(p->only, NEXT + 1);
 }
 
-UNIT_TEST(a_copy_that_two_closes_have_changed_is_dropped_and_the_home_asked_for)
+/* After the close has sent the diff, before it ends. */
+static int later(struct rel *p, enum rel_event ev, uint16_t src)
+{
+	const struct msg m = message(MSG_FLUSHED, src, NEXT, NEXT);
+	struct rel_ctx ctx = at(NEXT);
+
+	ctx.ended = 6;
+	return rel_step(&ctx, p, ev, &m, &out);
+}
+
+static struct rel *asking(void)
 {
 	const struct rel_ctx ctx = at(NEXT);
 	struct rel *p = block_in(REL_OPEN);
 
+	ck_assert(!rel_asks(&ctx, p));
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(p->flags, REL_CHANGED);
+	ck_assert_int_eq(local(NEXT, p, RE_SAME), 0); /* between them it is not written */
+	ck_assert(rel_asks(&ctx, p));
 	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
 	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_str_eq(unit_text(&out), "");
 	ck_assert_uint_eq(p->state, REL_OPEN);
-	/* no store between the comparison and the drop */
-	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RO);
-	ck_assert_int_eq(local(NEXT, p, RE_SAME), 0); /* between them it is not written */
-	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
-	ck_assert_str_eq(unit_text(&out), "untwin close");
-	ck_assert_uint_eq(p->flags, REL_CHANGED | REL_WANTS);
-	ck_assert_uint_eq(p->state, REL_NONE);
+	ck_assert_uint_eq(p->flags, REL_ASKS | REL_CHANGED);
 	ck_assert_uint_eq(p->flushed, 7);
-	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
-	ck_assert_ptr_nonnull(unit_sent(&out, MSG_WRITE_REQ));
-	ck_assert_uint_eq(p->flags, REL_ASKED);
+	return p;
 }
 
-UNIT_TEST(a_node_that_asked_in_vain_keeps_its_copy)
+UNIT_TEST(the_diff_of_the_second_close_asks_for_the_home)
 {
 	const struct rel_ctx ctx = at(NEXT);
-	struct rel *p = block_in(REL_NONE);
-	int i;
+	struct rel *p = asking();
 
-	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
-	ck_assert_int_eq(data(p, FIRST, GRANT_READ), 0);
-	ck_assert_str_eq(unit_text(&out), "open ro data wake");
-	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
-	ck_assert_str_eq(unit_text(&out), "twin open rw again");
-	ck_assert_uint_eq(p->flags, REL_STAYS);
-	for (i = 0; i < 3; i++) {
-		ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
-		ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
-		ck_assert_uint_eq(p->state, REL_OPEN);
-	}
+	ck_assert_int_eq(later(p, RE_GIVEN, THIRD), -EBADMSG);
+	ck_assert_int_eq(local(NEXT, p, RE_GIVEN), -EBADMSG); /* the close has ended */
+	p->flushed = 6;
+	ck_assert_int_eq(later(p, RE_GIVEN, FIRST), -EBADMSG); /* of a former close */
+	p->flushed = 7;
+	p->flags = REL_CHANGED;
+	ck_assert_int_eq(later(p, RE_GIVEN, FIRST), -EBADMSG); /* it has not asked */
+	p->flags = REL_ASKS;
+	ck_assert_int_eq(later(p, RE_GIVEN, FIRST), 0);
+	ck_assert_str_eq(unit_text(&out), "DONE");
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->dst, FIRST);
+	ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+	ck_assert_uint_eq(p->state, RELH_OPEN);
+	ck_assert_uint_eq(p->copyset, set_of(FIRST, 16));
+	ck_assert_uint_eq(p->only, REL_SEVERAL);
+	ck_assert_uint_eq(p->flags, 0);
+	ck_assert_uint_eq(p->uses, 0);
+	ck_assert(!rel_asks(&ctx, p));
+}
+
+UNIT_TEST(a_copy_that_may_be_the_master_stays)
+{
+	struct rel *p = asking();
+
+	ck_assert_int_eq(later(p, RE_APPLY, FIRST), -EAGAIN);
+	ck_assert_uint_eq(p->state, REL_OPEN);
+	ck_assert_int_eq(local(NEXT, p, RE_APPLY), 0);
+	ck_assert_uint_eq(p->state, REL_STALE);
+	/* what it writes next is refused, not forgotten */
+	ck_assert_int_eq(later(p, RE_GIVEN, FIRST), -EBADMSG);
+}
+
+/* Others write the block, too: neither node would be the better home. */
+UNIT_TEST(what_others_change_between_asks_for_nothing)
+{
+	const struct rel_ctx ctx = at(NEXT);
+	const struct msg m = message(MSG_NOTE, FIRST, NEXT, FIRST);
+	struct rel *p = asking();
+
+	ck_assert_int_eq(step(NEXT, p, RE_TOLD, &m), 0);
+	ck_assert(!rel_asks(&ctx, p));
+	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
+	ck_assert_uint_eq(p->flags, REL_CHANGED);
+	/* noted, and fetched again */
+	p->state = REL_NONE;
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
+	ck_assert_uint_eq(p->flags, 0);
 }
 
 /* What it is the home of could not go. */
@@ -175,9 +219,9 @@ UNIT_TEST(a_full_node_asks_for_no_home)
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
 	p = block_in(REL_OPEN);
 	p->flags = REL_CHANGED;
-	ck_assert_uint_eq(rel_lower(&ctx, p), PROT_RW);
+	ck_assert(!rel_asks(&ctx, p));
 	ck_assert_int_eq(rel_step(&ctx, p, RE_CHANGED, &m, &out), 0);
-	ck_assert_uint_eq(p->state, REL_OPEN);
+	ck_assert_uint_eq(p->flags, REL_CHANGED);
 }
 
 UNIT_TEST(a_reader_whose_copy_comes_has_not_asked)
@@ -236,7 +280,7 @@ UNIT_TEST(the_home_of_an_open_block_moves_if_it_has_not_changed_it)
 	struct rel *p = open_at_home();
 
 	p->uses = (uint32_t)USE_MORE << 2;
-	p->flags = REL_STAYS; /* that of a copy says nothing */
+	p->flags = REL_CHANGED; /* that of a copy says nothing */
 	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
 	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
 	ck_assert(moves());
@@ -254,6 +298,78 @@ UNIT_TEST(the_home_of_an_open_block_moves_if_it_has_not_changed_it)
 	ck_assert_int_eq(p->state, RELH_OPEN);
 	ck_assert_int_eq(request(FIRST, p, MSG_WRITE_REQ, NEXT), 0);
 	ck_assert(moves());
+}
+
+static int flush(struct rel *p, uint16_t writer, uint8_t op)
+{
+	struct msg m = message(MSG_FLUSH, writer, FIRST, writer);
+
+	m.op = op;
+	return step(FIRST, p, RE_FLUSH, &m);
+}
+
+static bool gives(void)
+{
+	const struct action *a = unit_action(&out, ACT_GIVE, 0);
+
+	return a && a->node == NEXT;
+}
+
+UNIT_TEST(a_home_that_does_not_write_is_given_to_the_writer_that_asks)
+{
+	const struct rel_ctx ctx = at(FIRST);
+	struct rel *p = open_at_home();
+
+	ck_assert_int_eq(flush(p, NEXT, GRANT_WRITE), 0);
+	ck_assert(!gives()); /* the writer has not got its stores */
+	p->state = RELH_CLEAN;
+	ck_assert_int_eq(flush(p, NEXT, GRANT_READ), 0);
+	ck_assert(!gives());
+	ck_assert_int_eq(flush(p, NEXT, GRANT_WRITE), 0);
+	ck_assert(gives());
+	ck_assert_str_eq(unit_text(&out), "merge give");
+	ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	ck_assert_uint_eq(p->copyset, 0);
+	ck_assert_uint_eq(p->slot, 0);
+	ck_assert_uint_eq(p->flushed, 0);
+	ck_assert_uint_eq(p->flags, REL_MOVING);
+	ck_assert_int_eq(local(FIRST, p, RE_WRITE), -EAGAIN);
+}
+
+UNIT_TEST(a_home_is_given_to_no_writer_that_is_not_the_only_other_node)
+{
+	struct rel_ctx ctx = at(FIRST);
+	struct msg m = message(MSG_FLUSH, NEXT, FIRST, NEXT);
+	struct rel *p = open_at_home();
+
+	p->state = RELH_CLEAN;
+	p->only = REL_SEVERAL;
+	ck_assert_int_eq(flush(p, NEXT, GRANT_WRITE), 0);
+	ck_assert(!gives());
+	p->only = THIRD + 1;
+	ck_assert_int_eq(flush(p, NEXT, GRANT_WRITE), 0);
+	ck_assert(!gives());
+	/* its copy is too old, and nobody is registered */
+	p = block_in(RELH_EXCLUSIVE);
+	p->only = NEXT + 1;
+	ck_assert_int_eq(flush(p, NEXT, GRANT_WRITE), 0);
+	ck_assert(!gives());
+	p = open_at_home();
+	p->state = RELH_CLEAN;
+	ctx.follow = false;
+	m.op = GRANT_WRITE;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), 0);
+	ck_assert(!gives());
+	/* a home that has moved */
+	ctx = at(THIRD);
+	p = open_at_home();
+	p->state = RELH_CLEAN;
+	p->home = THIRD + 1;
+	m = message(MSG_FLUSH, NEXT, THIRD, NEXT);
+	m.op = GRANT_WRITE;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FLUSH, &m, &out), 0);
+	ck_assert(!gives());
 }
 
 UNIT_TEST(the_home_stays_where_a_third_node_had_a_copy)
@@ -392,7 +508,7 @@ UNIT_TEST(only_the_first_home_gives_the_home_to_who_asked)
 
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
 	ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), -EBADMSG);
-	p->flags = REL_STAYS; /* it asked another time */
+	p->flags = REL_ASKS; /* another time */
 	ck_assert_int_eq(data(p, FIRST, GRANT_WRITE), -EBADMSG);
 	p = block_in(REL_NONE);
 	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
@@ -409,8 +525,13 @@ UNIT_TEST(a_request_that_comes_too_early_goes_back)
 
 	m.flags = MSGF_FORWARDED | MSGF_RELEASE;
 	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG); /* it has not asked */
-	p->flags = REL_STAYS;
+	p->flags = REL_CHANGED;
 	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), -EBADMSG);
+	p->flags = REL_ASKS;
+	p->state = REL_OPEN;
+	ck_assert_int_eq(step(NEXT, p, RE_FETCH, &m), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, FIRST);
+	p->state = REL_NONE;
 	p->flags = 0;
 	ck_assert_int_eq(local(NEXT, p, RE_WRITE), 0);
 	m.flags = MSGF_RELEASE; /* nobody has sent it on */
