@@ -62,8 +62,6 @@ enum act {
 	 * the same, with the diff that was merged, or that the block has from its twin
 	 */
 	ACT_TELL,
-	/* say in the FLUSHED that ends the service of `node` that it is the home of the block */
-	ACT_GIVE,
 	ACT_GATHER,  /* a close begins: look at all open blocks (core_gather()) */
 	ACT_AFTER,   /* send msg to msg.dst inside MSG_AFTER; mask: the close, prot: AFTER_* */
 	ACT_DELIVER, /* msg, which was held back, may be delivered to this node */

@@ -82,7 +82,8 @@ struct closing_peer {
 	uint16_t held;    /* messages that wait here: of the peer, or of this node */
 	uint16_t next[2]; /* service: what follows its places in the line */
 	uint8_t merging;  /* service: diffs are being merged, or gathered */
-	uint8_t pad[7];
+	uint8_t pad[3];
+	uint32_t given; /* service: list of the blocks whose home the peer gets (rel_ctx.given) */
 };
 CORE_ASSERT_SIZE(struct closing_peer, 56);
 

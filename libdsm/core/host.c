@@ -274,7 +274,6 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 		case ACT_MERGE: break;
 		case ACT_NOTICE: /* core/host_release.c */
 		case ACT_TELL:
-		case ACT_GIVE:
 		case ACT_GATHER:
 		case ACT_AFTER:
 		case ACT_DELIVER:

@@ -88,8 +88,7 @@ static void carry_notices(struct core_host *h, uint32_t object, const struct act
 	unsigned int i;
 
 	for (i = 0; i < acts->n; i++)
-		if (acts->v[i].type == ACT_NOTICE || acts->v[i].type == ACT_TELL ||
-		    acts->v[i].type == ACT_GIVE)
+		if (acts->v[i].type == ACT_NOTICE || acts->v[i].type == ACT_TELL)
 			ops_of(h)->notice(h, object, &acts->v[i], writer);
 }
 
@@ -159,6 +158,7 @@ static int diff_step(struct core_host *h, enum rel_event ev, const struct msg *m
 	if (err)
 		return err;
 	p.rel.kept = d->kept;
+	p.rel.given = &p.d.closes->peers[m->src].given;
 	h->ops->lock(h, p.key);
 	err = rel_step(&p.rel, p.d.rel, ev, m, &acts);
 	rel_locked(h, m->object, &acts, NULL, d);
@@ -232,6 +232,23 @@ static int find_closing(struct core_host *h, struct core_place *p)
 
 	memset(p, 0, sizeof(*p));
 	return ops_of(h) ? h->ops->find(h, TARGET_CLOSING, 0, &none, p) : -EBADMSG;
+}
+
+uint32_t core_given_first(struct core_host *h, uint16_t writer)
+{
+	struct core_place p CORE_UNINITIALIZED;
+
+	return find_closing(h, &p) ? 0 : rel_take_given(&p.d.closes->peers[writer].given);
+}
+
+uint32_t core_given_next(struct core_host *h, uint32_t entry)
+{
+	const struct msg about = { .object = ops_of(h)->object(h, entry - 1),
+				   .src = h->me,
+				   .dst = h->me };
+	struct core_place p CORE_UNINITIALIZED;
+
+	return find_listed(h, &about, &p) ? 0 : rel_next_notice(p.d.rel);
 }
 
 static const struct msg no_msg; /* of events that have none */

@@ -19,6 +19,7 @@
  *   MSG_NOTE                     core_note_block() for each notice, core_tell_block() for each diff
  *                                in it, then CE_NOTE
  *   MSG_AFTER                    core_after()
+ *   MSG_FLUSHED, sent            with the names of the blocks of core_given_first() and _next()
  *   MSG_FLUSHED                  core_give_block() for each block in it, then core_deliver()
  *   MSG_NOTED                    core_deliver()
  *
@@ -48,8 +49,7 @@ struct core_rel_ops {
 	uint32_t (*object)(struct core_host *h,
 			   /* the name of the block in this place of rel_ctx.blocks */
 			   uint32_t index);
-	/* ACT_NOTICE, ACT_TELL, ACT_GIVE: because of the FLUSH of `writer`, or this node's own
-	 * close. */
+	/* ACT_NOTICE, ACT_TELL, because of the FLUSH of `writer`, or this node's own close. */
 	void (*notice)(struct core_host *h, uint32_t object, const struct action *a,
 		       uint16_t writer);
 	void (*gather)(struct core_host *h);
@@ -95,6 +95,10 @@ struct core_change {
 
 /* At the home: merge one diff of `src`. 0, or -EBADMSG: not a release block of this home. */
 int core_flush_block(struct core_host *h, uint16_t src, const struct core_change *c);
+/* The blocks whose home the writer gets, for its FLUSHED: places in rel_ctx.blocks, + 1. 0: there
+ * is no other. */
+uint32_t core_given_first(struct core_host *h, uint16_t writer);
+uint32_t core_given_next(struct core_host *h, uint32_t entry);
 /* `src` says that this node is the home. 0, or -EBADMSG: it may not. */
 int core_give_block(struct core_host *h, uint32_t object, uint16_t src);
 /*

@@ -166,17 +166,19 @@ void rel_hurry(struct rel *p)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static void list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry)
+/* False: it is in a list already. */
+static bool list_add(uint32_t *head, uint32_t *next, uint8_t *in, uint32_t entry)
 {
 	uint32_t first;
 
 	if (__atomic_exchange_n(in, 1, __ATOMIC_ACQ_REL))
-		return;
+		return false;
 	first = __atomic_load_n(head, __ATOMIC_RELAXED);
 	do {
 		__atomic_store_n(next, first, __ATOMIC_RELAXED);
 	} while (!__atomic_compare_exchange_n(head, &first, entry, 0, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
+	return true;
 }
 
 static uint32_t list_leave(const uint32_t *next, uint8_t *in)
@@ -212,6 +214,11 @@ uint32_t rel_take_open(struct rel_lists *lists)
 uint32_t rel_take_notices(struct rel_lists *lists)
 {
 	return __atomic_exchange_n(&lists->notices, 0, __ATOMIC_ACQ_REL);
+}
+
+uint32_t rel_take_given(uint32_t *given)
+{
+	return __atomic_exchange_n(given, 0, __ATOMIC_ACQ_REL);
 }
 
 uint32_t rel_next_open(struct rel *p)
@@ -442,12 +449,13 @@ static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *
 
 /*
  * Does the writer of a diff get the home? Nobody else has had a copy, and if its own were too old,
- * nobody were registered, and the block exclusive.
+ * nobody were registered, and the block exclusive. Only a faulty node has noted the home.
  */
-static bool rel_gives(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
+static bool rel_gives(const struct rel_ctx *ctx, struct rel *p, const struct msg *m)
 {
 	return ctx->follow && ctx->me == ctx->home && m->op == GRANT_WRITE &&
-		p->state == RELH_CLEAN && p->only == m->src + 1;
+		p->state == RELH_CLEAN && p->only == m->src + 1 &&
+		list_add(ctx->given, &p->next_notice, &p->noticed, ctx->index + 1);
 }
 
 /*
@@ -461,7 +469,6 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 
 	act_add(out, ACT_MERGE);
 	if (rel_gives(ctx, p, m)) {
-		act_add(out, ACT_GIVE)->node = m->src;
 		rel_leave(p, m->src);
 		return;
 	}

@@ -129,7 +129,7 @@ enum rel_use {
 struct rel {
 	uint64_t copyset;     /* at the home: the registered nodes */
 	uint32_t next_open;   /* next block of the list of open ones, + 1 */
-	uint32_t next_notice; /* next block of the list of notices, + 1 */
+	uint32_t next_notice; /* next block of the list of notices, or of those given, + 1 */
 	union {
 		uint32_t flushed; /* the close that sent its last diff, its lower half */
 		uint32_t uses;    /* at the home: enum rel_use of each of the first 16 nodes */
@@ -142,7 +142,7 @@ struct rel {
 	uint8_t state;   /* enum rel_state, rel_home_state */
 	uint8_t same;    /* closes without a difference */
 	uint8_t listed;  /* is in the list of open blocks */
-	uint8_t noticed; /* is in the list of notices */
+	uint8_t noticed; /* is in the list of notices, or in one of blocks that are given */
 	uint8_t writes;  /* FETCH, AGAIN, GOT: a thread that waits wants to write */
 	uint8_t flags;   /* REL_WANTS ... */
 	/* for the host: a node that named the block before its region was known here, + 1 */
@@ -170,8 +170,13 @@ struct rel_ctx {
 	/* for RE_READ, RE_WRITE, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
 	uint64_t run, ended;
 	struct rel_lists *lists; /* of this node */
-	struct rel *blocks;      /* of this node */
-	uint32_t index;          /* of this block among them */
+	/*
+	 * RE_FLUSH: list of the blocks that its writer gets the home of, until FLUSHED names them.
+	 * A home has no notice, so it goes through next_notice.
+	 */
+	uint32_t *given;
+	struct rel *blocks; /* of this node */
+	uint32_t index;     /* of this block among them */
 };
 
 /*
@@ -217,6 +222,7 @@ void rel_notice(struct rel_lists *lists, struct rel *blocks, uint32_t index);
  * that list, and returns the next. The block may join the list again from then on. */
 uint32_t rel_take_open(struct rel_lists *lists);
 uint32_t rel_take_notices(struct rel_lists *lists);
+uint32_t rel_take_given(uint32_t *given); /* rel_next_notice() follows */
 uint32_t rel_next_open(struct rel *p);
 uint32_t rel_next_notice(struct rel *p);
 /* A close has looked at the block: back into the list if it is open still. */

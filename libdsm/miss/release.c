@@ -48,7 +48,6 @@ struct service {
 	uint64_t close;
 	struct pieces pieces;
 	struct notes notes;
-	struct given given;
 };
 
 static struct service *services; /* by node; atomic */
@@ -363,8 +362,6 @@ static void add_notice(struct core_host *h, uint32_t object, const struct action
 
 	if (s)
 		word_lock(&s->lock);
-	if (a->type == ACT_GIVE)
-		given_add(&s->given, object);
 	if (a->type == ACT_TELL)
 		notes_add_diff(to, &one, w->diff, w->diff_size);
 	for (node = set_next(a->mask, 0, n, g, a->except, h->me); node < n;
@@ -670,13 +667,12 @@ static int note_arrived(const struct msg *m, const uint8_t *at, size_t size)
 
 void release_acknowledge(const struct msg *m)
 {
-	struct service *s = service_of(m->dst);
-	struct given given;
+	struct core_host h = run_host();
+	struct given given = { 0 };
+	uint32_t entry;
 
-	word_lock(&s->lock);
-	given = s->given;
-	s->given = (struct given){ 0 };
-	word_unlock(&s->lock);
+	for (entry = core_given_first(&h, m->dst); entry; entry = core_given_next(&h, entry))
+		given_add(&given, object_of(&h, entry - 1));
 	run_send_with(m, given.objects, given.n * sizeof(given.objects[0]));
 	own_free(given.objects);
 }

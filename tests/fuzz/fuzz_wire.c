@@ -127,7 +127,6 @@ static void check_action(const struct world *w, const struct action *a)
 	case ACT_MERGE:
 	case ACT_NOTICE:
 	case ACT_TELL:
-	case ACT_GIVE:
 	case ACT_GATHER:
 	case ACT_DRAIN: break;
 	case ACT_AFTER:

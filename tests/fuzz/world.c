@@ -379,7 +379,6 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 		case ACT_MERGE:
 		case ACT_NOTICE:
 		case ACT_TELL:
-		case ACT_GIVE:
 		case ACT_GATHER:
 		case ACT_AFTER:
 		case ACT_DELIVER:

@@ -200,10 +200,9 @@ static void host_send(struct core_host *h, const struct msg *m)
 		}
 	if (m->type == MSG_NOTE)
 		fill_note(x->n, m->req_node, m->dst, &small);
-	for (b = 0; b < RC_BLOCKS && m->type == MSG_FLUSHED; b++)
-		small.mask[b] = x->n->gives[m->dst] >> b & 1 ? GIVEN_BLOCK : 0;
-	if (m->type == MSG_FLUSHED)
-		x->n->gives[m->dst] = 0;
+	for (b = m->type == MSG_FLUSHED ? core_given_first(h, m->dst) : 0; b;
+	     b = core_given_next(h, b))
+		small.mask[b - 1] = GIVEN_BLOCK;
 	rc_post(x->w, &small);
 }
 
@@ -362,8 +361,6 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 	uint8_t(*to)[RC_NODES] = a->type == ACT_TELL ? x->n->tells : x->n->notices;
 	uint16_t node;
 
-	if (a->type == ACT_GIVE)
-		x->n->gives[a->node] |= (uint8_t)(1 << object);
 	for (node = 0; node < x->cfg->nnodes; node++)
 		if (set_has(a->mask, node, g) && node != a->except && node != h->me)
 			to[writer][node] |= (uint8_t)(1 << object);

@@ -71,7 +71,6 @@ struct rnode {
 	struct diff_out told[RC_NODES][RC_BLOCKS]; /* by writer */
 	uint8_t gather, entry;                     /* 1: to begin, 2: at this block */
 	struct rmsg merging[RC_NODES];             /* FLUSH of this node, partly merged */
-	uint8_t gives[RC_NODES];                   /* by writer: the blocks that it gets */
 	uint8_t applies;                           /* an acquire without a thread is under way */
 };
 

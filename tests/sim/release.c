@@ -206,8 +206,6 @@ static void notice(struct core_host *h, uint32_t block, const struct action *a, 
 	struct rel_node *n = rel_node_of(sim_of(h), h->me);
 	uint16_t to;
 
-	if (a->type == ACT_GIVE)
-		n->gives[a->node] = load_add(n->gives[a->node], &block, sizeof(block));
 	for (to = set_next(a->mask, 0, h->nnodes, g, a->except, h->me); to < h->nnodes;
 	     to = set_next(a->mask, (uint16_t)(to + 1), h->nnodes, g, a->except, h->me)) {
 		if (n->nnotes == n->notes_room) {
@@ -394,19 +392,34 @@ static struct load *take_notes(struct rel_node *n, const struct msg *m)
 	return l;
 }
 
+/* The blocks whose home the receiver of FLUSHED gets. */
+static struct load *take_given(struct sim *s, const struct msg *m)
+{
+	struct host_node h = sim_node(s, m->src, NULL);
+	struct load *l = NULL;
+	uint32_t entry, block;
+
+	for (entry = core_given_first(&h.h, m->dst); entry; entry = core_given_next(&h.h, entry)) {
+		block = object(&h.h, entry - 1);
+		l = load_add(l, &block, sizeof(block));
+	}
+	return l;
+}
+
 struct load *release_payload(struct sim *s, const struct msg *m)
 {
 	struct rel_node *n;
-	struct load *l, **of;
+	struct load *l;
 
 	if (!s->rel || (m->type != MSG_FLUSH && m->type != MSG_NOTE && m->type != MSG_FLUSHED))
 		return NULL;
 	n = rel_node_of(s, m->src);
 	if (m->type == MSG_NOTE)
 		return take_notes(n, m);
-	of = m->type == MSG_FLUSH ? &n->diffs[m->dst] : &n->gives[m->dst];
-	l = *of;
-	*of = NULL;
+	if (m->type == MSG_FLUSHED)
+		return take_given(s, m);
+	l = n->diffs[m->dst];
+	n->diffs[m->dst] = NULL;
 	return l;
 }
 
@@ -559,7 +572,6 @@ static void create_node(struct sim *s, uint16_t node)
 	n->merging = zeroed(s->o.nodes, sizeof(struct load *));
 	n->merged = zeroed(s->o.nodes, sizeof(*n->merged));
 	n->diffs = zeroed(s->o.nodes, sizeof(struct load *));
-	n->gives = zeroed(s->o.nodes, sizeof(struct load *));
 	n->ctx = (struct closing_ctx){ .me = node,
 				       .nnodes = (uint16_t)s->o.nodes,
 				       .lists = &n->lists,
@@ -601,13 +613,11 @@ static void destroy_node(struct sim *s, struct rel_node *n)
 	for (i = 0; i < s->o.nodes; i++) {
 		load_free(n->merging[i]);
 		load_free(n->diffs[i]);
-		load_free(n->gives[i]);
 	}
 	free(n->peers);
 	free(n->merging);
 	free(n->merged);
 	free(n->diffs);
-	free(n->gives);
 	free(n->notes);
 	free(n->ctx.held);
 }

@@ -25,7 +25,6 @@ struct rel_node {
 	struct load **merging; /* by source: the FLUSH that is being merged */
 	size_t *merged;        /* bytes of it */
 	struct load **diffs;   /* by home */
-	struct load **gives;   /* by writer: the blocks that its FLUSHED says it is the home of */
 	struct note *notes;
 	size_t nnotes, notes_room;
 	uint8_t told[DIFF_MAX]; /* the last diff that may be told */

@@ -55,8 +55,7 @@ static inline const char *unit_text(const struct actions *out)
 	static const char *const names[] = { "",       "",         "mcast", "data",   "land",
 					     "open",   "close",    "wake",  "wait",   "timer",
 					     "resume", "wake-all", "",      "",       "",
-					     "twin",   "untwin",   "merge", "notice", "tell",
-					     "give" };
+					     "twin",   "untwin",   "merge", "notice", "tell" };
 	static char text[ACTIONS_MAX * 40];
 	size_t n = 0;
 	unsigned int i;
@@ -67,7 +66,7 @@ static inline const char *unit_text(const struct actions *out)
 		const char *space = i ? " " : "";
 
 		ck_assert_uint_ge(a->type, ACT_SEND);
-		ck_assert_uint_le(a->type, ACT_GIVE);
+		ck_assert_uint_le(a->type, ACT_TELL);
 		ck_assert_uint_eq(a->msg.version, WIRE_VERSION);
 		if (a->type == ACT_SEND)
 			n += (size_t)sprintf(text + n, "%s%s", space, wire_name(a->msg.type));

@@ -258,10 +258,6 @@ static void notice(struct core_host *h, uint32_t object, const struct action *a,
 {
 	(void)h;
 	locked(0);
-	if (a->type == ACT_GIVE) {
-		note("give %x to %x", index_of(object), a->node);
-		return;
-	}
 	note("%s %x to %llx of %x but %x", a->type == ACT_TELL ? "tell" : "notice",
 	     index_of(object), (unsigned long long)a->mask, writer, a->except);
 }

@@ -602,9 +602,13 @@ UNIT_TEST(a_home_gives_what_a_diff_asks_for)
 		rel->copyset = set_of(OTHER, set_granule(NODES));
 		rel->only = OTHER + 1;
 		ck_assert_int_eq(flush(OTHER, i, false), 0);
-		noted(i ? "[merge ] give 10001 to 306"
-			: "[merge ] notice 10001 to 1000000000000 of 306 but 306");
+		noted(i ? "[merge ]" : "[merge ] notice 10001 to 1000000000000 of 306 but 306");
 		ck_assert_uint_eq(rel->flags, i ? REL_MOVING : 0);
+		ck_assert_uint_eq(core_given_first(&node, HOME), 0);
+		ck_assert_uint_eq(core_given_first(&node, OTHER), i ? INDEX + 1 : 0);
+		if (i)
+			ck_assert_uint_eq(core_given_next(&node, INDEX + 1), 0);
+		ck_assert_uint_eq(core_given_first(&node, OTHER), 0);
 	}
 }
 
