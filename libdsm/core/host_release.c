@@ -352,6 +352,7 @@ static bool gather_diff(struct core_host *h, struct core_place *p, uint32_t obje
 	const uint16_t home = rel_home(&p->rel, p->d.rel);
 	const bool asks = rel_asks(&p->rel, p->d.rel);
 
+	p->rel.asks = asks;
 	if (rel_seems_idle(&p->rel, p->d.rel) &&
 	    ops_of(h)->diff(h, object, home, asks, &p->rel.kept))
 		return true;
@@ -443,12 +444,14 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 	set_closes(&p);
 	later = rel_step(&p.rel, p.d.rel, RE_APPLY, &about, &acts);
 	rel_locked(h, about.object, &acts, NULL, NULL);
-	*stale |= rel_open(&p.rel, p.d.rel);
-	h->ops->unlock(h, p.key);
 	if (later == -EAGAIN) {
+		/* before a close looks at the block: it asks for nothing more */
 		rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
 		*err = -EAGAIN;
+	} else {
+		*stale |= rel_open(&p.rel, p.d.rel);
 	}
+	h->ops->unlock(h, p.key);
 	return next;
 }
 

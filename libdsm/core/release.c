@@ -131,7 +131,8 @@ enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
 bool rel_asks(const struct rel_ctx *ctx, const struct rel *p)
 {
 	return ctx->follow && !ctx->full && !p->home && p->state == REL_OPEN &&
-		p->flags & REL_CHANGED && !at_home(ctx, p);
+		p->flags & REL_CHANGED && !at_home(ctx, p) &&
+		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED);
 }
 
 /* Its last diff may not be merged yet. */
@@ -525,7 +526,7 @@ static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 static void rel_sent(const struct rel_ctx *ctx, struct rel *p)
 {
 	p->flags &= (uint8_t)~REL_ASKS;
-	if (rel_asks(ctx, p))
+	if (ctx->asks)
 		p->flags |= REL_ASKS;
 	if (ctx->follow)
 		p->flags |= REL_CHANGED;

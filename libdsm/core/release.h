@@ -20,10 +20,10 @@
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
  * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in two
  * ways. When it writes a block that it does not have, it asks with WRITE_REQ, and the first home
- * answers with DATA that says GRANT_WRITE. When a second close in turn has changed its copy, and
- * nobody else has between (REL_CHANGED), the diff asks, and the acknowledgement of the close says
- * that the node is the home now. It applies no notice between, so its copy is what the home had,
- * and its own stores.
+ * answers with DATA that says GRANT_WRITE. When a second close has changed its copy, and the home
+ * has neither told nor noted it between (REL_CHANGED), the diff asks, and the acknowledgement of
+ * the close says that the node is the home now. It applies no notice between, so its copy is what
+ * the home had, and its own stores.
  *
  * The first home keeps a read-only copy, and is the first registered node. It sends requests of
  * others to the next home, which sends them back as long as it does not know that it is. Before
@@ -82,8 +82,8 @@ enum rel_event {
 	RE_USED, /* the thread that waited is awake and about to use the copy */
 	RE_DATA, /* the contents: MSG_DATA */
 	/*
-	 * apply a notice. -EAGAIN: not before the copy has been used, or the next home has the
-	 * contents
+	 * apply a notice. -EAGAIN: not before the copy has been used, the next home has the
+	 * contents, or the close whose diff asks for the home has ended
 	 */
 	RE_APPLY,
 	/*
@@ -144,7 +144,7 @@ struct rel {
 	uint8_t listed;  /* is in the list of open blocks */
 	uint8_t noticed; /* is in the list of notices, or in one of blocks that are given */
 	uint8_t writes;  /* FETCH, AGAIN, GOT: a thread that waits wants to write */
-	uint8_t flags;   /* REL_WANTS ... */
+	uint8_t flags;   /* REL_ASKS ... */
 	/* for the host: a node that named the block before its region was known here, + 1 */
 	uint16_t early;
 	uint16_t home; /* + 1; 0: the first home, as far as this node knows */
@@ -167,6 +167,7 @@ struct rel_ctx {
 	bool full;     /* this node takes no more homes */
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
+	bool asks;     /* RE_CHANGED: the diff asks for the home */
 	/* for RE_READ, RE_WRITE, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
 	uint64_t run, ended;
 	struct rel_lists *lists; /* of this node */
@@ -206,7 +207,10 @@ enum prot rel_lower(const struct rel_ctx *ctx, const struct rel *p);
  * and would fault.
  */
 bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p);
-/* Does the diff that a close finds ask for the home? */
+/*
+ * Does the diff that a close finds ask for the home? A notice may come at any time, so one answer
+ * is for the diff and for rel_ctx.asks.
+ */
 bool rel_asks(const struct rel_ctx *ctx, const struct rel *p);
 /*
  * Memory for twins is short: lower the block with the next close in any case, and end its twin if

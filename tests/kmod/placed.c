@@ -288,7 +288,7 @@ static bool race_decide(unsigned int node, bool undo)
 	for (cpu = 0; undo && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &set);
 	if (undo)
-		return !sched_setscheduler(0, SCHED_OTHER, &normal) && leave_time(true) &&
+		return leave_time(true) && !sched_setscheduler(0, SCHED_OTHER, &normal) &&
 			!sched_setaffinity(0, sizeof(set), &set) &&
 			!sched_setaffinity(reclaimer, sizeof(set), &set);
 	for (cpu = 0; cpu < (unsigned int)sysconf(_SC_NPROCESSORS_ONLN); cpu++) {

@@ -582,6 +582,7 @@ UNIT_TEST(no_notice_is_applied_while_the_home_may_be_given)
 	closing.ended = RUN - 1;
 	core_acquire_next(&node, INDEX + 1, &stale, &err);
 	ck_assert_int_eq(err, -EAGAIN);
+	ck_assert(!stale); /* another close would ask again, and so on */
 	ck_assert_uint_eq(rel->state, REL_OPEN);
 	ck_assert_uint_eq(lists.notices, INDEX + 1);
 	closing.ended = RUN;

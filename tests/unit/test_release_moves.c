@@ -48,8 +48,9 @@ static struct msg message(uint8_t type, uint16_t src, uint16_t dst, uint16_t req
 
 static int step(uint16_t me, struct rel *p, enum rel_event ev, const struct msg *m)
 {
-	const struct rel_ctx ctx = at(me);
+	struct rel_ctx ctx = at(me);
 
+	ctx.asks = ev == RE_CHANGED && rel_asks(&ctx, p);
 	return rel_step(&ctx, p, ev, m, &out);
 }
 
@@ -202,7 +203,11 @@ UNIT_TEST(what_others_change_between_asks_for_nothing)
 	ck_assert(!rel_asks(&ctx, p));
 	ck_assert_int_eq(local(NEXT, p, RE_CHANGED), 0);
 	ck_assert_uint_eq(p->flags, REL_CHANGED);
-	/* noted, and fetched again */
+	/* noted, and applied later; then fetched again */
+	ck_assert(rel_asks(&ctx, p));
+	p->noticed = 1;
+	ck_assert(!rel_asks(&ctx, p));
+	p->noticed = 0;
 	p->state = REL_NONE;
 	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
 	ck_assert_ptr_nonnull(unit_sent(&out, MSG_READ_REQ));
