@@ -24,7 +24,10 @@
 
 static __thread struct work *mine __attribute__((tls_model("initial-exec")));
 
-/* Timers of threads that returned to the application; the service thread fires them. */
+/*
+ * Timers of threads that returned to the application; the service thread fires them. Their number
+ * is read without the lock, too.
+ */
 static struct {
 	uint32_t lock;
 	struct timers timers;
@@ -64,7 +67,8 @@ static bool timers_add(struct timers *t, const struct timer *one)
 {
 	if (t->n == t->room && !timers_grow(t))
 		return false;
-	t->v[t->n++] = *one;
+	t->v[t->n] = *one;
+	__atomic_store_n(&t->n, t->n + 1, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -79,7 +83,7 @@ static void timers_free(struct timers *t)
 static void timers_move(struct timers *to, struct timers *from)
 {
 	while (from->n && timers_add(to, &from->v[from->n - 1]))
-		from->n--;
+		__atomic_store_n(&from->n, from->n - 1, __ATOMIC_RELAXED);
 }
 
 static void replay(const struct timer *t)
@@ -195,7 +199,7 @@ bool work_late(void)
 	word_lock(&late.lock);
 	timers_move(&w->timers, &late.timers);
 	word_unlock(&late.lock);
-	return work_timers(false) || late.timers.n;
+	return work_timers(false) || work_late_waits();
 }
 
 /* ---- pipes ----------------------------------------------------------------------------------- */
