@@ -450,13 +450,12 @@ static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *
 
 /*
  * Does the writer of a diff get the home? Nobody else has had a copy, and if its own were too old,
- * nobody were registered, and the block exclusive. Only a faulty node has noted the home.
+ * nobody were registered, and the block exclusive.
  */
-static bool rel_gives(const struct rel_ctx *ctx, struct rel *p, const struct msg *m)
+static bool rel_gives(const struct rel_ctx *ctx, const struct rel *p, const struct msg *m)
 {
 	return ctx->follow && ctx->me == ctx->home && m->op == GRANT_WRITE &&
-		p->state == RELH_CLEAN && p->only == m->src + 1 &&
-		list_add(ctx->given, &p->next_notice, &p->noticed, ctx->index + 1);
+		p->state == RELH_CLEAN && p->only == m->src + 1;
 }
 
 /*
@@ -469,7 +468,9 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	const uint64_t writer = p->copyset & set_of(m->src, set_granule(ctx->nnodes));
 
 	act_add(out, ACT_MERGE);
-	if (rel_gives(ctx, p, m)) {
+	/* it is in another list only if a faulty node has noted the home */
+	if (rel_gives(ctx, p, m) &&
+	    list_add(ctx->given, &p->next_notice, &p->noticed, ctx->index + 1)) {
 		rel_leave(p, m->src);
 		return;
 	}

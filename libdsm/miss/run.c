@@ -378,7 +378,7 @@ static void act_send_release(struct core_host *h, const struct msg *m)
 	(void)h;
 	if (m->type == MSG_FLUSH || m->type == MSG_NOTE)
 		release_send(m);
-	else if (m->type == MSG_FLUSHED && m->dst != job.node)
+	else if (m->type == MSG_FLUSHED)
 		release_acknowledge(m);
 	else
 		route(m);
@@ -530,17 +530,18 @@ static int step_ours(const struct msg *m, const void *payload, size_t size)
 static void deliver(struct core_host *h, const struct msg *m, const void *payload, size_t size)
 {
 	uint32_t number;
+	const bool ours = dispatch_target(m, &number) == TARGET_HOST;
 	int err = 0;
 
 	HOOK(step);
 	count(&job.mine->stats.steps, 1);
-	if (dispatch_target(m, &number) == TARGET_HOST)
+	if (ours)
 		err = step_ours(m, payload, size);
 	else if (m->type == MSG_FLUSHED)
 		err = release_given(m, payload, size);
 	if (err)
 		run_refuse(m, err);
-	else if (dispatch_target(m, &number) != TARGET_HOST)
+	else if (!ours)
 		core_deliver(h, m, payload);
 }
 
