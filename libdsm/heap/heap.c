@@ -12,6 +12,7 @@
  * into the ring (ring.c).
  *
  * Locks, none of which is held over an access to the range:
+ *   heap.grow_lock   the thread that takes units for small objects; around a call of the source
  *   heap.drain_lock  the consumers of the ring; around jemalloc's locks
  *   caches.lock      the threads' caches (cache.c); around jemalloc's locks
  *   pages.lock       innermost, in extent hooks
@@ -70,10 +71,11 @@ static struct heap {
 	uint64_t drains, settled;
 	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
-	bool prepared; /* the fork handler is installed */
-	bool loose;    /* a huge object was freed, and its units are still here; atomic */
-	pthread_mutex_t drain_lock;
-} heap = { .drain_lock = PTHREAD_MUTEX_INITIALIZER };
+	bool prepared;    /* the fork handler is installed */
+	bool loose;       /* a huge object was freed, and its units are still here; atomic */
+	uint64_t growths; /* of the arenas; changed with grow_lock held, atomic */
+	pthread_mutex_t drain_lock, grow_lock;
+} heap = { .drain_lock = PTHREAD_MUTEX_INITIALIZER, .grow_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /*
  * The largest extent that the current allocation can use; slabs of small objects are far below 2
@@ -338,6 +340,24 @@ static void *arena_alloc_more(bool upper, size_t size, int flags, size_t usable)
 	if (run.left)
 		pages_put(&heap.pages, (void *)run.at, run.left);
 	run.left = 0;
+	__atomic_store_n(&heap.growths, heap.growths + 1, __ATOMIC_RELEASE);
+	return p;
+}
+
+/*
+ * One thread at a time: each of a crowd whose first allocations find no page would take a unit, and
+ * no run of units would be empty while they live. growths: before it looked.
+ */
+static void *arena_grow(bool upper, size_t size, int flags, size_t usable, uint64_t growths)
+{
+	void *p = NULL;
+
+	pthread_mutex_lock(&heap.grow_lock);
+	if (growths != heap.growths)
+		p = arena_alloc(upper, size, flags, usable);
+	if (!p)
+		p = arena_alloc_more(upper, size, flags, usable);
+	pthread_mutex_unlock(&heap.grow_lock);
 	return p;
 }
 
@@ -385,12 +405,13 @@ static void *huge_alloc(bool upper, size_t usable)
 
 static void *alloc_once(bool upper, size_t size, int flags, size_t usable)
 {
+	const uint64_t growths = __atomic_load_n(&heap.growths, __ATOMIC_ACQUIRE);
 	void *p;
 
 	if (usable > HUGE_FROM)
 		return huge_alloc(upper, usable);
 	p = arena_alloc(upper, size, flags, usable);
-	return p ? p : arena_alloc_more(upper, size, flags, usable);
+	return p ? p : arena_grow(upper, size, flags, usable, growths);
 }
 
 static void give_units(void)

@@ -44,10 +44,13 @@ static struct units_shape shape;
 
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER; /* like the first node's */
 
+static unsigned int round_trip; /* of a request for units, in microseconds */
+
 static int64_t units_take_here(bool upper, uint32_t n, uint32_t *used)
 {
 	int64_t at;
 
+	usleep(round_trip);
 	pthread_mutex_lock(&units_lock);
 	at = units_take(&shape, units, upper, n, RANK, used);
 	pthread_mutex_unlock(&units_lock);

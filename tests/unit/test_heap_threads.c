@@ -201,6 +201,30 @@ UNIT_TEST(a_crowd_does_not_scatter_its_pages)
 	heap_stop();
 }
 
+/* All find the heap without a page at the same time: the first one takes a unit for all. */
+UNIT_TEST(a_crowd_takes_one_unit)
+{
+	pthread_t t[THREADS];
+	size_t taken = 0, i;
+
+	sem_init(&asleep, 0, 0);
+	sem_init(&wake, 0, 0);
+	round_trip = 50000;
+	for (i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, keep_a_page, NULL), 0);
+	for (i = 0; i < THREADS; i++)
+		sem_wait(&asleep);
+	for (i = 0; i < SIZE / UNIT_BYTES; i++)
+		taken += units_owner(units, (uint32_t)i) != 0;
+	ck_assert_uint_eq(taken, 1);
+	for (i = 0; i < THREADS; i++)
+		sem_post(&wake);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	round_trip = 0;
+	heap_stop();
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map memory themselves */
 
 enum { LATE = 32 };
