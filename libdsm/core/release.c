@@ -388,7 +388,7 @@ static bool rel_moves(const struct rel_ctx *ctx, const struct rel *p, const stru
 	return ctx->follow && m->type == MSG_WRITE_REQ && (!p->only || p->only == m->req_node + 1);
 }
 
-/* The home moves to the node. This one keeps a copy, and is registered there. */
+/* The home moves to the node. This one keeps a copy. */
 static void rel_leave(struct rel *p, uint16_t node)
 {
 	p->copyset = 0;
@@ -404,11 +404,15 @@ static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 {
 	rel_give(ctx, p, m, PROT_RW, out)->msg.op = GRANT_WRITE;
 	rel_leave(p, m->req_node);
+	rel_notice(ctx->lists, ctx->blocks, ctx->index);
 }
 
-/* The contents are in place, and this node is the home from now on. */
+/*
+ * The contents are in place, and this node is the home from now on. registered: the first home
+ * keeps its copy until it gets a notice.
+ */
 static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
-			    uint8_t state, struct actions *out)
+			    bool registered, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -419,10 +423,10 @@ static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const stru
 	a->msg.req_slot = p->slot;
 	set_home(p, ctx->me);
 	p->only = REL_SEVERAL;
-	p->copyset = set_of(ctx->home, set_granule(ctx->nnodes));
+	p->copyset = registered ? set_of(ctx->home, set_granule(ctx->nnodes)) : 0;
 	p->uses = 0;
 	p->flags = 0;
-	p->state = state;
+	p->state = registered ? (uint8_t)RELH_OPEN : (uint8_t)RELH_EXCLUSIVE;
 }
 
 /* A request of another node: to the home, or back to the first home. */
@@ -517,7 +521,7 @@ static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 
 	rel_got(ctx, p, m);
 	a = act_add(out, ACT_OPEN);
-	a->prot = PROT_RO;
+	a->prot = m->op == GRANT_WRITE ? PROT_RW : PROT_RO;
 	a->from = OPEN_DATA;
 	a = act_add(out, ACT_WAKE);
 	a->slot = p->slot;
@@ -588,8 +592,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_USE:
 		p->state = REL_CLEAN;
 		if (p->flags & REL_MOVES)
-			rel_become_home(ctx, p, m, RELH_CLEAN, out);
-		if (p->writes)
+			rel_become_home(ctx, p, m, false, out);
+		else if (p->writes)
 			rel_twin(ctx, p, out);
 		p->writes = 0;
 		return 0;
@@ -631,7 +635,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
 	case R_NOTIFY: rel_notify(ctx, p, out); return 0;
 	case R_PASS: rel_pass(ctx, p, m, out); return 0;
-	case R_TAKE: rel_become_home(ctx, p, m, RELH_OPEN, out); return 0;
+	case R_TAKE: rel_become_home(ctx, p, m, true, out); return 0;
 	case R_MOVED: p->flags &= (uint8_t)~REL_MOVING; return 0;
 	default: return 0;
 	}

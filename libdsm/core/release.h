@@ -25,13 +25,14 @@
  * the close says that the node is the home now. It applies no notice between, so its copy is what
  * the home had, and its own stores.
  *
- * The first home keeps a read-only copy, and is the first registered node. It sends requests of
- * others to the next home, which sends them back as long as it does not know that it is. Before
- * DONE has come, the first home neither writes its copy, whose diff would be too early, nor drops
- * it, as the contents may be read from it. A third node might still have a diff for the first home;
- * so there must be none. The home stays, too, while it has a twin: for a diff, always, as the
- * writer has not got its stores; for WRITE_REQ, if a close has found some (REL_WRITTEN), as neither
- * node would be the better one.
+ * The first home keeps a read-only copy. After WRITE_REQ, it notes that itself: its next acquire
+ * drops the copy, and the next home is exclusive, and needs no twin, from its first store on. After
+ * a diff, it is registered at the next home. It sends requests of others to the next home, which
+ * sends them back as long as it does not know that it is. Before DONE has come, the first home
+ * neither writes its copy, whose diff would be too early, nor drops it, as the contents may be read
+ * from it. A third node might still have a diff for the first home; so there must be none. The home
+ * stays, too, while it has a twin: for a diff, always, as the writer has not got its stores; for
+ * WRITE_REQ, if a close has found some (REL_WRITTEN), as neither node would be the better one.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is

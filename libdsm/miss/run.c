@@ -151,12 +151,12 @@ void run_protect_failed(int err)
 }
 
 /* The contents are in place, and open to the thread that waits. */
-static void note_opened(uint32_t object, uint8_t from)
+static void note_opened(uint32_t object, uint8_t from, uint8_t prot)
 {
 	struct region_stats *s = run_stats_of(object);
 
 	if (releases_used() && release_is(block_off(object)))
-		twin_filled(object);
+		twin_filled(object, prot);
 	if (job.set.memory && from != OPEN_UPGRADE && from != OPEN_AGAIN)
 		recent_came(block_off(object), block_bytes(object));
 	if (from == OPEN_DATA || from == OPEN_LANDED) {
@@ -223,7 +223,7 @@ static bool open_all(struct core_host *h, struct work *w)
 		n = opens_together(o, all - at);
 		open_run(o, n);
 		for (i = 0; i < n; i++) {
-			note_opened(o[i].m.object, o[i].open.from);
+			note_opened(o[i].m.object, o[i].open.from, o[i].open.prot);
 			rest.n = 1;
 			rest.v[0] = o[i].wake;
 			core_carry_out(h, &rest, 0, &o[i].m, NULL);
@@ -278,7 +278,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	}
 	if (err)
 		run_protect_failed(err);
-	note_opened(m->object, a->from);
+	note_opened(m->object, a->from, a->prot);
 	return true;
 }
 
@@ -732,7 +732,7 @@ static void bundle_arrived(struct core_host *h, const struct msg *head, const vo
 
 	w->bundled = true;
 	w->refused = false;
-	if (more > 0 && releases_used() && head->op == MSG_READ_REQ)
+	if (more > 0 && releases_used() && (head->op == MSG_READ_REQ || head->op == MSG_WRITE_REQ))
 		release_share_soon(b);
 	while (more > 0 && !w->refused) {
 		more = bundle_next(&b, &m, &contents, &bytes);

@@ -383,11 +383,11 @@ size_t twin_compare(uint32_t object, uint8_t *out)
 	return size;
 }
 
-void twin_filled(uint32_t object)
+void twin_filled(uint32_t object, uint8_t prot)
 {
 	if (*number_at(object) == TWIN_DROPPED) {
 		*number_at(object) = 0;
 		count(&job.mine->stats.refetches, 1);
 	}
-	map_as(object, PG_READ);
+	map_as(object, prot == PROT_RW ? PG_WRITE : PG_READ);
 }

@@ -65,9 +65,9 @@ bool twin_differs(uint32_t object);
  */
 size_t twin_compare(uint32_t object, uint8_t *out);
 /*
- * Contents have come, and are mapped read-only. Without the stripe: nobody else opens or closes the
- * block.
+ * Contents have come, and are mapped as prot says. Without the stripe: nobody else opens or closes
+ * the block.
  */
-void twin_filled(uint32_t object);
+void twin_filled(uint32_t object, uint8_t prot);
 
 #endif

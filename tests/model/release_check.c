@@ -114,8 +114,9 @@ static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned
 	    !under_way(cfg, w, node, b))
 		model_fail("node %u can read block %u, but is not registered, and has no notice",
 			   node, b);
-	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(at_home && p->state == RELH_EXCLUSIVE) &&
-	    !lowers(w, node, b) && !cfg->lowers_after)
+	/* nobody can fetch it from the next home before that is exclusive */
+	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(p->flags & REL_MOVES) &&
+	    !(at_home && p->state == RELH_EXCLUSIVE) && !lowers(w, node, b) && !cfg->lowers_after)
 		model_fail("node %u can write block %u without a twin", node, b);
 	if (at_home && !p->copyset != (p->state == RELH_EXCLUSIVE))
 		model_fail("node %u: block %u is %s, with copyset %llx", node, b,

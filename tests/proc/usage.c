@@ -147,12 +147,16 @@ static void use_region(void)
 	test_sync();
 }
 
-/* Rank 0 is the home of release blocks that the last rank writes, too. */
+/*
+ * Rank 0 is the home of release blocks that the last rank reads, and then writes: it would get the
+ * homes of those that it only writes.
+ */
 static void use_twins(void)
 {
 	const struct dsm_region_options opt = { .consistency = DSM_CONSISTENCY_RELEASE,
 						.home = DSM_HOME_FIXED };
 	dsm_region_t *r;
+	uint64_t i;
 	char *p;
 
 	MUST(dsm_region_open("twins", TWINS, &opt, &r));
@@ -160,6 +164,9 @@ static void use_twins(void)
 	if (!test_rank)
 		touch(p, TWINS);
 	test_sync();
+	for (i = 0; test_rank == test_size - 1 && i < TWINS; i += 4096)
+		REQUIRE(((volatile char *)p)[i] == 1, "page %lu has %d", (unsigned long)i / 4096,
+			p[i]);
 	if (test_rank == test_size - 1)
 		touch(p, TWINS);
 	test_sync();
