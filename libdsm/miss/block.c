@@ -283,6 +283,21 @@ static unsigned int here_already(const struct dsm_region *r, size_t off, long di
 	return n;
 }
 
+/*
+ * A thread has stored to a copy that it had to read. Those behind it get their twins as well, if
+ * they were written before, or if this is the third one in order.
+ */
+static void open_ahead(const struct dsm_region *r, size_t off)
+{
+	struct stream *s = stream_missed(&work_mine()->opened, off, r->block_size,
+					 job.set.readahead ? RELEASE_AHEAD : 0);
+	const bool goes_on = s && s->length > 1 && s->distance == (long)r->block_size;
+	const unsigned int n = release_open_ahead(off, r->off + r->size, goes_on ? s->window : 0);
+
+	if (s)
+		stream_asked(s, off, s->distance == (long)r->block_size ? n : 0);
+}
+
 /* Where a thread goes on that touches memory in order. */
 static __thread struct {
 	size_t next;
@@ -544,7 +559,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	} else if (got == GOT_OPEN && r->consistency && fresh) {
 		touch_ahead(r, off);
 	} else if (got == GOT_OPEN && write && r->consistency) {
-		release_open_ahead(off, r->off + r->size);
+		open_ahead(r, off);
 	} else if (got == GOT_PERHAPS) {
 		sched_yield(); /* whoever opens the block is about to */
 	}

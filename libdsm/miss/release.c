@@ -278,7 +278,7 @@ static bool may_open(size_t off)
 		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED); /* it is about to be dropped */
 }
 
-void release_open_ahead(size_t off, size_t end)
+unsigned int release_open_ahead(size_t off, size_t end, unsigned int most)
 {
 	const uint64_t twins = __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED);
 	struct msg about = { .src = job.node, .dst = job.node, .req_node = job.node };
@@ -286,16 +286,16 @@ void release_open_ahead(size_t off, size_t end)
 	unsigned int n = 0, i;
 
 	if (__atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED))
-		return; /* twins are memory */
+		return 0; /* twins are memory */
 	for (off += PAGE_BYTES; n < RELEASE_AHEAD && twins + n < job.set.twins; n++) {
 		const size_t at = off + n * PAGE_BYTES;
 
-		if (at >= end || at % UNIT_BYTES == 0 || !twin_was_written(at) ||
+		if (at >= end || at % UNIT_BYTES == 0 || (n >= most && !twin_was_written(at)) ||
 		    __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_READ)
 			break;
 	}
 	if (!n)
-		return;
+		return 0;
 	twin_run_begin(off, n);
 	for (i = 0; i < n; i++, off += PAGE_BYTES) {
 		about.object = block_id(off, PAGE_BYTES);
@@ -303,6 +303,7 @@ void release_open_ahead(size_t off, size_t end)
 			core_page_event(&h, PE_WRITE, &about, NULL);
 	}
 	twin_run_end();
+	return n;
 }
 
 /* With its stripe held: would a touch of this node make its first contents, without a message? */

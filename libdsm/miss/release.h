@@ -61,10 +61,10 @@ void release_gather(void);
 
 /*
  * A thread of this node has stored to the block at off: open those behind it for writing, too, as
- * far as the node has copies that it has written before; at most up to end. One call of the fault
- * backend opens all, and none of them costs a fault.
+ * far as the node has copies that it has written before, or the first `most` copies; at most up to
+ * end. One call of the fault backend opens all, and none of them costs a fault. Returns how many.
  */
-void release_open_ahead(size_t off, size_t end);
+unsigned int release_open_ahead(size_t off, size_t end, unsigned int most);
 /*
  * A thread of this node has touched a block of its own that nobody had touched. Around it, how many
  * blocks of its chunk have contents here?

@@ -745,6 +745,45 @@ static void part_runs(void)
 }
 
 /*
+ * A node has read neighbouring pages of another home, and stores to them for the first time: the
+ * third store in order opens those behind it.
+ */
+static void part_order(void)
+{
+	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
+	dsm_region_t *wide;
+	volatile uint64_t *word; /* in this order */
+	uint64_t sum = 0;
+	int i;
+
+	if (sequential || test_size != 2 || dsm_nodes() != 2)
+		return;
+	word = open_more("wide", WIDE, &wide);
+	for (i = 0; test_rank == 0 && i < WIDE; i++)
+		word[i * WORDS] = 1;
+	test_sync();
+	for (i = 0; i < WIDE; i++)
+		sum += word[i * WORDS];
+	REQUIRE(sum == WIDE, "the pages have %lu", sum);
+	if (test_rank == 1) {
+		word[1] = 2;
+		word[WORDS + 1] = 2;
+		REQUIRE(!is_writable(&word[2 * WORDS + 2]), "two pages are no order");
+		word[2 * WORDS + 1] = 2;
+		REQUIRE(is_writable(&word[3 * WORDS + 2]), "the fourth page costs a fault");
+		REQUIRE(is_writable(&word[5 * WORDS + 2]), "the sixth page costs a fault");
+		REQUIRE(!is_writable(&word[6 * WORDS + 2]), "three pages brought more than three");
+		word[40 * WORDS + 1] = 2;
+		REQUIRE(!is_writable(&word[41 * WORDS + 2]), "one page is no order");
+	}
+	test_sync();
+	for (i = 0; i < WIDE; i++)
+		REQUIRE(word[i * WORDS + 1] == (i < 3 || i == 40 ? 2 : 0), "page %d has %lu", i,
+			word[i * WORDS + 1]);
+	test_close("wide", wide);
+}
+
+/*
  * Nobody has touched the pages of this home: a touch maps those behind it, as long as they are in
  * order, or as there are pages around them. Once other nodes have copies, a store opens those
  * behind it.
@@ -940,9 +979,10 @@ int main(int argc, char **argv)
 		{ "moves", part_moves },     { "faults", part_faults },
 		{ "told", part_told },       { "pieces", part_pieces },
 		{ "much", part_much },       { "runs", part_runs },
-		{ "touch", part_touch },     { "short", part_short },
-		{ "left", part_left },       { "last", part_last },
-		{ "refused", part_refused }, { "setting", part_setting },
+		{ "order", part_order },     { "touch", part_touch },
+		{ "short", part_short },     { "left", part_left },
+		{ "last", part_last },       { "refused", part_refused },
+		{ "setting", part_setting },
 	};
 	unsigned int i;
 
