@@ -425,6 +425,8 @@ static void rel_become_home(const struct rel_ctx *ctx, struct rel *p, const stru
 	p->only = REL_SEVERAL;
 	p->copyset = registered ? set_of(ctx->home, set_granule(ctx->nnodes)) : 0;
 	p->uses = 0;
+	if (!registered)
+		rel_uses(ctx, p, ctx->home, USE_NOTED); /* it has noted itself */
 	p->flags = 0;
 	p->state = registered ? (uint8_t)RELH_OPEN : (uint8_t)RELH_EXCLUSIVE;
 }

@@ -524,6 +524,29 @@ UNIT_TEST(a_node_is_the_home_when_it_uses_the_contents)
 	}
 }
 
+/* So the next home tells it of changes once it has fetched the block again. */
+UNIT_TEST(the_next_home_knows_that_the_first_one_has_lost_its_copy)
+{
+	struct rel_ctx ctx = { .me = 3,
+			       .nnodes = 8,
+			       .home = 5,
+			       .follow = true,
+			       .tells = true,
+			       .lists = &lists,
+			       .blocks = blocks };
+	const struct msg asks = message(0, 3, 3, 3), fetches = message(MSG_READ_REQ, 5, 3, 5);
+	struct msg grant = message(MSG_DATA, 5, 3, 3);
+	struct rel *p = block_in(REL_NONE);
+
+	grant.op = GRANT_WRITE;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_WRITE, &asks, &out), 0);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &grant, &out), 0);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_USED, &asks, &out), 0);
+	ck_assert(!rel_would_tell(&ctx, p, 3));
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &fetches, &out), 0);
+	ck_assert(rel_would_tell(&ctx, p, 3));
+}
+
 UNIT_TEST(only_the_first_home_gives_the_home_to_who_asked)
 {
 	struct rel *p = block_in(REL_NONE);
