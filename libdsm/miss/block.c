@@ -300,27 +300,31 @@ static void open_ahead(const struct dsm_region *r, size_t off)
 
 /* Where a thread goes on that touches memory in order. */
 static __thread struct {
-	size_t next;
+	size_t next, before; /* upwards, and downwards, as memcpy(3) copies aligned arrays */
 	unsigned int window;
 } touches __attribute__((tls_model("initial-exec")));
 
 /*
- * A thread has touched a block that nobody had touched, at its home. Those behind it get their
- * memory as well: as many as for a writer in order, or as there is memory around it.
+ * A thread has touched a block that nobody had touched, at its home. Those where it goes on get
+ * their memory as well: as many as for a writer in order, or as there is memory around it.
  */
 static void touch_ahead(const struct dsm_region *r, size_t off)
 {
+	const bool down = off + r->block_size == touches.before;
 	unsigned int n;
 
 	if (!job.set.readahead || is_full())
 		return;
-	touches.window = touches.next != off             ? 0
+	touches.window = touches.next != off && !down    ? 0
 		: 2 * touches.window + 1 < RELEASE_AHEAD ? 2 * touches.window + 1
 							 : RELEASE_AHEAD;
 	n = release_touched_around(off);
-	n = release_touch_ahead(off + r->block_size, r->off + r->size,
-				n > touches.window ? n : touches.window);
-	touches.next = off + (1 + n) * r->block_size;
+	if (n < touches.window)
+		n = touches.window;
+	n = down ? release_touch_before(off, r->off, n)
+		 : release_touch_ahead(off + r->block_size, r->off + r->size, n);
+	touches.next = off + (1 + (down ? 0 : n)) * r->block_size;
+	touches.before = off - (down ? n : 0) * r->block_size;
 }
 
 #define REGION_SHIFT 44 /* a window has 8 TiB at most */

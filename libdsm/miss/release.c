@@ -313,6 +313,11 @@ static bool may_touch(size_t off)
 		job.mem.rels[off >> PAGE_SHIFT].state == RELH_EXCLUSIVE;
 }
 
+static bool is_fresh(size_t at)
+{
+	return __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) == PG_INVALID;
+}
+
 unsigned int release_touched_around(size_t off)
 {
 	const size_t chunk = FOOTPRINT_PAGES * PAGE_BYTES, from = off / chunk * chunk;
@@ -320,24 +325,16 @@ unsigned int release_touched_around(size_t off)
 	size_t at;
 
 	for (at = from; at < from + chunk; at += PAGE_BYTES)
-		n += at != off &&
-			__atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_INVALID;
+		n += at != off && !is_fresh(at);
 	return n;
 }
 
-unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
+static unsigned int touch_run(size_t off, unsigned int n)
 {
 	struct msg about = { .src = job.node, .dst = job.node, .req_node = job.node };
 	struct core_host h = run_host_of_run();
-	unsigned int n = 0, i;
+	unsigned int i;
 
-	for (; n < most && n < RELEASE_AHEAD; n++) {
-		const size_t at = off + n * PAGE_BYTES;
-
-		if (at >= end || at % UNIT_BYTES == 0 ||
-		    __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) != PG_INVALID)
-			break;
-	}
 	if (!n)
 		return 0;
 	twin_run_begin(off, n);
@@ -347,6 +344,29 @@ unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
 	}
 	twin_run_end();
 	return i;
+}
+
+unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
+{
+	unsigned int n = 0;
+
+	for (; n < most && n < RELEASE_AHEAD; n++) {
+		const size_t at = off + n * PAGE_BYTES;
+
+		if (at >= end || at % UNIT_BYTES == 0 || !is_fresh(at))
+			break;
+	}
+	return touch_run(off, n);
+}
+
+unsigned int release_touch_before(size_t off, size_t start, unsigned int most)
+{
+	unsigned int n = 0;
+
+	for (; n < most && n < RELEASE_AHEAD; n++, off -= PAGE_BYTES)
+		if (off == start || off % UNIT_BYTES == 0 || !is_fresh(off - PAGE_BYTES))
+			break;
+	return touch_run(off, n);
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */

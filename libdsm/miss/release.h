@@ -75,6 +75,8 @@ unsigned int release_touched_around(size_t off);
  * first contents; at most up to end. One call of the fault backend maps all. Returns how many.
  */
 unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most);
+/* The same for the blocks before off; at most down to start. */
+unsigned int release_touch_before(size_t off, size_t start, unsigned int most);
 /* Another node requests the blocks of this bundle: lower neighbours of which it gets the first
  * copies. */
 void release_share_soon(struct bundle b);

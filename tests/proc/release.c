@@ -813,11 +813,16 @@ static void part_touch(void)
 		REQUIRE(is_writable(&word[45 * WORDS + 1]), "of a chunk with a page, the next");
 		REQUIRE(!is_writable(&word[43 * WORDS + 1]),
 			"the page before one that was touched");
+		word[50 * WORDS] = 1; /* and downwards */
+		word[49 * WORDS] = 1;
+		REQUIRE(is_writable(&word[48 * WORDS + 1]), "the third page down costs a fault");
+		word[47 * WORDS] = 1;
+		REQUIRE(is_writable(&word[46 * WORDS + 1]), "the fifth page down costs a fault");
 	}
 	test_sync();
 	for (i = 0; i < WIDE; i++)
 		sum += word[i * WORDS] << (i % 8);
-	REQUIRE(sum == 1 + 2 + 8 + 1 + 16, "the pages have %lu", sum);
+	REQUIRE(sum == 1 + 2 + 8 + 1 + 16 + 4 + 2 + 128, "the pages have %lu", sum);
 	test_sync();
 	if (test_rank == 0) {
 		word[0] = 2;
