@@ -37,7 +37,7 @@ enum rule {
 /* clang-format off */
 static const char *const rule_names[R_RULES] = {
 	[R_BAD] = "-", [R_NOTHING] = "nothing", [R_AGAIN] = "open again", [R_ASK] = "READ_REQ", [R_JOIN] = "join the wait",
-	[R_TWIN] = "twin, open", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes",
+	[R_TWIN] = "twin, open", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes, or the home, DONE",
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
 	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",

@@ -36,8 +36,8 @@ static inline size_t heap_live_size(size_t heap)
 	return heap / HEAP_GRAIN / 8;
 }
 
-/* Source of units. Called by any thread of the owner, with no lock held but the one that keeps
- * others from taking units, too; may block for a round trip. */
+/* Source of units. Called by any thread of the owner, maybe with the lock that makes others
+ * wait for the units (heap.c); may block for a round trip. */
 struct heap_source {
 	/* Take n contiguous units of a part; return the first, or -ENOMEM. *used: number of units
 	 * that may not be zero. */

@@ -284,7 +284,7 @@ static unsigned int here_already(const struct dsm_region *r, size_t off, long di
 }
 
 /*
- * A thread has stored to a copy that it had to read. Those behind it get their twins as well, if
+ * A thread has stored to a copy that it could read. Those behind it get their twins as well, if
  * they were written before, or if this is the third one in order.
  */
 static void open_ahead(const struct dsm_region *r, size_t off)

@@ -297,13 +297,12 @@ unsigned int release_open_ahead(size_t off, size_t end, unsigned int most)
 	if (!n)
 		return 0;
 	twin_run_begin(off, n);
-	for (i = 0; i < n; i++, off += PAGE_BYTES) {
+	for (i = 0; i < n && may_open(off); i++, off += PAGE_BYTES) {
 		about.object = block_id(off, PAGE_BYTES);
-		if (may_open(off))
-			core_page_event(&h, PE_WRITE, &about, NULL);
+		core_page_event(&h, PE_WRITE, &about, NULL);
 	}
 	twin_run_end();
-	return n;
+	return i;
 }
 
 /* With its stripe held: would a touch of this node make its first contents, without a message? */
@@ -316,6 +315,12 @@ static bool may_touch(size_t off)
 static bool is_fresh(size_t at)
 {
 	return __atomic_load_n(&block_copy(at)->state, __ATOMIC_RELAXED) == PG_INVALID;
+}
+
+/* Without its stripe: does it seem so? */
+static bool seems_fresh(size_t at)
+{
+	return is_fresh(at) && release_is_home(region_known(at), at);
 }
 
 unsigned int release_touched_around(size_t off)
@@ -353,7 +358,7 @@ unsigned int release_touch_ahead(size_t off, size_t end, unsigned int most)
 	for (; n < most && n < RELEASE_AHEAD; n++) {
 		const size_t at = off + n * PAGE_BYTES;
 
-		if (at >= end || at % UNIT_BYTES == 0 || !is_fresh(at))
+		if (at >= end || at % UNIT_BYTES == 0 || !seems_fresh(at))
 			break;
 	}
 	return touch_run(off, n);
@@ -364,7 +369,7 @@ unsigned int release_touch_before(size_t off, size_t start, unsigned int most)
 	unsigned int n = 0;
 
 	for (; n < most && n < RELEASE_AHEAD; n++, off -= PAGE_BYTES)
-		if (off == start || off % UNIT_BYTES == 0 || !is_fresh(off - PAGE_BYTES))
+		if (off == start || off % UNIT_BYTES == 0 || !seems_fresh(off - PAGE_BYTES))
 			break;
 	return touch_run(off, n);
 }

@@ -96,7 +96,7 @@ struct work {
 	const uint8_t *diff; /* that is merged; NULL: it is in the notes (notes_add_diff()) */
 	size_t diff_size;
 	struct streams streams[2]; /* of the thread's reads, and of its writes */
-	struct streams opened;     /* stores to release blocks that it had to read */
+	struct streams opened;     /* its stores to release blocks that it could read */
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char heads[WIRE_BUNDLE_MAX *

@@ -87,7 +87,10 @@ static unsigned int home_of(const struct rc_cfg *cfg, const struct world *w, uns
 	return rc_home(cfg, &w->nodes[cfg->home[b]], b);
 }
 
-/* Only the first home knows that a home moves, and keeps a copy: it will be registered. */
+/*
+ * Only the first home knows that a home moves, and keeps a copy: it will be registered, or has
+ * noted it.
+ */
 static bool registered(const struct rc_cfg *cfg, const struct world *w, unsigned int node,
 		       unsigned int b)
 {

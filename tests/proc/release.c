@@ -745,6 +745,43 @@ static void part_runs(void)
 }
 
 /*
+ * A node asks for the homes of neighbouring pages at once, and stores to them: the first home
+ * lowers many by one call, and the next one has them writable, without a twin.
+ */
+static void part_given(void)
+{
+	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
+	struct dsm_stats before, after;
+	dsm_region_t *wide;
+	uint64_t *word;
+	int i;
+
+	if (sequential || test_size != 2 || dsm_nodes() != 2)
+		return;
+	word = open_more("wide", WIDE, &wide);
+	for (i = 0; test_rank == 0 && i < WIDE; i++)
+		word[i * WORDS] = 1;
+	test_sync();
+	before = counted(-1, wide);
+	test_sync();
+	if (test_rank == 1) {
+		MUST(dsm_prefetch(word, WIDE * BYTES, DSM_WRITE));
+		for (i = 0; i < WIDE; i++)
+			word[i * WORDS + 1] = 2;
+	}
+	test_sync();
+	after = counted(-1, wide);
+	REQUIRE(after.homes_in - before.homes_in == WIDE, "%lu homes of %d pages have moved",
+		after.homes_in - before.homes_in, WIDE);
+	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 4, "%lu calls for %d pages",
+		after.protect_calls - before.protect_calls, WIDE);
+	for (i = 0; i < WIDE; i++)
+		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
+			i, word[i * WORDS], word[i * WORDS + 1]);
+	test_close("wide", wide);
+}
+
+/*
  * A node has read neighbouring pages of another home, and stores to them for the first time: the
  * third store in order opens those behind it.
  */
@@ -979,15 +1016,12 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes },     { "counters", part_counters },
-		{ "edges", part_edges },     { "alone", part_alone },
-		{ "moves", part_moves },     { "faults", part_faults },
-		{ "told", part_told },       { "pieces", part_pieces },
-		{ "much", part_much },       { "runs", part_runs },
-		{ "order", part_order },     { "touch", part_touch },
-		{ "short", part_short },     { "left", part_left },
-		{ "last", part_last },       { "refused", part_refused },
-		{ "setting", part_setting },
+		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
+		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
+		{ "told", part_told },   { "pieces", part_pieces },     { "much", part_much },
+		{ "runs", part_runs },   { "given", part_given },       { "order", part_order },
+		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
+		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
 	};
 	unsigned int i;
 
