@@ -64,7 +64,7 @@ MODEL_C  := $(sort $(wildcard tests/model/*.c))
 ORDERS_C := $(sort $(wildcard tests/orders/*.c))
 SCENES_C := $(sort $(wildcard tests/orders/scenes/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
-PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c,$(wildcard tests/proc/*.c)))
+PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c tests/proc/release_%.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(filter-out tests/share/common%.c,$(wildcard tests/share/*.c)))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c tests/kmod/quota_%.c tests/kmod/signals_%.c tests/kmod/storm_%.c,$(wildcard tests/kmod/*.c)))
@@ -76,6 +76,7 @@ APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
 PROC_CROWD_C   := $(sort $(wildcard tests/proc/crowd_*.c)) # of tests/proc/crowd alone
+PROC_RELEASE_C := $(sort $(wildcard tests/proc/release_*.c)) # of tests/proc/release alone
 SHARE_COMMON_C := $(sort $(wildcard tests/share/common*.c))
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 KMOD_QUOTA_C   := $(sort $(wildcard tests/kmod/quota_*.c)) # of tests/kmod/quota alone
@@ -440,7 +441,7 @@ $(foreach p,$(SHARE_APP_C),$(eval $(call share_program,$(p:%.c=$(B)/%),$(call ob
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C) \
 	$(if $(filter tests/unit/test_bench_lanes.c,$(p)),$(BENCH_LANES_C) $(BENCH_COMMON_C))),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C) \
-	$(if $(filter tests/proc/crowd.c,$(p)),$(PROC_CROWD_C))),$(LIB_A))))
+	$(if $(filter tests/proc/crowd.c,$(p)),$(PROC_CROWD_C)) $(if $(filter tests/proc/release.c,$(p)),$(PROC_RELEASE_C))),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(SHARE_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c \

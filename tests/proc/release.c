@@ -3,17 +3,14 @@
  * release.c - regions with release consistency: several nodes write a page at a time, and see each
  * other's stores after synchronisation, whatever its kind. Handles are in a sequential region.
  */
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "common.h"
+#include "release.h"
 
 #define PAGES 8u
-#define BYTES 4096u
 #define LINES 16u   /* every LINES-th line is written */
 #define THREADS 64u /* of all ranks together */
 
-static uint64_t rounds = 200, sequential, few;
+static uint64_t rounds = 200, few;
+uint64_t sequential;
 
 static uint8_t *pages; /* release */
 static dsm_region_t *region;
@@ -48,7 +45,7 @@ static void close_pages(void)
 	test_sync();
 }
 
-static struct dsm_stats counted(int rank, const dsm_region_t *of)
+struct dsm_stats counted(int rank, const dsm_region_t *of)
 {
 	struct dsm_stats s;
 
@@ -56,7 +53,7 @@ static struct dsm_stats counted(int rank, const dsm_region_t *of)
 	return s;
 }
 
-static bool one_node(void)
+bool one_node(void)
 {
 	return dsm_nodes() == 1;
 }
@@ -611,8 +608,7 @@ static void part_told(void)
 	close_pages();
 }
 
-/* A release region of so many pages; test_close() is its end. */
-static void *open_more(const char *name, unsigned int n, dsm_region_t **r)
+void *open_more(const char *name, unsigned int n, dsm_region_t **r)
 {
 	const struct dsm_region_options release = { .consistency = DSM_CONSISTENCY_RELEASE,
 						    .home = DSM_HOME_FIXED };
@@ -687,185 +683,6 @@ static void part_much(void)
 	REQUIRE(!two || after.told - before.told >= TURNS / 4 * WIDE, "%lu changes are told",
 		after.told - before.told);
 	test_close("much", much);
-}
-
-/* Can the kernel store to this byte, which no thread has stored to since the block was closed? */
-static bool is_writable(volatile void *at)
-{
-	int fd[2];
-	bool can;
-
-	REQUIRE(!pipe(fd), "pipe: %m");
-	REQUIRE(write(fd[1], "", 1) == 1, "write: %m");
-	can = syscall(SYS_read, fd[0], at, 1) == 1;
-	close(fd[0]);
-	close(fd[1]);
-	return can;
-}
-
-/*
- * All nodes write neighbouring pages again and again: pages are lowered and dropped by one call for
- * many, and the store to the first one opens those behind it (of two nodes: a late notice of a
- * third one may have taken them away).
- */
-static void part_runs(void)
-{
-	enum { WIDE = 64, TURNS = 8, WORDS = BYTES / (int)sizeof(uint64_t) };
-	struct dsm_stats before = { 0 }, after;
-	uint64_t *word, round;
-	dsm_region_t *wide;
-	int i, r;
-
-	if (sequential)
-		return;
-	word = open_more("wide", WIDE, &wide);
-	for (round = 1; round <= TURNS; round++) {
-		test_sync();
-		if (round == TURNS / 2)
-			before = counted(-1, NULL);
-		test_sync();
-		for (i = 0; i < WIDE; i++)
-			word[i * WORDS + test_rank] = round;
-		test_sync();
-		for (i = 0; i < WIDE; i++)
-			for (r = 0; r < test_size; r++)
-				REQUIRE(word[i * WORDS + r] == round, "page %d, rank %d: %lu", i, r,
-					word[i * WORDS + r]);
-	}
-	test_sync();
-	after = counted(-1, NULL);
-	REQUIRE(after.protect_calls - before.protect_calls <=
-			(uint64_t)(TURNS / 2 + 1) * WIDE * dsm_nodes() / 2,
-		"%lu calls", after.protect_calls - before.protect_calls);
-	test_sync();
-	word[test_rank] = TURNS + 1;
-	REQUIRE(dsm_nodes() != 2 || test_size != 2 || is_writable(&word[WORDS + test_rank]),
-		"the page behind one that was stored to costs a fault of its own");
-	test_close("wide", wide);
-}
-
-/*
- * A node asks for the homes of neighbouring pages at once, and stores to them: the first home
- * lowers many by one call, and the next one has them writable, without a twin.
- */
-static void part_given(void)
-{
-	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
-	struct dsm_stats before, after;
-	dsm_region_t *wide;
-	uint64_t *word;
-	int i;
-
-	if (sequential || test_size != 2 || dsm_nodes() != 2)
-		return;
-	word = open_more("wide", WIDE, &wide);
-	for (i = 0; test_rank == 0 && i < WIDE; i++)
-		word[i * WORDS] = 1;
-	test_sync();
-	before = counted(-1, wide);
-	test_sync();
-	if (test_rank == 1) {
-		MUST(dsm_prefetch(word, WIDE * BYTES, DSM_WRITE));
-		for (i = 0; i < WIDE; i++)
-			word[i * WORDS + 1] = 2;
-	}
-	test_sync();
-	after = counted(-1, wide);
-	REQUIRE(after.homes_in - before.homes_in == WIDE, "%lu homes of %d pages have moved",
-		after.homes_in - before.homes_in, WIDE);
-	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 4, "%lu calls for %d pages",
-		after.protect_calls - before.protect_calls, WIDE);
-	for (i = 0; i < WIDE; i++)
-		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
-			i, word[i * WORDS], word[i * WORDS + 1]);
-	test_close("wide", wide);
-}
-
-/*
- * A node has read neighbouring pages of another home, and stores to them for the first time: the
- * third store in order opens those behind it.
- */
-static void part_order(void)
-{
-	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
-	dsm_region_t *wide;
-	volatile uint64_t *word; /* in this order */
-	uint64_t sum = 0;
-	int i;
-
-	if (sequential || test_size != 2 || dsm_nodes() != 2)
-		return;
-	word = open_more("wide", WIDE, &wide);
-	for (i = 0; test_rank == 0 && i < WIDE; i++)
-		word[i * WORDS] = 1;
-	test_sync();
-	for (i = 0; i < WIDE; i++)
-		sum += word[i * WORDS];
-	REQUIRE(sum == WIDE, "the pages have %lu", sum);
-	if (test_rank == 1) {
-		word[1] = 2;
-		word[WORDS + 1] = 2;
-		REQUIRE(!is_writable(&word[2 * WORDS + 2]), "two pages are no order");
-		word[2 * WORDS + 1] = 2;
-		REQUIRE(is_writable(&word[3 * WORDS + 2]), "the fourth page costs a fault");
-		REQUIRE(is_writable(&word[5 * WORDS + 2]), "the sixth page costs a fault");
-		REQUIRE(!is_writable(&word[6 * WORDS + 2]), "three pages brought more than three");
-		word[40 * WORDS + 1] = 2;
-		REQUIRE(!is_writable(&word[41 * WORDS + 2]), "one page is no order");
-	}
-	test_sync();
-	for (i = 0; i < WIDE; i++)
-		REQUIRE(word[i * WORDS + 1] == (i < 3 || i == 40 ? 2 : 0), "page %d has %lu", i,
-			word[i * WORDS + 1]);
-	test_close("wide", wide);
-}
-
-/*
- * Nobody has touched the pages of this home: a touch maps those behind it, as long as they are in
- * order, or as there are pages around them. Once other nodes have copies, a store opens those
- * behind it.
- */
-static void part_touch(void)
-{
-	enum { WIDE = 64, WORDS = BYTES / (int)sizeof(uint64_t) };
-	dsm_region_t *wide;
-	volatile uint64_t *word; /* in this order */
-	uint64_t sum = 0;
-	int i;
-
-	if (sequential || one_node())
-		return;
-	word = open_more("wide", WIDE, &wide);
-	test_sync();
-	if (test_rank == 0) {
-		word[0] = 1;
-		REQUIRE(!is_writable(&word[WORDS + 1]), "one page is no order");
-		word[WORDS] = 1;
-		REQUIRE(is_writable(&word[2 * WORDS + 1]), "the third page costs a fault");
-		REQUIRE(!is_writable(&word[3 * WORDS + 1]), "two pages brought more than one");
-		word[3 * WORDS] = 1;
-		REQUIRE(is_writable(&word[6 * WORDS + 1]), "the seventh page costs a fault");
-		word[40 * WORDS] = 1;
-		word[44 * WORDS] = 1;
-		REQUIRE(is_writable(&word[45 * WORDS + 1]), "of a chunk with a page, the next");
-		REQUIRE(!is_writable(&word[43 * WORDS + 1]),
-			"the page before one that was touched");
-		word[50 * WORDS] = 1; /* and downwards */
-		word[49 * WORDS] = 1;
-		REQUIRE(is_writable(&word[48 * WORDS + 1]), "the third page down costs a fault");
-		word[47 * WORDS] = 1;
-		REQUIRE(is_writable(&word[46 * WORDS + 1]), "the fifth page down costs a fault");
-	}
-	test_sync();
-	for (i = 0; i < WIDE; i++)
-		sum += word[i * WORDS] << (i % 8);
-	REQUIRE(sum == 1 + 2 + 8 + 1 + 16 + 4 + 2 + 128, "the pages have %lu", sum);
-	test_sync();
-	if (test_rank == 0) {
-		word[0] = 2;
-		REQUIRE(is_writable(&word[WORDS + 1]), "a page that was exclusive costs a fault");
-	}
-	test_close("wide", wide);
 }
 
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
