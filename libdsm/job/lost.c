@@ -367,6 +367,7 @@ static void lost_by_signal(uint16_t rank, int sig)
 void lost_process(uint16_t rank)
 {
 	int tries, status;
+	bool ended;
 
 	for (tries = 0; !is_here(rank) && job.net && !has_finished(rank) &&
 	     !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE);
@@ -380,10 +381,12 @@ void lost_process(uint16_t rank)
 		if (!has_finished(rank))
 			sys_sleep_us(1000);
 	}
-	if (!rank_has_ended(rank, &status))
+	ended = rank_has_ended(rank, &status);
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING)
+		lost_rank(rank,
+			  ended ? "its process ended in dsm_init()" : "it failed in dsm_init()");
+	else if (!ended)
 		lost_rank(rank, "it executed another program without dsm_finalize()");
-	else if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING)
-		lost_rank(rank, "its process ended in dsm_init()");
 	else if (WIFSIGNALED(status))
 		lost_by_signal(rank, WTERMSIG(status));
 	else

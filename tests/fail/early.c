@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on
- * with them.
+ * with them, or are late.
  *
- *   early RANK[,RANK...] POINT [stop]    at the first HOOK() of that name; in a build without them
- *                                        (or POINT "none") nothing happens
+ *   early RANK[,RANK...] POINT [stop|late]    at the first HOOK() of that name; in a build without
+ *                                             them (or POINT "none") nothing happens
  *
- * With `stop`, each rank says when the launcher's server has it, and one whose dsm_init() succeeds
- * waits for what ends it.
+ * With `late`, the rank sleeps there. With `stop`, each rank says when the launcher's server has
+ * it, and one whose dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -20,9 +20,10 @@
 #include <unistd.h>
 
 #define STAY_SECONDS 10
+#define LATE_SECONDS 4
 
 static const char *point = "none";
-static bool stops;
+static bool stops, late;
 
 void dsm_test_hook(const char *where);
 void dsm_test_hook(const char *where)
@@ -39,7 +40,10 @@ void dsm_test_hook(const char *where)
 	printf("reached %ld\n", t.tv_sec * 1000 + t.tv_nsec / 1000000);
 	fflush(stdout);
 	point = "none";
-	kill(getpid(), stops ? SIGSTOP : SIGKILL);
+	if (late)
+		sleep(LATE_SECONDS);
+	else
+		kill(getpid(), stops ? SIGSTOP : SIGKILL);
 }
 
 static bool is_listed(const char *list, int rank)
@@ -59,7 +63,10 @@ int main(int argc, char **argv)
 
 	if (argc < 3 || argc > 4)
 		return 2;
-	stops = argc == 4;
+	stops = argc == 4 && !strcmp(argv[3], "stop");
+	late = argc == 4 && !strcmp(argv[3], "late");
+	if (argc == 4 && !stops && !late)
+		return 2;
 	if (rank && is_listed(argv[1], atoi(rank)))
 		point = argv[2];
 	err = dsm_init(NULL);

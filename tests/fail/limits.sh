@@ -18,17 +18,36 @@ fails() {
 	says "^libdsm: .*$pattern"
 }
 
-# fail_alike SECONDS PATTERN PROGRAM...: each rank says that, and no more. mpirun would end the last
+# fail_alike SECONDS PATTERN PROGRAM...: each rank says that, and no more; but if rank 0 failed before
+# some had met all others, those find it lost, and one of them says so. mpirun would end the last
 # ones before they can.
 fail_alike() {
-	local r
+	local r found=0 late=0
 	job "$1" "${@:3}"
 	for ((r = 0; r < ranks; r++)); do
-		[[ $(status_of $r) == 2 ]] || problem "rank $r ended with status $(status_of $r)"
-		[[ $(grep -c '^libdsm: ' "$folder/err.$r") == 1 ]] && grep -qE "^libdsm: .*$2" "$folder/err.$r" ||
-			problem "rank $r says: $(<"$folder/err.$r")"
-		rm -f "$folder"/{pid,end,out,err}.$r
+		case $r-$(status_of $r) in
+		*-2)
+			[[ $(grep -c '^libdsm: ' "$folder/err.$r") == 1 ]] && grep -qE "^libdsm: .*$2" "$folder/err.$r" ||
+				problem "rank $r says: $(<"$folder/err.$r")"
+			;;
+		[!0]-70)
+			late=1
+			grep -q '^libdsm: ' "$folder/err.$r" || continue
+			found=$((found + 1))
+			grep -qE '^libdsm: rank [0-9]*: rank [0-9]* of this host is lost: it(s process ended| failed) in dsm_init' "$folder/err.$r" ||
+				problem "rank $r says: $(<"$folder/err.$r")"
+			;;
+		*) problem "rank $r ended with status $(status_of $r)" ;;
+		esac
 	done
+	((found == late)) || problem "$found late ranks say that one is lost"
+	rm -f "$folder"/{pid,end,out,err}.*
+}
+
+# SIZE: of /dev/shm, in the mount namespace of what "$folder/small" starts.
+shm_of() {
+	printf '#!/bin/bash\nmount -t tmpfs -o size=%s tmpfs /dev/shm && exec "$@"\n' "$1" >"$folder/small"
+	chmod +x "$folder/small"
 }
 
 works() {
@@ -265,8 +284,7 @@ squatters() {
 
 # SIZE: of /dev/shm, for jobs in a mount namespace of their own.
 small_shm() {
-	printf '#!/bin/bash\nmount -t tmpfs -o size=%s tmpfs /dev/shm && exec "$@"\n' "$1" >"$folder/small"
-	chmod +x "$folder/small"
+	shm_of "$1"
 	ranks=3
 	settings=(unshare -m "$folder/small")
 	works "$bin/steady"
@@ -277,11 +295,28 @@ small_shm() {
 	works "$bin/steady"
 }
 
+# Rank 1 is late to meet rank 2; rank 0 has met both meanwhile, and fails, which rank 2 notices. Rank 1
+# fails as rank 0, or finds one lost.
+failed_while_late() {
+	local r
+	mode rank
+	ranks=3
+	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
+	shm_of 16k
+	settings+=(unshare -m "$folder/small")
+	job 20 "$top/build/hooks/tests/fail/early" 1 rendezvous_heard late
+	for r in 0 1 2; do
+		[[ $r-$(status_of $r) == @(0-3|1-3|1-70|2-70) ]] || problem "rank $r ended with status $(status_of $r)"
+	done
+	says '^libdsm: rank [01]: /dev/shm has 16 KiB'
+	says '^libdsm: rank 2: rank 0 of this host is lost: it failed in dsm_init\(\)\.' 1
+	says 'executed another program' 0
+}
+
 # UCX_TLS may choose UCX's shared memory under other names, or leave it out.
 shm_names() {
 	local tls
-	printf '#!/bin/bash\nmount -t tmpfs -o size=16k tmpfs /dev/shm && exec "$@"\n' >"$folder/small"
-	chmod +x "$folder/small"
+	shm_of 16k
 	ranks=2
 	for tls in tcp,sm shm mm,tcp all '\posix,tcp' ^tcp; do
 		settings=(DSM_NODE=rank UCX_TLS="$tls" unshare -m "$folder/small")
@@ -306,6 +341,7 @@ one descriptors-24-rank descriptors 24 4 DSM_NODE=rank
 one memlock memlock
 one shm-16k small_shm 16k 16
 one shm-256k small_shm 256k 256
+one shm-late failed_while_late
 one shm-names shm_names
 one address-space address_space 1
 one address-space-ranks address_space 3
