@@ -63,6 +63,8 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	(void)context;
 	if (is_for_rank_0(info))
 		return;
+	if (sig == SIGABRT)
+		lost_aborted();
 	signals_describe(why, sizeof(why), sig, info);
 	lost_dying(128 + sig, why);
 	sigaction(sig, &sa, NULL);
@@ -85,7 +87,8 @@ DSM_API int dsm_signal_report(int sig)
 
 	if (sigaction(sig, NULL, &old))
 		return -errno;
-	if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL)
+	if (old.sa_flags & SA_SIGINFO ? old.sa_sigaction != lost_on_abort
+				      : old.sa_handler != SIG_DFL)
 		return -EBUSY;
 	sigfillset(&sa.sa_mask);
 	threads_expect(signals_is_reported);

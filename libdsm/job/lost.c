@@ -67,6 +67,8 @@ static bool has_finished(uint16_t rank)
 
 static volatile sig_atomic_t leave_status;
 static bool speaks; /* this process owns the name of the one that prints */
+static bool mute;   /* the transport has broken in the hands of this thread, which leaves */
+static uint64_t connects_from; /* when the transport began to connect, ns; 0: it does not */
 
 static void too_late(int sig)
 {
@@ -100,7 +102,7 @@ static void notify_others(enum bye bye, int status)
 			 .aux = (uint32_t)status | (uint32_t)job.rank << 16 };
 	uint16_t n;
 
-	for (n = 0; job.net && n < job.nodes; n++) {
+	for (n = 0; job.net && !mute && n < job.nodes; n++) {
 		m.dst = n;
 		if (n != job.node && !has_finished(job.pair[n]))
 			job.netops->send(job.net, job.pair[n], &m, NULL, 0);
@@ -432,6 +434,58 @@ void lost_unnamed(void)
 			"a rank is lost: it ended, or failed, in dsm_init(). The job ends with status %d.",
 			EXIT_LOST);
 	lost_leave(EXIT_LOST, "a rank of the DSM job is lost");
+}
+
+/*
+ * UCX 1.13 checks that a peer that it connects to does not answer a second time, and calls abort()
+ * if one does, which happens where a rank dies meanwhile. UCX may have any of its locks then, and
+ * this thread that of the transport, so the ranks of this host learn it from their connections.
+ */
+void lost_aborted(void)
+{
+	const bool starts = __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING;
+	int status;
+	uint16_t r;
+
+	if ((!starts && !engine_busy()) || getpid() != job.mypid || !connects_from ||
+	    clock_ns() - connects_from > job.set.lost_ms * 1000000ull)
+		return;
+	if (!begin_leaving())
+		job_await_loss();
+	mute = true;
+	status = status_of_the_first();
+	if (status)
+		lost_leave(status, NULL);
+	if (speaker())
+		log_line(
+			"a rank is lost: abort() was called inside libdsm, as UCX does if one dies while they connect. The job ends with status %d.",
+			EXIT_LOST);
+	for (r = 0; r < job.size; r++)
+		shutdown(rank_info(r)->life, SHUT_RDWR);
+	lost_leave(EXIT_LOST, NULL);
+}
+
+void lost_on_abort(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	lost_aborted();
+	signal(sig, SIG_DFL);
+	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info))
+		raise(sig);
+}
+
+void lost_by_abort(bool on)
+{
+	const struct sigaction sa = { .sa_sigaction = lost_on_abort, .sa_flags = SA_SIGINFO };
+	struct sigaction now;
+
+	connects_from = on ? clock_ns() : 0;
+	if (sigaction(SIGABRT, NULL, &now))
+		return;
+	if (on && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+		sigaction(SIGABRT, &sa, NULL);
+	else if (!on && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == lost_on_abort)
+		signal(SIGABRT, SIG_DFL);
 }
 
 void lost_alive(uint16_t node)

@@ -10,6 +10,8 @@
 #ifndef JOB_LOST_H
 #define JOB_LOST_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/wire.h"
@@ -29,6 +31,15 @@ void lost_net(void *arg, uint16_t rank, int err); /* report of the transport: ne
 void lost_launcher(int rank);
 /* The launcher reports in dsm_init() that an unknown rank has died. */
 void lost_unnamed(void) __attribute__((noreturn));
+
+/*
+ * The transport begins to connect (or is about to close). For DSM_LOST_MS from now on, abort() on a
+ * thread that is inside the runtime is the loss of a rank, unless the program handles SIGABRT.
+ */
+void lost_by_abort(bool on);
+/* The handler of SIGABRT for that, and what one of others calls: it returns if there is no loss. */
+void lost_on_abort(int sig, siginfo_t *info, void *context);
+void lost_aborted(void);
 
 /* Print why, and end the job with this status. */
 void lost_abort(int status, const char *why) __attribute__((noreturn));

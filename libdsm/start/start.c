@@ -360,6 +360,7 @@ static int start_together(void)
 		err = backend_open();
 	if (!err)
 		err = connect_host(&end);
+	lost_by_abort(!one_node());
 	if (!err)
 		err = transport_open_others();
 	HOOK(start_connected);
@@ -507,6 +508,7 @@ static void take_down(void)
 	bool unmapped;
 
 	launch_meanwhile(NULL);
+	lost_by_abort(false);
 	service_stop();
 	fault_uncatch();
 	if (job.net)

@@ -3,11 +3,12 @@
  * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on
  * with them, or are late.
  *
- *   early RANK[,RANK...] POINT [stop|late]    at the first HOOK() of that name; in a build without
- *                                             them (or POINT "none") nothing happens
+ *   early RANK[,RANK...] POINT [stop|late|abort]   at the first HOOK() of that name; in a build
+ *                                                 without them (or POINT "none") nothing happens
  *
- * With `late`, the rank sleeps there. With `stop`, each rank says when the launcher's server has
- * it, and one whose dsm_init() succeeds waits for what ends it.
+ * With `late`, the rank sleeps there. With `abort`, it calls abort() there, or after dsm_init() at
+ * the POINT "running". With `stop`, each rank says when the launcher's server has it, and one whose
+ * dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -23,7 +24,7 @@
 #define LATE_SECONDS 4
 
 static const char *point = "none";
-static bool stops, late;
+static bool stops, late, aborts;
 
 void dsm_test_hook(const char *where);
 void dsm_test_hook(const char *where)
@@ -42,6 +43,8 @@ void dsm_test_hook(const char *where)
 	point = "none";
 	if (late)
 		sleep(LATE_SECONDS);
+	else if (aborts)
+		abort();
 	else
 		kill(getpid(), stops ? SIGSTOP : SIGKILL);
 }
@@ -65,7 +68,8 @@ int main(int argc, char **argv)
 		return 2;
 	stops = argc == 4 && !strcmp(argv[3], "stop");
 	late = argc == 4 && !strcmp(argv[3], "late");
-	if (argc == 4 && !stops && !late)
+	aborts = argc == 4 && !strcmp(argv[3], "abort");
+	if (argc == 4 && !stops && !late && !aborts)
 		return 2;
 	if (rank && is_listed(argv[1], atoi(rank)))
 		point = argv[2];
@@ -74,6 +78,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "dsm_init: %s\n", dsm_strerror(err));
 		return 3;
 	}
+	if (aborts && !strcmp(point, "running"))
+		abort();
 	if (stops)
 		sleep(STAY_SECONDS);
 	return dsm_finalize() != 0;

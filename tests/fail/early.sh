@@ -68,10 +68,32 @@ unled() {
 		(($(time_of "$r") - began <= 5000)) || problem "rank $r ended $(($(time_of "$r") - began)) ms after mpirun"
 	done
 	if [[ $3 == KILL ]]; then
-		says 'the launcher is gone|rank 1.* is lost: ' 1
+		says 'the launcher is gone|rank 1.* is lost: |a rank is lost: abort' 1
 	else
 		says 'the launcher is gone' 1
 	fi
+	says '^(libdsm|dsm_init)' 1
+}
+
+# MODE POINT: rank 1 calls abort() there, as UCX may while it connects.
+aborted() {
+	mode "$1"
+	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
+	job 20 "$hooks/early" 1 "$2" abort
+	[[ $(status_of 1) == 70 ]] || problem "rank 1 ended with status $(status_of 1)"
+	survivors 1 70
+	says '^libdsm: rank 1: a rank is lost: abort\(\) was called inside libdsm, as UCX does' 1
+	says '^(libdsm|dsm_init)' 1
+}
+
+# abort() outside the runtime is the program's.
+aborted_by_program() {
+	mode rank
+	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
+	job 20 "$hooks/early" 1 running abort
+	[[ $(status_of 1) == 134 ]] || problem "rank 1 ended with status $(status_of 1)"
+	survivors 1 70
+	says 'rank 1 of this host is lost: its process was ended by SIGABRT' 1
 	says '^(libdsm|dsm_init)' 1
 }
 
@@ -89,6 +111,10 @@ for m in node rank mixed ${full:+mprotect mixmp}; do
 	one "early-info-0-$m" early "$m" 0 start_info
 	one "early-rendezvous-0-$m" early "$m" 0 start_rendezvous
 done
+for p in connected serving; do
+	one "early-aborted-$p" aborted rank "start_$p"
+done
+one early-aborted-running aborted_by_program
 for m in node rank tcp apart; do
 	for p in $points; do
 		[[ $m != node || $full || $p == @(info|rendezvous|serving) ]] || continue
