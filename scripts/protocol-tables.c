@@ -398,8 +398,10 @@ static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 	uint32_t after = 0;
 	unsigned int v;
 
-	for (v = 0; v < 8; v++) {
+	for (v = 0; v < 16; v++) {
+		const bool asks = v >> 3 && (event == RE_WRITE || event == RE_GRANT);
 		struct rel blocks[1] = { { .state = (uint8_t)state,
+					   .flags = asks && event == RE_GRANT ? REL_ASKED : 0,
 					   .writes = v & 1,
 					   .same = v >> 1 & 1 ? REL_IDLE - 1 : 0,
 					   .copyset = !home || state == RELH_EXCLUSIVE ? 0
@@ -409,9 +411,13 @@ static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 		const struct rel_ctx ctx = { .me = 0,
 					     .nnodes = RANKS,
 					     .home = home ? 0 : 1,
+					     .follow = asks,
+					     .raises = asks,
 					     .lists = &lists,
 					     .blocks = blocks };
-		const struct msg m = { .src = 1, .req_node = home ? 1 : 0, .op = GRANT_READ };
+		const struct msg m = { .src = 1,
+				       .req_node = home ? 1 : 0,
+				       .op = asks ? GRANT_WRITE : GRANT_READ };
 		struct actions acts;
 
 		if (!rel_step(&ctx, blocks, (enum rel_event)event, &m, &acts))
@@ -443,9 +449,9 @@ static void rel_table(bool home, unsigned int states, const uint8_t *events, uns
 
 static void release_copies(void)
 {
-	static const uint8_t events[] = { RE_READ,  RE_WRITE,   RE_USED, RE_DATA,
-					  RE_APPLY, RE_CHANGED, RE_SAME, RE_TOLD,
-					  RE_GIVEN, RE_FETCH,   RE_DONE };
+	static const uint8_t events[] = { RE_READ,  RE_WRITE, RE_USED,    RE_DATA,
+					  RE_GRANT, RE_APPLY, RE_CHANGED, RE_SAME,
+					  RE_TOLD,  RE_GIVEN, RE_FETCH,   RE_DONE };
 
 	rel_table(false, REL_STATES, events, sizeof(events));
 }

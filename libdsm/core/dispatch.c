@@ -208,6 +208,7 @@ static int dispatch_rel(const struct dispatch *d, const struct msg *m, struct ac
 	case MSG_DATA: return rel_step(d->rel_ctx, d->rel, RE_DATA, m, out);
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ: return rel_step(d->rel_ctx, d->rel, RE_FETCH, m, out);
+	case MSG_GRANT: return rel_step(d->rel_ctx, d->rel, RE_GRANT, m, out);
 	case MSG_DONE: return rel_step(d->rel_ctx, d->rel, RE_DONE, m, out);
 	default: return -EBADMSG;
 	}

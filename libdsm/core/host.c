@@ -212,9 +212,9 @@ static void multicast(struct core_host *h, const struct action *a)
 }
 
 /* An event of the page that no thread causes. */
-static void hand_back(struct core_host *h, enum page_event ev, uint32_t object)
+static void hand_back(struct core_host *h, enum page_event ev, uint32_t object, uint16_t slot)
 {
-	const struct msg about = { .object = object, .src = h->me, .dst = h->me };
+	const struct msg about = { .object = object, .src = h->me, .dst = h->me, .req_slot = slot };
 
 	core_page_event(h, ev, &about, NULL);
 }
@@ -224,7 +224,7 @@ static void wake(struct core_host *h, const struct action *a, const struct msg *
 	if (h->ops->wake(h, a, m))
 		return;
 	/* No thread waits: the grant counts as used, and the block may be taken away at once. */
-	hand_back(h, PE_USED, m->object);
+	hand_back(h, PE_USED, m->object, a->slot);
 	h->ops->unclaimed(h, a);
 }
 
@@ -261,7 +261,7 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 			 * again.
 			 */
 			if (!ops->timer(h, m->object, a->at))
-				hand_back(h, PE_REPLAY, m->object);
+				hand_back(h, PE_REPLAY, m->object, 0);
 			break;
 		case ACT_WAKE_ALL: ops->wake_all(h, m->object); break;
 		case ACT_REPLY: ops->answer(h, a); break;

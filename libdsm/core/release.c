@@ -10,6 +10,8 @@ enum rule {
 	R_ASK,     /* request the contents */
 	R_JOIN,    /* wait for the request under way */
 	R_TWIN,    /* make a twin, then open */
+	R_RAISE,   /* ask for the home; or the same */
+	R_ANSWER,  /* this node is the home when the copy is used; or it makes a twin */
 	R_FILL,    /* the contents */
 	R_REPEAT,  /* they are too old: request them once more */
 	R_USE,     /* the copy is in use; open it if the thread wants to write */
@@ -37,10 +39,10 @@ enum rule {
 /* clang-format off */
 static const char *const rule_names[R_RULES] = {
 	[R_BAD] = "-", [R_NOTHING] = "nothing", [R_AGAIN] = "open again", [R_ASK] = "READ_REQ", [R_JOIN] = "join the wait",
-	[R_TWIN] = "twin, open", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes, or the home, DONE",
+	[R_TWIN] = "twin, open", [R_RAISE] = "WRITE_REQ; or twin, open", [R_ANSWER] = "open; or refused", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes, or the home, DONE",
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
-	[R_SHARE] = "write-protect, DATA", [R_SERVE] = "write-protect, DATA", [R_COPY] = "DATA", [R_STORE] = "merge",
+	[R_SHARE] = "write-protect, DATA; or GRANT", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or GRANT", [R_STORE] = "merge",
 	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin",
 	[R_STORE_TOLD] = "store",
 	[R_PASS] = "to the home", [R_TAKE] = "the home, DONE", [R_MOVED] = "moved",
@@ -62,9 +64,13 @@ static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
 		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY, [RE_TOLD] = R_BUSY,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_CLEAN] = {
-		[RE_READ] = R_AGAIN, [RE_WRITE] = R_TWIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP,
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_RAISE, [RE_USED] = R_NOTHING, [RE_APPLY] = R_DROP,
 		[RE_TOLD] = R_STORE_TOLD,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
+	[REL_RAISE] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_GRANT] = R_ANSWER,
+		[RE_APPLY] = R_BUSY, [RE_TOLD] = R_STORE_TOLD,
+		[RE_FETCH] = R_PASS },
 	[REL_OPEN] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_USED] = R_NOTHING, [RE_APPLY] = R_MARK,
 		[RE_TOLD] = R_STORE_TOLD, [RE_CHANGED] = R_SENT, [RE_SAME] = R_UNCHANGED, [RE_GIVEN] = R_TAKE,
@@ -125,7 +131,8 @@ enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
 {
 	if (rel_open(ctx, p) || (at_home(ctx, p) && p->state == RELH_EXCLUSIVE))
 		return PROT_RW;
-	return at_home(ctx, p) || p->state == REL_CLEAN ? PROT_RO : PROT_CLOSED;
+	return at_home(ctx, p) || p->state == REL_CLEAN || p->state == REL_RAISE ? PROT_RO
+										 : PROT_CLOSED;
 }
 
 bool rel_asks(const struct rel_ctx *ctx, const struct rel *p)
@@ -139,6 +146,17 @@ bool rel_asks(const struct rel_ctx *ctx, const struct rel *p)
 static bool diff_is_sent(const struct rel_ctx *ctx, const struct rel *p)
 {
 	return ctx->run != ctx->ended && p->flushed == (uint32_t)ctx->run;
+}
+
+/*
+ * With a notice that waits, the copy is not what the home has, though the home may believe that it
+ * has told it.
+ */
+bool rel_raises(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return ctx->raises && ctx->follow && !ctx->full && !p->home && p->state == REL_CLEAN &&
+		!(p->flags & REL_REFUSED) && !at_home(ctx, p) &&
+		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED);
 }
 
 /* The home may just be giving itself to this node, whose copy must stay. */
@@ -270,6 +288,8 @@ static void rel_ask(const struct rel_ctx *ctx, const struct rel *p, const struct
 	a->msg.object = m->object;
 	a->msg.req_slot = p->slot;
 	a->msg.flags = MSGF_KNOWN | MSGF_RELEASE;
+	if (p->state == REL_RAISE)
+		a->msg.flags |= MSGF_HAS;
 }
 
 static void rel_wait(const struct rel *p, struct actions *out)
@@ -399,12 +419,47 @@ static void rel_leave(struct rel *p, uint16_t node)
 	p->flags = REL_MOVING;
 }
 
+/* The same, and it notes that copy itself. */
+static void rel_leave_noted(const struct rel_ctx *ctx, struct rel *p, uint16_t node)
+{
+	rel_leave(p, node);
+	rel_notice(ctx->lists, ctx->blocks, ctx->index);
+}
+
 static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		     struct actions *out)
 {
 	rel_give(ctx, p, m, PROT_RW, out)->msg.op = GRANT_WRITE;
-	rel_leave(p, m->req_node);
-	rel_notice(ctx->lists, ctx->blocks, ctx->index);
+	rel_leave_noted(ctx, p, m->req_node);
+}
+
+static void rel_answer(const struct rel_ctx *ctx, const struct msg *m, uint8_t op,
+		       struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = MSG_GRANT;
+	a->msg.op = op;
+	a->msg.src = a->msg.home = ctx->me;
+	a->msg.dst = a->msg.req_node = m->req_node;
+	a->msg.req_slot = m->req_slot;
+	a->msg.object = m->object;
+}
+
+/*
+ * A node asks for the home, and has a copy. That is what the home has if there is no twin, and the
+ * only node that is registered is this one: the close that told it something has ended, so that is
+ * in the copy, or waits as a notice, with which it would not ask (rel_raises()).
+ */
+static void rel_raise_it(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+			 struct actions *out)
+{
+	if (!rel_moves(ctx, p, m) || p->state != RELH_CLEAN) {
+		rel_answer(ctx, m, GRANT_READ, out);
+		return;
+	}
+	rel_answer(ctx, m, GRANT_WRITE, out);
+	rel_leave_noted(ctx, p, m->req_node);
 }
 
 /*
@@ -516,6 +571,37 @@ static int rel_request(const struct rel_ctx *ctx, struct rel *p, enum rel_event 
 	return 0;
 }
 
+/* A thread stores to a copy. */
+static void rel_raise(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		      struct actions *out)
+{
+	p->slot = m->req_slot;
+	p->writes = 1;
+	p->flags |= REL_ASKED;
+	p->state = REL_RAISE;
+	rel_ask(ctx, p, m, out);
+	rel_wait(p, out);
+}
+
+static void rel_raised(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		       struct actions *out)
+{
+	struct action *a;
+
+	rel_got(ctx, p, m);
+	if (m->op == GRANT_WRITE) {
+		a = act_add(out, ACT_OPEN);
+		a->prot = PROT_RW;
+		a->from = OPEN_UPGRADE;
+	} else {
+		p->state = REL_CLEAN; /* the thread stores again, and makes a twin */
+		p->flags |= REL_REFUSED;
+		p->writes = 0;
+	}
+	a = act_add(out, ACT_WAKE);
+	a->slot = p->slot;
+}
+
 static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		     struct actions *out)
 {
@@ -567,6 +653,17 @@ static void rel_serve(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	rel_give(ctx, p, m, PROT_RW, out);
 }
 
+static void rel_fetched(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+			struct actions *out)
+{
+	if (m->flags & MSGF_HAS)
+		rel_raise_it(ctx, p, m, out);
+	else if (p->state == RELH_OPEN)
+		rel_serve_open(ctx, p, m, out);
+	else
+		rel_serve(ctx, p, m, out);
+}
+
 static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, enum rel_event ev,
 		     const struct msg *m, struct actions *out)
 {
@@ -577,11 +674,18 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		p->writes |= ev == RE_WRITE;
 		rel_wait(p, out);
 		return 0;
+	case R_RAISE:
+		if (rel_raises(ctx, p)) {
+			rel_raise(ctx, p, m, out);
+			return 0;
+		}
+		__attribute__((__fallthrough__));
 	case R_TWIN:
 		if (p->flags & REL_MOVING)
 			return -EAGAIN; /* its diff might come too early */
 		rel_twin(ctx, p, out);
 		return 0;
+	case R_ANSWER: rel_raised(ctx, p, m, out); return 0;
 	case R_REPEAT:
 		if (m->op != GRANT_WRITE) {
 			p->state = REL_FETCH;
@@ -592,6 +696,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		__attribute__((__fallthrough__));
 	case R_FILL: rel_fill(ctx, p, m, out); return 0;
 	case R_USE:
+		if (m->req_slot != p->slot)
+			return 0; /* of a thread that was refused, and comes late */
 		p->state = REL_CLEAN;
 		if (p->flags & REL_MOVES)
 			rel_become_home(ctx, p, m, false, out);
@@ -624,8 +730,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		return 0;
 	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
 	case R_SHARE:
-	case R_SERVE: rel_serve(ctx, p, m, out); return 0;
-	case R_COPY: rel_serve_open(ctx, p, m, out); return 0;
+	case R_SERVE:
+	case R_COPY: rel_fetched(ctx, p, m, out); return 0;
 	case R_STORE:
 		act_add(out, ACT_MERGE);
 		rel_uses(ctx, p, m->src, USE_MORE);
@@ -661,6 +767,8 @@ static bool rel_may_fetch(const struct rel_ctx *ctx, const struct rel *p, const 
 
 	if (m->req_node == ctx->me || m->req_node >= ctx->nnodes)
 		return false;
+	if (m->flags & MSGF_HAS) /* whoever had a copy keeps the home from moving to others */
+		return first && at_home(ctx, p) && m->src == m->req_node;
 	if (m->flags & MSGF_FORWARDED)
 		return m->src == ctx->home &&
 			(at_home(ctx, p) || p->flags & (REL_ASKS | REL_ASKED | REL_MOVES));
@@ -685,6 +793,8 @@ static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel
 {
 	switch (ev) {
 	case RE_DATA: return rel_may_give(ctx, p, m);
+	case RE_GRANT:
+		return m->src == ctx->home && m->req_slot == p->slot && !m->flags && !m->count;
 	case RE_FETCH: return rel_may_fetch(ctx, p, m);
 	case RE_GIVEN: return m->src == ctx->home && may_be_given(ctx, p);
 	case RE_DONE: return p->flags & REL_MOVING && m->src == rel_home(ctx, p);
@@ -706,10 +816,10 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 }
 
 /* clang-format off */
-static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "OPEN", "STALE" };
+static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "RAISE", "OPEN", "STALE" };
 static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
 static const char *const event_names[REL_EVENTS] = {
-	"read", "write", "used", "DATA", "apply", "changed", "same", "request", "FLUSH", "told", "given", "DONE",
+	"read", "write", "used", "DATA", "GRANT", "apply", "changed", "same", "request", "FLUSH", "told", "given", "DONE",
 };
 /* clang-format on */
 

@@ -18,12 +18,17 @@
  * twin, and a close does not look at it. The first fetch makes it shared.
  *
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
- * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in two
- * ways. When it writes a block that it does not have, it asks with WRITE_REQ, and the first home
- * answers with DATA that says GRANT_WRITE. When a second close has changed its copy, and the home
- * has neither told nor noted it between (REL_CHANGED), the diff asks, and the acknowledgement of
- * the close says that the node is the home now. It applies no notice between, so its copy is what
- * the home had, and its own stores.
+ * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in
+ * three ways:
+ * - When it writes a block that it does not have, it asks with WRITE_REQ, and the first home
+ *   answers with DATA that says GRANT_WRITE.
+ * - When it first writes a copy, WRITE_REQ has MSGF_HAS, and the answer is GRANT. The home moves if
+ *   that copy is what the home has: the node is registered, and the home has no twin. Else the
+ *   node makes one, and does not ask so again (REL_REFUSED). Meanwhile the copy can be read, and
+ *   notices wait.
+ * - When a second close has changed its copy, and the home has neither told nor noted it between
+ *   (REL_CHANGED), the diff asks, and the acknowledgement of the close says that the node is the
+ *   home now. It applies no notice between, so its copy is what the home had, and its own stores.
  *
  * The first home keeps a read-only copy. After WRITE_REQ, it notes that itself: its next acquire
  * drops the copy, and the next home is exclusive, and needs no twin, from its first store on. After
@@ -59,6 +64,7 @@ enum rel_state {
 	REL_AGAIN,
 	REL_GOT,   /* the contents have come, and the thread that waits has not used them yet */
 	REL_CLEAN, /* read-only copy */
+	REL_RAISE, /* the same, and this node has asked for the home */
 	REL_OPEN,  /* copy with a twin: may be written */
 	/* the same; a notice was applied: the next close drops it, after it has sent its diff */
 	REL_STALE,
@@ -80,8 +86,10 @@ enum rel_event {
 	 */
 	RE_READ = 0,
 	RE_WRITE,
-	RE_USED, /* the thread that waited is awake and about to use the copy */
+	RE_USED, /* the thread that waited (req_slot) is awake and about to use the copy */
 	RE_DATA, /* the contents: MSG_DATA */
+	/* the answer to a node that has asked with a copy: MSG_GRANT; op: GRANT_*; READ: refused */
+	RE_GRANT,
 	/*
 	 * apply a notice. -EAGAIN: not before the copy has been used, the next home has the
 	 * contents, or the close whose diff asks for the home has ended
@@ -113,6 +121,7 @@ enum {
 	REL_MOVING = 8,   /* at the first home: the next one does not know yet that it is */
 	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
 	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
+	REL_REFUSED = 64, /* the home has stayed when this node asked with a copy */
 };
 #define REL_SEVERAL UINT16_MAX
 
@@ -166,6 +175,7 @@ struct rel_ctx {
 	uint16_t home; /* the first home */
 	bool follow;   /* the home may move */
 	bool full;     /* this node takes no more homes */
+	bool raises;   /* RE_WRITE: a store to a copy may ask for the home */
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
 	bool asks;     /* RE_CHANGED: the diff asks for the home */
@@ -213,6 +223,8 @@ bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p);
  * is for the diff and for rel_ctx.asks.
  */
 bool rel_asks(const struct rel_ctx *ctx, const struct rel *p);
+/* Would a store of this node ask for the home, instead of making a twin? */
+bool rel_raises(const struct rel_ctx *ctx, const struct rel *p);
 /*
  * Memory for twins is short: lower the block with the next close in any case, and end its twin if
  * that finds no difference.

@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 17
+#define WIRE_VERSION 18
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -52,8 +52,12 @@ enum msg_type {
 	MSG_KEPT,
 	/* -> requester */
 	MSG_INV_ACK,
-	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
-	MSG_DATA,  /* permission with the block; count: acknowledgements to wait for */
+	/*
+	 * permission without data; MSGF_ZERO: nobody ever wrote the block. Of release blocks: the
+	 * answer to WRITE_REQ with MSGF_HAS; op GRANT_READ: the home stays
+	 */
+	MSG_GRANT,
+	MSG_DATA, /* permission with the block; count: acknowledgements to wait for */
 	/* homes */
 	/* manager -> first toucher: become the home, and serve your own request (op: its type) */
 	MSG_HOME,
@@ -272,7 +276,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(INV,        COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(KEPT,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(INV_ACK,    COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(GRANT,      COHERENCE, BOTH,    NEITHER, F_GRANT, GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(GRANT,      COHERENCE, BOTH,    NEITHER, F_GRANT, GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
 	M(DATA,       DATA,      BOTH,    NEITHER, ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
 	M(HOME,       COHERENCE, BOTH,    NEITHER, ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(HOME_ACK,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \

@@ -327,6 +327,7 @@ struct ctl {
 	uint32_t releases; /* not 0: this node has, or had, a release block; atomic */
 	/* closes that lower all blocks, since memory for twins is short; atomic */
 	uint32_t pressed;
+	uint32_t asked_in_vain; /* for homes, of late: miss/raises.h; atomic */
 	struct rel_lists rel_lists;
 	struct closing closing;
 	struct pool twin_pool, twin_holes; /* the second: numbers of free twins without memory */

@@ -16,6 +16,7 @@
 #include "job/stats.h"
 #include "miss/discard.h"
 #include "miss/footprint.h"
+#include "miss/raises.h"
 #include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
@@ -151,7 +152,9 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 	}
 	for (i = 0; i < n && off - r->off < r->size; i++, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
-		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
+		    (r->consistency && release_comes(&job.me->homes[r->id], off)) ||
+		    (work_mine()->raises && may(block_copy(off), DSM_READ) &&
+		     !raises_asks(&job.me->homes[r->id], off)))
 			continue;
 		let_overflow(r, off);
 		got = ask_predicted(r, off, write);
@@ -215,8 +218,11 @@ static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t s
 static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
 static __thread int8_t trust[ORDERS] __attribute__((tls_model("initial-exec")));
 
-/* Ask for the blocks that the node uses together with the one at off, which was missed. */
-static void ask_chunk(const struct dsm_region *r, size_t off)
+/*
+ * Ask for copies of the blocks that the node uses together with the one at off, which was missed.
+ * most 0: only remember it.
+ */
+static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int page, i;
@@ -227,7 +233,7 @@ static void ask_chunk(const struct dsm_region *r, size_t off)
 	for (i = 0; i < FOOTPRINT_PAGES && first + i * PAGE_BYTES < r->off + r->size; i++)
 		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
 	set = footprint_missed(chunk, page, set, &trust[r->id % ORDERS]);
-	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, job.set.readahead));
+	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, most));
 }
 
 /* As for a miss of the block at off, which is only predicted. Returns how many. */
@@ -283,21 +289,6 @@ static unsigned int here_already(const struct dsm_region *r, size_t off, long di
 	return n;
 }
 
-/*
- * A thread has stored to a copy that it could read. Those behind it get their twins as well, if
- * they were written before, or if this is the third one in order.
- */
-static void open_ahead(const struct dsm_region *r, size_t off)
-{
-	struct stream *s = stream_missed(&work_mine()->opened, off, r->block_size,
-					 job.set.readahead ? RELEASE_AHEAD : 0);
-	const bool goes_on = s && s->length > 1 && s->distance == (long)r->block_size;
-	const unsigned int n = release_open_ahead(off, r->off + r->size, goes_on ? s->window : 0);
-
-	if (s)
-		stream_asked(s, off, s->distance == (long)r->block_size ? n : 0);
-}
-
 /* Where a thread goes on that touches memory in order. */
 static __thread struct {
 	size_t next, before; /* upwards, and downwards, as memcpy(3) copies aligned arrays */
@@ -341,6 +332,9 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	if (r->consistency)
 		follow_links(r, off, most);
 	s = stream_missed(&work_mine()->streams[write], in_region, r->block_size, most);
+	/* a writer in order asks for homes, and copies would be in the way */
+	if (r->consistency)
+		ask_chunk(r, off, write && s ? 0 : job.set.readahead);
 	if (!s)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))
@@ -348,6 +342,68 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, write);
 	n += here_already(r, off + (1 + n) * (size_t)s->distance, s->distance);
 	stream_asked(s, in_region, n);
+}
+
+/* ---- stores to copies of release blocks ------------------------------------------------------ */
+
+/*
+ * A thread is about to store to a copy that it can read. If such stores go on in order, or at one
+ * distance, they may ask for homes. Data that a lock protects go from node to node: their homes
+ * stay.
+ */
+static void store_begins(const struct dsm_region *r, size_t off)
+{
+	struct work *w = work_mine();
+
+	if (off != w->stored) /* it is not repeated, after a refusal */
+		w->storing = stream_missed(&w->opened, off, r->block_size,
+					   job.set.readahead ? RELEASE_AHEAD : 0);
+	w->stored = off;
+	w->raises = w->storing && raises_pay();
+}
+
+static void store_ends(size_t off, unsigned int n)
+{
+	struct work *w = work_mine();
+
+	if (w->storing)
+		stream_asked(w->storing, off, n);
+}
+
+static bool stores_in_order(const struct dsm_region *r, const struct stream *s)
+{
+	return s && s->distance == (long)r->block_size;
+}
+
+/*
+ * It has asked for the home. It asks for those of the blocks behind it, too: at most for a quarter
+ * of those that were needed, as for a write miss (in_stream()).
+ */
+static void raise_ahead(const struct dsm_region *r, size_t off)
+{
+	const struct stream *s = work_mine()->storing;
+	unsigned int n = 0;
+
+	if (stores_in_order(r, s)) {
+		n = s->window < s->length / 4 ? s->window : s->length / 4;
+		n = n < job.set.readahead ? n : job.set.readahead;
+		n = ask_ahead(r, off + r->block_size, s->distance, n, true);
+	}
+	store_ends(off, n);
+}
+
+/*
+ * It has opened the copy. Those behind it get their twins as well, if they were written before, or
+ * if this is the third one in order.
+ */
+static void open_ahead(const struct dsm_region *r, size_t off)
+{
+	const struct stream *s = work_mine()->storing;
+	const bool in_order = stores_in_order(r, s);
+	const unsigned int n = release_open_ahead(off, r->off + r->size,
+						  in_order && s->length > 1 ? s->window : 0);
+
+	store_ends(off, in_order ? n : 0);
 }
 
 static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
@@ -447,9 +503,10 @@ static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahe
 	}
 	HOOK(miss_asked);
 	run_work(); /* the thread waits for this one: it does not travel with those that follow */
-	if (ahead) {
-		if (r->consistency)
-			ask_chunk(r, off);
+	if (ahead && work_mine()->raises) {
+		raise_ahead(r, off);
+		run_work();
+	} else if (ahead) {
 		read_ahead(r, off, write);
 		run_work();
 	}
@@ -549,6 +606,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	upgrade = write && state == PG_READ;
 	fresh = state == PG_INVALID;
 	repeated = sharing_is_repeated(off, upgrade);
+	if (upgrade && r->consistency)
+		store_begins(r, off);
 	got = get(r, off, write, job.set.readahead, NULL);
 	if (got == GOT_ASKED) {
 		unsigned int kind = upgrade ? DSM_LAT_UPGRADE
@@ -562,11 +621,12 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 			      s->latency[kind], clock_ns() - start);
 	} else if (got == GOT_OPEN && r->consistency && fresh) {
 		touch_ahead(r, off);
-	} else if (got == GOT_OPEN && write && r->consistency) {
+	} else if (got == GOT_OPEN && upgrade && r->consistency) {
 		open_ahead(r, off);
 	} else if (got == GOT_PERHAPS) {
 		sched_yield(); /* whoever opens the block is about to */
 	}
+	work_mine()->raises = false;
 	work_timers(true);
 	HOOK(miss_end);
 	engine_leave();

@@ -20,6 +20,7 @@
 #include "miss/changes.h"
 #include "miss/entries.h"
 #include "miss/noting.h"
+#include "miss/raises.h"
 #include "miss/run.h"
 #include "miss/step.h"
 #include "miss/twin.h"
@@ -75,7 +76,7 @@ bool release_copy_is(const struct region_homes *known, size_t off, enum rel_stat
 bool release_comes(const struct region_homes *known, size_t off)
 {
 	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||
-		release_copy_is(known, off, REL_GOT);
+		release_copy_is(known, off, REL_GOT) || release_copy_is(known, off, REL_RAISE);
 }
 
 void release_begin(void)
@@ -135,6 +136,7 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 		/* who is told leaves this home its twin */
 		.tells = !__atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED),
 		.full = __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED),
+		.raises = work_mine()->raises,
 		.lists = &job.me->rel_lists,
 		.blocks = job.mem.rels,
 		.index = block_page(object),
@@ -262,20 +264,21 @@ void release_share_soon(struct bundle b)
 				step_run(v, n, is_exclusive, nothing, NULL);
 			n = 0;
 		}
-		if (more > 0 && block_bytes(m.object) == PAGE_BYTES &&
+		if (more > 0 && block_bytes(m.object) == PAGE_BYTES && !(m.flags & MSGF_HAS) &&
 		    is_exclusive(block_page(m.object) + 1))
 			v[n++] = block_page(m.object) + 1;
 	}
 }
 
 /* With its stripe held: would a store of this node make a twin now, without a message? */
-static bool may_open(size_t off)
+static bool may_open(size_t off, bool raises)
 {
 	const struct region_homes *known = region_known(off);
 	const struct rel *p = &job.mem.rels[off >> PAGE_SHIFT];
 
 	return p->state == (release_is_home(known, off) ? (int)RELH_CLEAN : (int)REL_CLEAN) &&
-		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED); /* it is about to be dropped */
+		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED) && /* it is about to be dropped */
+		!(raises && raises_asks(known, off));
 }
 
 unsigned int release_open_ahead(size_t off, size_t end, unsigned int most)
@@ -283,6 +286,7 @@ unsigned int release_open_ahead(size_t off, size_t end, unsigned int most)
 	const uint64_t twins = __atomic_load_n(&job.me->twins, __ATOMIC_RELAXED);
 	struct msg about = { .src = job.node, .dst = job.node, .req_node = job.node };
 	struct core_host h = run_host_of_run();
+	const bool raises = work_mine()->raises;
 	unsigned int n = 0, i;
 
 	if (__atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED))
@@ -297,7 +301,8 @@ unsigned int release_open_ahead(size_t off, size_t end, unsigned int most)
 	if (!n)
 		return 0;
 	twin_run_begin(off, n);
-	for (i = 0; i < n && may_open(off); i++, off += PAGE_BYTES) {
+	work_mine()->raises = false; /* it has no slot */
+	for (i = 0; i < n && may_open(off, raises); i++, off += PAGE_BYTES) {
 		about.object = block_id(off, PAGE_BYTES);
 		core_page_event(&h, PE_WRITE, &about, NULL);
 	}
@@ -569,6 +574,7 @@ void release_gather(void)
 	notes_send_all(&h, &g->notes, CE_TOLD, h.me);
 	notes_free(&g->notes);
 	count(&job.mine->stats.closes, 1);
+	raises_closed();
 	if (core_closing_event(&h, CE_GATHERED, &none))
 		lost_abort(70, "the state of the closes is damaged");
 	w->gather = NULL;
@@ -636,10 +642,14 @@ static int merge_one(struct core_host *h, const struct msg *m, const struct serv
 					    .kept = notes_tell(&s->notes, NOTES_SERVICE),
 					    .diff = diff,
 					    .size = c->size };
+	const size_t off = block_off(c->object);
+	const struct region_homes *known = region_known(off);
 	struct work *w = work_mine();
 
 	w->diff = diff;
 	w->diff_size = c->size;
+	if (known && m->src == region_home_of(known, off))
+		raises_shared();
 	return core_flush_block(h, m->src, &change);
 }
 

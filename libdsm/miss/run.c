@@ -17,6 +17,7 @@
 #include "miss/block.h"
 #include "miss/leave.h"
 #include "miss/push.h"
+#include "miss/raises.h"
 #include "miss/recent.h"
 #include "miss/release.h"
 #include "miss/slot.h"
@@ -201,6 +202,8 @@ static void open_run(const struct opening *o, unsigned int n)
 
 	if (o->contents)
 		err = job.fault->fill(who, off, end - off, o->contents, o->open.prot);
+	else if (o->open.from == OPEN_UPGRADE)
+		err = job.fault->raise(who, off, end - off);
 	else
 		err = job.fault->zero(who, off, end - off);
 	if (err)
@@ -242,7 +245,7 @@ static bool opens_later(const struct work *w, const struct actions *acts, unsign
 	if (at + 2 != acts->n || acts->v[at + 1].type != ACT_WAKE)
 		return false;
 	return acts->v[at].from == OPEN_ZERO ? w->bundled || w->running
-					     : acts->v[at].from == OPEN_DATA && w->bundled;
+					     : acts->v[at].from != OPEN_LANDED && w->bundled;
 }
 
 static bool act_open(struct core_host *h, const struct actions *acts, unsigned int at,
@@ -434,8 +437,8 @@ static void note_request(const struct msg *m, const struct actions *acts)
 /* Does it make this node the home of a release block? */
 static bool is_home_of_release(const struct msg *m)
 {
-	return m->type == MSG_DATA && m->op == GRANT_WRITE && releases_used() &&
-		release_is(block_off(m->object));
+	return (m->type == MSG_DATA || m->type == MSG_GRANT) && m->op == GRANT_WRITE &&
+		releases_used() && release_is(block_off(m->object));
 }
 
 static void act_stepped(struct core_host *h, const struct msg *m, int err,
@@ -452,6 +455,8 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err,
 	/* Nothing is closed. */
 	if (m->type == MSG_INV && acts->n && acts->v[0].type == ACT_SEND)
 		count(&job.mine->stats.empty_invalidations, 1);
+	if (m->type == MSG_GRANT && releases_used() && release_is(block_off(m->object)))
+		raises_answered(m);
 	if (m->type == MSG_ADOPT || is_home_of_release(m))
 		count(&run_stats_of(m->object)->homes_in, 1);
 }

@@ -47,7 +47,7 @@ struct item {
 struct opening {
 	struct msg m;
 	struct action open, wake;
-	const char *contents; /* NULL: zeros */
+	const char *contents; /* NULL: zeros, or those that it has */
 };
 
 struct gather;
@@ -97,6 +97,9 @@ struct work {
 	size_t diff_size;
 	struct streams streams[2]; /* of the thread's reads, and of its writes */
 	struct streams opened;     /* its stores to release blocks that it could read */
+	size_t stored;             /* the last of these; */
+	struct stream *storing;    /* its stream; NULL: none */
+	bool raises;               /* that store may ask for homes */
 	char page[PAGE_BYTES], taken[PAGE_BYTES];
 	struct item first[WORK_ITEMS];
 	char heads[WIRE_BUNDLE_MAX *

@@ -135,6 +135,11 @@ static void use(const struct rc_cfg *cfg, struct world *w, unsigned int t)
 	if (w->threads[t].pc == PC_WOKEN) {
 		fault(cfg, w, t, PE_USED, b);
 		if (n->hw[b] < (store ? PROT_RW : PROT_RO)) {
+			if (store && n->blocks[b].flags & REL_REFUSED) {
+				w->threads[t].pc =
+					PC_READY; /* it has got nothing, and makes a twin */
+				return;
+			}
 			model_fail("node %u has fetched block %u, and may not use it", cfg->node[t],
 				   b);
 			return;
@@ -379,6 +384,7 @@ static void deliver(const struct rc_cfg *cfg, struct world *w, unsigned int inde
 		break;
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ:
+	case MSG_GRANT:
 	case MSG_DATA:
 	case MSG_DONE:
 	case MSG_NOTED: core_deliver(&x.h, &wide, NULL); break;

@@ -55,6 +55,7 @@ struct rc_cfg {
 	uint64_t before; /* closes that every node has behind it */
 	bool choose;     /* the search chooses the type of edges without one */
 	bool follow;     /* homes move */
+	bool raises;     /* stores to copies ask for them */
 	bool unknown;    /* not before the first home has sent a copy: then it knows the region */
 	bool tells;      /* homes tell who uses a block of its changes */
 	bool late;       /* a home lowers its mappings, and sends, some time after the step */

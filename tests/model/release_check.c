@@ -40,7 +40,7 @@ void rc_canon(const void *c, void *world)
 			if (!p->noticed)
 				p->next_notice = 0;
 			if (!home && p->state != REL_FETCH && p->state != REL_AGAIN &&
-			    p->state != REL_GOT)
+			    p->state != REL_GOT && p->state != REL_RAISE)
 				p->slot = 0;
 			if (!home &&
 			    (n->closing.run == n->closing.ended ||

@@ -41,7 +41,7 @@ struct msg rc_widen(const struct rmsg *m)
 			     .object = m->object,
 			     .req_node = m->req_node,
 			     .req_slot = m->slot,
-			     .home = m->type == MSG_DATA ? m->src : 0,
+			     .home = m->type == MSG_DATA || m->type == MSG_GRANT ? m->src : 0,
 			     .value = m->close };
 }
 
@@ -88,6 +88,7 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 		.me = h->me, .nnodes = h->nnodes, .lists = &x->n->lists, .blocks = x->n->blocks
 	};
 	p->rel.tells = x->cfg->tells;
+	p->rel.raises = x->cfg->raises;
 	p->d.rel_ctx = &p->rel;
 	if (target == TARGET_BLOCK) {
 		p->rel.home = x->cfg->home[number];
@@ -247,7 +248,8 @@ static bool host_open(struct core_host *h, const struct actions *acts, unsigned 
 	struct host *x = host_of(h);
 
 	(void)data;
-	memcpy(x->n->frame[m->object], x->m->v[m->object], RC_BYTES);
+	if (acts->v[at].from != OPEN_UPGRADE)
+		memcpy(x->n->frame[m->object], x->m->v[m->object], RC_BYTES);
 	rc_set_hw(x, m->object, acts->v[at].prot);
 	return true;
 }

@@ -610,8 +610,14 @@ static void part_told(void)
 
 void *open_more(const char *name, unsigned int n, dsm_region_t **r)
 {
+	return open_at(0, name, n, r);
+}
+
+void *open_at(int home, const char *name, unsigned int n, dsm_region_t **r)
+{
 	const struct dsm_region_options release = { .consistency = DSM_CONSISTENCY_RELEASE,
-						    .home = DSM_HOME_FIXED };
+						    .home = DSM_HOME_FIXED,
+						    .home_rank = home };
 
 	MUST(dsm_region_open(name, (size_t)n * BYTES, &release, r));
 	return dsm_region_base(*r);
@@ -630,9 +636,11 @@ static void part_pieces(void)
 		return;
 	base = open_more("large", LARGE, &large);
 	test_sync();
-	/* A writer that has no copy would become the home, and send nothing. */
+	/* A writer without copies, or one in order, would become the home, and send nothing. */
 	for (i = 0; produces() && i < LARGE * BYTES; i += BYTES)
 		REQUIRE(!base[i], "byte %u is %u", i, base[i]);
+	if (produces())
+		MUST(dsm_prefetch(base, LARGE * BYTES, DSM_WRITE));
 	test_sync();
 	before = counted(-1, NULL);
 	test_sync();
@@ -833,12 +841,16 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
-		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
-		{ "told", part_told },   { "pieces", part_pieces },     { "much", part_much },
-		{ "runs", part_runs },   { "given", part_given },       { "order", part_order },
-		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
-		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
+		{ "bytes", part_bytes },     { "counters", part_counters },
+		{ "edges", part_edges },     { "alone", part_alone },
+		{ "moves", part_moves },     { "faults", part_faults },
+		{ "told", part_told },       { "pieces", part_pieces },
+		{ "much", part_much },       { "runs", part_runs },
+		{ "given", part_given },     { "order", part_order },
+		{ "raised", part_raised },   { "touch", part_touch },
+		{ "short", part_short },     { "left", part_left },
+		{ "last", part_last },       { "refused", part_refused },
+		{ "setting", part_setting },
 	};
 	unsigned int i;
 

@@ -13,10 +13,13 @@ struct dsm_stats counted(int rank, const dsm_region_t *of);
 bool one_node(void);
 /* A release region of so many pages; test_close() is its end. */
 void *open_more(const char *name, unsigned int n, dsm_region_t **r);
+/* The same, and its home is this rank; of the former, rank 0. */
+void *open_at(int home, const char *name, unsigned int n, dsm_region_t **r);
 
 void part_runs(void);
 void part_given(void);
 void part_order(void);
+void part_raised(void);
 void part_touch(void);
 
 #endif

@@ -118,7 +118,8 @@ void part_given(void)
 
 /*
  * A node has read neighbouring pages of another home, and stores to them for the first time: the
- * third store in order opens those behind it.
+ * third store in order opens those behind it. The node is the first home of these, which have
+ * moved: it asks for none.
  */
 void part_order(void)
 {
@@ -129,7 +130,10 @@ void part_order(void)
 
 	if (sequential || !two_nodes())
 		return;
-	word = open_made(&wide);
+	word = open_at(1, "wide", WIDE, &wide);
+	for (i = 0; test_rank == 0 && i < WIDE; i++)
+		word[i * WORDS] = 1;
+	test_sync();
 	for (i = 0; i < WIDE; i++)
 		sum += word[i * WORDS];
 	REQUIRE(sum == WIDE, "the pages have %lu", sum);
@@ -148,6 +152,64 @@ void part_order(void)
 	for (i = 0; i < WIDE; i++)
 		REQUIRE(word[i * WORDS + 1] == (i < 3 || i == 40 ? 2 : 0), "page %d has %lu", i,
 			word[i * WORDS + 1]);
+	test_close("wide", wide);
+}
+
+/* A node that was often refused has stopped asking for homes: some closes later it asks again. */
+static void close_often(void)
+{
+	volatile uint64_t *word;
+	dsm_region_t *spare;
+	uint64_t turn;
+
+	word = open_more("spare", 1, &spare);
+	test_sync();
+	for (turn = 1; turn <= 100; turn++) {
+		if (test_rank == 1)
+			*word = turn;
+		test_sync();
+		REQUIRE(*word == turn, "turn %lu is %lu", turn, *word);
+		test_sync();
+	}
+	test_close("spare", spare);
+}
+
+/*
+ * A node has read neighbouring pages of another home, and stores to them in order: it becomes the
+ * home of all but the first one, and sends no more than that. Most of them cost no fault.
+ */
+void part_raised(void)
+{
+	struct dsm_stats before, after;
+	dsm_region_t *wide;
+	uint64_t *word;
+	int i;
+
+	if (sequential || !two_nodes())
+		return;
+	close_often();
+	word = open_made(&wide);
+	for (i = 0; test_rank == 1 && i < WIDE; i++)
+		REQUIRE(word[i * WORDS] == 1, "page %d has %lu", i, word[i * WORDS]);
+	test_sync();
+	before = counted(-1, wide);
+	test_sync();
+	if (test_rank == 1)
+		for (i = 0; i < WIDE; i++)
+			word[i * WORDS + 1] = 2;
+	test_sync();
+	after = counted(-1, wide);
+	REQUIRE(after.homes_in - before.homes_in == WIDE - 1, "%lu homes of %d pages have moved",
+		after.homes_in - before.homes_in, WIDE);
+	REQUIRE(after.blocks_in == before.blocks_in, "%lu pages have come again",
+		after.blocks_in - before.blocks_in);
+	REQUIRE(after.upgrades - before.upgrades <= WIDE / 2, "%lu faults for %d pages",
+		after.upgrades - before.upgrades, WIDE);
+	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 8, "%lu calls lower pages",
+		after.protect_calls - before.protect_calls);
+	for (i = 0; i < WIDE; i++)
+		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
+			i, word[i * WORDS], word[i * WORDS + 1]);
 	test_close("wide", wide);
 }
 

@@ -148,8 +148,8 @@ static void use_region(void)
 }
 
 /*
- * Rank 0 is the home of release blocks that the last rank reads, and then writes: it would get the
- * homes of those that it only writes.
+ * Rank 0 is the home of release blocks that the last rank reads, opens, and then writes: it would
+ * get the homes of those that it only writes, or writes in order.
  */
 static void use_twins(void)
 {
@@ -167,8 +167,10 @@ static void use_twins(void)
 	for (i = 0; test_rank == test_size - 1 && i < TWINS; i += 4096)
 		REQUIRE(((volatile char *)p)[i] == 1, "page %lu has %d", (unsigned long)i / 4096,
 			p[i]);
-	if (test_rank == test_size - 1)
+	if (test_rank == test_size - 1) {
+		MUST(dsm_prefetch(p, TWINS, DSM_WRITE));
 		touch(p, TWINS);
+	}
 	test_sync();
 }
 

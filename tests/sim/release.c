@@ -508,7 +508,8 @@ static void check_node(struct sim *s, uint16_t node)
 		const struct rel *p = rel_of(s, node, b);
 
 		if (ctx.home != node &&
-		    (p->state == REL_FETCH || p->state == REL_AGAIN || p->state == REL_GOT))
+		    (p->state == REL_FETCH || p->state == REL_AGAIN || p->state == REL_GOT ||
+		     p->state == REL_RAISE))
 			sim_fail(s, b, "in the end node %u block %u is %s", node, b,
 				 rel_state_name(false, p->state));
 		if (ctx.home == node && !p->copyset != (p->state == RELH_EXCLUSIVE))

@@ -28,6 +28,8 @@ static const struct effect copy_effects[REL_STATES][LOCAL] = {
 		      { "[]", CORE_ASKED, REL_GOT }, { "[]", CORE_ASKED, REL_GOT } },
 	[REL_CLEAN] = { { "[again 1 ]", CORE_OPEN, REL_CLEAN }, { "[twin again 2 ]", CORE_OPEN, REL_OPEN },
 			{ "[]", CORE_ASKED, REL_CLEAN }, { "[lower 10001 0 ]", CORE_DROPPED, REL_NONE }, { "[]", CORE_ASKED, REL_CLEAN } },
+	[REL_RAISE] = { { "[again 1 ]", CORE_OPEN, REL_RAISE }, { "[]", CORE_ASKED, REL_RAISE }, { "[]", CORE_ASKED, REL_RAISE },
+			{ "[]", CORE_ASKED, REL_RAISE }, { "[]", CORE_ASKED, REL_RAISE } },
 	[REL_OPEN] = { { "[again 2 ]", CORE_OPEN, REL_OPEN }, { "[again 2 ]", CORE_OPEN, REL_OPEN }, { "[]", CORE_ASKED, REL_OPEN },
 		       { "[]", CORE_ASKED, REL_OPEN }, { "[]", CORE_ASKED, REL_OPEN } },
 	[REL_STALE] = { { "[again 2 ]", CORE_OPEN, REL_STALE }, { "[again 2 ]", CORE_OPEN, REL_STALE }, { "[]", CORE_ASKED, REL_STALE },
@@ -55,7 +57,8 @@ UNIT_LOOP_TEST(every_local_event_in_every_state_has_this_effect, 0, 2)
 		for (e = 0; e < LOCAL; e++) {
 			const struct effect *x =
 				host.home ? &home_effects[s][e] : &copy_effects[s][e];
-			const bool waits = !host.home && e < 2 && s <= REL_GOT;
+			const bool waits = !host.home &&
+				((e < 2 && s <= REL_GOT) || (e == 1 && s == REL_RAISE));
 			struct core_waiter t = { .wait = -1 };
 
 			has((uint8_t)s);
@@ -133,7 +136,7 @@ UNIT_TEST(a_damaged_block_is_reported)
 
 	has(REL_STATES);
 	ck_assert_int_eq(core_page_event(&node, PE_READ, &wants, NULL), -EBADMSG);
-	noted("[] damaged read in 7");
+	noted("[] damaged read in 8");
 }
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -237,6 +240,7 @@ UNIT_TEST(what_is_told_is_stored_or_noted)
 		[REL_AGAIN] = { "[]", REL_AGAIN, false },
 		[REL_GOT] = { "[]", REL_GOT, true },
 		[REL_CLEAN] = { "[merge ]", REL_CLEAN, false },
+		[REL_RAISE] = { "[merge ]", REL_RAISE, false },
 		[REL_OPEN] = { "[merge ]", REL_OPEN, false },
 		[REL_STALE] = { "[]", REL_STALE, false },
 	};
@@ -653,6 +657,7 @@ UNIT_TEST(a_notice_is_applied_to_a_copy_in_every_state)
 		[REL_AGAIN] = { "[]", REL_AGAIN, false, 0 },
 		[REL_GOT] = { "[]", REL_GOT, false, -EAGAIN },
 		[REL_CLEAN] = { "[lower 10001 0 ]", REL_NONE, false, 0 },
+		[REL_RAISE] = { "[]", REL_RAISE, false, -EAGAIN },
 		[REL_OPEN] = { "[]", REL_STALE, true, 0 },
 		[REL_STALE] = { "[]", REL_STALE, true, 0 },
 		[REL_STATES] = { "[]", REL_STATES, false, 0 },

@@ -46,9 +46,10 @@ static struct msg event_of(bool home, unsigned int ev)
 {
 	return (struct msg){ .version = WIRE_VERSION,
 			     .object = OBJECT,
-			     .src = ev == RE_DATA || ev == RE_TOLD || home ? HOME : ME,
+			     .src = ev == RE_DATA || ev == RE_GRANT || ev == RE_TOLD || home ? HOME
+											     : ME,
 			     .dst = ME,
-			     .req_node = ev == RE_DATA ? ME : HOME,
+			     .req_node = ev == RE_DATA || ev == RE_GRANT ? ME : HOME,
 			     .req_slot = SLOT,
 			     .home = HOME,
 			     .op = GRANT_READ };
@@ -78,6 +79,10 @@ static const struct reaction copies[REL_STATES][REL_EVENTS] = {
 		      [RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "", REL_GOT, -EAGAIN }, [RE_TOLD] = { "", REL_GOT, -EAGAIN }, PASSES(REL_GOT) },
 	[REL_CLEAN] = { [RE_READ] = { "open ro again", REL_CLEAN, 0 }, [RE_WRITE] = { "twin open rw again", REL_OPEN, 0 },
 			[RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "close", REL_NONE, 0 }, [RE_TOLD] = { "merge", REL_CLEAN, 0 }, PASSES(REL_CLEAN) },
+	[REL_RAISE] = { [RE_READ] = { "open ro again", REL_RAISE, 0 }, [RE_WRITE] = { "wait", REL_RAISE, 0 },
+			[RE_USED] = { "", REL_RAISE, 0 }, [RE_GRANT] = { "wake", REL_CLEAN, 0 },
+			[RE_APPLY] = { "", REL_RAISE, -EAGAIN }, [RE_TOLD] = { "merge", REL_RAISE, 0 },
+			[RE_FETCH] = { "", REL_RAISE, -EBADMSG } },
 	[REL_OPEN] = { [RE_READ] = { "open rw again", REL_OPEN, 0 }, [RE_WRITE] = { "open rw again", REL_OPEN, 0 },
 		       [RE_USED] = { "", REL_OPEN, 0 }, [RE_APPLY] = { "", REL_STALE, 0 },
 		       [RE_CHANGED] = { "", REL_OPEN, 0 }, [RE_SAME] = { "", REL_OPEN, 0 }, [RE_TOLD] = { "merge", REL_OPEN, 0 },
@@ -329,8 +334,8 @@ UNIT_TEST(a_block_to_be_dropped_is_closed_before_it_is_compared)
 UNIT_TEST(mappings_may_do_what_the_state_allows)
 {
 	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
-						     PROT_CLOSED, PROT_RO,     PROT_RW,
-						     PROT_RW };
+						     PROT_CLOSED, PROT_RO,     PROT_RO,
+						     PROT_RW,     PROT_RW };
 	static const uint8_t of_home[RELH_STATES] = { PROT_RW, PROT_RO, PROT_RW };
 	const struct rel_ctx copy = context(false), home = context(true);
 	unsigned int s;

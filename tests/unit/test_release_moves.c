@@ -231,6 +231,150 @@ UNIT_TEST(a_full_node_asks_for_no_home)
 	ck_assert_uint_eq(p->flags, REL_CHANGED);
 }
 
+/* ---- a store to a copy asks for the home ----------------------------------------------------- */
+
+static int stores(struct rel *p)
+{
+	const struct msg m = message(0, NEXT, NEXT, NEXT);
+	struct rel_ctx ctx = at(NEXT);
+
+	ctx.raises = true;
+	return rel_step(&ctx, p, RE_WRITE, &m, &out);
+}
+
+static int answer(struct rel *p, uint16_t src, uint8_t op)
+{
+	struct msg m = message(MSG_GRANT, src, NEXT, NEXT);
+
+	m.op = op;
+	return step(NEXT, p, RE_GRANT, &m);
+}
+
+static struct rel *raising(void)
+{
+	struct rel *p = block_in(REL_CLEAN);
+	const struct msg *ask;
+
+	ck_assert_int_eq(stores(p), 0);
+	ck_assert_str_eq(unit_text(&out), "WRITE_REQ wait");
+	ask = unit_sent(&out, MSG_WRITE_REQ);
+	ck_assert_uint_eq(ask->dst, FIRST);
+	ck_assert_uint_eq(ask->flags, MSGF_KNOWN | MSGF_RELEASE | MSGF_HAS);
+	ck_assert_uint_eq(ask->req_slot, SLOT);
+	ck_assert_uint_eq(p->state, REL_RAISE);
+	return p;
+}
+
+UNIT_TEST(a_store_to_a_copy_asks_for_the_home_and_gets_it)
+{
+	const struct rel_ctx ctx = at(NEXT);
+	struct rel *p = raising();
+
+	ck_assert_int_eq(answer(p, THIRD, GRANT_WRITE), -EBADMSG);
+	p->slot = SLOT + 1;
+	ck_assert_int_eq(answer(p, FIRST, GRANT_WRITE), -EBADMSG);
+	p->slot = SLOT;
+	ck_assert_int_eq(answer(p, FIRST, GRANT_WRITE), 0);
+	ck_assert_str_eq(unit_text(&out), "open rw upgrade wake");
+	ck_assert_uint_eq(p->state, REL_GOT);
+	ck_assert_int_eq(local(NEXT, p, RE_APPLY), -EAGAIN);
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_str_eq(unit_text(&out), "DONE");
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->dst, FIRST);
+	ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_uint_eq(p->flags, 0);
+}
+
+UNIT_TEST(a_store_that_was_refused_makes_a_twin_and_no_later_one_asks)
+{
+	struct rel *p = raising();
+	struct msg m;
+
+	ck_assert_int_eq(answer(p, FIRST, GRANT_READ), 0);
+	ck_assert_str_eq(unit_text(&out), "wake");
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	ck_assert_uint_eq(p->flags, REL_REFUSED);
+	ck_assert_int_eq(stores(p), 0);
+	ck_assert_str_eq(unit_text(&out), "twin open rw again");
+	/* nor after the next fetch */
+	p->state = REL_NONE;
+	ck_assert_int_eq(local(NEXT, p, RE_READ), 0);
+	ck_assert_int_eq(data(p, FIRST, GRANT_READ), 0);
+	/* the thread that was refused comes late */
+	m = message(0, NEXT, NEXT, NEXT);
+	m.req_slot = SLOT + 1;
+	ck_assert_int_eq(step(NEXT, p, RE_USED, &m), 0);
+	ck_assert_uint_eq(p->state, REL_GOT);
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	ck_assert_int_eq(stores(p), 0);
+	ck_assert_str_eq(unit_text(&out), "twin open rw again");
+}
+
+UNIT_TEST(a_store_asks_only_if_that_may_help)
+{
+	struct rel_ctx ctx = at(NEXT);
+	struct rel *p = block_in(REL_CLEAN);
+
+	ck_assert(!rel_raises(&ctx, p));
+	ctx.raises = true;
+	ck_assert(rel_raises(&ctx, p));
+	ctx.full = true;
+	ck_assert(!rel_raises(&ctx, p));
+	ctx.full = false;
+	ctx.follow = false;
+	ck_assert(!rel_raises(&ctx, p));
+	ctx.follow = true;
+	p->noticed = 1;
+	ck_assert(!rel_raises(&ctx, p));
+	p->noticed = 0;
+	p->home = THIRD + 1;
+	ck_assert(!rel_raises(&ctx, p));
+	p->home = 0;
+	p->state = REL_OPEN;
+	ck_assert(!rel_raises(&ctx, p));
+}
+
+static int raise_of(struct rel *p, uint16_t me, uint16_t from)
+{
+	struct msg m = message(MSG_WRITE_REQ, from, me, from);
+
+	m.flags = MSGF_HAS;
+	return step(me, p, RE_FETCH, &m);
+}
+
+/* No contents leave. */
+UNIT_TEST(a_home_that_does_not_write_is_given_to_a_copy)
+{
+	const struct rel_ctx ctx = at(FIRST);
+	struct rel *p = block_in(RELH_EXCLUSIVE);
+
+	ck_assert_int_eq(raise_of(p, FIRST, NEXT), 0); /* its copy was noted */
+	ck_assert_str_eq(unit_text(&out), "GRANT");
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->op, GRANT_READ);
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_int_eq(request(FIRST, p, MSG_READ_REQ, NEXT), 0);
+	p->state = RELH_OPEN;
+	ck_assert_int_eq(raise_of(p, FIRST, NEXT), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->op, GRANT_READ);
+	p->state = RELH_CLEAN;
+	ck_assert_int_eq(raise_of(p, FIRST, THIRD), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->op, GRANT_READ);
+	ck_assert_int_eq(raise_of(p, FIRST, NEXT), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->op, GRANT_WRITE);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->home, FIRST);
+	ck_assert_uint_eq(rel_home(&ctx, p), NEXT);
+	ck_assert_uint_eq(p->state, REL_CLEAN);
+	ck_assert_uint_eq(p->flags, REL_MOVING);
+	ck_assert_uint_eq(lists.notices, 1);
+	/* it is not there to be asked again, nor is any other node that is not the first home */
+	ck_assert_int_eq(raise_of(p, FIRST, NEXT), -EBADMSG);
+	p = block_in(RELH_CLEAN);
+	p->home = THIRD + 1;
+	ck_assert_int_eq(raise_of(p, THIRD, NEXT), -EBADMSG);
+}
+
 UNIT_TEST(a_reader_whose_copy_comes_has_not_asked)
 {
 	struct rel *p = block_in(REL_NONE);

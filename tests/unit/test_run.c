@@ -178,6 +178,7 @@ UNIT_TEST(only_the_home_grants)
 	struct msg m = of(MSG_GRANT, 2);
 
 	m.flags = MSGF_ZERO;
+	m.op = GRANT_WRITE;
 	m.req_slot = SLOT;
 	*copy_of(&m) = (struct copy){ .state = PG_WANT_WRITE, .slot = SLOT, .home = 3 };
 	taken(&m, NULL, 0);

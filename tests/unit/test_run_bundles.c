@@ -31,8 +31,10 @@ static struct msg run_of(uint8_t type)
 		v[i].req_slot = (uint16_t)slot_try_prefetch(v[i].object, SLOT_AHEAD);
 		if (type != MSG_READ_REQ)
 			v[i].home = 2;
-		if (type == MSG_GRANT)
+		if (type == MSG_GRANT) {
 			v[i].flags = MSGF_ZERO;
+			v[i].op = GRANT_WRITE;
+		}
 		*copy_of(&v[i]) = (struct copy){ .state = data ? PG_WANT_READ : PG_WANT_WRITE,
 						 .slot = v[i].req_slot,
 						 .home = 3 };
