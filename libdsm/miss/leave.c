@@ -7,9 +7,11 @@
 #include "fault/fault.h"
 #include "fault/frames.h"
 #include "job/job.h"
+#include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/step.h"
+#include "miss/twin.h"
 #include "net/net.h"
 
 /* The contents have been read, and are about to be sent. */
@@ -64,6 +66,8 @@ static void close_run(const struct item *it, unsigned int n, char *to)
 		err = frames_read(off, len, to);
 		if (err)
 			run_protect_failed(err);
+		for (i = 0; releases_used() && i < n && release_is(off); i++)
+			twin_read(it[i].m.object, to + i * PAGE_BYTES);
 		return;
 	}
 	for (i = 0; i < n; i++)

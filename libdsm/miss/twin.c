@@ -20,6 +20,7 @@
 #include "miss/run.h"
 #include "miss/sharing.h"
 #include "miss/work.h"
+#include "util/futex.h"
 #include "util/sys.h"
 
 #define TWIN_DROPPED UINT32_MAX
@@ -363,6 +364,18 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 	} else {
 		diff_store(frame_at(object), twin, diff);
 	}
+}
+
+void twin_read(uint32_t object, void *to)
+{
+	uint32_t *stripe = stripe_of(block_page(object));
+	const uint8_t *twin;
+
+	word_lock(stripe);
+	twin = twin_at(object);
+	if (twin)
+		memcpy(to, twin, PAGE_BYTES);
+	word_unlock(stripe);
 }
 
 bool twin_differs(uint32_t object)

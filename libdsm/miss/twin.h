@@ -60,6 +60,12 @@ void twin_share(uint32_t object);
 /* Would twin_compare() find a difference now? */
 bool twin_differs(uint32_t object);
 /*
+ * If the block has a twin, its contents, for a node that fetches the block from its home: what the
+ * home has stored since its last close is in no diff if it stores the old value again. Without its
+ * stripe.
+ */
+void twin_read(uint32_t object, void *to);
+/*
  * Compare the block with its twin, and make the twin equal. Returns the size of their diff, in out;
  * out NULL: 1 if they differ.
  */

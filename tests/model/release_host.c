@@ -209,8 +209,10 @@ static void host_send(struct core_host *h, const struct msg *m)
 
 void rc_send_data(struct world *w, unsigned int node, unsigned int b, struct rmsg *m)
 {
+	const struct rnode *n = &w->nodes[node];
+
 	m->mask[b] = 1;
-	memcpy(m->v[b], w->nodes[node].frame[b], RC_BYTES);
+	memcpy(m->v[b], n->twinned[b] == 1 ? n->twin[b] : n->frame[b], RC_BYTES);
 	rc_post(w, m);
 }
 
