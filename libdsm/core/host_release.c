@@ -162,12 +162,14 @@ static int diff_step(struct core_host *h, enum rel_event ev, const struct msg *m
 	h->ops->lock(h, p.key);
 	err = rel_step(&p.rel, p.d.rel, ev, m, &acts);
 	rel_locked(h, m->object, &acts, NULL, d);
+	if (err == -EAGAIN) {
+		/* before the copy is used: a store would take it for what the home has */
+		rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
+		err = 0;
+	}
 	h->ops->unlock(h, p.key);
 	carry_notices(h, m->object, &acts, m->src);
-	if (err != -EAGAIN)
-		return err;
-	rel_notice(p.rel.lists, p.rel.blocks, p.rel.index);
-	return 0;
+	return err;
 }
 
 int core_flush_block(struct core_host *h, uint16_t src, const struct core_change *c)
@@ -439,8 +441,9 @@ uint32_t core_acquire_next(struct core_host *h, uint32_t entry, bool *stale, int
 
 	if (find_listed(h, &about, &p))
 		return 0;
-	next = rel_next_notice(p.d.rel);
+	/* a block in no list of notices has none that is not applied: rel_raises(), rel_asks() */
 	h->ops->lock(h, p.key);
+	next = rel_next_notice(p.d.rel);
 	set_closes(&p);
 	later = rel_step(&p.rel, p.d.rel, RE_APPLY, &about, &acts);
 	rel_locked(h, about.object, &acts, NULL, NULL);

@@ -54,6 +54,7 @@ static struct {
 	size_t size;
 	uint16_t writer;
 	unsigned int sent;
+	bool noticed[2]; /* the block was in a list of notices when its lock was taken; dropped */
 } seen;
 
 static void locked(uint32_t key)
@@ -112,6 +113,7 @@ static void lock(struct core_host *h, uint32_t key)
 	(void)h;
 	locked(0);
 	held = key;
+	seen.noticed[0] = rel->noticed;
 	note("[");
 }
 
@@ -120,6 +122,7 @@ static void unlock(struct core_host *h, uint32_t key)
 	(void)h;
 	locked(key);
 	held = 0;
+	seen.noticed[1] = rel->noticed;
 	note("]");
 }
 

@@ -254,6 +254,7 @@ UNIT_TEST(what_is_told_is_stored_or_noted)
 		noted(all[s].does);
 		ck_assert_uint_eq(rel->state, all[s].next);
 		ck_assert_uint_eq(lists.notices, all[s].noted ? INDEX + 1 : 0);
+		ck_assert(seen.noticed[1] == all[s].noted); /* before a thread may store to it */
 		ck_assert_uint_eq(seen.about.type, MSG_NOTE);
 		ck_assert_uint_eq(seen.about.src, HOME);
 		ck_assert_int_eq(core_tell_block(&node, OBJECT(INDEX), OTHER, diff_bytes,
@@ -679,6 +680,7 @@ UNIT_TEST(a_notice_is_applied_to_a_copy_in_every_state)
 			ck_assert_int_eq(stale, before || all[s].stale);
 			ck_assert_int_eq(err, all[s].err ? all[s].err : before ? -EINTR : 0);
 			ck_assert_uint_eq(lists.notices, all[s].err ? INDEX + 1 : 0);
+			ck_assert(seen.noticed[0]); /* until it is applied */
 			ck_assert_uint_eq(seen.about.object, OBJECT(INDEX));
 			ck_assert_uint_eq(seen.about.src, ME);
 		}
