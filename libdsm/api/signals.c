@@ -64,7 +64,7 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	if (is_for_rank_0(info))
 		return;
 	if (sig == SIGABRT)
-		lost_aborted();
+		lost_aborted(info);
 	signals_describe(why, sizeof(why), sig, info);
 	lost_dying(128 + sig, why);
 	sigaction(sig, &sa, NULL);

@@ -37,7 +37,8 @@
 
 #define CORE_RANGES 16384 /* of memory in a core file; each takes two mappings of at most 65,530 */
 #define EXIT_LOST 70
-#define LEAVE_SECONDS 2 /* to tell the launcher, which may be gone, too */
+#define CONNECTING_MS 10000ull /* at most, after which abort() is the program's fault */
+#define LEAVE_SECONDS 2        /* to tell the launcher, which may be gone, too */
 #define LAUNCHER_MS 1000
 #define EARLY_TRIES 5   /* of about 1 ms each, to receive a BYE that is in flight */
 #define LATE_TRIES 2000 /* the same, if this rank has finalized, too */
@@ -65,10 +66,14 @@ static bool has_finished(uint16_t rank)
 	return __atomic_load_n(&finished[rank], __ATOMIC_ACQUIRE);
 }
 
-static volatile sig_atomic_t leave_status;
-static bool speaks; /* this process owns the name of the one that prints */
-static bool mute;   /* the transport has broken in the hands of this thread, which leaves */
-static uint64_t connects_from; /* when the transport began to connect, ns; 0: it does not */
+static volatile sig_atomic_t leave_status = EXIT_LOST;
+static bool speaks;  /* this process owns the name of the one that prints */
+static bool mute;    /* the transport has broken in the hands of this thread, which leaves */
+static pid_t leaver; /* the thread for which begin_leaving() was true */
+static struct {
+	uint64_t from, ns; /* when the transport began to connect, 0: it does not; how long */
+	pid_t thread;      /* that of dsm_init() */
+} connects;
 
 static void too_late(int sig)
 {
@@ -84,6 +89,7 @@ static bool begin_leaving(void)
 {
 	if (__atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) == CTL_LOST)
 		return false;
+	leaver = gettid();
 	engine_keep();
 	return true;
 }
@@ -436,20 +442,30 @@ void lost_unnamed(void)
 	lost_leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
+/* abort() in this thread, which uses the transport. A signal of another process is none. */
+static bool is_abort_inside(const siginfo_t *info)
+{
+	const bool runs =
+		job.mine && __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_RUNNING;
+
+	return info->si_code == SI_TKILL && info->si_pid == getpid() && getpid() == job.mypid &&
+		(engine_busy() || (!runs && gettid() == connects.thread));
+}
+
 /*
  * UCX 1.13 checks that a peer that it connects to does not answer a second time, and calls abort()
  * if one does, which happens where a rank dies meanwhile. UCX may have any of its locks then, and
  * this thread that of the transport, so the ranks of this host learn it from their connections.
  */
-void lost_aborted(void)
+void lost_aborted(const siginfo_t *info)
 {
-	const bool starts = __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING;
 	int status;
 	uint16_t r;
 
-	if ((!starts && !engine_busy()) || getpid() != job.mypid || !connects_from ||
-	    clock_ns() - connects_from > job.set.lost_ms * 1000000ull)
+	if (!connects.from || clock_ns() - connects.from > connects.ns || !is_abort_inside(info))
 		return;
+	if (leaver == gettid())
+		_exit(leave_status);
 	if (!begin_leaving())
 		job_await_loss();
 	mute = true;
@@ -468,7 +484,7 @@ void lost_aborted(void)
 void lost_on_abort(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
-	lost_aborted();
+	lost_aborted(info);
 	signal(sig, SIG_DFL);
 	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info))
 		raise(sig);
@@ -479,7 +495,10 @@ void lost_by_abort(bool on)
 	const struct sigaction sa = { .sa_sigaction = lost_on_abort, .sa_flags = SA_SIGINFO };
 	struct sigaction now;
 
-	connects_from = on ? clock_ns() : 0;
+	connects.ns = job.set.lost_ms < CONNECTING_MS ? job.set.lost_ms * 1000000ull
+						      : CONNECTING_MS * 1000000ull;
+	connects.thread = on ? gettid() : 0;
+	connects.from = on ? clock_ns() : 0;
 	if (sigaction(SIGABRT, NULL, &now))
 		return;
 	if (on && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)

@@ -33,13 +33,14 @@ void lost_launcher(int rank);
 void lost_unnamed(void) __attribute__((noreturn));
 
 /*
- * The transport begins to connect (or is about to close). For DSM_LOST_MS from now on, abort() on a
- * thread that is inside the runtime is the loss of a rank, unless the program handles SIGABRT.
+ * The transport begins to connect (or is about to close). For DSM_LOST_MS from now on, at most 10
+ * s, abort() on this thread until dsm_init() returns, or on one that is inside the runtime, is the
+ * loss of a rank, unless the program handles SIGABRT.
  */
 void lost_by_abort(bool on);
 /* The handler of SIGABRT for that, and what one of others calls: it returns if there is no loss. */
 void lost_on_abort(int sig, siginfo_t *info, void *context);
-void lost_aborted(void);
+void lost_aborted(const siginfo_t *info);
 
 /* Print why, and end the job with this status. */
 void lost_abort(int status, const char *why) __attribute__((noreturn));
