@@ -14,7 +14,10 @@ enum act {
 	ACT_SEND = 1, /* send msg to msg.dst */
 	/* send msg to every node in mask (see set.h) except msg.req_node and `except` */
 	ACT_MCAST,
-	/* lower this node's protection to prot, then send msg to msg.dst with the block */
+	/*
+	 * lower this node's protection to prot, then send msg to msg.dst with the block; of a
+	 * release block that has a twin by then, with the twin's contents
+	 */
 	ACT_DATA,
 	/*
 	 * the data that came with the event is needed; ACT_OPEN with OPEN_LANDED follows in a later

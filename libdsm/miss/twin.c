@@ -369,12 +369,14 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 void twin_read(uint32_t object, void *to)
 {
 	uint32_t *stripe = stripe_of(block_page(object));
-	const uint8_t *twin;
+	const uint8_t *from;
 
 	word_lock(stripe);
-	twin = twin_at(object);
-	if (twin)
-		memcpy(to, twin, PAGE_BYTES);
+	from = twin_at(object);
+	if (!from && mapped_as(object) != PG_INVALID)
+		from = frame_at(object); /* its twin may have ended since the frame was read */
+	if (from)
+		memcpy(to, from, PAGE_BYTES);
 	word_unlock(stripe);
 }
 

@@ -60,9 +60,9 @@ void twin_share(uint32_t object);
 /* Would twin_compare() find a difference now? */
 bool twin_differs(uint32_t object);
 /*
- * If the block has a twin, its contents, for a node that fetches the block from its home: what the
- * home has stored since its last close is in no diff if it stores the old value again. Without its
- * stripe.
+ * The contents for a node that fetches the block from its home: those of the twin, if there is one,
+ * as what the home has stored since its last close is in no diff if it stores the old value again.
+ * `to` has what the frame had before. Without its stripe.
  */
 void twin_read(uint32_t object, void *to);
 /*

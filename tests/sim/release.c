@@ -124,7 +124,7 @@ struct load *release_contents(struct sim *s, uint16_t node, uint32_t block)
 	struct rel_block *c = rel_copy_of(s, node, block);
 
 	c->late--;
-	return load_add(NULL, rel_page(&c->frame), DIFF_PAGE);
+	return load_add(NULL, c->twin ? c->twin : rel_page(&c->frame), DIFF_PAGE);
 }
 
 static void twin(struct core_host *h, uint32_t block)
