@@ -42,7 +42,7 @@ static const char *const rule_names[R_RULES] = {
 	[R_TWIN] = "twin, open", [R_RAISE] = "WRITE_REQ; or twin, open", [R_ANSWER] = "open; or refused", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes, or the home, DONE",
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
-	[R_SHARE] = "write-protect, DATA; or GRANT", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or GRANT", [R_STORE] = "merge",
+	[R_SHARE] = "write-protect, DATA; or GRANT", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or no twin, DATA; or GRANT", [R_STORE] = "merge",
 	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin",
 	[R_STORE_TOLD] = "store",
 	[R_PASS] = "to the home", [R_TAKE] = "the home, DONE", [R_MOVED] = "moved",

@@ -37,7 +37,8 @@
  * neither writes its copy, whose diff would be too early, nor drops it, as the contents may be read
  * from it. A third node might still have a diff for the first home; so there must be none. The home
  * stays, too, while it has a twin: for a diff, always, as the writer has not got its stores; for
- * WRITE_REQ, if a close has found some (REL_WRITTEN), as neither node would be the better one.
+ * WRITE_REQ without MSGF_HAS, if a close has found some (REL_WRITTEN), as neither node would be the
+ * better one.
  *
  * struct rel is the state at one node. Zeroed memory is the initial state: no copy; at the home:
  * exclusive. The transitions are two constant tables. What differs from core/page.h: nothing is

@@ -152,10 +152,11 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 	}
 	for (i = 0; i < n && off - r->off < r->size; i++, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
-		    (r->consistency && release_comes(&job.me->homes[r->id], off)) ||
-		    (work_mine()->raises && may(block_copy(off), DSM_READ) &&
-		     !raises_asks(&job.me->homes[r->id], off)))
+		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
 			continue;
+		if (work_mine()->raises && may(block_copy(off), DSM_READ) &&
+		    !raises_asks(&job.me->homes[r->id], off))
+			break; /* its store would make a twin */
 		let_overflow(r, off);
 		got = ask_predicted(r, off, write);
 		if (got == -EAGAIN)
