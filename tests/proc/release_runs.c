@@ -83,6 +83,17 @@ void part_runs(void)
 	test_close("wide", wide);
 }
 
+/* Each page has what rank 0 has made, and what rank 1 has stored since. */
+static void end_given(dsm_region_t *wide, const uint64_t *word)
+{
+	int i;
+
+	for (i = 0; i < WIDE; i++)
+		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
+			i, word[i * WORDS], word[i * WORDS + 1]);
+	test_close("wide", wide);
+}
+
 /*
  * A node asks for the homes of neighbouring pages at once, and stores to them: the first home
  * lowers many by one call.
@@ -110,10 +121,7 @@ void part_given(void)
 		after.homes_in - before.homes_in, WIDE);
 	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 4, "%lu calls for %d pages",
 		after.protect_calls - before.protect_calls, WIDE);
-	for (i = 0; i < WIDE; i++)
-		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
-			i, word[i * WORDS], word[i * WORDS + 1]);
-	test_close("wide", wide);
+	end_given(wide, word);
 }
 
 /*
@@ -207,10 +215,7 @@ void part_raised(void)
 		after.upgrades - before.upgrades, WIDE);
 	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 8, "%lu calls lower pages",
 		after.protect_calls - before.protect_calls);
-	for (i = 0; i < WIDE; i++)
-		REQUIRE(word[i * WORDS] == 1 && word[i * WORDS + 1] == 2, "page %d has %lu and %lu",
-			i, word[i * WORDS], word[i * WORDS + 1]);
-	test_close("wide", wide);
+	end_given(wide, word);
 }
 
 /*
