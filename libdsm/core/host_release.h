@@ -76,8 +76,8 @@ uint32_t core_gather_next(struct core_host *h, uint32_t entry);
 /*
  * Apply the notices that have come. 0: done. -EAGAIN: call again, soon: another thread applies some
  * of them; a copy has just come for a thread that has not used it yet; a close whose diffs ask for
- * homes has not ended; the next home of a block has not got it yet; or a close that drops blocks
- * has not looked at all of them yet. In parts:
+ * homes has not ended; the next home of a block has not got it yet; a store to a copy has asked for
+ * its home; or a close that drops blocks has not looked at all of them yet. In parts:
  * _begin() returns the first notice, or -EAGAIN in *err; _next() applies one and returns the next,
  * 0: none; *stale: a close must drop the block.
  */

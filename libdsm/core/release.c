@@ -381,6 +381,17 @@ static uint64_t rel_note(const struct rel_ctx *ctx, struct rel *p, uint16_t writ
 
 /* ---- copies that leave ----------------------------------------------------------------------- */
 
+static void rel_answers(const struct rel_ctx *ctx, struct action *a, uint8_t type, uint8_t op,
+			const struct msg *m)
+{
+	a->msg.type = type;
+	a->msg.op = op;
+	a->msg.src = a->msg.home = ctx->me;
+	a->msg.dst = a->msg.req_node = m->req_node;
+	a->msg.req_slot = m->req_slot;
+	a->msg.object = m->object;
+}
+
 static struct action *rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 			       uint8_t from, struct actions *out)
 {
@@ -393,12 +404,7 @@ static struct action *rel_give(const struct rel_ctx *ctx, struct rel *p, const s
 		rel_uses(ctx, p, m->req_node, USE_LAST);
 	a->prot = PROT_RO;
 	a->from = from;
-	a->msg.type = MSG_DATA;
-	a->msg.op = GRANT_READ;
-	a->msg.src = a->msg.home = ctx->me;
-	a->msg.dst = a->msg.req_node = m->req_node;
-	a->msg.req_slot = m->req_slot;
-	a->msg.object = m->object;
+	rel_answers(ctx, a, MSG_DATA, GRANT_READ, m);
 	return a;
 }
 
@@ -436,14 +442,7 @@ static void rel_move(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 static void rel_answer(const struct rel_ctx *ctx, const struct msg *m, uint8_t op,
 		       struct actions *out)
 {
-	struct action *a = act_add(out, ACT_SEND);
-
-	a->msg.type = MSG_GRANT;
-	a->msg.op = op;
-	a->msg.src = a->msg.home = ctx->me;
-	a->msg.dst = a->msg.req_node = m->req_node;
-	a->msg.req_slot = m->req_slot;
-	a->msg.object = m->object;
+	rel_answers(ctx, act_add(out, ACT_SEND), MSG_GRANT, op, m);
 }
 
 /*
@@ -583,6 +582,19 @@ static void rel_raise(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	rel_wait(p, out);
 }
 
+static int rel_store(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		     struct actions *out)
+{
+	if (rel_raises(ctx, p)) {
+		rel_raise(ctx, p, m, out);
+		return 0;
+	}
+	if (p->flags & REL_MOVING)
+		return -EAGAIN; /* its diff might come too early */
+	rel_twin(ctx, p, out);
+	return 0;
+}
+
 static void rel_raised(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		       struct actions *out)
 {
@@ -675,16 +687,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		rel_wait(p, out);
 		return 0;
 	case R_RAISE:
-		if (rel_raises(ctx, p)) {
-			rel_raise(ctx, p, m, out);
-			return 0;
-		}
-		__attribute__((__fallthrough__));
-	case R_TWIN:
-		if (p->flags & REL_MOVING)
-			return -EAGAIN; /* its diff might come too early */
-		rel_twin(ctx, p, out);
-		return 0;
+	case R_TWIN: return rel_store(ctx, p, m, out);
 	case R_ANSWER: rel_raised(ctx, p, m, out); return 0;
 	case R_REPEAT:
 		if (m->op != GRANT_WRITE) {

@@ -321,10 +321,15 @@ static void touch_ahead(const struct dsm_region *r, size_t off)
 
 #define REGION_SHIFT 44 /* a window has 8 TiB at most */
 
+/* A place in the streams of a thread: blocks of two regions are none. */
+static size_t in_region_of(const struct dsm_region *r, size_t off)
+{
+	return (size_t)r->id << REGION_SHIFT | (off - r->off);
+}
+
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
-	/* blocks of two regions are no stream */
-	const size_t in_region = (size_t)r->id << REGION_SHIFT | (off - r->off);
+	const size_t in_region = in_region_of(r, off);
 	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n = 0;
 	struct stream *s;
 
@@ -354,21 +359,22 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
  */
 static void store_begins(const struct dsm_region *r, size_t off)
 {
+	const size_t in_region = in_region_of(r, off);
 	struct work *w = work_mine();
 
-	if (off != w->stored) /* it is not repeated, after a refusal */
-		w->storing = stream_missed(&w->opened, off, r->block_size,
+	if (in_region != w->stored) /* it is not repeated, after a refusal */
+		w->storing = stream_missed(&w->opened, in_region, r->block_size,
 					   job.set.readahead ? RELEASE_AHEAD : 0);
-	w->stored = off;
+	w->stored = in_region;
 	w->raises = w->storing && raises_pay();
 }
 
-static void store_ends(size_t off, unsigned int n)
+static void store_ends(unsigned int n)
 {
 	struct work *w = work_mine();
 
 	if (w->storing)
-		stream_asked(w->storing, off, n);
+		stream_asked(w->storing, w->stored, n);
 }
 
 static bool stores_in_order(const struct dsm_region *r, const struct stream *s)
@@ -390,7 +396,7 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 		n = n < job.set.readahead ? n : job.set.readahead;
 		n = ask_ahead(r, off + r->block_size, s->distance, n, true);
 	}
-	store_ends(off, n);
+	store_ends(n);
 }
 
 /*
@@ -404,7 +410,7 @@ static void open_ahead(const struct dsm_region *r, size_t off)
 	const unsigned int n = release_open_ahead(off, r->off + r->size,
 						  in_order && s->length > 1 ? s->window : 0);
 
-	store_ends(off, in_order ? n : 0);
+	store_ends(in_order ? n : 0);
 }
 
 static void keep_mapped(const struct dsm_region *r, size_t at, bool on)

@@ -83,6 +83,22 @@ void part_runs(void)
 	test_close("wide", wide);
 }
 
+/* Rank 1 stores 2 to each page, in order, and may fetch all before. Counts are of all ranks. */
+static void store_to_all(dsm_region_t *wide, uint64_t *word, bool fetches, struct dsm_stats *before,
+			 struct dsm_stats *after)
+{
+	int i;
+
+	*before = counted(-1, wide);
+	test_sync();
+	if (test_rank == 1 && fetches)
+		MUST(dsm_prefetch(word, WIDE * BYTES, DSM_WRITE));
+	for (i = 0; test_rank == 1 && i < WIDE; i++)
+		word[i * WORDS + 1] = 2;
+	test_sync();
+	*after = counted(-1, wide);
+}
+
 /* Each page has what rank 0 has made, and what rank 1 has stored since. */
 static void end_given(dsm_region_t *wide, const uint64_t *word)
 {
@@ -103,20 +119,11 @@ void part_given(void)
 	struct dsm_stats before, after;
 	dsm_region_t *wide;
 	uint64_t *word;
-	int i;
 
 	if (sequential || !two_nodes())
 		return;
 	word = open_made(&wide);
-	before = counted(-1, wide);
-	test_sync();
-	if (test_rank == 1) {
-		MUST(dsm_prefetch(word, WIDE * BYTES, DSM_WRITE));
-		for (i = 0; i < WIDE; i++)
-			word[i * WORDS + 1] = 2;
-	}
-	test_sync();
-	after = counted(-1, wide);
+	store_to_all(wide, word, true, &before, &after);
 	REQUIRE(after.homes_in - before.homes_in == WIDE, "%lu homes of %d pages have moved",
 		after.homes_in - before.homes_in, WIDE);
 	REQUIRE(after.protect_calls - before.protect_calls <= WIDE / 4, "%lu calls for %d pages",
@@ -200,13 +207,7 @@ void part_raised(void)
 	for (i = 0; test_rank == 1 && i < WIDE; i++)
 		REQUIRE(word[i * WORDS] == 1, "page %d has %lu", i, word[i * WORDS]);
 	test_sync();
-	before = counted(-1, wide);
-	test_sync();
-	if (test_rank == 1)
-		for (i = 0; i < WIDE; i++)
-			word[i * WORDS + 1] = 2;
-	test_sync();
-	after = counted(-1, wide);
+	store_to_all(wide, word, false, &before, &after);
 	REQUIRE(after.homes_in - before.homes_in == WIDE - 1, "%lu homes of %d pages have moved",
 		after.homes_in - before.homes_in, WIDE);
 	REQUIRE(after.blocks_in == before.blocks_in, "%lu pages have come again",
