@@ -3,10 +3,15 @@
  * follow.c - in a node of several ranks, a rank touches pages that its node has, and only its
  * mapping changes. The protocol is not involved, so the thread has nothing to wait for, and must
  * not yield its processor.
+ *
+ * Nothing is read ahead. What comes ahead is opened for a whole run of blocks, and then their
+ * requests end, one by one: between them, a thread can have used all blocks and be past the barrier
+ * while a thread of its node has to wait for the requests.
  */
 #include "common.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +44,7 @@ int main(int argc, char **argv)
 {
 	uint64_t *p, i, round;
 
+	setenv("DSM_READAHEAD", "0", 1);
 	test_start(argc, argv, "Mappings that follow their node.", NULL, 0);
 	p = test_region("follow", PAGES * 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
 	for (round = 1; round <= 3; round++) {
