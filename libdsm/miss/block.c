@@ -377,11 +377,6 @@ static void store_ends(unsigned int n)
 		stream_asked(w->storing, w->stored, n);
 }
 
-static bool stores_in_order(const struct dsm_region *r, const struct stream *s)
-{
-	return s && s->distance == (long)r->block_size;
-}
-
 /*
  * It has asked for the home. It asks for those of the blocks behind it, too: at most for a quarter
  * of those that were needed, as for a write miss (in_stream()).
@@ -391,10 +386,10 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 	const struct stream *s = work_mine()->storing;
 	unsigned int n = 0;
 
-	if (stores_in_order(r, s)) {
+	if (s) {
 		n = s->window < s->length / 4 ? s->window : s->length / 4;
 		n = n < job.set.readahead ? n : job.set.readahead;
-		n = ask_ahead(r, off + r->block_size, s->distance, n, true);
+		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true);
 	}
 	store_ends(n);
 }
@@ -406,7 +401,7 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 static void open_ahead(const struct dsm_region *r, size_t off)
 {
 	const struct stream *s = work_mine()->storing;
-	const bool in_order = stores_in_order(r, s);
+	const bool in_order = s && s->distance == (long)r->block_size;
 	const unsigned int n = release_open_ahead(off, r->off + r->size,
 						  in_order && s->length > 1 ? s->window : 0);
 
