@@ -51,7 +51,7 @@ struct dsm_config {
 	size_t block_size;       /* DSM_BLOCK: default block size of regions, 4K to 2M, a power of two */
 	unsigned hold_us;        /* DSM_HOLD_US: minimum time that a node keeps a granted block, 0 to 10000 */
 	unsigned spin_us;        /* DSM_SPIN_US: time that a waiter polls before it sleeps, 0 to 10000 */
-	unsigned readahead;      /* DSM_READAHEAD: maximum number of blocks fetched ahead, 0 to 64 */
+	unsigned readahead;      /* DSM_READAHEAD: maximum number of blocks fetched ahead (dsm(7): of long streams more), 0 to 64 */
 	unsigned lost_ms;        /* DSM_LOST_MS: a rank on another host is lost after this silence, 500 to 600000 */
 	const char *backend;     /* DSM_BACKEND: "auto", "kmod" (the kernel helper), "user" (this process) */
 	const char *net_device;  /* DSM_NET_DEVICE: RDMA devices, "NAME[:PORT],..."; "": all with an active port */

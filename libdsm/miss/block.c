@@ -327,17 +327,26 @@ static size_t in_region_of(const struct dsm_region *r, size_t off)
 	return (size_t)r->id << REGION_SHIFT | (off - r->off);
 }
 
+/* Of n blocks, those that may be asked for at once. */
+static unsigned int ahead_at_once(const struct dsm_region *r, unsigned int n)
+{
+	const unsigned int fit = (unsigned int)(BLOCK_MAX / r->block_size);
+
+	n = n < STREAM_MOST ? n : STREAM_MOST;
+	return n < fit ? n : fit;
+}
+
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
 	const size_t in_region = in_region_of(r, off);
-	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n = 0;
+	const unsigned int most = ahead_at_once(r, job.set.readahead);
 	struct stream *s;
+	unsigned int n = 0;
 
-	if ((size_t)most * r->block_size > BLOCK_MAX)
-		most = (unsigned int)(BLOCK_MAX / r->block_size);
 	if (r->consistency)
 		follow_links(r, off, most);
-	s = stream_missed(&work_mine()->streams[write], in_region, r->block_size, most);
+	s = stream_missed(&work_mine()->streams[write], in_region, r->block_size, most,
+			  ahead_at_once(r, most * STREAM_LONG));
 	/* a writer in order asks for homes, and copies would be in the way */
 	if (r->consistency)
 		ask_chunk(r, off, write && s ? 0 : job.set.readahead);
@@ -364,7 +373,7 @@ static void store_begins(const struct dsm_region *r, size_t off)
 
 	if (in_region != w->stored) /* it is not repeated, after a refusal */
 		w->storing = stream_missed(&w->opened, in_region, r->block_size,
-					   job.set.readahead ? RELEASE_AHEAD : 0);
+					   job.set.readahead ? RELEASE_AHEAD : 0, RELEASE_AHEAD);
 	w->stored = in_region;
 	w->raises = w->storing && raises_pay();
 }

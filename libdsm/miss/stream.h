@@ -6,7 +6,8 @@
  * A miss continues a stream if it is where the stream expects it. It begins one if it is the block
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
  * several distances the least counts. The window is the number of blocks that are fetched ahead: it
- * doubles with each miss that continues the stream.
+ * doubles with each miss that continues the stream, up to a limit that is higher for a long stream,
+ * whose thread would else wait once for each window.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
  */
@@ -17,6 +18,9 @@
 
 #define STREAMS 8u            /* of a thread; the one not continued for longest goes */
 #define STREAM_PAST 16u       /* misses that are remembered */
+#define STREAM_MOST 64u       /* window: the streams of other threads need slots, too */
+#define STREAM_LONG 4u        /* a long stream may fetch so many times what others may */
+#define STREAM_PART 8u        /* window of a long stream: at most this part of its length */
 #define STREAM_FAR (8l << 20) /* longest distance: arrays of one size, in turn, are no stream */
 
 struct stream {
@@ -35,11 +39,13 @@ struct streams {
 };
 
 /*
- * The thread has missed the block at off, of `block` bytes. most: limit of the window. Returns the
- * stream that it continues, or NULL: fetch up to `window` blocks ahead, at off + distance and so
- * on, and then call stream_asked() before the next miss. The distance is a multiple of `block`.
+ * The thread has missed the block at off, of `block` bytes. most: limit of the window, 0: no
+ * streams; farthest: that of a long stream, not below. Returns the stream that it continues, or
+ * NULL: fetch up to `window` blocks ahead, at off + distance and so on, and then call
+ * stream_asked() before the next miss. The distance is a multiple of `block`.
  */
-struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most);
+struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most,
+			     unsigned int farthest);
 /* n blocks behind the one at off were fetched ahead, or are here already: the next one will be
  * missed. */
 void stream_asked(struct stream *s, size_t off, unsigned int n);

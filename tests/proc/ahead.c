@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ahead.c - read-ahead for a thread that reads or writes block after block: at most 2 MiB, and
- * nothing beyond the end of the region, by the counters of the region.
+ * ahead.c - read-ahead for a thread that reads or writes block after block: at most 2 MiB, more
+ * than DSM_READAHEAD only for long streams, and nothing beyond the end of the region, by the
+ * counters of the region.
  */
 #include "common.h"
 
 #define K 1024ul
 #define M (1024ul * K)
 #define AHEAD 64u /* maximum of DSM_READAHEAD */
+#define LONG 4u   /* a long stream may fetch so many times DSM_READAHEAD */
 
 static int last;
+static uint64_t set_most = AHEAD; /* DSM_READAHEAD */
 
 /* One thread walks in order: each block is either missed, or requested ahead, once. */
 static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 {
-	const size_t most = 2 * M / block < AHEAD ? 2 * M / block : AHEAD;
+	const size_t high = LONG * set_most < AHEAD ? LONG * set_most : AHEAD,
+		     most = 2 * M / block < high ? 2 * M / block : high;
 	struct dsm_stats was = test_stats(r), s;
 	uint64_t *p = dsm_region_base(r), missed, largest = 0;
 	size_t i;
@@ -29,6 +33,9 @@ static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 		REQUIRE(s.prefetched - was.prefetched <= most,
 			"%lu blocks of %zu KiB are fetched ahead at block %zu",
 			s.prefetched - was.prefetched, block / K, i);
+		REQUIRE(s.prefetched - was.prefetched <= (i / 8 < set_most ? set_most : i / 8),
+			"%lu blocks are fetched ahead of one that has had %zu",
+			s.prefetched - was.prefetched, i);
 		if (s.prefetched - was.prefetched > largest)
 			largest = s.prefetched - was.prefetched;
 		was = s;
@@ -65,6 +72,11 @@ static void part_read(void)
 	one_region(M, 16, false);
 	one_region(256 * K, 40, false);
 	one_region(4 * K, 200, false);
+}
+
+static void part_long(void)
+{
+	one_region(4 * K, 400, false);
 }
 
 static void part_write(void)
@@ -315,8 +327,6 @@ static void part_columns(void)
 #define LEARNED 512ul /* blocks */
 #define CHUNK 16ul    /* pages whose neighbourhood counts: each has one of the blocks */
 
-static uint64_t most = AHEAD; /* DSM_READAHEAD */
-
 static dsm_region_t *open_learned(const char *name, bool release)
 {
 	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
@@ -393,7 +403,7 @@ static struct dsm_stats read_both(dsm_region_t *const *r, uint64_t value, enum p
 static void part_learned(void)
 {
 	dsm_region_t *r[] = { open_learned("one", true), open_learned("two", true) };
-	uint64_t round, least = 2 * LEARNED / (most + 1);
+	uint64_t round, least = 2 * LEARNED / (set_most + 1);
 	struct dsm_stats s;
 
 	test_sync();
@@ -404,8 +414,8 @@ static void part_learned(void)
 		REQUIRE(fetched_all(&s, 2 * LEARNED, 1), "%lu blocks missed, %lu fetched ahead",
 			s.read_faults, s.prefetched);
 		REQUIRE(s.read_faults + FEW >= least, "more than %lu blocks are fetched at once",
-			most);
-		if (round == 1 || !most)
+			set_most);
+		if (round == 1 || !set_most)
 			REQUIRE(s.prefetched == 0, "an order that nobody knows is followed");
 		else if (round < 5 || round > 6)
 			REQUIRE(s.read_faults <= least + LEARNED / 8 &&
@@ -604,8 +614,9 @@ static void part_gone(void)
 
 int main(int argc, char **argv)
 {
-	const struct test_option options[] = { { "most", "N", "DSM_READAHEAD, for part `learned`",
-						 &most } };
+	const struct test_option options[] = {
+		{ "most", "N", "DSM_READAHEAD, for parts `learned` and `long`", &set_most }
+	};
 	char value[32];
 	static const struct test_part parts[] = {
 		{ "a reader", part_read },   { "a writer", part_write },
@@ -614,7 +625,7 @@ int main(int argc, char **argv)
 		{ "columns", part_columns }, { "learned", part_learned },
 		{ "begins", part_begins },   { "streams", part_streams },
 		{ "slots", part_slots },     { "sequential", part_sequential },
-		{ "gone", part_gone },
+		{ "gone", part_gone },       { "long", part_long },
 	};
 
 	test_options(
@@ -622,7 +633,7 @@ int main(int argc, char **argv)
 		"What is fetched ahead: of rows up to 2 MiB and up to the end of the region, of streams, of orders that were "
 		"seen before, and nothing else.",
 		options, 1);
-	snprintf(value, sizeof(value), "%lu", most);
+	snprintf(value, sizeof(value), "%lu", set_most);
 	setenv("DSM_READAHEAD", value, 1);
 	test_join();
 	REQUIRE(dsm_nodes() > 1, "two nodes are needed");

@@ -243,8 +243,11 @@ void replay_ahead(struct sim *s, uint16_t node, bool write)
 	const struct replay *r = s->o.replay;
 	struct program *p = &r->programs[node];
 	const size_t off = p->v[p->next].what * DIFF_PAGE;
+	const unsigned int most = s->o.readahead,
+			   farthest = most * STREAM_LONG < STREAM_MOST ? most * STREAM_LONG
+								       : STREAM_MOST;
 	struct stream *t = stream_missed(&p->streams[write], off,
-					 replay_block_bytes(r, p->v[p->next].what), s->o.readahead);
+					 replay_block_bytes(r, p->v[p->next].what), most, farthest);
 	unsigned int n;
 
 	loggp_apart(s, node);

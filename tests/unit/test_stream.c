@@ -17,7 +17,7 @@ static void set_up(void)
 /* A miss, after which the thread fetches all it may. Returns how many blocks. */
 static unsigned int miss_most(size_t off, unsigned int most)
 {
-	struct stream *s = stream_missed(&mine, off, B, most);
+	struct stream *s = stream_missed(&mine, off, B, most, most);
 
 	if (!s)
 		return 0;
@@ -62,7 +62,7 @@ UNIT_TEST(blocks_at_a_distance_are_one_from_the_fourth_on)
 	struct stream *s;
 
 	ck_assert_uint_eq(miss(100 * B) + miss(104 * B) + miss(108 * B), 0);
-	s = stream_missed(&mine, 112 * B, B, MOST);
+	s = stream_missed(&mine, 112 * B, B, MOST, MOST);
 	ck_assert_ptr_nonnull(s);
 	ck_assert_int_eq(s->distance, 4 * (long)B);
 	ck_assert_uint_eq(s->window, 1);
@@ -156,7 +156,7 @@ UNIT_TEST(of_two_distances_the_next_block_wins)
 	miss(10 * B);
 	miss(14 * B);
 	miss(17 * B);
-	s = stream_missed(&mine, 18 * B, B, MOST); /* 10, 14, 18 and 17, 18 */
+	s = stream_missed(&mine, 18 * B, B, MOST, MOST); /* 10, 14, 18 and 17, 18 */
 	ck_assert_ptr_nonnull(s);
 	ck_assert_int_eq(s->distance, (long)B);
 }
@@ -244,16 +244,16 @@ UNIT_TEST(distances_are_of_whole_blocks)
 	miss(20 * B);
 	ck_assert_uint_eq(miss(21 * B), 1);
 	ck_assert_uint_eq(miss(23 * B), 3); /* it expects 27 */
-	ck_assert_ptr_null(stream_missed(&mine, 27 * B, 2 * B, MOST));
+	ck_assert_ptr_null(stream_missed(&mine, 27 * B, 2 * B, MOST, MOST));
 	set_up();
 	for (i = 0; i < 3; i++)
 		ck_assert_uint_eq(miss((20 + 3 * i) * B), 0);
-	ck_assert_ptr_null(stream_missed(&mine, 29 * B, 2 * B, MOST));
-	ck_assert_ptr_null(stream_missed(&mine, 32 * B, 2 * B, MOST));
+	ck_assert_ptr_null(stream_missed(&mine, 29 * B, 2 * B, MOST, MOST));
+	ck_assert_ptr_null(stream_missed(&mine, 32 * B, 2 * B, MOST, MOST));
 	set_up();
 	for (i = 0; i < 3; i++)
 		ck_assert_uint_eq(miss((20 + 4 * i) * B), 0);
-	s = stream_missed(&mine, 32 * B, 2 * B, MOST);
+	s = stream_missed(&mine, 32 * B, 2 * B, MOST, MOST);
 	ck_assert_ptr_nonnull(s);
 	ck_assert_int_eq(s->distance, 4 * (long)B);
 }
@@ -283,19 +283,19 @@ UNIT_TEST(the_length_counts_what_was_fetched)
 	struct stream *s;
 
 	miss(8 * B);
-	s = stream_missed(&mine, 9 * B, B, MOST);
+	s = stream_missed(&mine, 9 * B, B, MOST, MOST);
 	ck_assert_uint_eq(s->length, 1);
 	stream_asked(s, 9 * B, 1);
-	s = stream_missed(&mine, 11 * B, B, MOST);
+	s = stream_missed(&mine, 11 * B, B, MOST, MOST);
 	ck_assert_uint_eq(s->length, 3);
 	stream_asked(s, 11 * B, 0);
-	s = stream_missed(&mine, 12 * B, B, MOST);
+	s = stream_missed(&mine, 12 * B, B, MOST, MOST);
 	ck_assert_uint_eq(s->length, 4);
 	set_up();
 	miss(8 * B);
 	miss(11 * B);
 	miss(14 * B);
-	s = stream_missed(&mine, 17 * B, B, MOST);
+	s = stream_missed(&mine, 17 * B, B, MOST, MOST);
 	ck_assert_uint_eq(s->length, 3);
 }
 
@@ -305,14 +305,39 @@ UNIT_TEST(a_stream_goes_on_behind_what_was_fetched)
 	struct stream *s;
 
 	miss(8 * B);
-	s = stream_missed(&mine, 9 * B, B, MOST);
+	s = stream_missed(&mine, 9 * B, B, MOST, MOST);
 	stream_asked(s, 9 * B, 0);
-	s = stream_missed(&mine, 10 * B, B, MOST);
+	s = stream_missed(&mine, 10 * B, B, MOST, MOST);
 	ck_assert_ptr_nonnull(s);
 	ck_assert_uint_eq(s->window, 3);
 	stream_asked(s, 10 * B, 1);
 	ck_assert_uint_eq(miss(12 * B), 7);
 	ck_assert_uint_eq(miss(20 * B), 15);
+}
+
+/* Where it ends, an eighth of it was fetched in vain at most; or as much as of any other. */
+UNIT_TEST(a_long_stream_fetches_more_ahead)
+{
+	enum { FARTHEST = 4 * MOST };
+	unsigned int all = 1, window = 0, before;
+	struct stream *s;
+	size_t off = 8 * B;
+
+	miss(off);
+	for (off += B; window < FARTHEST; off += (1 + window) * B) {
+		s = stream_missed(&mine, off, B, MOST, FARTHEST);
+		ck_assert_ptr_nonnull(s);
+		before = window;
+		window = s->window;
+		unit_require(window <= MOST || window <= all / 8);
+		unit_require(window == before * 2 + 1 || window >= MOST);
+		unit_require(window >= before && window <= FARTHEST);
+		stream_asked(s, off, window);
+		all += 1 + window;
+	}
+	ck_assert_uint_ge(all, 8 * FARTHEST);
+	ck_assert_uint_le(all, 10 * FARTHEST);
+	ck_assert_uint_eq(stream_missed(&mine, off, B, MOST, FARTHEST)->window, FARTHEST);
 }
 
 UNIT_SUITE("stream", .setup = set_up)
