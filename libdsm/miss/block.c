@@ -393,11 +393,12 @@ static void store_ends(unsigned int n)
 static void raise_ahead(const struct dsm_region *r, size_t off)
 {
 	const struct stream *s = work_mine()->storing;
-	unsigned int n = 0;
+	unsigned int most = ahead_at_once(r, job.set.readahead), n = 0;
 
 	if (s) {
+		most = stream_limit(s, most, ahead_at_once(r, most * STREAM_LONG));
 		n = s->window < s->length / 4 ? s->window : s->length / 4;
-		n = n < job.set.readahead ? n : job.set.readahead;
+		n = n < most ? n : most;
 		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true);
 	}
 	store_ends(n);

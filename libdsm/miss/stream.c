@@ -90,10 +90,9 @@ static struct stream *begin(struct streams *s, size_t off, size_t block)
 	return NULL;
 }
 
-/* Where a stream ends, at most this part of its blocks was fetched in vain, or `most`. */
-static unsigned int limit(const struct stream *at, unsigned int most, unsigned int farthest)
+unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned int farthest)
 {
-	const unsigned int part = at->length / STREAM_PART;
+	const unsigned int part = s->length / STREAM_PART;
 
 	return part < most ? most : part < farthest ? part : farthest;
 }
@@ -108,7 +107,7 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 	s->past[s->misses++ % STREAM_PAST] = off + 1;
 	if (!at)
 		return NULL;
-	most = limit(at, most, farthest);
+	most = stream_limit(at, most, farthest);
 	at->window = at->window * 2 + 1 < most ? at->window * 2 + 1 : most;
 	at->used = s->misses;
 	return at;

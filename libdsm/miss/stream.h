@@ -46,6 +46,11 @@ struct streams {
  */
 struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most,
 			     unsigned int farthest);
+/*
+ * The limit of its window now: where a stream ends, at most an eighth of its blocks was fetched in
+ * vain, or `most`.
+ */
+unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned int farthest);
 /* n blocks behind the one at off were fetched ahead, or are here already: the next one will be
  * missed. */
 void stream_asked(struct stream *s, size_t off, unsigned int n);
