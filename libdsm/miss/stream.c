@@ -72,18 +72,36 @@ static long distance(const struct streams *s, size_t off, size_t block)
 	return best;
 }
 
+/* How long was the last stream at this distance? 0: there was none. */
+static unsigned int last_length(const struct streams *s, long d)
+{
+	const struct stream *best = NULL;
+	unsigned int i;
+
+	for (i = 0; i < STREAMS; i++)
+		if (s->v[i].length && s->v[i].distance == d &&
+		    (!best || s->misses - s->v[i].used < s->misses - best->used))
+			best = &s->v[i];
+	return best ? best->length : 0;
+}
+
 /* Begin a stream. NULL: it is one only if the next miss continues it. */
 static struct stream *begin(struct streams *s, size_t off, size_t block)
 {
 	const long d = distance(s, off, block);
 	struct stream *at;
+	unsigned int last;
 
 	if (!d)
 		return NULL;
+	last = last_length(s, d) / 4;
 	at = oldest(s);
-	*at = (struct stream){ .distance = d, .length = 1 };
-	if (d == (long)block)
+	*at = (struct stream){ .distance = d, .length = 1, .window = last };
+	if (d == (long)block) {
+		/* two blocks may be neighbours by chance */
+		at->window = last < STREAM_FEW ? last : STREAM_FEW;
 		return at;
+	}
 	at->length = 3;
 	at->next = off + (size_t)d;
 	at->used = s->misses;

@@ -7,7 +7,8 @@
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
  * several distances the least counts. The window is the number of blocks that are fetched ahead: it
  * doubles with each miss that continues the stream, up to a limit that is higher for a long stream,
- * whose thread would else wait once for each window.
+ * whose thread would else wait once for each window. It begins with what the last stream of the
+ * thread at this distance suggests, as columns of a matrix are all of one length.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
  */
@@ -21,6 +22,7 @@
 #define STREAM_MOST 64u       /* window: the streams of other threads need slots, too */
 #define STREAM_LONG 4u        /* a long stream may fetch so many times what others may */
 #define STREAM_PART 8u        /* window of a long stream: at most this part of its length */
+#define STREAM_FEW 3u         /* most that one in order begins with */
 #define STREAM_FAR (8l << 20) /* longest distance: arrays of one size, in turn, are no stream */
 
 struct stream {

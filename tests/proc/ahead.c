@@ -514,15 +514,16 @@ static void read_one(const dsm_region_t *r, const uint64_t *p, uint64_t block, u
 
 #define SLOTS 112ul /* blocks that a node fetches ahead at a time */
 
-/*
- * A stream whose blocks could not be fetched, because the node waits for as many others: it goes on
- * at the next one. Rank 0 keeps those others for a while.
- */
-static void part_slots(void)
+static void slots(unsigned int thread, void *arg)
 {
 	dsm_region_t *kept, *r;
-	uint64_t *others = written("kept", &kept), *p = written("slots", &r), i;
+	uint64_t *others, *p, i;
 
+	(void)arg;
+	if (!thread)
+		return;
+	others = written("kept", &kept);
+	p = written("slots", &r);
 	if (!test_rank)
 		MUST(dsm_pin(others, SLOTS * 4 * K, DSM_WRITE));
 	test_sync();
@@ -544,6 +545,15 @@ static void part_slots(void)
 	test_sync();
 	test_close("slots", r);
 	test_close("kept", kept);
+}
+
+/*
+ * A stream whose blocks could not be fetched, because the node waits for as many others: it goes on
+ * at the next one. Rank 0 keeps those others for a while. By a thread that has had no stream.
+ */
+static void part_slots(void)
+{
+	test_threads(2, slots, NULL);
 }
 
 /*

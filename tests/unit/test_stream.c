@@ -215,7 +215,7 @@ UNIT_TEST(the_stream_that_waits_longest_goes)
 	}
 	ck_assert_uint_eq(miss((100000 + 3) * B), 3); /* the first goes on: the second is oldest */
 	miss(50 * B);
-	ck_assert_uint_eq(miss(51 * B), 1);
+	ck_assert_uint_eq(miss(51 * B), 3); /* the last one had seven */
 	ck_assert_uint_eq(miss((100000 + 7) * B), 7);
 	ck_assert_uint_eq(miss((300000 + 3) * B), 3);
 	ck_assert_uint_eq(miss((200000 + 3) * B), 0);
@@ -338,6 +338,35 @@ UNIT_TEST(a_long_stream_fetches_more_ahead)
 	ck_assert_uint_ge(all, 8 * FARTHEST);
 	ck_assert_uint_le(all, 10 * FARTHEST);
 	ck_assert_uint_eq(stream_missed(&mine, off, B, MOST, FARTHEST)->window, FARTHEST);
+}
+
+/* Rows, or columns, of one matrix: by the last one, what the next may fetch. */
+UNIT_TEST(a_stream_begins_as_the_last_one_of_its_distance_ended)
+{
+	walk(100 * B, 4 * (long)B, 40);
+	miss(1001 * B);
+	miss(1005 * B);
+	ck_assert_uint_eq(miss(1009 * B), 0);
+	ck_assert_uint_eq(miss(1013 * B), 16); /* twice a quarter of 40, but not more than 16 */
+	set_up();
+	walk(100 * B, 4 * (long)B, 8);
+	miss(1001 * B);
+	miss(1005 * B);
+	miss(1009 * B);
+	ck_assert_uint_eq(miss(1013 * B), 5);
+	miss(2001 * B); /* another distance is another matter */
+	miss(2006 * B);
+	miss(2011 * B);
+	ck_assert_uint_eq(miss(2016 * B), 1);
+}
+
+/* Two neighbours may be chance. */
+UNIT_TEST(a_stream_in_order_begins_with_few)
+{
+	walk(100 * B, (long)B, 200);
+	miss(1000 * B);
+	ck_assert_uint_eq(miss(1001 * B), 7);
+	ck_assert_uint_eq(miss(1009 * B), 15);
 }
 
 UNIT_SUITE("stream", .setup = set_up)
