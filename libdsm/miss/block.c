@@ -415,7 +415,7 @@ static void open_ahead(const struct dsm_region *r, size_t off)
 	const unsigned int n = release_open_ahead(off, r->off + r->size,
 						  in_order && s->length > 1 ? s->window : 0);
 
-	store_ends(in_order ? n : 0);
+	store_ends(s && s->distance > 0 ? n * r->block_size / (size_t)s->distance : 0);
 }
 
 static void keep_mapped(const struct dsm_region *r, size_t at, bool on)

@@ -72,8 +72,8 @@ static long distance(const struct streams *s, size_t off, size_t block)
 	return best;
 }
 
-/* How long was the last stream at this distance? 0: there was none. */
-static unsigned int last_length(const struct streams *s, long d)
+/* How many blocks of the last stream at this distance were used, as far as misses show? */
+static unsigned int last_sure(const struct streams *s, long d)
 {
 	const struct stream *best = NULL;
 	unsigned int i;
@@ -82,7 +82,7 @@ static unsigned int last_length(const struct streams *s, long d)
 		if (s->v[i].length && s->v[i].distance == d &&
 		    (!best || s->misses - s->v[i].used < s->misses - best->used))
 			best = &s->v[i];
-	return best ? best->length : 0;
+	return best ? best->sure : 0;
 }
 
 /* Begin a stream. NULL: it is one only if the next miss continues it. */
@@ -94,7 +94,7 @@ static struct stream *begin(struct streams *s, size_t off, size_t block)
 
 	if (!d)
 		return NULL;
-	last = last_length(s, d) / 4;
+	last = last_sure(s, d) / 4;
 	at = oldest(s);
 	*at = (struct stream){ .distance = d, .length = 1, .window = last };
 	if (d == (long)block) {
@@ -102,7 +102,7 @@ static struct stream *begin(struct streams *s, size_t off, size_t block)
 		at->window = last < STREAM_FEW ? last : STREAM_FEW;
 		return at;
 	}
-	at->length = 3;
+	at->length = at->sure = 3;
 	at->next = off + (size_t)d;
 	at->used = s->misses;
 	return NULL;
@@ -127,6 +127,7 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 		return NULL;
 	most = stream_limit(at, most, farthest);
 	at->window = at->window * 2 + 1 < most ? at->window * 2 + 1 : most;
+	at->sure = at->length;
 	at->used = s->misses;
 	return at;
 }

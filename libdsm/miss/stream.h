@@ -7,7 +7,7 @@
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
  * several distances the least counts. The window is the number of blocks that are fetched ahead: it
  * doubles with each miss that continues the stream, up to a limit that is higher for a long stream,
- * whose thread would else wait once for each window. It begins with what the last stream of the
+ * whose thread would otherwise wait once for each window. It begins with what the last stream of the
  * thread at this distance suggests, as columns of a matrix are all of one length.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
@@ -20,9 +20,9 @@
 #define STREAMS 8u            /* of a thread; the one not continued for longest goes */
 #define STREAM_PAST 16u       /* misses that are remembered */
 #define STREAM_MOST 64u       /* window: the streams of other threads need slots, too */
-#define STREAM_LONG 4u        /* a long stream may fetch so many times what others may */
+#define STREAM_LONG 4u        /* a long stream may fetch this many times what others may */
 #define STREAM_PART 8u        /* window of a long stream: at most this part of its length */
-#define STREAM_FEW 3u         /* most that one in order begins with */
+#define STREAM_FEW 3u         /* most that a window in order starts from: it doubles at once */
 #define STREAM_FAR (8l << 20) /* longest distance: arrays of one size, in turn, are no stream */
 
 struct stream {
@@ -31,6 +31,7 @@ struct stream {
 	unsigned int window;
 	unsigned int
 		length;    /* blocks before the next miss, those fetched ahead too; 0: no stream */
+	unsigned int sure; /* its length when it was last continued: the thread has come so far */
 	unsigned int used; /* when it was continued */
 };
 
@@ -49,8 +50,8 @@ struct streams {
 struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most,
 			     unsigned int farthest);
 /*
- * The limit of its window now: where a stream ends, at most an eighth of its blocks was fetched in
- * vain, or `most`.
+ * The limit of the window of s: `most`, or an eighth of the blocks that the stream has had, up to
+ * `farthest`.
  */
 unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned int farthest);
 /* n blocks behind the one at off were fetched ahead, or are here already: the next one will be

@@ -433,7 +433,7 @@ static void part_begins(void)
 	dsm_region_t *before = open_learned("before", true), *r = open_learned("begins", true);
 	uint64_t i, pass, was, want;
 
-	/* a thread that has missed so many other blocks remembers no stream (miss/stream.h) */
+	/* a thread that has missed so many other blocks continues no stream (miss/stream.h) */
 	for (i = 0; !test_rank && i < 32; i++)
 		store(learned(before, i), i);
 	test_sync();

@@ -146,6 +146,24 @@ void part_given(void)
 	end_given(wide, word, 1);
 }
 
+/* By a thread that has had no stream. */
+static void store_in_order(unsigned int thread, void *arg)
+{
+	volatile uint64_t *word = arg; /* in this order */
+
+	if (thread != 1)
+		return;
+	word[1] = 2;
+	word[WORDS + 1] = 2;
+	REQUIRE(!is_writable(&word[2 * WORDS + 2]), "two pages are no order");
+	word[2 * WORDS + 1] = 2;
+	REQUIRE(is_writable(&word[3 * WORDS + 2]), "the fourth page costs a fault");
+	REQUIRE(is_writable(&word[5 * WORDS + 2]), "the sixth page costs a fault");
+	REQUIRE(!is_writable(&word[6 * WORDS + 2]), "three pages brought more than three");
+	word[40 * WORDS + 1] = 2;
+	REQUIRE(!is_writable(&word[41 * WORDS + 2]), "one page is no order");
+}
+
 /*
  * A node has read neighbouring pages of another home, and stores to them for the first time: the
  * third store in order opens those behind it. The node is the first home of these, which have
@@ -167,17 +185,8 @@ void part_order(void)
 	for (i = 0; i < WIDE; i++)
 		sum += word[i * WORDS];
 	REQUIRE(sum == WIDE, "the pages have %lu", sum);
-	if (test_rank == 1) {
-		word[1] = 2;
-		word[WORDS + 1] = 2;
-		REQUIRE(!is_writable(&word[2 * WORDS + 2]), "two pages are no order");
-		word[2 * WORDS + 1] = 2;
-		REQUIRE(is_writable(&word[3 * WORDS + 2]), "the fourth page costs a fault");
-		REQUIRE(is_writable(&word[5 * WORDS + 2]), "the sixth page costs a fault");
-		REQUIRE(!is_writable(&word[6 * WORDS + 2]), "three pages brought more than three");
-		word[40 * WORDS + 1] = 2;
-		REQUIRE(!is_writable(&word[41 * WORDS + 2]), "one page is no order");
-	}
+	if (test_rank == 1)
+		test_threads(2, store_in_order, (void *)word);
 	test_sync();
 	for (i = 0; i < WIDE; i++)
 		REQUIRE(word[i * WORDS + 1] == (i < 3 || i == 40 ? 2 : 0), "page %d has %lu", i,

@@ -215,7 +215,7 @@ UNIT_TEST(the_stream_that_waits_longest_goes)
 	}
 	ck_assert_uint_eq(miss((100000 + 3) * B), 3); /* the first goes on: the second is oldest */
 	miss(50 * B);
-	ck_assert_uint_eq(miss(51 * B), 3); /* the last one had seven */
+	ck_assert_uint_eq(miss(51 * B), 1);
 	ck_assert_uint_eq(miss((100000 + 7) * B), 7);
 	ck_assert_uint_eq(miss((300000 + 3) * B), 3);
 	ck_assert_uint_eq(miss((200000 + 3) * B), 0);
@@ -353,11 +353,32 @@ UNIT_TEST(a_stream_begins_as_the_last_one_of_its_distance_ended)
 	miss(1001 * B);
 	miss(1005 * B);
 	miss(1009 * B);
-	ck_assert_uint_eq(miss(1013 * B), 5);
+	ck_assert_uint_eq(miss(1013 * B), 3);
 	miss(2001 * B); /* another distance is another matter */
 	miss(2006 * B);
 	miss(2011 * B);
 	ck_assert_uint_eq(miss(2016 * B), 1);
+}
+
+/* What was fetched in vain says nothing of the next one. */
+UNIT_TEST(short_streams_after_a_long_one_fetch_as_few_as_before)
+{
+	unsigned int i, vain = 0;
+
+	walk(100 * B, (long)B, 200);
+	walk(1000 * B, 4 * (long)B, 40);
+	for (i = 0; i < 20; i++) {
+		miss((10000 + 100 * i) * B);
+		vain = miss((10001 + 100 * i) * B);
+	}
+	ck_assert_uint_eq(vain, 1);
+	for (i = 0; i < 20; i++) {
+		miss((20000 + 100 * i) * B);
+		miss((20004 + 100 * i) * B);
+		miss((20008 + 100 * i) * B);
+		vain = miss((20012 + 100 * i) * B);
+	}
+	ck_assert_uint_eq(vain, 1);
 }
 
 /* Two neighbours may be chance. */
