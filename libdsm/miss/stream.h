@@ -5,10 +5,10 @@
  *
  * A miss continues a stream if it is where the stream expects it. It begins one if it is the block
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
- * several distances the least counts. The window is the number of blocks that are fetched ahead: it
- * doubles with each miss that continues the stream, up to a limit that is higher for a long stream,
- * whose thread would otherwise wait once for each window. It begins with what the last stream of the
- * thread at this distance suggests, as columns of a matrix are all of one length.
+ * several distances the least counts. The window is the number of blocks that are fetched ahead:
+ * it doubles with each miss that continues the stream, up to a limit that is higher for a long
+ * stream, whose thread would otherwise wait once for each window. It begins with what the last
+ * stream of the thread at this distance suggests, as columns of a matrix are all of one length.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
  */
