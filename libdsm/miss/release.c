@@ -53,10 +53,18 @@ struct service {
 
 static struct service *services; /* by node; atomic */
 
+/*
+ * A block that another node has named before its region was known here is one: whoever serves that
+ * request must not take it for sequential later on.
+ */
 bool release_is(size_t off)
 {
 	const struct region_homes *known = region_known(off);
 
+	if (!known && __atomic_load_n(&job.mem.rels[off >> PAGE_SHIFT].early, __ATOMIC_SEQ_CST))
+		return true;
+	if (!known)
+		known = region_known(off); /* release_enter() may have taken the mark since */
 	return known && known->consistency == DSM_CONSISTENCY_RELEASE;
 }
 
