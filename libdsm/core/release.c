@@ -340,6 +340,16 @@ bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t wri
 	return node < REL_TOLD;
 }
 
+bool rel_told_writes(const struct rel *p)
+{
+	uint16_t node;
+
+	for (node = 0; node < REL_TOLD; node++)
+		if (use_of(p, node) == USE_MORE && set_has(p->copyset, node, 1))
+			return true;
+	return false;
+}
+
 /* Take the nodes that are told out of their uses. Returns them; the others are noted. */
 static uint64_t rel_told(const struct rel_ctx *ctx, struct rel *p, uint16_t writer)
 {

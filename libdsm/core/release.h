@@ -208,6 +208,8 @@ bool rel_may_note(const struct rel_ctx *ctx, const struct rel *p, uint16_t src);
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
 /* At the home: would a registered node, other than `writer`, be told of a change? */
 bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t writer);
+/* At the home: has a node that would be told written the block since it was last told? */
+bool rel_told_writes(const struct rel *p);
 /*
  * Before a close compares the block: which access must be left to the mappings, so that no store is
  * lost after it?

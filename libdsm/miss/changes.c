@@ -40,6 +40,14 @@ bool notes_tell(const struct notes *to, size_t most)
 	return __atomic_load_n(&to->told, __ATOMIC_RELAXED) < most;
 }
 
+bool notes_tell_whole(struct notes *to, size_t size)
+{
+	if (to->whole >= NOTES_WHOLE)
+		return false;
+	to->whole += size;
+	return true;
+}
+
 uint8_t *notes_diff(struct notes *to)
 {
 	if (to->used + DIFF_MAX > to->diffs_room) {

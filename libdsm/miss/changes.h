@@ -35,6 +35,7 @@ struct notes {
 	uint8_t *diffs;
 	size_t used, diffs_room;
 	size_t told;               /* bytes of diffs in all, for each node; atomic */
+	size_t whole;              /* of these, for blocks that were written as a whole, once */
 	uint32_t pieces[REL_TOLD]; /* sent, by node */
 };
 
@@ -42,6 +43,12 @@ struct notes {
 bool notes_tell(const struct notes *to, size_t most);
 #define NOTES_CLOSE (16u << 20) /* for a close, which sends them in pieces */
 #define NOTES_SERVICE (1u << 20)
+/*
+ * The same for a block that was written as a whole, to nodes that only read it, of a close: its
+ * diff, of `size` bytes, counts if it is told.
+ */
+bool notes_tell_whole(struct notes *to, size_t size);
+#define NOTES_WHOLE (64u << 10)
 /* Room for one more diff, behind those that are in the notes. */
 uint8_t *notes_diff(struct notes *to);
 /* The diff of *one: copied; NULL: it is in notes_diff() already. notes_add() follows, for each

@@ -462,12 +462,20 @@ static void outbox_send(struct outbox *o, uint16_t home)
 	outbox_next(o);
 }
 
-/* At the home. *kept: the diff stays in the notes, if notes_add_diff() follows. */
+/*
+ * At the home. *kept: the diff stays in the notes, if notes_add_diff() follows. Many blocks that
+ * were written as a whole are not told: nodes that read them fetch runs of them for less.
+ */
 static bool has_written(struct notes *to, uint32_t object, bool *kept)
 {
+	size_t size;
+
 	*kept = *kept && notes_tell(to, NOTES_CLOSE);
-	work_mine()->diff_size = twin_compare(object, *kept ? notes_diff(to) : NULL);
-	return work_mine()->diff_size;
+	size = twin_compare(object, *kept ? notes_diff(to) : NULL);
+	if (*kept && size > DIFF_MAX / 4 * 3 && !rel_told_writes(&job.mem.rels[block_page(object)]))
+		*kept = notes_tell_whole(to, size);
+	work_mine()->diff_size = size;
+	return size;
 }
 
 static bool differs(struct core_host *h, uint32_t object, uint16_t home, bool asks, bool *kept)

@@ -730,6 +730,47 @@ static void part_much(void)
 	test_close("much", much);
 }
 
+/*
+ * One node writes many pages, others read them. Where whole pages are written, few are told: nodes
+ * fetch the others again. Where a part of each is, all are told that were before.
+ */
+static void part_whole(void)
+{
+	enum { WIDE = 256, TURNS = 16, FEW = (64 << 10) / BYTES + 1 };
+	const bool two = dsm_nodes() == 2 && test_size == 2;
+	struct dsm_stats before = { 0 }, after;
+	dsm_region_t *wide;
+	unsigned int turn, part, i;
+	uint8_t *base;
+
+	if (sequential)
+		return;
+	base = open_more("whole", WIDE, &wide);
+	for (part = 0; part < 2; part++) {
+		for (turn = 1; turn <= TURNS; turn++) {
+			test_sync();
+			if (turn == 5)
+				before = counted(-1, NULL);
+			test_sync();
+			for (i = 0; produces() && i < WIDE * BYTES; i++)
+				if (!part || i % BYTES < BYTES / 2)
+					base[i] = (uint8_t)(37 * turn + part + i / BYTES);
+			test_sync();
+			for (i = 0; i < WIDE * BYTES; i += BYTES / 4)
+				REQUIRE(i % BYTES >= BYTES / 2 ||
+						base[i] == (uint8_t)(37 * turn + part + i / BYTES),
+					"turn %u, byte %u: %u", turn, i, base[i]);
+		}
+		test_sync();
+		after = counted(-1, NULL);
+		REQUIRE(!two || part || after.told - before.told <= (TURNS - 4) * FEW,
+			"%lu whole pages are told", after.told - before.told);
+		REQUIRE(!two || !part || after.told - before.told >= (TURNS - 4) / 3 * WIDE,
+			"%lu changes are told", after.told - before.told);
+	}
+	test_close("whole", wide);
+}
+
 /* More twins than the node may have: blocks are lowered early, and nothing is lost. */
 static void part_short(void)
 {
@@ -878,16 +919,13 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes },     { "counters", part_counters },
-		{ "edges", part_edges },     { "alone", part_alone },
-		{ "moves", part_moves },     { "faults", part_faults },
-		{ "told", part_told },       { "undone", part_undone },
-		{ "pieces", part_pieces },   { "much", part_much },
-		{ "runs", part_runs },       { "given", part_given },
-		{ "order", part_order },     { "raised", part_raised },
-		{ "touch", part_touch },     { "short", part_short },
-		{ "left", part_left },       { "last", part_last },
-		{ "refused", part_refused }, { "setting", part_setting },
+		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
+		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
+		{ "told", part_told },   { "undone", part_undone },     { "pieces", part_pieces },
+		{ "much", part_much },   { "whole", part_whole },       { "runs", part_runs },
+		{ "given", part_given }, { "order", part_order },       { "raised", part_raised },
+		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
+		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
 	};
 	unsigned int i;
 

@@ -335,6 +335,17 @@ UNIT_LOOP_TEST(a_note_has_come_when_all_its_pieces_have, 0, 3)
 	ck_assert(comes(&next, 0));
 }
 
+UNIT_TEST(few_whole_blocks_are_told)
+{
+	struct notes notes = { 0 };
+	unsigned int n;
+
+	for (n = 0; notes_tell_whole(&notes, large_size); n++)
+		;
+	ck_assert_uint_eq(n, NOTES_WHOLE / large_size + 1);
+	ck_assert(notes_tell(&notes, NOTES_SERVICE)); /* others are */
+}
+
 UNIT_TEST(pieces_beyond_their_number_are_refused)
 {
 	const struct msg m = note_of(3, 4, 7);

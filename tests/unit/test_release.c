@@ -400,6 +400,7 @@ UNIT_TEST(a_node_that_has_written_is_told_twice)
 	for (i = 0; i < 2; i++) {
 		ck_assert(rel_would_tell(&ctx, p, 5));
 		ck_assert(!rel_would_tell(&ctx, p, 15));
+		ck_assert_int_eq(rel_told_writes(p), !i); /* the second time, it may only read */
 		steps(&ctx, p, RE_CHANGED, 5);
 		ck_assert_str_eq(unit_text(&out), "notice tell");
 		noted_and_told(i ? 0 : bits(3, 16), bits(15, 15), 5);
@@ -425,6 +426,7 @@ UNIT_TEST(a_node_that_fetches_again_after_a_notice_is_told_once)
 	for (i = 0; i < 3; i++) {
 		steps(&ctx, p, RE_FETCH, 0);
 		ck_assert_int_eq(rel_would_tell(&ctx, p, 5), i > 0);
+		ck_assert(!rel_told_writes(p));
 		steps(&ctx, p, RE_WRITE, 5);
 		steps(&ctx, p, RE_CHANGED, 5);
 		noted_and_told(i ? 0 : bits(0, 0), i ? bits(0, 0) : 0, 5);
