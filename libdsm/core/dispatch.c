@@ -240,9 +240,14 @@ static int dispatch_create(const struct dispatch *d, const struct msg *m, struct
 
 static int dispatch_destroy(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
-	bool idle = sync_idle(d->object);
+	const struct sync_ctx ctx = { .me = d->me, .queue = d->queue };
+	const bool idle = sync_idle(d->object);
 
-	dispatch_reply(m, m->src, idle ? 0 : -EBUSY, out);
+	dispatch_reply(m, m->src,
+		       idle                                      ? 0
+			       : sync_is_ending(&ctx, d->object) ? -EINPROGRESS
+								 : -EBUSY,
+		       out);
 	if (idle) {
 		d->object->kind = SYNC_NONE;
 		objects_give(d->objects, object_index(m));

@@ -10,7 +10,8 @@
 static const uint32_t known[SYNC_KINDS] = {
 	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_TRYRDLOCK | 1u << SOP_TRYWRLOCK | 1u << SOP_RDUNLOCK |
 			1u << SOP_WRUNLOCK | 1u << SOP_CANCEL,
-	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL,
+	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL |
+			1u << SOP_MEET,
 	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL | 1u << SOP_LOAD,
 	[SYNC_ATOMIC] = 1u << SOP_LOAD | 1u << SOP_STORE | 1u << SOP_ADD | 1u << SOP_EXCHANGE | 1u << SOP_CAS,
 };
@@ -65,6 +66,7 @@ static bool admit(struct sync *s, uint8_t op)
 		s->value--;
 		return true;
 	case SOP_ENQUEUE:
+	case SOP_MEET:
 		if (!s->readers)
 			return false;
 		s->readers--;
@@ -116,6 +118,25 @@ static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct
 	reply(ctx, m, !s->tail && admit(s, op) ? 0 : status, 0, out);
 }
 
+/*
+ * The value of a condition counts those that have come in this round. The last one wakes them, and
+ * does not wait itself.
+ */
+static void sync_meet(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+		      struct actions *out)
+{
+	if (s->value + 1 < m->value) {
+		enqueue(ctx, s, m);
+		s->value++;
+		return;
+	}
+	s->value = 0;
+	s->readers = queue_length(&ctx->queue, s->tail);
+	reply(ctx, m, 0, SYNC_LAST, out);
+	if (!s->pumping)
+		pump(ctx, s, m->object, out);
+}
+
 static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
 			struct actions *out)
 {
@@ -151,6 +172,8 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 
 	if (found)
 		s->tail = queue_remove(&ctx->queue, s->tail, entry, &found);
+	if (found && s->kind == SYNC_COND && s->value)
+		s->value--; /* others do not wait at a condition where threads meet */
 	reply(ctx, m, found ? -ETIMEDOUT : -EALREADY, 0, out);
 	if (!s->pumping)
 		pump(ctx, s, m->object, out);
@@ -166,6 +189,11 @@ static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct
 		if (m->flags & MSGF_TIMED)
 			reply(ctx, m, 0, 1, out);
 		wait_in_line(ctx, s, m, out);
+		return 0;
+	case SOP_MEET:
+		if (m->flags & MSGF_TIMED)
+			reply(ctx, m, 0, 1, out);
+		sync_meet(ctx, s, m, out);
 		return 0;
 	case SOP_TRYWAIT: try_at_once(ctx, s, m, SOP_WAIT, -EAGAIN, out); return 0;
 	case SOP_TRYRDLOCK: try_at_once(ctx, s, m, SOP_RDLOCK, -EBUSY, out); return 0;
@@ -212,6 +240,12 @@ bool sync_idle(const struct sync *s)
 	return !s->tail && !s->readers && !s->writer && !s->pumping;
 }
 
+bool sync_is_ending(const struct sync_ctx *ctx, const struct sync *s)
+{
+	return s->kind == SYNC_COND && s->pumping &&
+		s->readers == queue_length(&ctx->queue, s->tail);
+}
+
 int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	out->n = 0;
@@ -239,7 +273,7 @@ static const char *const kind_names[SYNC_KINDS] = { "none",      "mutex",  "rwlo
 /* clang-format off */
 static const char *const op_names[SYNC_OPS] = {
 	"CREATE", "DESTROY", "RDLOCK", "WRLOCK", "TRYRDLOCK", "TRYWRLOCK", "RDUNLOCK", "WRUNLOCK", "WAIT", "TRYWAIT", "POST",
-	"ENQUEUE", "SIGNAL", "BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS",
+	"ENQUEUE", "SIGNAL", "BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS", "MEET",
 };
 /* clang-format on */
 

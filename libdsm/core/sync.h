@@ -51,8 +51,14 @@ enum sync_op {
 	SOP_ADD,
 	SOP_EXCHANGE,
 	SOP_CAS, /* atomic; CAS: value is the expected value, value2 the new one */
+	/*
+	 * condition: wait until `value` threads have come. The last of them gets SYNC_LAST as the
+	 * value of its reply, the others 0. (One that is cancelled meanwhile may not learn it.)
+	 */
+	SOP_MEET,
 	SYNC_OPS
 };
+#define SYNC_LAST 2u /* 1 is that a request is in line */
 
 /* an object's name is its place in its home's table, from 1 on, and a generation */
 #define SYNC_INDEX_MAX 0xffffffu
@@ -67,7 +73,10 @@ struct sync {
 	/* rwlock: readers holding it; cond: waiters still to wake; mutex: see below */
 	uint32_t readers;
 	uint32_t writer; /* rwlock: 1: held for writing */
-	/* semaphore, atomic; mutex: tail of the queue, node << 32 | hold record, + 1 */
+	/*
+	 * semaphore, atomic; cond: see SOP_MEET; mutex: tail of the queue, node << 32 | hold
+	 * record, + 1
+	 */
 	uint64_t value;
 	/* mutex: while MSG_RECALL is outstanding, the request that waits for its answer */
 	uint16_t asked;     /* the node of the record in `tail` */
@@ -79,7 +88,8 @@ CORE_ASSERT_SIZE(struct sync, 32);
 /* May the request have to queue? */
 static inline bool sync_waits(uint8_t op)
 {
-	return op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_WAIT || op == SOP_ENQUEUE;
+	return op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_WAIT || op == SOP_ENQUEUE ||
+		op == SOP_MEET;
 }
 
 /*
@@ -90,7 +100,7 @@ static inline bool sync_releases(uint8_t op)
 {
 	return op == SOP_RDUNLOCK || op == SOP_WRUNLOCK || op == SOP_POST || op == SOP_SIGNAL ||
 		op == SOP_BROADCAST || op == SOP_STORE || op == SOP_ADD || op == SOP_EXCHANGE ||
-		op == SOP_CAS;
+		op == SOP_CAS || op == SOP_MEET;
 }
 
 /* Does the request get two answers, one when it is queued and one when it is granted? */
@@ -112,6 +122,11 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 
 /* May the object be destroyed? */
 bool sync_idle(const struct sync *s);
+/*
+ * Will it be idle soon, without another request? All that waited for a condition have been woken,
+ * and some of them are still to be answered.
+ */
+bool sync_is_ending(const struct sync_ctx *ctx, const struct sync *s);
 
 const char *sync_kind_name(unsigned int kind);
 const char *sync_op_name(unsigned int op);

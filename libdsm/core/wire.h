@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 18
+#define WIRE_VERSION 19
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -159,7 +159,7 @@ enum {
 	 * the requester would like to be its home
 	 */
 	MSGF_RELEASE = 8,
-	/* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
+	/* RDLOCK, WRLOCK, WAIT, MEET: reply also when queued, as ENQUEUE; SOP_CANCEL may follow */
 	MSGF_TIMED = 8,
 	/* requests: forwarded by the block's manager to the home; do not forward it again */
 	MSGF_FORWARDED = 16,

@@ -15,7 +15,7 @@
 #include <linux/types.h>
 
 /* unused fields must be zero; dsm_uapi_rules.h defines the valid values of each field */
-#define DSM_UAPI_VERSION 17
+#define DSM_UAPI_VERSION 18
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -218,8 +218,8 @@ struct dsm_owner {
 /* Values of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4
  * (dsm.h). */
 #define DSM_SYNC_CREATE 0u
-#define DSM_SYNC_CAS 19u        /* value2: the new value */
-#define DSM_SYNC_WAITS 0x90cull /* bit mask of the operations that may wait in a queue */
+#define DSM_SYNC_CAS 19u           /* value2: the new value */
+#define DSM_SYNC_WAITS 0x10090cull /* bit mask of the operations that may wait in a queue */
 /* bit mask of the other operations; only the module sends CANCEL */
 #define DSM_SYNC_ONCE 0x7b6f2ull
 #define DSM_OBJECT_INDEX 0xffffffu /* index in the name of an object, from 1 */

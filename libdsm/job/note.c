@@ -43,7 +43,7 @@ static bool is_labelled(const struct wait_about *a)
 	static const uint8_t kinds[] = {
 		[DSM_WAIT_MUTEX] = SYNC_MUTEX,   [DSM_WAIT_COND] = SYNC_COND,
 		[DSM_WAIT_RWLOCK] = SYNC_RWLOCK, [DSM_WAIT_SEM] = SYNC_SEM,
-		[DSM_WAIT_BARRIER] = SYNC_SEM,   [DSM_WAIT_JOIN] = SYNC_SEM,
+		[DSM_WAIT_BARRIER] = SYNC_COND,  [DSM_WAIT_JOIN] = SYNC_SEM,
 		[DSM_WAIT_IDLE] = SYNC_SEM,      [DSM_WAIT_FUTEX] = SYNC_SEM
 	};
 

@@ -179,11 +179,11 @@ static int sem_value(dsm_sem_t *sem)
 
 static int try(const struct job *j, struct handles *h)
 {
-	dsm_mutex_t mutex = { h->id[0] };
-	dsm_cond_t cond = { h->id[0] };
-	dsm_rwlock_t rwlock = { h->id[0] };
-	dsm_sem_t sem = { h->id[0] };
-	dsm_barrier_t barrier = { h->id[0], h->id[1], h->id[2] };
+	dsm_mutex_t mutex = { h->id };
+	dsm_cond_t cond = { h->id };
+	dsm_rwlock_t rwlock = { h->id };
+	dsm_sem_t sem = { h->id };
+	dsm_barrier_t barrier = { .id = h->id };
 	struct handles other;
 	int err;
 
@@ -195,7 +195,7 @@ static int try(const struct job *j, struct handles *h)
 		err = lookup_find(j->mutex, T_MUTEX, j->mutex_attr, &other);
 		if (err)
 			return err;
-		mutex.id = other.id[0];
+		mutex.id = other.id;
 		if (!j->timed)
 			return dsm_cond_wait(&cond, &mutex);
 		return dsm_cond_timedwait(&cond, &mutex,
@@ -264,7 +264,7 @@ static int perform(const struct job *j, struct handles *h)
 static void handle_sync_job_run(void *arg)
 {
 	struct job *out = arg, j = *out;
-	struct handles h = { { 0 }, PTHREAD_MUTEX_NORMAL };
+	struct handles h = { 0, PTHREAD_MUTEX_NORMAL };
 	int err, tries;
 
 	if (j.op == O_SEM_INIT || j.op == O_DESTROY || j.op == O_FORGET) {

@@ -124,15 +124,11 @@ static int lookup_make(enum type type, uint32_t value, struct handles *h)
 
 	memset(h, 0, sizeof(*h));
 	switch (type) {
-	case T_MUTEX: return dsm_mutex_init((dsm_mutex_t *)&h->id[0]);
-	case T_COND: return dsm_cond_init((dsm_cond_t *)&h->id[0]);
-	case T_RWLOCK: return dsm_rwlock_init((dsm_rwlock_t *)&h->id[0]);
-	case T_SEM: return dsm_sem_init((dsm_sem_t *)&h->id[0], value);
-	case T_BARRIER:
-		err = dsm_atomic_init((dsm_atomic_t *)&h->id[0], 0, -1);
-		if (!err)
-			err = dsm_sem_init((dsm_sem_t *)&h->id[1], 0);
-		return err ? err : dsm_sem_init((dsm_sem_t *)&h->id[2], 0);
+	case T_MUTEX: return dsm_mutex_init((dsm_mutex_t *)&h->id);
+	case T_COND:
+	case T_BARRIER: return dsm_cond_init((dsm_cond_t *)&h->id);
+	case T_RWLOCK: return dsm_rwlock_init((dsm_rwlock_t *)&h->id);
+	case T_SEM: return dsm_sem_init((dsm_sem_t *)&h->id, value);
 	case T_NONE: break;
 	}
 	return err;
@@ -141,14 +137,11 @@ static int lookup_make(enum type type, uint32_t value, struct handles *h)
 static int unmake(enum type type, struct handles *h)
 {
 	switch (type) {
-	case T_MUTEX: return dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]);
-	case T_COND: return dsm_cond_destroy((dsm_cond_t *)&h->id[0]);
-	case T_RWLOCK: return dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]);
-	case T_SEM: return dsm_sem_destroy((dsm_sem_t *)&h->id[0]);
-	case T_BARRIER:
-		dsm_atomic_destroy((dsm_atomic_t *)&h->id[0]);
-		dsm_sem_destroy((dsm_sem_t *)&h->id[1]);
-		return dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
+	case T_MUTEX: return dsm_mutex_destroy((dsm_mutex_t *)&h->id);
+	case T_COND:
+	case T_BARRIER: return dsm_cond_destroy((dsm_cond_t *)&h->id);
+	case T_RWLOCK: return dsm_rwlock_destroy((dsm_rwlock_t *)&h->id);
+	case T_SEM: return dsm_sem_destroy((dsm_sem_t *)&h->id);
 	case T_NONE: break;
 	}
 	return 0;

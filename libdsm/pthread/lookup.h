@@ -12,8 +12,7 @@
 enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
 
 struct handles {
-	/* T_BARRIER: a counter and two gates, as in dsm_barrier_meet(); otherwise one handle */
-	uint64_t id[3];
+	uint64_t id;
 	int attr; /* in the cache: its attribute */
 };
 

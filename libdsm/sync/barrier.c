@@ -267,28 +267,15 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 	return err ? err : barrier_arrive(&name, copy.ranks, copy.threads, DSM_OR, &value);
 }
 
-/*
- * `id` counts all threads that have ever come. Those of a round wait at one gate, those of the next
- * round at the other: a thread that comes again before the others have left does not take the place
- * of one of them.
- */
 static int barrier_meet_object(dsm_barrier_t *b, uint32_t n)
 {
-	dsm_atomic_t came;
-	dsm_sem_t gate;
-	uint64_t before;
-	int err = sync_handle(&b->id, SYNC_ATOMIC, &came.id);
+	struct sync_request q = { .value = n };
+	uint64_t id;
+	int err = sync_handle(&b->id, SYNC_COND, &id);
 
 	if (!err)
-		err = dsm_atomic_fetch_add(&came, 1, &before);
-	if (!err)
-		err = sync_handle(before / n % 2 ? &b->threads : &b->ranks, SYNC_SEM, &gate.id);
-	if (err)
-		return err;
-	if (before % n != n - 1)
-		return dsm_sem_wait(&gate);
-	err = n > 1 ? dsm_sem_post(&gate, n - 1) : 0;
-	return err ? err : 1;
+		err = sync_ask(id, SOP_MEET, &q);
+	return err ? err : q.old == SYNC_LAST;
 }
 
 DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)

@@ -34,7 +34,7 @@ void sync_count_wait(enum dsm_latency what, uint64_t ns)
 
 void sync_count_ask(enum sync_op op, uint64_t ns)
 {
-	if (op >= SOP_LOAD)
+	if (op >= SOP_LOAD && op <= SOP_CAS)
 		sync_count_wait(DSM_LAT_ATOMIC, ns);
 	else if (op >= SOP_RDLOCK && op <= SOP_WRUNLOCK)
 		sync_count_wait(DSM_LAT_LOCK, ns);

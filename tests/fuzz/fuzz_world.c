@@ -365,6 +365,10 @@ static void synchronise(uint16_t me, int at, uint8_t op)
 	m.dst = w->made[at].home;
 	m.op = (uint8_t)(first[kind] + op % n[kind]);
 	s.made = (uint8_t)(at + 1);
+	if (kind == SYNC_COND && op & 4) {
+		m.op = SOP_MEET;
+		m.value = 2;
+	}
 	if (kind == SYNC_RWLOCK && r->rw[at]) { /* nobody gives back what he has not got */
 		m.op = r->rw[at] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
 		r->rw[at] = 0;

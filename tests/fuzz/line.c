@@ -65,6 +65,17 @@ static void take_turn(struct line *l, const struct msg *a)
 	leaves(l, 0);
 }
 
+/* The last one has come: whoever is in line will have a turn. */
+static void meets(struct line *l, const struct msg *m, const struct msg *a)
+{
+	const int at = line_find(l, m->src, m->req_slot);
+
+	must(m->op == SOP_MEET && a->dst == m->src && a->req_slot == m->req_slot && !a->count);
+	must(at == (int)l->n - 1 && l->n >= m->value);
+	leaves(l, at);
+	l->due = l->n;
+}
+
 /* A request that only tries overtakes nobody, and gets what there is. */
 static void tries(struct line *l, uint8_t op, int16_t status, int16_t fails)
 {
@@ -141,7 +152,11 @@ void line_step(struct line *l, const struct msg *m, const struct actions *out)
 			answered(l, m, first);
 	}
 	for (; i < out->n; i++)
-		if (out->v[i].type != ACT_RESUME && out->v[i].msg.count != -EINVAL)
+		if (out->v[i].type == ACT_RESUME || out->v[i].msg.count == -EINVAL)
+			continue;
+		else if (out->v[i].msg.value == SYNC_LAST)
+			meets(l, m, &out->v[i].msg);
+		else
 			take_turn(l, &out->v[i].msg);
 }
 

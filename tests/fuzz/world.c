@@ -170,7 +170,7 @@ static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
 		    l->from == w->made[s->made - 1].home)
 			open |= l->m.count
 				? l->m.count != -EALREADY
-				: !s->gets && !(sync_twice(s->op, s->flags) && l->m.value);
+				: !s->gets && !(sync_twice(s->op, s->flags) && l->m.value == 1);
 	}
 	return open;
 }
@@ -261,11 +261,11 @@ static void wake(uint16_t me, unsigned int slot)
 /* An answer to a wait, or to its SOP_CANCEL. It ends once: by its turn, without one, or refused. */
 static void tell(uint16_t me, struct slot *s, const struct action *a)
 {
-	const enum told what = a->status == -ETIMEDOUT   ? TOLD_OUT
-		: a->status == -EALREADY                 ? TOLD_LATE
-		: a->status                              ? TOLD_NO
-		: sync_twice(s->op, s->flags) && a->mask ? TOLD_IN_LINE
-							 : TOLD_TURN;
+	const enum told what = a->status == -ETIMEDOUT        ? TOLD_OUT
+		: a->status == -EALREADY                      ? TOLD_LATE
+		: a->status                                   ? TOLD_NO
+		: sync_twice(s->op, s->flags) && a->mask == 1 ? TOLD_IN_LINE
+							      : TOLD_TURN;
 	const bool ends = what == TOLD_OUT || what == TOLD_TURN;
 
 	must(what != TOLD_IN_LINE || !(s->told & TOLD_IN_LINE));

@@ -32,6 +32,7 @@ enum pc {
 
 struct thread {
 	uint8_t pc, use, left, answers;
+	uint8_t meets; /* begun */
 	int8_t status; /* status of the last answer */
 };
 
@@ -78,7 +79,7 @@ static const uint8_t use_op[USES] = {
 	[USE_WRITE] = SOP_WRLOCK, [USE_TRY_WRITE] = SOP_TRYWRLOCK, [USE_TIMED_WRITE] = SOP_WRLOCK, [USE_WAIT] = SOP_WAIT,
 	[USE_TIMED] = SOP_WAIT,  [USE_TRY] = SOP_TRYWAIT,   [USE_POST] = SOP_POST,
 	[USE_DROP] = SOP_WAIT,   [USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
-	[USE_DESTROY] = SOP_DESTROY,
+	[USE_DESTROY] = SOP_DESTROY, [USE_MEET] = SOP_MEET,
 };
 /* clang-format on */
 
@@ -166,14 +167,32 @@ static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsi
 	bool in_line = timed(u) || (cfg->kind == SYNC_COND && u == USE_WAIT);
 	uint8_t op = cfg->kind == SYNC_COND && in_line ? SOP_ENQUEUE : use_op[u];
 
+	const uint8_t all = (uint8_t)(cfg->nnodes * cfg->nthreads);
+
 	th->use = (uint8_t)u;
+	th->meets = (uint8_t)(th->meets + (u == USE_MEET));
 	th->pc = in_line ? PC_LINE : PC_CALL;
 	th->answers = 0;
-	request(cfg, w, r, t, op, timed(u) ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
+	request(cfg, w, r, t, op, timed(u) ? MSGF_TIMED : 0,
+		u == USE_MEET            ? all
+			: u == USE_POST2 ? 2
+					 : u == USE_POST);
+}
+
+/* A thread has met the others: they have all come this time, too. */
+static void has_met(const struct obj_cfg *cfg, const struct world *w, const struct thread *met)
+{
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nnodes; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].meets < met->meets)
+				model_fail("thread %u.%u has not come yet, and another goes on", r,
+					   t);
 }
 
 /* A thread gets another answer. */
-static void answered(struct world *w, const struct wmsg *m)
+static void answered(const struct obj_cfg *cfg, struct world *w, const struct wmsg *m)
 {
 	struct thread *th = &w->threads[m->dst][m->req_slot];
 	bool done = false, has = true;
@@ -203,10 +222,12 @@ static void answered(struct world *w, const struct wmsg *m)
 	}
 	if (!done)
 		return;
+	if (th->use == USE_MEET && has)
+		has_met(cfg, w, th);
 	if (has && (reads(th->use) || writes(th->use)))
 		th->pc = PC_INSIDE;
 	else
-		*th = (struct thread){ .left = (uint8_t)(th->left - 1) };
+		*th = (struct thread){ .left = (uint8_t)(th->left - 1), .meets = th->meets };
 }
 
 /* ---- the specification ----------------------------------------------------------------------- */
@@ -255,19 +276,29 @@ static bool destroyed(struct world *w)
 	return w->gone;
 }
 
+/* Has each waiter of a condition been woken? */
+static bool ends(const struct world *w, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n && w->line[i].free; i++)
+		;
+	return w->sync.kind == SYNC_COND && w->sync.pumping && i == n;
+}
+
 /*
  * Apply a request to the specification. Returns the status of its own answer, or 1: it has only
  * queued.
  */
 static int specify(struct world *w, const struct wmsg *m)
 {
-	unsigned int n = length(w), i;
+	unsigned int n = length(w), came = 1, i;
 	struct waiter own;
 
 	if (w->gone)
 		return -EINVAL;
 	switch (m->op) {
-	case SOP_DESTROY: return destroyed(w) ? 0 : -EBUSY;
+	case SOP_DESTROY: return destroyed(w) ? 0 : ends(w, n) ? -EINPROGRESS : -EBUSY;
 	case SOP_RDLOCK:
 	case SOP_WRLOCK:
 	case SOP_WAIT:
@@ -293,6 +324,16 @@ static int specify(struct world *w, const struct wmsg *m)
 				if (m->op == SOP_SIGNAL)
 					break;
 			}
+		return 0;
+	case SOP_MEET:
+		for (i = 0; i < n; i++)
+			came += !w->line[i].free;
+		if (came < m->value) {
+			w->line[n] = (struct waiter){ .who = who(m), .op = m->op };
+			return 1;
+		}
+		for (i = 0; i < n; i++)
+			w->line[i].free = 1;
 		return 0;
 	case SOP_CANCEL:
 		for (i = 0; i < n; i++)
@@ -376,7 +417,7 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 	w->sync = *at.object;
 	chan_store(&n, w->nodes);
 	if (!err && m.type == MSG_REPLY) {
-		answered(w, &m);
+		answered(cfg, w, &m);
 		return;
 	}
 	if (err)
@@ -476,8 +517,11 @@ static bool final(const void *c, const void *world)
 	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
-			bool waits =
-				th->use == USE_WAIT && (th->pc == PC_CALL || th->pc == PC_ANSWER);
+			/* where an object is destroyed, some have less rounds to meet */
+			bool may_wait = th->use == USE_WAIT ||
+				(th->use == USE_MEET &&
+				 cfg->uses[cfg->nnodes - 1] >> USE_DESTROY & 1);
+			bool waits = may_wait && (th->pc == PC_CALL || th->pc == PC_ANSWER);
 
 			if ((th->pc != PC_READY && !waits) || (th->pc == PC_READY && th->left))
 				return false;

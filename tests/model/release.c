@@ -19,6 +19,7 @@ static const struct rc_edge choices[] = {
 	{ .type = MSG_SYNC, .op = SOP_WRUNLOCK, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_SIGNAL, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_BROADCAST, .then = MSG_REPLY },
+	{ .type = MSG_SYNC, .op = SOP_MEET, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_STORE, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_ADD, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_EXCHANGE, .then = MSG_REPLY },

@@ -32,6 +32,7 @@ enum use {
 	USE_BROADCAST,
 	USE_DROP, /* semaphore: a wait without limit, whose thread is cancelled */
 	USE_DESTROY,
+	USE_MEET, /* condition: with all threads */
 	USES
 };
 

@@ -209,7 +209,7 @@ static void judge_destroy(struct sim *s, struct made *o, const struct msg *a)
 	const struct sync *now = at_place(s, (uint32_t)(o->name & SYNC_INDEX_MAX) - OBJECT);
 	bool mutex = o->kind == SYNC_MUTEX;
 
-	if (mutex && a->count == -EINPROGRESS)
+	if (a->count == -EINPROGRESS && (mutex || (o->kind == SYNC_COND && objects_used(o))))
 		return;
 	if (a->count == -EBUSY && (objects_used(o) || (mutex && o->used >= t->since))) {
 		s->st.busy++;

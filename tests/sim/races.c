@@ -90,7 +90,8 @@ static bool tells(const struct msg *m)
 {
 	return m->type == MSG_SYNC &&
 		(m->op == SOP_POST || m->op == SOP_RDUNLOCK || m->op == SOP_WRUNLOCK ||
-		 m->op == SOP_SIGNAL || m->op == SOP_BROADCAST || m->op == SOP_ADD);
+		 m->op == SOP_SIGNAL || m->op == SOP_BROADCAST || m->op == SOP_ADD ||
+		 m->op == SOP_MEET);
 }
 
 /* The home of an object that is no mutex has stepped it. */

@@ -380,6 +380,46 @@ static void run_late_onces(void)
 #define PIECES 200
 
 /*
+ * Of threads that leave a barrier, one destroys it and makes it again, while others are still being
+ * woken. They meet at another one before they use it.
+ */
+enum { LEAVERS = 4, AGAIN = 200 };
+static pthread_barrier_t again, between;
+static unsigned int left_by[LEAVERS];
+
+static void *leave(void *arg)
+{
+	const unsigned int me = (unsigned int)(uintptr_t)arg;
+	unsigned int i;
+
+	for (i = 0; i < AGAIN; i++) {
+		left_by[me] = i;
+		if (pthread_barrier_wait(&again) == PTHREAD_BARRIER_SERIAL_THREAD) {
+			pthread_barrier_destroy(&again);
+			pthread_barrier_init(&again, NULL, LEAVERS);
+		}
+		for (unsigned int k = 0; k < LEAVERS; k++)
+			__atomic_fetch_add(&failures, left_by[k] != i, __ATOMIC_RELAXED);
+		pthread_barrier_wait(&between);
+	}
+	return NULL;
+}
+
+static void run_leavers(void)
+{
+	pthread_t t[LEAVERS];
+	uintptr_t i;
+
+	pthread_barrier_init(&again, NULL, LEAVERS);
+	pthread_barrier_init(&between, NULL, LEAVERS);
+	for (i = 1; i < LEAVERS; i++)
+		pthread_create(&t[i], NULL, leave, (void *)i);
+	leave(NULL);
+	for (i = 1; i < LEAVERS; i++)
+		pthread_join(t[i], NULL);
+}
+
+/*
  * Memory that a thread has written and freed, and that the other one gets, has only what that one
  * writes.
  */
@@ -614,6 +654,8 @@ int main(void)
 	report("once");
 	run_late_onces();
 	report("once, long ago");
+	run_leavers();
+	report("a barrier made again");
 	run_allocations();
 	report("free and malloc");
 	run_hand_backs();

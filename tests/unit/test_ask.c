@@ -69,7 +69,8 @@ UNIT_TEST(few_questions_have_two_answers)
 
 	for (op = 0; op < SYNC_OPS; op++)
 		for (flag = 1; flag < 256; flag *= 2) {
-			bool waits = op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK;
+			bool waits = op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK ||
+				op == SOP_MEET;
 			bool twice = op == SOP_ENQUEUE || (waits && flag == MSGF_TIMED);
 
 			*at = 0;

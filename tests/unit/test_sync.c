@@ -315,6 +315,45 @@ UNIT_TEST(a_signal_without_waiters_is_lost)
 	ck_assert_uint_eq(out.n, 1);
 }
 
+/* The last of a round waits for nobody. The next one begins before all have been answered. */
+UNIT_TEST(the_last_to_meet_lets_the_others_go)
+{
+	struct sync s = { .kind = SYNC_COND };
+	unsigned int round;
+
+	for (round = 0; round < 3; round++) {
+		op(&s, SOP_MEET, 1, 3);
+		ck_assert_uint_eq(out.n, 0);
+		op(&s, SOP_MEET, 2, 3);
+		ck_assert_uint_eq(out.n, 0);
+		op(&s, SOP_MEET, 3, 3);
+		answered(0, 3, 0);
+		ck_assert_uint_eq(out.v[0].msg.value, SYNC_LAST);
+		answered(1, 1, 0);
+		ck_assert_uint_eq(out.v[1].msg.value, 0);
+		op(&s, SOP_MEET, 3, 3); /* 2 is not answered yet */
+		ck_assert_uint_eq(out.n, 0);
+		op(&s, SOP_MEET, 1, 3);
+		ck_assert_uint_eq(out.n, 0);
+		turn(&s);
+		ck_assert_uint_eq(out.n, 2);
+		answered(0, 2, 0);
+		turn(&s);
+		ck_assert_uint_eq(out.n, 0);
+		ck_assert(!sync_idle(&s));
+		op(&s, SOP_MEET, 2, 3);
+		answered(0, 2, 0);
+		ck_assert_uint_eq(out.v[0].msg.value, SYNC_LAST);
+		answered(1, 3, 0);
+		turn(&s);
+		answered(0, 1, 0);
+		ck_assert(sync_idle(&s));
+	}
+	op(&s, SOP_MEET, 1, 1);
+	answered(0, 1, 0);
+	ck_assert_uint_eq(out.v[0].msg.value, SYNC_LAST);
+}
+
 /* Counts need more than 16 bits: every slot of every rank may wait. */
 UNIT_TEST(a_broadcast_is_for_all_of_a_large_job)
 {

@@ -60,7 +60,7 @@ static bool goes(struct spec *s, uint8_t op)
 	s->readers += op == SOP_RDLOCK;
 	s->writer = s->writer || op == SOP_WRLOCK;
 	s->value -= op == SOP_WAIT;
-	s->owed -= op == SOP_ENQUEUE;
+	s->owed -= op == SOP_ENQUEUE || op == SOP_MEET;
 	return true;
 }
 
@@ -100,7 +100,7 @@ static bool knows(uint8_t kind, uint8_t op)
 	case SYNC_RWLOCK: return (op >= SOP_RDLOCK && op <= SOP_WRUNLOCK) || op == SOP_CANCEL;
 	case SYNC_SEM:
 		return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL || op == SOP_LOAD;
-	case SYNC_COND: return op >= SOP_ENQUEUE && op <= SOP_CANCEL;
+	case SYNC_COND: return (op >= SOP_ENQUEUE && op <= SOP_CANCEL) || op == SOP_MEET;
 	case SYNC_ATOMIC: return op >= SOP_LOAD && op <= SOP_CAS;
 	default: return false;
 	}
@@ -124,7 +124,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 {
 	unsigned int at = place(s, who);
 	bool waits = m->op == SOP_RDLOCK || m->op == SOP_WRLOCK || m->op == SOP_WAIT ||
-		m->op == SOP_ENQUEUE;
+		m->op == SOP_ENQUEUE || m->op == SOP_MEET;
 
 	if (!knows(s->kind, m->op)) {
 		answer(s, who, -EINVAL, 0);
@@ -147,6 +147,20 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		stand(s, who, m->op);
 		answer(s, who, 0, 1);
 		return false;
+	case SOP_MEET:
+		if (m->flags & MSGF_TIMED)
+			answer(s, who, 0, 1);
+		if (s->value + 1 < m->value) {
+			stand(s, who, m->op);
+			s->value++;
+			return false;
+		}
+		answer(s, who, 0, 2);
+		s->value = 0;
+		s->owed = s->n;
+		if (!s->pumping)
+			pump(s);
+		return false;
 	case SOP_TRYWAIT: answer(s, who, !s->n && goes(s, SOP_WAIT) ? 0 : -EAGAIN, 0); return false;
 	case SOP_TRYRDLOCK:
 		answer(s, who, !s->n && goes(s, SOP_RDLOCK) ? 0 : -EBUSY, 0);
@@ -156,6 +170,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		return false;
 	case SOP_CANCEL:
 		if (at < s->n && (s->kind != SYNC_COND || at >= s->owed)) {
+			s->value -= s->kind == SYNC_COND && s->value;
 			leave(s, at);
 			answer(s, who, -ETIMEDOUT, 0);
 		} else {
