@@ -433,6 +433,43 @@ static uint64_t sections_result(const void *data, size_t n)
 	return sum_of(data, n + PAGE);
 }
 
+/* ---- exchange: each worker rewrites its part, then reads the next one ------------------------ */
+
+static size_t exchange_bytes(size_t n)
+{
+	return (n + 1) * sizeof(uint64_t);
+}
+
+static void exchange_fill(void *data, size_t n)
+{
+	memset(data, 0, exchange_bytes(n));
+}
+
+static void exchange(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *v = (uint64_t *)s->data, sum = 0;
+	const unsigned next = (id + 1) % count;
+	size_t i, round;
+
+	for (round = 0; round < rounds; round++) {
+		for (i = n * id / count; i < n * (id + 1) / count; i++)
+			v[i] = mix(i + round);
+		barrier(s);
+		for (i = n * next / count; i < n * (next + 1) / count; i++)
+			sum += v[i];
+		barrier(s);
+	}
+	lock(s);
+	v[n] += sum;
+	unlock(s);
+	barrier(s);
+}
+
+static uint64_t exchange_result(const void *data, size_t n)
+{
+	return sum_of(data, n + 1);
+}
+
 static const struct program programs[] = {
 	{ "jacobi", 2048, 50, jacobi_bytes, jacobi_fill, jacobi, jacobi_result },
 	{ "lu", 1024, 1, matrix_bytes, lu_fill, lu, matrix_result },
@@ -441,6 +478,7 @@ static const struct program programs[] = {
 	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
 	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
+	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };
 
 /* ---- the three ways -------------------------------------------------------------------------- */
