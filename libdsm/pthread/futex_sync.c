@@ -34,7 +34,8 @@ struct cond {
 };
 
 struct barrier {
-	uint32_t n, arrived, round, pad;
+	uint32_t n, arrived, round;
+	uint32_t leaving; /* threads of rounds that are complete */
 };
 
 struct rwlock {
@@ -269,15 +270,18 @@ struct waiter {
 	int note; /* note of the wait */
 };
 
-/* A recursive mutex is released completely, and locked again as often as before. */
+/*
+ * Leave the condition, which may be gone from then on. A recursive mutex is released completely,
+ * and locked again as often as before.
+ */
 static void lock_again(struct waiter *w)
 {
 	struct mutex *m = (struct mutex *)w->mutex;
 
+	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
 	futex_sync_lock(w->mutex, CLOCK_REALTIME, NULL);
 	if (!mutex_is_plain(m))
 		m->count = w->count;
-	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 /* A thread is cancelled: if it has got a signal, that is for another thread. */
@@ -317,8 +321,28 @@ int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 	pthread_cleanup_push(wait_ended, &w);
 	err = wait_point(DSM_WAIT_COND, c, &c->seq, w.seq, clock, until, &w.note);
 	pthread_cleanup_pop(0);
+	if (err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != w.seq)
+		err = 0;
 	lock_again(&w);
-	return err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != w.seq ? 0 : err;
+	return err;
+}
+
+#define LEAVES_US 50
+
+/* The word is the last that a thread accesses of an object that it leaves. */
+static void await_leavers(const uint32_t *word)
+{
+	int spin;
+
+	for (spin = 0; spin < SPINS && __atomic_load_n(word, __ATOMIC_ACQUIRE); spin++)
+		__builtin_ia32_pause();
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE))
+		usleep(LEAVES_US);
+}
+
+void futex_sync_cond_end(pthread_cond_t *cond)
+{
+	await_leavers(&((struct cond *)cond)->waiters);
 }
 
 int futex_sync_wake(pthread_cond_t *cond, bool all)
@@ -339,6 +363,7 @@ int futex_sync_barrier(pthread_barrier_t *barrier)
 
 	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == b->n) {
 		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&b->leaving, b->n - 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&b->round, round + 1, __ATOMIC_RELEASE);
 		word_wake(&b->round, INT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
@@ -348,7 +373,13 @@ int futex_sync_barrier(pthread_barrier_t *barrier)
 		__builtin_ia32_pause();
 	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
 		word_wait(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
+	__atomic_fetch_sub(&b->leaving, 1, __ATOMIC_RELEASE);
 	return 0;
+}
+
+void futex_sync_barrier_end(pthread_barrier_t *barrier)
+{
+	await_leavers(&((struct barrier *)barrier)->leaving);
 }
 
 /* SEQ_CST: partner of rwlock_changed(). */

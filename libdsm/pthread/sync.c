@@ -188,7 +188,11 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 
 EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 {
-	return is_shared(c) ? sync_forget(c) : NEXT(pthread_cond_destroy)(c);
+	if (!is_shared(c))
+		return NEXT(pthread_cond_destroy)(c);
+	if (shim.one_node)
+		futex_sync_cond_end(c);
+	return sync_forget(c);
 }
 
 static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
@@ -257,7 +261,11 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 
 EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
 {
-	return is_shared(b) ? sync_forget(b) : NEXT(pthread_barrier_destroy)(b);
+	if (!is_shared(b))
+		return NEXT(pthread_barrier_destroy)(b);
+	if (shim.one_node)
+		futex_sync_barrier_end(b);
+	return sync_forget(b);
 }
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *b)

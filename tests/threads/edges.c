@@ -405,7 +405,35 @@ static void *leave(void *arg)
 	return NULL;
 }
 
-static void run_leavers(void)
+/* The same with a condition. */
+static pthread_mutex_t come_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t all_came = PTHREAD_COND_INITIALIZER;
+static unsigned int come, rounds_done;
+
+static void *come_and_leave(void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < AGAIN; i++) {
+		pthread_mutex_lock(&come_lock);
+		if (++come == LEAVERS) {
+			come = 0;
+			rounds_done++;
+			pthread_cond_broadcast(&all_came);
+			pthread_cond_destroy(&all_came);
+			pthread_cond_init(&all_came, NULL);
+		} else {
+			while (rounds_done == i)
+				pthread_cond_wait(&all_came, &come_lock);
+		}
+		failures += rounds_done != i + 1;
+		pthread_mutex_unlock(&come_lock);
+		pthread_barrier_wait(&between);
+	}
+	return arg;
+}
+
+static void run_leavers(void *(*each)(void *))
 {
 	pthread_t t[LEAVERS];
 	uintptr_t i;
@@ -413,10 +441,11 @@ static void run_leavers(void)
 	pthread_barrier_init(&again, NULL, LEAVERS);
 	pthread_barrier_init(&between, NULL, LEAVERS);
 	for (i = 1; i < LEAVERS; i++)
-		pthread_create(&t[i], NULL, leave, (void *)i);
-	leave(NULL);
+		pthread_create(&t[i], NULL, each, (void *)i);
+	each(NULL);
 	for (i = 1; i < LEAVERS; i++)
 		pthread_join(t[i], NULL);
+	pthread_barrier_destroy(&between);
 }
 
 /*
@@ -654,8 +683,10 @@ int main(void)
 	report("once");
 	run_late_onces();
 	report("once, long ago");
-	run_leavers();
+	run_leavers(leave);
 	report("a barrier made again");
+	run_leavers(come_and_leave);
+	report("a condition made again");
 	run_allocations();
 	report("free and malloc");
 	run_hand_backs();
