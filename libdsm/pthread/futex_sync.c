@@ -34,9 +34,18 @@ struct cond {
 };
 
 struct barrier {
-	uint32_t n, arrived, round;
-	uint32_t leaving; /* threads of rounds that are complete */
+	uint32_t n;
+	uint32_t left; /* threads that have waited, and have left, in all rounds */
+	union {
+		struct {
+			uint32_t arrived, round;
+		};
+		uint64_t state; /* both: more than n threads may use it */
+	};
 };
+_Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t) &&
+		       offsetof(struct barrier, round) - offsetof(struct barrier, state) == 4,
+	       "the round is the upper half of the state");
 
 struct rwlock {
 	uint32_t state;   /* readers; WRITER: held for writing */
@@ -327,22 +336,34 @@ int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 	return err;
 }
 
-#define LEAVES_US 50
-
-/* The word is the last that a thread accesses of an object that it leaves. */
-static void await_leavers(const uint32_t *word)
+/*
+ * Of an object that they leave, threads access this count last. (Whoever has woken them wakes by
+ * an address alone.) No cancellation point. A count below zero is of an object that was made anew
+ * without being destroyed.
+ */
+static void await_leavers(bool (*left)(const void *), const void *object)
 {
+	static const struct timespec pause = { .tv_nsec = 50000 };
+	const long arg[6] = { (long)&pause };
+	const int saved = errno;
 	int spin;
 
-	for (spin = 0; spin < SPINS && __atomic_load_n(word, __ATOMIC_ACQUIRE); spin++)
+	for (spin = 0; spin < SPINS && !left(object); spin++)
 		__builtin_ia32_pause();
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE))
-		usleep(LEAVES_US);
+	while (!left(object))
+		raw_syscall(SYS_nanosleep, arg);
+	errno = saved;
+}
+
+static bool cond_is_left(const void *cond)
+{
+	return (int32_t)__atomic_load_n(&((const struct cond *)cond)->waiters, __ATOMIC_ACQUIRE) <=
+		0;
 }
 
 void futex_sync_cond_end(pthread_cond_t *cond)
 {
-	await_leavers(&((struct cond *)cond)->waiters);
+	await_leavers(cond_is_left, cond);
 }
 
 int futex_sync_wake(pthread_cond_t *cond, bool all)
@@ -358,28 +379,41 @@ int futex_sync_wake(pthread_cond_t *cond, bool all)
 int futex_sync_barrier(pthread_barrier_t *barrier)
 {
 	struct barrier *b = (struct barrier *)barrier;
-	const uint32_t round = __atomic_load_n(&b->round, __ATOMIC_ACQUIRE);
+	uint64_t seen = __atomic_load_n(&b->state, __ATOMIC_ACQUIRE);
+	uint32_t round;
+	bool last;
 	int spin;
 
-	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == b->n) {
-		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&b->leaving, b->n - 1, __ATOMIC_RELAXED);
-		__atomic_store_n(&b->round, round + 1, __ATOMIC_RELEASE);
+	do
+		last = (uint32_t)seen + 1 >= b->n;
+	while (!__atomic_compare_exchange_n(&b->state, &seen,
+					    last ? ((seen >> 32) + 1) << 32 : seen + 1, 0,
+					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+	if (last) {
 		word_wake(&b->round, INT_MAX);
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
+	round = (uint32_t)(seen >> 32);
 	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round;
 	     spin++)
 		__builtin_ia32_pause();
 	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
 		word_wait(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
-	__atomic_fetch_sub(&b->leaving, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&b->left, 1, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static bool barrier_is_left(const void *barrier)
+{
+	const struct barrier *b = barrier;
+	const uint32_t waited = __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) * (b->n - 1);
+
+	return (int32_t)(waited - __atomic_load_n(&b->left, __ATOMIC_ACQUIRE)) <= 0;
 }
 
 void futex_sync_barrier_end(pthread_barrier_t *barrier)
 {
-	await_leavers(&((struct barrier *)barrier)->leaving);
+	await_leavers(barrier_is_left, barrier);
 }
 
 /* SEQ_CST: partner of rwlock_changed(). */

@@ -27,8 +27,8 @@ int futex_sync_wake(pthread_cond_t *c, bool all);
 /* As pthread_barrier_wait(). Blocks. One of the threads gets PTHREAD_BARRIER_SERIAL_THREAD. */
 int futex_sync_barrier(pthread_barrier_t *b);
 /*
- * Before an object is destroyed: wait until the threads that it has let go do not use it any more;
- * of a condition, as in the C library, also those that nobody has woken.
+ * Before an object is destroyed: block until the threads that it has let go do not use it any more;
+ * of a condition, as in the C library, also those that nobody has woken. No cancellation points.
  */
 void futex_sync_barrier_end(pthread_barrier_t *b);
 void futex_sync_cond_end(pthread_cond_t *c);

@@ -384,7 +384,7 @@ static void run_late_onces(void)
  * woken. They meet at another one before they use it.
  */
 enum { LEAVERS = 4, AGAIN = 200 };
-static pthread_barrier_t again, between;
+static pthread_barrier_t again, between, pairs;
 static unsigned int left_by[LEAVERS];
 
 static void *leave(void *arg)
@@ -405,7 +405,19 @@ static void *leave(void *arg)
 	return NULL;
 }
 
-/* The same with a condition. */
+/* More threads use a barrier than it is for: those that are too many wait for the next round. */
+enum { TICKETS = 60000 };
+static unsigned int tickets, firsts;
+
+static void *pair(void *arg)
+{
+	while (__atomic_fetch_add(&tickets, 1, __ATOMIC_RELAXED) < TICKETS)
+		if (pthread_barrier_wait(&pairs) == PTHREAD_BARRIER_SERIAL_THREAD)
+			__atomic_fetch_add(&firsts, 1, __ATOMIC_RELAXED);
+	return arg;
+}
+
+/* As leave(), with a condition. */
 static pthread_mutex_t come_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t all_came = PTHREAD_COND_INITIALIZER;
 static unsigned int come, rounds_done;
@@ -687,6 +699,10 @@ int main(void)
 	report("a barrier made again");
 	run_leavers(come_and_leave);
 	report("a condition made again");
+	pthread_barrier_init(&pairs, NULL, 2);
+	run_leavers(pair);
+	failures += firsts != TICKETS / 2;
+	report("a barrier for two of four");
 	run_allocations();
 	report("free and malloc");
 	run_hand_backs();
