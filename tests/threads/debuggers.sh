@@ -45,6 +45,15 @@ exec gdb -q -nx -batch -ex 'handle SIGSEGV SIGBUS nostop noprint pass' -ex 'brea
 	-ex 'set var distant.value = 7' -ex 'print distant.value' -ex continue --args "$@"
 END
 	chmod +x "$scratch/in-gdb"
+	# On processors with AMX, gdb 13 cannot call a function of any program: "Couldn't write extended
+	# state status". What it reads and writes is tested there all the same.
+	zero='0 ' one='1 '
+	gcc -g -x c - -o "$scratch/plain" <<<'int main(void) { return 0; }'
+	got=$(gdb -q -nx -batch -ex 'break main' -ex run -ex 'print (int)getpid()' "$scratch/plain" 2>&1)
+	if [[ $got == *"Couldn't write extended state"* ]]; then
+		echo "  gdb calls no function on this processor, of whatever program"
+		zero='' one=''
+	fi
 	for way in node two mprotect; do
 		is_chosen "gdb: rank 0, $way" || continue
 		settings=()
@@ -54,7 +63,7 @@ END
 			"${run[@]}" ${ways[$way]} "$scratch/in-gdb" "$scratch/debugged" >"$scratch/log" 2>&1 </dev/null
 		got=$(sed -n 's/^#0 .*\<shown (.*/shown/p; s/^#1 .* main (.*/main/p; s/^\$[0-9]* = //p; /^sum/p
 			s/.* exited with code /code /p; /received signal/p; /Cannot access/p' "$scratch/log" | paste -sd ' ')
-		same "gdb: rank 0, $way" "$got" "shown main 100 0 100 1 7 sum 100 code 05]"
+		same "gdb: rank 0, $way" "$got" "shown main 100 ${zero}100 ${one}7 sum 100 code 05]"
 	done
 	for way in node two; do
 		is_chosen "gdb: attached, $way" || continue
