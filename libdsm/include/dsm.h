@@ -416,7 +416,7 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b);
 /* Wait until n threads of any ranks have called this function; blocks. Returns 1 in exactly one
  * thread, 0 in the others. All callers must pass the same n. *b must be zero-initialised shared
  * memory used only for this function. -EINVAL: it is not, or n is 0 or greater than 2^31 - 1.
- * -ENOSPC: see above. */
+ * -ENOSPC, -EAGAIN: as for a condition. */
 DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n);
 /* Wait until one thread of each rank has called this; blocks. Same order on all ranks, also with
  * the collectives. */

@@ -377,8 +377,6 @@ static void run_late_onces(void)
 	join_other(t);
 }
 
-#define PIECES 200
-
 /*
  * Of threads that leave a barrier, one destroys it and makes it again, while others are still being
  * woken. They meet at another one before they use it.
@@ -459,6 +457,58 @@ static void run_leavers(void *(*each)(void *))
 		pthread_join(t[i], NULL);
 	pthread_barrier_destroy(&between);
 }
+
+/* A thread that is being cancelled destroys a condition, and unlocks its mutex, all the same. */
+enum { CANCELS = 20 };
+static unsigned int waiting, destroyed;
+
+static void *wait_for_end(void *arg)
+{
+	const unsigned int before = *(const unsigned int *)arg;
+
+	pthread_mutex_lock(&come_lock);
+	waiting++;
+	while (destroyed == before)
+		pthread_cond_wait(&all_came, &come_lock);
+	pthread_mutex_unlock(&come_lock);
+	return NULL;
+}
+
+static void *destroy(void *arg)
+{
+	pthread_mutex_lock(&come_lock);
+	pthread_cancel(pthread_self());
+	destroyed++;
+	pthread_cond_broadcast(&all_came);
+	pthread_cond_destroy(&all_came);
+	pthread_cond_init(&all_came, NULL);
+	pthread_mutex_unlock(&come_lock);
+	pthread_testcancel();
+	return arg;
+}
+
+static void run_cancelled(void)
+{
+	unsigned int i, came;
+	pthread_t t[2];
+	void *result;
+
+	for (i = 0; i < CANCELS; i++) {
+		pthread_create(&t[0], NULL, wait_for_end, &i);
+		do {
+			pthread_mutex_lock(&come_lock);
+			came = waiting;
+			pthread_mutex_unlock(&come_lock);
+		} while (came == i);
+		pthread_create(&t[1], NULL, destroy, NULL);
+		pthread_join(t[1], &result);
+		failures += result != PTHREAD_CANCELED;
+		join_other(t[0]);
+	}
+	failures += destroyed != CANCELS;
+}
+
+#define PIECES 200
 
 /*
  * Memory that a thread has written and freed, and that the other one gets, has only what that one
@@ -699,6 +749,8 @@ int main(void)
 	report("a barrier made again");
 	run_leavers(come_and_leave);
 	report("a condition made again");
+	run_cancelled();
+	report("a condition destroyed by a cancelled thread");
 	pthread_barrier_init(&pairs, NULL, 2);
 	run_leavers(pair);
 	failures += firsts != TICKETS / 2;
