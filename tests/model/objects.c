@@ -166,8 +166,7 @@ static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsi
 	struct thread *th = &w->threads[r][t];
 	bool in_line = timed(u) || (cfg->kind == SYNC_COND && u == USE_WAIT);
 	uint8_t op = cfg->kind == SYNC_COND && in_line ? SOP_ENQUEUE : use_op[u];
-
-	const uint8_t all = (uint8_t)(cfg->nnodes * cfg->nthreads);
+	uint8_t all = (uint8_t)(cfg->nnodes * cfg->nthreads);
 
 	th->use = (uint8_t)u;
 	th->meets = (uint8_t)(th->meets + (u == USE_MEET));

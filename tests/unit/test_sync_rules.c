@@ -119,6 +119,22 @@ static void atomic(struct spec *s, unsigned int who, const struct msg *m)
 	answer(s, who, m->op == SOP_CAS && old != m->value ? -EAGAIN : 0, old);
 }
 
+static void meet(struct spec *s, unsigned int who, const struct msg *m)
+{
+	if (m->flags & MSGF_TIMED)
+		answer(s, who, 0, 1);
+	if (s->value + 1 < m->value) {
+		stand(s, who, m->op);
+		s->value++;
+		return;
+	}
+	answer(s, who, 0, SYNC_LAST);
+	s->value = 0;
+	s->owed = s->n;
+	if (!s->pumping)
+		pump(s);
+}
+
 /* Returns true if no correct rank causes the step. */
 static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 {
@@ -147,20 +163,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		stand(s, who, m->op);
 		answer(s, who, 0, 1);
 		return false;
-	case SOP_MEET:
-		if (m->flags & MSGF_TIMED)
-			answer(s, who, 0, 1);
-		if (s->value + 1 < m->value) {
-			stand(s, who, m->op);
-			s->value++;
-			return false;
-		}
-		answer(s, who, 0, 2);
-		s->value = 0;
-		s->owed = s->n;
-		if (!s->pumping)
-			pump(s);
-		return false;
+	case SOP_MEET: meet(s, who, m); return false;
 	case SOP_TRYWAIT: answer(s, who, !s->n && goes(s, SOP_WAIT) ? 0 : -EAGAIN, 0); return false;
 	case SOP_TRYRDLOCK:
 		answer(s, who, !s->n && goes(s, SOP_RDLOCK) ? 0 : -EBUSY, 0);
