@@ -4,6 +4,8 @@
 #define INTERPOSE_RAW_SYSCALL_H
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 /*
  * As syscall(2), arg: six words. Not by NEXT(): libdsm and jemalloc call syscall(2) where they may
@@ -25,6 +27,18 @@ static inline long raw_syscall(long n, const long *arg)
 		return result;
 	errno = (int)-result;
 	return -1;
+}
+
+/* Sleep for ns nanoseconds, less than a second; signals end it early. No cancellation point.
+ * Preserves errno. */
+static inline void raw_pause(long ns)
+{
+	const struct timespec t = { .tv_nsec = ns };
+	const long arg[6] = { (long)&t };
+	const int saved = errno;
+
+	raw_syscall(SYS_nanosleep, arg);
+	errno = saved;
 }
 
 #endif

@@ -16,7 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SPINS
 #define SPINS 100
+#endif
 
 /* As pthread_mutex_t has them: its static initialisers set the kind. */
 struct mutex {
@@ -48,12 +50,33 @@ _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t) &&
 	       "the round is the upper half of the state");
 
 struct rwlock {
-	uint32_t state;   /* readers; WRITER: held for writing */
-	uint32_t writers; /* waiting writers: readers let them go first */
-	uint32_t seq, sleepers;
+	union {
+		struct {
+			uint32_t state;   /* readers; WRITER, AWAITED */
+			uint32_t writers; /* waiting writers: readers let them go first */
+		};
+		uint64_t word; /* both */
+	};
 	uint32_t owner; /* the thread that holds it for writing */
 };
-#define WRITER 0x80000000u
+#define WRITER 0x80000000u  /* held for writing */
+#define AWAITED 0x40000000u /* threads may sleep until state has changed */
+#define WAITING_WRITER (1ull << 32)
+_Static_assert(offsetof(struct rwlock, writers) - offsetof(struct rwlock, word) == 4,
+	       "waiting writers are the upper half of the word");
+
+struct sem {
+	union {
+		struct {
+			uint32_t value, sleepers;
+		};
+		uint64_t word; /* both */
+	};
+};
+#define SLEEPER (1ull << 32)
+_Static_assert(sizeof(struct sem) <= sizeof(sem_t) &&
+		       offsetof(struct sem, sleepers) - offsetof(struct sem, word) == 4,
+	       "sleepers are the upper half of the word");
 
 /*
  * The number of locks that this thread holds for reading. If there are any, it does not let writers
@@ -343,16 +366,12 @@ int futex_sync_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
  */
 static void await_leavers(bool (*left)(const void *), const void *object)
 {
-	static const struct timespec pause = { .tv_nsec = 50000 };
-	const long arg[6] = { (long)&pause };
-	const int saved = errno;
 	int spin;
 
 	for (spin = 0; spin < SPINS && !left(object); spin++)
 		__builtin_ia32_pause();
 	while (!left(object))
-		raw_syscall(SYS_nanosleep, arg);
-	errno = saved;
+		raw_pause(50000);
 }
 
 static bool cond_is_left(const void *cond)
@@ -376,6 +395,11 @@ int futex_sync_wake(pthread_cond_t *cond, bool all)
 	return 0;
 }
 
+static uint32_t barrier_round(const struct barrier *b)
+{
+	return (uint32_t)(__atomic_load_n(&b->state, __ATOMIC_ACQUIRE) >> 32);
+}
+
 int futex_sync_barrier(pthread_barrier_t *barrier)
 {
 	struct barrier *b = (struct barrier *)barrier;
@@ -394,10 +418,9 @@ int futex_sync_barrier(pthread_barrier_t *barrier)
 		return PTHREAD_BARRIER_SERIAL_THREAD;
 	}
 	round = (uint32_t)(seen >> 32);
-	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round;
-	     spin++)
+	for (spin = 0; spin < SPINS && barrier_round(b) == round; spin++)
 		__builtin_ia32_pause();
-	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
+	while (barrier_round(b) == round)
 		word_wait(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
 	__atomic_fetch_add(&b->left, 1, __ATOMIC_RELEASE);
 	return 0;
@@ -406,7 +429,7 @@ int futex_sync_barrier(pthread_barrier_t *barrier)
 static bool barrier_is_left(const void *barrier)
 {
 	const struct barrier *b = barrier;
-	const uint32_t waited = __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) * (b->n - 1);
+	const uint32_t waited = barrier_round(b) * (b->n - 1);
 
 	return (int32_t)(waited - __atomic_load_n(&b->left, __ATOMIC_ACQUIRE)) <= 0;
 }
@@ -416,18 +439,23 @@ void futex_sync_barrier_end(pthread_barrier_t *barrier)
 	await_leavers(barrier_is_left, barrier);
 }
 
-/* SEQ_CST: partner of rwlock_changed(). */
-static bool rwlock_take(struct rwlock *l, bool write)
+static bool rwlock_admits(uint64_t word, bool write)
 {
-	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_SEQ_CST);
+	return write ? !((uint32_t)word & ~AWAITED)
+		     : !(word & WRITER) && (reading || !(word >> 32));
+}
+
+/* waited: it is one of the waiting writers. */
+static bool rwlock_take(struct rwlock *l, bool write, bool waited)
+{
+	uint64_t seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED), next;
 
 	do {
-		if (write ? seen
-			  : (seen & WRITER) ||
-				    (!reading && __atomic_load_n(&l->writers, __ATOMIC_SEQ_CST)))
+		if (!rwlock_admits(seen, write))
 			return false;
-	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0,
-					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		next = write ? (seen | WRITER) - (waited ? WAITING_WRITER : 0) : seen + 1;
+	} while (!__atomic_compare_exchange_n(&l->word, &seen, next, 0, __ATOMIC_ACQUIRE,
+					      __ATOMIC_RELAXED));
 	if (write)
 		__atomic_store_n(&l->owner, me(), __ATOMIC_RELAXED);
 	else
@@ -436,114 +464,126 @@ static bool rwlock_take(struct rwlock *l, bool write)
 }
 
 /*
- * The caller has changed state, or writers, with SEQ_CST:
- *
- *   the caller                               a thread that cannot have the lock
- *                                            (futex_sync_rwlock())
- *   writes state                             adds 1 to sleepers
- *   reads sleepers: 0                        reads seq
- *                                            reads state: the new one, for sleepers was 0 before it
- *
- * If there are sleepers, the change of seq ends the sleep of those that have read the old state.
+ * Before sleeping on *state: mark the lock as awaited, as long as it does not admit the thread.
+ * Whatever ends the reason for which it does not clears the mark in the same access, and wakes by
+ * the address: the lock may be gone from then on.
  */
-static void rwlock_changed(struct rwlock *l)
+static bool rwlock_await(struct rwlock *l, bool write, uint32_t *state)
 {
-	if (!__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
-		return;
-	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
-	word_wake(&l->seq, INT_MAX);
+	uint64_t seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
+
+	do {
+		if (rwlock_admits(seen, write))
+			return false;
+	} while (!__atomic_compare_exchange_n(&l->word, &seen, seen | AWAITED, 0, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	*state = (uint32_t)seen | AWAITED;
+	return true;
+}
+
+/* Readers may go on, unless another writer waits. */
+static void writer_gives_up(struct rwlock *l)
+{
+	uint64_t seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED), next;
+
+	do {
+		next = seen - WAITING_WRITER;
+		if (!(next >> 32))
+			next &= ~(uint64_t)AWAITED;
+	} while (!__atomic_compare_exchange_n(&l->word, &seen, next, 0, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	if ((seen & ~next) & AWAITED)
+		word_wake(&l->state, INT_MAX);
 }
 
 int futex_sync_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock,
 		      const struct timespec *until)
 {
 	struct rwlock *l = (struct rwlock *)lock;
+	uint32_t state;
 	int err = 0;
 
-	if (rwlock_take(l, write))
+	if (rwlock_take(l, write, false))
 		return 0;
 	if (!wait)
 		return EBUSY;
 	if (__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == me())
 		return EDEADLK;
 	if (write)
-		__atomic_fetch_add(&l->writers, 1, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&l->sleepers, 1, __ATOMIC_SEQ_CST);
-	for (;;) {
-		uint32_t seq = __atomic_load_n(&l->seq, __ATOMIC_SEQ_CST);
-
-		if (rwlock_take(l, write)) {
-			err = 0;
-			break;
+		__atomic_fetch_add(&l->word, WAITING_WRITER, __ATOMIC_RELAXED);
+	while (!rwlock_take(l, write, write)) {
+		if (err) {
+			if (write)
+				writer_gives_up(l);
+			return err;
 		}
-		if (err)
-			break;
-		err = word_wait(DSM_WAIT_RWLOCK, l, &l->seq, seq, clock, until);
+		if (rwlock_await(l, write, &state))
+			err = word_wait(DSM_WAIT_RWLOCK, l, &l->state, state, clock, until);
 	}
-	__atomic_fetch_sub(&l->sleepers, 1, __ATOMIC_SEQ_CST);
-	if (write)
-		__atomic_fetch_sub(&l->writers, 1, __ATOMIC_SEQ_CST);
-	if (write && err)
-		rwlock_changed(l); /* wakes readers that let the writer go first */
-	return err;
+	return 0;
 }
 
 int futex_sync_rwunlock(pthread_rwlock_t *lock)
 {
 	struct rwlock *l = (struct rwlock *)lock;
+	uint64_t seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED), next;
 
-	if (__atomic_load_n(&l->state, __ATOMIC_RELAXED) & WRITER) {
+	if (seen & WRITER)
 		__atomic_store_n(&l->owner, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&l->state, 0, __ATOMIC_SEQ_CST);
-	} else {
-		__atomic_fetch_sub(&l->state, 1, __ATOMIC_SEQ_CST);
+	else
 		reading -= reading != 0; /* another thread may unlock it */
-	}
-	rwlock_changed(l);
+	do {
+		next = seen & WRITER ? seen & ~(uint64_t)WRITER : seen - 1;
+		if (!((uint32_t)next & ~AWAITED))
+			next &= ~(uint64_t)AWAITED;
+	} while (!__atomic_compare_exchange_n(&l->word, &seen, next, 0, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	if ((seen & ~next) & AWAITED)
+		word_wake(&l->state, INT_MAX);
 	return 0;
 }
 
 struct sleeper {
-	uint32_t *sem; /* [0]: the value; [1]: sleepers */
+	struct sem *sem;
 	int note;
 };
 
 static void sleep_ended(void *arg)
 {
 	struct sleeper *s = arg;
-	uint32_t *sem = s->sem;
 
 	dsm_wait_end(s->note);
-	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another thread may have taken it */
-		word_wake(sem, 1);
+	/* another thread may have taken it */
+	if ((uint32_t)__atomic_sub_fetch(&s->sem->word, SLEEPER, __ATOMIC_RELAXED))
+		word_wake(&s->sem->value, 1);
 }
 
-static int sem_sleep(uint32_t *sem, clockid_t clock, const struct timespec *until)
+static int sem_sleep(struct sem *sem, clockid_t clock, const struct timespec *until)
 {
 	struct sleeper s = { sem, -1 };
 	int err;
 
-	__atomic_fetch_add(&sem[1], 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&sem->word, SLEEPER, __ATOMIC_RELAXED);
 	pthread_cleanup_push(sleep_ended, &s);
-	err = wait_point(DSM_WAIT_SEM, sem, sem, 0, clock, until, &s.note);
+	err = wait_point(DSM_WAIT_SEM, sem, &sem->value, 0, clock, until, &s.note);
 	pthread_cleanup_pop(0);
-	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_sub(&sem->word, SLEEPER, __ATOMIC_RELAXED);
 	return err;
 }
 
-int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until,
+int futex_sync_sem_wait(uint32_t *object, bool wait, clockid_t clock, const struct timespec *until,
 			const uint32_t *stop)
 {
-	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+	struct sem *sem = (struct sem *)object;
+	uint64_t seen = __atomic_load_n(&sem->word, __ATOMIC_RELAXED);
 	int err = 0;
 
 	if (wait)
 		pthread_testcancel();
 	for (;;) {
-		while (seen)
-			if (__atomic_compare_exchange_n(sem, &seen, seen - 1, 0, __ATOMIC_ACQUIRE,
-							__ATOMIC_RELAXED))
+		while ((uint32_t)seen)
+			if (__atomic_compare_exchange_n(&sem->word, &seen, seen - 1, 0,
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				return 0;
 		if (!wait)
 			return EAGAIN;
@@ -552,20 +592,22 @@ int futex_sync_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct 
 		err = sem_sleep(sem, clock, until);
 		if (__atomic_load_n(stop, __ATOMIC_RELAXED))
 			err = EINTR;
-		seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+		seen = __atomic_load_n(&sem->word, __ATOMIC_RELAXED);
 	}
 }
 
-int futex_sync_sem_post(uint32_t *sem)
+/* The thread that has taken what is posted may destroy the semaphore: one access. */
+int futex_sync_sem_post(uint32_t *object)
 {
-	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+	struct sem *sem = (struct sem *)object;
+	uint64_t seen = __atomic_load_n(&sem->word, __ATOMIC_RELAXED);
 
 	do {
-		if (seen == SEM_VALUE_MAX)
+		if ((uint32_t)seen == SEM_VALUE_MAX)
 			return EOVERFLOW;
-	} while (!__atomic_compare_exchange_n(sem, &seen, seen + 1, 0, __ATOMIC_SEQ_CST,
+	} while (!__atomic_compare_exchange_n(&sem->word, &seen, seen + 1, 0, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
-	if (__atomic_load_n(&sem[1], __ATOMIC_SEQ_CST))
-		word_wake(sem, 1);
+	if (seen >> 32)
+		word_wake(&sem->value, 1);
 	return 0;
 }

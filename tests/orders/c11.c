@@ -136,13 +136,15 @@ static void touch(struct thread *t, const char *at, size_t n, bool writes, bool 
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static struct object *object_find(const char *at, unsigned int size)
+/* part: a part of an object will do. */
+static struct object *object_find(const char *at, unsigned int size, bool part)
 {
 	unsigned int i;
 
 	for (i = 0; i < nobjects; i++)
 		if (at < objects[i].at + objects[i].size && objects[i].at < at + size) {
-			if (objects[i].at != at || objects[i].size != size)
+			if ((objects[i].at != at || objects[i].size != size) &&
+			    !(part && at >= objects[i].at && size < objects[i].size))
 				violation("atomic accesses of different sizes overlap");
 			return &objects[i];
 		}
@@ -152,9 +154,10 @@ static struct object *object_find(const char *at, unsigned int size)
 	return &objects[nobjects++];
 }
 
-static struct object *object_at(const char *at, unsigned int size)
+/* The object of an operation. The kernel may compare a part of it (OP_SLEEP). */
+static struct object *object_of(const struct op *op)
 {
-	struct object *o = object_find(at, size);
+	struct object *o = object_find(op->at, op->size, op->kind == OP_SLEEP);
 
 	if (!o->n) {
 		o->n = 1;
@@ -250,8 +253,8 @@ static unsigned int c11_outcomes(const struct thread *t)
 	unsigned int n;
 
 	switch (t->op.kind) {
-	case OP_LOAD: o = object_at(t->op.at, t->op.size); return o->n - oldest(t, o, t->op.order);
-	case OP_SWAP: swap_reads(t, object_at(t->op.at, t->op.size), 0, &n); return n;
+	case OP_LOAD: o = object_of(&t->op); return o->n - oldest(t, o, t->op.order);
+	case OP_SWAP: swap_reads(t, object_of(&t->op), 0, &n); return n;
 	default: return 1;
 	}
 }
@@ -272,7 +275,7 @@ static void perform_swap(struct thread *t, struct object *o, unsigned int n)
 static void perform_access(struct thread *t, unsigned int n)
 {
 	struct op *op = &t->op;
-	struct object *o = object_at(op->at, op->size);
+	struct object *o = object_of(op);
 
 	switch (op->kind) {
 	case OP_LOAD:
@@ -297,7 +300,8 @@ static void perform_access(struct thread *t, unsigned int n)
 		 * OP_SLEEP: the kernel compares the newest value, and the thread does not see older
 		 * ones after it
 		 */
-		op->result = o->v[o->n - 1].value;
+		memcpy(&op->result, (const char *)&o->v[o->n - 1].value + (op->at - o->at),
+		       op->size);
 		see(t, o, o->n - 1, __ATOMIC_RELAXED);
 		break;
 	}

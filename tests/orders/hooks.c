@@ -193,7 +193,8 @@ int order_clock(clockid_t clock, struct timespec *t)
 
 static void futex(uint32_t *word, int op, uint32_t value, const void *pc)
 {
-	if ((op & FUTEX_CMD_MASK) == FUTEX_WAIT) {
+	op &= FUTEX_CMD_MASK & ~FUTEX_CLOCK_REALTIME;
+	if (op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET) {
 		if (other_operation((struct op){ .kind = OP_SLEEP,
 						 .size = 4,
 						 .at = (char *)word,
