@@ -39,7 +39,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 extern void *__libc_calloc(size_t n, size_t size);
 
@@ -106,7 +105,7 @@ static uint64_t futex_enter(const uint32_t *word)
 	const uint64_t signals = block_signals();
 
 	while (dsm_mutex_lock(&locks[bucket_of(word)]))
-		usleep(1000);
+		raw_pause(1000000);
 	return signals;
 }
 
@@ -214,7 +213,7 @@ static int futex_wait_sem(const struct job *j)
 	int err;
 
 	if (!w) {
-		usleep(1000);
+		raw_pause(1000000);
 		return 0;
 	}
 	__atomic_store_n(&asleep, &s, __ATOMIC_RELAXED);
