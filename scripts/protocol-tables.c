@@ -390,8 +390,8 @@ static const char *rel_home_name(unsigned int state)
 }
 
 /*
- * The states that the event can lead to, with a second node that is registered or not, and a thread
- * that writes or not.
+ * The states that the event can lead to, with a second node that is registered or not, a thread
+ * that writes or not, and a home that lends or not.
  */
 static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 {
@@ -413,6 +413,7 @@ static uint32_t rel_after(bool home, unsigned int state, unsigned int event)
 					     .home = home ? 0 : 1,
 					     .follow = asks,
 					     .raises = asks,
+					     .lends = v & 1,
 					     .lists = &lists,
 					     .blocks = blocks };
 		const struct msg m = { .src = 1,

@@ -98,6 +98,7 @@ int core_rel_message(struct core_host *h, struct core_place *p, const struct msg
 	int err;
 
 	h->ops->lock(h, p->key);
+	set_closes(p);
 	err = dispatch_step(&p->d, m, out);
 	rel_locked(h, m->object, out, NULL, NULL);
 	h->ops->unlock(h, p->key);
@@ -363,7 +364,7 @@ static bool gather_diff(struct core_host *h, struct core_place *p, uint32_t obje
 	return ops_of(h)->diff(h, object, home, asks, &p->rel.kept);
 }
 
-/* One open block. */
+/* One open block, or one that is lent. */
 static void gather_block(struct core_host *h, struct core_place *p, const struct msg *about)
 {
 	struct actions acts CORE_UNINITIALIZED;
@@ -372,7 +373,10 @@ static void gather_block(struct core_host *h, struct core_place *p, const struct
 	acts.n = 0;
 	h->ops->lock(h, p->key);
 	set_closes(p);
-	if (rel_open(&p->rel, p->d.rel)) {
+	if (rel_lent(&p->rel, p->d.rel)) {
+		p->rel.kept = false;
+		rel_step(&p->rel, p->d.rel, RE_CHANGED, about, &acts);
+	} else if (rel_open(&p->rel, p->d.rel)) {
 		p->rel.kept = rel_would_tell(&p->rel, p->d.rel, h->me);
 		changed = gather_diff(h, p, about->object);
 		rel_step(&p->rel, p->d.rel, changed ? RE_CHANGED : RE_SAME, about, &acts);

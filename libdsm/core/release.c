@@ -26,6 +26,7 @@ enum rule {
 	R_SHARE,      /* the first copy leaves: from now on the home makes twins, too */
 	R_SERVE,      /* a copy leaves while nothing can be written here */
 	R_COPY,       /* a copy leaves while there is a twin */
+	R_LEND,       /* a copy leaves, and the next close notes it */
 	R_STORE,      /* merge a diff; nobody has a copy */
 	R_MERGE,      /* merge a diff, and note all but its writer */
 	R_NOTIFY,     /* the home has written: note all */
@@ -42,7 +43,7 @@ static const char *const rule_names[R_RULES] = {
 	[R_TWIN] = "twin, open", [R_RAISE] = "WRITE_REQ; or twin, open", [R_ANSWER] = "open; or refused", [R_FILL] = "fill, open", [R_REPEAT] = "READ_REQ", [R_USE] = "twin, open if it writes, or the home, DONE",
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
-	[R_SHARE] = "write-protect, DATA; or GRANT", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or no twin, DATA; or GRANT", [R_STORE] = "merge",
+	[R_SHARE] = "write-protect, DATA; or lent, DATA; or GRANT", [R_LEND] = "DATA", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or no twin, DATA; or GRANT", [R_STORE] = "merge",
 	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin",
 	[R_STORE_TOLD] = "store",
 	[R_PASS] = "to the home", [R_TAKE] = "the home, DONE", [R_MOVED] = "moved",
@@ -92,6 +93,10 @@ static const uint8_t home_rules[RELH_STATES][REL_EVENTS] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_COPY, [RE_FLUSH] = R_MERGE,
 		[RE_CHANGED] = R_NOTIFY, [RE_SAME] = R_UNCHANGED,
 		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
+	[RELH_LENT] = {
+		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_LEND, [RE_FLUSH] = R_MERGE,
+		[RE_CHANGED] = R_NOTIFY,
+		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 };
 /* clang-format on */
 
@@ -127,9 +132,19 @@ bool rel_open(const struct rel_ctx *ctx, const struct rel *p)
 			       : p->state == REL_OPEN || p->state == REL_STALE;
 }
 
+bool rel_lent(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return at_home(ctx, p) && p->state == RELH_LENT;
+}
+
+bool rel_lends(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return ctx->lends && p->rewrites + 1u >= ctx->lends && p->state == RELH_EXCLUSIVE;
+}
+
 enum prot rel_prot(const struct rel_ctx *ctx, const struct rel *p)
 {
-	if (rel_open(ctx, p) || (at_home(ctx, p) && p->state == RELH_EXCLUSIVE))
+	if (rel_open(ctx, p) || rel_lent(ctx, p) || (at_home(ctx, p) && p->state == RELH_EXCLUSIVE))
 		return PROT_RW;
 	return at_home(ctx, p) || p->state == REL_CLEAN || p->state == REL_RAISE ? PROT_RO
 										 : PROT_CLOSED;
@@ -221,7 +236,7 @@ void rel_notice(struct rel_lists *lists, struct rel *blocks, uint32_t index)
 
 void rel_list_open(const struct rel_ctx *ctx, struct rel *p)
 {
-	if (rel_open(ctx, p))
+	if (rel_open(ctx, p) || rel_lent(ctx, p))
 		list_add(&ctx->lists->opened, &p->next_open, &p->listed, ctx->index + 1);
 }
 
@@ -263,9 +278,11 @@ static void rel_again(const struct rel_ctx *ctx, const struct rel *p, struct act
 /* The twin is made before any mapping is writable. */
 static void rel_twin(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
 {
+	p->flags &= (uint8_t) ~(REL_WRITTEN | REL_SOON_WRITTEN);
+	if (at_home(ctx, p) && (uint8_t)(ctx->run - p->same) <= REL_SOON)
+		p->flags |= REL_SOON_WRITTEN;
 	p->state = at_home(ctx, p) ? (uint8_t)RELH_OPEN : (uint8_t)REL_OPEN;
 	p->same = 0;
-	p->flags &= (uint8_t)~REL_WRITTEN;
 	rel_list_open(ctx, p);
 	act_add(out, ACT_TWIN);
 	rel_again(ctx, p, out);
@@ -430,6 +447,7 @@ static void rel_leave(struct rel *p, uint16_t node)
 	p->copyset = 0;
 	p->slot = 0;
 	p->flushed = 0;
+	p->writes = 0;
 	set_home(p, node);
 	p->state = REL_CLEAN;
 	p->flags = REL_MOVING;
@@ -553,10 +571,21 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	p->state = RELH_EXCLUSIVE;
 }
 
-/* The home has written. Who is told keeps a copy, and the home its twin. */
+/*
+ * The home has written, or lent the block. Who is told keeps a copy, and the home its twin. Of a
+ * block that is lent, it has none, and nobody is told.
+ */
 static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
 {
 	p->copyset = rel_note(ctx, p, ctx->me, out);
+	if (p->state == RELH_LENT) {
+		p->state = RELH_EXCLUSIVE;
+		return;
+	}
+	if (p->copyset || !(p->flags & REL_SOON_WRITTEN))
+		p->rewrites = 0;
+	else if (p->rewrites + 1u < ctx->lends)
+		p->rewrites++;
 	p->same = 0;
 	p->flags |= REL_WRITTEN;
 	if (!p->copyset)
@@ -671,8 +700,21 @@ static void rel_serve(const struct rel_ctx *ctx, struct rel *p, const struct msg
 		rel_move(ctx, p, m, out);
 		return;
 	}
+	if (p->state == RELH_EXCLUSIVE)
+		p->same = (uint8_t)ctx->run;
 	p->state = RELH_CLEAN;
 	rel_give(ctx, p, m, PROT_RW, out);
+}
+
+/* The first time, it joins the blocks that the next close looks at. */
+static void rel_lend(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
+		     struct actions *out)
+{
+	if (p->state == RELH_EXCLUSIVE && ++p->rewrites + 1u == ctx->lends + REL_LENDS)
+		p->rewrites = (uint8_t)(ctx->lends > 1 ? ctx->lends - 2 : 0);
+	p->state = RELH_LENT;
+	rel_list_open(ctx, p);
+	rel_give(ctx, p, m, PROT_RO, out);
 }
 
 static void rel_fetched(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
@@ -682,6 +724,8 @@ static void rel_fetched(const struct rel_ctx *ctx, struct rel *p, const struct m
 		rel_raise_it(ctx, p, m, out);
 	else if (p->state == RELH_OPEN)
 		rel_serve_open(ctx, p, m, out);
+	else if (p->state == RELH_LENT || (rel_lends(ctx, p) && !rel_moves(ctx, p, m)))
+		rel_lend(ctx, p, m, out);
 	else
 		rel_serve(ctx, p, m, out);
 }
@@ -744,7 +788,8 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 	case R_UNCHANGED_DROP: rel_untwin(p, REL_NONE, out); return 0;
 	case R_SHARE:
 	case R_SERVE:
-	case R_COPY: rel_fetched(ctx, p, m, out); return 0;
+	case R_COPY:
+	case R_LEND: rel_fetched(ctx, p, m, out); return 0;
 	case R_STORE:
 		act_add(out, ACT_MERGE);
 		rel_uses(ctx, p, m->src, USE_MORE);
@@ -830,7 +875,7 @@ int rel_step(const struct rel_ctx *ctx, struct rel *p, enum rel_event ev, const 
 
 /* clang-format off */
 static const char *const copy_names[REL_STATES] = { "NONE", "FETCH", "AGAIN", "GOT", "CLEAN", "RAISE", "OPEN", "STALE" };
-static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN" };
+static const char *const home_names[RELH_STATES] = { "EXCLUSIVE", "CLEAN", "OPEN", "LENT" };
 static const char *const event_names[REL_EVENTS] = {
 	"read", "write", "used", "DATA", "GRANT", "apply", "changed", "same", "request", "FLUSH", "told", "given", "DONE",
 };

@@ -17,6 +17,11 @@
  * At the home, a block that no other node has registered is exclusive: the home writes it without a
  * twin, and a close does not look at it. The first fetch makes it shared.
  *
+ * If the home has rewritten a block again and again, soon after it was fetched, and nobody was told
+ * (rel.rewrites), it *lends* it at the next fetches: it goes on writing it without a twin, and its
+ * next close notes all that have fetched it, written or not. Now and then it does not, to learn
+ * whether that is still right: a node that reads the block after that close fetches it again.
+ *
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
  * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in
  * three ways:
@@ -78,6 +83,8 @@ enum rel_home_state {
 	RELH_CLEAN,         /* nodes are registered; read-only here */
 	/* nodes are registered; there is a twin, which tells whether this node has written */
 	RELH_OPEN,
+	/* nodes are registered until the next close; this node may write, without a twin */
+	RELH_LENT,
 	RELH_STATES
 };
 
@@ -123,6 +130,8 @@ enum {
 	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
 	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
 	REL_REFUSED = 64, /* the home has stayed when this node asked with a copy */
+	/* at the home: it has its twin at most REL_SOON closes after the first copy has left */
+	REL_SOON_WRITTEN = 128,
 };
 #define REL_SEVERAL UINT16_MAX
 
@@ -134,6 +143,9 @@ enum rel_use {
 	USE_MORE,  /* twice */
 };
 #define REL_TOLD 16u /* nodes that may be told: the first ones */
+
+#define REL_SOON 2u
+#define REL_LENDS 8u /* times that a block is lent before its next rewrite is looked at */
 
 #define REL_IDLE 3u /* after so many closes without a difference, an open block is no longer open */
 
@@ -150,12 +162,20 @@ struct rel {
 		/* at the home: the only node that has fetched it, + 1; REL_SEVERAL */
 		uint16_t only;
 	};
-	uint8_t state;   /* enum rel_state, rel_home_state */
-	uint8_t same;    /* closes without a difference */
+	uint8_t state; /* enum rel_state, rel_home_state */
+	/* closes without a difference; RELH_CLEAN: when the first copy has left, of rel_ctx.run */
+	uint8_t same;
 	uint8_t listed;  /* is in the list of open blocks */
 	uint8_t noticed; /* is in the list of notices, or in one of blocks that are given */
-	uint8_t writes;  /* FETCH, AGAIN, GOT: a thread that waits wants to write */
-	uint8_t flags;   /* REL_ASKS ... */
+	union {
+		uint8_t writes; /* FETCH, AGAIN, GOT: a thread that waits wants to write */
+		/*
+		 * at the home: changes, one after another, that were SOON_WRITTEN, and told nobody;
+		 * and the times that the block was lent since
+		 */
+		uint8_t rewrites;
+	};
+	uint8_t flags; /* REL_ASKS ... */
 	/* for the host: a node that named the block before its region was known here, + 1 */
 	uint16_t early;
 	uint16_t home; /* + 1; 0: the first home, as far as this node knows */
@@ -180,7 +200,8 @@ struct rel_ctx {
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
 	bool asks;     /* RE_CHANGED: the diff asks for the home */
-	/* for RE_READ, RE_WRITE, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
+	uint8_t lends; /* the home lends a block after so many rewrites, + 1; 0: never */
+	/* for local events, RE_FETCH, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
 	uint64_t run, ended;
 	struct rel_lists *lists; /* of this node */
 	/*
@@ -206,6 +227,10 @@ uint16_t rel_home(const struct rel_ctx *ctx, const struct rel *p);
 bool rel_may_note(const struct rel_ctx *ctx, const struct rel *p, uint16_t src);
 /* Is there a twin? A close compares the block with it, and steps RE_CHANGED or RE_SAME. */
 bool rel_open(const struct rel_ctx *ctx, const struct rel *p);
+/* At the home: is it lent? A close steps RE_CHANGED, and nobody is told. */
+bool rel_lent(const struct rel_ctx *ctx, const struct rel *p);
+/* At the home: would the first fetch lend it, unless it moves? */
+bool rel_lends(const struct rel_ctx *ctx, const struct rel *p);
 /* At the home: would a registered node, other than `writer`, be told of a change? */
 bool rel_would_tell(const struct rel_ctx *ctx, const struct rel *p, uint16_t writer);
 /* At the home: has a node that would be told written the block since it was last told? */

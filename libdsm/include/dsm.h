@@ -549,6 +549,7 @@ struct dsm_stats {
 	uint64_t evict_short;                          /* DSM_MEMORY: looks that found nothing to give up */
 	uint64_t empty_invalidations;                  /* for copies that the node had dropped */
 	uint64_t told;                                 /* changes of release blocks that came instead of notices */
+	uint64_t lent;                                 /* release blocks that this home lent until a close */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

@@ -152,7 +152,7 @@ struct region_stats {
 
 struct rank_stats {
 	uint64_t messages_out, messages_in, steps, locks, lock_waits, barriers, atomics, populated;
-	uint64_t closes, flushes, flushed_bytes, notices, told, drops, refetches;
+	uint64_t closes, flushes, flushed_bytes, notices, told, lent, drops, refetches;
 	uint64_t evicted_clean, evicted_owned, evict_short, empty_invalidations;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3]; /* lock, barrier, atomic */
 	uint64_t latency[3][DSM_LAT_BUCKETS];

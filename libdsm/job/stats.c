@@ -145,6 +145,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->flushed_bytes = s->flushed_bytes;
 	out->notices = s->notices;
 	out->told = s->told;
+	out->lent = s->lent;
 	out->drops = s->drops;
 	out->refetches = s->refetches;
 	out->evicted_clean = s->evicted_clean;

@@ -60,6 +60,8 @@ static struct msg message_to(uint16_t dst)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+#define LENDS_AFTER 2u /* rewrites after which a home lends a block (core/release.h) */
+
 /* A home may not know the region yet: only its first message tells it then. */
 static bool says_release(const struct msg *m)
 {
@@ -105,6 +107,7 @@ int release_find_block(struct core_host *h, uint32_t object, const struct msg *m
 		.tells = !__atomic_load_n(&job.me->pressed, __ATOMIC_RELAXED),
 		.full = __atomic_load_n(&job.me->reclaim.over, __ATOMIC_RELAXED),
 		.raises = work_mine()->raises,
+		.lends = LENDS_AFTER + 1,
 		.lists = &job.me->rel_lists,
 		.blocks = job.mem.rels,
 		.index = block_page(object),
@@ -198,15 +201,21 @@ static bool never(uint32_t entry)
 	return false;
 }
 
-/* With the stripe of the block held; without, a hint. */
-static bool is_exclusive(uint32_t entry)
+/*
+ * Does the first fetch of the block lower it? It is exclusive, and not lent. With the stripe of the
+ * block held; without, a hint.
+ */
+static bool fetch_lowers(uint32_t entry)
 {
+	static const struct rel_ctx ctx = { .lends = LENDS_AFTER + 1 };
+	const struct rel *p = &job.mem.rels[entry - 1];
 	const size_t off = entry_off(entry);
 	const struct region_homes *known = region_known(off);
 
 	return known && known->consistency == DSM_CONSISTENCY_RELEASE &&
 		release_is_home(known, off) &&
-		__atomic_load_n(&job.mem.rels[entry - 1].state, __ATOMIC_RELAXED) == RELH_EXCLUSIVE;
+		__atomic_load_n(&p->state, __ATOMIC_RELAXED) == RELH_EXCLUSIVE &&
+		!rel_lends(&ctx, p);
 }
 
 static void nothing(struct core_host *h, uint32_t entry, void *arg)
@@ -229,11 +238,11 @@ void release_share_soon(struct bundle b)
 		    (more <= 0 || n == SPAN_MOST || block_page(m.object) != v[0] - 1 + n ||
 		     block_off(m.object) % UNIT_BYTES == 0)) {
 			if (n > 1)
-				step_run(v, n, is_exclusive, nothing, NULL);
+				step_run(v, n, fetch_lowers, nothing, NULL);
 			n = 0;
 		}
 		if (more > 0 && block_bytes(m.object) == PAGE_BYTES && !(m.flags & MSGF_HAS) &&
-		    is_exclusive(block_page(m.object) + 1))
+		    fetch_lowers(block_page(m.object) + 1))
 			v[n++] = block_page(m.object) + 1;
 	}
 }
@@ -527,6 +536,11 @@ static bool close_lowers(uint32_t entry)
 
 static void gather_one(struct core_host *h, uint32_t entry, void *pressed)
 {
+	const struct region_homes *known = region_known(entry_off(entry));
+
+	if (__atomic_load_n(&job.mem.rels[entry - 1].state, __ATOMIC_RELAXED) == RELH_LENT &&
+	    known && release_is_home(known, entry_off(entry)))
+		count(&job.mine->stats.lent, 1);
 	core_gather_next(h, entry);
 	if (*(const bool *)pressed)
 		hurry(h, entry - 1);

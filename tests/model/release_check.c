@@ -119,8 +119,12 @@ static void check_copy(const struct rc_cfg *cfg, const struct world *w, unsigned
 			   node, b);
 	/* nobody can fetch it from the next home before that is exclusive */
 	if (n->hw[b] == PROT_RW && !n->twinned[b] && !(p->flags & REL_MOVES) &&
-	    !(at_home && p->state == RELH_EXCLUSIVE) && !lowers(w, node, b) && !cfg->lowers_after)
+	    !(at_home && p->state == RELH_EXCLUSIVE) && !(rel_lent(&ctx, p) && p->listed) &&
+	    !lowers(w, node, b) && !cfg->lowers_after)
 		model_fail("node %u can write block %u without a twin", node, b);
+	if (rel_lent(&ctx, p) && !p->listed)
+		model_fail("node %u has lent block %u, and its next close does not look at it",
+			   node, b);
 	if (at_home && !p->copyset != (p->state == RELH_EXCLUSIVE))
 		model_fail("node %u: block %u is %s, with copyset %llx", node, b,
 			   rel_state_name(true, p->state), (unsigned long long)p->copyset);

@@ -89,6 +89,7 @@ static int find(struct core_host *h, enum target target, uint32_t number, const 
 	};
 	p->rel.tells = x->cfg->tells;
 	p->rel.raises = x->cfg->raises;
+	p->rel.lends = x->cfg->lends;
 	p->d.rel_ctx = &p->rel;
 	if (target == TARGET_BLOCK) {
 		p->rel.home = x->cfg->home[number];

@@ -152,7 +152,8 @@ static void use_byte(struct sim *s, uint16_t node, unsigned int thread)
 		const struct rel *p = rel_of(s, node, t->rblock);
 
 		if (!c->twin && !c->late &&
-		    !(rel_home_of(s, t->rblock) == node && p->state == RELH_EXCLUSIVE))
+		    !(rel_home_of(s, t->rblock) == node &&
+		      (p->state == RELH_EXCLUSIVE || p->state == RELH_LENT)))
 			sim_fail(s, t->rblock, "node %u writes block %u without a twin", node,
 				 t->rblock);
 		b->by = me + 1;

@@ -72,6 +72,8 @@ void release_find(const struct sim *s, uint16_t node, uint32_t block, struct cor
 		return;
 	p->rel.home = rel_home_of(s, block);
 	p->rel.tells = sim_tells(s);
+	/* some blocks at each first fetch, others after one rewrite, or two */
+	p->rel.lends = sim_tells(s) ? (uint8_t)(1 + block % 3) : 0;
 	p->rel.index = block - s->o.blocks;
 	p->d.rel = rel_of(s, node, block);
 	p->d.page = NULL;

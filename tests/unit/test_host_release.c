@@ -43,6 +43,8 @@ static const struct effect home_effects[RELH_STATES][LOCAL] = {
 			 { "[]", CORE_ASKED, RELH_CLEAN }, { "[]", CORE_ASKED, RELH_CLEAN }, { "[]", CORE_ASKED, RELH_CLEAN } },
 	[RELH_OPEN] = { { "[again 2 ]", CORE_OPEN, RELH_OPEN }, { "[again 2 ]", CORE_OPEN, RELH_OPEN },
 			{ "[]", CORE_ASKED, RELH_OPEN }, { "[]", CORE_ASKED, RELH_OPEN }, { "[]", CORE_ASKED, RELH_OPEN } },
+	[RELH_LENT] = { { "[again 2 ]", CORE_OPEN, RELH_LENT }, { "[again 2 ]", CORE_OPEN, RELH_LENT },
+			{ "[]", CORE_ASKED, RELH_LENT }, { "[]", CORE_ASKED, RELH_LENT }, { "[]", CORE_ASKED, RELH_LENT } },
 };
 /* clang-format on */
 
@@ -507,6 +509,9 @@ UNIT_TEST(a_close_compares_each_open_block)
 		{ true, true, RELH_OPEN, 0, RELH_EXCLUSIVE,
 		  "[diff 10001 for 102 untwin ] notice 10001 to 1000100000000 of 102 but 102" },
 		{ true, true, RELH_EXCLUSIVE, 0, RELH_EXCLUSIVE, "[]" },
+		/* nobody compares it */
+		{ true, false, RELH_LENT, 0, RELH_EXCLUSIVE,
+		  "[] notice 10001 to 1000100000000 of 102 but 102" },
 	};
 	unsigned int i;
 

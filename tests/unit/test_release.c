@@ -104,6 +104,10 @@ static const struct reaction homes[RELH_STATES][REL_EVENTS] = {
 			[RE_FETCH] = { "DATA ro<-ro", RELH_OPEN, 0 }, [RE_FLUSH] = { "merge notice", RELH_OPEN, 0 },
 			[RE_CHANGED] = { "notice untwin", RELH_EXCLUSIVE, 0 }, [RE_SAME] = { "", RELH_OPEN, 0 },
 			     [RE_APPLY] = { "", RELH_OPEN, 0 }, [RE_TOLD] = { "", RELH_OPEN, -EBADMSG } },
+	[RELH_LENT] = { [RE_READ] = { "open rw again", RELH_LENT, 0 }, [RE_WRITE] = { "open rw again", RELH_LENT, 0 },
+			[RE_FETCH] = { "DATA ro<-ro", RELH_LENT, 0 }, [RE_FLUSH] = { "merge notice", RELH_LENT, 0 },
+			[RE_CHANGED] = { "notice", RELH_EXCLUSIVE, 0 },
+			     [RE_APPLY] = { "", RELH_LENT, 0 }, [RE_TOLD] = { "", RELH_LENT, -EBADMSG } },
 };
 /* clang-format on */
 
@@ -336,7 +340,7 @@ UNIT_TEST(mappings_may_do_what_the_state_allows)
 	static const uint8_t of_copy[REL_STATES] = { PROT_CLOSED, PROT_CLOSED, PROT_CLOSED,
 						     PROT_CLOSED, PROT_RO,     PROT_RO,
 						     PROT_RW,     PROT_RW };
-	static const uint8_t of_home[RELH_STATES] = { PROT_RW, PROT_RO, PROT_RW };
+	static const uint8_t of_home[RELH_STATES] = { PROT_RW, PROT_RO, PROT_RW, PROT_RW };
 	const struct rel_ctx copy = context(false), home = context(true);
 	unsigned int s;
 
@@ -514,6 +518,109 @@ UNIT_TEST(a_host_that_tells_nobody_notes_no_use)
 	steps(&ctx, p, RE_FLUSH, 1);
 	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
 	ck_assert_uint_eq(p->uses, USE_NOTED << 2);
+}
+
+/* ---- blocks that are lent -------------------------------------------------------------------- */
+
+/* A node fetches the block, and the home rewrites it so many closes later, as without lending. */
+static void rewrite_after(struct rel_ctx *ctx, struct rel *p, unsigned int closes)
+{
+	steps(ctx, p, RE_FETCH, 1);
+	ck_assert_str_eq(unit_text(&out), "DATA ro<-rw");
+	ck_assert_uint_eq(p->state, RELH_CLEAN);
+	ctx->run += closes;
+	steps(ctx, p, RE_WRITE, 5);
+	ck_assert_uint_eq(rel_next_open(&blocks[rel_take_open(&lists) - 1]), 0);
+	steps(ctx, p, RE_CHANGED, 5);
+	ck_assert_str_eq(unit_text(&out), ctx->kept ? "notice tell" : "notice untwin");
+}
+
+static void lends(const struct rel_ctx *ctx, struct rel *p)
+{
+	ck_assert(rel_lends(ctx, p));
+	steps(ctx, p, RE_FETCH, 1);
+	ck_assert_str_eq(unit_text(&out), "DATA ro<-ro");
+	steps(ctx, p, RE_FETCH, 2);
+	ck_assert_str_eq(unit_text(&out), "DATA ro<-ro");
+	ck_assert(rel_lent(ctx, p) && !rel_lends(ctx, p) && !rel_open(ctx, p));
+	ck_assert_uint_eq(rel_next_open(&blocks[rel_take_open(&lists) - 1]), 0);
+	steps(ctx, p, RE_CHANGED, 5);
+	ck_assert_str_eq(unit_text(&out), "notice");
+	noted_and_told(bits(1, 2), 0, 5);
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_uint_eq(p->copyset, 0);
+}
+
+UNIT_TEST(a_home_lends_what_it_rewrites_soon_after_a_fetch)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+	unsigned int i, turn;
+
+	ctx.kept = false;
+	ctx.lends = 3;
+	ctx.run = 0x1fe; /* its lower byte returns to 0 */
+	rewrite_after(&ctx, p, REL_SOON);
+	rewrite_after(&ctx, p, 0);
+	for (turn = 0; turn < 3; turn++) {
+		for (i = 0; i < REL_LENDS; i++)
+			lends(&ctx, p);
+		/* Is that still right? */
+		rewrite_after(&ctx, p, 1);
+	}
+	for (i = 0; i < REL_LENDS; i++)
+		lends(&ctx, p);
+	/* It is not: a node may have used its copy more than once. */
+	rewrite_after(&ctx, p, REL_SOON + 1);
+	rewrite_after(&ctx, p, REL_SOON);
+	ck_assert(!rel_lends(&ctx, p));
+	rewrite_after(&ctx, p, REL_SOON);
+	ck_assert(rel_lends(&ctx, p));
+	ctx.lends = 0;
+	ck_assert(!rel_lends(&ctx, p));
+	rewrite_after(&ctx, p, 0);
+}
+
+UNIT_TEST(a_home_does_not_lend_what_it_tells)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+
+	ctx.kept = false;
+	ctx.lends = 2;
+	rewrite_after(&ctx, p, 0);
+	ck_assert(rel_lends(&ctx, p));
+	ctx.kept = true;
+	p->rewrites = 0;
+	p->uses = USE_MORE << 2;
+	rewrite_after(&ctx, p, 0);
+	ck_assert_uint_eq(p->rewrites, 0);
+	ck_assert_uint_eq(p->state, RELH_OPEN);
+}
+
+/* Of who has asked for it, and of no other block. */
+UNIT_TEST(a_home_moves_rather_than_lends)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+	struct msg m = {
+		.type = MSG_WRITE_REQ, .object = OBJECT, .src = 1, .dst = 5, .req_node = 1
+	};
+
+	ctx.lends = 1;
+	ctx.follow = true;
+	p->rewrites = 4;
+	p->only = 0;
+	ck_assert(rel_lends(&ctx, p));
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->op, GRANT_WRITE);
+	ck_assert_uint_eq(p->writes, 0);
+	/* Nor does it move while it is lent. */
+	p = block_in(true, RELH_LENT);
+	p->only = 2;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->op, GRANT_READ);
+	ck_assert_uint_eq(p->state, RELH_LENT);
 }
 
 UNIT_TEST(only_the_home_tells)
