@@ -7,21 +7,17 @@
  */
 #include "fault/ahead.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "fault/mapping.h"
-#include "fault/range.h"
+#include "fault/touched.h"
 
 #define PAGES (FRAMES_CHUNK / PAGE_BYTES)
-#define GROWTH (1ul << 20)   /* growth of less than one sample is not worth a pass */
-#define EVIDENCE 16u         /* fewer pages prove nothing */
-#define PRESENT (1ull << 63) /* in /proc/self/pagemap */
+#define GROWTH (1ul << 20) /* growth of less than one sample is not worth a pass */
+#define EVIDENCE 16u       /* fewer pages prove nothing */
 
 static struct {
-	int fd, pagemap;
+	int fd;
 	struct ahead ahead;
-} own = { .fd = -1, .pagemap = -1 };
+} own = { .fd = -1 };
 
 /*
  * The position in each group of AHEAD_EVERY differs: memory is often divided among ranks at a
@@ -46,22 +42,6 @@ void ahead_judge(struct ahead *a, unsigned int used, unsigned int offered)
 	if (offered >= EVIDENCE)
 		a->idle = used < offered / 2;
 	a->samples = 0;
-}
-
-/* The pages of a chunk that this rank has mapped; all if that cannot be read. */
-static uint16_t mapped_in(size_t chunk)
-{
-	uint64_t entries[PAGES];
-	uint16_t mapped = 0;
-	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / PAGE_BYTES *
-			   sizeof(entries[0]));
-	unsigned int i;
-
-	if (pread(own.pagemap, entries, sizeof(entries), at) != (ssize_t)sizeof(entries))
-		return UINT16_MAX;
-	for (i = 0; i < PAGES; i++)
-		mapped |= (uint16_t)(!!(entries[i] & PRESENT) << i);
-	return mapped;
 }
 
 static enum prot ahead_shown(size_t off)
@@ -113,7 +93,7 @@ static bool map_chunk(size_t off)
 
 	if (!sample && own.ahead.idle)
 		return false;
-	mapped = mapped_in(chunk);
+	mapped = touched_in(chunk);
 	if (mapped == UINT16_MAX)
 		return false;
 	frames_lock(off, off + 1);
@@ -133,7 +113,7 @@ static void check_samples(void)
 	for (i = 0; i < own.ahead.samples; i++) {
 		const struct ahead_sample *s = &own.ahead.sample[i];
 		size_t off = s->chunk * FRAMES_CHUNK;
-		uint16_t mapped = mapped_in(s->chunk), held;
+		uint16_t mapped = touched_in(s->chunk), held;
 
 		frames_lock(off, off + 1);
 		held = held_in(s->chunk);
@@ -150,18 +130,15 @@ static const struct populate_way by_continue = { .growth = GROWTH,
 
 void ahead_open(int fd)
 {
-	bool works = !frames_alone() && mapping_can_continue(fd, frames_node.base);
+	const bool works =
+		!frames_alone() && touched_known() && mapping_can_continue(fd, frames_node.base);
 
 	own.fd = fd;
 	own.ahead = (struct ahead){ 0 };
-	own.pagemap = works ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
-	populate_open(own.pagemap >= 0 ? &by_continue : NULL);
+	populate_open(works ? &by_continue : NULL);
 }
 
 void ahead_close(void)
 {
 	populate_open(NULL);
-	if (own.pagemap >= 0)
-		close(own.pagemap);
-	own.pagemap = -1;
 }

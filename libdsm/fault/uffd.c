@@ -51,6 +51,7 @@
 #include "fault/mapping.h"
 #include "fault/populate.h"
 #include "fault/range.h"
+#include "fault/touched.h"
 #include "util/hook.h"
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -175,6 +176,7 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 		uffds[r] = r == n->self ? own : -1;
 	by_reference = probe_reference();
 	frames_open(n);
+	touched_open();
 	ahead_open(own);
 	*fd = own;
 	return 0;
@@ -194,6 +196,7 @@ static void uffd_close(void)
 	unsigned int r;
 
 	ahead_close();
+	touched_close();
 	munmap(frames_node.base, frames_node.size);
 	for (r = 0; r < frames_node.ranks; r++)
 		if (uffds[r] >= 0)

@@ -353,7 +353,8 @@ struct footprint {
 	uint8_t first;             /* the page whose miss begins a round, + 1; 0: none */
 	uint8_t rest;              /* rounds until the next test */
 	uint8_t pause;             /* rounds between the last two tests */
-	uint8_t doubt : 3, turn : 4, asks : 1; /* asks: this round has a test */
+	/* asks: this round has a test, or is a sample */
+	uint8_t doubt : 3, turn : 4, asks : 1;
 };
 CORE_ASSERT_SIZE(struct footprint, 8);
 

@@ -16,6 +16,7 @@
 #include "job/stats.h"
 #include "miss/discard.h"
 #include "miss/footprint.h"
+#include "miss/sample.h"
 #include "miss/raises.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -112,11 +113,16 @@ int block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t man
 /* blocks asked for at once: as many as slots to fetch ahead */
 #define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
 
-/* The chunk of a release block, and which of its pages the block is. */
-static struct footprint *chunk_of(size_t off, unsigned int *page)
+/* Would this rank not read the block, as far as it has sampled? */
+static bool is_denied(const struct dsm_region *r, size_t off)
 {
-	*page = (unsigned int)(off >> PAGE_SHIFT) % FOOTPRINT_PAGES;
-	return &job.mem.chunks[(off >> PAGE_SHIFT) / FOOTPRINT_PAGES];
+	const struct footprint *chunk;
+	unsigned int page;
+
+	if (!r->consistency || !sample_works())
+		return false;
+	chunk = sample_chunk(off, &page);
+	return footprint_denies(chunk, page);
 }
 
 /* Ask for a block that a thread is expected to miss. */
@@ -126,7 +132,7 @@ static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
 	unsigned int page;
 
 	if (r->consistency) {
-		chunk = chunk_of(off, &page);
+		chunk = sample_chunk(off, &page);
 		footprint_asked(chunk, page);
 	}
 	return block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
@@ -152,7 +158,8 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 	}
 	for (i = 0; i < n && off - r->off < r->size; i++, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
-		    (r->consistency && release_comes(&job.me->homes[r->id], off)))
+		    (r->consistency && release_comes(&job.me->homes[r->id], off)) ||
+		    (!write && is_denied(r, off)))
 			continue;
 		if (work_mine()->raises && may(block_copy(off), DSM_READ) &&
 		    !raises_asks(&job.me->homes[r->id], off))
@@ -217,7 +224,6 @@ static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t s
 /* This thread's misses of release blocks. A region is not disturbed by another. */
 #define ORDERS 4u
 static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
-static __thread int8_t trust[ORDERS] __attribute__((tls_model("initial-exec")));
 
 /*
  * Ask for copies of the blocks that the node uses together with the one at off, which was missed.
@@ -227,13 +233,13 @@ static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int page, i;
-	struct footprint *chunk = chunk_of(off, &page);
+	struct footprint *chunk = sample_chunk(off, &page);
 	const size_t first = off - ((size_t)page << PAGE_SHIFT);
 	uint16_t set = 0;
 
 	for (i = 0; i < FOOTPRINT_PAGES && first + i * PAGE_BYTES < r->off + r->size; i++)
 		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
-	set = footprint_missed(chunk, page, set, &trust[r->id % ORDERS]);
+	set = footprint_missed(chunk, page, set, sample_works(), sample_trust(r->id));
 	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, most));
 }
 
@@ -241,7 +247,7 @@ static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
 static unsigned int ask_chunk_ahead(const struct dsm_region *r, size_t off)
 {
 	unsigned int page;
-	const struct footprint *chunk = chunk_of(off, &page);
+	const struct footprint *chunk = sample_chunk(off, &page);
 
 	return ask_set(r, off - ((size_t)page << PAGE_SHIFT), footprint_used(chunk),
 		       job.set.readahead);

@@ -23,36 +23,55 @@ static void test_some(struct footprint *f, uint16_t from)
 	f->rest = f->pause;
 }
 
-/* What was left out in the last round, and not missed, is not used. */
-static void judge(struct footprint *f, int8_t *trust)
+/* Some pages were brought in vain, or none was: when is the next test or sample? */
+static void doubt(struct footprint *f, bool vain)
 {
-	if (f->tested) {
-		f->used &= (uint16_t)~f->tested;
-		f->tested = 0;
+	if (vain) {
 		f->doubt += f->doubt < FOOTPRINT_DOUBT;
 		f->pause = f->rest = 0;
-		*trust = (int8_t)(*trust - (*trust > -FOOTPRINT_TRUST));
-	} else if (f->asks) {
+	} else {
 		f->doubt -= f->doubt > 0;
 		f->pause = f->pause < FOOTPRINT_REST ? (uint8_t)(2 * f->pause + 1)
 						     : (uint8_t)FOOTPRINT_REST;
 		f->rest = f->pause;
-		*trust = (int8_t)(*trust + (*trust < FOOTPRINT_TRUST));
 	}
 	f->asks = 0;
 }
 
-/* The page that begins a round is missed again. */
-static void next_round(struct footprint *f, uint16_t others, int8_t *trust)
+static void add_trust(int8_t *trust, bool more)
 {
-	judge(f, trust);
+	*trust = (int8_t)(more ? *trust + (*trust < FOOTPRINT_TRUST)
+			       : *trust - (*trust > -FOOTPRINT_TRUST));
+}
+
+/* What was left out in the last round, and not missed, is not used. */
+static void judge(struct footprint *f, int8_t *trust)
+{
+	const bool vain = f->tested;
+
+	if (!vain && !f->asks)
+		return;
+	f->used &= (uint16_t)~f->tested;
+	f->tested = 0;
+	doubt(f, vain);
+	add_trust(trust, !vain);
+}
+
+/* The page that begins a round is missed again. A sample may not have ended yet. */
+static void next_round(struct footprint *f, uint16_t others, bool samples, int8_t *trust)
+{
+	if (!samples)
+		judge(f, trust);
 	if (f->rest)
 		f->rest--;
+	else if (samples)
+		f->asks = (f->used & others) != 0;
 	else
 		test_some(f, f->used & others);
 }
 
-uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, int8_t *trust)
+uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, bool samples,
+			  int8_t *trust)
 {
 	const uint16_t bit = (uint16_t)(1u << page);
 	struct footprint f;
@@ -63,10 +82,13 @@ uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away
 	if (!f.first)
 		f.first = (uint8_t)(page + 1);
 	else if (f.first == page + 1)
-		next_round(&f, away & (uint16_t)~bit, trust);
+		next_round(&f, away & (uint16_t)~bit, samples, trust);
 	f.tested &= (uint16_t)~bit;
 	if (is_new && f.used && !f.doubt && *trust >= 0) {
-		test_some(&f, away & (uint16_t) ~(f.used | bit));
+		if (samples)
+			f.asks = 1;
+		else
+			test_some(&f, away & (uint16_t) ~(f.used | bit));
 		f.used |= away;
 	}
 	f.used |= bit;
@@ -84,6 +106,35 @@ void footprint_asked(struct footprint *at, unsigned int page)
 		return;
 	f.tested &= (uint16_t)~bit;
 	__atomic_store(at, &f, __ATOMIC_RELAXED);
+}
+
+bool footprint_sampled(const struct footprint *at)
+{
+	struct footprint f;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	return f.asks;
+}
+
+void footprint_learn(struct footprint *at, uint16_t touched, int8_t *trust)
+{
+	struct footprint f;
+	uint16_t vain;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	vain = f.used & (uint16_t)~touched;
+	add_trust(trust, 2 * __builtin_popcount(vain) <= __builtin_popcount(f.used));
+	f.used = touched;
+	doubt(&f, vain);
+	__atomic_store(at, &f, __ATOMIC_RELAXED);
+}
+
+bool footprint_denies(const struct footprint *at, unsigned int page)
+{
+	struct footprint f;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	return (f.doubt || f.pause) && !(f.used >> page & 1);
 }
 
 uint16_t footprint_used(const struct footprint *at)

@@ -9,12 +9,17 @@
  * twice as many pages, and no page joins that was not missed. After a test that finds all pages
  * used, the next one comes after twice the time.
  *
+ * Where the node can tell which pages it has touched (sample.h), a round is a *sample* instead: no
+ * page is left out, and what was touched when the first page is dropped is the footprint. Then
+ * other predictions leave the rest out, too.
+ *
  * Any thread, also in the fault handler; nothing blocks. A footprint is read and written as a
  * whole, without a lock: a race costs a prediction.
  */
 #ifndef MISS_FOOTPRINT_H
 #define MISS_FOOTPRINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct footprint; /* of FOOTPRINT_PAGES pages; zeroed: nothing is known */
@@ -26,9 +31,16 @@ struct footprint; /* of FOOTPRINT_PAGES pages; zeroed: nothing is known */
 /*
  * A page of the chunk was missed. Returns the pages that the node is going to use with it. away:
  * pages that it may have to fetch. *trust, 0 at first: of the thread, the results of its tests.
- * Below 0, no page joins that was not missed.
+ * Below 0, no page joins that was not missed. samples: the node samples.
  */
-uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, int8_t *trust);
+uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, bool samples,
+			  int8_t *trust);
+/* Is this round a sample? */
+bool footprint_sampled(const struct footprint *at);
+/* The sample ends: these pages of the chunk were touched. */
+void footprint_learn(struct footprint *at, uint16_t touched, int8_t *trust);
+/* In a node that samples: was the page not touched? False before the first sample. */
+bool footprint_denies(const struct footprint *at, unsigned int page);
 /* The pages that the node is going to use if it uses one of them. */
 uint16_t footprint_used(const struct footprint *at);
 /* Another prediction has asked for the page: a test learns nothing of it. */

@@ -16,6 +16,7 @@
 #include "job/upcalls.h"
 #include "miss/block.h"
 #include "miss/leave.h"
+#include "miss/sample.h"
 #include "miss/push.h"
 #include "miss/raises.h"
 #include "miss/recent.h"
@@ -151,6 +152,22 @@ void run_protect_failed(int err)
 	lost_abort(70, "out of memory for shared blocks");
 }
 
+/* Release blocks that were fetched ahead, neighbours: nobody has used them yet. */
+static void sample_run(const struct opening *o, unsigned int n)
+{
+	unsigned int i, ahead;
+
+	if (!o->contents || o->open.prot != PROT_RO || !releases_used() ||
+	    !release_is(block_off(o->m.object)))
+		return;
+	for (i = 0; i < n; i += ahead + 1) {
+		for (ahead = 0; i + ahead < n && slot_is_prefetch(o[i + ahead].m.req_slot); ahead++)
+			;
+		if (ahead)
+			sample_opened(block_off(o[i].m.object), ahead);
+	}
+}
+
 /* The contents are in place, and open to the thread that waits. */
 static void note_opened(uint32_t object, uint8_t from, uint8_t prot)
 {
@@ -225,6 +242,7 @@ static bool open_all(struct core_host *h, struct work *w)
 
 		n = opens_together(o, all - at);
 		open_run(o, n);
+		sample_run(o, n);
 		for (i = 0; i < n; i++) {
 			note_opened(o[i].m.object, o[i].open.from, o[i].open.prot);
 			rest.n = 1;
@@ -281,6 +299,8 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	}
 	if (err)
 		run_protect_failed(err);
+	if (a->from == OPEN_DATA)
+		sample_run(&(struct opening){ .m = *m, .open = *a, .contents = data }, 1);
 	note_opened(m->object, a->from, a->prot);
 	return true;
 }

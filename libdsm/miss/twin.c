@@ -16,6 +16,7 @@
 #include "job/job.h"
 #include "job/lost.h"
 #include "job/memory.h"
+#include "miss/sample.h"
 #include "miss/recent.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
@@ -266,6 +267,7 @@ static void twin_shut(uint32_t object)
 	const bool writable = mapped_as(object) == PG_WRITE;
 	const int *pipe;
 
+	sample_drops(block_off(object));
 	if (run->n) {
 		if (writable)
 			check(job.fault->lower(block_off(object), PAGE_BYTES));

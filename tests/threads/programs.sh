@@ -188,6 +188,52 @@ if is_chosen rows; then
 	((${notices:-9999} < 400)) || sed 's/^/    /' <<<"$got"
 fi
 
+# Half of the pages are read, others are in between: after the first round they are not fetched. And
+# main() writes all of them again and again: it lends them.
+program columns <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+enum { PAGES = 1024, PAGE = 4096, ROUNDS = 20 };
+static unsigned char *rows;
+static pthread_barrier_t all;
+static unsigned long sum;
+static void *read_columns(void *arg)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_barrier_wait(&all);
+		for (int i = 0; i < PAGES; i++)
+			for (int j = 0; i % 4 < 2 && j < PAGE; j += 64)
+				sum += rows[i * PAGE + j];
+		pthread_barrier_wait(&all);
+	}
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	rows = malloc(PAGES * PAGE);
+	pthread_barrier_init(&all, NULL, 2);
+	pthread_create(&t, NULL, read_columns, NULL);
+	for (int round = 0; round < ROUNDS; round++) {
+		memset(rows, round + 1, PAGES * PAGE);
+		pthread_barrier_wait(&all);
+		pthread_barrier_wait(&all);
+	}
+	pthread_join(t, NULL);
+	printf("%lu\n", sum);
+	return 0;
+}
+END
+if is_chosen columns; then
+	got=$(DSM_STATS=table timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/columns" 2>&1)
+	same "columns: release" "$(head -n 1 <<<"$got")" 6881280
+	blocks=$(grep -oE 'blocks_in +[0-9]+' <<<"$got" | awk '{ print $2 }') lent=$(grep -oE '\blent +[0-9]+' <<<"$got" | awk '{ print $2 }')
+	same "columns: few blocks, most of them lent" "$((${blocks:-99999} < 12500)) $((${lent:-0} > 6000))" "1 1"
+	((${blocks:-99999} < 12500 && ${lent:-0} > 6000)) || sed 's/^/    /' <<<"$got"
+fi
+
 # ---- standard input, statuses --------------------------------------------------------------------
 
 if is_chosen words && [[ -x $scratch/words ]]; then

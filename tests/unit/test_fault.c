@@ -11,6 +11,7 @@
 
 #include "core.h"
 #include "fault/ahead.h"
+#include "fault/touched.h"
 #include "fault/frames.h"
 #include "fault/guard.h"
 #include "fault_ranks.h"
@@ -376,6 +377,45 @@ static void mapped_ahead(void)
 UNIT_LOOP_TEST(what_others_have_brought_is_mapped_ahead, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, mapped_ahead);
+}
+
+/* ---- what was touched ------------------------------------------------------------------------ */
+
+/* Pages that are hidden can be read, without a signal, and not written, until they are raised. */
+static void hidden(void)
+{
+	static char chunk[FRAMES_CHUNK];
+	const unsigned int first = 3, n = 5;
+	unsigned int i;
+
+	memset(chunk, 7, sizeof(chunk));
+	fill(0, 0, sizeof(chunk), chunk, PROT_RO);
+	rank_require(touched_in(0) == UINT16_MAX);
+	if (!touched_known()) /* mprotect */
+		return;
+	touched_hide(first * PG, n * PG);
+	rank_require(touched_in(0) == (UINT16_MAX & ~(((1u << n) - 1) << first)));
+	signals();
+	rank_require(*(volatile char *)(WINDOW + 4 * PG) == 7 && signals() == 0);
+	rank_require(touched_in(0) >> first == 0x1fe2);
+	for (i = 0; i < TOUCHED_PAGES; i++)
+		rank_require(!try_write(i * PG, 9));
+	raise_for(0, 3 * PG, 2 * PG);
+	for (i = 3; i < 5; i++)
+		rank_require(try_write(i * PG, 9));
+	touched_hide(0, sizeof(chunk));
+	lower(3 * PG, 2 * PG);
+	rank_require(touched_in(0) == 0);
+	for (i = 0; i < TOUCHED_PAGES; i++)
+		rank_require(!try_write(i * PG, 8));
+	rank_require(*(volatile char *)(WINDOW + 3 * PG) == 9);
+	shut(0, sizeof(chunk));
+	rank_require(touched_in(0) == 0);
+}
+
+UNIT_LOOP_TEST(hidden_pages_keep_their_access, first_backend(), 2)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 1, .bound = true }, hidden);
 }
 
 /* While one rank changes a page, no other rank maps it. */

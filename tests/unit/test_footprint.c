@@ -30,7 +30,7 @@ static uint16_t use(uint16_t pages, unsigned int *brought)
 	for (page = 0; page < FOOTPRINT_PAGES; page++) {
 		if (!(pages >> page & 1) || has >> page & 1)
 			continue;
-		more = footprint_missed(&chunk, page, ALL, &trust) & (uint16_t)~has;
+		more = footprint_missed(&chunk, page, ALL, false, &trust) & (uint16_t)~has;
 		ck_assert(!(more >> page & 1));
 		missed |= (uint16_t)(1u << page);
 		has |= more | (uint16_t)(1u << page);
@@ -51,14 +51,15 @@ UNIT_TEST(one_page_brings_nothing)
 	unsigned int i;
 
 	for (i = 0; i < 40; i++)
-		ck_assert_uint_eq(footprint_missed(&chunk, 9, ALL, &trust), 0);
+		ck_assert_uint_eq(footprint_missed(&chunk, 9, ALL, false, &trust), 0);
 	ck_assert_uint_eq(chunk.used, BIT(9));
 }
 
 UNIT_TEST(the_second_page_brings_all_but_one)
 {
-	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, &trust), 0);
-	ck_assert_uint_eq(footprint_missed(&chunk, 4, ALL, &trust), ALL & ~(BIT(1) | BIT(4)));
+	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, false, &trust), 0);
+	ck_assert_uint_eq(footprint_missed(&chunk, 4, ALL, false, &trust),
+			  ALL & ~(BIT(1) | BIT(4)));
 	ck_assert_uint_eq(chunk.tested, BIT(1));
 }
 
@@ -103,7 +104,8 @@ UNIT_TEST(doubt_brings_no_page_that_was_not_missed)
 	for (i = 0; i < 8; i++)
 		use(BIT(2) | BIT(7), &brought);
 	ck_assert_uint_gt(chunk.doubt, 0);
-	ck_assert_uint_eq(footprint_missed(&chunk, 12, ALL, &trust) & ~(BIT(2) | BIT(7)), 0u);
+	ck_assert_uint_eq(footprint_missed(&chunk, 12, ALL, false, &trust) & ~(BIT(2) | BIT(7)),
+			  0u);
 	ck_assert_uint_eq(chunk.used, BIT(2) | BIT(7) | BIT(12));
 }
 
@@ -112,13 +114,13 @@ UNIT_TEST(only_the_first_page_begins_a_round)
 {
 	unsigned int i;
 
-	footprint_missed(&chunk, 3, ALL, &trust);
-	footprint_missed(&chunk, 5, ALL, &trust);
+	footprint_missed(&chunk, 3, ALL, false, &trust);
+	footprint_missed(&chunk, 5, ALL, false, &trust);
 	ck_assert_uint_eq(chunk.tested, 1);
 	for (i = 0; i < 20; i++)
-		footprint_missed(&chunk, 8, ALL, &trust);
+		footprint_missed(&chunk, 8, ALL, false, &trust);
 	ck_assert_uint_eq(chunk.tested, 1);
-	ck_assert_uint_eq(footprint_missed(&chunk, 3, ALL, &trust),
+	ck_assert_uint_eq(footprint_missed(&chunk, 3, ALL, false, &trust),
 			  ALL & ~(BIT(0) | BIT(1) | BIT(2) | BIT(3)));
 	ck_assert_uint_eq(chunk.tested, BIT(1) | BIT(2));
 	ck_assert_uint_eq(chunk.used, ALL & ~1);
@@ -142,13 +144,13 @@ UNIT_TEST(doubt_has_an_end)
 /* Another prediction asks for the page that was left out: it is neither used nor unused. */
 UNIT_TEST(what_another_prediction_asks_for_is_not_judged)
 {
-	footprint_missed(&chunk, 0, ALL, &trust);
-	footprint_missed(&chunk, 4, ALL, &trust);
+	footprint_missed(&chunk, 0, ALL, false, &trust);
+	footprint_missed(&chunk, 4, ALL, false, &trust);
 	footprint_asked(&chunk, 2);
 	ck_assert_uint_eq(chunk.tested, BIT(1));
 	footprint_asked(&chunk, 1);
 	ck_assert_uint_eq(chunk.tested, 0);
-	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, &trust), ALL & ~1);
+	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, false, &trust), ALL & ~1);
 	ck_assert_uint_eq(chunk.used, ALL);
 }
 
@@ -175,7 +177,7 @@ UNIT_TEST(a_thread_learns_from_its_tests)
 	ck_assert_uint_eq(brought, FOOTPRINT_PAGES - 3);
 	for (i = 0; i < 20; i++) {
 		chunk = (struct footprint){ .first = 1, .used = ALL, .tested = 2 };
-		footprint_missed(&chunk, 0, ALL, &trust);
+		footprint_missed(&chunk, 0, ALL, false, &trust);
 	}
 	ck_assert_int_eq(trust, -FOOTPRINT_TRUST);
 }
@@ -185,12 +187,129 @@ UNIT_TEST(pages_of_this_node_are_left_alone)
 {
 	const uint16_t away = ALL & ~(BIT(1) | BIT(6));
 
-	footprint_missed(&chunk, 0, away, &trust);
-	ck_assert_uint_eq(footprint_missed(&chunk, 4, away, &trust), away & ~(BIT(2) | BIT(4)));
+	footprint_missed(&chunk, 0, away, false, &trust);
+	ck_assert_uint_eq(footprint_missed(&chunk, 4, away, false, &trust),
+			  away & ~(BIT(2) | BIT(4)));
 	ck_assert_uint_eq(chunk.tested, BIT(2));
 	chunk = (struct footprint){ .first = 1, .used = ALL };
-	footprint_missed(&chunk, 0, away, &trust);
+	footprint_missed(&chunk, 0, away, false, &trust);
 	ck_assert_uint_eq(chunk.tested, BIT(2));
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/*
+ * A round in a node that samples: as use(), and the node loses all it has when the last page is
+ * used. Returns how many pages it has missed.
+ */
+static unsigned int use_sampled(uint16_t pages, unsigned int *brought)
+{
+	uint16_t has = 0, more;
+	unsigned int page, missed = 0;
+
+	*brought = 0;
+	for (page = 0; page < FOOTPRINT_PAGES; page++) {
+		if (!(pages >> page & 1) || has >> page & 1)
+			continue;
+		more = footprint_missed(&chunk, page, ALL, true, &trust) & (uint16_t)~has;
+		missed++;
+		has |= more | (uint16_t)(1u << page);
+		*brought += (unsigned int)__builtin_popcount(more);
+	}
+	if (footprint_sampled(&chunk))
+		footprint_learn(&chunk, pages, &trust);
+	return missed;
+}
+
+UNIT_TEST(a_sample_learns_at_once_what_is_used)
+{
+	const uint16_t few = BIT(2) | BIT(7) | BIT(12);
+	unsigned int brought, page, i;
+
+	ck_assert(!footprint_denies(&chunk, 0));
+	ck_assert_uint_eq(use_sampled(few, &brought), 2);
+	ck_assert_uint_eq(brought, FOOTPRINT_PAGES - 2);
+	ck_assert_uint_eq(chunk.used, few);
+	ck_assert_uint_eq(chunk.tested, 0);
+	for (page = 0; page < FOOTPRINT_PAGES; page++)
+		ck_assert_int_eq(footprint_denies(&chunk, page), !(few >> page & 1));
+	for (i = 0; i < 40; i++) {
+		ck_assert_uint_eq(use_sampled(few, &brought), 1);
+		ck_assert_uint_eq(brought, 2);
+	}
+	ck_assert_uint_eq(chunk.pause, FOOTPRINT_REST);
+}
+
+/* Nothing is left out, and samples become rare. */
+UNIT_TEST(samples_of_a_whole_chunk_cost_no_miss)
+{
+	unsigned int brought, i, samples = 0;
+
+	ck_assert_uint_eq(use_sampled(ALL, &brought), 2);
+	for (i = 0; i < 64; i++) {
+		const uint8_t pause = chunk.pause;
+
+		ck_assert_uint_eq(use_sampled(ALL, &brought), 1);
+		ck_assert_uint_eq(brought, FOOTPRINT_PAGES - 1);
+		samples += pause != chunk.pause || (!chunk.asks && chunk.rest == FOOTPRINT_REST);
+	}
+	ck_assert_uint_ge(samples, 4);
+	ck_assert_uint_le(samples, 9);
+	ck_assert(!footprint_denies(&chunk, 5));
+}
+
+/* A page that is used again comes back by its miss; what others bring counts if touched. */
+UNIT_TEST(what_a_sample_denies_comes_back)
+{
+	unsigned int brought;
+
+	use_sampled(BIT(1) | BIT(2), &brought);
+	ck_assert(footprint_denies(&chunk, 9));
+	ck_assert_uint_eq(use_sampled(BIT(1) | BIT(2) | BIT(9), &brought), 2);
+	ck_assert(!footprint_denies(&chunk, 9));
+	chunk.asks = 1;
+	footprint_learn(&chunk, BIT(1) | BIT(14), &trust);
+	ck_assert(footprint_denies(&chunk, 9) && !footprint_denies(&chunk, 14));
+	ck_assert_uint_eq(footprint_used(&chunk), BIT(1) | BIT(14));
+}
+
+/* Half of the pages, or more: whole chunks are still worth it. */
+UNIT_TEST(a_thread_learns_from_its_samples)
+{
+	unsigned int i, brought;
+
+	use_sampled(0x5555, &brought);
+	ck_assert_int_eq(trust, 1);
+	for (i = 0; i < 3; i++) {
+		chunk = (struct footprint){ 0 };
+		use_sampled(BIT(3) | BIT(4), &brought);
+	}
+	ck_assert_int_eq(trust, -1); /* the third one has brought nothing */
+	ck_assert_uint_eq(brought, 0);
+	ck_assert_uint_eq(chunk.used, BIT(3) | BIT(4));
+	ck_assert(!footprint_denies(&chunk, 5));
+}
+
+/* Until the first page of a round is missed again, there is no other sample. */
+UNIT_TEST(a_sample_that_has_not_ended_goes_on)
+{
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	footprint_missed(&chunk, 4, ALL, true, &trust);
+	ck_assert(footprint_sampled(&chunk));
+	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, true, &trust), ALL & ~1);
+	ck_assert(footprint_sampled(&chunk));
+	ck_assert_int_eq(trust, 0);
+	footprint_learn(&chunk, ALL, &trust);
+	ck_assert(!footprint_sampled(&chunk));
+	ck_assert_uint_eq(chunk.rest, 1);
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	ck_assert(!footprint_sampled(&chunk));
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	ck_assert(footprint_sampled(&chunk));
+	/* one page alone needs no sample */
+	chunk = (struct footprint){ .first = 1, .used = 1 };
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	ck_assert(!footprint_sampled(&chunk));
 }
 
 UNIT_SUITE("footprint", .setup = set_up)
