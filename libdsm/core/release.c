@@ -30,6 +30,7 @@ enum rule {
 	R_STORE,      /* merge a diff; nobody has a copy */
 	R_MERGE,      /* merge a diff, and note all but its writer */
 	R_NOTIFY,     /* the home has written: note all */
+	R_CALL_IN,    /* what was lent: note all */
 	R_STORE_TOLD, /* store what the home has told */
 	R_PASS,       /* a request for the home, which is another node */
 	R_TAKE,       /* this node is the home */
@@ -44,7 +45,7 @@ static const char *const rule_names[R_RULES] = {
 	[R_OUTDATE] = "repeat", [R_BUSY] = "later", [R_DROP] = "close", [R_MARK] = "mark", [R_SENT] = "diff",
 	[R_SENT_DROP] = "diff, no twin", [R_UNCHANGED] = "nothing; at last no twin", [R_UNCHANGED_DROP] = "no twin",
 	[R_SHARE] = "write-protect, DATA; or lent, DATA; or GRANT", [R_LEND] = "DATA", [R_SERVE] = "write-protect, DATA; or GRANT", [R_COPY] = "DATA of the twin; or no twin, DATA; or GRANT", [R_STORE] = "merge",
-	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin",
+	[R_MERGE] = "merge; tell or note others, or give", [R_NOTIFY] = "tell or note all; if none is told, no twin", [R_CALL_IN] = "note all",
 	[R_STORE_TOLD] = "store",
 	[R_PASS] = "to the home", [R_TAKE] = "the home, DONE", [R_MOVED] = "moved",
 };
@@ -95,7 +96,7 @@ static const uint8_t home_rules[RELH_STATES][REL_EVENTS] = {
 		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 	[RELH_LENT] = {
 		[RE_READ] = R_AGAIN, [RE_WRITE] = R_AGAIN, [RE_FETCH] = R_LEND, [RE_FLUSH] = R_MERGE,
-		[RE_CHANGED] = R_NOTIFY,
+		[RE_CHANGED] = R_CALL_IN,
 		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING },
 };
 /* clang-format on */
@@ -571,17 +572,10 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	p->state = RELH_EXCLUSIVE;
 }
 
-/*
- * The home has written, or lent the block. Who is told keeps a copy, and the home its twin. Of a
- * block that is lent, it has none, and nobody is told.
- */
+/* The home has written. Who is told keeps a copy, and the home its twin. */
 static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
 {
 	p->copyset = rel_note(ctx, p, ctx->me, out);
-	if (p->state == RELH_LENT) {
-		p->state = RELH_EXCLUSIVE;
-		return;
-	}
 	if (p->copyset || !(p->flags & REL_SOON_WRITTEN))
 		p->rewrites = 0;
 	else if (p->rewrites + 1u < ctx->lends)
@@ -590,6 +584,14 @@ static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions 
 	p->flags |= REL_WRITTEN;
 	if (!p->copyset)
 		rel_untwin(p, RELH_EXCLUSIVE, out);
+}
+
+/* The block was lent, so there is no twin, and nobody is told (rel_ctx.kept). */
+static void rel_call_in(const struct rel_ctx *ctx, struct rel *p, struct actions *out)
+{
+	rel_note(ctx, p, ctx->me, out);
+	p->copyset = 0;
+	p->state = RELH_EXCLUSIVE;
 }
 
 /* A thread needs the contents. */
@@ -800,6 +802,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		return 0;
 	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
 	case R_NOTIFY: rel_notify(ctx, p, out); return 0;
+	case R_CALL_IN: rel_call_in(ctx, p, out); return 0;
 	case R_PASS: rel_pass(ctx, p, m, out); return 0;
 	case R_TAKE: rel_become_home(ctx, p, m, true, out); return 0;
 	case R_MOVED: p->flags &= (uint8_t)~REL_MOVING; return 0;

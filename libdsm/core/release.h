@@ -20,7 +20,8 @@
  * If the home has rewritten a block again and again, soon after it was fetched, and nobody was told
  * (rel.rewrites), it *lends* it at the next fetches: it goes on writing it without a twin, and its
  * next close notes all that have fetched it, written or not. Now and then it does not, to learn
- * whether that is still right: a node that reads the block after that close fetches it again.
+ * whether that is still right: a node that reads the block after that close fetches it again. For
+ * closes, a block that is lent is one of the open ones, which needs no comparison.
  *
  * The home moves once, from the *first home*, which all nodes know, to the first other node that
  * writes the block, if no third node has had a copy (rel_ctx.follow). That node asks for it in
@@ -130,7 +131,7 @@ enum {
 	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
 	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
 	REL_REFUSED = 64, /* the home has stayed when this node asked with a copy */
-	/* at the home: it has its twin at most REL_SOON closes after the first copy has left */
+	/* at the home: it made its twin at most REL_SOON closes after the first copy had left */
 	REL_SOON_WRITTEN = 128,
 };
 #define REL_SEVERAL UINT16_MAX
@@ -163,15 +164,18 @@ struct rel {
 		uint16_t only;
 	};
 	uint8_t state; /* enum rel_state, rel_home_state */
-	/* closes without a difference; RELH_CLEAN: when the first copy has left, of rel_ctx.run */
+	/*
+	 * closes without a difference; RELH_CLEAN: the lower byte of rel_ctx.run when the first
+	 * copy left, a hint
+	 */
 	uint8_t same;
 	uint8_t listed;  /* is in the list of open blocks */
 	uint8_t noticed; /* is in the list of notices, or in one of blocks that are given */
 	union {
 		uint8_t writes; /* FETCH, AGAIN, GOT: a thread that waits wants to write */
 		/*
-		 * at the home: changes, one after another, that were SOON_WRITTEN, and told nobody;
-		 * and the times that the block was lent since
+		 * at the home: changes, one after another, that were SOON_WRITTEN, and of which
+		 * nobody was told; and the times that the block was lent since
 		 */
 		uint8_t rewrites;
 	};

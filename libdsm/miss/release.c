@@ -202,8 +202,8 @@ static bool never(uint32_t entry)
 }
 
 /*
- * Does the first fetch of the block lower it? It is exclusive, and not lent. With the stripe of the
- * block held; without, a hint.
+ * Does the first fetch of the block lower it? It is exclusive, and would not be lent. With the
+ * stripe of the block held; without, a hint.
  */
 static bool fetch_lowers(uint32_t entry)
 {
@@ -534,13 +534,21 @@ static bool close_lowers(uint32_t entry)
 	return rel_lower(&p.rel, p.d.rel) != PROT_RW;
 }
 
+/* Without its stripe: is the block lent? */
+static bool is_lent(uint32_t entry)
+{
+	const size_t off = entry_off(entry);
+	const struct region_homes *known;
+
+	if (__atomic_load_n(&job.mem.rels[entry - 1].state, __ATOMIC_RELAXED) != RELH_LENT)
+		return false;
+	known = region_known(off);
+	return known && release_is_home(known, off);
+}
+
 static void gather_one(struct core_host *h, uint32_t entry, void *pressed)
 {
-	const struct region_homes *known = region_known(entry_off(entry));
-
-	if (__atomic_load_n(&job.mem.rels[entry - 1].state, __ATOMIC_RELAXED) == RELH_LENT &&
-	    known && release_is_home(known, entry_off(entry)))
-		count(&job.mine->stats.lent, 1);
+	count(&job.mine->stats.lent, is_lent(entry));
 	core_gather_next(h, entry);
 	if (*(const bool *)pressed)
 		hurry(h, entry - 1);

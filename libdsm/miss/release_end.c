@@ -86,7 +86,7 @@ static bool is_quiet(size_t off)
 	    __atomic_load_n(&p->noticed, __ATOMIC_ACQUIRE))
 		return false;
 	if (!known || release_is_home(known, off))
-		return state != RELH_OPEN;
+		return state != RELH_OPEN && state != RELH_LENT;
 	/* A home that moved has kept a copy, and maybe nobody is left who would note it. */
 	if (state == REL_CLEAN || state == REL_OPEN)
 		rel_notice(&job.me->rel_lists, job.mem.rels, (uint32_t)(off >> PAGE_SHIFT));

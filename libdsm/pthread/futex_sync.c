@@ -465,8 +465,8 @@ static bool rwlock_take(struct rwlock *l, bool write, bool waited)
 
 /*
  * Before sleeping on *state: mark the lock as awaited, as long as it does not admit the thread.
- * Whatever ends the reason for which it does not clears the mark in the same access, and wakes by
- * the address: the lock may be gone from then on.
+ * Whoever ends the reason for that clears the mark in the same access, and wakes by the address:
+ * the lock may be gone from then on.
  */
 static bool rwlock_await(struct rwlock *l, bool write, uint32_t *state)
 {
