@@ -518,9 +518,10 @@ static bool writable(size_t off)
 }
 
 /*
- * With one rank the page tables are exact: the thread that opens the block is about to use it. With
- * several, a signal costs ten times as much as opening and lowering one more page, so the writable
- * pages around it are opened, too. (A page that counts as loose may still have its marker.)
+ * With one rank the page table allows all that the node may: the thread that opens the block is
+ * about to use it. With several, a signal costs ten times as much as opening and lowering one more
+ * page, so the writable pages around it are opened, too. (A page that counts as loose may still
+ * have its marker.)
  */
 static int uffd_again(size_t off, size_t len, enum prot prot)
 {

@@ -113,7 +113,7 @@ int block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t man
 /* blocks asked for at once: as many as slots to fetch ahead */
 #define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
 
-/* Would this rank not read the block, as far as it has sampled? */
+/* Will this rank not read the block, as far as it has sampled? */
 static bool is_denied(const struct dsm_region *r, size_t off)
 {
 	const struct footprint *chunk;
@@ -141,11 +141,11 @@ static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
 
 /*
  * Ask for up to n blocks, from off on and so far from each other, that this rank does not have;
- * what it causes is only queued. Returns how many of them are here, or were asked for: the first
- * ones, as long as there are slots.
+ * what it causes is only queued. guess: leave those out that are denied. Returns how many of them
+ * are here, were left out, or were asked for: the first ones, as long as there are slots.
  */
 static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long distance, unsigned int n,
-			      bool write)
+			      bool write, bool guess)
 {
 	unsigned int asked = 0, i;
 	int got;
@@ -159,7 +159,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 	for (i = 0; i < n && off - r->off < r->size; i++, off += (size_t)distance) {
 		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ) ||
 		    (r->consistency && release_comes(&job.me->homes[r->id], off)) ||
-		    (!write && is_denied(r, off)))
+		    (guess && is_denied(r, off)))
 			continue;
 		if (work_mine()->raises && may(block_copy(off), DSM_READ) &&
 		    !raises_asks(&job.me->homes[r->id], off))
@@ -283,14 +283,18 @@ static void follow_links(const struct dsm_region *r, size_t off, unsigned int mo
 	count(&job.mine->region_stats[r->id].prefetched, asked + along);
 }
 
-/* How many blocks of a stream, from off on, the node has, or come: none of them will be missed. */
-static unsigned int here_already(const struct dsm_region *r, size_t off, long distance)
+/*
+ * How many blocks of a stream, from off on, the node has, come, or are denied to a reader: none of
+ * them will be missed.
+ */
+static unsigned int here_already(const struct dsm_region *r, size_t off, long distance, bool write)
 {
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int n;
 
 	for (n = 0; r->consistency && n < PIECE && off - r->off < r->size &&
-	     (may(block_copy(off), DSM_READ) || release_comes(known, off));
+	     (may(block_copy(off), DSM_READ) || release_comes(known, off) ||
+	      (!write && is_denied(r, off)));
 	     n++)
 		off += (size_t)distance;
 	return n;
@@ -360,8 +364,8 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))
 		n++;
-	n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, write);
-	n += here_already(r, off + (1 + n) * (size_t)s->distance, s->distance);
+	n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, write, !write);
+	n += here_already(r, off + (1 + n) * (size_t)s->distance, s->distance, write);
 	stream_asked(s, in_region, n);
 }
 
@@ -405,7 +409,7 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 		most = stream_limit(s, most, ahead_at_once(r, most * STREAM_LONG));
 		n = s->window < s->length / 4 ? s->window : s->length / 4;
 		n = n < most ? n : most;
-		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true);
+		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true, false);
 	}
 	store_ends(n);
 }
@@ -668,7 +672,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 		size_t stop = at + step < end ? at + step : end, b;
 
 		ask_ahead(r, at, r->block_size, (unsigned int)((stop - at) / r->block_size),
-			  access & DSM_WRITE);
+			  access & DSM_WRITE, false);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
 			while (!has_come(b, access) &&

@@ -23,45 +23,40 @@ static void test_some(struct footprint *f, uint16_t from)
 	f->rest = f->pause;
 }
 
-/* Some pages were brought in vain, or none was: when is the next test or sample? */
-static void doubt(struct footprint *f, bool vain)
-{
-	if (vain) {
-		f->doubt += f->doubt < FOOTPRINT_DOUBT;
-		f->pause = f->rest = 0;
-	} else {
-		f->doubt -= f->doubt > 0;
-		f->pause = f->pause < FOOTPRINT_REST ? (uint8_t)(2 * f->pause + 1)
-						     : (uint8_t)FOOTPRINT_REST;
-		f->rest = f->pause;
-	}
-	f->asks = 0;
-}
-
 static void add_trust(int8_t *trust, bool more)
 {
 	*trust = (int8_t)(more ? *trust + (*trust < FOOTPRINT_TRUST)
 			       : *trust - (*trust > -FOOTPRINT_TRUST));
 }
 
-/* What was left out in the last round, and not missed, is not used. */
-static void judge(struct footprint *f, int8_t *trust)
+/*
+ * What was left out in the last round, or was dropped untouched, and not missed, is not used. For a
+ * thread that samples, a chunk is worth it if half of it is used.
+ */
+static void judge(struct footprint *f, bool samples, int8_t *trust)
 {
-	const bool vain = f->tested;
+	const int vain = __builtin_popcount(f->tested), used = __builtin_popcount(f->used);
 
-	if (!vain && !f->asks)
-		return;
-	f->used &= (uint16_t)~f->tested;
-	f->tested = 0;
-	doubt(f, vain);
-	add_trust(trust, !vain);
+	if (vain) {
+		f->used &= (uint16_t)~f->tested;
+		f->tested = 0;
+		f->doubt += f->doubt < FOOTPRINT_DOUBT;
+		f->pause = f->rest = 0;
+	} else if (f->asks) {
+		f->doubt -= f->doubt > 0;
+		f->pause = f->pause < FOOTPRINT_REST ? (uint8_t)(2 * f->pause + 1)
+						     : (uint8_t)FOOTPRINT_REST;
+		f->rest = f->pause;
+	}
+	if (vain || f->asks)
+		add_trust(trust, samples ? 2 * vain <= used : !vain);
+	f->asks = 0;
 }
 
-/* The page that begins a round is missed again. A sample may not have ended yet. */
+/* The page that begins a round is missed again. */
 static void next_round(struct footprint *f, uint16_t others, bool samples, int8_t *trust)
 {
-	if (!samples)
-		judge(f, trust);
+	judge(f, samples, trust);
 	if (f->rest)
 		f->rest--;
 	else if (samples)
@@ -116,16 +111,18 @@ bool footprint_sampled(const struct footprint *at)
 	return f.asks;
 }
 
-void footprint_learn(struct footprint *at, uint16_t touched, int8_t *trust)
+void footprint_dropped(struct footprint *at, unsigned int page, bool touched)
 {
+	const uint16_t bit = (uint16_t)(1u << page);
 	struct footprint f;
-	uint16_t vain;
 
 	__atomic_load(at, &f, __ATOMIC_RELAXED);
-	vain = f.used & (uint16_t)~touched;
-	add_trust(trust, 2 * __builtin_popcount(vain) <= __builtin_popcount(f.used));
-	f.used = touched;
-	doubt(&f, vain);
+	if (!f.asks)
+		return;
+	if (touched)
+		f.used |= bit;
+	else
+		f.tested |= bit;
 	__atomic_store(at, &f, __ATOMIC_RELAXED);
 }
 
@@ -134,7 +131,7 @@ bool footprint_denies(const struct footprint *at, unsigned int page)
 	struct footprint f;
 
 	__atomic_load(at, &f, __ATOMIC_RELAXED);
-	return (f.doubt || f.pause) && !(f.used >> page & 1);
+	return f.tested >> page & 1 || ((f.doubt || f.pause) && !(f.used >> page & 1));
 }
 
 uint16_t footprint_used(const struct footprint *at)

@@ -10,8 +10,8 @@
  * used, the next one comes after twice the time.
  *
  * Where the node can tell which pages it has touched (sample.h), a round is a *sample* instead: no
- * page is left out, and what was touched when the first page is dropped is the footprint. Then
- * other predictions leave the rest out, too.
+ * page is left out, but those that are dropped untouched count as if they had been. Then streams
+ * that read leave them out, too.
  *
  * Any thread, also in the fault handler; nothing blocks. A footprint is read and written as a
  * whole, without a lock: a race costs a prediction.
@@ -30,16 +30,16 @@ struct footprint; /* of FOOTPRINT_PAGES pages; zeroed: nothing is known */
 
 /*
  * A page of the chunk was missed. Returns the pages that the node is going to use with it. away:
- * pages that it may have to fetch. *trust, 0 at first: of the thread, the results of its tests.
- * Below 0, no page joins that was not missed. samples: the node samples.
+ * pages that it may have to fetch. *trust, 0 at first: of the thread, the results of its tests and
+ * samples. Below 0, no page joins that was not missed. samples: the node samples.
  */
 uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away, bool samples,
 			  int8_t *trust);
 /* Is this round a sample? */
 bool footprint_sampled(const struct footprint *at);
-/* The sample ends: these pages of the chunk were touched. */
-void footprint_learn(struct footprint *at, uint16_t touched, int8_t *trust);
-/* In a node that samples: was the page not touched? False before the first sample. */
+/* In a sample: the node drops the page, which it has touched, or not. */
+void footprint_dropped(struct footprint *at, unsigned int page, bool touched);
+/* In a node that samples: does it seem not to use the page? False before the first sample. */
 bool footprint_denies(const struct footprint *at, unsigned int page);
 /* The pages that the node is going to use if it uses one of them. */
 uint16_t footprint_used(const struct footprint *at);

@@ -52,12 +52,11 @@ void sample_opened(size_t off, unsigned int n)
 
 void sample_drops(size_t off)
 {
-	const struct dsm_region *r;
+	struct footprint *chunk;
 	unsigned int page;
 
 	if (!is_sampled(off))
 		return;
-	r = region_at(off);
-	footprint_learn(sample_chunk(off, &page), touched_in(off / FRAMES_CHUNK),
-			sample_trust(r ? r->id : 0));
+	chunk = sample_chunk(off, &page);
+	footprint_dropped(chunk, page, touched_in(off / FRAMES_CHUNK) >> page & 1);
 }

@@ -3,8 +3,8 @@
  * sample.h - learn which of the release blocks that were fetched ahead a node uses.
  *
  * In a chunk that is sampled (footprint.h), blocks that are fetched ahead are in no page table
- * until a thread touches them, which costs a minor fault. Before the first of them is dropped, the
- * page table tells which ones were touched.
+ * until a thread touches them, which costs a minor fault. When one is dropped, the page table tells
+ * whether it was touched.
  *
  * Only in a node of one rank, as a process knows its own page table. Any thread, also in the fault
  * handler; nothing blocks.

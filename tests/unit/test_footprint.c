@@ -199,8 +199,8 @@ UNIT_TEST(pages_of_this_node_are_left_alone)
 /* ---- samples --------------------------------------------------------------------------------- */
 
 /*
- * A round in a node that samples: as use(), and the node loses all it has when the last page is
- * used. Returns how many pages it has missed.
+ * A round in a node that samples: as use(), and in the end the node drops all it has. Returns how
+ * many pages it has missed.
  */
 static unsigned int use_sampled(uint16_t pages, unsigned int *brought)
 {
@@ -216,8 +216,9 @@ static unsigned int use_sampled(uint16_t pages, unsigned int *brought)
 		has |= more | (uint16_t)(1u << page);
 		*brought += (unsigned int)__builtin_popcount(more);
 	}
-	if (footprint_sampled(&chunk))
-		footprint_learn(&chunk, pages, &trust);
+	for (page = 0; page < FOOTPRINT_PAGES; page++)
+		if (has >> page & 1)
+			footprint_dropped(&chunk, page, pages >> page & 1);
 	return missed;
 }
 
@@ -229,14 +230,14 @@ UNIT_TEST(a_sample_learns_at_once_what_is_used)
 	ck_assert(!footprint_denies(&chunk, 0));
 	ck_assert_uint_eq(use_sampled(few, &brought), 2);
 	ck_assert_uint_eq(brought, FOOTPRINT_PAGES - 2);
-	ck_assert_uint_eq(chunk.used, few);
-	ck_assert_uint_eq(chunk.tested, 0);
-	for (page = 0; page < FOOTPRINT_PAGES; page++)
-		ck_assert_int_eq(footprint_denies(&chunk, page), !(few >> page & 1));
+	ck_assert_uint_eq(footprint_used(&chunk), few);
 	for (i = 0; i < 40; i++) {
+		for (page = 0; page < FOOTPRINT_PAGES; page++)
+			ck_assert_int_eq(footprint_denies(&chunk, page), !(few >> page & 1));
 		ck_assert_uint_eq(use_sampled(few, &brought), 1);
 		ck_assert_uint_eq(brought, 2);
 	}
+	ck_assert_uint_eq(chunk.used, few);
 	ck_assert_uint_eq(chunk.pause, FOOTPRINT_REST);
 }
 
@@ -247,11 +248,9 @@ UNIT_TEST(samples_of_a_whole_chunk_cost_no_miss)
 
 	ck_assert_uint_eq(use_sampled(ALL, &brought), 2);
 	for (i = 0; i < 64; i++) {
-		const uint8_t pause = chunk.pause;
-
 		ck_assert_uint_eq(use_sampled(ALL, &brought), 1);
 		ck_assert_uint_eq(brought, FOOTPRINT_PAGES - 1);
-		samples += pause != chunk.pause || (!chunk.asks && chunk.rest == FOOTPRINT_REST);
+		samples += chunk.asks;
 	}
 	ck_assert_uint_ge(samples, 4);
 	ck_assert_uint_le(samples, 9);
@@ -268,9 +267,35 @@ UNIT_TEST(what_a_sample_denies_comes_back)
 	ck_assert_uint_eq(use_sampled(BIT(1) | BIT(2) | BIT(9), &brought), 2);
 	ck_assert(!footprint_denies(&chunk, 9));
 	chunk.asks = 1;
-	footprint_learn(&chunk, BIT(1) | BIT(14), &trust);
+	footprint_dropped(&chunk, 14, true);
+	footprint_dropped(&chunk, 9, false);
 	ck_assert(footprint_denies(&chunk, 9) && !footprint_denies(&chunk, 14));
-	ck_assert_uint_eq(footprint_used(&chunk), BIT(1) | BIT(14));
+	ck_assert_uint_eq(footprint_used(&chunk), BIT(1) | BIT(2) | BIT(14));
+	/* It was dropped before it was used: it is missed before the round ends. */
+	footprint_missed(&chunk, 9, ALL, true, &trust);
+	ck_assert(!footprint_denies(&chunk, 9));
+	ck_assert_uint_eq(chunk.tested, 0);
+}
+
+/* What is not dropped yet is not judged; nor is what is dropped in a round without a sample. */
+UNIT_TEST(only_what_a_sample_drops_is_judged)
+{
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	footprint_missed(&chunk, 4, ALL, true, &trust);
+	ck_assert(footprint_sampled(&chunk));
+	footprint_dropped(&chunk, 0, true);
+	footprint_dropped(&chunk, 8, false);
+	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, true, &trust), ALL & ~(BIT(0) | BIT(8)));
+	ck_assert_uint_eq(chunk.used, ALL & ~BIT(8));
+	ck_assert(footprint_sampled(&chunk));
+	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, true, &trust), ALL & ~(BIT(0) | BIT(8)));
+	ck_assert(!footprint_sampled(&chunk));
+	footprint_dropped(&chunk, 3, false);
+	ck_assert_uint_eq(chunk.tested, 0);
+	/* one page alone needs no sample */
+	chunk = (struct footprint){ .first = 1, .used = 1 };
+	footprint_missed(&chunk, 0, ALL, true, &trust);
+	ck_assert(!footprint_sampled(&chunk));
 }
 
 /* Half of the pages, or more: whole chunks are still worth it. */
@@ -278,38 +303,20 @@ UNIT_TEST(a_thread_learns_from_its_samples)
 {
 	unsigned int i, brought;
 
-	use_sampled(0x5555, &brought);
+	for (i = 0; i < 2; i++)
+		use_sampled(0x5555, &brought);
 	ck_assert_int_eq(trust, 1);
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 2; i++) {
 		chunk = (struct footprint){ 0 };
 		use_sampled(BIT(3) | BIT(4), &brought);
+		use_sampled(BIT(3) | BIT(4), &brought);
 	}
-	ck_assert_int_eq(trust, -1); /* the third one has brought nothing */
+	ck_assert_int_eq(trust, -1);
+	chunk = (struct footprint){ 0 };
+	use_sampled(BIT(3) | BIT(4), &brought);
 	ck_assert_uint_eq(brought, 0);
 	ck_assert_uint_eq(chunk.used, BIT(3) | BIT(4));
 	ck_assert(!footprint_denies(&chunk, 5));
-}
-
-/* Until the first page of a round is missed again, there is no other sample. */
-UNIT_TEST(a_sample_that_has_not_ended_goes_on)
-{
-	footprint_missed(&chunk, 0, ALL, true, &trust);
-	footprint_missed(&chunk, 4, ALL, true, &trust);
-	ck_assert(footprint_sampled(&chunk));
-	ck_assert_uint_eq(footprint_missed(&chunk, 0, ALL, true, &trust), ALL & ~1);
-	ck_assert(footprint_sampled(&chunk));
-	ck_assert_int_eq(trust, 0);
-	footprint_learn(&chunk, ALL, &trust);
-	ck_assert(!footprint_sampled(&chunk));
-	ck_assert_uint_eq(chunk.rest, 1);
-	footprint_missed(&chunk, 0, ALL, true, &trust);
-	ck_assert(!footprint_sampled(&chunk));
-	footprint_missed(&chunk, 0, ALL, true, &trust);
-	ck_assert(footprint_sampled(&chunk));
-	/* one page alone needs no sample */
-	chunk = (struct footprint){ .first = 1, .used = 1 };
-	footprint_missed(&chunk, 0, ALL, true, &trust);
-	ck_assert(!footprint_sampled(&chunk));
 }
 
 UNIT_SUITE("footprint", .setup = set_up)
