@@ -171,12 +171,20 @@ static void sample_run(const struct opening *o, unsigned int n)
 /* The contents are in place, and open to the thread that waits. */
 static void note_opened(uint32_t object, uint8_t from, uint8_t prot)
 {
-	struct region_stats *s = run_stats_of(object);
-
 	if (releases_used() && release_is(block_off(object)))
 		twin_filled(object, prot);
 	if (job.set.memory && from != OPEN_UPGRADE && from != OPEN_AGAIN)
 		recent_came(block_off(object), block_bytes(object));
+}
+
+/*
+ * A block is about to be opened. Afterwards would be too late: threads that find it open go on, and
+ * may ask for the counters.
+ */
+static void count_opening(uint32_t object, uint8_t from)
+{
+	struct region_stats *s = run_stats_of(object);
+
 	if (from == OPEN_DATA || from == OPEN_LANDED) {
 		count(&s->blocks_in, 1);
 		count(&s->bytes_in, block_bytes(object));
@@ -241,6 +249,8 @@ static bool open_all(struct core_host *h, struct work *w)
 		const struct opening *o = &w->opening[at];
 
 		n = opens_together(o, all - at);
+		for (i = 0; i < n; i++)
+			count_opening(o[i].m.object, o[i].open.from);
 		open_run(o, n);
 		sample_run(o, n);
 		for (i = 0; i < n; i++) {
@@ -286,6 +296,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 					  .contents = a->from == OPEN_DATA ? data : NULL };
 		return false;
 	}
+	count_opening(m->object, a->from);
 	switch ((enum open_from)a->from) {
 	case OPEN_DATA: err = job.fault->fill(who, off, len, data, a->prot); break;
 	case OPEN_LANDED:

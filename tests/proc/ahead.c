@@ -222,9 +222,11 @@ static void part_alone(void)
 	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED,
 						.home_rank = 0,
 						.consistency = DSM_CONSISTENCY_RELEASE };
-	/* page 1 is left out, to see whether it is used */
-	const uint64_t pages[] = { 0, 5, 7, 1 }, ahead[] = { 0, 13, 0, 0 },
-		       sends[] = { 1, 2, 0, 1 };
+	/* page 1 is left out, to see whether it is used, if the page table does not tell */
+	const char *backend = getenv("DSM_FAULT");
+	const uint64_t left = dsm_nodes() < test_size || (backend && !strcmp(backend, "mprotect"));
+	const uint64_t pages[] = { 0, 5, 7, 1 }, ahead[] = { 0, 14 - left, 0, 0 },
+		       sends[] = { 1, 2, 0, left };
 	uint64_t *p, i, was, fetched;
 	dsm_region_t *r;
 
