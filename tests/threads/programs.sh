@@ -230,6 +230,7 @@ if is_chosen columns; then
 	got=$(DSM_STATS=table timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/columns" 2>&1)
 	same "columns: release" "$(head -n 1 <<<"$got")" 6881280
 	blocks=$(grep -oE 'blocks_in +[0-9]+' <<<"$got" | awk '{ print $2 }') lent=$(grep -oE '\blent +[0-9]+' <<<"$got" | awk '{ print $2 }')
+	echo "    columns: blocks_in ${blocks:-?}, lent ${lent:-?}"
 	most=12500
 	[[ $got == *"faults by uffd"* && -r /proc/self/pagemap ]] || most=20000 # it cannot look
 	same "columns: few blocks, most of them lent" "$((${blocks:-99999} < most)) $((${lent:-0} > 6000))" "1 1"
