@@ -112,6 +112,7 @@ static void store_to_all(dsm_region_t *wide, struct stores s, bool fetches,
 		test_threads(2, store_each, &s);
 	test_sync();
 	*after = counted(-1, wide);
+	test_sync(); /* before a rank reads, and fetches again */
 }
 
 /* Each page has what rank 0 has made, and every step-th one what rank 1 has stored since. */
