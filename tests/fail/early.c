@@ -3,12 +3,12 @@
  * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on
  * with them, or are late.
  *
- *   early RANK[,RANK...] POINT [stop|late|abort]   at the first HOOK() of that name; in a build
+ *   early RANK[,RANK...] POINT [stop|abort|FILE]   at the first HOOK() of that name; in a build
  *                                                 without them (or POINT "none") nothing happens
  *
- * With `late`, the rank sleeps there. With `abort`, it calls abort() there, or after dsm_init() at
- * the POINT "running". With `stop`, each rank says when the launcher's server has it, and one whose
- * dsm_init() succeeds waits for what ends it.
+ * With a FILE (a path with a slash), the rank waits there until it exists. With `abort`, it calls
+ * abort() there, or after dsm_init() at the POINT "running". With `stop`, each rank says when the
+ * launcher's server has it, and one whose dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -21,10 +21,19 @@
 #include <unistd.h>
 
 #define STAY_SECONDS 10
-#define LATE_SECONDS 4
+#define LATE_SECONDS 15
 
 static const char *point = "none";
-static bool stops, late, aborts;
+static const char *awaited;
+static bool stops, aborts;
+
+static void await_file(void)
+{
+	int ms;
+
+	for (ms = 0; access(awaited, F_OK) && ms < LATE_SECONDS * 1000; ms += 5)
+		usleep(5000);
+}
 
 void dsm_test_hook(const char *where);
 void dsm_test_hook(const char *where)
@@ -41,8 +50,8 @@ void dsm_test_hook(const char *where)
 	printf("reached %ld\n", t.tv_sec * 1000 + t.tv_nsec / 1000000);
 	fflush(stdout);
 	point = "none";
-	if (late)
-		sleep(LATE_SECONDS);
+	if (awaited)
+		await_file();
 	else if (aborts)
 		abort();
 	else
@@ -67,9 +76,9 @@ int main(int argc, char **argv)
 	if (argc < 3 || argc > 4)
 		return 2;
 	stops = argc == 4 && !strcmp(argv[3], "stop");
-	late = argc == 4 && !strcmp(argv[3], "late");
+	awaited = argc == 4 && strchr(argv[3], '/') ? argv[3] : NULL;
 	aborts = argc == 4 && !strcmp(argv[3], "abort");
-	if (argc == 4 && !stops && !late && !aborts)
+	if (argc == 4 && !stops && !awaited && !aborts)
 		return 2;
 	if (rank && is_listed(argv[1], atoi(rank)))
 		point = argv[2];
