@@ -562,7 +562,8 @@ static void part_faults(void)
 
 /*
  * Ranks write a page by turns. Of two nodes, each is told what the other has written, and misses
- * nothing. One that does not use the page any more is told twice by its home, and then gets a notice.
+ * nothing. One that does not use the page any more is told twice by its home, and then gets a
+ * notice.
  */
 static void part_told(void)
 {
