@@ -23,17 +23,16 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 			"$tools/dsm-cc" -O2 -Wall -Wextra -Werror -pthread "$source" -o "$scratch/$name"
 	fi || { count_failure "$name: build"; continue; }
 	want=$("$scratch/$name.own" <"$input" 2>&1) || { count_failure "$name: by itself"; continue; }
-	more='' common=()
+	# On a busy host they take long, and their main threads wait all the time.
+	more='' common=(DSM_STALL_MS=45000)
 	[[ $name != queue ]] || more="mprotect fill"
-	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams) ]] || more=mprotect
-	# They take long on a busy host, and their main threads wait all the time.
-	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
+	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams|calls|numbers|aio) ]] || more=mprotect
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
 	ways_of="one node two mixed preload"
 	[[ $name != @(bank|queue|wavefront|strings|random|objects) ]] || more+=" release"
 	# A small heap: one thread gets memory whose home is at the other one's node.
-	[[ $name != edges ]] || { ways_of="node two release many"; common=(DSM_HEAP=128M); }
+	[[ $name != edges ]] || { ways_of="node two release many"; common+=(DSM_HEAP=128M); }
 	[[ $name != statics ]] || ways_of="two release many"
 	[[ $name != atomics ]] || ways_of="node two preload release many"
 	for ((turn = 0; turn < repeat; turn++)); do
@@ -43,7 +42,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 			[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
 			[[ $way != preload ]] || built+=.own
 			# shellcheck disable=SC2086
-			got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
+			got=$(env "${settings[@]}" timeout -k 5 120 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
 			# Open MPI's mpirun and the child that it makes for the other host race to
 			# set the child's process group; mpirun minds if it loses.
 			[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
