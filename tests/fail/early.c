@@ -6,9 +6,10 @@
  *   early RANK[,RANK...] POINT [stop|abort|FILE]   at the first HOOK() of that name; in a build
  *                                                 without them (or POINT "none") nothing happens
  *
- * With a FILE (a path with a slash), the rank waits there until it exists. With `abort`, it calls
- * abort() there, or after dsm_init() at the POINT "running". With `stop`, each rank says when the
- * launcher's server has it, and one whose dsm_init() succeeds waits for what ends it.
+ * With a FILE (a path with a slash), the rank waits there until it exists, and ranks whose
+ * dsm_init() fails end only then. With `abort`, it calls abort() there, or after dsm_init() at the
+ * POINT "running". With `stop`, each rank says when the launcher's server has it, and one whose
+ * dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -85,6 +86,8 @@ int main(int argc, char **argv)
 	err = dsm_init(NULL);
 	if (err) {
 		fprintf(stderr, "dsm_init: %s\n", dsm_strerror(err));
+		if (awaited)
+			await_file();
 		return 3;
 	}
 	if (aborts && !strcmp(point, "running"))

@@ -70,7 +70,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* One of its threads. Atomic. */
+/* One of its threads. heard and over are atomic. */
 struct member {
 	pthread_t id;
 	struct crowd *crowd;

@@ -24,7 +24,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	fi || { count_failure "$name: build"; continue; }
 	want=$("$scratch/$name.own" <"$input" 2>&1) || { count_failure "$name: by itself"; continue; }
 	# On a busy host they take long, and their main threads wait all the time.
-	more='' common=(DSM_STALL_MS=45000)
+	more='' common=(DSM_STALL_MS=25000)
 	[[ $name != queue ]] || more="mprotect fill"
 	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams|calls|numbers|aio) ]] || more=mprotect
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
@@ -42,7 +42,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 			[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
 			[[ $way != preload ]] || built+=.own
 			# shellcheck disable=SC2086
-			got=$(env "${settings[@]}" timeout -k 5 120 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
+			got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
 			# Open MPI's mpirun and the child that it makes for the other host race to
 			# set the child's process group; mpirun minds if it loses.
 			[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
