@@ -10,6 +10,12 @@
  * dsm_init(). */
 void past_bind(void);
 
+/* places.c: remember where the libraries are. Once, before dsm_init(), which loads others. */
+void places_note(void);
+/* Is each where rank 0 has it? Collective. -EPROTO after a message: not; errors of
+ * dsm_broadcast(). */
+int places_compare(void);
+
 /* features.c: do the processors of all ranks have the same features? Collective. -EPROTO after a
  * message: they have not; errors of dsm_broadcast(). */
 int features_compare(void);

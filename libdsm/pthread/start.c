@@ -433,6 +433,7 @@ __attribute__((constructor)) static void start_begin(void)
 	faults_catch();
 	if (dsm_files_before)
 		dsm_files_before();
+	places_note();
 	start_must("dsm_init", dsm_init(NULL));
 	dl_iterate_phdr(note_code, &n);
 	shim.pid = getpid();
@@ -448,13 +449,11 @@ __attribute__((constructor)) static void start_begin(void)
 	report_signals();
 	shim.one_node = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
-	if (features_compare())
-		end_process(70);
 	copies_separate();
 	iostreams_construct();
 	start_must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
-	if (libraries_share())
+	if (libraries_share() || places_compare() || features_compare())
 		end_process(70);
 	make_team();
 	signals_share();

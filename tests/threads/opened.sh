@@ -264,12 +264,24 @@ if is_chosen opened; then
 	says "opened: of each rank" "private memory of rank 0" 139 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/plain.so" call
 fi
 
-# Functions are chosen for the processor of rank 0: a rank with another one is refused.
+# Functions are chosen for the processor of rank 0: a rank with another one is refused, and
+# one with a library at another address.
 if is_chosen features; then
 	program features <<<'int main(void) { return 3; }'
 	on_other=(mpirun -q --allow-run-as-root -n 1 setarch -R "$scratch/features" : -n 1 setarch -R env)
 	says "features: one is missing" "GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 for all ranks" 70 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 "$scratch/features"
 	says "features: other functions" "the C library has chosen other functions" 70 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=Prefer_ERMS "$scratch/features"
+	says "features: other addresses" "is at another address than on rank 0: start" 70 "${on_other[@]}" LD_PRELOAD=libBrokenLocale.so.1 "$scratch/features"
 	says "features: trusted" "" 3 "${on_other[@]}" GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 DSM_FEATURES=trust "$scratch/features"
 	says "features: hidden on both" "" 3 env GLIBC_TUNABLES=glibc.cpu.hwcaps=-SSE4_2 "${run[@]}" -n 2 "$scratch/features"
+	# One that no variable of the program shows to be elsewhere, as it comes behind the C library.
+	mkdir -p "$scratch/larger"
+	gcc -shared -fPIC -x c - -o "$scratch/libdeep.so" <<<'int deep(void) { return 3; }'
+	gcc -shared -fPIC -x c - -o "$scratch/larger/libdeep.so" <<<'char room[1 << 20]; int deep(void) { return 3; }'
+	gcc -shared -fPIC -x c - -o "$scratch/libabove.so" -L"$scratch" -ldeep <<<'int deep(void); int above(void) { return deep(); }'
+	program places -L"$scratch" -Wl,--allow-shlib-undefined -labove <<<'int above(void); int main(void) { return above(); }'
+	says "places: the same" "" 3 env DSM_OWN_LIBRARIES=rank "LD_LIBRARY_PATH=$scratch" "${run[@]}" -n 2 "$scratch/places"
+	says "places: a library elsewhere" "libdeep.so is at another address than on rank 0" 70 env DSM_OWN_LIBRARIES=rank \
+		mpirun -q --allow-run-as-root -n 1 setarch -R env "LD_LIBRARY_PATH=$scratch" "$scratch/places" : \
+		-n 1 setarch -R env "LD_LIBRARY_PATH=$scratch/larger:$scratch" "$scratch/places"
 fi
