@@ -167,9 +167,11 @@ static void order_by(struct host *x, uint8_t type, uint8_t op, unsigned int dst,
 	core_carry_out(&x->h, &acts, 0, &m, NULL);
 }
 
-/* object: the lock's, and a thread; else an edge, and 0x40 once it was passed on */
+/* object: the lock's, and a thread; or an edge, on the way to who passes it on, or to its end; of a
+ * block, its number */
 #define OBJECT_LOCK 0x80u
 #define OBJECT_HOPPED 0x40u
+#define OBJECT_HOP 0x20u
 
 static void send_edge(const struct rc_cfg *cfg, struct world *w, unsigned int t, unsigned int e)
 {
@@ -183,7 +185,7 @@ static void send_edge(const struct rc_cfg *cfg, struct world *w, unsigned int t,
 		w->arrived[e] = 1;
 	else
 		order_by(&x, edge.type, edge.op, edge.hop ? edge.hop - 1u : cfg->node[edge.to],
-			 e | (edge.hop ? 0 : OBJECT_HOPPED));
+			 e | (edge.hop ? OBJECT_HOP : OBJECT_HOPPED));
 }
 
 /* One step of an acquire. */
@@ -305,10 +307,13 @@ static void ordered(struct host *x, const struct rmsg *m)
 		w->lock_granted = (uint8_t)(t + 1) | (closing_acquires(&wide) ? 16 : 0);
 	} else if (m->object & OBJECT_HOPPED) {
 		w->arrived[t] = closing_acquires(&wide) ? 2 : 1;
-	} else {
+	} else if (m->object & OBJECT_HOP) {
 		const struct rc_edge edge = edge_of(x->cfg, w, t);
 
 		order_by(x, edge.then, 0, x->cfg->node[edge.to], t | OBJECT_HOPPED);
+	} else {
+		model_fail("node %u receives %s, which the model does not deliver", x->h.me,
+			   wire_name(m->type));
 	}
 }
 
