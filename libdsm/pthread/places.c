@@ -7,8 +7,9 @@
  * best. The kernel chooses addresses by chance unless dsmrun or setarch tells it not to, and a
  * library that only one rank has, by LD_PRELOAD, moves others.
  *
- * Compared is what was loaded with the program. What a rank has alone is its own affair, and what
- * is loaded later is the affair of opened.c, or private.
+ * Compared is what was loaded with the program; of the program's own libraries libraries.c compares
+ * more. What a rank has alone is its own affair, and what is loaded later is that of opened.c, or
+ * private.
  */
 #include "shim.h"
 
@@ -50,15 +51,19 @@ void places_note(void)
 	dl_iterate_phdr(note_place, NULL);
 }
 
-/* Is it elsewhere here? Says so. */
+/* Is it elsewhere here? Says so. Several may have its name. */
 static bool is_elsewhere(const struct place *first)
 {
+	bool has = false;
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
-		if (!strcmp(places[i].name, first->name))
-			break;
-	if (i == count || places[i].base == first->base)
+		if (!strcmp(places[i].name, first->name)) {
+			if (places[i].base == first->base)
+				return false;
+			has = true;
+		}
+	if (!has)
 		return false;
 	start_print(
 		"%s is at another address than on rank 0: start the program with dsmrun, or with `setarch -R`, and with the same "

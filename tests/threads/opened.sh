@@ -281,6 +281,11 @@ if is_chosen features; then
 	gcc -shared -fPIC -x c - -o "$scratch/libabove.so" -L"$scratch" -ldeep <<<'int deep(void); int above(void) { return deep(); }'
 	program places -L"$scratch" -Wl,--allow-shlib-undefined -labove <<<'int above(void); int main(void) { return above(); }'
 	says "places: the same" "" 3 env DSM_OWN_LIBRARIES=rank "LD_LIBRARY_PATH=$scratch" "${run[@]}" -n 2 "$scratch/places"
+	# Two of one name.
+	mkdir -p "$scratch/namesake"
+	gcc -shared -fPIC -x c - -o "$scratch/namesake/libdeep.so" <<<'int deeper(void) { return 3; }'
+	program namesakes "$scratch/libdeep.so" "$scratch/namesake/libdeep.so" <<<'int deep(void), deeper(void); int main(void) { return deep() == deeper() ? 3 : 1; }'
+	says "places: two of one name" "" 3 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/namesakes"
 	says "places: a library elsewhere" "libdeep.so is at another address than on rank 0" 70 env DSM_OWN_LIBRARIES=rank \
 		mpirun -q --allow-run-as-root -n 1 setarch -R env "LD_LIBRARY_PATH=$scratch" "$scratch/places" : \
 		-n 1 setarch -R env "LD_LIBRARY_PATH=$scratch/larger:$scratch" "$scratch/places"
