@@ -227,7 +227,7 @@ static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct
 	case SOP_CANCEL: cancel(ctx, s, m, out); return 0;
 	default: sync_atomic(ctx, s, m, out); return 0;
 	}
-	reply(ctx, m, 0, 0, out);
+	reply(ctx, m, 0, s->kind == SYNC_COND && s->readers ? SYNC_FOUND : 0, out);
 	if (!s->pumping)
 		pump(ctx, s, m->object, out);
 	return 0;

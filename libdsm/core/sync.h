@@ -40,7 +40,8 @@ enum sync_op {
 	SOP_POST, /* semaphore; POST: value */
 	SOP_ENQUEUE,
 	SOP_SIGNAL,
-	SOP_BROADCAST, /* condition */
+	/* condition; value of the reply to both: SYNC_FOUND; 0: nobody waits */
+	SOP_BROADCAST,
 	/*
 	 * only after the reply "queued": remove it. -ETIMEDOUT: removed; -EALREADY: its answer
 	 * follows
@@ -58,7 +59,9 @@ enum sync_op {
 	SOP_MEET,
 	SYNC_OPS
 };
-#define SYNC_LAST 2u /* 1 is that a request is in line */
+/* 1 is that a request is in line */
+#define SYNC_LAST 2u
+#define SYNC_FOUND 2u
 
 /* an object's name is its place in its home's table, from 1 on, and a generation */
 #define SYNC_INDEX_MAX 0xffffffu

@@ -34,6 +34,9 @@ static __thread struct held {
 /* in use; mostly none */
 static __thread unsigned int nhelds __attribute__((tls_model("initial-exec")));
 
+/* of the mutexes that this thread holds, the last one it has locked, or NULL */
+static __thread const void *newest __attribute__((tls_model("initial-exec")));
+
 enum op {
 	O_LOCK,
 	O_TRYLOCK,
@@ -67,6 +70,7 @@ struct job {
 	const uint32_t *stop;  /* O_SEM_WAIT */
 	int result;
 	int kind_now; /* a mutex's type, as it was for the result */
+	int found;    /* O_SIGNAL, O_BROADCAST: a thread waited */
 };
 
 static uint64_t monotonic_ns(void)
@@ -177,7 +181,7 @@ static int sem_value(dsm_sem_t *sem)
 	return err ? err : (int)value;
 }
 
-static int try(const struct job *j, struct handles *h)
+static int try(struct job *j, struct handles *h)
 {
 	dsm_mutex_t mutex = { h->id };
 	dsm_cond_t cond = { h->id };
@@ -200,8 +204,8 @@ static int try(const struct job *j, struct handles *h)
 			return dsm_cond_wait(&cond, &mutex);
 		return dsm_cond_timedwait(&cond, &mutex,
 					  j->own_clock ? left_by_own(j, h) : left(j));
-	case O_SIGNAL: return dsm_cond_signal(&cond);
-	case O_BROADCAST: return dsm_cond_broadcast(&cond);
+	case O_SIGNAL:
+	case O_BROADCAST: return dsm_cond_wake(&cond, j->op == O_BROADCAST, &j->found);
 	case O_BARRIER: return dsm_barrier_meet(&barrier, (unsigned int)h->attr);
 	case O_RDLOCK:
 		return j->timed ? dsm_rwlock_timedrdlock(&rwlock, left(j))
@@ -251,7 +255,7 @@ static enum dsm_wait waits_for(enum op op)
 	return DSM_WAIT_NONE;
 }
 
-static int perform(const struct job *j, struct handles *h)
+static int perform(struct job *j, struct handles *h)
 {
 	int err;
 
@@ -289,6 +293,7 @@ static void handle_sync_job_run(void *arg)
 	}
 	out->result = err;
 	out->kind_now = h.attr;
+	out->found = j.found;
 }
 
 static int handle_sync_job_start(struct job *j)
@@ -372,6 +377,8 @@ static int mutex_lock_with(struct job *j, int kind, int if_held)
 	if (h)
 		return kind == PTHREAD_MUTEX_RECURSIVE ? held_again(h) : if_held;
 	err = handle_sync_job_start(j);
+	if (!err)
+		newest = j->object;
 	if (!err && knows_owner(j->kind_now))
 		held_note(j->object, 1, false);
 	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
@@ -404,26 +411,60 @@ int handle_sync_unlock(void *m, const int *kind)
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
 	j.attr = kind;
-	return less(held(m)) ? 0 : handle_sync_job_start(&j);
+	if (less(held(m)))
+		return 0;
+	if (newest == m)
+		newest = NULL;
+	return handle_sync_job_start(&j);
 }
 
-int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock,
+/* Called with m held. If it is not, each field can only become one with which signals are sent. */
+static void note_waiter(void *c, struct cond_own *own, const void *m)
+{
+	if (__atomic_load_n(&own->mutex, __ATOMIC_RELAXED) != m)
+		__atomic_store_n(&own->mutex, own->mutex ? c : m, __ATOMIC_RELAXED);
+	if (!own->waited)
+		own->waited = 1;
+}
+
+int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, clockid_t clock,
 		     const struct timespec *until)
 {
 	struct job j = job_of(O_WAIT, c, clock, until);
+	const void *before = newest;
+	int err;
 
-	j.attr = own;
+	note_waiter(c, own, m);
+	j.attr = &own->clock;
 	j.mutex = m;
 	j.mutex_attr = kind;
-	return handle_sync_job_start(&j);
+	newest = NULL; /* a signal handler may leave the wait for good */
+	err = handle_sync_job_start(&j);
+	newest = before;
+	return err;
 }
 
-int handle_sync_wake(void *c, const int *own, bool all)
+/* The first one that holds a mutex takes it for the one that threads will wait with. */
+static void note_signal(struct cond_own *own, const void *mutex, bool found)
+{
+	if (!own->mutex)
+		__atomic_store_n(&own->mutex, mutex, __ATOMIC_RELAXED);
+	else if (own->mutex == mutex && !found)
+		own->waited = 0;
+}
+
+int handle_sync_wake(void *c, struct cond_own *own, bool all)
 {
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
+	int err;
 
-	j.attr = own;
-	return handle_sync_job_start(&j);
+	if (newest && __atomic_load_n(&own->mutex, __ATOMIC_RELAXED) == newest && !own->waited)
+		return 0;
+	j.attr = &own->clock;
+	err = handle_sync_job_start(&j);
+	if (!err && newest)
+		note_signal(own, newest, j.found);
+	return err;
 }
 
 int handle_sync_barrier(void *b, const int *n)
@@ -507,5 +548,7 @@ void handle_sync_forget(void *object)
 
 	if (h)
 		h->times = 0;
+	if (newest == object)
+		newest = NULL;
 	handle_sync_job_start(&j);
 }

@@ -5,8 +5,8 @@
  * block for round trips. They may also return ENOMEM: the first use of an object needs a record.
  * Only handle_sync_wait() and handle_sync_sem_wait() are cancellation points.
  *
- * kind: location of the mutex's type; NULL: a normal mutex. own: location of the condition's clock.
- * n: location of the barrier's count. They are read when this process first uses the object.
+ * kind: location of the mutex's type; NULL: a normal mutex. n: location of the barrier's count.
+ * They, and the condition's clock, are read when this process first uses the object.
  */
 #ifndef PTHREAD_HANDLE_SYNC_H
 #define PTHREAD_HANDLE_SYNC_H
@@ -15,16 +15,32 @@
 
 #define OWN_CLOCK ((clockid_t)-1) /* handle_sync_wait(): the condition's */
 
+/*
+ * In a condition's memory. A signal in vain would take a round trip within the critical section, so
+ * a thread that holds `mutex`, and finds that nobody has waited, sends none.
+ *
+ * Threads wait with the same mutex held, and so does who finds, by a signal that is sent, that none
+ * waits any more. So who holds the mutex reads what is true, in release blocks, too. A thread that
+ * waits with another mutex ends all that for the condition: what is written without a common mutex
+ * may be merged in any order.
+ */
+struct cond_own {
+	int clock;       /* as clock_of() returns it */
+	uint32_t waited; /* a thread may be waiting */
+	/* that threads wait with; NULL: not known yet; the condition: several, signals are sent */
+	const void *mutex;
+};
+
 /* As pthread_mutex_clocklock(), pthread_mutex_trylock() and pthread_mutex_unlock(). */
 int handle_sync_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until);
 int handle_sync_trylock(void *m, const int *kind);
 int handle_sync_unlock(void *m, const int *kind);
 
 /* As pthread_cond_clockwait(). */
-int handle_sync_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock,
+int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, clockid_t clock,
 		     const struct timespec *until);
 /* As pthread_cond_signal(), or, all, pthread_cond_broadcast(). */
-int handle_sync_wake(void *c, const int *own, bool all);
+int handle_sync_wake(void *c, struct cond_own *own, bool all);
 
 /* As pthread_barrier_wait(). */
 int handle_sync_barrier(void *b, const int *n);

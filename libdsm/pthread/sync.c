@@ -19,12 +19,13 @@
 /* Fields in the memory of the objects, besides those of futex_sync.c. */
 struct cond_extra {
 	uint32_t futex[2];
-	int clock; /* as clock_of() returns it */
+	struct cond_own own;
 };
+_Static_assert(sizeof(struct cond_extra) <= sizeof(pthread_cond_t), "it lies in a condition");
 struct barrier_extra {
 	int n;
 };
-#define CLOCK_AT(c) (&((struct cond_extra *)(c))->clock)
+#define OWN_AT(c) (&((struct cond_extra *)(c))->own)
 #define COUNT_AT(b) (&((struct barrier_extra *)(b))->n)
 
 uint64_t time_of(const struct timespec *t)
@@ -182,7 +183,7 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 	if (attr)
 		pthread_condattr_getclock(attr, &clock);
 	init_object(c, sizeof(*c));
-	*CLOCK_AT(c) = clock == CLOCK_MONOTONIC;
+	OWN_AT(c)->clock = clock == CLOCK_MONOTONIC;
 	return 0;
 }
 
@@ -199,7 +200,7 @@ static int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, clockid_t cloc
 			   const struct timespec *until)
 {
 	return shim.one_node ? futex_sync_wait(c, m, clock, until)
-			     : handle_sync_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
+			     : handle_sync_wait(c, OWN_AT(c), m, KIND_AT(m), clock, until);
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
@@ -227,21 +228,21 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 		return NEXT(pthread_cond_timedwait)(c, m, until);
 	if (!is_time(&t))
 		return EINVAL;
-	return cond_wait_until(c, m, shim.one_node ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
+	return cond_wait_until(c, m, shim.one_node ? clock_of(OWN_AT(c)->clock) : OWN_CLOCK, &t);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_signal)(c);
-	return shim.one_node ? futex_sync_wake(c, false) : handle_sync_wake(c, CLOCK_AT(c), false);
+	return shim.one_node ? futex_sync_wake(c, false) : handle_sync_wake(c, OWN_AT(c), false);
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_broadcast)(c);
-	return shim.one_node ? futex_sync_wake(c, true) : handle_sync_wake(c, CLOCK_AT(c), true);
+	return shim.one_node ? futex_sync_wake(c, true) : handle_sync_wake(c, OWN_AT(c), true);
 }
 
 /* ---- barriers -------------------------------------------------------------------------------- */

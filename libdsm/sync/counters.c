@@ -34,12 +34,29 @@ DSM_API int dsm_cond_destroy(dsm_cond_t *c)
 
 DSM_API int dsm_cond_signal(dsm_cond_t *c)
 {
-	return counter_operate(&c->id, SYNC_COND, SOP_SIGNAL, 0, 0);
+	int found;
+
+	return dsm_cond_wake(c, 0, &found);
 }
 
 DSM_API int dsm_cond_broadcast(dsm_cond_t *c)
 {
-	return counter_operate(&c->id, SYNC_COND, SOP_BROADCAST, 0, 0);
+	int found;
+
+	return dsm_cond_wake(c, 1, &found);
+}
+
+DSM_API int dsm_cond_wake(dsm_cond_t *c, int all, int *found)
+{
+	struct sync_request q = { 0 };
+	uint64_t id;
+	int err = sync_handle(&c->id, SYNC_COND, &id);
+
+	if (!err)
+		err = sync_ask(id, all ? SOP_BROADCAST : SOP_SIGNAL, &q);
+	if (!err)
+		*found = q.old == SYNC_FOUND;
+	return err;
 }
 
 DSM_API int dsm_sem_init(dsm_sem_t *s, uint32_t value)

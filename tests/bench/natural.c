@@ -28,7 +28,10 @@ struct shared {
 	dsm_barrier_t barrier;
 	pthread_mutex_t lock;
 	pthread_barrier_t meet;
-	uint64_t next; /* of the queue */
+	uint64_t next; /* of the queue, the pool */
+	dsm_cond_t more;
+	pthread_cond_t is_more;
+	uint64_t ready, left; /* of the pool */
 	double seconds;
 	char data[];
 };
@@ -81,6 +84,22 @@ static void unlock(struct shared *s)
 		check(dsm_mutex_unlock(&s->mutex), "dsm_mutex_unlock");
 	else if (way == THREADS)
 		check(pthread_mutex_unlock(&s->lock), "pthread_mutex_unlock");
+}
+
+static void wait_more(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_cond_wait(&s->more, &s->mutex), "dsm_cond_wait");
+	else if (way == THREADS)
+		check(pthread_cond_wait(&s->is_more, &s->lock), "pthread_cond_wait");
+}
+
+static void say_more(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_cond_signal(&s->more), "dsm_cond_signal");
+	else if (way == THREADS)
+		check(pthread_cond_signal(&s->is_more), "pthread_cond_signal");
 }
 
 static uint64_t mix(uint64_t x)
@@ -361,6 +380,7 @@ static uint64_t scatter_result(const void *data, size_t n)
 /* ---- a queue of tasks under one lock --------------------------------------------------------- */
 
 #define STEPS 500 /* of a task, some nanoseconds each */
+#define POOL_STEPS 10000
 
 static size_t queue_bytes(size_t n)
 {
@@ -394,6 +414,50 @@ static void queue(struct shared *s, size_t n, size_t rounds, unsigned id, unsign
 static uint64_t queue_result(const void *data, size_t n)
 {
 	return sum_of(data, n);
+}
+
+/* ---- a pool of tasks, each of which adds two and signals each of them ------------------------ */
+
+static void pool_fill(void *data, size_t n)
+{
+	queue_fill(data, n);
+	shared->ready = 1;
+	shared->left = n;
+}
+
+/* One more is ready, unless they are that many. */
+static void pool_add(struct shared *s, size_t n)
+{
+	if (s->next + s->ready < n)
+		s->ready++;
+	say_more(s);
+}
+
+static void pool(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *results = (uint64_t *)s->data, task, x;
+	unsigned i;
+
+	(void)rounds, (void)id, (void)count;
+	lock(s);
+	for (;;) {
+		while (!s->ready && s->left)
+			wait_more(s);
+		if (!s->left)
+			break;
+		s->ready--;
+		task = s->next++;
+		unlock(s);
+		for (x = task, i = 0; i < POOL_STEPS; i++)
+			x = mix(x);
+		results[task] = x;
+		lock(s);
+		s->left--;
+		pool_add(s, n);
+		pool_add(s, n);
+	}
+	unlock(s);
+	barrier(s);
 }
 
 /* ---- sections of one lock that write a word in each page, and work between them -------------- */
@@ -477,6 +541,7 @@ static const struct program programs[] = {
 	{ "product", 1024, 1, product_bytes, product_fill, product, product_result },
 	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
+	{ "pool", 20000, 1, queue_bytes, pool_fill, pool, queue_result },
 	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
 	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };
@@ -543,6 +608,7 @@ static void run_threads(void)
 	}
 	memset(shared, 0, sizeof(*shared));
 	check(pthread_mutex_init(&shared->lock, NULL), "pthread_mutex_init");
+	check(pthread_cond_init(&shared->is_more, NULL), "pthread_cond_init");
 	check(pthread_barrier_init(&shared->meet, NULL, workers), "pthread_barrier_init");
 	for (i = 1; i < workers; i++)
 		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i),
@@ -564,6 +630,7 @@ static void run_ranks(void)
 		if (!shared)
 			dsm_abort(1, "out of memory: DSM_HEAP is too small");
 		check(dsm_mutex_init(&shared->mutex), "dsm_mutex_init");
+		check(dsm_cond_init(&shared->more), "dsm_cond_init");
 		check(dsm_barrier_init(&shared->barrier, NULL, 0, 1), "dsm_barrier_init");
 		address = (uint64_t)(uintptr_t)shared;
 	}

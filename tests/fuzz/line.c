@@ -123,8 +123,11 @@ static void answered(struct line *l, const struct msg *m, const struct msg *a)
 		must(l->writer);
 		l->writer = false;
 		break;
-	case SOP_SIGNAL: l->due += l->due < l->n; break;
-	case SOP_BROADCAST: l->due = l->n; break;
+	case SOP_SIGNAL:
+	case SOP_BROADCAST:
+		l->due = m->op == SOP_BROADCAST ? l->n : l->due + (l->due < l->n);
+		must(a->value == (l->due ? SYNC_FOUND : 0));
+		break;
 	default: /* a wait: it is in line */
 		must(sync_twice(m->op, m->flags) && a->value == 1);
 		comes(l, m);

@@ -348,6 +348,16 @@ static int specify(struct world *w, const struct wmsg *m)
 	}
 }
 
+/* The value in the answer to a signal. Called after specify(). */
+static unsigned int found(const struct world *w)
+{
+	unsigned int n = length(w), i;
+
+	for (i = 0; i < n && !w->line[i].free; i++)
+		;
+	return i < n ? SYNC_FOUND : 0;
+}
+
 /* Check the answers of one step. own: the result of specify(), or 1 if the step was a RESUME. */
 static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m,
 		  const struct actions *out, int own)
@@ -374,6 +384,10 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 			if (a.count != own)
 				model_fail("%s is answered %d instead of %d", sync_op_name(m->op),
 					   a.count, own);
+			if ((m->op == SOP_SIGNAL || m->op == SOP_BROADCAST) && !own &&
+			    a.value != found(w))
+				model_fail("%s is answered with value %u", sync_op_name(m->op),
+					   (unsigned int)a.value);
 			own = 2;
 			continue;
 		}

@@ -178,6 +178,55 @@ END
 # Without write-ahead, whose runs are one message each.
 says "homes" "home here: 1, there: 1" 0 env DSM_READAHEAD=0 "${run[@]}" -n 2 --nodes rank "$scratch/homes"
 
+# The one thread of the other rank signals with the mutex held. The condition's home is rank 0, where
+# a thread has waited before.
+program vain <<'END'
+#include <dsm.h>
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static int ready;
+static void count(void *arg)
+{
+	struct dsm_stats s;
+	*(unsigned long *)arg = dsm_stats_get(dsm_rank(), NULL, &s) ? 0 : s.messages_out;
+}
+static void *signals(void *arg)
+{
+	unsigned long before, after;
+	pthread_mutex_lock(&m);
+	ready = 1;
+	pthread_cond_signal(&c);
+	pthread_mutex_unlock(&m);
+	pthread_mutex_lock(&m); /* again, as it is where the waiter was */
+	pthread_cond_signal(&c);
+	dsm_call(count, &before);
+	for (int i = 0; i < 1000; i++) {
+		pthread_cond_signal(&c);
+		pthread_cond_broadcast(&c);
+	}
+	dsm_call(count, &after);
+	pthread_mutex_unlock(&m);
+	printf("rank %d, messages %s: %lu\n", dsm_rank(), after - before < 50 ? "few" : "many", after - before);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	pthread_mutex_lock(&m);
+	pthread_create(&t, NULL, signals, NULL);
+	while (!ready)
+		pthread_cond_wait(&c, &m);
+	pthread_mutex_unlock(&m);
+	return pthread_join(t, NULL);
+}
+END
+for way in two release; do
+	# shellcheck disable=SC2086
+	says "signals in vain, $way" "rank 1, messages few: " 0 "${run[@]}" ${ways[$way]} "$scratch/vain"
+done
+
 # Mutexes of each type, initialised without a call, in blocks that another node writes before each
 # round: rank 0 uses them without fetching the blocks.
 program fetches <<'END'

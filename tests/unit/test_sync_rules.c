@@ -203,7 +203,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 	case SOP_BROADCAST: s->owed = s->n; break;
 	default: atomic(s, who, m); return false;
 	}
-	answer(s, who, 0, 0);
+	answer(s, who, 0, s->owed ? SYNC_FOUND : 0);
 	if (!s->pumping)
 		pump(s);
 	return false;
