@@ -372,8 +372,8 @@ DSM_API int dsm_cond_wait(dsm_cond_t *c, dsm_mutex_t *m);
 DSM_API int dsm_cond_timedwait(dsm_cond_t *c, dsm_mutex_t *m, uint64_t ns);
 DSM_API int dsm_cond_signal(dsm_cond_t *c);      /* wake the thread that waited longest; blocks for a round trip */
 DSM_API int dsm_cond_broadcast(dsm_cond_t *c);   /* wake all waiting threads; blocks for a round trip */
-/* As dsm_cond_signal(), or, all, dsm_cond_broadcast(). *found, set on success only: 0: no thread
- * waited; 1. */
+/* As dsm_cond_signal(), or, all, dsm_cond_broadcast(). *found is set on success only: 1 if threads
+ * were waiting, even if an earlier call wakes them, otherwise 0. */
 DSM_API int dsm_cond_wake(dsm_cond_t *c, int all, int *found);
 
 /* A semaphore is a number from 0 to 2^31 - 1. All calls block for a round trip; the waiting calls

@@ -15,7 +15,7 @@
 #include <linux/types.h>
 
 /* unused fields must be zero; dsm_uapi_rules.h defines the valid values of each field */
-#define DSM_UAPI_VERSION 18
+#define DSM_UAPI_VERSION 19
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 

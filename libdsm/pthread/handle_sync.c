@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * handle_sync.c - synchronisation between nodes: an object's state is not in the block that it lies
- * in, so taking a lock moves no block.
+ * in, so taking a lock moves no block. (A condition has there who may be waiting: struct cond_own.)
  *
  * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made
  * anew with another value, has another handle; an old one fails with -EINVAL and is looked up
@@ -418,13 +418,17 @@ int handle_sync_unlock(void *m, const int *kind)
 	return handle_sync_job_start(&j);
 }
 
-/* Called with m held. If it is not, each field can only become one with which signals are sent. */
-static void note_waiter(void *c, struct cond_own *own, const void *m)
+/* Not if the wait fails for a mutex that is not held. */
+static void note_waiter(void *c, struct cond_own *own, const void *m, const int *kind)
 {
-	if (__atomic_load_n(&own->mutex, __ATOMIC_RELAXED) != m)
-		__atomic_store_n(&own->mutex, own->mutex ? c : m, __ATOMIC_RELAXED);
-	if (!own->waited)
-		own->waited = 1;
+	const void *with = __atomic_load_n(&own->mutex, __ATOMIC_RELAXED);
+
+	if (knows_owner(mutex_kind(m, kind)) && nhelds < HELDS && !held(m))
+		return;
+	if (with != m)
+		__atomic_store_n(&own->mutex, with ? c : m, __ATOMIC_RELAXED);
+	if (!__atomic_load_n(&own->waited, __ATOMIC_RELAXED))
+		__atomic_store_n(&own->waited, 1, __ATOMIC_RELAXED);
 }
 
 int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, clockid_t clock,
@@ -434,7 +438,7 @@ int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, cl
 	const void *before = newest;
 	int err;
 
-	note_waiter(c, own, m);
+	note_waiter(c, own, m, kind);
 	j.attr = &own->clock;
 	j.mutex = m;
 	j.mutex_attr = kind;
@@ -444,26 +448,18 @@ int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, cl
 	return err;
 }
 
-/* The first one that holds a mutex takes it for the one that threads will wait with. */
-static void note_signal(struct cond_own *own, const void *mutex, bool found)
-{
-	if (!own->mutex)
-		__atomic_store_n(&own->mutex, mutex, __ATOMIC_RELAXED);
-	else if (own->mutex == mutex && !found)
-		own->waited = 0;
-}
-
 int handle_sync_wake(void *c, struct cond_own *own, bool all)
 {
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
+	const void *with = newest ? __atomic_load_n(&own->mutex, __ATOMIC_RELAXED) : c;
 	int err;
 
-	if (newest && __atomic_load_n(&own->mutex, __ATOMIC_RELAXED) == newest && !own->waited)
+	if ((!with || with == newest) && !__atomic_load_n(&own->waited, __ATOMIC_RELAXED))
 		return 0;
 	j.attr = &own->clock;
 	err = handle_sync_job_start(&j);
-	if (!err && newest)
-		note_signal(own, newest, j.found);
+	if (!err && with == newest && !j.found)
+		__atomic_store_n(&own->waited, 0, __ATOMIC_RELAXED);
 	return err;
 }
 

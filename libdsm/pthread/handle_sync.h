@@ -17,17 +17,18 @@
 
 /*
  * In a condition's memory. A signal in vain would take a round trip within the critical section, so
- * a thread that holds `mutex`, and finds that nobody has waited, sends none.
+ * a thread that holds a mutex sends none if nobody has waited, or if nobody waits and `mutex` is
+ * the one that it has locked last.
  *
- * Threads wait with the same mutex held, and so does who finds, by a signal that is sent, that none
- * waits any more. So who holds the mutex reads what is true, in release blocks, too. A thread that
- * waits with another mutex ends all that for the condition: what is written without a common mutex
- * may be merged in any order.
+ * With its mutex held, a thread that waits writes both words, and one whose signal finds nobody
+ * clears `waited`. So a thread that holds the mutex reads what is true, in release blocks, too; and
+ * one that has locked it after a thread began to wait sees that there has been a wait. If threads
+ * wait with several mutexes, all signals are sent from then on: what they write is in no order.
  */
 struct cond_own {
 	int clock;       /* as clock_of() returns it */
 	uint32_t waited; /* a thread may be waiting */
-	/* that threads wait with; NULL: not known yet; the condition: several, signals are sent */
+	/* that threads wait with; NULL: none has waited; the condition: several */
 	const void *mutex;
 };
 

@@ -132,7 +132,7 @@ static void is_left(bool destroyed)
 	       "a call that may be a handler's does not give up what it may have interrupted");
 	expect(on_condition(SOP_DESTROY) == -EBUSY, "it is still in line");
 	if (destroyed)
-		expect(!on_condition(SOP_SIGNAL) && !on_condition(SOP_DESTROY),
+		expect(on_condition(SOP_SIGNAL) == SYNC_FOUND && !on_condition(SOP_DESTROY),
 		       "a condition is signalled and destroyed");
 	atomic_store(&go, 1);
 	expect(reached(&left, 2), "the thread goes on");
@@ -255,7 +255,10 @@ static void operate(uint32_t object, uint8_t op)
 		.call = DSM_CALL_SYNC, .op = op, .object = object, .value = op == SOP_POST
 	};
 
-	expect(!op || !aside(c), "an operation of another thread");
+	const int64_t result = op ? aside(c) : 0;
+
+	expect(!result || (op == SOP_SIGNAL && result == SYNC_FOUND),
+	       "an operation of another thread");
 }
 
 static struct dsm_ioc_call cancellation(const struct dsm_ioc_call *c)

@@ -457,7 +457,7 @@ static void part_rwlock(void)
 static void part_cond(void)
 {
 	uint64_t start, round;
-	int err;
+	int err, found;
 
 	clear();
 	if (!test_rank) {
@@ -465,6 +465,10 @@ static void part_cond(void)
 		MUST(dsm_cond_init(&board->cond));
 		MUST(dsm_cond_signal(&board->cond)); /* no thread waits: no effect */
 		MUST(dsm_cond_broadcast(&board->cond));
+		MUST(dsm_cond_wake(&board->cond, 0, &found));
+		REQUIRE(!found, "a thread was waiting");
+		MUST(dsm_cond_wake(&board->cond, 1, &found));
+		REQUIRE(!found, "a thread was waiting");
 	}
 	test_sync();
 	EXPECT(dsm_cond_wait(&board->cond, &board->mutex), -EPERM);
@@ -495,7 +499,8 @@ static void part_cond(void)
 			MUST(dsm_mutex_lock(&board->mutex));
 			EXPECT(dsm_cond_destroy(&(dsm_cond_t){ board->cond.id }), -EBUSY);
 			for (i = 0; i < n && round < 2; i++) {
-				MUST(dsm_cond_signal(&board->cond));
+				MUST(dsm_cond_wake(&board->cond, 0, &found));
+				REQUIRE(found, "no thread was waiting");
 				MUST(dsm_mutex_unlock(&board->mutex));
 				until(&out->b, i + 1);
 				test_nap(patience * 1000000 / 3);

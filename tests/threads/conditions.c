@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * conditions.c - a plain POSIX threads program: signals in vain, and signals that somebody waits
- * for, with the mutex of the waiters held, with another one, or with none. If one is lost, a wait
- * ends by its limit.
+ * for, with the mutex of the waiters held, with another one, or with none. If one is lost that no
+ * other follows, a wait ends by its limit.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ static int items, used;
 /* Some waits give up after a short time. */
 static void buffer_wait(pthread_cond_t *cond, unsigned int *seed)
 {
-	const int in_short = !(rand_r(seed) % 4);
+	const int in_short = !(rand_r(seed) % 16);
 	struct timespec t = after_ms(CLOCK_MONOTONIC, in_short ? 1 : LIMIT_MS);
 
 	check("a signal", !pthread_cond_clockwait(cond, &own, CLOCK_MONOTONIC, &t) || in_short);
@@ -102,11 +102,14 @@ static void wait_in_vain(pthread_mutex_t *with)
 	pthread_mutex_unlock(with);
 }
 
-static void set_ready(pthread_mutex_t *with)
+/* The strange mutex is held, too, with the other one locked after it, or before it. */
+static void set_ready(pthread_mutex_t *with, int after)
 {
-	pthread_mutex_lock(with);
+	pthread_mutex_lock(after ? &strange : with);
+	pthread_mutex_lock(after ? with : &strange);
 	ready = 1;
 	check("pthread_cond_signal", !pthread_cond_signal(&c));
+	pthread_mutex_unlock(&strange);
 	pthread_mutex_unlock(with);
 }
 
@@ -139,7 +142,7 @@ static void *wake(void *arg)
 		signal_with(n % 3 == 0 ? &own : n % 3 == 1 ? &strange : NULL);
 		signal_with(&own);
 		until(at + 2);
-		set_ready(n % 2 ? &second : &own);
+		set_ready(n % 2 ? &second : &own, n % 8 != 1);
 		until(at + 3);
 		for (i = 0; i < 5; i++)
 			signal_with(&own);
