@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * handle_sync.c - synchronisation between nodes: an object's state is not in the block that it lies
- * in, so taking a lock moves no block. (A condition has there who may be waiting: struct cond_own.)
+ * in, so taking a lock moves no block. (With release consistency, a condition says there who waits:
+ * struct cond_own.)
  *
  * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made
  * anew with another value, has another handle; an old one fails with -EINVAL and is looked up
@@ -421,10 +422,11 @@ int handle_sync_unlock(void *m, const int *kind)
 /* Not if the wait fails for a mutex that is not held. */
 static void note_waiter(void *c, struct cond_own *own, const void *m, const int *kind)
 {
-	const void *with = __atomic_load_n(&own->mutex, __ATOMIC_RELAXED);
+	const void *with;
 
-	if (knows_owner(mutex_kind(m, kind)) && nhelds < HELDS && !held(m))
+	if (!shim.weak || (knows_owner(mutex_kind(m, kind)) && nhelds < HELDS && !held(m)))
 		return;
+	with = __atomic_load_n(&own->mutex, __ATOMIC_RELAXED);
 	if (with != m)
 		__atomic_store_n(&own->mutex, with ? c : m, __ATOMIC_RELAXED);
 	if (!__atomic_load_n(&own->waited, __ATOMIC_RELAXED))
@@ -451,7 +453,8 @@ int handle_sync_wait(void *c, struct cond_own *own, void *m, const int *kind, cl
 int handle_sync_wake(void *c, struct cond_own *own, bool all)
 {
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
-	const void *with = newest ? __atomic_load_n(&own->mutex, __ATOMIC_RELAXED) : c;
+	const bool reads = newest && shim.weak;
+	const void *with = reads ? __atomic_load_n(&own->mutex, __ATOMIC_RELAXED) : c;
 	int err;
 
 	if ((!with || with == newest) && !__atomic_load_n(&own->waited, __ATOMIC_RELAXED))

@@ -16,14 +16,14 @@
 #define OWN_CLOCK ((clockid_t)-1) /* handle_sync_wait(): the condition's */
 
 /*
- * In a condition's memory. A signal in vain would take a round trip within the critical section, so
- * a thread that holds a mutex sends none if nobody has waited, or if nobody waits and `mutex` is
- * the one that it has locked last.
+ * In a condition's memory, with release consistency. A signal in vain would take a round trip and a
+ * close within the critical section, so a thread that holds a mutex sends none if nobody has
+ * waited, or if nobody waits and `mutex` is the one that it has locked last.
  *
  * With its mutex held, a thread that waits writes both words, and one whose signal finds nobody
- * clears `waited`. So a thread that holds the mutex reads what is true, in release blocks, too; and
- * one that has locked it after a thread began to wait sees that there has been a wait. If threads
- * wait with several mutexes, all signals are sent from then on: what they write is in no order.
+ * clears `waited`. So a thread that holds the mutex reads what is true, and one that has locked it
+ * after a thread began to wait sees that there has been a wait. If threads wait with several
+ * mutexes, all signals are sent from then on: what they write is in no order.
  */
 struct cond_own {
 	int clock;       /* as clock_of() returns it */
