@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "steps.h"
 
@@ -174,6 +173,33 @@ static void *wake_or_wait(void *arg)
 	return arg ? wake(arg) : be_woken(arg);
 }
 
+/* ---- signals of a thread that knows nothing of the wait -------------------------------------- */
+
+enum { BLIND = ROUNDS * TURNS + 10, SIGNALS = 2000 };
+
+static volatile int done; /* who signals may never see it */
+
+static void *signal_or_wait(void *arg)
+{
+	const struct timespec t = after_ms(CLOCK_MONOTONIC, LIMIT_MS), ms = { 0, 1000000 };
+	int i;
+
+	if (arg) {
+		until(BLIND);
+		for (i = 0; i < SIGNALS && !done; i++) {
+			signal_with(NULL);
+			nanosleep(&ms, NULL);
+		}
+		return arg;
+	}
+	pthread_mutex_lock(&own);
+	go_to(BLIND);
+	check("a blind signal", !pthread_cond_clockwait(&c, &own, CLOCK_MONOTONIC, &t));
+	pthread_mutex_unlock(&own);
+	done = 1;
+	return arg;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 /* A wait without the mutex fails. */
@@ -191,6 +217,9 @@ int main(void)
 	check("the buffer", used == 2 * ITEMS && !items);
 	wait_without();
 	in_threads(2, wake_or_wait);
+	check("pthread_cond_destroy", !pthread_cond_destroy(&c));
+	check("pthread_cond_init", !pthread_cond_init(&c, NULL));
+	in_threads(2, signal_or_wait);
 	printf("conditions: %s\n", bad ? "WRONG" : "ok");
 	return !!bad;
 }

@@ -30,10 +30,11 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
 	ways_of="one node two mixed preload"
-	[[ $name != @(bank|queue|wavefront|strings|random|objects|conditions) ]] || more+=" release"
+	[[ $name != @(bank|queue|wavefront|strings|random|objects) ]] || more+=" release"
 	# A small heap: one thread gets memory whose home is at the other one's node.
 	[[ $name != edges ]] || { ways_of="node two release many"; common+=(DSM_HEAP=128M); }
 	[[ $name != statics ]] || ways_of="two release many"
+	[[ $name != conditions ]] || ways_of="node two preload release many"
 	[[ $name != atomics ]] || ways_of="node two preload release many"
 	for ((turn = 0; turn < repeat; turn++)); do
 		for way in $ways_of $more; do
