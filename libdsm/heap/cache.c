@@ -2,6 +2,9 @@
 /*
  * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
  *
+ * In front of it are the small objects that the thread has freed last, by class: jemalloc looks up
+ * the size of what it frees in its own tables, which takes longer than everything else.
+ *
  * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the
  * caches of sleeping threads must be emptied, too: their contents keep whole units from other
  * ranks. A thread marks its cache as taken by plain stores, around each call of jemalloc. The
@@ -20,11 +23,21 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE_CACHES 64 /* with more caches, pages are not cached */
 #define COUNT_BATCH 64 /* calls of a thread between two updates of the shared statistics */
+
+#define CLASSES 20u /* of jemalloc, up to BIN_MAX */
+#define BIN_MAX 1024u
+#define BIN_BYTES (64u << 10) /* that a thread keeps of a class */
+
+struct bin {
+	unsigned n, room;
+	void **at; /* private, made with the first object; the last one freed is the last */
+};
 
 struct counts {
 	uint64_t allocations, frees, bytes;
@@ -41,7 +54,8 @@ struct cache {
 	bool dead;
 	/* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
 	struct counts counts;
-	struct counts shown; /* the part that is in the shared statistics; under caches.lock */
+	struct counts shown;      /* the part that is in the shared statistics; under caches.lock */
+	struct bin bins[CLASSES]; /* of the thread that has taken or closed it */
 };
 
 static struct {
@@ -53,12 +67,15 @@ static struct {
 	pthread_mutex_t lock;
 	struct cache *first;
 	unsigned threads; /* in that list; also read without the lock */
+	/* by size in units of 16 bytes; 0: none. Constant after the start */
+	uint8_t class_of[BIN_MAX / HEAP_GRAIN + 1];
+	uint16_t usable[CLASSES + 1];
 } caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* For threads without a cache: ids ran out, or the thread is ending. */
 static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
 
-static __thread struct cache *mine;
+static __thread struct cache *mine __attribute__((tls_model("initial-exec")));
 
 /* Add the counts of c's thread since the last time to the shared statistics. Under caches.lock. */
 static void cache_show_one(struct cache *c)
@@ -76,9 +93,40 @@ static void cache_show_one(struct cache *c)
 	c->shown = now;
 }
 
+/* Without memory it stays as it is. */
+static void bin_begin(struct bin *b, unsigned class)
+{
+	const unsigned room = BIN_BYTES / caches.usable[class];
+
+	b->at = malloc(room * sizeof(*b->at));
+	b->room = b->at ? room : 0;
+}
+
+/* Give the n objects of a bin that were freed first to jemalloc. */
+static void bin_flush(struct cache *c, struct bin *b, unsigned n)
+{
+	unsigned i;
+
+	if (!n)
+		return;
+	for (i = 0; i < n; i++)
+		dallocx(b->at[i], c->flags);
+	b->n -= n;
+	memmove(b->at, b->at + n, b->n * sizeof(*b->at));
+}
+
+static void bins_flush(struct cache *c)
+{
+	unsigned i;
+
+	for (i = 0; i < CLASSES; i++)
+		bin_flush(c, &c->bins[i], c->bins[i].n);
+}
+
 static void cache_end(void *arg)
 {
 	struct cache *c = arg;
+	unsigned i;
 
 	mine = &no_cache; /* later destructors may still allocate and free */
 	pthread_mutex_lock(&caches.lock);
@@ -88,9 +136,12 @@ static void cache_end(void *arg)
 		*c->link = c->next;
 		if (c->next)
 			c->next->link = c->link;
+		bins_flush(c);
 		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
 	}
 	pthread_mutex_unlock(&caches.lock);
+	for (i = 0; i < CLASSES; i++)
+		free(c->bins[i].at);
 	free(c);
 }
 
@@ -133,15 +184,13 @@ static struct cache *cache_get(void)
 static void cache_flush_one(struct cache *c)
 {
 	c->flushed = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
+	bins_flush(c);
 	mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
 }
 
-int cache_take(size_t usable)
+/* Afterwards no other thread flushes c, until cache_leave(). */
+static void cache_enter(struct cache *c)
 {
-	struct cache *c = cache_get();
-
-	if (c->dead)
-		return c->flags;
 	for (;;) {
 		__atomic_store_n(&c->taken, true, __ATOMIC_RELAXED);
 		/* partner: the membarrier(2) in cache_close_all() */
@@ -154,6 +203,20 @@ int cache_take(size_t usable)
 	}
 	if (c->flushed != __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED))
 		cache_flush_one(c);
+}
+
+static void cache_leave(struct cache *c)
+{
+	__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
+}
+
+int cache_take(size_t usable)
+{
+	struct cache *c = cache_get();
+
+	if (c->dead)
+		return c->flags;
+	cache_enter(c);
 	if (usable >= PAGE_BYTES &&
 	    __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
 		return MALLOCX_TCACHE_NONE;
@@ -163,20 +226,66 @@ int cache_take(size_t usable)
 void cache_put(void)
 {
 	if (!mine->dead)
-		__atomic_store_n(&mine->taken, false, __ATOMIC_RELEASE);
+		cache_leave(mine);
+}
+
+unsigned cache_class(size_t size)
+{
+	return size > BIN_MAX ? 0 : caches.class_of[(size + HEAP_GRAIN - 1) / HEAP_GRAIN];
+}
+
+size_t cache_usable(unsigned class)
+{
+	return caches.usable[class];
+}
+
+void *cache_pop(unsigned class)
+{
+	struct cache *c = cache_get();
+	struct bin *b;
+	void *p = NULL;
+
+	if (!class || c->dead)
+		return NULL;
+	cache_enter(c);
+	b = &c->bins[class - 1];
+	if (b->n)
+		p = b->at[--b->n];
+	cache_leave(c);
+	return p;
+}
+
+bool cache_push(unsigned class, void *p)
+{
+	struct cache *c = cache_get();
+	struct bin *b;
+	bool kept;
+
+	if (!class || c->dead)
+		return false;
+	cache_enter(c);
+	b = &c->bins[class - 1];
+	if (!b->room)
+		bin_begin(b, class);
+	else if (b->n == b->room)
+		bin_flush(c, b, b->room / 2);
+	kept = b->n < b->room;
+	if (kept)
+		b->at[b->n++] = p;
+	cache_leave(c);
+	return kept;
 }
 
 /*
- * A single thread counts directly in the shared statistics. With several, that cache line would
- * move at every call, which takes longer than everything else: they count separately, and show it
- * from time to time. cache_show() makes it exact.
+ * In the shared statistics only from time to time: their cache line would move at every call, which
+ * takes longer than everything else. cache_show() makes them exact.
  */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 {
 	struct cache *c = cache_get();
 	struct counts *n = &c->counts;
 
-	if (c->dead || __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) < 2) {
+	if (c->dead) {
 		if (allocations)
 			__atomic_fetch_add(&caches.s->allocations, allocations, __ATOMIC_RELAXED);
 		if (frees)
@@ -238,9 +347,27 @@ int cache_prepare(void)
 	return err;
 }
 
+/* Which sizes jemalloc has is its own affair. */
+static void classes_learn(void)
+{
+	unsigned i, class = 0;
+
+	for (i = 1; i <= BIN_MAX / HEAP_GRAIN; i++) {
+		const size_t usable = nallocx((size_t)i * HEAP_GRAIN, 0);
+
+		if (!class || usable != caches.usable[class]) {
+			if (class == CLASSES || usable > BIN_MAX)
+				break;
+			caches.usable[++class] = (uint16_t)usable;
+		}
+		caches.class_of[i] = (uint8_t) class;
+	}
+}
+
 void cache_start(struct heap_shared *s)
 {
 	caches.s = s;
+	classes_learn();
 	caches.fences = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 

@@ -4,6 +4,8 @@
 #ifndef HEAP_CACHE_H
 #define HEAP_CACHE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heap/heap.h"
@@ -21,6 +23,16 @@ void cache_stop(void);
  * is wanted, and the other nine fragment the heap when memory runs out. */
 int cache_take(size_t usable);
 void cache_put(void);
+
+/* The class of small objects of which jemalloc allocates one for size bytes, more than 0; and what
+ * each of them can hold. 0: it is not small. */
+unsigned cache_class(size_t size);
+size_t cache_usable(unsigned class);
+/* Take an object that the calling thread has freed. NULL: it has none of this class. */
+void *cache_pop(unsigned class);
+/* Keep an object of a class for cache_pop(). False: class is 0, or the thread has no cache. */
+bool cache_push(unsigned class, void *p);
+
 /* Count allocations and frees of the calling thread; bytes modulo 2^64. */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes);
 /* Empty the caches of all threads, when memory ran out. A thread that has taken its cache empties

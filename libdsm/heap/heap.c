@@ -205,7 +205,8 @@ static bool has_cache(bool upper)
 
 static void heap_give_back(void *p, unsigned frees)
 {
-	size_t usable = pages_large_size(&heap.pages, p);
+	const unsigned class = pages_class(&heap.pages, p);
+	size_t usable = class ? cache_usable(class) : pages_large_size(&heap.pages, p);
 
 	if (usable == PAGE_BYTES)
 		usable = sallocx(p, 0);
@@ -219,6 +220,8 @@ static void heap_give_back(void *p, unsigned frees)
 	cache_count(0, frees, -(uint64_t)usable);
 	if (usable >= PAGE_BYTES)
 		note_freed(p, usable);
+	if (has_cache(is_upper(p)) && cache_push(class, p))
+		return;
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
@@ -449,11 +452,29 @@ static void settle(void)
 	__atomic_store_n(&heap.settled, drains, __ATOMIC_RELEASE);
 }
 
+/* An object that this thread has freed: its pages and its records are as they must be. */
+static void *alloc_cached(bool upper, size_t size, bool zero)
+{
+	const unsigned class = has_cache(upper) ? cache_class(size) : 0;
+	void *p = cache_pop(class);
+
+	if (!p)
+		return NULL;
+	if (upper)
+		settle();
+	if (zero)
+		memset(p, 0, size);
+	cache_count(1, 0, cache_usable(class));
+	live_set(heap.s, (uintptr_t)p - heap.base);
+	return p;
+}
+
 void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
 		 const void *site)
 {
 	struct heap_shared *s = heap.s;
-	size_t asked = size, usable;
+	unsigned class;
+	size_t usable;
 	int flags;
 	void *p;
 
@@ -471,6 +492,11 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 	if (size >= PAGE_BYTES && align < PAGE_BYTES)
 		align = PAGE_BYTES; /* pages that different ranks write move independently */
 	upper &= heap.split;
+	if (align <= HEAP_GRAIN && !name && !heap.keep_sites) {
+		p = alloc_cached(upper, size, zero);
+		if (p)
+			return p;
+	}
 	flags = (int)MALLOCX_ARENA(heap.arena[upper]) |
 		(align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
 	usable = size > HUGE_FROM ? (size + UNIT_BYTES - 1) & ~(UNIT_BYTES - 1)
@@ -484,10 +510,12 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 		settle();
 	if (heap.source->used_again)
 		heap.source->used_again((uintptr_t)p - heap.base, usable);
-	if (asked)
-		pages_touch(&heap.pages, p, asked, zero);
+	class = cache_class(usable);
+	/* alloc_cached() may return it for any size of its class */
+	pages_touch(&heap.pages, p, class ? usable : size, zero);
 	if (usable > PAGE_BYTES)
 		pages_large_set(&heap.pages, p, usable);
+	pages_class_set(&heap.pages, p, class);
 	if (heap.keep_sites || name)
 		site_keep(p, name, heap.keep_sites ? site : NULL);
 	cache_count(1, 0, usable);

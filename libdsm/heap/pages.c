@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pages.c - three bits for each page of the heap, and one for each 2 MiB.
+ * pages.c - three bits and a class for each page of the heap, and a bit for each 2 MiB.
  *
  * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic
  * operations. A bitmap is used rather than a list of free extents: neighbours coalesce by
@@ -37,10 +37,11 @@ int pages_init(struct pages *x, void *base, size_t size)
 	x->free = map_new(map_bytes(x->count));
 	x->touched = map_new(map_bytes(x->count));
 	x->inside = map_new(map_bytes(x->count));
+	x->class = map_new(x->count);
 	x->owned = map_new(map_bytes(x->count / UNIT_PAGES));
 	x->free_of = map_new(x->count / UNIT_PAGES * sizeof(*x->free_of));
 	x->first = x->split = x->count;
-	if (x->free && x->touched && x->inside && x->owned && x->free_of)
+	if (x->free && x->touched && x->inside && x->class && x->owned && x->free_of)
 		return 0;
 	pages_fini(x);
 	return -ENOMEM;
@@ -54,6 +55,8 @@ void pages_fini(struct pages *x)
 		munmap(x->touched, map_bytes(x->count));
 	if (x->inside)
 		munmap(x->inside, map_bytes(x->count));
+	if (x->class)
+		munmap(x->class, x->count);
 	if (x->owned)
 		munmap(x->owned, map_bytes(x->count / UNIT_PAGES));
 	if (x->free_of)
@@ -234,7 +237,7 @@ bool pages_put(struct pages *x, void *p, size_t size)
 	return ours;
 }
 
-/* ---- touched, and inside a large object ----------------------------------------------------- */
+/* ---- touched, class, and inside a large object ---------------------------------------------- */
 
 void pages_touch(struct pages *x, void *p, size_t size, bool zero)
 {
@@ -258,6 +261,19 @@ void pages_touch(struct pages *x, void *p, size_t size, bool zero)
 		}
 	}
 	set_bits(x->touched, first, last + 1);
+}
+
+void pages_class_set(struct pages *x, const void *p, unsigned class)
+{
+	uint8_t *of = &x->class[((uintptr_t)p - x->base) / PAGE_BYTES];
+
+	if (__atomic_load_n(of, __ATOMIC_RELAXED) != class)
+		__atomic_store_n(of, (uint8_t) class, __ATOMIC_RELAXED);
+}
+
+unsigned pages_class(const struct pages *x, const void *p)
+{
+	return __atomic_load_n(&x->class[((uintptr_t)p - x->base) / PAGE_BYTES], __ATOMIC_RELAXED);
 }
 
 void pages_large_set(struct pages *x, const void *p, size_t size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * pages.h - a rank's state of each 4 KiB page of the heap, in private memory: whether it is free
- * for jemalloc, whether the program may have written it, and whether a large object that starts
- * before it extends into it.
+ * for jemalloc, whether the program may have written it, whether a large object that starts before
+ * it extends into it, and the class of small objects in it.
  */
 #ifndef HEAP_PAGES_H
 #define HEAP_PAGES_H
@@ -37,6 +37,7 @@ struct pages {
 	 * zero */
 	uint64_t *touched;
 	uint64_t *inside; /* in a live large object, but not its first page */
+	uint8_t *class;   /* of the live objects that start in it; atomic */
 };
 
 int pages_init(struct pages *x, void *base, size_t size);
@@ -61,6 +62,11 @@ bool pages_put(struct pages *x, void *p, size_t size);
 /* Mark [p, p + size) as used by a program. zero: clear its pages that may be dirty; writes only
  * within the range. */
 void pages_touch(struct pages *x, void *p, size_t size, bool zero);
+
+/* The class (cache.h) of the object that starts at p. Set before the object is returned to a
+ * program, and constant while any object lives that starts in that page. */
+void pages_class_set(struct pages *x, const void *p, unsigned class);
+unsigned pages_class(const struct pages *x, const void *p);
 
 /* Mark, or unmark, the pages of a page-aligned large object. */
 void pages_large_set(struct pages *x, const void *p, size_t size);

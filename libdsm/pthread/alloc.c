@@ -204,9 +204,12 @@ static struct head *head_of(void *p)
 static void alloc_release(void *arg)
 {
 	void *p = *(void **)arg;
+	const uint32_t was = lent;
 
+	lent = 0; /* as in alloc_allocate() */
 	if (dsm_free(p) == -EINVAL)
 		dsm_abort(134, "free(): invalid pointer, or freed twice");
+	lent = was;
 }
 
 EXPORT void free(void *p)

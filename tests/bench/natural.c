@@ -10,6 +10,7 @@
  * line; of `ranks`, with how much of the memory moved.
  */
 #include <dsm.h>
+#include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
@@ -534,6 +535,62 @@ static uint64_t exchange_result(const void *data, size_t n)
 	return sum_of(data, n + 1);
 }
 
+/* ---- trees: each worker builds search trees of small objects, and frees them ----------------- */
+
+#define TREE_NODES 1000u
+
+struct node {
+	struct node *side[2];
+	uint64_t key;
+};
+
+static struct node *node_new(uint64_t key)
+{
+	struct node *n = way == RANKS ? dsm_malloc(sizeof(*n)) : malloc(sizeof(*n));
+
+	check(n ? 0 : ENOMEM, "a node");
+	*n = (struct node){ .key = key };
+	return n;
+}
+
+/* Free it in the order of its keys, of which the sum is returned, each times its place. */
+static uint64_t tree_end(struct node *n, uint64_t *place)
+{
+	uint64_t sum;
+
+	if (!n)
+		return 0;
+	sum = tree_end(n->side[0], place);
+	sum += n->key * ++*place;
+	sum += tree_end(n->side[1], place);
+	if (way == RANKS)
+		check(dsm_free(n), "dsm_free");
+	else
+		free(n);
+	return sum;
+}
+
+static void trees(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *results = (uint64_t *)s->data, key, place;
+	struct node *root, **at;
+	unsigned i;
+	size_t t;
+
+	(void)rounds;
+	for (t = n * id / count; t < n * (id + 1) / count; t++) {
+		for (root = NULL, i = 0; i < TREE_NODES; i++) {
+			key = mix(t * TREE_NODES + i);
+			for (at = &root; *at; at = &(*at)->side[key > (*at)->key])
+				;
+			*at = node_new(key);
+		}
+		place = 0;
+		results[t] = tree_end(root, &place);
+	}
+	barrier(s);
+}
+
 static const struct program programs[] = {
 	{ "jacobi", 2048, 50, jacobi_bytes, jacobi_fill, jacobi, jacobi_result },
 	{ "lu", 1024, 1, matrix_bytes, lu_fill, lu, matrix_result },
@@ -542,6 +599,7 @@ static const struct program programs[] = {
 	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
 	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
 	{ "pool", 20000, 1, queue_bytes, pool_fill, pool, queue_result },
+	{ "trees", 3000, 1, queue_bytes, queue_fill, trees, queue_result },
 	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
 	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };

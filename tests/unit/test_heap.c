@@ -133,6 +133,34 @@ UNIT_TEST(reused_memory_is_zeroed)
 	}
 }
 
+/* It may have been empty before: the program has not written its page then. */
+UNIT_TEST(freed_objects_are_used_again_for_any_size_of_their_class)
+{
+	char *p = take(0), *q;
+	bool seen = false;
+
+	give(p);
+	q = take(16);
+	ck_assert_ptr_eq(q, p);
+	memset(q, 0xff, 16);
+	give(q);
+	q = heap_alloc(false, 9, 0, true, NULL, NULL);
+	ck_assert_ptr_eq(q, p);
+	ck_assert(all(q, 0, 9));
+	memset(q, 0xff, 16);
+	give(q);
+	ck_assert_int_eq(heap_free(shared, q), -EINVAL);
+	q = take(17);
+	ck_assert_ptr_ne(q, p);
+	give(q);
+	heap_trim_begin(); /* no thread keeps it */
+	while ((q = heap_alloc(false, 4096, 0, true, NULL, NULL))) {
+		ck_assert(all(q, 0, 4096));
+		seen |= q <= p && p < q + 4096;
+	}
+	ck_assert(seen);
+}
+
 UNIT_TEST(alignment_is_kept)
 {
 	static const size_t sizes[] = { 0, 1, 100, 4096, 5000, 100000, 3 * MB };
@@ -284,10 +312,12 @@ UNIT_TEST(statistics_count)
 {
 	void *a = take(100), *b = take(10000);
 
+	heap_drain();
 	ck_assert_uint_eq(shared->allocations, 2);
 	ck_assert_uint_ge(shared->live_bytes, 10100);
 	give(a);
 	give(b);
+	heap_drain();
 	ck_assert_uint_eq(shared->frees, 2);
 	ck_assert_uint_eq(shared->remote_frees, 0);
 	ck_assert_uint_eq(shared->live_bytes, 0);
@@ -565,7 +595,8 @@ UNIT_TEST(memory_that_comes_back_is_settled_before_it_is_used)
 	wait_ok(pid);
 	ck_assert_ptr_nonnull(heap_alloc(false, 100, 0, false, NULL, NULL));
 	ck_assert_uint_eq(settled, 0);
-	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
+	ck_assert_ptr_eq(heap_alloc(true, 100, 0, false, NULL, NULL), p);
+	ck_assert_uint_eq(settled, 1);
 	ck_assert_ptr_nonnull(heap_alloc(true, 100, 0, false, NULL, NULL));
 	ck_assert_uint_eq(settled, 1);
 	heap_comes_back();

@@ -264,6 +264,7 @@ UNIT_TEST(threads_begin_and_end_when_nothing_can_be_mapped)
 	for (i = 0; i < LATE; i++)
 		pthread_join(t[i], NULL);
 	ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+	heap_drain();
 	ck_assert_uint_eq(shared->live_bytes, 0);
 	heap_stop();
 }
