@@ -3,12 +3,13 @@
  * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
  *
  * In front of it are the small objects that the thread has freed last, by class: jemalloc looks up
- * the size of what it frees in its own tables, which takes longer than everything else.
+ * the size of what it frees in its own tables, which takes longer than everything else. They are in
+ * memory mapped for the thread, for malloc() may be the program's, and use this heap.
  *
  * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the
  * caches of sleeping threads must be emptied, too: their contents keep whole units from other
- * ranks. A thread marks its cache as taken by plain stores, around each call of jemalloc. The
- * thread that empties the caches closes them first, and membarrier(2) orders the two: either the
+ * ranks. A thread marks its cache as taken by plain stores, while it uses it. The thread that
+ * empties the caches closes them first, and membarrier(2) orders the two: either the
  * owner sees that its cache is closed, or the other thread sees that it is taken.
  *
  * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's
@@ -18,12 +19,13 @@
 
 #include "heap/pages.h"
 
+#include <errno.h>
 #include <jemalloc/jemalloc.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,7 +38,7 @@
 
 struct bin {
 	unsigned n, room;
-	void **at; /* private, made with the first object; the last one freed is the last */
+	void **at; /* the last one freed is the last */
 };
 
 struct counts {
@@ -70,6 +72,7 @@ static struct {
 	/* by size in units of 16 bytes; 0: none. Constant after the start */
 	uint8_t class_of[BIN_MAX / HEAP_GRAIN + 1];
 	uint16_t usable[CLASSES + 1];
+	size_t bytes; /* of a cache with its bins */
 } caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* For threads without a cache: ids ran out, or the thread is ending. */
@@ -93,13 +96,9 @@ static void cache_show_one(struct cache *c)
 	c->shown = now;
 }
 
-/* Without memory it stays as it is. */
-static void bin_begin(struct bin *b, unsigned class)
+static unsigned bin_room(unsigned class)
 {
-	const unsigned room = BIN_BYTES / caches.usable[class];
-
-	b->at = malloc(room * sizeof(*b->at));
-	b->room = b->at ? room : 0;
+	return caches.usable[class] ? BIN_BYTES / caches.usable[class] : 0;
 }
 
 /* Give the n objects of a bin that were freed first to jemalloc. */
@@ -126,7 +125,6 @@ static void bins_flush(struct cache *c)
 static void cache_end(void *arg)
 {
 	struct cache *c = arg;
-	unsigned i;
 
 	mine = &no_cache; /* later destructors may still allocate and free */
 	pthread_mutex_lock(&caches.lock);
@@ -140,26 +138,47 @@ static void cache_end(void *arg)
 		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
 	}
 	pthread_mutex_unlock(&caches.lock);
-	for (i = 0; i < CLASSES; i++)
-		free(c->bins[i].at);
-	free(c);
+	munmap(c, caches.bytes);
+}
+
+static struct cache *cache_map(void)
+{
+	struct cache *c = mmap(NULL, caches.bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned class;
+	void **at;
+
+	if (c == MAP_FAILED)
+		return NULL;
+	at = (void **)(c + 1);
+	for (class = 1; class <= CLASSES; class ++) {
+		struct bin *b = &c->bins[class - 1];
+
+		b->at = at;
+		b->room = bin_room(class);
+		at += b->room;
+	}
+	return c;
 }
 
 static struct cache *cache_new(void)
 {
-	struct cache *c = calloc(1, sizeof(*c));
+	const int was = errno;
+	struct cache *c;
 	size_t len = sizeof(c->id);
 
 	mine = &no_cache;
+	c = cache_map();
+	errno = was; /* free() keeps it */
 	if (!c)
 		return mine;
 	if (mallctl("tcache.create", &c->id, &len, NULL, 0)) {
-		free(c);
+		munmap(c, caches.bytes);
 		return mine;
 	}
 	if (pthread_setspecific(caches.key, c)) {
 		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
-		free(c);
+		munmap(c, caches.bytes);
 		return mine;
 	}
 	c->flags = MALLOCX_TCACHE(c->id);
@@ -210,22 +229,30 @@ static void cache_leave(struct cache *c)
 	__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
 }
 
+/*
+ * Not if it has none, nor in a signal handler that has interrupted this thread between cache_enter()
+ * and cache_leave().
+ */
+static bool cache_is_usable(const struct cache *c)
+{
+	return !c->dead && !__atomic_load_n(&c->taken, __ATOMIC_RELAXED);
+}
+
 int cache_take(size_t usable)
 {
 	struct cache *c = cache_get();
 
-	if (c->dead)
-		return c->flags;
-	cache_enter(c);
-	if (usable >= PAGE_BYTES &&
-	    __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
+	if (!cache_is_usable(c) ||
+	    (usable >= PAGE_BYTES &&
+	     __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES))
 		return MALLOCX_TCACHE_NONE;
+	cache_enter(c);
 	return c->flags;
 }
 
-void cache_put(void)
+void cache_put(int flags)
 {
-	if (!mine->dead)
+	if (flags != MALLOCX_TCACHE_NONE)
 		cache_leave(mine);
 }
 
@@ -245,7 +272,7 @@ void *cache_pop(unsigned class)
 	struct bin *b;
 	void *p = NULL;
 
-	if (!class || c->dead)
+	if (!class || !cache_is_usable(c))
 		return NULL;
 	cache_enter(c);
 	b = &c->bins[class - 1];
@@ -259,21 +286,16 @@ bool cache_push(unsigned class, void *p)
 {
 	struct cache *c = cache_get();
 	struct bin *b;
-	bool kept;
 
-	if (!class || c->dead)
+	if (!class || !cache_is_usable(c))
 		return false;
 	cache_enter(c);
 	b = &c->bins[class - 1];
-	if (!b->room)
-		bin_begin(b, class);
-	else if (b->n == b->room)
+	if (b->n == b->room)
 		bin_flush(c, b, b->room / 2);
-	kept = b->n < b->room;
-	if (kept)
-		b->at[b->n++] = p;
+	b->at[b->n++] = p;
 	cache_leave(c);
-	return kept;
+	return true;
 }
 
 /*
@@ -296,7 +318,7 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 	__atomic_store_n(&n->allocations, n->allocations + allocations, __ATOMIC_RELAXED);
 	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
 	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
-	if ((n->allocations + n->frees) % COUNT_BATCH == 0 &&
+	if ((allocations || frees) && (n->allocations + n->frees) % COUNT_BATCH == 0 &&
 	    !pthread_mutex_trylock(&caches.lock)) {
 		cache_show_one(c);
 		pthread_mutex_unlock(&caches.lock);
@@ -362,6 +384,15 @@ static void classes_learn(void)
 		}
 		caches.class_of[i] = (uint8_t) class;
 	}
+	caches.bytes = sizeof(struct cache);
+	for (class = 1; class <= CLASSES; class ++)
+		caches.bytes += bin_room(class) * sizeof(void *);
+}
+
+void cache_fork_child(void)
+{
+	mine = &no_cache;
+	pthread_setspecific(caches.key, NULL);
 }
 
 void cache_start(struct heap_shared *s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cache.h - per-thread caches in jemalloc, and per-thread counts for the heap's statistics. Only
- * threads of the owner call these. */
+/* cache.h - what threads keep of the memory that they free: small objects by class, and caches in
+ * jemalloc; and per-thread counts for the heap's statistics. Only threads of the owner call
+ * these. */
 #ifndef HEAP_CACHE_H
 #define HEAP_CACHE_H
 
@@ -18,11 +19,11 @@ void cache_start(struct heap_shared *s);
 void cache_stop(void);
 
 /* Take the calling thread's cache, as flags for one mallocx() or dallocx() of usable bytes; then
- * call cache_put(). The first call creates the cache; without memory, there is none. Page-sized
+ * call cache_put() with them. The first call creates the cache; without memory, there is none. Page-sized
  * allocations use none if many threads have caches: jemalloc fills a cache with ten pages when one
  * is wanted, and the other nine fragment the heap when memory runs out. */
 int cache_take(size_t usable);
-void cache_put(void);
+void cache_put(int flags);
 
 /* The class of small objects of which jemalloc allocates one for size bytes, more than 0; and what
  * each of them can hold. 0: it is not small. */
@@ -38,6 +39,8 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes);
 /* Empty the caches of all threads, when memory ran out. A thread that has taken its cache empties
  * it at its next call; without membarrier(2), every other thread does. */
 void cache_flush(void);
+/* In a child made by fork(), which does not use the heap: its thread ends without it. */
+void cache_fork_child(void);
 /* Update the shared statistics. Afterwards they are exact, except for calls in progress. */
 void cache_show(void);
 

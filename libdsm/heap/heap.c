@@ -207,6 +207,7 @@ static void heap_give_back(void *p, unsigned frees)
 {
 	const unsigned class = pages_class(&heap.pages, p);
 	size_t usable = class ? cache_usable(class) : pages_large_size(&heap.pages, p);
+	int cache;
 
 	if (usable == PAGE_BYTES)
 		usable = sallocx(p, 0);
@@ -220,14 +221,15 @@ static void heap_give_back(void *p, unsigned frees)
 	cache_count(0, frees, -(uint64_t)usable);
 	if (usable >= PAGE_BYTES)
 		note_freed(p, usable);
-	if (has_cache(is_upper(p)) && cache_push(class, p))
+	if (!heap.keep_sites && has_cache(is_upper(p)) && cache_push(class, p))
 		return;
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
 	} else if (usable <= CACHED_MAX && has_cache(is_upper(p))) {
-		dallocx(p, cache_take(usable));
-		cache_put();
+		cache = cache_take(usable);
+		dallocx(p, cache);
+		cache_put(cache);
 	} else {
 		dallocx(p, MALLOCX_TCACHE_NONE);
 	}
@@ -277,11 +279,13 @@ static int ring_drain(struct heap_shared *s, bool wait)
 
 static void *arena_alloc(bool upper, size_t size, int flags, size_t usable)
 {
+	int cache;
 	void *p;
 
 	if (usable <= CACHED_MAX && has_cache(upper)) {
-		p = mallocx(size, flags | cache_take(usable));
-		cache_put();
+		cache = cache_take(usable);
+		p = mallocx(size, flags | cache);
+		cache_put(cache);
 		return p;
 	}
 	if (usable <= CACHED_MAX)
@@ -511,8 +515,9 @@ void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *n
 	if (heap.source->used_again)
 		heap.source->used_again((uintptr_t)p - heap.base, usable);
 	class = cache_class(usable);
-	/* alloc_cached() may return it for any size of its class */
-	pages_touch(&heap.pages, p, class ? usable : size, zero);
+	pages_touch(&heap.pages, p, size, zero);
+	if (class) /* alloc_cached() may return it for any size of its class */
+		pages_touch(&heap.pages, p, usable, false);
 	if (usable > PAGE_BYTES)
 		pages_large_set(&heap.pages, p, usable);
 	pages_class_set(&heap.pages, p, class);
@@ -630,6 +635,7 @@ int heap_find(const void *p, struct heap_object *out)
 static void fork_child(void)
 {
 	heap.owner = false;
+	cache_fork_child();
 }
 
 /* heap.split decides in the extent hooks which arena takes which pages. */

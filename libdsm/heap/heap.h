@@ -71,8 +71,8 @@ void heap_stop(void);
 void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
 		 const void *site);
 
-/* Any rank of the host, with the owner's heap_shared mapped: free p. 0: freed (the owner returns it
- * to jemalloc later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live
+/* Any rank of the host, with the owner's heap_shared mapped: free p. 0: freed (the owner takes it
+ * back later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live
  * allocation; -EAGAIN: ring full. */
 int heap_free(struct heap_shared *s, const void *p);
 /* Owner: memory that another node has freed is about to come back by heap_free(). The next
