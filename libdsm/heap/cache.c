@@ -230,8 +230,8 @@ static void cache_leave(struct cache *c)
 }
 
 /*
- * Not if it has none, nor in a signal handler that has interrupted this thread between cache_enter()
- * and cache_leave().
+ * Not if it has none, nor in a signal handler that has interrupted this thread between
+ * cache_enter() and cache_leave().
  */
 static bool cache_is_usable(const struct cache *c)
 {

@@ -19,9 +19,9 @@ void cache_start(struct heap_shared *s);
 void cache_stop(void);
 
 /* Take the calling thread's cache, as flags for one mallocx() or dallocx() of usable bytes; then
- * call cache_put() with them. The first call creates the cache; without memory, there is none. Page-sized
- * allocations use none if many threads have caches: jemalloc fills a cache with ten pages when one
- * is wanted, and the other nine fragment the heap when memory runs out. */
+ * call cache_put() with them. The first call creates the cache; without memory, there is none.
+ * Page-sized allocations use none if many threads have caches: jemalloc fills a cache with ten
+ * pages when one is wanted, and the other nine fragment the heap when memory runs out. */
 int cache_take(size_t usable);
 void cache_put(int flags);
 
