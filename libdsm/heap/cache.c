@@ -229,20 +229,11 @@ static void cache_leave(struct cache *c)
 	__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
 }
 
-/*
- * Not if it has none, nor in a signal handler that has interrupted this thread between
- * cache_enter() and cache_leave().
- */
-static bool cache_is_usable(const struct cache *c)
-{
-	return !c->dead && !__atomic_load_n(&c->taken, __ATOMIC_RELAXED);
-}
-
 int cache_take(size_t usable)
 {
 	struct cache *c = cache_get();
 
-	if (!cache_is_usable(c) ||
+	if (c->dead ||
 	    (usable >= PAGE_BYTES &&
 	     __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES))
 		return MALLOCX_TCACHE_NONE;
@@ -272,7 +263,7 @@ void *cache_pop(unsigned class)
 	struct bin *b;
 	void *p = NULL;
 
-	if (!class || !cache_is_usable(c))
+	if (!class || c->dead)
 		return NULL;
 	cache_enter(c);
 	b = &c->bins[class - 1];
@@ -287,7 +278,7 @@ bool cache_push(unsigned class, void *p)
 	struct cache *c = cache_get();
 	struct bin *b;
 
-	if (!class || !cache_is_usable(c))
+	if (!class || c->dead)
 		return false;
 	cache_enter(c);
 	b = &c->bins[class - 1];

@@ -9,7 +9,8 @@
  *
  * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its
  * own (cache.c). Other processes end allocations by clearing the live bit and putting the address
- * into the ring (ring.c).
+ * into the ring (ring.c). So does a thread that is in this file already: a signal handler that
+ * interrupts it there may miss, and serve frees of other nodes while it waits.
  *
  * Locks, none of which is held over an access to the range:
  *   heap.grow_lock   the thread that takes units for small objects; around a call of the source
@@ -87,6 +88,21 @@ static __thread struct {
 	uintptr_t at;
 	size_t left;
 } run;
+
+/* Calls of this thread in this file: it may hold locks, or have a cache in its hands. */
+static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
+
+static void heap_enter(void)
+{
+	depth++;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void heap_leave(void)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	depth--;
+}
 
 /* ---- extent hooks: in jemalloc, under its locks ---------------------------------------------- */
 
@@ -393,13 +409,23 @@ static uint32_t disown(bool lower, bool upper, uint32_t *at)
 
 void heap_trim_begin(void)
 {
-	if (heap.owner)
-		heap_collect();
+	if (!heap.owner)
+		return;
+	heap_enter();
+	heap_collect();
+	heap_leave();
 }
 
 uint32_t heap_trim(bool upper, uint32_t *at)
 {
-	return heap.owner ? disown(!upper, upper, at) : 0;
+	uint32_t n;
+
+	if (!heap.owner)
+		return 0;
+	heap_enter();
+	n = disown(!upper, upper, at);
+	heap_leave();
+	return n;
 }
 
 /* Allocate whole units: those that this rank has, or takes for it. */
@@ -426,8 +452,10 @@ static void give_units(void)
 	uint32_t at, n;
 
 	__atomic_store_n(&heap.loose, false, __ATOMIC_RELAXED);
+	heap_enter();
 	while ((n = disown(true, true, &at)))
 		heap.source->give(at, n);
+	heap_leave();
 }
 
 void heap_give_units(void)
@@ -473,8 +501,8 @@ static void *alloc_cached(bool upper, size_t size, bool zero)
 	return p;
 }
 
-void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
-		 const void *site)
+static void *heap_get(bool upper, size_t size, size_t align, bool zero, const char *name,
+		      const void *site)
 {
 	struct heap_shared *s = heap.s;
 	unsigned class;
@@ -531,6 +559,17 @@ none:
 	return NULL;
 }
 
+void *heap_alloc(bool upper, size_t size, size_t align, bool zero, const char *name,
+		 const void *site)
+{
+	void *p;
+
+	heap_enter();
+	p = heap_get(upper, size, align, zero, name, site);
+	heap_leave();
+	return p;
+}
+
 /* ---- the rest of the interface --------------------------------------------------------------- */
 
 int heap_free(struct heap_shared *s, const void *p)
@@ -539,10 +578,12 @@ int heap_free(struct heap_shared *s, const void *p)
 
 	if (offset >= s->size || offset % HEAP_GRAIN)
 		return -EINVAL;
-	if (heap.owner && heap.s == s) {
+	if (heap.owner && heap.s == s && !depth) {
 		if (!pages_owned(&heap.pages, offset / UNIT_BYTES) || !live_clear(s, offset))
 			return -EINVAL;
+		heap_enter();
 		heap_give_back((void *)(heap.base + offset), 1);
+		heap_leave();
 	} else {
 		int err = ring_free(s, offset);
 
@@ -560,8 +601,10 @@ int heap_drain(void)
 
 	if (!heap.owner)
 		return 0;
+	heap_enter();
 	n = ring_drain(heap.s, true);
 	cache_show();
+	heap_leave();
 	return n;
 }
 
@@ -606,7 +649,7 @@ static bool find_start(uint64_t offset, uint64_t *start)
  * The object may be freed meanwhile. jemalloc's lookup of a dead address returns a wrong size but
  * does no harm, and the live bit is checked again afterwards.
  */
-int heap_find(const void *p, struct heap_object *out)
+static int heap_look(const void *p, struct heap_object *out)
 {
 	uint64_t offset = (uintptr_t)p - heap.base, start;
 	struct heap_object o = { 0 };
@@ -630,6 +673,16 @@ int heap_find(const void *p, struct heap_object *out)
 		return -ENOENT;
 	*out = o;
 	return 0;
+}
+
+int heap_find(const void *p, struct heap_object *out)
+{
+	int err;
+
+	heap_enter();
+	err = heap_look(p, out);
+	heap_leave();
+	return err;
 }
 
 static void fork_child(void)

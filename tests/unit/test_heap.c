@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -307,6 +308,66 @@ UNIT_TEST(churn_does_not_eat_the_heap)
 			give(slot[k].p);
 	slot[0].p = take(56 * MB);
 	ck_assert_ptr_nonnull(slot[0].p);
+}
+
+#define OFFERED 64u
+
+static void *offered[OFFERED];
+static volatile sig_atomic_t handled;
+
+/* A handler that misses waits, and serves the frees of other nodes meanwhile. */
+static void serve_frees(int sig)
+{
+	unsigned int i;
+	void *p;
+
+	(void)sig;
+	handled++;
+	for (i = 0; i < OFFERED; i++) {
+		p = __atomic_exchange_n(&offered[i], NULL, __ATOMIC_ACQ_REL);
+		if (p && heap_free(shared, p)) /* the ring is full */
+			__atomic_store_n(&offered[i], p, __ATOMIC_RELEASE);
+	}
+}
+
+UNIT_TEST(signal_handlers_may_serve_frees)
+{
+	static unsigned char *p[400];
+	const struct itimerval often = { .it_interval.tv_usec = 20, .it_value.tv_usec = 20 },
+			       never = { 0 };
+	uint64_t x = 88172645463325252u, rounds = 0;
+	static size_t n[400];
+	unsigned int i, o;
+
+	handled = 0;
+	signal(SIGALRM, serve_frees);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	for (; handled < 20000; rounds++) {
+		i = (unsigned int)(next_random(&x) % 400);
+		o = (unsigned int)(next_random(&x) % OFFERED);
+		if (p[i]) {
+			ck_assert(p[i][0] == (i & 0xff) && p[i][n[i] - 1] == (i & 0xff));
+			if (rounds % 2 || __atomic_load_n(&offered[o], __ATOMIC_ACQUIRE))
+				give(p[i]);
+			else
+				__atomic_store_n(&offered[o], p[i], __ATOMIC_RELEASE);
+			p[i] = NULL;
+		} else {
+			n[i] = random_size(&x, 20000) + 1;
+			p[i] = take(n[i]);
+			ck_assert_ptr_nonnull(p[i]);
+			p[i][0] = p[i][n[i] - 1] = (unsigned char)i;
+		}
+	}
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+	for (i = 0; i < 400; i++)
+		if (p[i])
+			give(p[i]);
+	serve_frees(0);
+	heap_drain();
+	ck_assert_uint_eq(shared->live_bytes, 0);
+	ck_assert_uint_gt(shared->remote_frees, 0); /* some came within a call */
+	ck_assert_ptr_nonnull(take(56 * MB));
 }
 
 UNIT_TEST(statistics_count)
