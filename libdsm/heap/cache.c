@@ -9,8 +9,8 @@
  * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the
  * caches of sleeping threads must be emptied, too: their contents keep whole units from other
  * ranks. A thread marks its cache as taken by plain stores, while it uses it. The thread that
- * empties the caches closes them first, and membarrier(2) orders the two: either the
- * owner sees that its cache is closed, or the other thread sees that it is taken.
+ * empties the caches closes them first, and membarrier(2) orders the two: either the owner sees
+ * that its cache is closed, or the other thread sees that it is taken.
  *
  * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's
  * locks.
@@ -145,18 +145,16 @@ static struct cache *cache_map(void)
 {
 	struct cache *c = mmap(NULL, caches.bytes, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	unsigned class;
+	unsigned i;
 	void **at;
 
 	if (c == MAP_FAILED)
 		return NULL;
 	at = (void **)(c + 1);
-	for (class = 1; class <= CLASSES; class ++) {
-		struct bin *b = &c->bins[class - 1];
-
-		b->at = at;
-		b->room = bin_room(class);
-		at += b->room;
+	for (i = 0; i < CLASSES; i++) {
+		c->bins[i].at = at;
+		c->bins[i].room = bin_room(i + 1);
+		at += c->bins[i].room;
 	}
 	return c;
 }
@@ -363,21 +361,21 @@ int cache_prepare(void)
 /* Which sizes jemalloc has is its own affair. */
 static void classes_learn(void)
 {
-	unsigned i, class = 0;
+	unsigned i, last = 0;
 
 	for (i = 1; i <= BIN_MAX / HEAP_GRAIN; i++) {
 		const size_t usable = nallocx((size_t)i * HEAP_GRAIN, 0);
 
-		if (!class || usable != caches.usable[class]) {
-			if (class == CLASSES || usable > BIN_MAX)
+		if (!last || usable != caches.usable[last]) {
+			if (last == CLASSES || usable > BIN_MAX)
 				break;
-			caches.usable[++class] = (uint16_t)usable;
+			caches.usable[++last] = (uint16_t)usable;
 		}
-		caches.class_of[i] = (uint8_t) class;
+		caches.class_of[i] = (uint8_t)last;
 	}
 	caches.bytes = sizeof(struct cache);
-	for (class = 1; class <= CLASSES; class ++)
-		caches.bytes += bin_room(class) * sizeof(void *);
+	for (i = 1; i <= CLASSES; i++)
+		caches.bytes += bin_room(i) * sizeof(void *);
 }
 
 void cache_fork_child(void)

@@ -20,7 +20,7 @@
  * A home requests an offered block within a round trip, unless it has dropped the offer, or a
  * thread has pinned the block since: that pin may end only after the barrier.
  */
-#ifdef __SANITIZE_THREAD__ /* makes each message some ten times as slow */
+#ifdef __SANITIZE_THREAD__ /* it takes so long for messages that homes miss the usual limit */
 #define PUSH_PATIENCE_NS 20000000u
 #else
 #define PUSH_PATIENCE_NS 2000000u
