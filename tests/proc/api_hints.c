@@ -129,6 +129,27 @@ static void part_pins(void)
 #define TOO_MANY (100 * TURNS)
 
 static uint64_t *wanted, *turns; /* per rank */
+static uint64_t turn_ns;         /* of each pin: the others request the block in this time */
+
+#define MOVES 8u /* after the first, which prepares what later ones have */
+
+/* The mean time that a rank waits for a block which another has just written. */
+static uint64_t time_of_move(uint64_t *word)
+{
+	uint64_t sum = 0, start;
+	int turn;
+
+	for (turn = 0; turn < (int)(MOVES + 1) * test_size; turn++) {
+		MUST(dsm_barrier());
+		start = test_ns();
+		if (turn % test_size == test_rank)
+			store(word, (uint64_t)turn);
+		if (turn % test_size == test_rank && turn >= test_size)
+			sum += test_ns() - start;
+	}
+	MUST(dsm_barrier());
+	return sum / MOVES;
+}
 
 static uint64_t fewest_turns(void)
 {
@@ -161,7 +182,7 @@ static void take_turns(unsigned thread, void *waited)
 		before = turns_of_others();
 		MUST(dsm_pin(wanted, 1, DSM_WRITE));
 		sum += turns_of_others() - before;
-		test_nap(200000); /* time for the others to request the block */
+		test_nap(turn_ns);
 		MUST(dsm_unpin(wanted, 1));
 		REQUIRE(__atomic_add_fetch(&turns[test_rank], 1, __ATOMIC_SEQ_CST) < TOO_MANY,
 			"another rank does not get a block that this one has pinned so many times");
@@ -216,8 +237,10 @@ static void part_pins_in_turn(void)
 	wanted = test_open("pins in turn", 4096, DSM_HOME_CYCLIC, &r);
 	turns = test_outside((size_t)test_size * sizeof(*turns));
 	MUST(dsm_barrier());
-	if (dsm_nodes() > 1) /* ranks of a node do not exclude each other by pins */
+	if (dsm_nodes() > 1) { /* ranks of a node do not exclude each other by pins */
+		turn_ns = time_of_move(wanted) * 2 + 200000;
 		pins_in_turn();
+	}
 	test_close("pins in turn", r);
 }
 
