@@ -73,50 +73,45 @@ static void *grown(void *p, size_t bytes)
  */
 static size_t pack(const uint8_t *w, size_t size, uint8_t *out)
 {
+	const uint64_t low = 0x7f7f7f7f7f7f7f7fULL;
 	uint8_t *o = out;
-	size_t i, j, k;
+	size_t i, j;
 
 	for (i = 0; i < size; i += 64) {
 		uint8_t *words = o++;
+		unsigned int mask = 0;
 
-		*words = 0;
 		for (j = 0; j < 8; j++) {
-			uint64_t v;
-			uint8_t *bytes;
+			uint64_t v, bytes;
 
 			memcpy(&v, w + i + j * 8, 8);
 			if (!v)
 				continue;
-			*words |= (uint8_t)(1 << j);
-			bytes = o++;
-			*bytes = 0;
-			for (k = 0; k < 8; k++, v >>= 8)
-				if (v & 0xff) {
-					*bytes |= (uint8_t)(1 << k);
-					*o++ = (uint8_t)v;
-				}
+			mask |= 1u << j;
+			/* The upper bit of each byte that is not 0. */
+			bytes = (((v & low) + low) | v) & ~low;
+			*o++ = (uint8_t)((bytes >> 7) * 0x0102040810204080ULL >> 56);
+			for (; bytes; bytes &= bytes - 1)
+				*o++ = (uint8_t)(v >> (__builtin_ctzll(bytes) - 7));
 		}
+		*words = (uint8_t)mask;
 	}
 	return (size_t)(o - out);
 }
 
 static void unpack(const uint8_t *in, size_t size, uint8_t *w)
 {
-	size_t i, j, k;
+	size_t i;
 
 	memset(w, 0, size);
 	for (i = 0; i < size; i += 64) {
-		uint8_t words = *in++;
+		unsigned int words = *in++, bytes;
 
-		for (j = 0; j < 8; j++) {
-			uint8_t bytes;
+		for (; words; words &= words - 1) {
+			uint8_t *word = w + i + (size_t)__builtin_ctz(words) * 8;
 
-			if (!(words >> j & 1))
-				continue;
-			bytes = *in++;
-			for (k = 0; k < 8; k++)
-				if (bytes >> k & 1)
-					w[i + j * 8 + k] = *in++;
+			for (bytes = *in++; bytes; bytes &= bytes - 1)
+				word[__builtin_ctz(bytes)] = *in++;
 		}
 	}
 }
@@ -162,40 +157,61 @@ static void rehash(struct search *s)
 	free(old);
 }
 
-/* The number of this world; *fresh if it was not known before. */
-static uint32_t intern(struct search *s, const uint8_t *world, uint32_t parent, uint32_t event,
-		       bool *fresh)
-{
+/* A world that was met, packed, and what led to it. */
+struct met {
 	uint8_t packed[WORLD_MAX * 2];
-	size_t size = pack(world, s->c->model->size, packed);
-	uint64_t h = hash(packed, size) >> 32, at;
+	size_t size;
+	uint64_t hash; /* its upper half */
+	uint32_t parent, event;
+};
+
+static uint64_t slot_of(const struct search *s, uint64_t hash)
+{
+	return hash & (s->table_size - 1);
+}
+
+static void meet(struct search *s, const uint8_t *world, uint32_t parent, uint32_t event,
+		 struct met *m)
+{
+	m->size = pack(world, s->c->model->size, m->packed);
+	m->hash = hash(m->packed, m->size) >> 32;
+	m->parent = parent;
+	m->event = event;
+	if (s->table)
+		__builtin_prefetch(&s->table[slot_of(s, m->hash)]);
+}
+
+/* The number of the world, which may be new. */
+static uint32_t intern(struct search *s, const struct met *m)
+{
+	uint64_t at;
 
 	if ((uint64_t)s->count * 2 >= s->table_size)
 		rehash(s);
-	for (at = h & (s->table_size - 1); s->table[at]; at = (at + 1) & (s->table_size - 1)) {
+	for (at = slot_of(s, m->hash); s->table[at]; at = slot_of(s, at + 1)) {
 		uint32_t id = (uint32_t)s->table[at] - 1;
-		uint64_t end = id + 1 < s->count ? s->nodes[id + 1].at : s->used;
+		uint64_t end;
 
-		if (s->table[at] >> 32 == h && end - s->nodes[id].at == size &&
-		    !memcmp(s->arena + s->nodes[id].at, packed, size)) {
-			*fresh = false;
+		if (s->table[at] >> 32 != m->hash)
+			continue;
+		end = id + 1 < s->count ? s->nodes[id + 1].at : s->used;
+		if (end - s->nodes[id].at == m->size &&
+		    !memcmp(s->arena + s->nodes[id].at, m->packed, m->size))
 			return id;
-		}
 	}
 	if (s->count == s->nodes_room) {
 		s->nodes_room = s->nodes_room ? s->nodes_room * 2 : 1 << 14;
 		s->nodes = grown(s->nodes, s->nodes_room * sizeof(*s->nodes));
 		s->first = grown(s->first, (s->nodes_room + 1) * sizeof(*s->first));
 	}
-	if (s->used + size > s->room) {
+	if (s->used + m->size > s->room) {
 		s->room = s->room ? s->room * 2 : 1 << 20;
 		s->arena = grown(s->arena, s->room);
 	}
-	memcpy(s->arena + s->used, packed, size);
-	s->nodes[s->count] = (struct node){ .at = s->used, .parent = parent, .event = event };
-	s->used += size;
-	s->table[at] = h << 32 | (s->count + 1);
-	*fresh = true;
+	memcpy(s->arena + s->used, m->packed, m->size);
+	s->nodes[s->count] = (struct node){ .at = s->used, .parent = m->parent, .event = m->event };
+	s->used += m->size;
+	s->table[at] = m->hash << 32 | (s->count + 1);
 	return s->count++;
 }
 
@@ -268,14 +284,17 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Find all successors of a node. False: complaint is set; if *fired, *event led to it. */
+/*
+ * Find all successors of a node. False: complaint is set; if *fired, *event led to it. A successor
+ * is looked up when the next one has been computed: by then its entry in the table is in the cache.
+ */
 static bool expand(struct search *s, uint32_t node, uint8_t *final, bool *fired, uint32_t *event)
 {
 	static uint8_t world[WORLD_MAX], next[WORLD_MAX];
+	static struct met met[2];
 	const struct model *m = s->c->model;
 	uint32_t events[EVENTS_MAX];
-	unsigned int i, n;
-	bool fresh;
+	unsigned int i, n, found = 0;
 
 	unpack(s->arena + s->nodes[node].at, m->size, world);
 	*final = m->final(s->c->cfg, world);
@@ -293,8 +312,12 @@ static bool expand(struct search *s, uint32_t node, uint8_t *final, bool *fired,
 		*fired = true;
 		*event = events[i];
 		if (!complaint[0])
-			edge(s, intern(s, next, node, events[i], &fresh));
+			meet(s, next, node, events[i], &met[found++ % 2]);
+		if (found > 1 && !complaint[0])
+			edge(s, intern(s, &met[found % 2]));
 	}
+	if (found)
+		edge(s, intern(s, &met[(found - 1) % 2]));
 	return !complaint[0];
 }
 
@@ -318,6 +341,7 @@ static void report(const struct search *s, uint32_t depth, double seconds, const
 enum verdict search(const struct config *c, const struct limits *limits, bool quiet)
 {
 	static uint8_t world[WORLD_MAX];
+	static struct met first;
 	struct search s = { .c = c };
 	uint8_t *final = NULL;
 	uint32_t at, depth = 0, level_end = 1, event = 0;
@@ -329,7 +353,8 @@ enum verdict search(const struct config *c, const struct limits *limits, bool qu
 	memset(world, 0, sizeof(world));
 	c->model->start(c->cfg, world);
 	c->model->canon(c->cfg, world);
-	intern(&s, world, 0, 0, &fired);
+	meet(&s, world, 0, 0, &first);
+	intern(&s, &first);
 	for (at = 0; at < s.count && v == HOLDS; at++) {
 		if (at == level_end) {
 			depth++;
