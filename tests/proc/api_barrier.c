@@ -315,9 +315,11 @@ static void part_reduce(void)
 		free(v);                                                                           \
 	} while (0)
 
+static uint64_t largest = 70001;
+
 static void part_arrays(void)
 {
-	static const size_t counts[] = { 1, 2, 255, 256, 1021, 70001 };
+	const size_t counts[] = { 1, 2, 255, 256, 1021, largest };
 	unsigned char truth[9] = { 0 };
 	size_t k;
 
@@ -405,10 +407,11 @@ static const struct test_part parts[] = {
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
-		{ "again", "N", "times a barrier is destroyed and made again", &again }
+		{ "again", "N", "times a barrier is destroyed and made again", &again },
+		{ "largest", "N", "elements of the largest array that is reduced", &largest }
 	};
 
-	test_start(argc, argv, "Barriers, broadcasts and reductions, and every error.", options, 1);
+	test_start(argc, argv, "Barriers, broadcasts and reductions, and every error.", options, 2);
 	last = test_size - 1;
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	out = test_outside(sizeof(*out));
