@@ -131,7 +131,7 @@ static void part_pins(void)
 static uint64_t *wanted, *turns; /* per rank */
 static uint64_t turn_ns;         /* of each pin: the others request the block in this time */
 
-#define MOVES 8u /* after the first, which prepares what later ones have */
+#define MOVES 8u /* of each rank, after one that is not measured */
 
 /* The mean time that a rank waits for a block which another has just written. */
 static uint64_t time_of_move(uint64_t *word)
