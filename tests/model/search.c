@@ -294,7 +294,7 @@ static bool expand(struct search *s, uint32_t node, uint8_t *final, bool *fired,
 	static struct met met[2];
 	const struct model *m = s->c->model;
 	uint32_t events[EVENTS_MAX];
-	unsigned int i, n, found = 0;
+	unsigned int i, n;
 
 	unpack(s->arena + s->nodes[node].at, m->size, world);
 	*final = m->final(s->c->cfg, world);
@@ -311,13 +311,14 @@ static bool expand(struct search *s, uint32_t node, uint8_t *final, bool *fired,
 		}
 		*fired = true;
 		*event = events[i];
-		if (!complaint[0])
-			meet(s, next, node, events[i], &met[found++ % 2]);
-		if (found > 1 && !complaint[0])
-			edge(s, intern(s, &met[found % 2]));
+		if (complaint[0])
+			break;
+		meet(s, next, node, events[i], &met[i % 2]);
+		if (i)
+			edge(s, intern(s, &met[(i - 1) % 2]));
 	}
-	if (found)
-		edge(s, intern(s, &met[(found - 1) % 2]));
+	if (i)
+		edge(s, intern(s, &met[(i - 1) % 2]));
 	return !complaint[0];
 }
 
