@@ -37,15 +37,15 @@ refused_at_once "DSM_HEAP" "dsmrun: DSM_HEAP=9T is not allowed" \
 refused_at_once "--launcher srun" "dsmrun: --launcher srun: srun is not installed" \
 	env PATH=/usr/bin:/bin "${run[@]}" -n 2 --launcher srun "$scratch/joined"
 
-# Refused before the job has started, which takes two ranks in valgrind longer than one takes to run
+# Refused before the job starts: in valgrind, two ranks take longer for that than one takes to run
 # the program. A busy host may be late, but not three times.
 if command -v valgrind >/dev/null && is_chosen "valgrind: threads of several ranks"; then
 	printf '#!/bin/sh\nexec valgrind -q --leak-check=no "$@"\n' >"$scratch/in-valgrind" && chmod +x "$scratch/in-valgrind"
 	in_valgrind() { DSM_SPACE=1G timeout -k 5 60 "${run[@]}" -n "$1" "$scratch/in-valgrind" "$scratch/joined" 2>&1; }
 	for _ in 1 2 3; do
 		began=$(date +%s%3N)
-		in_valgrind 1 >/dev/null
-		alone=$(($(date +%s%3N) - began)) began=$(date +%s%3N)
+		in_valgrind 1 >/dev/null && alone=$(($(date +%s%3N) - began)) || alone=0
+		began=$(date +%s%3N)
 		got=$(in_valgrind 2) && got+=" (status 0)"
 		took=$(($(date +%s%3N) - began))
 		((took > alone * 3 / 2)) || break
