@@ -23,9 +23,17 @@ def named(kind, value):
     return str(value.cast(gdb.lookup_type('enum ' + kind)))
 
 
+def integers(value):
+    """Its members that are integers, also those of anonymous structures and unions in it."""
+    for f in value.type.strip_typedefs().fields():
+        if not f.name:
+            yield from integers(value[f])
+        elif f.type.strip_typedefs().code == gdb.TYPE_CODE_INT:
+            yield f.name, int(value[f])
+
+
 def fields(value, skip=()):
-    return ', '.join(f'{f.name} {int(value[f.name])}' for f in value.type.strip_typedefs().fields()
-                     if f.name not in skip and not f.name.startswith('pad') and f.type.strip_typedefs().code == gdb.TYPE_CODE_INT)
+    return ', '.join(f'{name} {number}' for name, number in integers(value) if name not in skip and not name.startswith('pad'))
 
 
 def job():

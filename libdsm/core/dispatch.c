@@ -15,12 +15,12 @@ static const uint8_t targets[MSG_TYPES] = {
 	[MSG_SETTLE] = TARGET_BLOCK, [MSG_CLAIM] = TARGET_BLOCK,
 	[MSG_RELEASE] = TARGET_BLOCK, [MSG_RESUME] = TARGET_BLOCK,
 	[MSG_LOCK] = TARGET_OBJECT, [MSG_TRYLOCK] = TARGET_OBJECT, [MSG_UNLOCK] = TARGET_OBJECT, [MSG_RECALLED] = TARGET_OBJECT,
-	[MSG_SYNC] = TARGET_OBJECT,
+	[MSG_SYNC] = TARGET_OBJECT, [MSG_REVOKED] = TARGET_OBJECT,
 	[MSG_NEXT] = TARGET_HOLD, [MSG_LOCKED] = TARGET_HOLD, [MSG_FREED] = TARGET_HOLD, [MSG_RECALL] = TARGET_HOLD,
 	[MSG_ARRIVE] = TARGET_BARRIER, [MSG_DEPART] = TARGET_BARRIER,
 	[MSG_REPLY] = TARGET_SLOT,
 	[MSG_CALL] = TARGET_HOST, [MSG_RETURN] = TARGET_HOST, [MSG_PING] = TARGET_HOST, [MSG_BYE] = TARGET_HOST,
-	[MSG_CHUNK] = TARGET_HOST,
+	[MSG_CHUNK] = TARGET_HOST, [MSG_REVOKE] = TARGET_HOST,
 	[MSG_FLUSHED] = TARGET_CLOSING, [MSG_NOTED] = TARGET_CLOSING,
 	[MSG_FLUSH] = TARGET_HOST, [MSG_NOTE] = TARGET_HOST, [MSG_AFTER] = TARGET_HOST,
 	[MSG_BUNDLE] = TARGET_HOST,
@@ -248,7 +248,9 @@ static int dispatch_destroy(const struct dispatch *d, const struct msg *m, struc
 			       : sync_is_ending(&ctx, d->object) ? -EINPROGRESS
 								 : -EBUSY,
 		       out);
-	if (idle) {
+	if (!idle) {
+		sync_stays(&ctx, d->object, m->object, out);
+	} else {
 		d->object->kind = SYNC_NONE;
 		objects_give(d->objects, object_index(m));
 	}
@@ -291,7 +293,7 @@ static int dispatch_gone(const struct msg *m, struct actions *out)
 
 	if (m->type == MSG_RESUME)
 		return 0;
-	if (m->type == MSG_RECALLED)
+	if (m->type == MSG_RECALLED || m->type == MSG_REVOKED)
 		return -EBADMSG; /* do not destroy an object while a question about it is out */
 	a = dispatch_reply(m, m->src, -EINVAL, out);
 	if (m->type == MSG_SYNC)
@@ -310,7 +312,7 @@ static int dispatch_gone(const struct msg *m, struct actions *out)
 /* The machines know the requester by req_node, which on the wire is a part of the object's name. */
 static int object_step(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
-	const struct sync_ctx ctx = { .me = d->me, .queue = d->queue };
+	const struct sync_ctx ctx = { .me = d->me, .leases = d->leases, .queue = d->queue };
 	struct msg named = *m;
 
 	if (!d->object || !d->object->kind || d->object->gen != object_gen(m))
@@ -319,7 +321,7 @@ static int object_step(const struct dispatch *d, const struct msg *m, struct act
 	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
 		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out)
 						     : dispatch_destroy(d, m, out);
-	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
+	if (m->type == MSG_SYNC || m->type == MSG_RESUME || m->type == MSG_REVOKED)
 		return sync_step(&ctx, d->object, &named, out);
 	return d->object->kind == SYNC_MUTEX ? mutex_step(d, &named, out) : dispatch_gone(m, out);
 }

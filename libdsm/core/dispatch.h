@@ -76,7 +76,8 @@ struct dispatch {
 	struct sync *object; /* NULL: no object in this place */
 	uint32_t index;      /* TARGET_CREATE: its place; 0: the table is full */
 	struct hold *hold;
-	bool fast; /* TARGET_HOLD: struct hold_ctx */
+	bool fast;   /* TARGET_HOLD: struct hold_ctx */
+	bool leases; /* TARGET_OBJECT: struct sync_ctx */
 	struct bar *bar;
 	/* TARGET_BARRIER, local arrival: of its rank; NULL if the node has one rank */
 	struct bar_part *part;

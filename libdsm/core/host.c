@@ -105,6 +105,7 @@ static int find_other(struct core_host *h, enum target target, uint32_t number, 
 	p->d.me = h->me;
 	p->d.nnodes = h->nnodes;
 	p->d.fast = h->fast;
+	p->d.leases = h->leases;
 	p->d.objects = &p->objects;
 	return h->ops->find(h, target, number, m, p);
 }

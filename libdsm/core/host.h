@@ -38,6 +38,7 @@ struct core_host {
 	uint8_t pushes;   /* PUSH_AFTER, or less for tests; 0: pushing is off */
 	uint8_t passes;   /* LOCK_PASSES; struct hold_ctx */
 	bool fast;        /* struct hold_ctx */
+	bool leases;      /* struct sync_ctx */
 	uint32_t hold_us; /* struct page_ctx */
 };
 

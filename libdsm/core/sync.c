@@ -51,14 +51,16 @@ static bool admit(struct sync *s, uint8_t op)
 {
 	switch (op) {
 	case SOP_RDLOCK:
-		if (s->writer)
+		if (s->writer & RW_WRITER)
 			return false;
 		s->readers++;
 		return true;
 	case SOP_WRLOCK:
-		if (s->writer || s->readers)
+	case SOP_TRYWRLOCK:
+	case SOP_CANCEL:
+		if (s->writer & RW_WRITER || s->readers || s->value)
 			return false;
-		s->writer = 1;
+		s->writer = (s->writer & RW_ENDS) | RW_WRITER;
 		return true;
 	case SOP_WAIT:
 		if (!s->value)
@@ -75,24 +77,13 @@ static bool admit(struct sync *s, uint8_t op)
 	}
 }
 
-/*
- * If the first in line may proceed, answer it, and ask for another turn in case the next one may,
- * too.
- */
-static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
+/* Step the object again soon. */
+static void another_turn(const struct sync_ctx *ctx, struct sync *s, uint32_t object,
+			 struct actions *out)
 {
-	uint32_t head = queue_head(&ctx->queue, s->tail);
-	struct action *a;
+	struct action *a = act_add(out, ACT_RESUME);
 
-	if (!head || !admit(s, queue_at(&ctx->queue, head)->type))
-		return;
-	s->tail = queue_pop(&ctx->queue, s->tail);
-	sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object,
-		    0, 0, out);
-	if (!s->tail)
-		return;
 	s->pumping = 1;
-	a = act_add(out, ACT_RESUME);
 	a->node = SET_NOBODY; /* any thread may */
 	a->msg.type = MSG_RESUME;
 	a->msg.src = a->msg.dst = ctx->me;
@@ -101,14 +92,147 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	a->msg.op = 1;
 }
 
+/* ---- leases of reader-writer locks ----------------------------------------------------------- */
+
+static uint64_t lease_bit(uint16_t node)
+{
+	return node < 64 ? 1ull << node : 0;
+}
+
+/*
+ * May the node of this request, SOP_RDLOCK, have a lease? Not before there were some reads since
+ * the last writer: who writes next has to wait until it is returned.
+ */
+static bool lease(const struct sync_ctx *ctx, struct sync *s, const struct msg *m)
+{
+	const uint64_t bit = lease_bit(m->req_node);
+
+	if (!ctx->leases || m->flags != MSGF_LEASE || s->tail || !(bit & ~s->value) ||
+	    s->writer & (RW_WRITER | RW_RECALLS | RW_ENDS))
+		return false;
+	if (s->writer < LEASE_AFTER * RW_READ) {
+		s->writer += RW_READ;
+		return false;
+	}
+	s->value |= bit;
+	return true;
+}
+
+/* Revoke the next lease, if all are being revoked; if there are more, in another turn. */
+static void revoke_one(const struct sync_ctx *ctx, struct sync *s, uint32_t object,
+		       struct actions *out)
+{
+	const uint64_t left = s->writer & RW_RECALLS ? s->value & ~s->revoked : 0;
+	struct action *a;
+
+	if (!left)
+		return;
+	s->revoked |= left & -left;
+	a = act_add(out, ACT_SEND);
+	a->msg.type = MSG_REVOKE;
+	a->msg.src = ctx->me;
+	a->msg.dst = (uint16_t)__builtin_ctzll(left);
+	a->msg.object = object;
+	a->msg.req_node = (uint16_t)(s->gen >> 8);
+	if (s->value != s->revoked)
+		another_turn(ctx, s, object, out);
+}
+
+/* Does nobody hold the lock or wait for it, as far as is known, while nodes have leases? */
+static bool only_leased(const struct sync *s)
+{
+	return s->kind == SYNC_RWLOCK && s->value && !s->tail && (int32_t)s->readers <= 0;
+}
+
+void sync_stays(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
+{
+	if (!only_leased(s)) {
+		if (s->kind == SYNC_RWLOCK)
+			s->writer &= ~RW_ENDS;
+		return;
+	}
+	s->writer |= RW_RECALLS | RW_ENDS;
+	if (!s->pumping)
+		revoke_one(ctx, s, object, out);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+/*
+ * The answer to the first in line, which cannot proceed, if it waits for the leases only: it tries,
+ * or is a writer that is cancelled. 0: none yet, as nobody is known to hold the lock.
+ */
+static int16_t in_vain(const struct sync *s, uint8_t op)
+{
+	if (s->value && (int32_t)s->readers <= 0)
+		return 0;
+	return op == SOP_TRYWRLOCK ? -EBUSY : op == SOP_CANCEL ? -ETIMEDOUT : 0;
+}
+
+/*
+ * If the first in line may proceed, answer it, and ask for another turn in case the next one may,
+ * too.
+ */
+static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
+{
+	uint32_t head = queue_head(&ctx->queue, s->tail);
+	const uint8_t op = head ? queue_at(&ctx->queue, head)->type : 0;
+	int16_t status = 0;
+
+	if (s->kind == SYNC_RWLOCK && s->value) {
+		if (head && op != SOP_RDLOCK)
+			s->writer |= RW_RECALLS;
+		revoke_one(ctx, s, object, out);
+		if (s->pumping)
+			return;
+	}
+	if (!head)
+		return;
+	if (!admit(s, op)) {
+		status = in_vain(s, op);
+		if (!status)
+			return;
+	}
+	s->tail = queue_pop(&ctx->queue, s->tail);
+	sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object,
+		    status, 0, out);
+	if (op == SOP_CANCEL && !status)
+		sync_answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head),
+			    object, -EALREADY, 0, out);
+	if (s->tail)
+		another_turn(ctx, s, object, out);
+}
+
+/* A node has no lease any more, and m->value readers. */
+static int returned(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
+		    struct actions *out)
+{
+	const uint64_t bit = lease_bit(m->src);
+
+	if (s->kind != SYNC_RWLOCK || !(s->revoked & bit) ||
+	    (s->value == bit && (int32_t)(s->readers + (uint32_t)m->value) < 0))
+		return -EBADMSG;
+	s->readers += (uint32_t)m->value;
+	s->value &= ~bit;
+	s->revoked &= ~bit;
+	if (!s->value)
+		s->writer &= RW_ENDS;
+	if (!s->pumping)
+		pump(ctx, s, m->object, out);
+	return 0;
+}
+
 /* A request that may wait: grant it at once if the line is empty and the state permits it. */
 static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struct msg *m,
 			 struct actions *out)
 {
-	if (!s->tail && admit(s, m->op))
+	if (!s->tail && admit(s, m->op)) {
 		reply(ctx, m, 0, 0, out);
-	else
-		enqueue(ctx, s, m);
+		return;
+	}
+	enqueue(ctx, s, m);
+	if (s->kind == SYNC_RWLOCK && s->value && !s->pumping)
+		pump(ctx, s, m->object, out);
 }
 
 /* The same for a request that must not wait: it is granted, or fails with `status`. */
@@ -159,6 +283,20 @@ static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct
 }
 
 /*
+ * A writer that is first in line, and that only leases keep from going, does not leave: a lock that
+ * is free is given whatever the time limit. SOP_CANCEL is answered when they are returned.
+ */
+static bool stays(const struct sync_ctx *ctx, const struct sync *s, uint32_t entry)
+{
+	if (s->kind != SYNC_RWLOCK || !s->value || (int32_t)s->readers > 0 ||
+	    queue_head(&ctx->queue, s->tail) != entry ||
+	    queue_at(&ctx->queue, entry)->type != SOP_WRLOCK)
+		return false;
+	queue_at(&ctx->queue, entry)->type = SOP_CANCEL;
+	return true;
+}
+
+/*
  * The answer is -ETIMEDOUT, and nothing else follows; or -EALREADY, and the request's own answer
  * follows. A waiter that a signal has counted cannot leave: otherwise the signal would be lost to
  * those behind it. If a writer leaves, readers behind it may be able to proceed.
@@ -170,6 +308,8 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 	bool found =
 		s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, entry) >= s->readers;
 
+	if (found && stays(ctx, s, entry))
+		return;
 	if (found)
 		s->tail = queue_remove(&ctx->queue, s->tail, entry, &found);
 	if (found && s->kind == SYNC_COND && s->value)
@@ -183,8 +323,13 @@ static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct
 			struct actions *out)
 {
 	switch (m->op) {
-	case SOP_WAIT:
 	case SOP_RDLOCK:
+		if (lease(ctx, s, m)) {
+			reply(ctx, m, 0, SYNC_LEASED, out);
+			return 0;
+		}
+		__attribute__((__fallthrough__));
+	case SOP_WAIT:
 	case SOP_WRLOCK:
 		if (m->flags & MSGF_TIMED)
 			reply(ctx, m, 0, 1, out);
@@ -197,16 +342,22 @@ static int sync_operate(const struct sync_ctx *ctx, struct sync *s, const struct
 		return 0;
 	case SOP_TRYWAIT: try_at_once(ctx, s, m, SOP_WAIT, -EAGAIN, out); return 0;
 	case SOP_TRYRDLOCK: try_at_once(ctx, s, m, SOP_RDLOCK, -EBUSY, out); return 0;
-	case SOP_TRYWRLOCK: try_at_once(ctx, s, m, SOP_WRLOCK, -EBUSY, out); return 0;
+	case SOP_TRYWRLOCK:
+		if (only_leased(s))
+			wait_in_line(ctx, s, m, out);
+		else
+			try_at_once(ctx, s, m, SOP_WRLOCK, -EBUSY, out);
+		return 0;
 	case SOP_RDUNLOCK:
-		if (!s->readers)
+		/* it, or one before it, is counted in a MSG_REVOKED that is still on its way */
+		if ((int32_t)s->readers <= 0 && !s->revoked)
 			return -EBADMSG;
 		s->readers--;
 		break;
 	case SOP_WRUNLOCK:
-		if (!s->writer)
+		if (!(s->writer & RW_WRITER))
 			return -EBADMSG;
-		s->writer = 0;
+		s->writer &= RW_ENDS;
 		break;
 	case SOP_POST:
 		if (m->value > SEM_MAX || s->value + m->value > SEM_MAX) {
@@ -237,13 +388,15 @@ bool sync_idle(const struct sync *s)
 {
 	if (s->kind == SYNC_MUTEX)
 		return !s->value && !s->pumping;
-	return !s->tail && !s->readers && !s->writer && !s->pumping;
+	return !s->tail && !s->readers && !(s->writer & RW_WRITER) && !s->pumping &&
+		(s->kind != SYNC_RWLOCK || !s->value);
 }
 
 bool sync_is_ending(const struct sync_ctx *ctx, const struct sync *s)
 {
-	return s->kind == SYNC_COND && s->pumping &&
-		s->readers == queue_length(&ctx->queue, s->tail);
+	return only_leased(s) ||
+		(s->kind == SYNC_COND && s->pumping &&
+		 s->readers == queue_length(&ctx->queue, s->tail));
 }
 
 int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
@@ -256,13 +409,15 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 		pump(ctx, s, m->object, out);
 		return 0;
 	}
+	if (m->type == MSG_REVOKED)
+		return returned(ctx, s, m, out);
 	if (m->type != MSG_SYNC || m->op >= SYNC_OPS || s->kind >= SYNC_KINDS)
 		return -EBADMSG;
 	if (!(known[s->kind] >> m->op & 1)) {
 		reply(ctx, m, -EINVAL, 0, out);
 		return 0;
 	}
-	if (sync_waits(m->op) &&
+	if ((sync_waits(m->op) || (ctx->leases && m->op == SOP_TRYWRLOCK)) &&
 	    queue_busy(&ctx->queue, queue_number(&ctx->queue, m->req_node, m->req_slot)))
 		return -EBADMSG;
 	return sync_operate(ctx, s, m, out);

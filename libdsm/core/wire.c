@@ -22,7 +22,7 @@ static inline uint8_t flags_of(enum wire_rule rule)
 		return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
 			MSGF_PLACE;
 	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
-	case RULE_F_TIMED: return MSGF_TIMED;
+	case RULE_F_SYNC: return MSGF_TIMED | MSGF_LEASE;
 	default: return 0;
 	}
 }
@@ -68,7 +68,7 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
 	case RULE_COMBINE: to = (WIRE_REDUCE_TYPES - 1) << 4 | (WIRE_REDUCE_OPS - 1); break;
 	case RULE_CALL_OP: from = 1, to = (int64_t)lim->calls - 1; break;
 	case RULE_ROOM: to = WIRE_CALL_MAX; break;
-	case RULE_FORWARDS: to = UINT16_MAX; break;
+	case RULE_COUNT: to = UINT16_MAX; break;
 	case RULE_FRAMES: to = WIRE_FRAMES_MAX; break;
 	case RULE_THREADS: from = 1, to = INT32_MAX; break;
 	case RULE_KEY: from = 1, to = UINT32_MAX; break;
@@ -95,7 +95,7 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
 	case RULE_F_READ:
 	case RULE_F_WRITE:
 	case RULE_F_GRANT:
-	case RULE_F_TIMED: to = flags_of(rule); break;
+	case RULE_F_SYNC: to = flags_of(rule); break;
 	case WIRE_RULE_COUNT: break;
 	}
 	*lo = from;
@@ -138,7 +138,7 @@ static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_ru
 	case RULE_F_READ:
 	case RULE_F_WRITE:
 	case RULE_F_GRANT:
-	case RULE_F_TIMED: return !(value & ~flags_of(rule));
+	case RULE_F_SYNC: return !(value & ~flags_of(rule));
 	default: return true;
 	}
 }

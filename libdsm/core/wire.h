@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 21
+#define WIRE_VERSION 22
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -102,8 +102,10 @@ enum msg_type {
 	 */
 	MSG_RECALLED,
 	/* other sync objects: one request, one reply */
-	MSG_SYNC,  /* op: enum sync_op */
-	MSG_REPLY, /* count: -errno; value */
+	MSG_SYNC,    /* op: enum sync_op */
+	MSG_REPLY,   /* count: -errno; value */
+	MSG_REVOKE,  /* home -> node: return the lease of a reader-writer lock */
+	MSG_REVOKED, /* answer: it is returned; value: threads of this node that hold the lock */
 	/* barriers; req_slot, home: the generation */
 	MSG_ARRIVE, /* child -> parent; value, op, aux: threads per rank, count: -errno */
 	MSG_DEPART, /* parent -> child; value, count: -errno */
@@ -161,6 +163,7 @@ enum {
 	MSGF_RELEASE = 8,
 	/* RDLOCK, WRLOCK, WAIT, MEET: reply also when queued, as ENQUEUE; SOP_CANCEL may follow */
 	MSGF_TIMED = 8,
+	MSGF_LEASE = 16, /* RDLOCK, not timed: the node would like a lease (core/lease.h) */
 	/* requests: forwarded by the block's manager to the home; do not forward it again */
 	MSGF_FORWARDED = 16,
 	MSGF_KNOWN = 32, /* requests: the requester believes that the receiver is the home */
@@ -234,8 +237,8 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
-	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PUSH") \
-	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_TIMED, "TIMED")
+	R(COUNT, "0 to 65535")           R(F_READ, "FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PUSH") \
+	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_SYNC, "TIMED, LEASE")
 /* clang-format on */
 
 enum wire_rule {
@@ -280,7 +283,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(DATA,       DATA,      BOTH,    NEITHER, ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
 	M(HOME,       COHERENCE, BOTH,    NEITHER, ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(HOME_ACK,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(MOVE,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   NODE,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
+	M(MOVE,       COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   NODE,     ZERO,       SENDER, ZERO,  ZERO,    COUNT) \
 	M(MOVE_ACK,   COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       ZERO,   ERRNO, ZERO,    ZERO) \
 	M(ADOPT,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    NODE) \
 	M(MOVED,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    NODE) \
@@ -297,8 +300,10 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(FREED,      SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
 	M(RECALL,     SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(RECALLED,   SYNC,      BOTH,    RELEASE, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
-	M(SYNC,       SYNC,      BOTH,    RELEASE, F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
+	M(SYNC,       SYNC,      BOTH,    RELEASE, F_SYNC,  SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
 	M(REPLY,      SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
+	M(REVOKE,     SYNC,      LIBRARY, NEITHER, ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(REVOKED,    SYNC,      LIBRARY, RELEASE, ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  ZERO,    COUNT) \
 	M(ARRIVE,     SYNC,      BOTH,    BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, THREADS, ANY) \
 	M(DEPART,     SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, ZERO,    ANY) \
 	M(CALL,       BULK,      LIBRARY, BOTH,    ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \

@@ -19,6 +19,7 @@
 #include "core/barrier.h"
 #include "core/closing.h"
 #include "core/dir.h"
+#include "core/lease.h"
 #include "core/lock.h"
 #include "core/objects.h"
 #include "core/page.h"
@@ -31,7 +32,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 24
+#define CTL_ABI 25
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -49,6 +50,7 @@
 /* of them, records of cached locks, which no other node has requested */
 #define CTL_CACHED_LOCKS (1u << 16)
 #define CTL_CACHED_PLACES (1u << 18) /* size of the hash table of such locks */
+#define CTL_LEASES (1u << 12)        /* most leases of reader-writer locks */
 /* synchronisation objects homed at a node: limit of their names */
 #define CTL_OBJECTS (1u << 24)
 #define CTL_BARRIERS 65536 /* barriers initialised by a rank */
@@ -165,6 +167,12 @@ struct lane {
 } __attribute__((aligned(64)));
 
 enum about { ABOUT_CALL = 0, ABOUT_BLOCK, ABOUT_OBJECT, ABOUT_BARRIER, ABOUT_HOLDS, ABOUT_DONE };
+
+struct lease_place {
+	uint32_t word; /* its lock */
+	uint32_t pad;
+	struct lease lease;
+};
 
 /* An object that a thread waits for or holds: stall.c. */
 struct wait_about {
@@ -315,6 +323,7 @@ struct ctl {
 	uint32_t cached_hand; /* where sync/cached_lock.c next looks for a lock to return */
 	/* by hash of a lock's name: hold record + 1; it may be another lock's */
 	uint32_t cached_at[CTL_CACHED_PLACES];
+	struct lease_place leases[CTL_LEASES]; /* miss/lease.h; by hash of a lock's name */
 	struct hold holds[CTL_HOLDS];
 	struct chunk chunks[CTL_CHUNKS];
 	/* the rank whose thread allocated the record, by its index in the node */

@@ -15,6 +15,7 @@
 #include "job/memory.h"
 #include "job/upcalls.h"
 #include "miss/block.h"
+#include "miss/lease.h"
 #include "miss/leave.h"
 #include "miss/push.h"
 #include "miss/raises.h"
@@ -533,6 +534,7 @@ struct core_host run_host(void)
 		.passes = LOCK_PASSES,
 		/* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
 		.fast = true,
+		.leases = true,
 		.hold_us = work_hold(),
 	};
 }
@@ -547,6 +549,22 @@ struct core_host run_host_of_run(void)
 
 /* ---- one message ----------------------------------------------------------------------------- */
 
+/* The home of a reader-writer lock revokes the lease of this node. */
+static int give_lease_back(const struct msg *m)
+{
+	const int readers = lease_revoked(m);
+
+	if (readers < 0)
+		return readers;
+	run_send(&(struct msg){ .type = MSG_REVOKED,
+				.src = job.node,
+				.dst = m->src,
+				.object = m->object,
+				.req_node = m->req_node,
+				.value = (uint64_t)readers });
+	return 0;
+}
+
 /* The runtime's own messages. */
 static int step_ours(const struct msg *m, const void *payload, size_t size)
 {
@@ -555,6 +573,7 @@ static int step_ours(const struct msg *m, const void *payload, size_t size)
 	case MSG_RETURN: return job.up->answer(m, payload, size);
 	case MSG_PING:
 	case MSG_BYE: return lost_heard(m);
+	case MSG_REVOKE: return give_lease_back(m);
 	case MSG_CHUNK: return job.up->chunk(m, payload, size);
 	case MSG_FLUSH:
 	case MSG_NOTE:

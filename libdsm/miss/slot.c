@@ -11,7 +11,8 @@
  *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not
  *                  stand behind pinned ones
  *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks,
- *                  init, destroy, try, calls, placements
+ *                  init, destroy, try (at most after nodes have returned leases), calls,
+ *                  placements
  *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use:
  *                  others may have pinned them
  *

@@ -16,8 +16,8 @@
 
 /*
  * "In line" has come, or will: wait for the turn, or give up. The home always answers SOP_CANCEL.
- * Unless that answer is -ETIMEDOUT, the turn's own answer has crossed it and is the third, and the
- * slot is not free before all are here.
+ * Unless that answer is -ETIMEDOUT, the turn's own answer has crossed it, or comes with it. It is
+ * the third, and the slot is not free before all are here.
  */
 int sync_turn(struct msg *m, uint32_t seq, uint64_t ns, bool point, const uint32_t *stop)
 {

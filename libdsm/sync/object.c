@@ -9,6 +9,7 @@
 #include "job/inside.h"
 #include "job/job.h"
 #include "job/stats.h"
+#include "miss/lease.h"
 #include "miss/release.h"
 #include "miss/run.h"
 #include "miss/sharing.h"
@@ -107,6 +108,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	const bool away = p.m.dst != job.node;
 	uint64_t start = 0;
 	int status, slot;
+	bool leases;
 
 	engine_enter();
 	slot = slot_get(sync_waits(op) ? SLOT_LASTING : SLOT_BRIEF);
@@ -118,7 +120,8 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	p.m.value2 = q->value2;
 	p.m.value = q->value;
 	p.seq = slot_seq(p.m.req_slot);
-	p.m.flags = q->ns ? MSGF_TIMED : 0;
+	leases = op == SOP_RDLOCK && !q->ns && lease_wanted(id & ~HANDLE_KIND, p.m.req_slot);
+	p.m.flags = leases ? MSGF_LEASE : q->ns ? MSGF_TIMED : 0;
 	HOOK(ask_slot);
 	if (away)
 		start = clock_ns();
@@ -140,6 +143,8 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 		release_acquire();
 	}
 	q->old = job.me->slots[p.m.req_slot].value;
+	if (leases) /* whoever enters by it need not apply notices: they are applied */
+		lease_came(id & ~HANDLE_KIND, p.m.req_slot, !status && q->old == SYNC_LEASED);
 	slot_put(p.m.req_slot);
 	work_timers(true);
 	if (q->waited)

@@ -32,6 +32,8 @@ struct shared {
 	uint64_t next; /* of the queue, the pool */
 	dsm_cond_t more;
 	pthread_cond_t is_more;
+	dsm_rwlock_t rwlock;
+	pthread_rwlock_t readers;
 	uint64_t ready, left; /* of the pool */
 	double seconds;
 	char data[];
@@ -101,6 +103,25 @@ static void say_more(struct shared *s)
 		check(dsm_cond_signal(&s->more), "dsm_cond_signal");
 	else if (way == THREADS)
 		check(pthread_cond_signal(&s->is_more), "pthread_cond_signal");
+}
+
+static void lock_table(struct shared *s, bool write)
+{
+	if (way == RANKS)
+		check(write ? dsm_rwlock_wrlock(&s->rwlock) : dsm_rwlock_rdlock(&s->rwlock),
+		      "dsm_rwlock_*lock");
+	else if (way == THREADS)
+		check(write ? pthread_rwlock_wrlock(&s->readers)
+			    : pthread_rwlock_rdlock(&s->readers),
+		      "pthread_rwlock_*lock");
+}
+
+static void unlock_table(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_rwlock_unlock(&s->rwlock), "dsm_rwlock_unlock");
+	else if (way == THREADS)
+		check(pthread_rwlock_unlock(&s->readers), "pthread_rwlock_unlock");
 }
 
 static uint64_t mix(uint64_t x)
@@ -498,6 +519,40 @@ static uint64_t sections_result(const void *data, size_t n)
 	return sum_of(data, n + PAGE);
 }
 
+/* ---- lookups under a reader-writer lock; one of LOOKUPS_EACH changes an entry ---------------- */
+
+#define LOOKUPS_EACH 1000u
+
+static size_t lookups_bytes(size_t n)
+{
+	return n * sizeof(uint64_t);
+}
+
+static void lookups_fill(void *data, size_t n)
+{
+	memset(data, 0, lookups_bytes(n));
+}
+
+static void lookups(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *table = (uint64_t *)s->data, sum = 0;
+	size_t round;
+
+	for (round = id; round < rounds; round += count) {
+		const uint64_t key = mix(round + 1);
+		const bool write = key % LOOKUPS_EACH == 0;
+
+		lock_table(s, write);
+		if (write)
+			table[key / LOOKUPS_EACH % n]++;
+		else
+			sum += table[key % n];
+		unlock_table(s);
+	}
+	__asm__ volatile("" : : "r"(sum));
+	barrier(s);
+}
+
 /* ---- exchange: each worker rewrites its part, then reads the next one ------------------------ */
 
 static size_t exchange_bytes(size_t n)
@@ -601,6 +656,7 @@ static const struct program programs[] = {
 	{ "pool", 20000, 1, queue_bytes, pool_fill, pool, queue_result },
 	{ "trees", 3000, 1, queue_bytes, queue_fill, trees, queue_result },
 	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
+	{ "lookups", 512, 200000, lookups_bytes, lookups_fill, lookups, sum_of },
 	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };
 
@@ -667,6 +723,7 @@ static void run_threads(void)
 	memset(shared, 0, sizeof(*shared));
 	check(pthread_mutex_init(&shared->lock, NULL), "pthread_mutex_init");
 	check(pthread_cond_init(&shared->is_more, NULL), "pthread_cond_init");
+	check(pthread_rwlock_init(&shared->readers, NULL), "pthread_rwlock_init");
 	check(pthread_barrier_init(&shared->meet, NULL, workers), "pthread_barrier_init");
 	for (i = 1; i < workers; i++)
 		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i),
@@ -689,6 +746,7 @@ static void run_ranks(void)
 			dsm_abort(1, "out of memory: DSM_HEAP is too small");
 		check(dsm_mutex_init(&shared->mutex), "dsm_mutex_init");
 		check(dsm_cond_init(&shared->more), "dsm_cond_init");
+		check(dsm_rwlock_init(&shared->rwlock), "dsm_rwlock_init");
 		check(dsm_barrier_init(&shared->barrier, NULL, 0, 1), "dsm_barrier_init");
 		address = (uint64_t)(uintptr_t)shared;
 	}

@@ -268,6 +268,7 @@ static void dispatch(struct world *w, const struct msg *m)
 {
 	const struct objects objects = { .list = &w->list, .flat = w->objects, .limit = OBJECTS };
 	struct dispatch d = { .me = w->me,
+			      .leases = true,
 			      .nnodes = w->nnodes,
 			      .now = w->now,
 			      .follow = DIR_FOLLOW,

@@ -487,7 +487,7 @@ static void judge_gone(uint16_t me, const struct msg *m, const struct actions *o
 
 	must(!memcmp(&is, was, sizeof(is)));
 	if (!out->n) { /* refused */
-		must(m->type == MSG_RESUME || m->type == MSG_RECALLED);
+		must(m->type == MSG_RESUME || m->type == MSG_RECALLED || m->type == MSG_REVOKED);
 		return;
 	}
 	must(out->n == 1 && out->v[0].type == ACT_SEND && a->dst == m->src &&
@@ -545,6 +545,7 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 {
 	struct rank *r = &w->r[me];
 	struct dispatch d = { .me = me,
+			      .leases = true,
 			      .nnodes = RANKS,
 			      .follow = 1,
 			      .now = w->now,

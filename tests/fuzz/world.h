@@ -81,7 +81,9 @@ struct line {
 	uint32_t n;
 	/* waiters that signals have counted, and who have not been answered: the first */
 	uint32_t due;
-	uint32_t readers;
+	int32_t readers;  /* without a lease */
+	uint64_t leased;  /* ranks that have a lease; */
+	uint64_t revoked; /* those of them that have been asked for it */
 	bool writer;
 	uint64_t value; /* of the semaphore */
 };

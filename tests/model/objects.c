@@ -11,11 +11,15 @@
  *
  * The object may be destroyed, which refuses all later requests. Earlier answers may still be in
  * flight then.
+ *
+ * With leases (core/lease.h), each node has a place for one, and a thread that reads uses it if it
+ * can. The specification then lets a reader pass writers in line, but not one that has the lock.
  */
 #include "worlds.h"
 
 #include "channel.h"
 #include "core/dispatch.h"
+#include "core/lease.h"
 
 #define RANKS 3
 #define THREADS 2
@@ -33,12 +37,14 @@ enum pc {
 struct thread {
 	uint8_t pc, use, left, answers;
 	uint8_t meets; /* begun */
+	uint8_t asks;  /* for a lease */
 	int8_t status; /* status of the last answer */
 };
 
 struct waiter {
 	uint8_t who; /* rank * THREADS + thread, + 1 */
 	uint8_t op, free;
+	uint8_t cancelled; /* SOP_CANCEL is answered when the leases are returned */
 };
 
 struct world {
@@ -48,12 +54,15 @@ struct world {
 	struct waiter line[RANKS * THREADS]; /* the specification */
 	uint8_t tokens, readers, writer, gone;
 	uint64_t asks[RANKS][THREADS]; /* core/ask.h */
+	struct lease leases[RANKS];
 	struct chan chan;
 };
 
 #define OBJECT 0x23456789u
 #define GEN (0x1234u << 8 | OBJECT >> 24)
 #define INDEX (OBJECT & SYNC_INDEX_MAX)
+#define LEASED_RANK 61u /* the last ranks that may have leases begin here */
+#define LOCK 0x1234567800000001u
 
 /* The home's table: the object is in it only during a step. */
 static struct sync chunk[OBJECT_CHUNK],
@@ -64,7 +73,7 @@ enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 /* Ranks and objects as they are numbered in the job. */
 static struct chan_names names(const struct obj_cfg *cfg)
 {
-	return (struct chan_names){ .rank = WIRE_MAX_NODES - 3,
+	return (struct chan_names){ .rank = cfg->leases ? LEASED_RANK : WIRE_MAX_NODES - 3,
 				    .ranks = cfg->nnodes,
 				    .slot = CHAN_SLOT,
 				    .slots = THREADS,
@@ -160,6 +169,22 @@ static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, 
 	chan_post(&w->chan, &m);
 }
 
+/* Lock for reading by a lease. */
+static bool enter(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
+		  unsigned int u)
+{
+	struct thread *th = &w->threads[r][t];
+
+	if (!cfg->leases || !reads(u) || !lease_enter(&w->leases[r], LOCK))
+		return false;
+	if (w->writer)
+		model_fail("thread %u.%u enters by a lease beside a writer", r, t);
+	w->readers++;
+	th->use = (uint8_t)u;
+	th->pc = PC_INSIDE;
+	return true;
+}
+
 static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t,
 		unsigned int u)
 {
@@ -172,7 +197,11 @@ static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsi
 	th->meets = (uint8_t)(th->meets + (u == USE_MEET));
 	th->pc = in_line ? PC_LINE : PC_CALL;
 	th->answers = 0;
-	request(cfg, w, r, t, op, timed(u) ? MSGF_TIMED : 0,
+	th->asks = cfg->leases && u == USE_READ && lease_ask(&w->leases[r], LOCK, (uint16_t)t);
+	request(cfg, w, r, t, op,
+		th->asks           ? MSGF_LEASE
+			: timed(u) ? MSGF_TIMED
+				   : 0,
 		u == USE_MEET            ? all
 			: u == USE_POST2 ? 2
 					 : u == USE_POST);
@@ -221,6 +250,9 @@ static void answered(const struct obj_cfg *cfg, struct world *w, const struct wm
 	}
 	if (!done)
 		return;
+	if (th->asks)
+		lease_answered(&w->leases[m->dst], LOCK, m->req_slot,
+			       has && m->value == SYNC_LEASED);
 	if (th->use == USE_MEET && has)
 		has_met(cfg, w, th);
 	if (has && (reads(th->use) || writes(th->use)))
@@ -255,6 +287,7 @@ static bool may_go(const struct world *w, const struct waiter *l)
 {
 	switch (l->op) {
 	case SOP_RDLOCK: return !w->writer;
+	case SOP_TRYWRLOCK:
 	case SOP_WRLOCK: return !w->writer && !w->readers;
 	case SOP_WAIT: return w->tokens;
 	default: return l->free;
@@ -264,15 +297,29 @@ static bool may_go(const struct world *w, const struct waiter *l)
 static void goes(struct world *w, const struct waiter *l)
 {
 	w->readers += l->op == SOP_RDLOCK;
-	w->writer += l->op == SOP_WRLOCK;
+	w->writer += l->op == SOP_WRLOCK || l->op == SOP_TRYWRLOCK;
 	w->tokens -= l->op == SOP_WAIT;
 }
 
-/* False if a thread holds the object, is in line, or may be released by a RESUME in flight. */
+static bool leased(const struct world *w)
+{
+	return w->sync.kind == SYNC_RWLOCK && w->sync.value;
+}
+
+/*
+ * False if a node has a lease, a thread holds the object, is in line, or may be released by a
+ * RESUME in flight.
+ */
 static bool destroyed(struct world *w)
 {
-	w->gone = !length(w) && !w->readers && !w->writer && !w->sync.pumping;
+	w->gone = !length(w) && !w->readers && !w->writer && !w->sync.pumping && !leased(w);
 	return w->gone;
+}
+
+/* Does the lock wait for leases to be returned, as far as the home knows? */
+static bool returns(const struct world *w)
+{
+	return leased(w) && !length(w) && !w->writer && (int32_t)w->sync.readers <= 0;
 }
 
 /* Has each waiter of a condition been woken? */
@@ -297,7 +344,8 @@ static int specify(struct world *w, const struct wmsg *m)
 	if (w->gone)
 		return -EINVAL;
 	switch (m->op) {
-	case SOP_DESTROY: return destroyed(w) ? 0 : ends(w, n) ? -EINPROGRESS : -EBUSY;
+	case SOP_DESTROY:
+		return destroyed(w) ? 0 : ends(w, n) || returns(w) ? -EINPROGRESS : -EBUSY;
 	case SOP_RDLOCK:
 	case SOP_WRLOCK:
 	case SOP_WAIT:
@@ -310,6 +358,10 @@ static int specify(struct world *w, const struct wmsg *m)
 	case SOP_TRYRDLOCK:
 	case SOP_TRYWRLOCK:
 		own = (struct waiter){ .op = m->op == SOP_TRYRDLOCK ? SOP_RDLOCK : SOP_WRLOCK };
+		if (m->op == SOP_TRYWRLOCK && returns(w)) {
+			w->line[0] = (struct waiter){ .who = who(m), .op = m->op };
+			return 1;
+		}
 		if (n || !may_go(w, &own))
 			return -EBUSY;
 		goes(w, &own);
@@ -337,6 +389,11 @@ static int specify(struct world *w, const struct wmsg *m)
 	case SOP_CANCEL:
 		for (i = 0; i < n; i++)
 			if (w->line[i].who == who(m) && !w->line[i].free) {
+				if (!i && w->line[0].op == SOP_WRLOCK && leased(w) &&
+				    (int32_t)w->sync.readers <= 0) {
+					w->line[0].cancelled = 1;
+					return 1;
+				}
 				leave(w, i);
 				return -ETIMEDOUT;
 			}
@@ -358,20 +415,29 @@ static unsigned int found(const struct world *w)
 	return i < n ? SYNC_FOUND : 0;
 }
 
+/* The answer to one that has waited for leases to be returned, and cannot have the lock. */
+static int in_vain(const struct waiter *l)
+{
+	return l->op == SOP_TRYWRLOCK ? -EBUSY : l->cancelled ? -ETIMEDOUT : 0;
+}
+
 /* Check the answers of one step. own: the result of specify(), or 1 if the step was a RESUME. */
 static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m,
 		  const struct actions *out, int own)
 {
 	unsigned int i;
+	uint8_t late = 0; /* has its turn, and the answer to SOP_CANCEL is to follow */
 
 	for (i = 0; i < out->n; i++) {
 		struct msg wide = out->v[i].msg;
 		struct wmsg a;
 
-		if (wide.type == MSG_RESUME) {
+		if (wide.type == MSG_RESUME || wide.type == MSG_REVOKE) {
 			/* of no request; req_node is part of the object's name */
 			if (wide.req_node != GEN >> 8)
-				model_fail("a turn of generation %#x", wide.req_node);
+				model_fail("%s of generation %#x",
+					   wide.type == MSG_RESUME ? "a turn" : "a recall",
+					   wide.req_node);
 			wide.req_node = (uint16_t)n->rank;
 			wide.req_slot = (uint16_t)n->slot;
 		}
@@ -384,6 +450,9 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 			if (a.count != own)
 				model_fail("%s is answered %d instead of %d", sync_op_name(m->op),
 					   a.count, own);
+			if (returns(w) && own == -EINPROGRESS && !(w->sync.writer & RW_RECALLS))
+				model_fail("%s is to come again, but no lease is revoked",
+					   sync_op_name(m->op));
 			if ((m->op == SOP_SIGNAL || m->op == SOP_BROADCAST) && !own &&
 			    a.value != found(w))
 				model_fail("%s is answered with value %u", sync_op_name(m->op),
@@ -391,22 +460,43 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 			own = 2;
 			continue;
 		}
-		if (w->line[0].who != who(&a) || a.count || !may_go(w, &w->line[0])) {
+		if (late && late == who(&a) && a.count == -EALREADY) {
+			late = 0;
+			continue;
+		}
+		if (w->line[0].who != who(&a) || (!a.count) != may_go(w, &w->line[0]) ||
+		    (a.count && a.count != in_vain(&w->line[0]))) {
 			model_fail("%u.%u is let go, but it is not its turn", a.req_node,
 				   a.req_slot);
 			continue;
 		}
-		goes(w, &w->line[0]);
+		if (!a.count)
+			goes(w, &w->line[0]);
+		late = !a.count && w->line[0].cancelled ? who(&a) : late;
 		leave(w, 0);
 	}
+	if (late)
+		model_fail("SOP_CANCEL is not answered");
 	if (own <= 0)
 		model_fail("%s is not answered", sync_op_name(m->op));
 }
 
-static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int index)
+/* A node returns its lease. */
+static void give_back(struct world *w, const struct wmsg *m)
+{
+	const int readers = lease_revoke(&w->leases[m->dst], LOCK);
+
+	if (readers < 0)
+		model_fail("node %u has no lease to return", m->dst);
+	else
+		chan_post(&w->chan,
+			  &(struct wmsg){
+				  .type = MSG_REVOKED, .src = m->dst, .value = (uint8_t)readers });
+}
+
+static void deliver(const struct obj_cfg *cfg, struct world *w, struct wmsg m)
 {
 	struct chan_names n = names(cfg);
-	struct wmsg m = chan_take(&w->chan, index);
 	struct msg wide = chan_widen(&n, &m);
 	struct object_list list = { 0 };
 	const struct objects all = { .list = &list, .chunks = chunks, .limit = SYNC_INDEX_MAX + 1 };
@@ -415,6 +505,7 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 		.nnodes = WIRE_MAX_NODES,
 		.objects = &all,
 		.object = objects_at(&all, INDEX),
+		.leases = cfg->leases,
 		.ask = &w->asks[m.dst][m.req_slot],
 	};
 	struct actions out;
@@ -453,13 +544,22 @@ static void fire(const void *c, void *world, uint32_t ev)
 	struct thread *th;
 
 	if (ev >> 24 == EV_MSG) {
-		deliver(cfg, w, r);
+		struct wmsg m = chan_take(&w->chan, r);
+
+		if (m.type == MSG_REVOKE)
+			give_back(w, &m);
+		else
+			deliver(cfg, w, m);
 		return;
 	}
 	th = &w->threads[r][t];
 	model_say("thread %u.%u %s\n", r, t, names[ev >> 24]);
 	if (ev >> 24 == EV_USE) {
-		use(cfg, w, r, t, ev & 0xff);
+		if (!enter(cfg, w, r, t, ev & 0xff))
+			use(cfg, w, r, t, ev & 0xff);
+	} else if (ev >> 24 == EV_UNLOCK && reads(th->use) && lease_leave(&w->leases[r], LOCK)) {
+		w->readers--;
+		*th = (struct thread){ .left = (uint8_t)(th->left - 1), .meets = th->meets };
 	} else if (ev >> 24 == EV_UNLOCK) {
 		request(cfg, w, r, t, reads(th->use) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
 		th->use = USE_POST; /* one answer, like other calls */
@@ -492,6 +592,23 @@ static void canon(const void *c, void *world)
 	memcpy(w->nodes, clean, sizeof(clean));
 }
 
+/* Nothing is under way: the home and the nodes agree. */
+static void check_leases(const struct obj_cfg *cfg, const struct world *w)
+{
+	uint32_t readers = w->sync.readers;
+	unsigned int r;
+
+	for (r = 0; r < cfg->nnodes; r++) {
+		const bool held = w->leases[r].state == LEASE_HELD;
+
+		if (held != (w->sync.value >> (LEASED_RANK + r) & 1) && !w->gone)
+			model_fail("node %u and the home do not agree on its lease", r);
+		readers += held ? w->leases[r].readers : 0;
+	}
+	if (readers != w->readers)
+		model_fail("home and nodes count %u readers instead of %u", readers, w->readers);
+}
+
 static void check(const void *c, const void *world)
 {
 	const struct obj_cfg *cfg = c;
@@ -518,6 +635,10 @@ static void check(const void *c, const void *world)
 					r, t);
 	if (!w->chan.n && w->line[0].who && may_go(w, &w->line[0]))
 		model_fail("nothing is under way, but the first in line could go");
+	if (!w->chan.n && in_vain(&w->line[0]))
+		model_fail("nothing is under way, but the first in line only tries");
+	if (cfg->leases && !w->chan.n)
+		check_leases(cfg, w);
 }
 
 /* All threads are done, or wait for something that no thread will give. */

@@ -13,6 +13,7 @@ static const struct rc_edge choices[] = {
 	{ .type = MSG_CHUNK },
 	{ .type = MSG_UNLOCK, .then = MSG_LOCKED },
 	{ .type = MSG_RECALLED, .then = MSG_LOCKED },
+	{ .type = MSG_REVOKED, .then = MSG_REPLY },
 	{ .type = MSG_BYE, .then = MSG_RETURN },
 	{ .type = MSG_SYNC, .op = SOP_POST, .then = MSG_REPLY },
 	{ .type = MSG_SYNC, .op = SOP_RDUNLOCK, .then = MSG_REPLY },

@@ -43,6 +43,7 @@ struct obj_cfg {
 	uint8_t ops[4];   /* by rank: operations of each thread */
 	uint16_t uses[4]; /* 1 << enum use */
 	bool fifo;
+	bool leases; /* nodes ask for leases of a reader-writer lock */
 };
 
 extern const struct model obj_model;

@@ -493,7 +493,7 @@ static void part_populate(void)
 
 	before = test_stats(NULL);
 	MUST(dsm_barrier());
-	/* a rank that leaves the barrier late would map some of the chunks while they are written */
+	/* who leaves the barrier late would map some of the chunks while they are written */
 	if (test_rank)
 		__atomic_fetch_add(left, 1, __ATOMIC_SEQ_CST);
 	while (!test_rank && __atomic_load_n(left, __ATOMIC_SEQ_CST) < (uint64_t)test_size - 1)

@@ -452,6 +452,123 @@ static void part_rwlock(void)
 	test_sync();
 }
 
+#define READS 1000
+#define TURNS 300
+
+/* Once each node has a lease, reading costs no message. */
+static void read_alone(dsm_rwlock_t *l)
+{
+	uint64_t before = 0;
+	int i;
+
+	for (i = 0; i < READS; i++) {
+		if (i == READS / 10)
+			before = test_stats(NULL).messages_out;
+		MUST(dsm_rwlock_rdlock(l));
+		MUST(dsm_rwlock_unlock(l));
+	}
+	before = test_stats(NULL).messages_out - before;
+	/* other ranks of the node may have this one send something for them */
+	REQUIRE(test_in_kernel() || before < READS / 10, "%lu messages for %d reads", before,
+		READS - READS / 10);
+}
+
+/* Threads of all ranks read and write; a reader finds what the last writer has left. */
+static void read_and_write(unsigned thread, void *arg)
+{
+	struct rng rng = rng_of((uint64_t)test_rank * 8 + thread);
+	dsm_rwlock_t *l = arg;
+	int i, how, err;
+
+	for (i = 0; i < TURNS; i++) {
+		how = (int)rng_below(&rng, 16);
+		err = how == 0     ? dsm_rwlock_wrlock(l)
+			: how == 1 ? dsm_rwlock_trywrlock(l)
+			: how == 2 ? dsm_rwlock_tryrdlock(l)
+			: how == 3 ? dsm_rwlock_timedrdlock(l, 1000000000u)
+			: how == 4 ? dsm_rwlock_timedwrlock(l, 1000000000u)
+				   : dsm_rwlock_rdlock(l);
+		if ((how == 1 || how == 2) && err == -EBUSY)
+			continue;
+		MUST(err);
+		REQUIRE(board->order[0] == board->order[63], "a reader finds half a write");
+		if (how < 2 || how == 4) {
+			board->order[0]++;
+			board->order[63]++;
+			add(&out->n);
+		}
+		MUST(dsm_rwlock_unlock(l));
+	}
+}
+
+/*
+ * With leases out and nobody inside, a lock is free: whoever tries gets it, and so does who has no
+ * time. Beside ranks that read all the time, both end soon.
+ */
+static void try_beside_leases(dsm_rwlock_t *l)
+{
+	uint64_t start;
+	int i, err;
+
+	for (i = 0; i < 2; i++) {
+		test_sync();
+		read_alone(l);
+		test_sync();
+		if (test_rank) /* at the home, the limit has passed before any lease is returned */
+			continue;
+		MUST(i ? dsm_rwlock_trywrlock(l) : dsm_rwlock_timedwrlock(l, 0));
+		MUST(dsm_rwlock_unlock(l));
+	}
+	test_sync();
+	if (!test_rank) {
+		for (i = 0; i < 20; i++) {
+			start = test_ns();
+			err = i % 2 ? dsm_rwlock_trywrlock(l) : dsm_rwlock_timedwrlock(l, 1000000);
+			if (err)
+				EXPECT(err, i % 2 ? -EBUSY : -ETIMEDOUT);
+			else
+				MUST(dsm_rwlock_unlock(l));
+			REQUIRE(test_ns() - start < 5000000000u, "turn %d takes %lu ns", i,
+				test_ns() - start);
+			test_nap(2000000);
+		}
+		add(&out->go[0]);
+	}
+	while (!see(&out->go[0])) {
+		MUST(dsm_rwlock_rdlock(l));
+		MUST(dsm_rwlock_unlock(l));
+	}
+}
+
+static void part_leases(void)
+{
+	dsm_rwlock_t l;
+
+	clear();
+	if (!test_rank) {
+		MUST(dsm_rwlock_init(&board->rwlock));
+		board->order[0] = board->order[63] = 0;
+	}
+	test_sync();
+	l = board->rwlock;
+	test_sync();
+	read_alone(&l);
+	test_sync();
+	test_threads(3, read_and_write, &l);
+	test_sync();
+	MUST(dsm_rwlock_wrlock(&l));
+	REQUIRE(board->order[0] == out->n, "%lu writes of %lu", board->order[0], out->n);
+	MUST(dsm_rwlock_unlock(&l));
+	try_beside_leases(&l);
+	test_sync();
+	read_alone(&l);
+	test_sync();
+	if (test_rank == last) /* nodes have leases, and nobody holds it */
+		MUST(dsm_rwlock_destroy(&board->rwlock));
+	test_sync();
+	EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
+}
+
 /* ---- conditions ------------------------------------------------------------------------------ */
 
 static void part_cond(void)
@@ -671,6 +788,7 @@ static const struct test_part parts[] = {
 	{ "mutex", part_mutex },
 	{ "mutex order", part_mutex_order },
 	{ "rwlock", part_rwlock },
+	{ "leases", part_leases },
 	{ "cond", part_cond },
 	{ "races", part_races },
 	{ "sem", part_sem },

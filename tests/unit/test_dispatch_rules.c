@@ -333,7 +333,8 @@ UNIT_TEST(every_type_has_its_target)
 			.type = (uint8_t)t, .object = 5u << 24 | 77, .aux = 88, .req_slot = 99
 		};
 		enum target target = dispatch_target(&m, &number);
-		bool host = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t >= MSG_BYE;
+		bool host = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t >= MSG_BYE ||
+			t == MSG_REVOKE;
 
 		if (!t || t >= MSG_TYPES)
 			ck_assert_int_eq(target, TARGET_NONE);
@@ -345,7 +346,8 @@ UNIT_TEST(every_type_has_its_target)
 			ck_assert(target == TARGET_HOLD && number == 88);
 		else if (t == MSG_SYNC)
 			ck_assert_int_eq(target, TARGET_CREATE); /* op 0 */
-		else if (t == MSG_LOCK || t == MSG_TRYLOCK || t == MSG_UNLOCK || t == MSG_RECALLED)
+		else if (t == MSG_LOCK || t == MSG_TRYLOCK || t == MSG_UNLOCK ||
+			 t == MSG_RECALLED || t == MSG_REVOKED)
 			ck_assert(target == TARGET_OBJECT && number == 77);
 		else if (t == MSG_FLUSHED || t == MSG_NOTED)
 			ck_assert_int_eq(target, TARGET_CLOSING);

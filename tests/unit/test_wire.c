@@ -47,11 +47,12 @@ UNIT_TEST(the_layout_is_what_the_wire_says)
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 UNIT_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 21);
+	ck_assert_uint_eq(WIRE_VERSION, 22);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
 	ck_assert_uint_eq(MSGF_TIMED, 8);
+	ck_assert_uint_eq(MSGF_LEASE, 16);
 	ck_assert_uint_eq(MSGF_RELEASE, 8);
 	ck_assert_uint_eq(MSGF_FORWARDED, 16);
 	ck_assert_uint_eq(MSGF_KNOWN, 32);
@@ -154,7 +155,7 @@ static const struct wire_span {
 	[RULE_SEVERAL] = { 2, 64 },
 	[RULE_TAIL] = { 0, AFTER_FLUSH | AFTER_NOTE },
 	[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
-	[RULE_FORWARDS] = { 0, 65535 },
+	[RULE_COUNT] = { 0, 65535 },
 	[RULE_F_READ] = { 0,
 			  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
 				  MSGF_PUSH },
@@ -162,7 +163,7 @@ static const struct wire_span {
 			   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |
 				   MSGF_KNOWN | MSGF_PLACE },
 	[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
-	[RULE_F_TIMED] = { 0, MSGF_TIMED },
+	[RULE_F_SYNC] = { 0, MSGF_TIMED | MSGF_LEASE },
 };
 
 UNIT_TEST(ranges_are_these)
@@ -280,7 +281,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_LEAVER:
 		return v / 65536 < PROCESSES &&
 			(m->op ? v % 256 && v / 256 % 256 <= 1 : v % 65536 == 0);
-	case RULE_FORWARDS: return v >= 0 && v <= 65535;
+	case RULE_COUNT: return v >= 0 && v <= 65535;
 	case RULE_FRAMES: return v <= 512;
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
 	case RULE_KEY: return v != 0;
@@ -304,7 +305,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 			 ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |
 			   MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
-	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);
+	case RULE_F_SYNC: return !(v & ~(MSGF_TIMED | MSGF_LEASE));
 	case WIRE_RULE_COUNT: break;
 	}
 	return false;
@@ -487,7 +488,7 @@ UNIT_TEST(each_host_takes_its_own)
 		struct msg good = wire_good((uint8_t)t, 1, &lim);
 		bool none = t == MSG_NONE || t == MSG_RESUME;
 		bool calls = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t == MSG_BYE ||
-			t == MSG_CHUNK || t >= MSG_FLUSH;
+			t == MSG_CHUNK || t >= MSG_FLUSH || t == MSG_REVOKE || t == MSG_REVOKED;
 		bool keys = t == MSG_KEY_WANTED || t == MSG_KEY || t == MSG_ECHO || t == MSG_HELLO;
 		unsigned int hosts = none ? HOST_NONE
 			: calls           ? HOST_LIBRARY

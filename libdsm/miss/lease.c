@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* lease.c - see lease.h. A lock's place follows from its name. */
+#include "miss/lease.h"
+
+#include "core/lock.h"
+#include "job/job.h"
+#include "util/futex.h"
+
+/* Returns the place with its lock held. */
+static struct lease_place *take_place(uint64_t lock)
+{
+	struct lease_place *p =
+		&job.me->leases[lock * 0x9e3779b97f4a7c15u >> 32 & (CTL_LEASES - 1)];
+
+	word_lock(&p->word);
+	return p;
+}
+
+bool lease_lock(uint64_t lock)
+{
+	struct lease_place *p = take_place(lock);
+	const bool entered = lease_enter(&p->lease, lock);
+
+	word_unlock(&p->word);
+	return entered;
+}
+
+bool lease_unlock(uint64_t lock)
+{
+	struct lease_place *p = take_place(lock);
+	const bool left = lease_leave(&p->lease, lock);
+
+	word_unlock(&p->word);
+	return left;
+}
+
+bool lease_wanted(uint64_t lock, uint16_t slot)
+{
+	struct lease_place *p = take_place(lock);
+	const bool asks = lease_ask(&p->lease, lock, slot);
+
+	word_unlock(&p->word);
+	return asks;
+}
+
+void lease_came(uint64_t lock, uint16_t slot, bool leased)
+{
+	struct lease_place *p = take_place(lock);
+
+	lease_answered(&p->lease, lock, slot, leased);
+	word_unlock(&p->word);
+}
+
+int lease_revoked(const struct msg *m)
+{
+	const uint64_t lock = hold_name(m->src, m->object, m->req_node);
+	struct lease_place *p = take_place(lock);
+	const int readers = lease_revoke(&p->lease, lock);
+
+	word_unlock(&p->word);
+	return readers;
+}
