@@ -367,7 +367,10 @@ DSM_API int dsm_rwlock_destroy(dsm_rwlock_t *l)
 	return sync_unmake(&l->id, SYNC_RWLOCK);
 }
 
-/* Lock or unlock for reading without a message, if this node has a lease. A full fence. */
+/*
+ * Lock or unlock for reading without a message, if this node has a lease. A full fence: the lock of
+ * the place is taken and dropped by locked instructions.
+ */
 static bool leased(uint64_t id, bool (*how)(uint64_t lock))
 {
 	bool done;
@@ -377,7 +380,6 @@ static bool leased(uint64_t id, bool (*how)(uint64_t lock))
 	engine_enter();
 	done = how(id & ~HANDLE_KIND);
 	engine_leave();
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return done;
 }
 
