@@ -9,7 +9,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "share_verbs.h"
 #include "suite.h"
@@ -28,6 +30,28 @@ static uint16_t port;
 static unsigned int taken;    /* blocks of memory in use by the library */
 static int take_after = -1;   /* allocations that succeed before one is refused; -1: all */
 static unsigned int refusals; /* refused allocations */
+
+#define DESCRIPTORS 256
+
+/*
+ * Use the descriptors of this process up. An owner closes what it has passed on after the receiver
+ * has it, so some may become free meanwhile. Returns how many are in fill[].
+ */
+static inline int use_up_descriptors(int fill[DESCRIPTORS])
+{
+	struct rlimit limit;
+	int n = 0, was;
+
+	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = DESCRIPTORS;
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+	do {
+		for (was = n; n < DESCRIPTORS && (fill[n] = dup(STDERR_FILENO)) >= 0; n++)
+			;
+		poll(NULL, 0, 100);
+	} while (n > was);
+	return n;
+}
 
 static void *take(size_t size)
 {

@@ -920,44 +920,52 @@ static uint64_t processor_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+static char answer[80]; /* what refuses() has found */
+
 /* Does the owner close a new connection of a process (0) or of another node (1)? */
 static bool refuses(int fd, int node)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
 	const struct sockaddr_un un = owner_at(name_a);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int came, one;
+	ssize_t n;
 	char c;
 
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	ck_assert(!(node ? connect(fd, (struct sockaddr *)&in, sizeof(in))
 			 : connect(fd, (const struct sockaddr *)&un, sizeof(un))));
-	return poll(&p, 1, 2000) == 1 && recv(fd, &c, 1, MSG_DONTWAIT) == 0;
+	came = poll(&p, 1, 2000);
+	n = recv(fd, &c, 1, MSG_DONTWAIT);
+	one = n < 0 ? errno : 0;
+	snprintf(answer, sizeof(answer), "poll(): %d, recv(): %zd, errno %d", came, n, one);
+	one = dup(STDERR_FILENO);
+	if (one >= 0) {
+		strcat(answer, ", a descriptor is free");
+		close(one);
+	}
+	return came == 1 && !n;
 }
 
 /* _i: as in refuses(). */
 UNIT_LOOP_TEST(without_descriptors_who_comes_is_refused, 0, 2)
 {
-	struct rlimit limit;
-	int client[3], fill[256], i, n = 0;
+	int client[3], fill[DESCRIPTORS], i, n;
 	uint64_t before;
 
 	for (i = 0; i < 3; i++)
 		client[i] =
 			_i ? socket(AF_INET, SOCK_STREAM, 0) : socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	ck_assert_int_ge(client[2], 0);
-	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = 256;
-	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
-	while (n < 256 && (fill[n] = dup(STDERR_FILENO)) >= 0)
-		n++;
+	n = use_up_descriptors(fill);
 	before = processor_ms();
-	ck_assert(refuses(client[0], _i));
+	ck_assert_msg(refuses(client[0], _i), "%s", answer);
 	poll(NULL, 0, 500); /* without a reserve descriptor, the owner would spin */
 	ck_assert_uint_lt(processor_ms() - before, 250);
-	ck_assert(refuses(client[1], _i)); /* the owner has a reserve again */
+	ck_assert_msg(refuses(client[1], _i), "%s", answer); /* the owner has a reserve again */
 	while (n)
 		close(fill[--n]);
-	ck_assert(!refuses(client[2], _i));
+	ck_assert_msg(!refuses(client[2], _i), "%s", answer);
 	for (i = 0; i < 3; i++)
 		close(client[i]);
 }

@@ -483,15 +483,10 @@ UNIT_TEST(a_line_does_not_go_to_a_file_of_the_program)
 UNIT_TEST(an_fd_that_cannot_be_made_is_told)
 {
 	struct rshare_listener *l;
-	int fill[256], n, i, err;
-	struct rlimit limit;
+	int fill[DESCRIPTORS], n, i, err;
 
 	ck_assert_int_eq(rshare_listen(a, 9, &l), 0);
-	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = 256;
-	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
-	for (n = 0; n < 256 && (fill[n] = dup(2)) >= 0; n++)
-		;
+	n = use_up_descriptors(fill);
 	for (i = 0; i < 3; i++) {
 		err = rshare_listener_fd(l);
 		ck_assert_int_eq(err, -EMFILE);
