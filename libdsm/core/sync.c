@@ -60,7 +60,7 @@ static bool admit(struct sync *s, uint8_t op)
 	case SOP_CANCEL:
 		if (s->writer & RW_WRITER || s->readers || s->value)
 			return false;
-		s->writer = (s->writer & RW_ENDS) | RW_WRITER;
+		s->writer |= RW_WRITER;
 		return true;
 	case SOP_WAIT:
 		if (!s->value)
@@ -147,8 +147,7 @@ static bool only_leased(const struct sync *s)
 void sync_stays(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
 {
 	if (!only_leased(s)) {
-		if (s->kind == SYNC_RWLOCK)
-			s->writer &= ~RW_ENDS;
+		s->writer &= ~RW_ENDS;
 		return;
 	}
 	s->writer |= RW_RECALLS | RW_ENDS;
@@ -186,8 +185,6 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 		if (s->pumping)
 			return;
 	}
-	if (!head)
-		return;
 	if (!admit(s, op)) {
 		status = in_vain(s, op);
 		if (!status)
@@ -231,7 +228,7 @@ static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struc
 		return;
 	}
 	enqueue(ctx, s, m);
-	if (s->kind == SYNC_RWLOCK && s->value && !s->pumping)
+	if (s->kind == SYNC_RWLOCK && !s->pumping)
 		pump(ctx, s, m->object, out);
 }
 
@@ -288,8 +285,7 @@ static void sync_atomic(const struct sync_ctx *ctx, struct sync *s, const struct
  */
 static bool stays(const struct sync_ctx *ctx, const struct sync *s, uint32_t entry)
 {
-	if (s->kind != SYNC_RWLOCK || !s->value || (int32_t)s->readers > 0 ||
-	    queue_head(&ctx->queue, s->tail) != entry ||
+	if (!s->value || (int32_t)s->readers > 0 || queue_head(&ctx->queue, s->tail) != entry ||
 	    queue_at(&ctx->queue, entry)->type != SOP_WRLOCK)
 		return false;
 	queue_at(&ctx->queue, entry)->type = SOP_CANCEL;
@@ -308,7 +304,7 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 	bool found =
 		s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, entry) >= s->readers;
 
-	if (found && stays(ctx, s, entry))
+	if (stays(ctx, s, entry))
 		return;
 	if (found)
 		s->tail = queue_remove(&ctx->queue, s->tail, entry, &found);

@@ -5,7 +5,7 @@
 #include "core/dispatch.h"
 #include "core/lease.h"
 
-#define SLOTS 4
+#define SLOTS 200
 #define NODES 400
 #define HOME 300
 #define OBJECT 5
@@ -114,7 +114,7 @@ UNIT_TEST(no_lease_is_given_to_these)
 	lease_three();
 	asks(SOP_RDLOCK, MSGF_LEASE, 2, 0, 0); /* it has one */
 	asks(SOP_RDLOCK, MSGF_LEASE, 64, 0, 0);
-	asks(SOP_RDLOCK, MSGF_LEASE, 258, 0, 0);
+	asks(SOP_RDLOCK, MSGF_LEASE, 266, 0, 0);
 	asks(SOP_RDLOCK, 0, 3, 0, 0);
 	asks(SOP_TRYRDLOCK, MSGF_LEASE, 3, 0, 0);
 	ck_assert_int_eq(step(MSG_SYNC, SOP_RDLOCK, MSGF_LEASE | MSGF_TIMED, 3, 0), 0);
@@ -223,19 +223,20 @@ UNIT_TEST(a_limit_that_has_passed_waits_for_the_leases)
 
 	for (readers = 0; readers < 2; readers++) {
 		lease_three();
-		asks(SOP_WRLOCK, MSGF_TIMED, 4, 0, 1);
+		asks(SOP_WRLOCK, MSGF_TIMED, 390, 0, 1);
 		revokes(1, 1, true);
-		ck_assert_int_eq(step(MSG_SYNC, SOP_CANCEL, 0, 4, 0), 0);
+		ck_assert_int_eq(step(MSG_SYNC, SOP_CANCEL, 0, 390, 0), 0);
 		ck_assert_uint_eq(out.n, 0);
 		return_three(readers);
 		ck_assert_uint_eq(out.n, readers ? 1 : 2);
 		ck_assert_int_eq(out.v[0].msg.count, readers ? -ETIMEDOUT : 0);
-		ck_assert_uint_eq(out.v[0].msg.dst, 4);
+		ck_assert_uint_eq(out.v[0].msg.dst, 390);
 		if (readers)
 			continue;
 		ck_assert_int_eq(out.v[1].msg.count, -EALREADY);
-		ck_assert_uint_eq(out.v[1].msg.dst, 4);
+		ck_assert_uint_eq(out.v[1].msg.dst, 390);
 		ck_assert_uint_eq(out.v[1].msg.req_slot, 1);
+		ck_assert_uint_eq(out.v[1].msg.value, 0);
 		ck_assert_uint_eq(lock.writer, RW_WRITER);
 	}
 	/* one behind another leaves at once, and so does one that waits for a reader */
@@ -247,6 +248,36 @@ UNIT_TEST(a_limit_that_has_passed_waits_for_the_leases)
 	asks(SOP_RDLOCK, 0, 6, 0, 0);
 	asks(SOP_WRLOCK, MSGF_TIMED, 5, 0, 1);
 	asks(SOP_CANCEL, 0, 5, -ETIMEDOUT, 0);
+}
+
+/* Its turn is under way, and the reader before it has left: it is no writer, and leaves. */
+UNIT_TEST(a_reader_with_a_limit_leaves_beside_leases)
+{
+	lease_three();
+	step(MSG_SYNC, SOP_TRYWRLOCK, 0, 4, 0);
+	ck_assert_int_eq(step(MSG_SYNC, SOP_RDLOCK, MSGF_TIMED, 5, 0), 0);
+	step(MSG_REVOKED, 0, 0, 1, 1);
+	step(MSG_RESUME, 1, 0, HOME, 0);
+	step(MSG_RESUME, 1, 0, HOME, 0);
+	ck_assert_int_eq(out.v[1].msg.count, -EBUSY);
+	asks(SOP_RDUNLOCK, 0, 1, 0, 0);
+	ck_assert(lock.value && lock.pumping);
+	asks(SOP_CANCEL, 0, 5, -ETIMEDOUT, 0);
+}
+
+/* A writer that waits for a reader, and leaves, has revoked nothing. */
+UNIT_TEST(a_writer_that_leaves_keeps_no_lease_from_being_given)
+{
+	unsigned int i;
+
+	fresh();
+	asks(SOP_RDLOCK, 0, 1, 0, 0);
+	ck_assert_int_eq(step(MSG_SYNC, SOP_WRLOCK, 0, 4, 0), 0);
+	asks(SOP_CANCEL, 0, 4, -ETIMEDOUT, 0);
+	for (i = 0; i < LEASE_AFTER; i++)
+		asks(SOP_RDLOCK, MSGF_LEASE, 3, 0, 0);
+	ck_assert_int_eq(step(MSG_SYNC, SOP_WRUNLOCK, 0, 3, 0), -EBADMSG); /* reads are counted */
+	asks(SOP_RDLOCK, MSGF_LEASE, 3, 0, SYNC_LEASED);
 }
 
 UNIT_TEST(an_end_comes_again_when_the_leases_are_returned)

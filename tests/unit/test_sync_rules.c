@@ -334,4 +334,23 @@ UNIT_TEST(a_mutex_is_idle_when_nobody_is_last_in_line)
 	}
 }
 
+UNIT_TEST(more_threads_meet_than_16_bits_count)
+{
+	struct sync o = { .kind = SYNC_COND };
+	struct msg m = unit_msg(MSG_SYNC, 0, ME, 0, 0);
+	struct actions out;
+	unsigned int i;
+
+	memset(nodes, 0, sizeof(nodes));
+	m.op = SOP_MEET;
+	m.value = 70000;
+	for (i = 0; i < 70000; i++) {
+		m.src = m.req_node = (uint16_t)(i / SLOTS);
+		m.req_slot = (uint16_t)(i % SLOTS);
+		unit_require(!sync_step(&ctx, &o, &m, &out));
+	}
+	ck_assert_uint_eq(out.v[0].msg.value, SYNC_LAST);
+	ck_assert_uint_eq(o.readers, 69998); /* and the first one has gone */
+}
+
 UNIT_SUITE("sync_rules")
