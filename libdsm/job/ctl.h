@@ -32,7 +32,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 25
+#define CTL_ABI 26
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -360,7 +360,8 @@ struct footprint {
 	_Alignas(8) uint16_t used; /* missed, or counted as used */
 	uint16_t tested;           /* left out, and not missed since */
 	uint8_t first;             /* the page whose miss begins a round, + 1; 0: none */
-	uint8_t rest;              /* rounds until the next test */
+	uint8_t rest : 7;          /* rounds until the next test */
+	uint8_t dropped : 1;       /* the first page was dropped, and not missed since */
 	uint8_t pause;             /* rounds between the last two tests */
 	/* asks: this round has a test, or is a sample */
 	uint8_t doubt : 3, turn : 4, asks : 1;

@@ -4,6 +4,8 @@
  */
 #include "miss/block.h"
 
+#include <stdlib.h>
+
 #include "fault/fault.h"
 #include "fault/guard.h"
 #include "fault/range.h"
@@ -139,14 +141,49 @@ static int ask_predicted(const struct dsm_region *r, size_t off, bool write)
 				    region_home(r, off), SLOT_AHEAD);
 }
 
+/* Ask for copies of the release blocks of a set, from the chunk that begins at `first`. */
+static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t set,
+			    unsigned int most)
+{
+	const struct region_homes *known = &job.me->homes[r->id];
+	unsigned int asked = 0;
+	int got = 0;
+	size_t off;
+
+	for (; set && asked < most && got != -EAGAIN; set &= (uint16_t)(set - 1)) {
+		off = first + ((size_t)__builtin_ctz(set) << PAGE_SHIFT);
+		if (off >= r->off + r->size || !release_copy_is(known, off, REL_NONE))
+			continue;
+		got = ask_predicted(r, off, false);
+		asked += got > 0;
+	}
+	return asked;
+}
+
+/*
+ * As for a miss of the block at off, which is only predicted. known: only what was seen to be used
+ * with it. Returns how many.
+ */
+static unsigned int ask_chunk_ahead(const struct dsm_region *r, size_t off, bool known)
+{
+	unsigned int page;
+	const struct footprint *chunk = sample_chunk(off, &page);
+
+	return ask_set(r, off - ((size_t)page << PAGE_SHIFT),
+		       known ? footprint_known(chunk) : footprint_used(chunk), job.set.readahead);
+}
+
 /*
  * Ask for up to n blocks, from off on and so far from each other, that this rank does not have;
- * what it causes is only queued. guess: leave those out that are denied. Returns how many of them
- * are here, were left out, or were asked for: the first ones, as long as there are slots.
+ * what it causes is only queued. guess: leave those out that are denied; and as in a miss, what is
+ * known to be used with each of the others is asked for, unless they are neighbours. Returns how
+ * many of the n are here, were left out, or were asked for: the first ones, as long as there are
+ * slots.
  */
 static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long distance, unsigned int n,
 			      bool write, bool guess)
 {
+	const bool along = guess && r->consistency && labs(distance) > (long)PAGE_BYTES;
 	unsigned int asked = 0, i;
 	int got;
 
@@ -169,6 +206,8 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, long dista
 		if (got == -EAGAIN)
 			break;
 		asked += got > 0;
+		if (got > 0 && along)
+			asked += ask_chunk_ahead(r, off, true);
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return i;
@@ -202,25 +241,6 @@ static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t
 	return at - r->off < r->size && (!write || n < s->length / 4 || ours(r, at));
 }
 
-/* Ask for copies of the release blocks of a set, from the chunk that begins at `first`. */
-static unsigned int ask_set(const struct dsm_region *r, size_t first, uint16_t set,
-			    unsigned int most)
-{
-	const struct region_homes *known = &job.me->homes[r->id];
-	unsigned int asked = 0;
-	int got = 0;
-	size_t off;
-
-	for (; set && asked < most && got != -EAGAIN; set &= (uint16_t)(set - 1)) {
-		off = first + ((size_t)__builtin_ctz(set) << PAGE_SHIFT);
-		if (off >= r->off + r->size || !release_copy_is(known, off, REL_NONE))
-			continue;
-		got = ask_predicted(r, off, false);
-		asked += got > 0;
-	}
-	return asked;
-}
-
 /* This thread's misses of release blocks. A region is not disturbed by another. */
 #define ORDERS 4u
 static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial-exec")));
@@ -241,16 +261,6 @@ static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
 		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
 	set = footprint_missed(chunk, page, set, sample_works(), sample_trust(r->id));
 	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, most));
-}
-
-/* As for a miss of the block at off, which is only predicted. Returns how many. */
-static unsigned int ask_chunk_ahead(const struct dsm_region *r, size_t off)
-{
-	unsigned int page;
-	const struct footprint *chunk = sample_chunk(off, &page);
-
-	return ask_set(r, off - ((size_t)page << PAGE_SHIFT), footprint_used(chunk),
-		       job.set.readahead);
 }
 
 /*
@@ -276,7 +286,7 @@ static void follow_links(const struct dsm_region *r, size_t off, unsigned int mo
 			continue;
 		got = ask_predicted(r, off, false);
 		asked += got > 0;
-		along += ask_chunk_ahead(r, off);
+		along += ask_chunk_ahead(r, off, false);
 	}
 	if (got == -EAGAIN)
 		t->tail = tail; /* the next miss goes on there */

@@ -57,6 +57,7 @@ static void judge(struct footprint *f, bool samples, int8_t *trust)
 static void next_round(struct footprint *f, uint16_t others, bool samples, int8_t *trust)
 {
 	judge(f, samples, trust);
+	f->dropped = 0;
 	if (f->rest)
 		f->rest--;
 	else if (samples)
@@ -80,9 +81,10 @@ uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away
 		next_round(&f, away & (uint16_t)~bit, samples, trust);
 	f.tested &= (uint16_t)~bit;
 	if (is_new && f.used && !f.doubt && *trust >= 0) {
-		if (samples)
+		if (samples) {
 			f.asks = 1;
-		else
+			f.dropped = f.pause = 0;
+		} else
 			test_some(&f, away & (uint16_t) ~(f.used | bit));
 		f.used |= away;
 	}
@@ -111,18 +113,37 @@ bool footprint_sampled(const struct footprint *at)
 	return f.asks;
 }
 
+/* The first page is dropped once more, and was not missed between: a round of other predictions. */
+static void round_without_miss(struct footprint *f)
+{
+	int8_t trust = 0; /* no thread's: who drops is not who has predicted */
+
+	if (f->asks)
+		judge(f, true, &trust);
+	else if (f->rest)
+		f->rest--;
+	else
+		f->asks = (f->used & (f->used - 1)) != 0;
+}
+
 void footprint_dropped(struct footprint *at, unsigned int page, bool touched)
 {
 	const uint16_t bit = (uint16_t)(1u << page);
 	struct footprint f;
+	bool asked;
 
 	__atomic_load(at, &f, __ATOMIC_RELAXED);
-	if (!f.asks)
-		return;
-	if (touched)
+	asked = f.asks;
+	if (f.first == page + 1 && f.dropped)
+		round_without_miss(&f);
+	else if (asked && touched)
 		f.used |= bit;
-	else
+	else if (asked)
 		f.tested |= bit;
+	if (f.first == page + 1)
+		f.dropped = 1;
+	if (f.asks && !asked)
+		f.dropped = 0;
 	__atomic_store(at, &f, __ATOMIC_RELAXED);
 }
 
@@ -140,4 +161,12 @@ uint16_t footprint_used(const struct footprint *at)
 
 	__atomic_load(at, &f, __ATOMIC_RELAXED);
 	return f.used & (uint16_t)~f.tested;
+}
+
+uint16_t footprint_known(const struct footprint *at)
+{
+	struct footprint f;
+
+	__atomic_load(at, &f, __ATOMIC_RELAXED);
+	return f.doubt || f.pause ? f.used & (uint16_t)~f.tested : 0;
 }

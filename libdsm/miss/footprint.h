@@ -11,7 +11,8 @@
  *
  * Where the node can tell which pages it has touched (sample.h), a round is a *sample* instead: no
  * page is left out, but those that are dropped untouched count as if they had been. Then streams
- * that read leave them out, too.
+ * that read leave them out, too. Where streams bring all pages, none is missed: a round ends as
+ * well when the page that begins rounds is dropped again, and was not missed between.
  *
  * Any thread, also in the fault handler; nothing blocks. A footprint is read and written as a
  * whole, without a lock: a race costs a prediction.
@@ -37,12 +38,14 @@ uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away
 			  int8_t *trust);
 /* Is this round a sample? */
 bool footprint_sampled(const struct footprint *at);
-/* In a sample: the node drops the page, which it has touched, or not. */
+/* In a node that samples: it drops the page, which it has touched, or not; that counts in a sample. */
 void footprint_dropped(struct footprint *at, unsigned int page, bool touched);
 /* In a node that samples: does it seem not to use the page? False before the first sample. */
 bool footprint_denies(const struct footprint *at, unsigned int page);
 /* The pages that the node is going to use if it uses one of them. */
 uint16_t footprint_used(const struct footprint *at);
+/* The same, as far as a test or a sample has shown it. */
+uint16_t footprint_known(const struct footprint *at);
 /* Another prediction has asked for the page: a test learns nothing of it. */
 void footprint_asked(struct footprint *at, unsigned int page);
 

@@ -61,6 +61,7 @@ static struct msg message_to(uint16_t dst)
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 #define LENDS_AFTER 2u /* rewrites after which a home lends a block (core/release.h) */
+_Static_assert(LENDS_AFTER + REL_LENDS < 16, "rel.rewrites has four bits");
 
 /* A home may not know the region yet: only its first message tells it then. */
 static bool says_release(const struct msg *m)

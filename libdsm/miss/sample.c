@@ -54,9 +54,11 @@ void sample_drops(size_t off)
 {
 	struct footprint *chunk;
 	unsigned int page;
+	bool touched;
 
-	if (!is_sampled(off))
+	if (!sample_works())
 		return;
 	chunk = sample_chunk(off, &page);
-	footprint_dropped(chunk, page, touched_in(off / FRAMES_CHUNK) >> page & 1);
+	touched = footprint_sampled(chunk) && touched_in(off / FRAMES_CHUNK) >> page & 1;
+	footprint_dropped(chunk, page, touched);
 }

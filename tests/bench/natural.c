@@ -14,6 +14,7 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ struct shared {
 	dsm_rwlock_t rwlock;
 	pthread_rwlock_t readers;
 	uint64_t ready, left; /* of the pool */
+	dsm_sem_t turns[2];
+	sem_t posix_turns[2];
 	double seconds;
 	char data[];
 };
@@ -122,6 +125,22 @@ static void unlock_table(struct shared *s)
 		check(dsm_rwlock_unlock(&s->rwlock), "dsm_rwlock_unlock");
 	else if (way == THREADS)
 		check(pthread_rwlock_unlock(&s->readers), "pthread_rwlock_unlock");
+}
+
+static void give_turn(struct shared *s, unsigned int to)
+{
+	if (way == RANKS)
+		check(dsm_sem_post(&s->turns[to], 1), "dsm_sem_post");
+	else if (way == THREADS)
+		check(sem_post(&s->posix_turns[to]) ? errno : 0, "sem_post");
+}
+
+static void await_turn(struct shared *s, unsigned int of)
+{
+	if (way == RANKS)
+		check(dsm_sem_wait(&s->turns[of]), "dsm_sem_wait");
+	else if (way == THREADS)
+		check(sem_wait(&s->posix_turns[of]) ? errno : 0, "sem_wait");
 }
 
 static uint64_t mix(uint64_t x)
@@ -553,6 +572,44 @@ static void lookups(struct shared *s, size_t n, size_t rounds, unsigned id, unsi
 	barrier(s);
 }
 
+/* ---- turns: one worker writes a buffer, another one reads it, by turns, with semaphores ------ */
+
+static size_t turns_bytes(size_t n)
+{
+	return (n + 1) * sizeof(uint64_t);
+}
+
+static void turns_fill(void *data, size_t n)
+{
+	memset(data, 0, turns_bytes(n));
+}
+
+static void turns(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	const bool writes = id == 0, reads = id == (count > 1);
+	uint64_t *v = (uint64_t *)s->data, sum = 0;
+	size_t i, round;
+
+	for (round = 0; round < rounds && (writes || reads); round++) {
+		if (writes) {
+			for (i = 0; i < n; i++)
+				v[i] = i + round;
+			give_turn(s, 1);
+		}
+		if (reads) {
+			await_turn(s, 1);
+			for (i = 0; i < n; i++)
+				sum += v[i] * (i + 1);
+			give_turn(s, 0);
+		}
+		if (writes)
+			await_turn(s, 0);
+	}
+	if (reads)
+		v[n] = sum;
+	barrier(s);
+}
+
 /* ---- exchange: each worker rewrites its part, then reads the next one ------------------------ */
 
 static size_t exchange_bytes(size_t n)
@@ -588,6 +645,47 @@ static void exchange(struct shared *s, size_t n, size_t rounds, unsigned id, uns
 static uint64_t exchange_result(const void *data, size_t n)
 {
 	return sum_of(data, n + 1);
+}
+
+/* ---- columns: worker 0 rewrites a matrix, worker 1 reads the right half of its columns -------- */
+
+#define STRIP 8u /* columns that are read together; a row is so many times as long as a column */
+
+static size_t columns_bytes(size_t n)
+{
+	return (n * (n / STRIP) + 1) * sizeof(uint64_t);
+}
+
+static void columns_fill(void *data, size_t n)
+{
+	memset(data, 0, columns_bytes(n));
+}
+
+static void columns(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	const size_t rows = n / STRIP;
+	uint64_t *v = (uint64_t *)s->data, sum = 0;
+	size_t i, j, k, round;
+
+	for (round = 0; round < rounds; round++) {
+		for (i = 0; id == 0 && i < n * rows; i++)
+			v[i] = (i ^ round) * 0x9e3779b97f4a7c15u;
+		barrier(s);
+		for (j = n / 2; id == (count > 1) && j < n; j += STRIP)
+			for (i = 0; i < rows; i++)
+				for (k = j; k < j + STRIP && k < n; k++)
+					sum += v[i * n + k] * (k + 1);
+		barrier(s);
+	}
+	lock(s);
+	v[n * rows] += sum;
+	unlock(s);
+	barrier(s);
+}
+
+static uint64_t columns_result(const void *data, size_t n)
+{
+	return sum_of(data, n * (n / STRIP) + 1);
 }
 
 /* ---- trees: each worker builds search trees of small objects, and frees them ----------------- */
@@ -657,6 +755,8 @@ static const struct program programs[] = {
 	{ "trees", 3000, 1, queue_bytes, queue_fill, trees, queue_result },
 	{ "sections", 512, 8000, sections_bytes, sections_fill, sections, sections_result },
 	{ "lookups", 512, 200000, lookups_bytes, lookups_fill, lookups, sum_of },
+	{ "turns", 512, 10000, turns_bytes, turns_fill, turns, exchange_result },
+	{ "columns", 4096, 30, columns_bytes, columns_fill, columns, columns_result },
 	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };
 
@@ -725,6 +825,8 @@ static void run_threads(void)
 	check(pthread_cond_init(&shared->is_more, NULL), "pthread_cond_init");
 	check(pthread_rwlock_init(&shared->readers, NULL), "pthread_rwlock_init");
 	check(pthread_barrier_init(&shared->meet, NULL, workers), "pthread_barrier_init");
+	for (i = 0; i < 2; i++)
+		check(sem_init(&shared->posix_turns[i], 0, 0) ? errno : 0, "sem_init");
 	for (i = 1; i < workers; i++)
 		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i),
 		      "pthread_create");
@@ -748,6 +850,8 @@ static void run_ranks(void)
 		check(dsm_cond_init(&shared->more), "dsm_cond_init");
 		check(dsm_rwlock_init(&shared->rwlock), "dsm_rwlock_init");
 		check(dsm_barrier_init(&shared->barrier, NULL, 0, 1), "dsm_barrier_init");
+		check(dsm_sem_init(&shared->turns[0], 0), "dsm_sem_init");
+		check(dsm_sem_init(&shared->turns[1], 0), "dsm_sem_init");
 		address = (uint64_t)(uintptr_t)shared;
 	}
 	check(dsm_broadcast(&address, sizeof(address), 0), "dsm_broadcast");

@@ -463,7 +463,7 @@ static void read_alone(dsm_rwlock_t *l)
 
 	for (i = 0; i < READS; i++) {
 		if (i == READS / 10) {
-			/* a node has its lease when the rank that has asked for it has its answer */
+			/* a node has its lease when the rank that has asked has its answer */
 			test_sync();
 			before = test_stats(NULL).messages_out;
 		}

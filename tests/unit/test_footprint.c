@@ -298,6 +298,67 @@ UNIT_TEST(only_what_a_sample_drops_is_judged)
 	ck_assert(!footprint_sampled(&chunk));
 }
 
+/* Where other predictions bring all pages, none is missed, and the sample ends all the same. */
+UNIT_TEST(a_sample_ends_when_its_first_page_is_dropped_twice)
+{
+	unsigned int page, turn;
+
+	footprint_missed(&chunk, 3, ALL, true, &trust);
+	ck_assert_uint_eq(footprint_known(&chunk), 0);
+	footprint_missed(&chunk, 4, ALL, true, &trust);
+	ck_assert_uint_eq(footprint_used(&chunk), ALL);
+	ck_assert_uint_eq(footprint_known(&chunk), 0); /* believed, not seen */
+	for (turn = 0; turn < 2; turn++)
+		for (page = 0; page < FOOTPRINT_PAGES; page++) {
+			ck_assert_int_eq(footprint_sampled(&chunk), !turn || page <= 3);
+			footprint_dropped(&chunk, page, page < 8);
+		}
+	ck_assert_uint_eq(chunk.used, 0xff);
+	ck_assert_uint_eq(footprint_known(&chunk), 0xff);
+	ck_assert(footprint_denies(&chunk, 8) && !footprint_denies(&chunk, 7));
+	ck_assert_uint_eq(chunk.tested, 0);
+	/* A miss of that page ends what drops have begun. */
+	footprint_missed(&chunk, 3, ALL, true, &trust);
+	ck_assert(footprint_sampled(&chunk) && !chunk.dropped);
+	footprint_dropped(&chunk, 3, true);
+	ck_assert(footprint_sampled(&chunk) && chunk.dropped);
+	footprint_dropped(&chunk, 9, false);
+	footprint_dropped(&chunk, 3, true);
+	ck_assert(!footprint_sampled(&chunk));
+	/* A page that joins brings others, which nobody has seen used. */
+	chunk.doubt = 0;
+	footprint_missed(&chunk, 9, ALL, true, &trust);
+	ck_assert_uint_eq(footprint_used(&chunk), ALL);
+	ck_assert_uint_eq(footprint_known(&chunk), 0);
+	ck_assert(footprint_sampled(&chunk) && !chunk.dropped);
+}
+
+/* Its rounds are counted by drops, and what is not used any more is noticed. */
+UNIT_TEST(a_chunk_that_is_never_missed_is_sampled_again)
+{
+	unsigned int page, round, samples = 0;
+	bool sampled;
+
+	footprint_missed(&chunk, 3, ALL, true, &trust);
+	footprint_missed(&chunk, 4, ALL, true, &trust);
+	for (round = 0; round < 96; round++) {
+		sampled = footprint_sampled(&chunk);
+		samples += sampled;
+		for (page = 0; page < FOOTPRINT_PAGES; page++)
+			if (!footprint_denies(&chunk, page)) /* what is denied does not come */
+				footprint_dropped(&chunk, page, page != 9 || round < 48);
+		if (round == 47)
+			ck_assert_uint_eq(footprint_known(&chunk), ALL);
+	}
+	ck_assert_uint_ge(samples, 6);
+	ck_assert_uint_le(samples, 24);
+	ck_assert_uint_eq(footprint_known(&chunk), ALL & ~BIT(9));
+	/* one page alone needs no sample */
+	chunk = (struct footprint){ .first = 1, .used = 1, .dropped = 1 };
+	footprint_dropped(&chunk, 0, true);
+	ck_assert(!footprint_sampled(&chunk) && chunk.dropped);
+}
+
 /* Half of the pages, or more: whole chunks are still worth it. */
 UNIT_TEST(a_thread_learns_from_its_samples)
 {
