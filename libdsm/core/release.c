@@ -368,9 +368,29 @@ bool rel_told_writes(const struct rel *p)
 	return false;
 }
 
+/* A number that looks like a random one, of the close and the block: there is no room to count. */
+static uint32_t rel_chance(const struct rel_ctx *ctx)
+{
+	uint32_t x = (uint32_t)ctx->run ^ ctx->index * 0x85ebca6bu;
+
+	x = (x ^ x >> 16) * 0x7feb352du;
+	x = (x ^ x >> 15) * 0x846ca68bu;
+	return x ^ x >> 16;
+}
+
+/*
+ * Are those that have always fetched the block again told of the change after this one, too? All of
+ * them or none, so that it is exclusive after the notice. Only of changes of the home.
+ */
+static bool rel_goes_on(const struct rel_ctx *ctx, const struct rel *p, uint16_t writer)
+{
+	return writer == ctx->me && rel_chance(ctx) & ((1u << p->steady) - 1);
+}
+
 /* Take the nodes that are told out of their uses. Returns them; the others are noted. */
 static uint64_t rel_told(const struct rel_ctx *ctx, struct rel *p, uint16_t writer)
 {
+	const bool goes_on = rel_goes_on(ctx, p, writer);
 	uint64_t told = 0;
 	uint16_t node;
 
@@ -381,7 +401,8 @@ static uint64_t rel_told(const struct rel_ctx *ctx, struct rel *p, uint16_t writ
 		if (!ctx->kept || use_of(p, node) < USE_LAST) {
 			use_set(p, node, USE_NOTED);
 		} else {
-			use_set(p, node, (enum rel_use)(use_of(p, node) - 1));
+			if (use_of(p, node) == USE_MORE || !goes_on)
+				use_set(p, node, (enum rel_use)(use_of(p, node) - 1));
 			told |= set_of(node, 1);
 		}
 	return told;
@@ -569,6 +590,7 @@ static void rel_merge(const struct rel_ctx *ctx, struct rel *p, const struct msg
 		return;
 	if (p->state == RELH_OPEN)
 		act_add(out, ACT_UNTWIN);
+	p->steady = 0; /* RE_FLUSH does not say which close this is */
 	p->state = RELH_EXCLUSIVE;
 }
 
@@ -582,8 +604,10 @@ static void rel_notify(const struct rel_ctx *ctx, struct rel *p, struct actions 
 		p->rewrites++;
 	p->same = 0;
 	p->flags |= REL_WRITTEN;
-	if (!p->copyset)
-		rel_untwin(p, RELH_EXCLUSIVE, out);
+	if (p->copyset)
+		return;
+	p->same = (uint8_t)ctx->run;
+	rel_untwin(p, RELH_EXCLUSIVE, out);
 }
 
 /* The block was lent, so there is no twin, and nobody is told (rel_ctx.kept). */
@@ -591,6 +615,7 @@ static void rel_call_in(const struct rel_ctx *ctx, struct rel *p, struct actions
 {
 	rel_note(ctx, p, ctx->me, out);
 	p->copyset = 0;
+	p->same = (uint8_t)ctx->run;
 	p->state = RELH_EXCLUSIVE;
 }
 
@@ -708,6 +733,15 @@ static void rel_serve(const struct rel_ctx *ctx, struct rel *p, const struct msg
 	rel_give(ctx, p, m, PROT_RW, out);
 }
 
+/* Was it soon after the notice that made the block exclusive? */
+static void rel_fetched_again(const struct rel_ctx *ctx, struct rel *p)
+{
+	if ((uint8_t)(ctx->run - p->same) > REL_SOON)
+		p->steady = 0;
+	else if (p->steady < REL_STEADY)
+		p->steady++;
+}
+
 /* The first time, it joins the blocks that the next close looks at. */
 static void rel_lend(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 		     struct actions *out)
@@ -722,9 +756,13 @@ static void rel_lend(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 static void rel_fetched(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 			struct actions *out)
 {
-	if (m->flags & MSGF_HAS)
+	if (m->flags & MSGF_HAS) {
 		rel_raise_it(ctx, p, m, out);
-	else if (p->state == RELH_OPEN)
+		return;
+	}
+	if (p->state == RELH_EXCLUSIVE && use_of(p, m->req_node) == USE_NOTED)
+		rel_fetched_again(ctx, p);
+	if (p->state == RELH_OPEN)
 		rel_serve_open(ctx, p, m, out);
 	else if (p->state == RELH_LENT || (rel_lends(ctx, p) && !rel_moves(ctx, p, m)))
 		rel_lend(ctx, p, m, out);

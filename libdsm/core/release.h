@@ -12,7 +12,8 @@
  * A node that has written a block lately, or has fetched it again after a notice, is *told*: it
  * gets the diff instead of a notice, stores it in its copy, and in its twin, and stays registered.
  * It is told at most twice, or once after a fetch, before it writes or fetches the block again
- * (rel.uses): the home does not see who only reads.
+ * (rel.uses): the home does not see who only reads. But a block that is fetched again soon after
+ * each notice (rel.steady) gets fewer of them: at last, one for each 16 changes that are told.
  *
  * At the home, a block that no other node has registered is exclusive: the home writes it without a
  * twin, and a close does not look at it. The first fetch makes it shared.
@@ -140,10 +141,11 @@ enum {
 enum rel_use {
 	USE_UNKNOWN = 0,
 	USE_NOTED, /* a notice took its copy */
-	USE_LAST,  /* it may be told once more */
+	USE_LAST,  /* it may be told once more, or for as long as rel.steady allows */
 	USE_MORE,  /* twice */
 };
-#define REL_TOLD 16u /* nodes that may be told: the first ones */
+#define REL_TOLD 16u  /* nodes that may be told: the first ones */
+#define REL_STEADY 4u /* who only reads is told of 2^4 changes for each notice, on average */
 
 #define REL_SOON 2u
 #define REL_LENDS 8u /* times that a block is lent before its next rewrite is looked at */
@@ -165,19 +167,26 @@ struct rel {
 	};
 	uint8_t state; /* enum rel_state, rel_home_state */
 	/*
-	 * closes without a difference; RELH_CLEAN: the lower byte of rel_ctx.run when the first
-	 * copy left, a hint
+	 * closes without a difference; a hint, the lower byte of rel_ctx.run: RELH_CLEAN: when the
+	 * first copy left; EXCLUSIVE: when a close of the home noted the last one
 	 */
 	uint8_t same;
 	uint8_t listed;  /* is in the list of open blocks */
 	uint8_t noticed; /* is in the list of notices, or in one of blocks that are given */
 	union {
 		uint8_t writes; /* FETCH, AGAIN, GOT: a thread that waits wants to write */
-		/*
-		 * at the home: changes, one after another, that were SOON_WRITTEN, and of which
-		 * nobody was told; and the times that the block was lent since
-		 */
-		uint8_t rewrites;
+		struct {        /* at the home */
+			/*
+			 * changes, one after another, that were SOON_WRITTEN, and of which nobody
+			 * was told; and the times that the block was lent since
+			 */
+			uint8_t rewrites : 4;
+			/*
+			 * times, one after another, that the block was fetched again at most
+			 * REL_SOON closes after a notice; at most REL_STEADY
+			 */
+			uint8_t steady : 4;
+		};
 	};
 	uint8_t flags; /* REL_ASKS ... */
 	/* for the host: a node that named the block before its region was known here, + 1 */
@@ -204,7 +213,7 @@ struct rel_ctx {
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
 	bool asks;     /* RE_CHANGED: the diff asks for the home */
-	uint8_t lends; /* the home lends a block after so many rewrites, + 1; 0: never */
+	uint8_t lends; /* the home lends a block after so many rewrites, + 1; 0: never; at most 8 */
 	/* for local events, RE_FETCH, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
 	uint64_t run, ended;
 	struct rel_lists *lists; /* of this node */

@@ -38,7 +38,7 @@ uint16_t footprint_missed(struct footprint *at, unsigned int page, uint16_t away
 			  int8_t *trust);
 /* Is this round a sample? */
 bool footprint_sampled(const struct footprint *at);
-/* In a node that samples: it drops the page, which it has touched, or not; that counts in a sample. */
+/* A node that samples drops the page. touched: only in a sample. */
 void footprint_dropped(struct footprint *at, unsigned int page, bool touched);
 /* In a node that samples: does it seem not to use the page? False before the first sample. */
 bool footprint_denies(const struct footprint *at, unsigned int page);

@@ -647,7 +647,7 @@ static uint64_t exchange_result(const void *data, size_t n)
 	return sum_of(data, n + 1);
 }
 
-/* ---- columns: worker 0 rewrites a matrix, worker 1 reads the right half of its columns -------- */
+/* ---- columns: worker 0 rewrites a matrix, worker 1 reads the right half of its columns ------- */
 
 #define STRIP 8u /* columns that are read together; a row is so many times as long as a column */
 

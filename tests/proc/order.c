@@ -204,38 +204,52 @@ static void part_both(void)
 
 /* ---- the end of sharing ---------------------------------------------------------------------- */
 
+/* Rank 0 writes alone, in so many rounds. What that has cost all ranks, in `cost`. */
+static void write_alone(uint64_t *value, int n, struct dsm_stats *cost)
+{
+	struct dsm_stats before, now;
+
+	/* the home's node leaves a barrier before its close ends, but not two */
+	test_sync();
+	MUST(dsm_stats_get(-1, NULL, &before));
+	test_sync();
+	for (; n; n--) {
+		test_sync();
+		++*value;
+		if (test_rank == 0)
+			store(word_of(3, 7), *value);
+		test_sync();
+	}
+	test_sync();
+	MUST(dsm_stats_get(-1, NULL, &now));
+	*cost = now;
+	cost->notices -= before.notices;
+	cost->flushes -= before.flushes;
+	cost->closes -= before.closes;
+	cost->twins = now.twins > before.twins ? now.twins - before.twins : 0;
+}
+
 /*
- * All have used page 3. Then rank 0, its home, writes alone: from the third barrier on, as if
- * nobody ever had.
+ * All have used page 3. Then rank 0, its home, writes alone: after some changes, of which they are
+ * told (core/release.h, rel.steady), as if nobody ever had.
  */
 static void part_ends(void)
 {
-	struct dsm_stats before = { 0 }, now;
-	uint64_t round;
+	struct dsm_stats cost;
+	uint64_t value = 0;
+	int tries = 0;
 
 	test_sync();
 	REQUIRE(load(word_of(3, 7)) == 0, "word 7 is %lu", load(word_of(3, 7)));
-	for (round = 1; round <= 20; round++) {
-		test_sync();
-		if (test_rank == 0)
-			store(word_of(3, 7), round);
-		test_sync();
-		if (round == 3) {
-			/* the home's node leaves a barrier before its close ends, but not two */
-			test_sync();
-			MUST(dsm_stats_get(-1, NULL, &before));
-			test_sync();
-		}
-	}
-	MUST(dsm_stats_get(-1, NULL, &now));
-	REQUIRE(sequential ||
-			(now.notices == before.notices && now.flushes == before.flushes &&
-			 now.closes == before.closes && now.twins <= before.twins),
-		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer",
-		now.notices - before.notices, now.flushes - before.flushes,
-		now.closes - before.closes, now.twins);
+	do
+		write_alone(&value, 20, &cost);
+	while (!sequential && ++tries < 50 &&
+	       (cost.notices || cost.flushes || cost.closes || cost.twins));
+	REQUIRE(sequential || tries < 50,
+		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer", cost.notices,
+		cost.flushes, cost.closes, cost.twins);
 	test_sync();
-	REQUIRE(load(word_of(3, 7)) == 20, "word 7 is %lu", load(word_of(3, 7)));
+	REQUIRE(load(word_of(3, 7)) == value, "word 7 is %lu", load(word_of(3, 7)));
 	test_sync();
 }
 

@@ -423,12 +423,14 @@ UNIT_TEST(a_node_that_has_written_is_told_twice)
 
 UNIT_TEST(a_node_that_fetches_again_after_a_notice_is_told_once)
 {
-	const struct rel_ctx ctx = teller();
+	struct rel_ctx ctx = teller();
 	struct rel *p = block_in(true, RELH_EXCLUSIVE);
 	unsigned int i;
 
 	for (i = 0; i < 3; i++) {
+		ctx.run += REL_SOON + 1; /* not soon */
 		steps(&ctx, p, RE_FETCH, 0);
+		ck_assert_uint_eq(p->steady, 0);
 		ck_assert_int_eq(rel_would_tell(&ctx, p, 5), i > 0);
 		ck_assert(!rel_told_writes(p));
 		steps(&ctx, p, RE_WRITE, 5);
@@ -446,6 +448,109 @@ UNIT_TEST(a_node_that_fetches_again_after_a_notice_is_told_once)
 	ck_assert_uint_eq(p->uses, USE_MORE);
 	steps(&ctx, p, RE_FETCH, 0);
 	ck_assert_uint_eq(p->uses, USE_MORE);
+}
+
+/*
+ * The home changes the block, in each close once, and one node or two fetch it again `late` closes
+ * after each notice. Returns how many of n changes were noted.
+ */
+static unsigned int noted_of(struct rel_ctx *ctx, struct rel *p, unsigned int n, uint64_t readers,
+			     unsigned int late)
+{
+	unsigned int noted = 0;
+
+	for (; n; n--) {
+		ctx->run++;
+		if (!p->copyset) {
+			ctx->run += late;
+			steps(ctx, p, RE_FETCH, 0);
+			if (readers & set_of(15, 1))
+				steps(ctx, p, RE_FETCH, 15);
+			steps(ctx, p, RE_WRITE, 5);
+		}
+		steps(ctx, p, RE_CHANGED, 5);
+		ck_assert(!p->copyset || p->copyset == readers); /* all are told, or none */
+		noted += !p->copyset;
+	}
+	return noted;
+}
+
+UNIT_TEST(a_node_that_always_fetches_again_soon_is_told_for_longer)
+{
+	unsigned int two, noted;
+
+	for (two = 0; two < 2; two++) {
+		const uint64_t readers = two ? bits(0, 15) : bits(0, 0);
+		struct rel *p = block_in(true, RELH_EXCLUSIVE);
+		struct rel_ctx ctx = teller();
+
+		/* each time for twice as long, on average, at most for 16 changes */
+		noted = noted_of(&ctx, p, 64, readers, 0);
+		ck_assert_uint_ge(noted, 5);
+		ck_assert_uint_le(noted, 10);
+		ck_assert_uint_eq(p->steady, REL_STEADY);
+		noted = noted_of(&ctx, p, 1600, readers, 1);
+		ck_assert_uint_ge(noted, 80);
+		ck_assert_uint_le(noted, 120);
+		ck_assert_uint_eq(p->steady, REL_STEADY);
+		/* late: once, as ever */
+		noted_of(&ctx, p, 32, readers, REL_SOON);
+		ck_assert_uint_eq(p->steady, 0);
+		noted = noted_of(&ctx, p, 200, readers, REL_SOON);
+		ck_assert_uint_eq(noted, 100);
+		/* not by a diff of another node */
+		p->steady = REL_STEADY;
+		p->copyset = readers | bits(2, 2);
+		p->uses = USE_LAST | (uint32_t)USE_LAST << 30;
+		p->state = RELH_OPEN;
+		steps(&ctx, p, RE_FLUSH, 2);
+		noted_and_told(bits(2, 2), readers, 2);
+		ck_assert_uint_eq(p->uses & 3, USE_NOTED);
+		ck_assert_uint_eq(p->uses >> 30, two ? USE_NOTED : USE_LAST);
+	}
+}
+
+UNIT_TEST(only_readers_are_told_for_longer)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_OPEN);
+
+	/* who has written is told twice, and then as one that reads */
+	p->steady = REL_STEADY;
+	for (ctx.run = 0; ctx.run < 32; ctx.run++) {
+		p->copyset = bits(0, 0);
+		p->uses = USE_MORE;
+		steps(&ctx, p, RE_CHANGED, 5);
+		ck_assert_uint_eq(p->uses, USE_LAST);
+	}
+	/* The notice of a diff says nothing of the time. */
+	p->uses = 0;
+	steps(&ctx, p, RE_FLUSH, 15);
+	ck_assert_str_eq(unit_text(&out), "merge notice untwin");
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_uint_eq(p->steady, 0);
+}
+
+/* The number of the close is not the same for all blocks: one close does not note all of them. */
+UNIT_TEST(blocks_are_not_all_noted_in_one_close)
+{
+	struct rel_ctx ctx = teller();
+	unsigned int i, noted = 0;
+
+	for (i = 0; i < 160; i++) {
+		struct rel *p = block_in(true, RELH_OPEN);
+
+		p->steady = REL_STEADY;
+		p->copyset = bits(0, 0);
+		p->uses = USE_LAST;
+		ctx.run = 77;
+		ctx.index = i;
+		steps(&ctx, p, RE_CHANGED, 5);
+		noted += p->uses == USE_NOTED;
+		ck_assert_uint_eq(p->copyset, bits(0, 0)); /* told this time in any case */
+	}
+	ck_assert_uint_ge(noted, 5);
+	ck_assert_uint_le(noted, 15);
 }
 
 UNIT_TEST(what_one_has_written_is_told_to_another)
