@@ -531,6 +531,29 @@ UNIT_TEST(only_readers_are_told_for_longer)
 	ck_assert_uint_eq(p->steady, 0);
 }
 
+/* Of one block in 16 changes, on average, however many closes are between them. */
+UNIT_LOOP_TEST(notices_come_at_any_distance_of_closes, 1, 40)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_OPEN);
+	unsigned int i, gap = 0, longest = 0, noted = 0;
+
+	p->steady = REL_STEADY;
+	for (i = 0; i < 4000; i++) {
+		ctx.run += (unsigned int)_i;
+		p->state = RELH_OPEN;
+		p->copyset = bits(0, 0);
+		p->uses = USE_LAST;
+		steps(&ctx, p, RE_CHANGED, 5);
+		gap = p->uses == USE_NOTED ? 0 : gap + 1;
+		longest = gap > longest ? gap : longest;
+		noted += !gap;
+	}
+	ck_assert_uint_ge(noted, 4000 / 16 * 3 / 4);
+	ck_assert_uint_le(noted, 4000 / 16 * 5 / 4);
+	ck_assert_uint_le(longest, 200);
+}
+
 /* The number of the close is not the same for all blocks: one close does not note all of them. */
 UNIT_TEST(blocks_are_not_all_noted_in_one_close)
 {
@@ -586,10 +609,9 @@ UNIT_TEST(nobody_is_told_without_the_diff_or_of_several_nodes)
 		bool told;
 		enum rel_use next;
 	} all[] = {
-		{ true, true, 64, true, USE_LAST },
-		{ true, false, 64, false, USE_NOTED },
-		{ false, true, 64, false, USE_MORE },
-		{ true, true, 65, false, USE_MORE },
+		{ true, true, 64, true, USE_LAST },   { true, false, 64, false, USE_NOTED },
+		{ false, true, 64, false, USE_MORE }, { true, true, 65, false, USE_MORE },
+		{ true, true, 128, false, USE_MORE },
 	};
 	unsigned int i;
 
@@ -607,6 +629,35 @@ UNIT_TEST(nobody_is_told_without_the_diff_or_of_several_nodes)
 		noted_and_told(!all[i].told, all[i].told, 5);
 		ck_assert_uint_eq(p->uses, all[i].next);
 	}
+}
+
+UNIT_TEST(only_registered_nodes_count_as_writers)
+{
+	struct rel *p = block_in(true, RELH_OPEN);
+
+	p->uses = USE_MORE | USE_LAST << 2;
+	p->copyset = bits(1, 1);
+	ck_assert(!rel_told_writes(p));
+	p->copyset |= bits(0, 0);
+	ck_assert(rel_told_writes(p));
+}
+
+/* A notice is no diff; a new copy has nothing of the last one. */
+UNIT_TEST(what_belongs_to_a_copy_ends_with_it)
+{
+	const struct rel_ctx ctx = context(false);
+	struct rel *p = block_in(false, REL_OPEN);
+	struct msg m = event_of(false, RE_APPLY);
+
+	p->same = 2;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_APPLY, &m, &out), 0);
+	ck_assert_uint_eq(p->state, REL_STALE);
+	ck_assert_uint_eq(p->same, 2);
+	p = block_in(false, REL_NONE);
+	p->flags = REL_ASKS | REL_CHANGED;
+	m = event_of(false, RE_READ);
+	ck_assert_int_eq(rel_step(&ctx, p, RE_READ, &m, &out), 0);
+	ck_assert_uint_eq(p->flags, 0);
 }
 
 /* Without it, what nodes use is not noted either. */
@@ -654,6 +705,7 @@ static void lends(const struct rel_ctx *ctx, struct rel *p)
 	noted_and_told(bits(1, 2), 0, 5);
 	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
 	ck_assert_uint_eq(p->copyset, 0);
+	ck_assert_uint_eq(p->same, (uint8_t)ctx->run);
 }
 
 UNIT_TEST(a_home_lends_what_it_rewrites_soon_after_a_fetch)
@@ -701,6 +753,56 @@ UNIT_TEST(a_home_does_not_lend_what_it_tells)
 	rewrite_after(&ctx, p, 0);
 	ck_assert_uint_eq(p->rewrites, 0);
 	ck_assert_uint_eq(p->state, RELH_OPEN);
+}
+
+UNIT_TEST(rewrites_are_counted_as_far_as_they_count)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+	unsigned int i;
+
+	ctx.kept = false;
+	ctx.lends = 1;
+	for (i = 1; i <= REL_LENDS; i++) {
+		lends(&ctx, p);
+		ck_assert_uint_eq(p->rewrites, i % REL_LENDS);
+	}
+	ctx.lends = 3;
+	for (i = 0; i < 4; i++) {
+		p->state = RELH_OPEN;
+		p->copyset = bits(1, 1);
+		p->flags = REL_SOON_WRITTEN;
+		steps(&ctx, p, RE_CHANGED, 5);
+		ck_assert_uint_eq(p->rewrites, i ? 2 : 1);
+	}
+}
+
+/* Only those that come soon after the first copy has left, whatever else the home knows. */
+UNIT_TEST(later_rewrites_are_none)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_OPEN);
+
+	ctx.kept = false;
+	ctx.lends = 3;
+	p->flags = REL_WRITTEN;
+	p->rewrites = 1;
+	steps(&ctx, p, RE_CHANGED, 5);
+	ck_assert_uint_eq(p->rewrites, 0);
+}
+
+/* "Soon" is after the first copy has left. */
+UNIT_TEST(later_copies_do_not_change_the_time)
+{
+	struct rel_ctx ctx = teller();
+	struct rel *p = block_in(true, RELH_EXCLUSIVE);
+
+	ctx.run = 0x1234;
+	steps(&ctx, p, RE_FETCH, 1);
+	ck_assert_uint_eq(p->same, 0x34);
+	ctx.run++;
+	steps(&ctx, p, RE_FETCH, 2);
+	ck_assert_uint_eq(p->same, 0x34);
 }
 
 /* Of who has asked for it, and of no other block. */
