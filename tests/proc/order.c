@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define PAGES 4u
+#define PAGES 5u
 #define BYTES 4096u
 #define OWN 64u /* bytes of a thread that only stores */
 
@@ -19,7 +19,7 @@ static uint64_t rounds = 200, sequential;
 static uint8_t *pages; /* release, at home on rank 0 */
 static uint64_t *both; /* sequential */
 static struct outside {
-	uint64_t written, looked, end;
+	uint64_t written, looked, end, begun;
 } * outside;
 
 static struct objects {
@@ -204,8 +204,8 @@ static void part_both(void)
 
 /* ---- the end of sharing ---------------------------------------------------------------------- */
 
-/* Rank 0 writes alone, in so many rounds. What that has cost all ranks, in `cost`. */
-static void write_alone(uint64_t *value, int n, struct dsm_stats *cost)
+/* Rank 0 writes the page alone, in so many rounds. What that has cost all ranks, in `cost`. */
+static void write_alone(unsigned int page, uint64_t *value, int n, struct dsm_stats *cost)
 {
 	struct dsm_stats before, now;
 
@@ -217,7 +217,7 @@ static void write_alone(uint64_t *value, int n, struct dsm_stats *cost)
 		test_sync();
 		++*value;
 		if (test_rank == 0)
-			store(word_of(3, 7), *value);
+			store(word_of(page, 7), *value);
 		test_sync();
 	}
 	test_sync();
@@ -229,22 +229,42 @@ static void write_alone(uint64_t *value, int n, struct dsm_stats *cost)
 	cost->twins = now.twins > before.twins ? now.twins - before.twins : 0;
 }
 
+static bool is_free(const struct dsm_stats *cost)
+{
+	return !cost->notices && !cost->flushes && !cost->closes && !cost->twins;
+}
+
 /*
- * All have used page 3. Then rank 0, its home, writes alone: after some changes, of which they are
- * told (core/release.h, rel.steady), as if nobody ever had.
+ * All have used pages 3 and 4. Then rank 0, their home, writes alone: page 4, which nobody has
+ * fetched again after a notice, from the third round on as if nobody ever had; page 3 after some
+ * more changes of which they are told (core/release.h, rel.steady).
  */
 static void part_ends(void)
 {
 	struct dsm_stats cost;
-	uint64_t value = 0;
+	uint64_t four = 0, value = 0;
 	int tries = 0;
 
+	REQUIRE(load(word_of(4, 7)) == 0, "word 7 of page 4 is %lu", load(word_of(4, 7)));
 	test_sync();
+	/* rank 0 first, while others have copies: so its home does not move */
+	if (test_rank)
+		wait_for(&outside->begun, 1);
+	store(word_of(4, 8 + (unsigned int)test_rank), 1);
+	if (!test_rank)
+		__atomic_store_n(&outside->begun, 1, __ATOMIC_RELEASE);
+	test_sync();
+	write_alone(4, &four, 3, &cost);
+	write_alone(4, &four, 17, &cost);
+	REQUIRE(sequential || is_free(&cost),
+		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer", cost.notices,
+		cost.flushes, cost.closes, cost.twins);
+	test_sync();
+	REQUIRE(load(word_of(4, 7)) == 20, "word 7 of page 4 is %lu", load(word_of(4, 7)));
 	REQUIRE(load(word_of(3, 7)) == 0, "word 7 is %lu", load(word_of(3, 7)));
 	do
-		write_alone(&value, 20, &cost);
-	while (!sequential && ++tries < 50 &&
-	       (cost.notices || cost.flushes || cost.closes || cost.twins));
+		write_alone(3, &value, 20, &cost);
+	while (!sequential && ++tries < 50 && !is_free(&cost));
 	REQUIRE(sequential || tries < 50,
 		"%lu notices, %lu flushes, %lu closes, %lu twins of the only writer", cost.notices,
 		cost.flushes, cost.closes, cost.twins);
