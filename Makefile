@@ -130,8 +130,12 @@ SYSCALL_SO := $(B)/libdsm-syscall.so
 ANL_O      := $(call objects,$(sort $(wildcard libdsm/anl/*.c)))
 ANL_A      := $(B)/libdsm-anl.a
 ANL_M4     := libdsm/anl/c.m4.dsm
+# Directives of OpenMP, over POSIX threads, in place of libgomp: dsm-cc gives the linker the folder.
+OPENMP_O   := $(call objects,$(sort $(wildcard libdsm/openmp/*.c)))
+OPENMP_SO  := $(B)/libdsm-openmp.so
+GOMP_SO    := $(B)/dsm-openmp/libgomp.so
 TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
-LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(TOOLS)
+LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(OPENMP_SO) $(GOMP_SO) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
 # Shared queue pairs: in libdsm, where only libdsm sees them, and a library of its own, which needs
@@ -190,6 +194,8 @@ $(B)/core/%.o:            EXTRA = -ffreestanding $(ENTRIES)
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB) $(ENTRIES)
 $(B)/obj/libdsm/pthread/thread.o $(B)/obj/libdsm/pthread/once.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # they have handlers that unwinding passes
 $(B)/obj/libdsm/pthread/pending.o $(B)/obj/libdsm/pthread/callbacks.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
+# A part of the program, so as dsm-cc compiles one.
+$(B)/obj/libdsm/openmp/%.o: EXTRA = $(CPPFLAGS_LIB) $(if $(SAN),,-fno-inline-atomics -include dsm_atomics.h)
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
 $(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)
 $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
@@ -404,6 +410,13 @@ $(SYSCALL_SO): $(SYSCALL_O) $(B)/libdsm.so libdsm/syscall/syscall.map
 	$(Q)$(LINK) -shared -Wl,-soname,libdsm-syscall.so -Wl,--version-script,libdsm/syscall/syscall.map -Wl,-rpath,'$$ORIGIN' \
 		-o $@ $(SYSCALL_O) -L$(B) -ldsm -ldl
 
+$(OPENMP_SO): $(OPENMP_O) $(PTHREAD_SO)
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared -Wl,-z,relro,-z,now -Wl,-soname,libdsm-openmp.so -Wl,-rpath,'$$ORIGIN' -o $@ $(OPENMP_O) -L$(B) -ldsm-pthread
+
+$(GOMP_SO): $(OPENMP_SO)
+	$(Q)mkdir -p $(@D) && ln -sf ../$(<F) $@
+
 $(ANL_A): $(ANL_O)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(ANL_O)
@@ -467,7 +480,8 @@ install: lib ## headers, libraries, pkg-config files, man pages, examples
 		$(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)/examples/share
 	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
 	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(ANL_A) $(DESTDIR)$(LIBDIR)
-	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(SYSCALL_SO) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(SYSCALL_SO) $(OPENMP_SO) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/dsm-openmp && ln -sf ../$(notdir $(OPENMP_SO)) $(DESTDIR)$(LIBDIR)/dsm-openmp/libgomp.so
 	$(Q)for lib in libdsm libcqgroup librshare; do \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
@@ -513,9 +527,9 @@ uninstall: ## take away what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
 		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc dsm-pthread.pc cqgroup.pc rshare.pc) \
 		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
-		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-syscall.so libdsm-anl.a) \
+		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-syscall.so libdsm-openmp.so libdsm-anl.a) \
 		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
-	$(Q)rm -rf $(DESTDIR)$(DOCDIR) $(DESTDIR)$(DATADIR)
+	$(Q)rm -rf $(DESTDIR)$(DOCDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(LIBDIR)/dsm-openmp
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 
 # ---- the rest -------------------------------------------------------------------------------

@@ -6,10 +6,10 @@
  *
  * They are what the executable needs or LD_PRELOAD names, and what these need, outside the system's
  * folders (of which dsmrun has the same list) or, with DSM_OWN_LIBRARIES=share, in these as well;
- * and what the program opens (opened.c). Others stay private to each rank: those that the runtime
- * needs too, for it must not depend on shared memory; those of the C library and of compilers,
- * whose functions this library interposes; allocators, of whose memory only the rank that maps it
- * knows; and libraries that wait by system calls of their own.
+ * what the program opens (opened.c); and libdsm-openmp.so in any case. Others stay private to each
+ * rank: those that the runtime needs too, for it must not depend on shared memory; those of the C
+ * library and of compilers, whose functions this library interposes; allocators, of whose memory
+ * only the rank that maps it knows; and libraries that wait by system calls of their own.
  *
  * A library that cannot be shared is refused by name: its variables would differ between ranks.
  *
@@ -166,6 +166,11 @@ static bool is_preloaded(const struct link_map *m, const char *list)
 	return false;
 }
 
+static bool extent_has(const struct link_map *m)
+{
+	return extent == EXTENT_SHARE || (extent == EXTENT_OUTSIDE && !library_is_of_system(m));
+}
+
 static void libraries_find(void)
 {
 	const char *preloaded = libraries_setting("LD_PRELOAD");
@@ -175,8 +180,6 @@ static void libraries_find(void)
 
 	found = true;
 	extent = libraries_extent();
-	if (extent == EXTENT_RANK)
-		return;
 	for (m = _r_debug.r_map; m && loads < LOADED_MAX; m = m->l_next)
 		loaded[loads++].map = m;
 	note_needed(0, BY_PROGRAM);
@@ -189,8 +192,9 @@ static void libraries_find(void)
 	for (i = 1; i < loads; i++) {
 		const char *name = library_name(loaded[i].map);
 
-		if (loaded[i].needed == BY_PROGRAM && !library_is_excepted(name) &&
-		    (extent == EXTENT_SHARE || !library_is_of_system(loaded[i].map)))
+		if (library_is_openmp(name) ||
+		    (loaded[i].needed == BY_PROGRAM && !library_is_excepted(name) &&
+		     extent_has(loaded[i].map)))
 			note_library(loaded[i].map);
 		if (!strncmp(name, "libstdc++.", 10) && library_read(loaded[i].map, &l)) {
 			cxx.low = l.code;

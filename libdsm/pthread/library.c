@@ -31,6 +31,11 @@ bool library_is_ours(const char *name)
 	return begins_with(name, names);
 }
 
+bool library_is_openmp(const char *name)
+{
+	return !strncmp(name, "libdsm-openmp.", 14);
+}
+
 bool library_is_excepted(const char *name)
 {
 	static const char *const names[] = {

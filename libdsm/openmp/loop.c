@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* loop.c - see loop.h. */
+#include "loop.h"
+
+#include <sched.h>
+
+#include "icv.h"
+#include "team.h"
+
+/* ---- shares: the chunks that a thread has left, from `at` up to `end`, of one construct ------ */
+
+#define SHARE_BITS 24
+#define SHARE_MOST ((1ull << SHARE_BITS) - 1)
+
+static uint64_t share_make(uint64_t construct, uint64_t at, uint64_t end)
+{
+	return construct << 2 * SHARE_BITS | at << SHARE_BITS | end;
+}
+
+static uint64_t share_at(uint64_t s)
+{
+	return s >> SHARE_BITS & SHARE_MOST;
+}
+
+static uint64_t share_end(uint64_t s)
+{
+	return s & SHARE_MOST;
+}
+
+static bool share_is_of(uint64_t s, uint64_t construct)
+{
+	return s >> 2 * SHARE_BITS == (construct & (UINT64_MAX >> 2 * SHARE_BITS));
+}
+
+/* Thread `id` of n has so many of the first parts, as a static loop deals them out. */
+static uint64_t part_begin(uint64_t parts, unsigned int id, unsigned int n)
+{
+	const uint64_t each = parts / n, more = parts % n;
+
+	return each * id + (id < more ? id : more);
+}
+
+/* Guided: half of what is left. */
+static bool share_take(struct loop *l, uint64_t *chunk)
+{
+	uint64_t *left = &self.team->shares[self.id].left;
+	uint64_t was = __atomic_load_n(left, __ATOMIC_RELAXED), at, end;
+
+	do {
+		at = share_at(was);
+		end = share_end(was);
+		if (at >= end)
+			return false;
+		l->width = l->halves ? (end - at + 1) / 2 : 1;
+	} while (!__atomic_compare_exchange_n(left, &was,
+					      share_make(l->construct, at + l->width, end), false,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	*chunk = at;
+	return true;
+}
+
+/* Take the latter half of what another thread has. One that is not in this loop has nothing. */
+static bool share_steal(struct loop *l, uint64_t *chunk)
+{
+	struct team *t = self.team;
+	unsigned int i, id;
+
+	for (i = 1; i < t->n; i++) {
+		uint64_t *left, was, half;
+
+		id = (self.id + i) % t->n;
+		left = &t->shares[id].left;
+		was = __atomic_load_n(left, __ATOMIC_RELAXED);
+		while (share_is_of(was, l->construct) && share_at(was) < share_end(was)) {
+			half = share_end(was) - (share_end(was) - share_at(was) + 1) / 2;
+			if (!__atomic_compare_exchange_n(
+				    left, &was, share_make(l->construct, share_at(was), half),
+				    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				continue;
+			__atomic_store_n(&t->shares[self.id].left,
+					 share_make(l->construct, half + 1, share_end(was)),
+					 __ATOMIC_RELAXED);
+			*chunk = half;
+			l->width = 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * The last chunk is not in a share. One thread has it, and takes it as its last one: after a loop
+ * with `lastprivate`, GCC's code finds who has executed the last iteration by the value of the
+ * variable.
+ */
+static bool share_take_last(struct loop *l, uint64_t *chunk)
+{
+	if (!l->chunks || self.id != self.team->n - 1)
+		return false;
+	l->at = 1;
+	l->width = 1;
+	*chunk = l->chunks - 1;
+	return true;
+}
+
+/* ---- tickets --------------------------------------------------------------------------------- */
+
+static uint64_t place_of(const struct loop *l)
+{
+	return l->construct % TEAM_PLACES;
+}
+
+/* All threads have taken what they take of the construct that had this place before. */
+static void place_await(uint64_t construct, uint64_t expected)
+{
+	const uint64_t *tickets = &self.team->places[construct % TEAM_PLACES].tickets;
+
+	if (construct < TEAM_PLACES || construct - TEAM_PLACES < self.book->met)
+		return;
+	while (__atomic_load_n(tickets, __ATOMIC_ACQUIRE) < expected)
+		sched_yield();
+}
+
+static bool ticket_take(struct loop *l, uint64_t *chunk)
+{
+	const uint64_t ticket =
+		__atomic_fetch_add(&self.team->places[place_of(l)].tickets, 1, __ATOMIC_ACQ_REL);
+
+	*chunk = ticket - (self.book->tickets[place_of(l)] - l->chunks - self.team->n);
+	return *chunk < l->chunks;
+}
+
+/* ---- guided loops: a chunk is a part of what is left ----------------------------------------- */
+
+static uint64_t guided_size(const struct loop *l, uint64_t at)
+{
+	const uint64_t left = l->n - at, part = (left + team_size() - 1) / team_size();
+
+	return part > l->chunk ? part : left < l->chunk ? left : l->chunk;
+}
+
+static uint64_t guided_chunks(const struct loop *l)
+{
+	uint64_t at, chunks = 0;
+
+	for (at = 0; at < l->n; at += guided_size(l, at))
+		chunks++;
+	return chunks;
+}
+
+/* The first iteration of a chunk. Each thread's chunks have growing numbers. */
+static uint64_t guided_begin(struct loop *l, uint64_t chunk)
+{
+	for (; l->seen < chunk; l->seen++)
+		l->at += guided_size(l, l->at);
+	return l->at;
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static bool chunk_take(struct loop *l, uint64_t *chunk)
+{
+	switch (l->kind) {
+	case LOOP_TICKETS:
+	case LOOP_GUIDED: return ticket_take(l, chunk);
+	case LOOP_STEALS:
+		return !l->at &&
+			(share_take(l, chunk) || share_steal(l, chunk) ||
+			 share_take_last(l, chunk));
+	default:
+		*chunk = l->at;
+		l->at += team_size();
+		return *chunk < l->chunks;
+	}
+}
+
+static void chunk_bounds(struct loop *l, uint64_t chunk, uint64_t *from, uint64_t *to)
+{
+	if (l->kind == LOOP_GUIDED) {
+		*from = guided_begin(l, chunk);
+		*to = *from + guided_size(l, *from);
+	} else if (!l->chunk) {
+		*from = part_begin(l->n, (unsigned int)chunk, team_size());
+		*to = part_begin(l->n, (unsigned int)chunk + 1, team_size());
+	} else {
+		*from = chunk * l->chunk;
+		*to = chunk + l->width < l->chunks ? (chunk + l->width) * l->chunk : l->n;
+	}
+}
+
+void loop_begin(const struct loop *given)
+{
+	const unsigned int n = team_size();
+	struct loop *l = &self.loop;
+	struct book *b = self.book;
+
+	*l = *given;
+	l->width = 1;
+	if (!self.team)
+		l->kind = LOOP_STATIC;
+	/* a chunk more or less does not matter, a bit of a share does */
+	while (l->kind == LOOP_STEALS && l->n / l->chunk >= SHARE_MOST)
+		l->chunk *= 2;
+	l->chunks = l->kind == LOOP_GUIDED ? guided_chunks(l)
+		: !l->chunk                ? (l->n < n ? l->n : n)
+					   : l->n / l->chunk + !!(l->n % l->chunk);
+	l->at = l->kind == LOOP_STATIC ? self.id : 0;
+	if (!self.team)
+		return;
+	l->construct = b->constructs++;
+	if (l->kind == LOOP_STEALS) {
+		const uint64_t shared = l->chunks ? l->chunks - 1 : 0;
+
+		__atomic_store_n(&self.team->shares[self.id].left,
+				 share_make(l->construct, part_begin(shared, self.id, n),
+					    part_begin(shared, self.id + 1, n)),
+				 __ATOMIC_RELAXED);
+	} else if (l->kind != LOOP_STATIC) {
+		place_await(l->construct, b->tickets[place_of(l)]);
+		b->tickets[place_of(l)] += l->chunks + n;
+	}
+	l->turns = b->turns[place_of(l)];
+	if (l->ordered)
+		b->turns[place_of(l)] += l->chunks;
+}
+
+/* ---- ordered --------------------------------------------------------------------------------- */
+
+/* Wait until all chunks before this thread's are done. With the lock. */
+static void turn_await(const struct loop *l)
+{
+	struct team *t = self.team;
+
+	while (t->places[place_of(l)].turn != l->turns + l->mine)
+		pthread_cond_wait(&t->turn_came, &t->turn_lock);
+}
+
+/* The thread has done its chunk. */
+static void turn_pass(const struct loop *l)
+{
+	struct team *t = self.team;
+
+	if (!t || !l->has)
+		return;
+	pthread_mutex_lock(&t->turn_lock);
+	turn_await(l);
+	t->places[place_of(l)].turn++;
+	pthread_cond_broadcast(&t->turn_came);
+	pthread_mutex_unlock(&t->turn_lock);
+}
+
+void loop_turn(void)
+{
+	struct team *t = self.team;
+
+	if (!t || !self.loop.ordered || !self.loop.has)
+		return;
+	pthread_mutex_lock(&t->turn_lock);
+	turn_await(&self.loop);
+	pthread_mutex_unlock(&t->turn_lock);
+}
+
+bool loop_next(uint64_t *from, uint64_t *to)
+{
+	struct loop *l = &self.loop;
+	uint64_t first, last;
+
+	if (l->ordered)
+		turn_pass(l);
+	l->has = chunk_take(l, &l->mine);
+	if (!l->has)
+		return false;
+	chunk_bounds(l, l->mine, &first, &last);
+	*from = l->start + first * l->step;
+	*to = last == l->n ? l->end : l->start + last * l->step;
+	return true;
+}
+
+/* ---- from what the program says -------------------------------------------------------------- */
+
+static struct loop loop_with(int schedule, bool monotonic, bool ordered, uint64_t n, uint64_t chunk)
+{
+	struct loop l = { .n = n, .ordered = ordered };
+
+	monotonic |= ordered;
+	l.chunk = chunk;
+	if (schedule == SCHED_DYNAMIC || schedule == SCHED_GUIDED) {
+		l.chunk = chunk ? chunk : 1;
+		l.halves = schedule == SCHED_GUIDED;
+		l.kind = !monotonic ? LOOP_STEALS : l.halves ? LOOP_GUIDED : LOOP_TICKETS;
+	}
+	return l;
+}
+
+/* schedule(runtime) */
+static void runtime_schedule(int *schedule, uint64_t *chunk)
+{
+	const struct icv *icv = icv_mine();
+
+	if (*schedule != SCHED_RUNTIME)
+		return;
+	*schedule = icv->schedule;
+	*chunk = (uint64_t)icv->chunk;
+}
+
+struct loop loop_of_long(int schedule, bool monotonic, bool ordered, long start, long end,
+			 long step, long size)
+{
+	const uint64_t a = (uint64_t)start, b = (uint64_t)end, by = (uint64_t)step;
+	uint64_t chunk = size > 0 ? (uint64_t)size : 0;
+	struct loop l;
+
+	runtime_schedule(&schedule, &chunk);
+	l = loop_with(schedule, monotonic, ordered,
+		      step > 0              ? start < end ? (b - a - 1) / by + 1 : 0
+			      : start > end ? (a - b - 1) / -by + 1
+					    : 0,
+		      chunk);
+	l.start = a;
+	l.end = b;
+	l.step = by;
+	return l;
+}
+
+struct loop loop_of_ull(int schedule, bool monotonic, bool ordered, bool up, uint64_t start,
+			uint64_t end, uint64_t step, uint64_t chunk)
+{
+	struct loop l;
+
+	runtime_schedule(&schedule, &chunk);
+	l = loop_with(schedule, monotonic, ordered,
+		      up                    ? start < end ? (end - start - 1) / step + 1 : 0
+			      : start > end ? (start - end - 1) / -step + 1
+					    : 0,
+		      chunk);
+	l.start = start;
+	l.end = end;
+	l.step = step;
+	return l;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * meet.h - a barrier for a fixed number of threads.
+ *
+ * Between nodes it is that of POSIX, which libdsm-pthread.so carries out by messages. Within one
+ * node threads share memory, and spin for a short time before they sleep.
+ */
+#ifndef OPENMP_MEET_H
+#define OPENMP_MEET_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct meet {
+	pthread_barrier_t far; /* between nodes */
+	unsigned int n;
+	unsigned int spins;              /* constant; 0: there are fewer processors than threads */
+	bool near;                       /* constant */
+	uint32_t round, arrived, asleep; /* atomic */
+	pthread_mutex_t lock;
+	pthread_cond_t came; /* the next round */
+};
+
+void meet_init(struct meet *m, unsigned int n);
+void meet_wait(struct meet *m);
+/* All threads have returned from it. */
+void meet_destroy(struct meet *m);
+
+#endif

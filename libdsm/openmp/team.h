@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * team.h - teams of threads, and what a thread knows of its own.
+ *
+ * This runtime is an ordinary threads program: it stands on POSIX threads alone, which
+ * libdsm-pthread.so spreads over the ranks, and its variables, and what it allocates, are the
+ * program's. Each thread that starts a parallel region leads a team for each number of threads that
+ * it has asked for. Their other threads wait for the next region of that size.
+ *
+ * Thread-local variables differ between ranks, so nothing points to one.
+ */
+#ifndef OPENMP_TEAM_H
+#define OPENMP_TEAM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "icv.h"
+#include "loop.h"
+#include "meet.h"
+#include "tls.h"
+
+#define TEAM_MOST 1024u
+#define TEAMS_MOST 4u   /* of one leader, for numbers of threads in turns */
+#define TEAM_PLACES 64u /* work-sharing constructs that two threads of a team may be apart */
+#define TEAM_PAGE 4096u /* what one node writes again and again has a page of its own */
+
+/* What the threads share of a work-sharing construct: loop.h. Construct i has place i modulo their
+ * number. */
+struct place {
+	uint64_t tickets; /* atomic */
+	uint64_t turn;    /* with `ordered`: the chunk whose turn it is; under turn_lock */
+};
+
+/* The chunks that a thread has left. */
+struct share {
+	uint64_t left; /* atomic */
+	char rest[TEAM_PAGE - sizeof(uint64_t)];
+};
+
+/* What a thread remembers of the constructs that it has met in a team. Private to its rank. */
+struct book {
+	uint64_t constructs;
+	uint64_t met; /* those before the last barrier: all threads have met them */
+	/* of each place: what the constructs so far have used */
+	uint64_t tickets[TEAM_PLACES], turns[TEAM_PLACES];
+};
+
+/* What its leader tells a team before a region. */
+struct orders {
+	void (*fn)(void *);
+	void *data;
+	struct loop first; /* the region begins with it, if it has a step */
+	struct icv icv;    /* of its threads */
+	unsigned int level;
+};
+
+struct team {
+	struct orders orders;
+	void *copied; /* for `copyprivate` */
+	bool ends;
+	unsigned int leaving; /* threads that still use this, when it ends; atomic */
+	/* constant */
+	unsigned int n;
+	struct team *next;   /* of the same leader */
+	unsigned int book;   /* its leader's: which of its books */
+	struct tasks *tasks; /* NULL: the program has none */
+	struct meet all;     /* before a region, and within it */
+	pthread_mutex_t turn_lock;
+	pthread_cond_t turn_came;
+	struct place places[TEAM_PLACES] __attribute__((aligned(TEAM_PAGE)));
+	struct share shares[] __attribute__((aligned(TEAM_PAGE)));
+};
+
+struct task;
+
+/* Zero-initialised: a thread outside of regions. */
+struct self {
+	struct team *team; /* NULL: it is alone */
+	struct book *book; /* in that team */
+	unsigned int id;
+	unsigned int level; /* regions around it, also those of one thread */
+	/* the region of several threads around it; n 0: none */
+	struct {
+		unsigned int n, level, id;
+	} active;
+	struct loop loop;       /* the last one that it has met */
+	struct task *task;      /* that it executes */
+	struct team *led;       /* its teams */
+	struct tls_copy passed; /* by `copyprivate`, until the next barrier */
+};
+
+extern __thread struct self self __attribute__((tls_model("initial-exec")));
+
+static inline unsigned int team_size(void)
+{
+	return self.team ? self.team->n : 1;
+}
+
+/* How many threads would a region of this thread have, if it asks for none? */
+unsigned int team_next_size(void);
+/* Execute a region. threads 0: as many as usual. first: the loop that it begins with, or NULL. */
+void team_region(void (*fn)(void *), void *data, unsigned int threads, const struct loop *first);
+/* Are there several ranks, which share memory only? */
+bool team_is_spread(void);
+/* Is it shared memory? For a job with several ranks. */
+bool team_shares(const void *at);
+/* Wait for all threads of this one's team, and for its tasks. */
+void team_barrier(void);
+
+/* Print why, and exit. */
+void openmp_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#endif
