@@ -134,7 +134,7 @@ ANL_M4     := libdsm/anl/c.m4.dsm
 OPENMP_O   := $(call objects,$(sort $(wildcard libdsm/openmp/*.c)))
 OPENMP_SO  := $(B)/libdsm-openmp.so
 GOMP_SO    := $(B)/dsm-openmp/libgomp.so
-TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
+TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsm-fc $(B)/dsmrun
 LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(OPENMP_SO) $(GOMP_SO) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
@@ -425,7 +425,7 @@ $(ANL_A): $(ANL_O)
 SED_TOOL = sed -e 's|@LIBDIR@|$(1)|' -e 's|@INCLUDEDIR@|$(2)|' -e 's|@MACROS@|$(3)|'
 $(B)/dsm-cc: libdsm/tools/dsm-cc.in
 	$(Q)$(call SED_TOOL,$(abspath $(B)),$(abspath libdsm/include),$(abspath $(ANL_M4))) $< > $@ && chmod +x $@
-$(B)/dsm-c++: $(B)/dsm-cc
+$(B)/dsm-c++ $(B)/dsm-fc: $(B)/dsm-cc
 	$(Q)ln -sf dsm-cc $@
 $(B)/dsmrun: libdsm/tools/dsmrun.in
 	$(Q)$(call SED_TOOL,$(abspath $(B))) $< > $@ && chmod +x $@
@@ -491,7 +491,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, examples
 	$(Q)$(SED_PC) libdsm/share/librshare.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/rshare.pc
 	$(Q)$(INSTALL) -m 644 $(ANL_M4) $(DESTDIR)$(DATADIR)
 	$(Q)$(call SED_TOOL,$(LIBDIR),$(INCLUDEDIR),$(DATADIR)/$(notdir $(ANL_M4))) libdsm/tools/dsm-cc.in > $(DESTDIR)$(BINDIR)/dsm-cc
-	$(Q)chmod 755 $(DESTDIR)$(BINDIR)/dsm-cc && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-c++
+	$(Q)chmod 755 $(DESTDIR)$(BINDIR)/dsm-cc && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-c++ && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-fc
 	$(Q)$(call SED_TOOL,$(LIBDIR)) libdsm/tools/dsmrun.in > $(DESTDIR)$(BINDIR)/dsmrun && chmod 755 $(DESTDIR)$(BINDIR)/dsmrun
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
@@ -528,7 +528,7 @@ uninstall: ## take away what install installed
 		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc dsm-pthread.pc cqgroup.pc rshare.pc) \
 		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
 		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-syscall.so libdsm-openmp.so libdsm-anl.a) \
-		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
+		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsm-fc dsmrun)
 	$(Q)rm -rf $(DESTDIR)$(DOCDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(LIBDIR)/dsm-openmp
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 

@@ -6,10 +6,11 @@
  *
  * They are what the executable needs or LD_PRELOAD names, and what these need, outside the system's
  * folders (of which dsmrun has the same list) or, with DSM_OWN_LIBRARIES=share, in these as well;
- * what the program opens (opened.c); and libdsm-openmp.so in any case. Others stay private to each
- * rank: those that the runtime needs too, for it must not depend on shared memory; those of the C
- * library and of compilers, whose functions this library interposes; allocators, of whose memory
- * only the rank that maps it knows; and libraries that wait by system calls of their own.
+ * what the program opens (opened.c); and the runtimes of OpenMP and Fortran in any case. Others
+ * stay private to each rank: those that the runtime needs too, for it must not depend on shared
+ * memory; those of the C library and of compilers, whose functions this library interposes;
+ * allocators, of whose memory only the rank that maps it knows; and libraries that wait by system
+ * calls of their own.
  *
  * A library that cannot be shared is refused by name: its variables would differ between ranks.
  *
@@ -192,7 +193,7 @@ static void libraries_find(void)
 	for (i = 1; i < loads; i++) {
 		const char *name = library_name(loaded[i].map);
 
-		if (library_is_openmp(name) ||
+		if (library_is_always_part(name) ||
 		    (loaded[i].needed == BY_PROGRAM && !library_is_excepted(name) &&
 		     extent_has(loaded[i].map)))
 			note_library(loaded[i].map);

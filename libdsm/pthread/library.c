@@ -31,9 +31,15 @@ bool library_is_ours(const char *name)
 	return begins_with(name, names);
 }
 
-bool library_is_openmp(const char *name)
+/*
+ * The units of Fortran are known to all threads. libgfortran counts by atomic instructions only who
+ * waits for a unit that another thread closes.
+ */
+bool library_is_always_part(const char *name)
 {
-	return !strncmp(name, "libdsm-openmp.", 14);
+	static const char *const names[] = { "libdsm-openmp.", "libgfortran.so.", NULL };
+
+	return begins_with(name, names);
 }
 
 bool library_is_excepted(const char *name)

@@ -28,8 +28,8 @@ bool library_is_called(const struct link_map *m, const char *name);
 
 /* By its name: part of libdsm itself; never a part of a program. */
 bool library_is_ours(const char *name);
-/* The runtime of OpenMP, which is always a part. */
-bool library_is_openmp(const char *name);
+/* The runtimes of OpenMP and Fortran, which are parts wherever they are. */
+bool library_is_always_part(const char *name);
 bool library_is_excepted(const char *name);
 /* Is it installed with the system, in the loader's folders or below? */
 bool library_is_of_system(const struct link_map *m);

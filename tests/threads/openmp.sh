@@ -2,10 +2,11 @@
 # shellcheck shell=bash
 # Part of tests/threads/run: programs with OpenMP directives print what they print with libgomp.
 
-# openmp NAME: tests/openmp/NAME.c or .cc as $scratch/NAME by dsm-cc, and as $scratch/NAME.own by GCC.
+# openmp NAME: tests/openmp/NAME.c, .cc or .f90 as $scratch/NAME by dsm-cc, and as $scratch/NAME.own by GCC.
 openmp() {
 	local name=$1 source=tests/openmp/$1.c own=gcc ours=dsm-cc
 	[[ -e $source ]] || source=tests/openmp/$1.cc own=g++ ours=dsm-c++
+	[[ -e $source ]] || source=tests/openmp/$1.f90 own=gfortran ours=dsm-fc
 	"$own" -O2 -Wall -Wextra -Werror -fopenmp "$source" -o "$scratch/$name.own" &&
 		"$tools/$ours" -O2 -Wall -Wextra -Werror -fopenmp "$source" -o "$scratch/$name" || count_failure "$name: build"
 }
@@ -18,7 +19,7 @@ openmp_run() {
 	((!status)) || echo "(status $status)"
 }
 
-for name in loops constructs tasks objects; do
+for name in loops constructs tasks objects fortran; do
 	is_chosen "$name" || continue
 	openmp "$name"
 	for threads in 3 5; do
