@@ -347,7 +347,14 @@ static void locks(int threads)
 		omp_unset_lock(&lock);
 		omp_set_nest_lock(&nest);
 		omp_set_nest_lock(&nest);
-		nested += omp_test_nest_lock(&nest);
+		{
+			const long seen = nested;
+			const int took = omp_test_nest_lock(&nest);
+
+			for (int k = 0; k < 200000; k++)
+				__asm__ volatile("");
+			nested = seen + took;
+		}
 		omp_unset_nest_lock(&nest);
 		omp_unset_nest_lock(&nest);
 		omp_unset_nest_lock(&nest);

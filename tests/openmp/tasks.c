@@ -263,6 +263,28 @@ int main(void)
 		bad += executed[i] != 1 + (i % 2 != N % 2) + (i % 3 == 0);
 	check("taskloop", !bad);
 
+	inner = 0;
+#pragma omp parallel
+#pragma omp single
+	{
+#pragma omp task final(1)
+		{
+#pragma omp atomic
+			inner += omp_in_final();
+#pragma omp task
+			{
+#pragma omp atomic
+				inner += 10 * omp_in_final();
+			}
+		}
+#pragma omp task
+		{
+#pragma omp atomic
+			inner += 100 * omp_in_final();
+		}
+	}
+	check("final", inner == 11);
+
 	/* alone */
 #pragma omp task shared(x)
 	x = 9;
