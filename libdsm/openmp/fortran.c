@@ -10,43 +10,43 @@
 #include "entry.h"
 #include "team.h"
 
-#define ASK(type, name)            \
-	type name(void);           \
-	ENTRY(type, name##_, void) \
-	{                          \
-		return name();     \
+#define ASK(type, name)          \
+	type name(void);         \
+	ENTRY type name##_(void) \
+	{                        \
+		return name();   \
 	}
-#define SET(name)                                \
-	void name(int);                          \
-	ENTRY(void, name##_, const int32_t *x)   \
-	{                                        \
-		name(*x);                        \
-	}                                        \
-	ENTRY(void, name##_8_, const int64_t *x) \
-	{                                        \
-		name((int)*x);                   \
+#define SET(name)                              \
+	void name(int);                        \
+	ENTRY void name##_(const int32_t *x)   \
+	{                                      \
+		name(*x);                      \
+	}                                      \
+	ENTRY void name##_8_(const int64_t *x) \
+	{                                      \
+		name((int)*x);                 \
 	}
-#define ASK_AT(name)                            \
-	int name(int);                          \
-	ENTRY(int, name##_, const int32_t *x)   \
-	{                                       \
-		return name(*x);                \
-	}                                       \
-	ENTRY(int, name##_8_, const int64_t *x) \
-	{                                       \
-		return name((int)*x);           \
-	}
-#define LOCK(type, name)                     \
-	type name(uint32_t *);               \
-	ENTRY(type, name##_, uint32_t *lock) \
-	{                                    \
-		return name(lock);           \
-	}
-#define NEST(type, name)                      \
-	type name(void *);                    \
-	ENTRY(type, name##_, uintptr_t *lock) \
+#define ASK_AT(name)                          \
+	int name(int);                        \
+	ENTRY int name##_(const int32_t *x)   \
 	{                                     \
-		return name((void *)*lock);   \
+		return name(*x);              \
+	}                                     \
+	ENTRY int name##_8_(const int64_t *x) \
+	{                                     \
+		return name((int)*x);         \
+	}
+#define LOCK(type, name)                   \
+	type name(uint32_t *);             \
+	ENTRY type name##_(uint32_t *lock) \
+	{                                  \
+		return name(lock);         \
+	}
+#define NEST(type, name)                    \
+	type name(void *);                  \
+	ENTRY type name##_(uintptr_t *lock) \
+	{                                   \
+		return name((void *)*lock); \
 	}
 
 ASK(int, omp_get_thread_num)
@@ -96,24 +96,24 @@ void omp_get_schedule(unsigned int *, int *);
 void omp_init_nest_lock(void *);
 void omp_destroy_nest_lock(void *);
 
-ENTRY(void, omp_set_schedule_, const int32_t *kind, const int32_t *chunk)
+ENTRY void omp_set_schedule_(const int32_t *kind, const int32_t *chunk)
 {
 	omp_set_schedule((unsigned int)*kind, *chunk);
 }
 
-ENTRY(void, omp_set_schedule_8_, const int32_t *kind, const int64_t *chunk)
+ENTRY void omp_set_schedule_8_(const int32_t *kind, const int64_t *chunk)
 {
 	omp_set_schedule((unsigned int)*kind, (int)*chunk);
 }
 
-ENTRY(void, omp_get_schedule_, int32_t *kind, int32_t *chunk)
+ENTRY void omp_get_schedule_(int32_t *kind, int32_t *chunk)
 {
 	omp_get_schedule((unsigned int *)kind, chunk);
 }
 
 #define NEST_BYTES 16u /* of an omp_nest_lock_t */
 
-ENTRY(void, omp_init_nest_lock_, uintptr_t *lock)
+ENTRY void omp_init_nest_lock_(uintptr_t *lock)
 {
 	void *made = malloc(NEST_BYTES);
 
@@ -123,7 +123,7 @@ ENTRY(void, omp_init_nest_lock_, uintptr_t *lock)
 	*lock = (uintptr_t)made;
 }
 
-ENTRY(void, omp_destroy_nest_lock_, uintptr_t *lock)
+ENTRY void omp_destroy_nest_lock_(uintptr_t *lock)
 {
 	omp_destroy_nest_lock((void *)*lock);
 	free((void *)*lock);

@@ -172,60 +172,60 @@ size_t icv_stack(void)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-ENTRY(int, omp_get_thread_num, void)
+ENTRY int omp_get_thread_num(void)
 {
 	return (int)self.id;
 }
 
-ENTRY(int, omp_get_num_threads, void)
+ENTRY int omp_get_num_threads(void)
 {
 	return (int)team_size();
 }
 
-ENTRY(int, omp_get_max_threads, void)
+ENTRY int omp_get_max_threads(void)
 {
 	return (int)(icv_mine()->threads < icv_limit() ? icv_mine()->threads : icv_limit());
 }
 
-ENTRY(void, omp_set_num_threads, int n)
+ENTRY void omp_set_num_threads(int n)
 {
 	icv_mine()->threads = n > 0 ? (unsigned int)n : 1;
 }
 
-ENTRY(int, omp_get_num_procs, void)
+ENTRY int omp_get_num_procs(void)
 {
 	return (int)icv_processors();
 }
 
-ENTRY(int, omp_get_thread_limit, void)
+ENTRY int omp_get_thread_limit(void)
 {
 	return (int)icv_limit();
 }
 
-ENTRY(int, omp_in_parallel, void)
+ENTRY int omp_in_parallel(void)
 {
 	return self.active.n > 0;
 }
 
-ENTRY(int, omp_get_level, void)
+ENTRY int omp_get_level(void)
 {
 	return (int)self.level;
 }
 
-ENTRY(int, omp_get_active_level, void)
+ENTRY int omp_get_active_level(void)
 {
 	return self.active.n > 0;
 }
 
 /* -1: there is no such level. */
-ENTRY(int, omp_get_ancestor_thread_num, int level)
+ENTRY int omp_get_ancestor_thread_num(int level)
 {
 	if (level < 0 || level > (int)self.level)
 		return -1;
 	return self.active.n && level == (int)self.active.level ? (int)self.active.id : 0;
 }
 
-ENTRY(int, omp_get_team_size, int level)
+ENTRY int omp_get_team_size(int level)
 {
 	if (level < 0 || level > (int)self.level)
 		return -1;
@@ -236,14 +236,14 @@ ENTRY(int, omp_get_team_size, int level)
 
 /* A function that always has this answer, and one that sets it without effect. */
 #define ASK(name, value)        \
-	ENTRY(int, name, void)  \
+	ENTRY int name(void)    \
 	{                       \
 		return (value); \
 	}
-#define SET(name)                \
-	ENTRY(void, name, int x) \
-	{                        \
-		(void)x;         \
+#define SET(name)              \
+	ENTRY void name(int x) \
+	{                      \
+		(void)x;       \
 	}
 
 ASK(omp_get_dynamic, 0)
@@ -276,7 +276,7 @@ ASK(omp_is_initial_device, 1)
 
 #define MONOTONIC 0x80000000u /* omp_sched_monotonic, a modifier */
 
-ENTRY(void, omp_set_schedule, unsigned int kind, int chunk)
+ENTRY void omp_set_schedule(unsigned int kind, int chunk)
 {
 	struct icv *icv = icv_mine();
 
@@ -287,13 +287,13 @@ ENTRY(void, omp_set_schedule, unsigned int kind, int chunk)
 	icv->chunk = chunk > 0 ? chunk : 0;
 }
 
-ENTRY(void, omp_get_schedule, unsigned int *kind, int *chunk)
+ENTRY void omp_get_schedule(unsigned int *kind, int *chunk)
 {
 	*kind = (unsigned int)icv_mine()->schedule;
 	*chunk = (int)icv_mine()->chunk;
 }
 
-ENTRY(double, omp_get_wtime, void)
+ENTRY double omp_get_wtime(void)
 {
 	struct timespec t;
 
@@ -301,7 +301,7 @@ ENTRY(double, omp_get_wtime, void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-ENTRY(double, omp_get_wtick, void)
+ENTRY double omp_get_wtick(void)
 {
 	return 1e-9;
 }
@@ -310,46 +310,46 @@ ENTRY(double, omp_get_wtick, void)
 
 #define DEFAULT_ALLOCATOR 1u /* omp_default_mem_alloc */
 
-ENTRY(uintptr_t, omp_init_allocator, uintptr_t space, int n, const void *traits)
+ENTRY uintptr_t omp_init_allocator(uintptr_t space, int n, const void *traits)
 {
 	(void)space, (void)n, (void)traits;
 	return DEFAULT_ALLOCATOR;
 }
 
-ENTRY(void, omp_destroy_allocator, uintptr_t allocator)
+ENTRY void omp_destroy_allocator(uintptr_t allocator)
 {
 	(void)allocator;
 }
 
-ENTRY(void, omp_set_default_allocator, uintptr_t allocator)
+ENTRY void omp_set_default_allocator(uintptr_t allocator)
 {
 	(void)allocator;
 }
 
-ENTRY(uintptr_t, omp_get_default_allocator, void)
+ENTRY uintptr_t omp_get_default_allocator(void)
 {
 	return DEFAULT_ALLOCATOR;
 }
 
-ENTRY(void *, omp_alloc, size_t size, uintptr_t allocator)
+ENTRY void *omp_alloc(size_t size, uintptr_t allocator)
 {
 	(void)allocator;
 	return malloc(size);
 }
 
-ENTRY(void *, omp_calloc, size_t n, size_t size, uintptr_t allocator)
+ENTRY void *omp_calloc(size_t n, size_t size, uintptr_t allocator)
 {
 	(void)allocator;
 	return calloc(n, size);
 }
 
-ENTRY(void *, omp_realloc, void *was, size_t size, uintptr_t allocator, uintptr_t freeing)
+ENTRY void *omp_realloc(void *was, size_t size, uintptr_t allocator, uintptr_t freeing)
 {
 	(void)allocator, (void)freeing;
 	return realloc(was, size);
 }
 
-ENTRY(void *, omp_aligned_alloc, size_t alignment, size_t size, uintptr_t allocator)
+ENTRY void *omp_aligned_alloc(size_t alignment, size_t size, uintptr_t allocator)
 {
 	void *memory = NULL;
 
@@ -359,7 +359,7 @@ ENTRY(void *, omp_aligned_alloc, size_t alignment, size_t size, uintptr_t alloca
 	return posix_memalign(&memory, alignment, size) ? NULL : memory;
 }
 
-ENTRY(void, omp_free, void *memory, uintptr_t allocator)
+ENTRY void omp_free(void *memory, uintptr_t allocator)
 {
 	(void)allocator;
 	free(memory);

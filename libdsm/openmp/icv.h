@@ -5,13 +5,8 @@
 
 #include <stddef.h>
 
-enum {
-	SCHED_RUNTIME = 0,
-	SCHED_STATIC = 1,
-	SCHED_DYNAMIC,
-	SCHED_GUIDED,
-	SCHED_AUTO
-}; /* omp_sched_t */
+/* As omp_sched_t; SCHED_RUNTIME is none of its values. */
+enum { SCHED_RUNTIME, SCHED_STATIC, SCHED_DYNAMIC, SCHED_GUIDED, SCHED_AUTO };
 
 struct icv {
 	unsigned int threads; /* of the next region */

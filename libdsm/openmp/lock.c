@@ -19,22 +19,22 @@ static pthread_mutex_t unnamed = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t makes = PTHREAD_MUTEX_INITIALIZER; /* to make others */
 
-ENTRY(void, GOMP_critical_start, void)
+ENTRY void GOMP_critical_start(void)
 {
 	pthread_mutex_lock(&unnamed);
 }
 
-ENTRY(void, GOMP_critical_end, void)
+ENTRY void GOMP_critical_end(void)
 {
 	pthread_mutex_unlock(&unnamed);
 }
 
-ENTRY(void, GOMP_atomic_start, void)
+ENTRY void GOMP_atomic_start(void)
 {
 	pthread_mutex_lock(&atomics);
 }
 
-ENTRY(void, GOMP_atomic_end, void)
+ENTRY void GOMP_atomic_end(void)
 {
 	pthread_mutex_unlock(&atomics);
 }
@@ -49,7 +49,7 @@ static pthread_mutex_t *mutex_make(void)
 }
 
 /* *name: a variable of the program, NULL at first, and written once. */
-ENTRY(void, GOMP_critical_name_start, void **name)
+ENTRY void GOMP_critical_name_start(void **name)
 {
 	pthread_mutex_t *m = *(void *volatile *)name;
 
@@ -63,7 +63,7 @@ ENTRY(void, GOMP_critical_name_start, void **name)
 	pthread_mutex_lock(m);
 }
 
-ENTRY(void, GOMP_critical_name_end, void **name)
+ENTRY void GOMP_critical_name_end(void **name)
 {
 	pthread_mutex_unlock(*name);
 }
@@ -84,20 +84,24 @@ struct nest { /* omp_nest_lock_t, of 16 bytes */
 	uint64_t owner; /* under the lock */
 };
 
-static struct lock
-	*pieces[PIECES];      /* under `makes`; a thread that has a lock's number reads them */
+/* Under `makes`; but a thread that has a lock's number reads its piece without. */
+static struct lock *pieces[PIECES];
 static uint32_t used, unused; /* unused: the first free one, + 1 */
 
-static pthread_mutex_t *mutex_of(uint32_t lock)
+static struct lock *lock_of(uint32_t lock)
 {
 	if (!lock)
 		openmp_die("a lock is used that was not initialised");
-	return &pieces[(lock - 1) / PIECE][(lock - 1) % PIECE].mutex;
+	return &pieces[(lock - 1) / PIECE][(lock - 1) % PIECE];
+}
+
+static pthread_mutex_t *mutex_of(uint32_t lock)
+{
+	return &lock_of(lock)->mutex;
 }
 
 static uint32_t lock_new(void)
 {
-	struct lock *l;
 	uint32_t at;
 
 	pthread_mutex_lock(&makes);
@@ -107,12 +111,11 @@ static uint32_t lock_new(void)
 		if (at > PIECE * PIECES)
 			openmp_die("more than %u locks", PIECE * PIECES);
 		if (!pieces[(at - 1) / PIECE])
-			pieces[(at - 1) / PIECE] = calloc(PIECE, sizeof(*l));
-		l = pieces[(at - 1) / PIECE];
-		if (!l || pthread_mutex_init(&l[(at - 1) % PIECE].mutex, NULL))
+			pieces[(at - 1) / PIECE] = calloc(PIECE, sizeof(struct lock));
+		if (!pieces[(at - 1) / PIECE] || pthread_mutex_init(mutex_of(at), NULL))
 			openmp_die("no memory for a lock");
 	} else {
-		unused = pieces[(at - 1) / PIECE][(at - 1) % PIECE].next;
+		unused = lock_of(at)->next;
 	}
 	pthread_mutex_unlock(&makes);
 	return at;
@@ -120,58 +123,56 @@ static uint32_t lock_new(void)
 
 static void lock_free(uint32_t lock)
 {
-	struct lock *l = (struct lock *)mutex_of(lock);
-
 	pthread_mutex_lock(&makes);
-	l->next = unused;
+	lock_of(lock)->next = unused;
 	unused = lock;
 	pthread_mutex_unlock(&makes);
 }
 
-ENTRY(void, omp_init_lock, uint32_t *lock)
+ENTRY void omp_init_lock(uint32_t *lock)
 {
 	*lock = lock_new();
 }
 
-ENTRY(void, omp_init_lock_with_hint, uint32_t *lock, int hint)
+ENTRY void omp_init_lock_with_hint(uint32_t *lock, int hint)
 {
 	(void)hint;
 	*lock = lock_new();
 }
 
-ENTRY(void, omp_destroy_lock, uint32_t *lock)
+ENTRY void omp_destroy_lock(uint32_t *lock)
 {
 	lock_free(*lock);
 	*lock = 0;
 }
 
-ENTRY(void, omp_set_lock, uint32_t *lock)
+ENTRY void omp_set_lock(uint32_t *lock)
 {
 	pthread_mutex_lock(mutex_of(*lock));
 }
 
-ENTRY(void, omp_unset_lock, uint32_t *lock)
+ENTRY void omp_unset_lock(uint32_t *lock)
 {
 	pthread_mutex_unlock(mutex_of(*lock));
 }
 
-ENTRY(int, omp_test_lock, uint32_t *lock)
+ENTRY int omp_test_lock(uint32_t *lock)
 {
 	return !pthread_mutex_trylock(mutex_of(*lock));
 }
 
-ENTRY(void, omp_init_nest_lock, struct nest *l)
+ENTRY void omp_init_nest_lock(struct nest *l)
 {
 	*l = (struct nest){ .lock = lock_new() };
 }
 
-ENTRY(void, omp_init_nest_lock_with_hint, struct nest *l, int hint)
+ENTRY void omp_init_nest_lock_with_hint(struct nest *l, int hint)
 {
 	(void)hint;
 	omp_init_nest_lock(l);
 }
 
-ENTRY(void, omp_destroy_nest_lock, struct nest *l)
+ENTRY void omp_destroy_nest_lock(struct nest *l)
 {
 	lock_free(l->lock);
 	l->lock = 0;
@@ -189,7 +190,7 @@ static bool nest_is_mine(const struct nest *l)
 	return *(const volatile uint64_t *)&l->owner == nest_me();
 }
 
-ENTRY(void, omp_set_nest_lock, struct nest *l)
+ENTRY void omp_set_nest_lock(struct nest *l)
 {
 	if (!nest_is_mine(l)) {
 		pthread_mutex_lock(mutex_of(l->lock));
@@ -198,7 +199,7 @@ ENTRY(void, omp_set_nest_lock, struct nest *l)
 	l->count++;
 }
 
-ENTRY(void, omp_unset_nest_lock, struct nest *l)
+ENTRY void omp_unset_nest_lock(struct nest *l)
 {
 	if (--l->count)
 		return;
@@ -206,7 +207,7 @@ ENTRY(void, omp_unset_nest_lock, struct nest *l)
 	pthread_mutex_unlock(mutex_of(l->lock));
 }
 
-ENTRY(int, omp_test_nest_lock, struct nest *l)
+ENTRY int omp_test_nest_lock(struct nest *l)
 {
 	if (!nest_is_mine(l)) {
 		if (pthread_mutex_trylock(mutex_of(l->lock)))

@@ -105,7 +105,7 @@ static bool share_take_last(struct loop *l, uint64_t *chunk)
 
 /* ---- tickets --------------------------------------------------------------------------------- */
 
-static uint64_t place_of(const struct loop *l)
+static uint64_t loop_place(const struct loop *l)
 {
 	return l->construct % TEAM_PLACES;
 }
@@ -124,9 +124,9 @@ static void place_await(uint64_t construct, uint64_t expected)
 static bool ticket_take(struct loop *l, uint64_t *chunk)
 {
 	const uint64_t ticket =
-		__atomic_fetch_add(&self.team->places[place_of(l)].tickets, 1, __ATOMIC_ACQ_REL);
+		__atomic_fetch_add(&self.team->places[loop_place(l)].tickets, 1, __ATOMIC_ACQ_REL);
 
-	*chunk = ticket - (self.book->tickets[place_of(l)] - l->chunks - self.team->n);
+	*chunk = ticket - (self.book->tickets[loop_place(l)] - l->chunks - self.team->n);
 	return *chunk < l->chunks;
 }
 
@@ -216,12 +216,12 @@ void loop_begin(const struct loop *given)
 					    part_begin(shared, self.id + 1, n)),
 				 __ATOMIC_RELAXED);
 	} else if (l->kind != LOOP_STATIC) {
-		place_await(l->construct, b->tickets[place_of(l)]);
-		b->tickets[place_of(l)] += l->chunks + n;
+		place_await(l->construct, b->tickets[loop_place(l)]);
+		b->tickets[loop_place(l)] += l->chunks + n;
 	}
-	l->turns = b->turns[place_of(l)];
+	l->turns = b->turns[loop_place(l)];
 	if (l->ordered)
-		b->turns[place_of(l)] += l->chunks;
+		b->turns[loop_place(l)] += l->chunks;
 }
 
 /* ---- ordered --------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static void turn_await(const struct loop *l)
 {
 	struct team *t = self.team;
 
-	while (t->places[place_of(l)].turn != l->turns + l->mine)
+	while (t->places[loop_place(l)].turn != l->turns + l->mine)
 		pthread_cond_wait(&t->turn_came, &t->turn_lock);
 }
 
@@ -244,7 +244,7 @@ static void turn_pass(const struct loop *l)
 		return;
 	pthread_mutex_lock(&t->turn_lock);
 	turn_await(l);
-	t->places[place_of(l)].turn++;
+	t->places[loop_place(l)].turn++;
 	pthread_cond_broadcast(&t->turn_came);
 	pthread_mutex_unlock(&t->turn_lock);
 }
@@ -278,63 +278,46 @@ bool loop_next(uint64_t *from, uint64_t *to)
 
 /* ---- from what the program says -------------------------------------------------------------- */
 
-static struct loop loop_with(int schedule, bool monotonic, bool ordered, uint64_t n, uint64_t chunk)
+/* l: its range and its number of iterations. chunk 0: none was given. */
+static struct loop loop_with(int schedule, bool monotonic, bool ordered, struct loop l,
+			     uint64_t chunk)
 {
-	struct loop l = { .n = n, .ordered = ordered };
-
-	monotonic |= ordered;
+	if (schedule == SCHED_RUNTIME) {
+		schedule = icv_mine()->schedule;
+		chunk = (uint64_t)icv_mine()->chunk;
+	}
+	l.ordered = ordered;
 	l.chunk = chunk;
 	if (schedule == SCHED_DYNAMIC || schedule == SCHED_GUIDED) {
 		l.chunk = chunk ? chunk : 1;
 		l.halves = schedule == SCHED_GUIDED;
-		l.kind = !monotonic ? LOOP_STEALS : l.halves ? LOOP_GUIDED : LOOP_TICKETS;
+		l.kind = !monotonic && !ordered ? LOOP_STEALS
+			: l.halves              ? LOOP_GUIDED
+						: LOOP_TICKETS;
 	}
 	return l;
-}
-
-/* schedule(runtime) */
-static void runtime_schedule(int *schedule, uint64_t *chunk)
-{
-	const struct icv *icv = icv_mine();
-
-	if (*schedule != SCHED_RUNTIME)
-		return;
-	*schedule = icv->schedule;
-	*chunk = (uint64_t)icv->chunk;
 }
 
 struct loop loop_of_long(int schedule, bool monotonic, bool ordered, long start, long end,
 			 long step, long size)
 {
-	const uint64_t a = (uint64_t)start, b = (uint64_t)end, by = (uint64_t)step;
-	uint64_t chunk = size > 0 ? (uint64_t)size : 0;
-	struct loop l;
+	struct loop l = { .start = (uint64_t)start, .end = (uint64_t)end, .step = (uint64_t)step };
 
-	runtime_schedule(&schedule, &chunk);
-	l = loop_with(schedule, monotonic, ordered,
-		      step > 0              ? start < end ? (b - a - 1) / by + 1 : 0
-			      : start > end ? (a - b - 1) / -by + 1
-					    : 0,
-		      chunk);
-	l.start = a;
-	l.end = b;
-	l.step = by;
-	return l;
+	if (step > 0 && start < end)
+		l.n = (l.end - l.start - 1) / l.step + 1;
+	else if (step < 0 && start > end)
+		l.n = (l.start - l.end - 1) / -l.step + 1;
+	return loop_with(schedule, monotonic, ordered, l, size > 0 ? (uint64_t)size : 0);
 }
 
 struct loop loop_of_ull(int schedule, bool monotonic, bool ordered, bool up, uint64_t start,
 			uint64_t end, uint64_t step, uint64_t chunk)
 {
-	struct loop l;
+	struct loop l = { .start = start, .end = end, .step = step };
 
-	runtime_schedule(&schedule, &chunk);
-	l = loop_with(schedule, monotonic, ordered,
-		      up                    ? start < end ? (end - start - 1) / step + 1 : 0
-			      : start > end ? (start - end - 1) / -step + 1
-					    : 0,
-		      chunk);
-	l.start = start;
-	l.end = end;
-	l.step = step;
-	return l;
+	if (up && start < end)
+		l.n = (end - start - 1) / step + 1;
+	else if (!up && start > end)
+		l.n = (start - end - 1) / -step + 1;
+	return loop_with(schedule, monotonic, ordered, l, chunk);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* share.c - work-sharing constructs as GCC calls them: loops, sections, single. */
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "entry.h"
 #include "icv.h"
@@ -62,25 +64,25 @@ static void loop_region(int schedule, bool monotonic, void (*fn)(void *), void *
 	team_region(fn, data, threads, &l);
 }
 
-#define LOOP_NEXT(name)                                              \
-	ENTRY(bool, GOMP_loop_##name##_next, long *from, long *to)   \
-	{                                                            \
-		return long_next(from, to);                          \
-	}                                                            \
-	ENTRY(bool, GOMP_loop_ull_##name##_next, ull *from, ull *to) \
-	{                                                            \
-		return ull_next(from, to);                           \
+#define LOOP_NEXT(name)                                            \
+	ENTRY bool GOMP_loop_##name##_next(long *from, long *to)   \
+	{                                                          \
+		return long_next(from, to);                        \
+	}                                                          \
+	ENTRY bool GOMP_loop_ull_##name##_next(ull *from, ull *to) \
+	{                                                          \
+		return ull_next(from, to);                         \
 	}
 
 #define LOOP_CHUNKED(name, schedule, monotonic, ordered)                                          \
-	ENTRY(bool, GOMP_loop_##name##_start, long start, long end, long step, long chunk,        \
-	      long *from, long *to)                                                               \
+	ENTRY bool GOMP_loop_##name##_start(long start, long end, long step, long chunk,          \
+					    long *from, long *to)                                 \
 	{                                                                                         \
 		return long_start(schedule, monotonic, ordered, start, end, step, chunk, from,    \
 				  to);                                                            \
 	}                                                                                         \
-	ENTRY(bool, GOMP_loop_ull_##name##_start, bool up, ull start, ull end, ull step,          \
-	      ull chunk, ull *from, ull *to)                                                      \
+	ENTRY bool GOMP_loop_ull_##name##_start(bool up, ull start, ull end, ull step, ull chunk, \
+						ull *from, ull *to)                               \
 	{                                                                                         \
 		return ull_start(schedule, monotonic, ordered, up, start, end, step, chunk, from, \
 				 to);                                                             \
@@ -88,35 +90,34 @@ static void loop_region(int schedule, bool monotonic, void (*fn)(void *), void *
 	LOOP_NEXT(name)
 
 #define LOOP_RUNTIME(name, monotonic, ordered)                                                     \
-	ENTRY(bool, GOMP_loop_##name##_start, long start, long end, long step, long *from,         \
-	      long *to)                                                                            \
+	ENTRY bool GOMP_loop_##name##_start(long start, long end, long step, long *from, long *to) \
 	{                                                                                          \
 		return long_start(SCHED_RUNTIME, monotonic, ordered, start, end, step, 0, from,    \
 				  to);                                                             \
 	}                                                                                          \
-	ENTRY(bool, GOMP_loop_ull_##name##_start, bool up, ull start, ull end, ull step,           \
-	      ull *from, ull *to)                                                                  \
+	ENTRY bool GOMP_loop_ull_##name##_start(bool up, ull start, ull end, ull step, ull *from,  \
+						ull *to)                                           \
 	{                                                                                          \
 		return ull_start(SCHED_RUNTIME, monotonic, ordered, up, start, end, step, 0, from, \
 				 to);                                                              \
 	}                                                                                          \
 	LOOP_NEXT(name)
 
-#define REGION_CHUNKED(name, schedule, monotonic)                                             \
-	ENTRY(void, GOMP_parallel_loop_##name, void (*fn)(void *), void *data,                \
-	      unsigned int threads, long start, long end, long step, long chunk,              \
-	      unsigned int flags)                                                             \
-	{                                                                                     \
-		(void)flags;                                                                  \
-		loop_region(schedule, monotonic, fn, data, threads, start, end, step, chunk); \
+#define REGION_CHUNKED(name, schedule, monotonic)                                                  \
+	ENTRY void GOMP_parallel_loop_##name(void (*fn)(void *), void *data, unsigned int threads, \
+					     long start, long end, long step, long chunk,          \
+					     unsigned int flags)                                   \
+	{                                                                                          \
+		(void)flags;                                                                       \
+		loop_region(schedule, monotonic, fn, data, threads, start, end, step, chunk);      \
 	}
 
-#define REGION_RUNTIME(name, monotonic)                                                        \
-	ENTRY(void, GOMP_parallel_loop_##name, void (*fn)(void *), void *data,                 \
-	      unsigned int threads, long start, long end, long step, unsigned int flags)       \
-	{                                                                                      \
-		(void)flags;                                                                   \
-		loop_region(SCHED_RUNTIME, monotonic, fn, data, threads, start, end, step, 0); \
+#define REGION_RUNTIME(name, monotonic)                                                            \
+	ENTRY void GOMP_parallel_loop_##name(void (*fn)(void *), void *data, unsigned int threads, \
+					     long start, long end, long step, unsigned int flags)  \
+	{                                                                                          \
+		(void)flags;                                                                       \
+		loop_region(SCHED_RUNTIME, monotonic, fn, data, threads, start, end, step, 0);     \
 	}
 
 LOOP_CHUNKED(static, SCHED_STATIC, true, false)
@@ -140,46 +141,46 @@ REGION_RUNTIME(runtime, true)
 REGION_RUNTIME(nonmonotonic_runtime, false)
 REGION_RUNTIME(maybe_nonmonotonic_runtime, false)
 
-ENTRY(void, GOMP_loop_end, void)
+ENTRY void GOMP_loop_end(void)
 {
 	team_barrier();
 }
 
-ENTRY(bool, GOMP_loop_end_cancel, void)
+ENTRY bool GOMP_loop_end_cancel(void)
 {
 	team_barrier();
 	return false;
 }
 
-ENTRY(void, GOMP_loop_end_nowait, void)
+ENTRY void GOMP_loop_end_nowait(void)
 {
 }
 
-ENTRY(void, GOMP_ordered_start, void)
+ENTRY void GOMP_ordered_start(void)
 {
 	loop_turn();
 }
 
 /* The turn passes with the chunk. */
-ENTRY(void, GOMP_ordered_end, void)
+ENTRY void GOMP_ordered_end(void)
 {
 }
 
-/* ---- sections: their numbers, from 1 on; 0: no more -------------------------------- */
+/* ---- sections: their numbers, from 1 on; 0: no more ------------------------------------------ */
 
 static struct loop loop_of_sections(unsigned int n)
 {
 	return loop_of_long(SCHED_DYNAMIC, true, false, 1, (long)n + 1, 1, 1);
 }
 
-ENTRY(unsigned int, GOMP_sections_next, void)
+ENTRY unsigned int GOMP_sections_next(void)
 {
 	long section, end;
 
 	return long_next(&section, &end) ? (unsigned int)section : 0;
 }
 
-ENTRY(unsigned int, GOMP_sections_start, unsigned int n)
+ENTRY unsigned int GOMP_sections_start(unsigned int n)
 {
 	const struct loop l = loop_of_sections(n);
 
@@ -187,8 +188,8 @@ ENTRY(unsigned int, GOMP_sections_start, unsigned int n)
 	return GOMP_sections_next();
 }
 
-ENTRY(void, GOMP_parallel_sections, void (*fn)(void *), void *data, unsigned int threads,
-      unsigned int n, unsigned int flags)
+ENTRY void GOMP_parallel_sections(void (*fn)(void *), void *data, unsigned int threads,
+				  unsigned int n, unsigned int flags)
 {
 	const struct loop l = loop_of_sections(n);
 
@@ -196,32 +197,32 @@ ENTRY(void, GOMP_parallel_sections, void (*fn)(void *), void *data, unsigned int
 	team_region(fn, data, threads, &l);
 }
 
-ENTRY(void, GOMP_sections_end, void)
+ENTRY void GOMP_sections_end(void)
 {
 	team_barrier();
 }
 
-ENTRY(bool, GOMP_sections_end_cancel, void)
+ENTRY bool GOMP_sections_end_cancel(void)
 {
 	team_barrier();
 	return false;
 }
 
-ENTRY(void, GOMP_sections_end_nowait, void)
+ENTRY void GOMP_sections_end_nowait(void)
 {
 }
 
 /* ---- single, masked -------------------------------------------------------------------------- */
 
 /* Always the same thread: its node has the data of the last one. */
-ENTRY(bool, GOMP_single_start, void)
+ENTRY bool GOMP_single_start(void)
 {
 	return !self.team || !self.id;
 }
 
 /* NULL: this thread executes it. Others get what that one copies to all. GCC's code has the barrier
  * at the end. */
-ENTRY(void *, GOMP_single_copy_start, void)
+ENTRY void *GOMP_single_copy_start(void)
 {
 	if (GOMP_single_start())
 		return NULL;
@@ -229,7 +230,7 @@ ENTRY(void *, GOMP_single_copy_start, void)
 	return self.team->copied;
 }
 
-ENTRY(void, GOMP_single_copy_end, void *data)
+ENTRY void GOMP_single_copy_end(void *data)
 {
 	struct tls_copy passed = { 0 };
 

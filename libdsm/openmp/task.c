@@ -191,8 +191,7 @@ void tasks_barrier(struct tasks *t)
 
 	pthread_mutex_lock(&t->lock);
 	barrier = t->barriers;
-	if (++t->arrived == t->n && !t->left)
-		pthread_cond_broadcast(&t->came);
+	t->arrived++;
 	while (t->barriers == barrier) {
 		if (t->oldest) {
 			task_run(t, t->oldest);
@@ -257,7 +256,7 @@ static struct tasks *tasks_of_team(void)
 	return self.team ? self.team->tasks : NULL;
 }
 
-ENTRY(void, GOMP_taskwait, void)
+ENTRY void GOMP_taskwait(void)
 {
 	struct tasks *t = tasks_of_team();
 
@@ -266,19 +265,19 @@ ENTRY(void, GOMP_taskwait, void)
 }
 
 /* All tasks that it might depend on are children of this one. */
-ENTRY(void, GOMP_taskwait_depend, void **depend)
+ENTRY void GOMP_taskwait_depend(void **depend)
 {
 	(void)depend;
 	GOMP_taskwait();
 }
 
-ENTRY(void, GOMP_taskyield, void)
+ENTRY void GOMP_taskyield(void)
 {
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-ENTRY(void, GOMP_taskgroup_start, void)
+ENTRY void GOMP_taskgroup_start(void)
 {
 	struct tasks *t = tasks_of_team();
 	struct group *g;
@@ -292,7 +291,7 @@ ENTRY(void, GOMP_taskgroup_start, void)
 	self.task->group = g;
 }
 
-ENTRY(void, GOMP_taskgroup_end, void)
+ENTRY void GOMP_taskgroup_end(void)
 {
 	struct tasks *t = tasks_of_team();
 	struct group *g;
@@ -379,8 +378,9 @@ static void task_submit(struct task *k, bool at_once, unsigned int flags, void *
 }
 
 /* priority is a hint. */
-ENTRY(void, GOMP_task, void (*fn)(void *), void *data, void (*copy)(void *, void *), long size,
-      long align, bool deferred, unsigned int flags, void **depend, int priority, void *detach)
+ENTRY void GOMP_task(void (*fn)(void *), void *data, void (*copy)(void *, void *), long size,
+		     long align, bool deferred, unsigned int flags, void **depend, int priority,
+		     void *detach)
 {
 	(void)priority, (void)detach;
 	if (flags & TASK_DETACH)
@@ -453,9 +453,9 @@ static void taskloop(struct taskloop *l, uint64_t wanted)
 		GOMP_taskgroup_end();
 }
 
-ENTRY(void, GOMP_taskloop, void (*fn)(void *), void *data, void (*copy)(void *, void *), long size,
-      long align, unsigned int flags, unsigned long wanted, int priority, long start, long end,
-      long step)
+ENTRY void GOMP_taskloop(void (*fn)(void *), void *data, void (*copy)(void *, void *), long size,
+			 long align, unsigned int flags, unsigned long wanted, int priority,
+			 long start, long end, long step)
 {
 	struct taskloop l = { .fn = fn,
 			      .data = data,
@@ -471,9 +471,10 @@ ENTRY(void, GOMP_taskloop, void (*fn)(void *), void *data, void (*copy)(void *, 
 	taskloop(&l, wanted);
 }
 
-ENTRY(void, GOMP_taskloop_ull, void (*fn)(void *), void *data, void (*copy)(void *, void *),
-      long size, long align, unsigned int flags, unsigned long wanted, int priority,
-      unsigned long long start, unsigned long long end, unsigned long long step)
+ENTRY void GOMP_taskloop_ull(void (*fn)(void *), void *data, void (*copy)(void *, void *),
+			     long size, long align, unsigned int flags, unsigned long wanted,
+			     int priority, unsigned long long start, unsigned long long end,
+			     unsigned long long step)
 {
 	struct taskloop l = {
 		.fn = fn,
@@ -491,7 +492,7 @@ ENTRY(void, GOMP_taskloop_ull, void (*fn)(void *), void *data, void (*copy)(void
 	taskloop(&l, wanted);
 }
 
-ENTRY(int, omp_in_final, void)
+ENTRY int omp_in_final(void)
 {
 	return self.task && self.task->final;
 }

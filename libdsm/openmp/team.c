@@ -48,25 +48,25 @@ void team_barrier(void)
 	tls_unshare(&self.passed);
 }
 
-ENTRY(void, GOMP_barrier, void)
+ENTRY void GOMP_barrier(void)
 {
 	team_barrier();
 }
 
 /* Nothing is ever cancelled: OMP_CANCELLATION is false. */
-ENTRY(bool, GOMP_barrier_cancel, void)
+ENTRY bool GOMP_barrier_cancel(void)
 {
 	team_barrier();
 	return false;
 }
 
-ENTRY(bool, GOMP_cancel, int which, bool on)
+ENTRY bool GOMP_cancel(int which, bool on)
 {
 	(void)which, (void)on;
 	return false;
 }
 
-ENTRY(bool, GOMP_cancellation_point, int which)
+ENTRY bool GOMP_cancellation_point(int which)
 {
 	(void)which;
 	return false;
@@ -121,6 +121,7 @@ static void *team_thread(void *arg)
 	struct team *t = birth->team;
 	const struct self before = self;
 	const unsigned int id = birth->id;
+
 	free(birth);
 	for (;;) {
 		meet_wait(&t->all);
@@ -254,11 +255,6 @@ static unsigned int region_size(unsigned int asked)
 	return self.active.n ? 1 : n < most ? n : most;
 }
 
-unsigned int team_next_size(void)
-{
-	return region_size(0);
-}
-
 static void region_alone(void (*fn)(void *), void *data, const struct loop *first)
 {
 	const struct self before = self;
@@ -350,15 +346,15 @@ void team_region(void (*fn)(void *), void *data, unsigned int threads, const str
 }
 
 /* flags: where the threads run. libdsm places them. */
-ENTRY(void, GOMP_parallel, void (*fn)(void *), void *data, unsigned int threads, unsigned int flags)
+ENTRY void GOMP_parallel(void (*fn)(void *), void *data, unsigned int threads, unsigned int flags)
 {
 	(void)flags;
 	team_region(fn, data, threads, NULL);
 }
 
 /* One team: this thread, which starts the regions. */
-ENTRY(void, GOMP_teams_reg, void (*fn)(void *), void *data, unsigned int teams, unsigned int limit,
-      unsigned int flags)
+ENTRY void GOMP_teams_reg(void (*fn)(void *), void *data, unsigned int teams, unsigned int limit,
+			  unsigned int flags)
 {
 	(void)teams, (void)limit, (void)flags;
 	fn(data);

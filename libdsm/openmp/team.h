@@ -98,8 +98,6 @@ static inline unsigned int team_size(void)
 	return self.team ? self.team->n : 1;
 }
 
-/* How many threads would a region of this thread have, if it asks for none? */
-unsigned int team_next_size(void);
 /* Execute a region. threads 0: as many as usual. first: the loop that it begins with, or NULL. */
 void team_region(void (*fn)(void *), void *data, unsigned int threads, const struct loop *first);
 /* Are there several ranks, which share memory only? */

@@ -32,8 +32,9 @@ bool library_is_ours(const char *name)
 }
 
 /*
- * The units of Fortran are known to all threads. libgfortran counts by atomic instructions only who
- * waits for a unit that another thread closes.
+ * The units of Fortran are known to all threads. libgfortran keeps them by its mutexes; it has
+ * atomic instructions for the count of those who wait for a unit, and in random_init(), which
+ * release consistency leaves to each node.
  */
 bool library_is_always_part(const char *name)
 {

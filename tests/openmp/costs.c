@@ -58,5 +58,15 @@ int main(int argc, char **argv)
 			__asm__ volatile("");
 	}
 	report("the same, monotonic", start, rounds / 10);
+#ifdef TASKS /* a program with tasks has other barriers */
+	start = omp_get_wtime();
+#pragma omp parallel
+#pragma omp single
+	for (long k = 0; k < rounds; k++) {
+#pragma omp task
+		__asm__ volatile("" ::: "memory");
+	}
+	report("task", start, rounds);
+#endif
 	return sum < 0;
 }

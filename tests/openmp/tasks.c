@@ -147,22 +147,14 @@ static void words(void)
 	check("depend, readers", running == 2);
 }
 
-int main(void)
+static void recursion(void)
 {
-	enum { N = 3000 };
-	static int v[20000], executed[N], by[64];
 	struct node *root = NULL;
-	long f = 0, sum = 0, inner = 0;
-	int i, bad = 0, chain = 0, x = 0, y = 0, after = -1, threads = 0;
-	unsigned int seed = 1;
-	char data[300];
+	long f = 0, sum = 0;
 
 #pragma omp parallel
 #pragma omp single
-	{
-		threads = omp_get_num_threads();
-		f = fib(17);
-	}
+	f = fib(17);
 	check("fib", f == 1597);
 
 #pragma omp parallel
@@ -173,6 +165,13 @@ int main(void)
 #pragma omp single nowait
 	visit(root, &sum);
 	check("it is visited", sum == 1013);
+}
+
+static void sorting(void)
+{
+	static int v[20000];
+	unsigned int seed = 1;
+	int i, bad = 0;
 
 	for (i = 0; i < 20000; i++)
 		v[i] = rand_r(&seed);
@@ -182,8 +181,17 @@ int main(void)
 	for (i = 1; i < 20000; i++)
 		bad += v[i - 1] > v[i];
 	check("sort", !bad);
+}
 
-	/* by all threads; data of their own; more than wait at a time */
+#define N 3000
+
+/* By all threads, with data of their own; more than wait at a time. */
+static void many(void)
+{
+	static int executed[N], by[64];
+	char data[300];
+	int i, bad = 0;
+
 	memset(data, 7, sizeof(data));
 #pragma omp parallel shared(executed)
 	{
@@ -199,11 +207,16 @@ int main(void)
 			}
 		}
 	}
-	for (i = bad = 0; i < N; i++)
+	for (i = 0; i < N; i++)
 		bad += executed[i] != 1;
 	check("tasks of all threads", !bad);
+}
 
-	/* groups wait for what is within their tasks, taskwait does not */
+/* Groups wait for what is within their tasks, taskwait does not. */
+static void groups(void)
+{
+	int i, inner = 0, after = -1;
+
 #pragma omp parallel
 #pragma omp single
 	{
@@ -222,9 +235,14 @@ int main(void)
 				}
 			}
 		}
-		after = (int)inner;
+		after = inner;
 	}
 	check("group", after == 40);
+}
+
+static void dependences(void)
+{
+	int i, chain = 0, x = 0, y = 0;
 
 #pragma omp parallel
 #pragma omp single
@@ -243,9 +261,13 @@ int main(void)
 #pragma omp taskwait
 	}
 	check("depend", chain == 50 && y == 6);
+}
 
-	words();
-	memset(executed, 0, sizeof(executed));
+static void taskloops(void)
+{
+	static int executed[N];
+	int i, bad = 0;
+
 #pragma omp parallel
 #pragma omp single
 	{
@@ -259,11 +281,15 @@ int main(void)
 		for (unsigned long long k = 0; k < N; k += 3)
 			executed[k]++;
 	}
-	for (i = bad = 0; i < N; i++)
+	for (i = 0; i < N; i++)
 		bad += executed[i] != 1 + (i % 2 != N % 2) + (i % 3 == 0);
 	check("taskloop", !bad);
+}
 
-	inner = 0;
+static void finals(void)
+{
+	int inner = 0;
+
 #pragma omp parallel
 #pragma omp single
 	{
@@ -284,13 +310,29 @@ int main(void)
 		}
 	}
 	check("final", inner == 11);
+}
 
-	/* alone */
+static void alone(void)
+{
+	int x = 0;
+
 #pragma omp task shared(x)
 	x = 9;
 #pragma omp taskwait
 	check("outside of regions", x == 9);
+}
 
-	printf("tasks, %d threads: %d failures\n", threads, failures);
+int main(void)
+{
+	recursion();
+	sorting();
+	many();
+	groups();
+	dependences();
+	words();
+	taskloops();
+	finals();
+	alone();
+	printf("tasks, %d threads: %d failures\n", omp_get_max_threads(), failures);
 	return failures != 0;
 }

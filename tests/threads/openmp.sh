@@ -52,6 +52,11 @@ if is_chosen constructs; then
 	same "constructs: DSM_OWN_LIBRARIES=rank" "$(DSM_OWN_LIBRARIES=rank openmp_run 3 two "$scratch/constructs")" "$(OMP_NUM_THREADS=3 "$scratch/constructs.own" 2>&1)"
 fi
 
+if is_chosen costs; then
+	"$tools/dsm-cc" -O2 -DTASKS -fopenmp tests/openmp/costs.c -o "$scratch/costs" || count_failure "costs: build"
+	says "costs: a few rounds" "task " 0 "${run[@]}" -n 2 --nodes rank "$scratch/costs" 20
+fi
+
 if is_chosen where; then
 	cat >"$scratch/where.c" <<-END
 		#include <omp.h>
@@ -179,7 +184,7 @@ if is_chosen refused; then
 	"$tools/dsm-cc" -fopenmp "$scratch/ours.c" -o "$scratch/ours" -L"$scratch" -lown "-Wl,-rpath,$scratch" || count_failure "own: build"
 	says "refused: not a function of the program's" "own 3" 0 env OMP_NUM_THREADS=3 "${run[@]}" -n 2 "$scratch/ours"
 	says "refused: libgomp by its path" "its threads would stay on one rank" 2 \
-		"$tools/dsm-cc" "$scratch/ours.c" -o "$scratch/ours" /usr/lib/gcc/x86_64-linux-gnu/12/libgomp.so
+		"$tools/dsm-cc" "$scratch/ours.c" -o "$scratch/ours" "$(gcc -print-file-name=libgomp.so)"
 	cat >"$scratch/detach.c" <<-END
 		#include <omp.h>
 		int main(void)
