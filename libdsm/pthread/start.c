@@ -18,6 +18,7 @@
 #include "interpose/raw_syscall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -377,7 +378,28 @@ static void *exits(void *arg)
 	return arg;
 }
 
-static int status; /* exit status of rank 0 */
+static int status;           /* exit status of rank 0 */
+static char status_file[64]; /* where dsmrun reads it; empty: it has not started this rank */
+
+/*
+ * mpirun takes another status than 0 for a failure, and then gives the ranks two seconds to end. So
+ * dsmrun has it from a file. Returns the status of this process.
+ */
+static int tell_status(int s)
+{
+	char word[16];
+	const int n = snprintf(word, sizeof(word), "%d\n", s);
+	long fd, written;
+
+	if (!s || !*status_file)
+		return s;
+	fd = syscall(SYS_open, status_file, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return s;
+	written = syscall(SYS_write, fd, word, n);
+	syscall(SYS_close, fd);
+	return written == n ? 0 : s;
+}
 
 static void note_status(int s, void *arg)
 {
@@ -416,6 +438,15 @@ static void give_numbers(void)
 		dsm_files_after();
 }
 
+static void note_status_file(void)
+{
+	const char *file = getenv("DSMRUN_STATUS");
+
+	if (file && strlen(file) < sizeof(status_file))
+		strcpy(status_file, file);
+	unsetenv("DSMRUN_STATUS");
+}
+
 __attribute__((constructor)) static void start_begin(void)
 {
 	dsm_region_t *globals = NULL;
@@ -437,6 +468,7 @@ __attribute__((constructor)) static void start_begin(void)
 	start_must("dsm_init", dsm_init(NULL));
 	dl_iterate_phdr(note_code, &n);
 	shim.pid = getpid();
+	note_status_file();
 	faults_chain();
 	shim.rank = dsm_rank();
 	shim.size = dsm_size();
@@ -495,7 +527,7 @@ static void start_leave(void *arg)
 	callbacks_end_last();
 	dsm_sem_post(&over, (uint32_t)shim.size); /* one post may be for main() */
 	dsm_quit();
-	end_process(final_status(refused));
+	end_process(tell_status(final_status(refused)));
 }
 
 /* Rank 0, once: several threads may call _exit(), or one may while another is in exit(). */

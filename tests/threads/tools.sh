@@ -210,6 +210,14 @@ int main(int argc, char **argv) { return argc > 1 ? atoi(argv[1]) : 0; }
 END
 says "dsmrun --explain" "setarch -R" 0 "${run[@]}" -n 2 --explain "$scratch/status" 7
 
+# A status other than 0 passes mpirun by, which would wait for two seconds.
+mkdir -p "$scratch/launcher"
+printf '#!/bin/bash\nunset TMPDIR\n"%s" "$@"\nstatus=$?\necho "mpirun: $status"\nexit $status\n' "$(command -v mpirun)" >"$scratch/launcher/mpirun"
+chmod +x "$scratch/launcher/mpirun"
+says "a status, past mpirun" "mpirun: 0" 7 env "PATH=$scratch/launcher:$PATH" "${run[@]}" --launcher mpirun -n 2 "$scratch/status" 7
+says "a status, by mpirun" "mpirun: 7" 7 env "PATH=$scratch/launcher:$PATH" TMPDIR=/nowhere "${run[@]}" --launcher mpirun -n 2 "$scratch/status" 7
+says "no status, past mpirun" "mpirun: 0" 0 env "PATH=$scratch/launcher:$PATH" "${run[@]}" --launcher mpirun -n 2 "$scratch/status"
+
 # Binding. The environment of the tests turns it off.
 by_mpirun=("${run[@]}" --launcher mpirun)
 free=(env -u OMPI_MCA_hwloc_base_binding_policy)
