@@ -7,14 +7,19 @@
 #include "icv.h"
 #include "team.h"
 
-/* ---- shares: the chunks that a thread has left, from `at` up to `end`, of one construct ------ */
+/* ---- shares: the chunks that a thread has left, from `at` up to `end`, of one loop ----------- */
 
-#define SHARE_BITS 24
+#define SHARE_BITS 20 /* 24 are left for the number of the loop */
 #define SHARE_MOST ((1ull << SHARE_BITS) - 1)
 
-static uint64_t share_make(uint64_t construct, uint64_t at, uint64_t end)
+static uint64_t share_make(uint64_t loop, uint64_t at, uint64_t end)
 {
-	return construct << 2 * SHARE_BITS | at << SHARE_BITS | end;
+	return loop << 2 * SHARE_BITS | at << SHARE_BITS | end;
+}
+
+uint64_t share_of_none(void)
+{
+	return share_make(UINT64_MAX, 0, 0);
 }
 
 static uint64_t share_at(uint64_t s)
@@ -27,9 +32,12 @@ static uint64_t share_end(uint64_t s)
 	return s & SHARE_MOST;
 }
 
-static bool share_is_of(uint64_t s, uint64_t construct)
+/* By how many loops its thread is behind one; negative: ahead. */
+static int64_t share_age(uint64_t s, uint64_t loop)
 {
-	return s >> 2 * SHARE_BITS == (construct & (UINT64_MAX >> 2 * SHARE_BITS));
+	return (int64_t)((loop << 2 * SHARE_BITS) -
+			 (s & ~(SHARE_MOST << SHARE_BITS | SHARE_MOST))) >>
+		2 * SHARE_BITS;
 }
 
 /* Thread `id` of n has so many of the first parts, as a static loop deals them out. */
@@ -38,6 +46,32 @@ static uint64_t part_begin(uint64_t parts, unsigned int id, unsigned int n)
 	const uint64_t each = parts / n, more = parts % n;
 
 	return each * id + (id < more ? id : more);
+}
+
+/* What thread `id` has at the begin of a loop. */
+static uint64_t share_first(const struct loop *l, unsigned int id)
+{
+	const uint64_t shared = l->chunks ? l->chunks - 1 : 0;
+
+	return share_make(l->steals, part_begin(shared, id, self.team->n),
+			  part_begin(shared, id + 1, self.team->n));
+}
+
+static bool share_change(uint64_t *left, uint64_t *was, uint64_t share)
+{
+	return __atomic_compare_exchange_n(left, was, share, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+/* This thread meets a loop. Others may have taken of its share before, or all, and of the next
+ * one. */
+static void share_begin(const struct loop *l)
+{
+	uint64_t *left = &self.team->shares[self.id].left;
+	uint64_t was = __atomic_load_n(left, __ATOMIC_RELAXED);
+
+	while (share_age(was, l->steals) > 0 && !share_change(left, &was, share_first(l, self.id)))
+		;
 }
 
 /* Guided: half of what is left. */
@@ -49,42 +83,54 @@ static bool share_take(struct loop *l, uint64_t *chunk)
 	do {
 		at = share_at(was);
 		end = share_end(was);
-		if (at >= end)
+		if (at >= end || share_age(was, l->steals))
 			return false;
 		l->width = l->halves ? (end - at + 1) / 2 : 1;
-	} while (!__atomic_compare_exchange_n(left, &was,
-					      share_make(l->construct, at + l->width, end), false,
-					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	} while (!share_change(left, &was, share_make(l->steals, at + l->width, end)));
 	*chunk = at;
 	return true;
 }
 
-/* Take the latter half of what another thread has. One that is not in this loop has nothing. */
+/* What a thread has at `loop`, also if it is about to meet that one next. */
+static uint64_t share_seen(const struct loop *l, unsigned int id, uint64_t share)
+{
+	const int64_t age = share_age(share, l->steals);
+
+	if (age == 1 && share_at(share) >= share_end(share))
+		return share_first(l, id);
+	return age ? 0 : share;
+}
+
+/* This thread has nothing left, and takes the latter half of what another one has. */
+static bool share_steal_of(struct loop *l, unsigned int id, uint64_t *chunk)
+{
+	uint64_t *left = &self.team->shares[id].left, *own = &self.team->shares[self.id].left;
+	uint64_t was = __atomic_load_n(left, __ATOMIC_RELAXED), s, half;
+
+	do {
+		s = share_seen(l, id, was);
+		if (share_at(s) >= share_end(s))
+			return false;
+		half = share_end(s) - (share_end(s) - share_at(s) + 1) / 2;
+	} while (!share_change(left, &was, share_make(l->steals, share_at(s), half)));
+	*chunk = half;
+	l->width = 1;
+	/* but if others have taken of its share of the next loop */
+	was = __atomic_load_n(own, __ATOMIC_RELAXED);
+	if (share_age(was, l->steals) ||
+	    !share_change(own, &was, share_make(l->steals, half + 1, share_end(s))))
+		l->width = share_end(s) - half;
+	return true;
+}
+
 static bool share_steal(struct loop *l, uint64_t *chunk)
 {
-	struct team *t = self.team;
-	unsigned int i, id;
+	const unsigned int n = self.team->n;
+	unsigned int i;
 
-	for (i = 1; i < t->n; i++) {
-		uint64_t *left, was, half;
-
-		id = (self.id + i) % t->n;
-		left = &t->shares[id].left;
-		was = __atomic_load_n(left, __ATOMIC_RELAXED);
-		while (share_is_of(was, l->construct) && share_at(was) < share_end(was)) {
-			half = share_end(was) - (share_end(was) - share_at(was) + 1) / 2;
-			if (!__atomic_compare_exchange_n(
-				    left, &was, share_make(l->construct, share_at(was), half),
-				    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-				continue;
-			__atomic_store_n(&t->shares[self.id].left,
-					 share_make(l->construct, half + 1, share_end(was)),
-					 __ATOMIC_RELAXED);
-			*chunk = half;
-			l->width = 1;
+	for (i = 1; i < n; i++)
+		if (share_steal_of(l, (self.id + i) % n, chunk))
 			return true;
-		}
-	}
 	return false;
 }
 
@@ -209,12 +255,8 @@ void loop_begin(const struct loop *given)
 		return;
 	l->construct = b->constructs++;
 	if (l->kind == LOOP_STEALS) {
-		const uint64_t shared = l->chunks ? l->chunks - 1 : 0;
-
-		__atomic_store_n(&self.team->shares[self.id].left,
-				 share_make(l->construct, part_begin(shared, self.id, n),
-					    part_begin(shared, self.id + 1, n)),
-				 __ATOMIC_RELAXED);
+		l->steals = b->steals++;
+		share_begin(l);
 	} else if (l->kind != LOOP_STATIC) {
 		place_await(l->construct, b->tickets[loop_place(l)]);
 		b->tickets[loop_place(l)] += l->chunks + n;

@@ -34,7 +34,8 @@ struct loop {
 	uint64_t width; /* chunks that it has, from there on */
 	uint64_t chunks;
 	uint64_t construct;
-	uint64_t at; /* static: the next chunk; guided: the first iteration of chunk `seen` */
+	uint64_t steals; /* its number among loops of that kind */
+	uint64_t at;     /* static: the next chunk; guided: the first iteration of chunk `seen` */
 	uint64_t seen;
 	uint64_t turns; /* turns of its place that former constructs have used */
 };
@@ -46,6 +47,8 @@ struct loop loop_of_long(int schedule, bool monotonic, bool ordered, long start,
 struct loop loop_of_ull(int schedule, bool monotonic, bool ordered, bool up, uint64_t start,
 			uint64_t end, uint64_t step, uint64_t chunk);
 
+/* The share of a thread that has met no loop. */
+uint64_t share_of_none(void);
 /* This thread meets a loop. */
 void loop_begin(const struct loop *l);
 /* Its next iterations, as values of the variable: from `from`, and before `to`. False: there are no

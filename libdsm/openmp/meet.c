@@ -11,10 +11,19 @@
 
 #define SPINS 20000u /* of some ns each: about as long as a thread takes to sleep and wake twice */
 
+static bool meet_in_one_node(void)
+{
+	return !dsm_nodes || dsm_nodes() <= 1;
+}
+
+unsigned int meet_spins(unsigned int n)
+{
+	return meet_in_one_node() && n <= icv_processors() ? SPINS : 0;
+}
+
 void meet_init(struct meet *m, unsigned int n)
 {
-	*m = (struct meet){ .n = n, .near = !dsm_nodes || dsm_nodes() <= 1 };
-	m->spins = n <= icv_processors() ? SPINS : 0;
+	*m = (struct meet){ .n = n, .near = meet_in_one_node(), .spins = meet_spins(n) };
 	pthread_barrier_init(&m->far, NULL, n);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->came, NULL);

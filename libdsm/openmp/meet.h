@@ -15,13 +15,15 @@
 struct meet {
 	pthread_barrier_t far; /* between nodes */
 	unsigned int n;
-	unsigned int spins;              /* constant; 0: there are fewer processors than threads */
+	unsigned int spins;              /* constant */
 	bool near;                       /* constant */
 	uint32_t round, arrived, asleep; /* atomic */
 	pthread_mutex_t lock;
 	pthread_cond_t came; /* the next round */
 };
 
+/* How often a thread of n looks before it sleeps. 0: there are several nodes, or fewer processors. */
+unsigned int meet_spins(unsigned int n);
 void meet_init(struct meet *m, unsigned int n);
 void meet_wait(struct meet *m);
 /* All threads have returned from it. */

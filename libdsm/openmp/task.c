@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* task.c - see task.h. */
-#include "task.h"
-
-#include <pthread.h>
+/* task.c - tasks as GCC calls them. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "depend.h"
+#include "bag.h"
 #include "entry.h"
-#include "needs.h"
 #include "team.h"
 
 /* Flags of GCC's calls. */
@@ -26,231 +22,6 @@ enum {
 	TASK_STRICT = 1 << 14,
 };
 
-#define QUEUE_MOST 64u /* tasks that wait, for each thread: more are executed at once */
-
-struct tasks {
-	pthread_mutex_t lock;
-	pthread_cond_t came; /* a task, or the end of a barrier */
-	pthread_cond_t went; /* the last child of a task, or the last task of a group */
-	struct task *oldest, *newest;
-	unsigned int queued, n, arrived, idle, waiting;
-	unsigned long left; /* tasks that are not done */
-	uint64_t barriers;
-	struct task roots[];
-};
-
-struct tasks *tasks_make(unsigned int n)
-{
-	struct tasks *t;
-
-	if (!needs_tasks())
-		return NULL;
-	t = calloc(1, sizeof(*t) + n * sizeof(t->roots[0]));
-	if (!t)
-		openmp_die("no memory for tasks");
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->came, NULL);
-	pthread_cond_init(&t->went, NULL);
-	t->n = n;
-	while (n--)
-		t->roots[n].named = 1; /* they stay with the team */
-	return t;
-}
-
-/* All tasks are done. */
-void tasks_free(struct tasks *t)
-{
-	unsigned int i;
-
-	if (!t)
-		return;
-	for (i = 0; i < t->n; i++)
-		depend_forget(&t->roots[i]);
-	pthread_mutex_destroy(&t->lock);
-	pthread_cond_destroy(&t->came);
-	pthread_cond_destroy(&t->went);
-	free(t);
-}
-
-struct task *tasks_root(struct tasks *t, unsigned int id)
-{
-	return &t->roots[id];
-}
-
-/* ---- the queue: with the lock ---------------------------------------------------------------- */
-
-static void task_queue(struct tasks *t, struct task *k)
-{
-	k->older = t->newest;
-	if (t->newest)
-		t->newest->newer = k;
-	else
-		t->oldest = k;
-	t->newest = k;
-	k->older_child = k->parent->newest;
-	if (k->older_child)
-		k->older_child->newer_child = k;
-	k->parent->newest = k;
-	t->queued++;
-	if (t->idle)
-		pthread_cond_signal(&t->came);
-}
-
-/* It is executed later, and counted from now on. */
-static void task_count(struct tasks *t, struct task *k)
-{
-	if (!k->parent->children)
-		depend_forget(k->parent);
-	t->left++;
-	k->parent->children++;
-	k->parent->named++;
-	if (k->group)
-		k->group->left++;
-}
-
-static void task_ready(void *tasks, struct task *k)
-{
-	task_queue(tasks, k);
-}
-
-static void task_unqueue(struct tasks *t, struct task *k)
-{
-	if (k->older)
-		k->older->newer = k->newer;
-	else
-		t->oldest = k->newer;
-	if (k->newer)
-		k->newer->older = k->older;
-	else
-		t->newest = k->older;
-	if (k->older_child)
-		k->older_child->newer_child = k->newer_child;
-	if (k->newer_child)
-		k->newer_child->older_child = k->older_child;
-	else
-		k->parent->newest = k->older_child;
-	t->queued--;
-}
-
-/* A task that is done stays as long as others name it. */
-static void task_forget(struct task *k)
-{
-	struct task *parent;
-
-	for (; k && !--k->named; k = parent) {
-		parent = k->parent;
-		depend_forget(k);
-		free(k);
-	}
-}
-
-static void task_done(struct tasks *t, struct task *k)
-{
-	depend_done(k, task_ready, t);
-	k->parent->children--;
-	if (k->group)
-		k->group->left--;
-	t->left--;
-	if (t->waiting)
-		pthread_cond_broadcast(&t->went);
-	if (!t->left && t->arrived == t->n)
-		pthread_cond_broadcast(&t->came);
-	task_forget(k);
-}
-
-/* ---- executing tasks ------------------------------------------------------------------------- */
-
-/* This thread executes a task: what it knew of its own comes back afterwards. */
-static void task_execute(struct task *k)
-{
-	struct task *before = self.task;
-	const struct loop loop = self.loop;
-
-	self.task = k;
-	k->fn(k->data);
-	self.task = before;
-	self.loop = loop;
-}
-
-/* With the lock, which is free meanwhile. */
-static void task_run(struct tasks *t, struct task *k)
-{
-	struct group *group = k->group;
-
-	task_unqueue(t, k);
-	pthread_mutex_unlock(&t->lock);
-	task_execute(k);
-	pthread_mutex_lock(&t->lock);
-	k->group = group;
-	task_done(t, k);
-}
-
-void tasks_barrier(struct tasks *t)
-{
-	uint64_t barrier;
-
-	pthread_mutex_lock(&t->lock);
-	barrier = t->barriers;
-	t->arrived++;
-	while (t->barriers == barrier) {
-		if (t->oldest) {
-			task_run(t, t->oldest);
-		} else if (t->arrived == t->n && !t->left) {
-			t->arrived = 0;
-			t->barriers++;
-			pthread_cond_broadcast(&t->came);
-		} else {
-			t->idle++;
-			pthread_cond_wait(&t->came, &t->lock);
-			t->idle--;
-		}
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
-/* Wait for a count under the lock. first: the next task to execute meanwhile, or NULL. */
-static void tasks_wait(struct tasks *t, const unsigned long *left,
-		       struct task *(*first)(const struct tasks *t))
-{
-	struct task *k;
-
-	pthread_mutex_lock(&t->lock);
-	while (*left) {
-		k = first(t);
-		if (k) {
-			task_run(t, k);
-			continue;
-		}
-		t->waiting++;
-		pthread_cond_wait(&t->went, &t->lock);
-		t->waiting--;
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
-static struct task *first_child(const struct tasks *t)
-{
-	(void)t;
-	return self.task->newest;
-}
-
-static bool group_has(const struct group *g, const struct group *inner)
-{
-	for (; inner; inner = inner->outer)
-		if (inner == g)
-			return true;
-	return false;
-}
-
-static struct task *first_of_group(const struct tasks *t)
-{
-	struct task *k;
-
-	for (k = t->newest; k && !group_has(self.task->group, k->group); k = k->older)
-		;
-	return k;
-}
-
 static struct tasks *tasks_of_team(void)
 {
 	return self.team ? self.team->tasks : NULL;
@@ -261,7 +32,7 @@ ENTRY void GOMP_taskwait(void)
 	struct tasks *t = tasks_of_team();
 
 	if (t)
-		tasks_wait(t, &self.task->children, first_child);
+		tasks_await_children(t);
 }
 
 /* All tasks that it might depend on are children of this one. */
@@ -299,7 +70,7 @@ ENTRY void GOMP_taskgroup_end(void)
 	if (!t)
 		return;
 	g = self.task->group;
-	tasks_wait(t, &g->left, first_of_group);
+	tasks_await_group(t);
 	self.task->group = g->outer;
 	free(g);
 }
@@ -330,7 +101,6 @@ static void task_do(struct task *k)
 {
 	struct tasks *t = tasks_of_team();
 
-	k->parent = self.task;
 	if (!t) {
 		task_execute(k);
 		free(k);
@@ -338,30 +108,7 @@ static void task_do(struct task *k)
 	}
 	k->group = self.task->group;
 	task_execute(k);
-	pthread_mutex_lock(&t->lock);
-	k->parent = NULL; /* it has never been counted there */
-	task_forget(k);
-	pthread_mutex_unlock(&t->lock);
-}
-
-/* depend: NULL, or what it names: then it may have to wait. */
-static bool task_later(struct tasks *t, struct task *k, void **depend)
-{
-	bool later;
-
-	pthread_mutex_lock(&t->lock);
-	later = depend || t->queued < QUEUE_MOST * t->n;
-	if (later) {
-		k->parent = self.task;
-		k->group = self.task->group;
-		task_count(t, k);
-		if (depend)
-			depend_add(k, depend);
-		if (!k->waits)
-			task_queue(t, k);
-	}
-	pthread_mutex_unlock(&t->lock);
-	return later;
+	task_end(t, k);
 }
 
 static void task_submit(struct task *k, bool at_once, unsigned int flags, void **depend)
@@ -369,8 +116,10 @@ static void task_submit(struct task *k, bool at_once, unsigned int flags, void *
 	struct tasks *t = tasks_of_team();
 
 	k->final = flags & TASK_FINAL || (self.task && self.task->final);
-	if (t && !at_once && !k->final && task_later(t, k, depend))
+	if (t && !at_once && !k->final && task_later(t, k, depend)) {
+		team_makes_tasks();
 		return;
+	}
 	/* those that it may depend on are older children of this task */
 	if (depend)
 		GOMP_taskwait();

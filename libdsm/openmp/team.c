@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bag.h"
 #include "entry.h"
 #include "icv.h"
 #include "needs.h"
-#include "task.h"
 
 /* Absent without libdsm. */
 #pragma weak dsm_call
@@ -36,14 +36,46 @@ void openmp_die(const char *format, ...)
 
 /* ---- barriers -------------------------------------------------------------------------------- */
 
+#define PLAIN_ENOUGH 8u /* barriers before which no tasks are made */
+
+void team_makes_tasks(void)
+{
+	const uint64_t barrier = self.book->barriers;
+
+	if (!self.made && self.makes != MAKES_TASKS)
+		self.team->made[barrier % 2] = barrier + 1;
+	self.made = true;
+}
+
+/* After a barrier, whose word nobody writes again before the next one. */
+static void makes_learn(void)
+{
+	const uint64_t barrier = self.book->barriers++;
+
+	self.made = false;
+	if (self.makes == MAKES_TASKS)
+		return;
+	if (self.team->made[barrier % 2] == barrier + 1)
+		self.makes = MAKES_TASKS;
+	else if (self.makes == MAKES_UNKNOWN && ++self.plain == PLAIN_ENOUGH)
+		self.makes = MAKES_NONE;
+}
+
 void team_barrier(void)
 {
-	if (!self.team)
+	struct team *t = self.team;
+
+	if (!t)
 		return;
-	if (self.team->tasks)
-		tasks_barrier(self.team->tasks);
-	else
-		meet_wait(&self.team->all);
+	if (t->tasks && self.makes != MAKES_NONE) {
+		tasks_barrier(t->tasks);
+	} else {
+		if (self.made)
+			tasks_await_all(t->tasks);
+		meet_wait(&t->all);
+	}
+	if (t->tasks)
+		makes_learn();
 	self.book->met = self.book->constructs;
 	tls_unshare(&self.passed);
 }
@@ -86,6 +118,7 @@ static void region_enter(struct team *t, struct book *b, unsigned int id)
 			      .id = id,
 			      .level = t->orders.level,
 			      .active = { t->n, t->orders.level, id },
+			      .makes = t->orders.makes,
 			      .task = t->tasks ? tasks_root(t->tasks, id) : NULL,
 			      .led = self.led };
 	*icv_mine() = t->orders.icv;
@@ -165,7 +198,7 @@ static struct team *team_make(unsigned int n)
 		openmp_die("no memory for a team of %u threads", n);
 	memset(t, 0, sizeof(*t));
 	for (id = 0; id < n; id++)
-		t->shares[id].left = 0;
+		t->shares[id].left = share_of_none();
 	t->n = n;
 	meet_init(&t->all, n);
 	pthread_mutex_init(&t->turn_lock, NULL);
@@ -310,21 +343,43 @@ static bool region_can_spread(const void *data)
 	return !team_is_spread() || (dsm_size() > 0 && team_shares(data ? data : &data));
 }
 
+/* By address of their function, what the regions of this thread made. */
+static __thread struct known {
+	void (*fn)(void *);
+	enum makes makes;
+} known[64];
+
+static struct known *known_of(void (*fn)(void *))
+{
+	return &known[(uintptr_t)fn * 0x9e3779b97f4a7c15u >> 58];
+}
+
+static enum makes region_makes(void (*fn)(void *))
+{
+	const struct known *k = known_of(fn);
+
+	return k->fn == fn ? k->makes : MAKES_UNKNOWN;
+}
+
 static void region_lead(struct team *t, void (*fn)(void *), void *data, const struct loop *first)
 {
 	const struct self before = self;
 	const struct icv icv = *icv_mine();
+	const enum makes makes = region_makes(fn);
 	struct tls_copy passed = { 0 };
 
 	if (data && team_is_spread())
 		tls_share(&passed, data);
 	team_tell(t,
 		  &(struct orders){ fn, data, first ? *first : (struct loop){ 0 }, icv,
-				    before.level + 1 });
+				    before.level + 1, makes });
 	meet_wait(&t->all);
 	region_enter(t, &books[t->book], 0);
 	fn(data);
 	team_barrier();
+	if (makes != MAKES_TASKS)
+		*known_of(fn) =
+			(struct known){ fn, self.makes == MAKES_TASKS ? MAKES_TASKS : MAKES_NONE };
 	region_return(&before);
 	tls_unshare(&passed);
 	*icv_mine() = icv;

@@ -42,9 +42,19 @@ struct share {
 /* What a thread remembers of the constructs that it has met in a team. Private to its rank. */
 struct book {
 	uint64_t constructs;
+	uint64_t steals; /* those that are loops with shares */
+	uint64_t barriers;
 	uint64_t met; /* those before the last barrier: all threads have met them */
 	/* of each place: what the constructs so far have used */
 	uint64_t tickets[TEAM_PLACES], turns[TEAM_PLACES];
+};
+
+/* Are tasks made between two barriers? Until it is known, or where they have been made before, who
+ * waits at a barrier executes them. All threads of a team know the same. */
+enum makes {
+	MAKES_UNKNOWN,
+	MAKES_NONE,
+	MAKES_TASKS,
 };
 
 /* What its leader tells a team before a region. */
@@ -54,11 +64,13 @@ struct orders {
 	struct loop first; /* the region begins with it, if it has a step */
 	struct icv icv;    /* of its threads */
 	unsigned int level;
+	enum makes makes;
 };
 
 struct team {
 	struct orders orders;
-	void *copied; /* for `copyprivate` */
+	uint64_t made[2]; /* 1 + the last even and odd barrier before which tasks were made */
+	void *copied;     /* for `copyprivate` */
 	bool ends;
 	unsigned int leaving; /* threads that still use this, when it ends; atomic */
 	/* constant */
@@ -85,9 +97,12 @@ struct self {
 	struct {
 		unsigned int n, level, id;
 	} active;
-	struct loop loop;       /* the last one that it has met */
-	struct task *task;      /* that it executes */
-	struct team *led;       /* its teams */
+	struct loop loop;   /* the last one that it has met */
+	struct task *task;  /* that it executes */
+	bool made;          /* tasks since the last barrier, for all */
+	enum makes makes;   /* this region */
+	unsigned int plain; /* its barriers before which none were made, while that is unknown */
+	struct team *led;   /* its teams */
 	struct tls_copy passed; /* by `copyprivate`, until the next barrier */
 };
 
@@ -104,6 +119,8 @@ void team_region(void (*fn)(void *), void *data, unsigned int threads, const str
 bool team_is_spread(void);
 /* Is it shared memory? For a job with several ranks. */
 bool team_shares(const void *at);
+/* This thread has made a task that any of its team may execute. */
+void team_makes_tasks(void);
 /* Wait for all threads of this one's team, and for its tasks. */
 void team_barrier(void);
 

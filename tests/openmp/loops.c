@@ -142,6 +142,70 @@ static void nowait(void)
 	failures += bad;
 }
 
+/* A thread that is late for some loops finds that the others have executed them. */
+static void late(void)
+{
+	enum { LOOPS = 6, N = 50 };
+	static int counts[LOOPS][N];
+	int done = 0, bad = 0, k;
+
+#pragma omp parallel shared(done)
+	{
+		if (omp_get_thread_num() == 0 && omp_get_num_threads() > 1) {
+			const double end = omp_get_wtime() + 20;
+			int now;
+
+			do {
+#pragma omp atomic read
+				now = done;
+			} while (now < LOOPS * N && omp_get_wtime() < end);
+			if (now < LOOPS * N) {
+#pragma omp atomic
+				bad++;
+			}
+		}
+		for (int r = 0; r < LOOPS; r++) {
+#pragma omp for schedule(dynamic) nowait
+			for (int i = 0; i < N; i++) {
+				counts[r][i]++;
+#pragma omp atomic
+				done++;
+			}
+		}
+	}
+	for (k = 0; k < LOOPS * N; k++)
+		bad += counts[k / N][k % N] != 1;
+	printf("a late thread: %d wrong\n", bad);
+	failures += bad;
+}
+
+/* Each iteration once, whatever their threads do between loops. */
+static void uneven(void)
+{
+	enum { LOOPS = 500, N = 9 };
+	static int counts[LOOPS][N];
+	int bad = 0, k;
+
+#pragma omp parallel
+	{
+		unsigned int seed = 1 + (unsigned int)omp_get_thread_num();
+
+		for (int r = 0; r < LOOPS; r++) {
+			volatile int spin = rand_r(&seed) % 8 ? 0 : rand_r(&seed) % 30000;
+
+			while (spin)
+				spin--;
+#pragma omp for schedule(dynamic) nowait
+			for (int i = 0; i < N; i++)
+				counts[r][i]++;
+		}
+	}
+	for (k = 0; k < LOOPS * N; k++)
+		bad += counts[k / N][k % N] != 1;
+	printf("uneven threads: %d wrong\n", bad);
+	failures += bad;
+}
+
 /* What `ordered` promises, and `monotonic`. */
 static void order(void)
 {
@@ -244,6 +308,8 @@ int main(void)
 		each(numbers[i]);
 	bounds();
 	nowait();
+	late();
+	uneven();
 	order();
 	last_values();
 	nests();

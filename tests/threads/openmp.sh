@@ -19,7 +19,7 @@ openmp_run() {
 	((!status)) || echo "(status $status)"
 }
 
-for name in loops constructs tasks objects fortran; do
+for name in loops constructs tasks away objects fortran; do
 	is_chosen "$name" || continue
 	openmp "$name"
 	for threads in 3 5; do

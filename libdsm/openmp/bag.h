@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bag.h - the tasks of a team: a bag for each node, with a lock.
+ *
+ * What a thread creates is in the bag of its node, and so is all that becomes of it: who waits for
+ * it, and who is to wait. As a task is executed by one thread, all its children are in one bag. A
+ * thread that finds no task there takes some from the bag of another node, its home: a batch. Only
+ * when all of a batch are done is its home told.
+ *
+ * No thread has two locks of these at a time.
+ */
+#ifndef OPENMP_BAG_H
+#define OPENMP_BAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Under the lock of the bag of the node whose thread began it. */
+struct group {
+	struct group *outer; /* constant */
+	unsigned long left;  /* tasks within it that are not done; for a batch: reported */
+	struct batch *batch; /* constant. NULL, or what it stands for away from home */
+};
+
+/* Siblings that another node executes: under the lock of that one's bag. */
+struct batch {
+	struct bag *home;     /* constant; next five: too */
+	struct bag *taker;    /* executes them */
+	struct task *parent;  /* at home */
+	struct task *depends; /* NULL, or the only one, and others may wait for it */
+	unsigned int n;
+	struct group sub; /* they, and what they create, in the group that they are in at home */
+	unsigned int left;
+};
+
+/* Under the lock of the bag where it was created, but for its children. */
+struct task {
+	void (*fn)(void *); /* constant */
+	void *data;         /* constant */
+	struct task *parent;
+	struct group *group;                    /* the innermost around what it executes now */
+	struct batch *batch;                    /* NULL: it is at home */
+	struct task *older, *newer;             /* in a bag */
+	struct task *older_child, *newer_child; /* of its parent, at home and in the bag */
+	bool final;
+	unsigned long waits; /* siblings that come before it: next four: depend.h */
+	struct successor *successors;
+	struct naming *namings;
+	size_t n_namings;
+	/* under the lock of the bag of the node that executes it: */
+	struct task *newest;    /* its children in the bag */
+	unsigned long children; /* that are not done */
+	unsigned long named;    /* itself until it is done, and those children */
+	struct names *names;    /* of its children: depend.h */
+};
+
+struct tasks;
+
+/* For a team of n threads. NULL: nothing that is loaded makes tasks. */
+struct tasks *tasks_make(unsigned int n);
+void tasks_free(struct tasks *t);
+/* The task that this thread executes in a region of that team: its thread `id`. */
+struct task *tasks_root(struct tasks *t, unsigned int id);
+
+/* Have a child of this thread's task executed later. depend: NULL, or what it names. False: too
+ * many wait already. */
+bool task_later(struct tasks *t, struct task *k, void **depend);
+/* Execute it now. What this thread knew of its own comes back afterwards. */
+void task_execute(struct task *k);
+/* A task that was never to be executed later has been executed. */
+void task_end(struct tasks *t, struct task *k);
+
+/* Wait for the children of this thread's task, and execute those that wait. */
+void tasks_await_children(struct tasks *t);
+/* Wait for its innermost group, and execute what is in it. */
+void tasks_await_group(struct tasks *t);
+/* Wait until all tasks of this node are done, and execute any. */
+void tasks_await_all(struct tasks *t);
+/* Wait for all threads, and until all tasks are done. */
+void tasks_barrier(struct tasks *t);
+
+#endif

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* away.c - tasks that other threads than their creator's execute: when, and who waits for them. */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures;
+
+static void check(const char *what, int ok)
+{
+	if (!ok) {
+		printf("%s: wrong\n", what);
+		failures++;
+	}
+}
+
+/* Two tasks of a region, executed at the same time. */
+static void meet(int *running, int *met)
+{
+	const double end = omp_get_wtime() + 20;
+	int now;
+
+#pragma omp atomic
+	++*running;
+	do {
+#pragma omp atomic read
+		now = *running;
+	} while (now < 2 && omp_get_wtime() < end);
+	if (now == 2) {
+#pragma omp atomic
+		++*met;
+	}
+}
+
+static void pair(int *running, int *met)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+#pragma omp task firstprivate(running, met)
+		meet(running, met);
+	}
+}
+
+static int alone(void)
+{
+	return omp_get_max_threads() == 1;
+}
+
+/* A region that made no tasks makes some: others execute them from the next time on. */
+static void sometimes(int tasks, int together, int *count)
+{
+	int running = 0, met = 0, i;
+
+#pragma omp parallel
+#pragma omp single
+	{
+		for (i = 0; i < tasks; i++) {
+#pragma omp task
+			{
+#pragma omp atomic
+				++*count;
+			}
+		}
+		if (together)
+			pair(&running, &met);
+	}
+	if (together)
+		check("tasks after a region without", alone() || met == 2);
+}
+
+static void learned(void)
+{
+	int count = 0, i;
+
+	for (i = 0; i < 4; i++)
+		sometimes(0, 0, &count);
+	sometimes(50, 0, &count);
+	check("tasks of a region that had none", count == 50);
+	sometimes(50, 1, &count);
+	check("tasks of a region that had some", count == 100);
+}
+
+/* The same with barriers of one region. */
+static void later(void)
+{
+	int count = 0, running = 0, met = 0, seen[3] = { 0 };
+
+#pragma omp parallel shared(count, running, met, seen)
+	{
+		int i;
+
+		for (i = 0; i < 30; i++) {
+#pragma omp barrier
+		}
+#pragma omp single
+		for (i = 0; i < 40; i++) {
+#pragma omp task shared(count)
+			{
+#pragma omp atomic
+				count++;
+			}
+		}
+#pragma omp single
+		{
+			seen[0] = count;
+			if (omp_get_num_threads() > 1)
+				pair(&running, &met);
+		}
+#pragma omp single
+		seen[1] = met;
+		for (i = 0; i < 5; i++) {
+#pragma omp barrier
+		}
+#pragma omp task shared(count)
+		{
+#pragma omp atomic
+			count++;
+		}
+#pragma omp barrier
+#pragma omp single
+		seen[2] = count - omp_get_num_threads();
+	}
+	check("tasks after many barriers", seen[0] == 40);
+	check("tasks after those", alone() || seen[1] == 2);
+	check("tasks of all threads", seen[2] == 40);
+}
+
+/* Many short ones, of which other nodes take several: a group waits for what they create. */
+static void batches(int n)
+{
+	int i, round, done = 0, made = 0, bad = 0;
+
+#pragma omp parallel shared(done, made, bad)
+#pragma omp single
+	for (round = 0; round < 10; round++) {
+#pragma omp taskgroup
+		for (i = 0; i < n; i++) {
+#pragma omp task
+			{
+				int own = 0;
+
+#pragma omp task
+				{
+					volatile int spin = 3000;
+
+					while (spin)
+						spin--;
+#pragma omp atomic
+					made++;
+				}
+#pragma omp task shared(own)
+				own = 1;
+#pragma omp taskwait
+				if (!own) {
+#pragma omp atomic
+					bad++;
+				}
+#pragma omp atomic
+				done++;
+			}
+		}
+		bad += done != (round + 1) * n || made != (round + 1) * n;
+	}
+	check("batches", !bad);
+}
+
+/* A tree, whose nodes wait for their children or for all below, or leave that to the region. */
+static long tree(unsigned int seed, int depth, long *below)
+{
+	long sums[3] = { 0 }, own = seed % 7, sum = own;
+	unsigned int i, kids = depth ? (seed / 7) % 4 : 0, next;
+
+	for (i = 0; i < kids; i++) {
+		next = (seed + i) * 2654435761u >> 3;
+		if (below) {
+#pragma omp task firstprivate(next, i) shared(sums)
+			sums[i] = tree(next, depth - 1, below);
+		} else {
+			sums[i] = tree(next, depth - 1, below);
+		}
+	}
+	if (below) {
+#pragma omp atomic
+		*below += own;
+#pragma omp taskwait
+	}
+	for (i = 0; i < kids; i++)
+		sum += sums[i];
+	return sum;
+}
+
+static void trees(void)
+{
+	unsigned int seed;
+	long want, got, below;
+	int bad = 0;
+
+	for (seed = 1000; seed < 1040; seed++) {
+		want = tree(seed * 977, 9, NULL);
+		got = below = 0;
+#pragma omp parallel shared(got, below)
+#pragma omp single
+		{
+#pragma omp taskgroup
+			{
+#pragma omp task shared(got, below)
+				got = tree(seed * 977, 9, &below);
+			}
+			bad += got != want || below != want;
+		}
+		bad += got != want || below != want;
+	}
+	check("trees", !bad);
+}
+
+/* Tasks that depend on each other, and create some themselves. */
+static void chains(void)
+{
+	enum { CHAINS = 8, STEPS = 60 };
+	int at[CHAINS] = { 0 }, inner[CHAINS] = { 0 }, i, step, bad = 0;
+
+#pragma omp parallel shared(at, inner, bad)
+#pragma omp single
+	for (step = 0; step < STEPS; step++)
+		for (i = 0; i < CHAINS; i++) {
+#pragma omp task depend(inout : at[i]) firstprivate(i, step) shared(at, inner, bad)
+			{
+#pragma omp task shared(inner) firstprivate(i)
+				inner[i]++;
+#pragma omp taskwait
+				if (at[i] != step || inner[i] != step + 1) {
+#pragma omp atomic
+					bad++;
+				}
+				at[i]++;
+			}
+		}
+	for (i = 0; i < CHAINS; i++)
+		bad += at[i] != STEPS || inner[i] != STEPS;
+	check("chains", !bad);
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 1;
+
+	while (rounds--) {
+		learned();
+		later();
+		batches(60);
+		trees();
+		chains();
+	}
+	printf("away, %d threads: %d failures\n", omp_get_max_threads(), failures);
+	return failures != 0;
+}
