@@ -31,11 +31,17 @@ struct next {
 	void *at; /* atomic; NULL until it is looked up */
 };
 
-/* The next definition of a function, the C library's. Ends the process if there is none. */
+/* The next definition of a function, the C library's. Ends the process if there is none: where a
+ * library of the program needs this one, and the program does not. */
 static inline void *next_of(const char *name)
 {
 	void *at = dlsym(RTLD_NEXT, name);
 
+	if (!at && dlsym(RTLD_DEFAULT, name))
+		dsm_abort(70,
+			  "%s() of the C library comes before that of libdsm-pthread.so: link the "
+			  "program by `dsm-cc -pthread', too, not only its library",
+			  name);
 	if (!at)
 		dsm_abort(70, "the C library has no %s()", name);
 	return at;

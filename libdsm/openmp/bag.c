@@ -426,7 +426,8 @@ void task_execute(struct task *k)
 	self.loop = loop;
 }
 
-/* A task of another node: with the lock, which is free meanwhile. pick: what this thread looks for. */
+/* A task of another node: with the lock, which is free meanwhile. pick: what this thread looks
+ * for. */
 static void task_run_away(struct tasks *t, struct bag *b, struct task *k, pick_fn *pick)
 {
 	struct batch *x = k->batch;

@@ -22,7 +22,8 @@ struct meet {
 	pthread_cond_t came; /* the next round */
 };
 
-/* How often a thread of n looks before it sleeps. 0: there are several nodes, or fewer processors. */
+/* How often a thread of n looks before it sleeps. 0: there are several nodes, or fewer
+ * processors. */
 unsigned int meet_spins(unsigned int n);
 void meet_init(struct meet *m, unsigned int n);
 void meet_wait(struct meet *m);

@@ -165,6 +165,50 @@ static void batches(int n)
 	check("batches", !bad);
 }
 
+static void spin_and_count(int *count)
+{
+	volatile int spin = 5000;
+
+	while (spin)
+		spin--;
+#pragma omp atomic
+	++*count;
+}
+
+/* Short ones of several tasks and groups, side by side: each is counted where it belongs. */
+static void mixtures(void)
+{
+	enum { OUTER = 60, INNER = 8 };
+	int bad = 0, k;
+
+#pragma omp parallel shared(bad)
+#pragma omp single
+	for (k = 0; k < OUTER; k++) {
+#pragma omp task shared(bad)
+		{
+			int before = 0, within = 0, wrong = 0, i;
+
+			for (i = 0; i < INNER; i++) {
+#pragma omp task shared(before)
+				spin_and_count(&before);
+			}
+#pragma omp taskgroup
+			{
+				for (i = 0; i < INNER; i++) {
+#pragma omp task shared(within)
+					spin_and_count(&within);
+				}
+			}
+			wrong = within != INNER;
+#pragma omp taskwait
+			wrong += before != INNER;
+#pragma omp atomic
+			bad += wrong;
+		}
+	}
+	check("mixtures", !bad);
+}
+
 /* A tree, whose nodes wait for their children or for all below, or leave that to the region. */
 static long tree(unsigned int seed, int depth, long *below)
 {
@@ -249,6 +293,8 @@ int main(int argc, char **argv)
 		learned();
 		later();
 		batches(60);
+		mixtures();
+		mixtures();
 		trees();
 		chains();
 	}

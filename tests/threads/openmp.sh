@@ -153,6 +153,8 @@ if is_chosen outside; then
 	for way in one two release; do
 		same "outside: library:$way" "$(openmp_run 3 $way "$scratch/user")" "library 3"
 	done
+	"$tools/dsm-cc" -O2 "$scratch/user.c" -o "$scratch/user" -L"$scratch" -lcount "-Wl,-rpath,$scratch" 2>/dev/null || count_failure "outside: build"
+	says "outside: library, not the program" "link the program by \`dsm-cc -pthread'" 70 "${run[@]}" -n 2 "$scratch/user"
 fi
 
 # What is not there is refused: by the linker, or by name at the first region.
