@@ -285,6 +285,73 @@ static void chains(void)
 	check("chains", !bad);
 }
 
+/* Wait up to 20 s until a count is that high. */
+static int await(int *count, int high)
+{
+	const double end = omp_get_wtime() + 20;
+	int now;
+
+	do {
+#pragma omp atomic read
+		now = *count;
+	} while (now < high && omp_get_wtime() < end);
+	return now >= high;
+}
+
+/* A thread that waits for its children executes one that gets ready, though all others are busy. */
+static void ready(void)
+{
+	int first = 0, running = 0, met = 0, x = 0;
+
+#pragma omp parallel num_threads(2) shared(first, running, met, x)
+#pragma omp single
+	if (omp_get_num_threads() == 2) {
+#pragma omp task depend(out : x) shared(first, running, met, x)
+		{
+			x = 1;
+#pragma omp atomic
+			first++;
+#pragma omp task shared(running, met)
+			meet(&running, &met);
+		}
+#pragma omp task depend(in : x) shared(running, met)
+		meet(&running, &met);
+		await(&first, 1);
+#pragma omp taskwait
+	} else {
+		met = 2;
+		x = 1;
+	}
+	check("a child gets ready", met == 2 && x == 1);
+}
+
+/* Who waits for a group executes no others, which may wait for what comes after it. */
+static void beside(void)
+{
+	int after = 0, inner = 0, right = 0;
+
+#pragma omp parallel shared(after, inner, right)
+#pragma omp single
+	if (omp_get_num_threads() > 1) {
+#pragma omp task shared(after, right)
+		right = await(&after, 1);
+#pragma omp taskgroup
+		{
+			int i;
+
+			for (i = 0; i < 4; i++) {
+#pragma omp task shared(inner)
+				spin_and_count(&inner);
+			}
+		}
+#pragma omp atomic
+		after++;
+	} else {
+		right = 1;
+	}
+	check("a task beside a group", right);
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 1;
@@ -297,6 +364,8 @@ int main(int argc, char **argv)
 		mixtures();
 		trees();
 		chains();
+		ready();
+		beside();
 	}
 	printf("away, %d threads: %d failures\n", omp_get_max_threads(), failures);
 	return failures != 0;
