@@ -16,7 +16,7 @@
 #pragma weak dsm_node
 #pragma weak dsm_nodes
 
-/* ns that a task of another node has taken this thread on average; 0: unknown */
+/* ns that tasks of another node take this thread; 0: unknown */
 static __thread float pace __attribute__((tls_model("initial-exec")));
 
 #define QUEUE_MOST 64u     /* tasks that wait, for each thread: more are executed at once */
@@ -441,7 +441,8 @@ static void task_run_away(struct tasks *t, struct bag *b, struct task *k, pick_f
 	task_execute(k);
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	ns = (float)(to.tv_sec - from.tv_sec) * 1e9f + (float)(to.tv_nsec - from.tv_nsec);
-	pace = pace > 0 ? (pace * 3 + ns) / 4 : ns;
+	/* the first one may have missed what others find */
+	pace = pace > 0 && pace < ns ? (pace * 7 + ns) / 8 : ns;
 	pthread_mutex_lock(&b->lock);
 	if (!waited_for)
 		task_forget(k, 1);

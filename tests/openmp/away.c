@@ -209,6 +209,90 @@ static void mixtures(void)
 	check("mixtures", !bad);
 }
 
+static long executed;
+#pragma omp threadprivate(executed)
+
+static void brief(void)
+{
+	volatile int spin = 1500;
+
+	while (spin)
+		spin--;
+	executed++;
+}
+
+/* Such that touch no memory of others, so that a node takes many at once. */
+static void tiny(void)
+{
+	enum { OUTER = 40, INNER = 20 };
+	long sum = 0;
+
+#pragma omp parallel
+	executed = 0;
+#pragma omp parallel
+#pragma omp single
+	for (int k = 0; k < OUTER; k++) {
+#pragma omp task
+		{
+			for (int i = 0; i < INNER; i++) {
+#pragma omp task
+				brief();
+			}
+#pragma omp taskgroup
+			for (int i = 0; i < INNER; i++) {
+#pragma omp task
+				brief();
+			}
+#pragma omp taskwait
+		}
+	}
+#pragma omp parallel reduction(+ : sum)
+	sum += executed;
+	check("tiny", sum == 2 * OUTER * INNER);
+}
+
+/* Those of one group follow those of another one, and those of one task those of another. */
+static void edges(void)
+{
+	enum { ROUNDS = 20, OWN = 25 };
+	int bad = 0;
+
+#pragma omp parallel shared(bad)
+#pragma omp single
+	for (int round = 0; round < ROUNDS; round++) {
+		int own[OWN] = { 0 };
+
+#pragma omp taskgroup
+		{
+			for (int i = 0; i < 6; i++) {
+#pragma omp task
+				brief();
+			}
+#pragma omp taskgroup
+			for (int i = 0; i < 80; i++) {
+#pragma omp task
+				brief();
+			}
+		}
+		for (int i = 0; i < OWN; i++) {
+#pragma omp task shared(own)
+			{
+				brief();
+				own[i] = 1;
+			}
+#pragma omp task if (0)
+			for (int k = 0; k < 3; k++) {
+#pragma omp task
+				brief();
+			}
+		}
+#pragma omp taskwait
+		for (int i = 0; i < OWN; i++)
+			bad += !own[i];
+	}
+	check("edges", !bad);
+}
+
 /* A tree, whose nodes wait for their children or for all below, or leave that to the region. */
 static long tree(unsigned int seed, int depth, long *below)
 {
@@ -361,7 +445,8 @@ int main(int argc, char **argv)
 		later();
 		batches(60);
 		mixtures();
-		mixtures();
+		tiny();
+		edges();
 		trees();
 		chains();
 		ready();
