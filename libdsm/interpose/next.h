@@ -31,16 +31,26 @@ struct next {
 	void *at; /* atomic; NULL until it is looked up */
 };
 
-/* The next definition of a function, the C library's. Ends the process if there is none: where a
- * library of the program needs this one, and the program does not. */
+/* Is the C library in front of this one? Where a library of the program needs this one, and the
+ * program does not. */
+static inline int next_is_before(const char *name)
+{
+	static const char own;
+	void *at = dlsym(RTLD_DEFAULT, name);
+	Dl_info here, there;
+
+	return at && dladdr(&own, &here) && dladdr(at, &there) && here.dli_fbase != there.dli_fbase;
+}
+
+/* The next definition of a function, the C library's. Ends the process if there is none. */
 static inline void *next_of(const char *name)
 {
 	void *at = dlsym(RTLD_NEXT, name);
 
-	if (!at && dlsym(RTLD_DEFAULT, name))
+	if (!at && next_is_before(name))
 		dsm_abort(70,
-			  "%s() of the C library comes before that of libdsm-pthread.so: link the "
-			  "program by `dsm-cc -pthread', too, not only its library",
+			  "the C library comes before libdsm's %s(): link the program by `dsm-cc "
+			  "-pthread', too, not only its library",
 			  name);
 	if (!at)
 		dsm_abort(70, "the C library has no %s()", name);

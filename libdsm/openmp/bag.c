@@ -40,9 +40,11 @@ struct tasks {
 	char *bags;                   /* constant */
 	pthread_mutex_t lock __attribute__((aligned(TEAM_PAGE)));
 	pthread_cond_t came;
-	uint32_t events; /* that somebody may sleep for; atomic */
+	uint32_t events; /* that somebody may sleep for; atomic for those that spin */
 	unsigned int arrived;
 	uint64_t barriers;
+	bool noted;        /* tasks, since the last barrier */
+	bool made;         /* before that one */
 	uint64_t offers[]; /* of each bag. 0: it has no tasks */
 };
 
@@ -131,7 +133,10 @@ struct task *tasks_root(struct tasks *t, unsigned int id)
 /* With the lock of the team. */
 static void event_make(struct tasks *t)
 {
-	__atomic_store_n(&t->events, t->events + 1, __ATOMIC_RELEASE);
+	if (t->spins)
+		__atomic_store_n(&t->events, t->events + 1, __ATOMIC_RELEASE);
+	else
+		t->events++;
 	pthread_cond_broadcast(&t->came);
 }
 
@@ -483,11 +488,12 @@ static void task_run(struct tasks *t, struct bag *b, struct task *k, pick_fn *pi
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Execute a task, or take some of another node. If there is none, who adds one tells. */
+/* Execute those of this node, or take some of another one. If there is none, who adds one tells. */
 static bool bag_look(struct tasks *t, struct bag *b, struct bag *mine, pick_fn *pick)
 {
 	struct task *k;
 	uint64_t offers;
+	bool found = false;
 
 	pthread_mutex_lock(&b->lock);
 	k = pick(b, b != mine);
@@ -495,10 +501,9 @@ static bool bag_look(struct tasks *t, struct bag *b, struct bag *mine, pick_fn *
 		batch_take(t, b, mine, k);
 		return true;
 	}
-	if (k) {
+	for (; k; k = pick(b, false)) {
 		task_run(t, b, k, pick);
-		bag_unlock(t, b);
-		return true;
+		found = true;
 	}
 	b->offered = false;
 	offers = b->oldest ? 0 : b->offers;
@@ -507,7 +512,7 @@ static bool bag_look(struct tasks *t, struct bag *b, struct bag *mine, pick_fn *
 	if (t->offers[bag_number(t, b)] <= offers)
 		t->offers[bag_number(t, b)] = 0;
 	pthread_mutex_unlock(&t->lock);
-	return false;
+	return found;
 }
 
 /* Is there a task to execute? With the lock of the team, which is free meanwhile. */
@@ -548,7 +553,8 @@ static void tasks_await(struct tasks *t, const unsigned long *left, pick_fn *pic
 	bool looked = false;
 
 	pthread_mutex_lock(&b->lock);
-	while (*left) {
+	/* what this thread has taken of other nodes, only this node can execute */
+	while (*left || (pick == pick_any && b->oldest)) {
 		k = pick(b, false);
 		if (k) {
 			task_run(t, b, k, pick);
@@ -583,13 +589,24 @@ void tasks_await_all(struct tasks *t)
 	tasks_await(t, &bag_mine(t)->root.left, pick_any);
 }
 
-/* All that are in it have found their tasks done before, and make no others but in those of threads
- * that have not. */
-void tasks_barrier(struct tasks *t)
+void tasks_note(struct tasks *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->noted = true;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/*
+ * Who arrives has seen that all tasks of its node are done after it had made its last one. Of a
+ * node whose threads have all arrived there are none, and none comes, for a task is counted where
+ * the thread that began it is. So at the last arrival there are none at all.
+ */
+bool tasks_barrier(struct tasks *t)
 {
 	struct bag *mine = bag_mine(t);
 	uint64_t barrier;
 	uint32_t seen;
+	bool made;
 
 	tasks_await_all(t);
 	pthread_mutex_lock(&t->lock);
@@ -597,6 +614,8 @@ void tasks_barrier(struct tasks *t)
 	if (++t->arrived == t->n) {
 		t->arrived = 0;
 		t->barriers++;
+		t->made = t->noted;
+		t->noted = false;
 		event_make(t);
 	}
 	while (t->barriers == barrier) {
@@ -604,7 +623,9 @@ void tasks_barrier(struct tasks *t)
 		if (!tasks_look(t, mine, pick_any))
 			event_await(t, seen);
 	}
+	made = t->made; /* until this thread arrives at the next one */
 	pthread_mutex_unlock(&t->lock);
+	return made;
 }
 
 /* ---- creating tasks -------------------------------------------------------------------------- */

@@ -2,10 +2,11 @@
 /*
  * bag.h - the tasks of a team: a bag for each node, with a lock.
  *
- * What a thread creates is in the bag of its node, and so is all that becomes of it: who waits for
- * it, and who is to wait. As a task is executed by one thread, all its children are in one bag. A
- * thread that finds no task there takes some from the bag of another node, its home: a batch. Only
- * when all of a batch are done is its home told.
+ * A task is in the bag of the node whose thread has created it, its home. Under that lock are its
+ * place among those that wait, what it waits for, and the counts of its parent and its group: a
+ * parent is executed by one thread, so all its children have one home. A thread that finds no task
+ * at its node takes a batch of another one to its own bag. Their home hears when all of them are
+ * done, and nobody takes them back meanwhile.
  *
  * No thread has two locks of these at a time.
  */
@@ -25,7 +26,8 @@ struct group {
 
 /* Siblings that another node executes: under the lock of that one's bag. */
 struct batch {
-	struct bag *home;     /* constant; next five: too */
+	/* home to n: constant */
+	struct bag *home;
 	struct bag *taker;    /* executes them */
 	struct task *parent;  /* at home */
 	struct task *depends; /* NULL, or the only one, and others may wait for it */
@@ -34,7 +36,7 @@ struct batch {
 	unsigned int left;
 };
 
-/* Under the lock of the bag where it was created, but for its children. */
+/* Under the lock of its home, or of its taker while it is in a batch, but for its children. */
 struct task {
 	void (*fn)(void *); /* constant */
 	void *data;         /* constant */
@@ -44,7 +46,8 @@ struct task {
 	struct task *older, *newer;             /* in a bag */
 	struct task *older_child, *newer_child; /* of its parent, at home and in the bag */
 	bool final;
-	unsigned long waits; /* siblings that come before it: next four: depend.h */
+	/* waits to n_namings: depend.h; at home */
+	unsigned long waits; /* siblings that come before it */
 	struct successor *successors;
 	struct naming *namings;
 	size_t n_namings;
@@ -75,9 +78,12 @@ void task_end(struct tasks *t, struct task *k);
 void tasks_await_children(struct tasks *t);
 /* Wait for its innermost group, and execute what is in it. */
 void tasks_await_group(struct tasks *t);
-/* Wait until all tasks of this node are done, and execute any. */
+/* Wait until all tasks are done that threads of this node have made, and those within. Execute any,
+ * also of other nodes. */
 void tasks_await_all(struct tasks *t);
-/* Wait for all threads, and until all tasks are done. */
-void tasks_barrier(struct tasks *t);
+/* Tasks are made before the next tasks_barrier(). */
+void tasks_note(struct tasks *t);
+/* Wait for all threads, and until all tasks are done. Were any noted since the last one? */
+bool tasks_barrier(struct tasks *t);
 
 #endif

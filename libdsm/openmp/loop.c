@@ -9,7 +9,8 @@
 
 /* ---- shares: the chunks that a thread has left, from `at` up to `end`, of one loop ----------- */
 
-#define SHARE_BITS 20 /* 24 are left for the number of the loop */
+/* 28 bits are left for the number of the loop: threads may be 2^27 loops apart. */
+#define SHARE_BITS 18
 #define SHARE_MOST ((1ull << SHARE_BITS) - 1)
 
 static uint64_t share_make(uint64_t loop, uint64_t at, uint64_t end)
@@ -91,7 +92,7 @@ static bool share_take(struct loop *l, uint64_t *chunk)
 	return true;
 }
 
-/* What a thread has at `loop`, also if it is about to meet that one next. */
+/* What a thread has at this thread's loop, also if it is about to meet that one next. */
 static uint64_t share_seen(const struct loop *l, unsigned int id, uint64_t share)
 {
 	const int64_t age = share_age(share, l->steals);

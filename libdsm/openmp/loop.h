@@ -10,7 +10,7 @@
  *   that uses the place begins where all threads expect it.
  * - dynamic and guided, as GCC calls them without `monotonic` and `ordered`: each thread has its
  *   share of the chunks, so a repeated loop finds its data at the same node. When it has none left,
- *   it takes half of another's.
+ *   it takes half of another's, also of one that is about to meet the loop.
  */
 #ifndef OPENMP_LOOP_H
 #define OPENMP_LOOP_H

@@ -22,9 +22,14 @@ enum {
 	TASK_STRICT = 1 << 14,
 };
 
+/* NULL: this thread is alone, and executes its tasks at once. */
 static struct tasks *tasks_of_team(void)
 {
-	return self.team ? self.team->tasks : NULL;
+	struct tasks *t = self.team ? self.team->tasks : NULL;
+
+	if (t)
+		team_makes_tasks();
+	return t;
 }
 
 ENTRY void GOMP_taskwait(void)
@@ -116,10 +121,8 @@ static void task_submit(struct task *k, bool at_once, unsigned int flags, void *
 	struct tasks *t = tasks_of_team();
 
 	k->final = flags & TASK_FINAL || (self.task && self.task->final);
-	if (t && !at_once && !k->final && task_later(t, k, depend)) {
-		team_makes_tasks();
+	if (t && !at_once && !k->final && task_later(t, k, depend))
 		return;
-	}
 	/* those that it may depend on are older children of this task */
 	if (depend)
 		GOMP_taskwait();

@@ -36,28 +36,43 @@ void openmp_die(const char *format, ...)
 
 /* ---- barriers -------------------------------------------------------------------------------- */
 
-#define PLAIN_ENOUGH 8u /* barriers before which no tasks are made */
+/* Without tasks: so many barriers of a region, or so many regions of a function. */
+#define PLAIN_BARRIERS 64u
+#define PLAIN_REGIONS 4u
 
 void team_makes_tasks(void)
 {
 	const uint64_t barrier = self.book->barriers;
 
-	if (!self.made && self.makes != MAKES_TASKS)
-		self.team->made[barrier % 2] = barrier + 1;
+	if (self.made || self.makes == MAKES_TASKS)
+		return;
 	self.made = true;
+	if (self.makes == MAKES_UNKNOWN)
+		tasks_note(self.team->tasks);
+	else
+		self.team->made[barrier % 2] = barrier + 1;
 }
 
-/* After a barrier, whose word nobody writes again before the next one. */
-static void makes_learn(void)
+/* Wait where nobody makes tasks, or does for once. Where a thread has written that it does, none
+ * does again before the next barrier is over. Returns that. */
+static bool meet_plainly(struct team *t)
 {
-	const uint64_t barrier = self.book->barriers++;
+	const uint64_t barrier = self.book->barriers;
 
+	if (self.made)
+		tasks_await_all(t->tasks);
+	meet_wait(&t->all);
+	return t->tasks && t->made[barrier % 2] == barrier + 1;
+}
+
+/* All threads of a team agree on `made`, and so on the kind of the next barrier. */
+static void makes_learn(bool made)
+{
+	self.book->barriers++;
 	self.made = false;
-	if (self.makes == MAKES_TASKS)
-		return;
-	if (self.team->made[barrier % 2] == barrier + 1)
+	if (made)
 		self.makes = MAKES_TASKS;
-	else if (self.makes == MAKES_UNKNOWN && ++self.plain == PLAIN_ENOUGH)
+	else if (self.makes == MAKES_UNKNOWN && ++self.plain == PLAIN_BARRIERS)
 		self.makes = MAKES_NONE;
 }
 
@@ -67,15 +82,8 @@ void team_barrier(void)
 
 	if (!t)
 		return;
-	if (t->tasks && self.makes != MAKES_NONE) {
-		tasks_barrier(t->tasks);
-	} else {
-		if (self.made)
-			tasks_await_all(t->tasks);
-		meet_wait(&t->all);
-	}
-	if (t->tasks)
-		makes_learn();
+	makes_learn(t->tasks && self.makes != MAKES_NONE ? tasks_barrier(t->tasks)
+							 : meet_plainly(t));
 	self.book->met = self.book->constructs;
 	tls_unshare(&self.passed);
 }
@@ -346,19 +354,35 @@ static bool region_can_spread(const void *data)
 /* By address of their function, what the regions of this thread made. */
 static __thread struct known {
 	void (*fn)(void *);
-	enum makes makes;
+	unsigned int plain; /* that made none */
+	bool tasks;
 } known[64];
 
 static struct known *known_of(void (*fn)(void *))
 {
-	return &known[(uintptr_t)fn * 0x9e3779b97f4a7c15u >> 58];
+	struct known *k = &known[(uintptr_t)fn * 0x9e3779b97f4a7c15u >> 58];
+
+	if (k->fn != fn)
+		*k = (struct known){ .fn = fn };
+	return k;
 }
 
 static enum makes region_makes(void (*fn)(void *))
 {
 	const struct known *k = known_of(fn);
 
-	return k->fn == fn ? k->makes : MAKES_UNKNOWN;
+	return k->tasks ? MAKES_TASKS : k->plain < PLAIN_REGIONS ? MAKES_UNKNOWN : MAKES_NONE;
+}
+
+/* A region is over. */
+static void region_learn(void (*fn)(void *), enum makes made)
+{
+	struct known *k = known_of(fn);
+
+	if (made == MAKES_TASKS)
+		k->tasks = true;
+	else
+		k->plain += k->plain < PLAIN_REGIONS;
 }
 
 static void region_lead(struct team *t, void (*fn)(void *), void *data, const struct loop *first)
@@ -377,9 +401,7 @@ static void region_lead(struct team *t, void (*fn)(void *), void *data, const st
 	region_enter(t, &books[t->book], 0);
 	fn(data);
 	team_barrier();
-	if (makes != MAKES_TASKS)
-		*known_of(fn) =
-			(struct known){ fn, self.makes == MAKES_TASKS ? MAKES_TASKS : MAKES_NONE };
+	region_learn(fn, self.makes);
 	region_return(&before);
 	tls_unshare(&passed);
 	*icv_mine() = icv;

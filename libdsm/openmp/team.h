@@ -23,7 +23,7 @@
 
 #define TEAM_MOST 1024u
 #define TEAMS_MOST 4u   /* of one leader, for numbers of threads in turns */
-#define TEAM_PLACES 64u /* work-sharing constructs that two threads of a team may be apart */
+#define TEAM_PLACES 64u /* constructs with tickets that two threads of a team may be apart */
 #define TEAM_PAGE 4096u /* what one node writes again and again has a page of its own */
 
 /* What the threads share of a work-sharing construct: loop.h. Construct i has place i modulo their
@@ -49,8 +49,8 @@ struct book {
 	uint64_t tickets[TEAM_PLACES], turns[TEAM_PLACES];
 };
 
-/* Are tasks made between two barriers? Until it is known, or where they have been made before, who
- * waits at a barrier executes them. All threads of a team know the same. */
+/* Does a region make tasks? NONE: its barriers are those of programs without, whose threads execute
+ * nothing while they wait. All threads of a team know the same. */
 enum makes {
 	MAKES_UNKNOWN,
 	MAKES_NONE,
@@ -69,8 +69,9 @@ struct orders {
 
 struct team {
 	struct orders orders;
-	uint64_t made[2]; /* 1 + the last even and odd barrier before which tasks were made */
-	void *copied;     /* for `copyprivate` */
+	/* 1 + the last even and odd barrier before which a region that was to make none did */
+	uint64_t made[2];
+	void *copied; /* for `copyprivate` */
 	bool ends;
 	unsigned int leaving; /* threads that still use this, when it ends; atomic */
 	/* constant */
@@ -119,7 +120,7 @@ void team_region(void (*fn)(void *), void *data, unsigned int threads, const str
 bool team_is_spread(void);
 /* Is it shared memory? For a job with several ranks. */
 bool team_shares(const void *at);
-/* This thread has made a task that any of its team may execute. */
+/* This thread makes a task, or waits for some. The team has tasks. */
 void team_makes_tasks(void);
 /* Wait for all threads of this one's team, and for its tasks. */
 void team_barrier(void);

@@ -382,8 +382,8 @@ static int status;           /* exit status of rank 0 */
 static char status_file[64]; /* where dsmrun reads it; empty: it has not started this rank */
 
 /*
- * mpirun takes another status than 0 for a failure, and then gives the ranks two seconds to end. So
- * dsmrun has it from a file. Returns the status of this process.
+ * mpirun treats a status other than 0 as a failure, and then sleeps for two seconds. So dsmrun gets
+ * it by a file. Returns the status of this process.
  */
 static int tell_status(int s)
 {

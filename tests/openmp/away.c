@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -36,7 +37,7 @@ static void pair(int *running, int *met)
 {
 	int i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 2 && omp_get_num_threads() > 1; i++) {
 #pragma omp task firstprivate(running, met)
 		meet(running, met);
 	}
@@ -73,12 +74,48 @@ static void learned(void)
 {
 	int count = 0, i;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 5; i++)
 		sometimes(0, 0, &count);
 	sometimes(50, 0, &count);
 	check("tasks of a region that had none", count == 50);
 	sometimes(50, 1, &count);
 	check("tasks of a region that had some", count == 100);
+}
+
+/* A region that makes tasks each time has others execute them each time. */
+static void always(void)
+{
+	int met = 0, round;
+
+	for (round = 0; round < 7; round++) {
+		int running = 0;
+
+#pragma omp parallel shared(running, met)
+#pragma omp single
+		pair(&running, &met);
+	}
+	check("tasks each time", alone() || met == 14);
+}
+
+/* Who has waited for its own tasks, and executed some of other nodes meanwhile, leaves none. */
+static void maker(int tasks)
+{
+	int count = 0;
+
+#pragma omp parallel num_threads(4) shared(count)
+	for (int i = 0; i < tasks; i++) {
+		const int id = omp_get_thread_num(), us = id == 0 ? 60000 : id == 1 ? 1000 : 1;
+
+		if (i < (id == 1 ? tasks : id != 3)) {
+#pragma omp task firstprivate(us) shared(count)
+			{
+				usleep((useconds_t)us);
+#pragma omp atomic
+				count++;
+			}
+		}
+	}
+	check("makers of a region that made none", !tasks || count == tasks + 2);
 }
 
 /* The same with barriers of one region. */
@@ -90,7 +127,7 @@ static void later(void)
 	{
 		int i;
 
-		for (i = 0; i < 30; i++) {
+		for (i = 0; i < 70; i++) {
 #pragma omp barrier
 		}
 #pragma omp single
@@ -441,6 +478,10 @@ int main(int argc, char **argv)
 	int rounds = argc > 1 ? atoi(argv[1]) : 1;
 
 	while (rounds--) {
+		for (int i = 0; i < 5; i++)
+			maker(0);
+		maker(100);
+		always();
 		learned();
 		later();
 		batches(60);
