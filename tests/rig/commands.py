@@ -42,6 +42,7 @@ def parse(words):
     parser.add_argument('-n', '--nodes', type=int, default=2)
     parser.add_argument('--cpus', type=int, default=1)
     parser.add_argument('--memory', type=int, default=1024)
+    parser.add_argument('--swap', default='')
     parser.add_argument('--kernel', default='6.1')
     parser.add_argument('--append', default='')
     parser.add_argument('--siw', action='store_true')
@@ -67,6 +68,7 @@ def parse(words):
     if not 1 <= options.nics <= MOST_NICS:
         raise Failure(f'a guest has 1 to {MOST_NICS} devices for RDMA, not {options.nics}', 2)
     options.irq_cpus = irq_cpus(options)
+    options.swap = swap(options)
     if options.what in ('run', 'mpirun', 'exec') and not command:
         raise Failure(f'{options.what} takes a command after --', 2)
     return options
@@ -86,18 +88,30 @@ def irq_cpus(options):
     return found
 
 
+def swap(options):
+    """MiB of each guest's disk for swap, and its reads and writes per second; [0, 0]: no disk, and 0: no limit."""
+    if not options.swap:
+        return [0, 0]
+    if not re.fullmatch(r'[1-9][0-9]{0,5}(:[1-9][0-9]{0,5})?', options.swap):
+        raise Failure(f'--swap: MiB, or MiB and operations per second, as 512:200, not {options.swap}', 2)
+    return [int(word) for word in (options.swap.split(':') + ['0'])[:2]]
+
+
 def supervisor_options(options, bound):
     return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory,
             'append': options.append + (' cluster.siw=1' if options.siw else ''), 'kernel': options.kernel,
             'accel': options.accel, 'pin': options.pin, 'nics': options.nics,
-            'irq_cpus': options.irq_cpus, 'deadline': options.deadline, 'bound': bound, 'keep': not bound,
+            'irq_cpus': options.irq_cpus, 'swap': options.swap, 'deadline': options.deadline, 'bound': bound, 'keep': not bound,
             'companion': options.companion}
 
 
 def describe(s):
     guests = f'{s["nodes"]} guest{"s" if s["nodes"] > 1 else ""}'
     nics = f', {s["nics"]} NICs' if s['nics'] > 1 else ''
-    return f'{s["name"]}: {guests}, {s["accel"]}, Linux {s["kernel"]}{", pinned" if s["pinned"] else ""}{nics}, up in {s["boot"]:.1f} s'
+    size, rate = s['swap']
+    swapped = f', swap of {size} MiB{f" at {rate} per second" if rate else ""}' if size else ''
+    return (f'{s["name"]}: {guests}, {s["accel"]}, Linux {s["kernel"]}{", pinned" if s["pinned"] else ""}{nics}{swapped}, '
+            f'up in {s["boot"]:.1f} s')
 
 
 def verdict(client, statuses):

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def share(tag, path, options):
             '-device', f'virtio-9p-pci,fsdev={tag},mount_tag={tag}']
 
 
+def swap_disk(file, size, rate):
+    """A disk of size MiB in an open file. rate limits its reads and writes per second, whatever their lengths; 0: no limit."""
+    file.truncate(size << 20)
+    limit = f',throttling.iops-total={rate}' if rate else ''
+    # Its contents are worth nothing once the guest is gone.
+    return ['-drive', f'if=none,id=swap,format=raw,cache=unsafe,file=/dev/fd/{file.fileno()}{limit}',
+            '-device', 'virtio-blk-pci,drive=swap']
+
+
 class Guest:
     """One guest. States: booting, up, frozen, dead."""
 
@@ -77,7 +87,8 @@ class Guest:
         arguments = ' '.join(f'cluster.{key}={value}' for key, value in {
             'node': k, 'nodes': cluster.nodes, 'top': TOP, 'share': folder / 'share',
             'modules': cluster.kernel.modules, 'nics': cluster.nics,
-            'irqs': ','.join(map(str, cluster.irq_cpus))}.items()) + f' loglevel=5 {cluster.append}'
+            'irqs': ','.join(map(str, cluster.irq_cpus)),
+            'swap': cluster.swap[0] or ''}.items()) + f' loglevel=5 {cluster.append}'
         command = machine(cluster.kernel, cluster.accel, cluster.cpus, cluster.memory, arguments)
         command += ['-serial', f'file:{folder}/console.{k}']
         command += ['-chardev', f'socket,id=mon,fd={monitor.fileno()}', '-mon', 'chardev=mon,mode=control']
@@ -93,10 +104,12 @@ class Guest:
         command += share('root', '/', 'readonly=on,multidevs=remap')
         command += share('top', TOP, 'readonly=on,multidevs=remap')
         command += share('share', folder / 'share', 'multidevs=remap')
-        with open(folder / f'qemu.{k}', 'w') as errors:
+        with open(folder / f'qemu.{k}', 'w') as errors, tempfile.TemporaryFile(dir=folder) as disk:
+            if cluster.swap[0]:
+                command += swap_disk(disk, *cluster.swap)
             self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=errors,
                                             stderr=errors, start_new_session=True,
-                                            pass_fds=[agent.fileno(), monitor.fileno(), common,
+                                            pass_fds=[agent.fileno(), monitor.fileno(), common, disk.fileno(),
                                                       *(port.fileno() for port in ports)])
         agent.close()
         monitor.close()

@@ -104,8 +104,8 @@ class Buffered:
 
 class Supervisor:
     def __init__(self, options):
-        self.name, self.nodes, self.cpus, self.memory, self.append, self.nics, self.irq_cpus = (
-            options[key] for key in ('name', 'nodes', 'cpus', 'memory', 'append', 'nics', 'irq_cpus'))
+        self.name, self.nodes, self.cpus, self.memory, self.append, self.nics, self.irq_cpus, self.swap = (
+            options[key] for key in ('name', 'nodes', 'cpus', 'memory', 'append', 'nics', 'irq_cpus', 'swap'))
         self.interfaces = [f'eth{i}' for i in range(self.nics)]     # that carry RDMA
         self.folder = folder_of(self.name)
         self.options, self.loop = options, selectors.DefaultSelector()
@@ -284,7 +284,7 @@ class Supervisor:
     def do_status(self, client, request):
         return {'name': self.name, 'nodes': self.nodes, 'accel': self.accel, 'kernel': self.kernel.version,
                 'cpus': self.cpus, 'memory': self.memory, 'pinned': self.options['pin'], 'nics': self.nics,
-                'irq_cpus': self.irq_cpus, 'pid': os.getpid(), 'boot': self.took,
+                'irq_cpus': self.irq_cpus, 'swap': self.swap, 'pid': os.getpid(), 'boot': self.took,
                 'up': time.monotonic() - self.started, 'folder': str(self.folder), 'share': str(self.folder / 'share'),
                 'guests': [{'name': g.name, 'state': g.state, 'why': g.why, 'pid': g.process.pid,
                             'links': g.links,
