@@ -218,7 +218,7 @@ SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thr
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program orders-programs sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-programs check-fail check-fail-full check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-programs check-guests check-fail check-fail-full check-gates \
 	check-asan check-tsan check-large check-soak check-mutations check-trace check-kmod check-siw check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags compile-commands help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -246,6 +246,7 @@ check-proc: ## several processes on this host
 check-threads: ## ordinary threaded programs over the ranks of a job
 check-posix: ## interfaces of programs with threads, as one process, one node and two nodes: what differs is listed (minutes)
 check-programs: ## packaged programs, unchanged, as jobs of two ranks (installs the packages)
+check-guests: ## minimap2 over two guests, with an index that does not fit into one, beside one with swap (20 minutes)
 check-fail: ## what happens when ranks die, settings are wrong, resources are short
 check-fail-full: ## the same at every step of a miss and of calls that wait, in every mode (long)
 check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation
@@ -256,7 +257,7 @@ check-soak: ## the long version: simulation and process tests for hours, asynchr
 check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
 check-trace: ## does docs/life-of-a-miss.md name the functions of a miss in their order? (a build that reports each function)
 model-full: ## the protocol model at full depths (long)
-check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-programs check-fail check-fail-full check-gates check-asan check-tsan check-large check-soak check-mutations check-trace model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-threads check-posix check-programs check-guests check-fail check-fail-full check-gates check-asan check-tsan check-large check-soak check-mutations check-trace model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
