@@ -1,89 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bag.h - the tasks of a team: a bag for each node, with a lock.
+ * bag.h - tasks of a node that wait to be executed, in the order in which they came.
  *
- * A task is in the bag of the node whose thread has created it, its home. Under that lock are its
- * place among those that wait, what it waits for, and the counts of its parent and its group: a
- * parent is executed by one thread, so all its children have one home. A thread that finds no task
- * at its node takes a batch of another one to its own bag. Their home hears when all of them are
- * done, and nobody takes them back meanwhile.
- *
- * No thread has two locks of these at a time.
+ * A ring of pointers, so that who takes a task of another node writes to none of them: their memory
+ * is written by the node that makes more. Under the lock of whom it is part.
  */
 #ifndef OPENMP_BAG_H
 #define OPENMP_BAG_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-/* Under the lock of the bag of the node whose thread began it. */
-struct group {
-	struct group *outer; /* constant */
-	unsigned long left;  /* tasks within it that are not done; for a batch: reported */
-	struct batch *batch; /* constant. NULL, or what it stands for away from home */
+struct task;
+struct group;
+
+struct bag {
+	struct task **ring; /* NULL: one that has been taken */
+	size_t size;        /* of the ring, a power of two; 0: there is none */
+	size_t oldest, end; /* positions, modulo its size */
+	unsigned int n;     /* tasks */
 };
 
-/* Siblings that another node executes: under the lock of that one's bag. */
-struct batch {
-	/* home to n: constant */
-	struct bag *home;
-	struct bag *taker;    /* executes them */
-	struct task *parent;  /* at home */
-	struct task *depends; /* NULL, or the only one, and others may wait for it */
-	unsigned int n;
-	struct group sub; /* they, and what they create, in the group that they are in at home */
-	unsigned int left;
-};
-
-/* Under the lock of its home, or of its taker while it is in a batch, but for its children. */
-struct task {
-	void (*fn)(void *); /* constant */
-	void *data;         /* constant */
-	struct task *parent;
-	struct group *group;                    /* the innermost around what it executes now */
-	struct batch *batch;                    /* NULL: it is at home */
-	struct task *older, *newer;             /* in a bag */
-	struct task *older_child, *newer_child; /* of its parent, at home and in the bag */
-	bool final;
-	/* waits to n_namings: depend.h; at home */
-	unsigned long waits; /* siblings that come before it */
-	struct successor *successors;
-	struct naming *namings;
-	size_t n_namings;
-	/* under the lock of the bag of the node that executes it: */
-	struct task *newest;    /* its children in the bag */
-	unsigned long children; /* that are not done */
-	unsigned long named;    /* itself until it is done, and those children */
-	struct names *names;    /* of its children: depend.h */
-};
-
-struct tasks;
-
-/* For a team of n threads. NULL: nothing that is loaded makes tasks. */
-struct tasks *tasks_make(unsigned int n);
-void tasks_free(struct tasks *t);
-/* The task that this thread executes in a region of that team: its thread `id`. */
-struct task *tasks_root(struct tasks *t, unsigned int id);
-
-/* Have a child of this thread's task executed later. depend: NULL, or what it names. False: too
- * many wait already. */
-bool task_later(struct tasks *t, struct task *k, void **depend);
-/* Execute it now. What this thread knew of its own comes back afterwards. */
-void task_execute(struct task *k);
-/* A task that was never to be executed later has been executed. */
-void task_end(struct tasks *t, struct task *k);
-
-/* Wait for the children of this thread's task, and execute those that wait. */
-void tasks_await_children(struct tasks *t);
-/* Wait for its innermost group, and execute what is in it. */
-void tasks_await_group(struct tasks *t);
-/* Wait until all tasks are done that threads of this node have made, and those within. Execute any,
- * also of other nodes. */
-void tasks_await_all(struct tasks *t);
-/* Tasks are made before the next tasks_barrier(). */
-void tasks_note(struct tasks *t);
-/* Wait for all threads, and until all tasks are done. Were any noted since the last one? */
-bool tasks_barrier(struct tasks *t);
+void bag_free(struct bag *b);
+void bag_add(struct bag *b, struct task *k);
+/* Each of these: NULL: there is none. */
+/* The oldest one, which stays. */
+struct task *bag_oldest(struct bag *b);
+struct task *bag_take_oldest(struct bag *b);
+/* The oldest one of a group, or of those within. */
+struct task *bag_take_of_group(struct bag *b, const struct group *g);
+/* The newest child of a task. */
+struct task *bag_take_child(struct bag *b, const struct task *parent);
 
 #endif

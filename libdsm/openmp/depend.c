@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "bag.h"
+#include "task.h"
 #include "team.h"
 
 #define BUCKETS 256u

@@ -3,7 +3,7 @@
  * depend.h - `depend`: the order of the children of a task that name the same memory.
  *
  * A child that writes an address comes after the last one that writes it, and after those that read
- * it since; one that reads, after the last one that writes. Under the lock of their home (bag.h).
+ * it since; one that reads, after the last one that writes. Under the lock of their home (task.h).
  */
 #ifndef OPENMP_DEPEND_H
 #define OPENMP_DEPEND_H

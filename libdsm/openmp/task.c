@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bag.h"
 #include "entry.h"
+#include "task.h"
 #include "team.h"
 
 /* Flags of GCC's calls. */
@@ -87,13 +87,14 @@ static struct task *task_make(void (*fn)(void *), void *data, void (*copy)(void 
 {
 	const size_t head =
 		(sizeof(struct task) + (size_t)align - 1) / (size_t)align * (size_t)align;
-	struct task *k = aligned_alloc(64, (head + (size_t)size + 63) / 64 * 64);
+	struct task *k;
 
-	if (!k || align > 64)
-		openmp_die(k ? "a task with data aligned to %ld bytes"
-			     : "no memory for a task of %ld",
-			   k ? align : size);
-	*k = (struct task){ .fn = fn, .data = (char *)k + head, .named = 1 };
+	if (align > 64)
+		openmp_die("a task with data aligned to %ld bytes", align);
+	k = task_alloc(head + (size_t)size);
+	k->fn = fn;
+	k->data = (char *)k + head;
+	k->plain = !copy;
 	if (copy)
 		copy(k->data, data);
 	else
@@ -108,7 +109,7 @@ static void task_do(struct task *k)
 
 	if (!t) {
 		task_execute(k);
-		free(k);
+		task_free(k);
 		return;
 	}
 	k->group = self.task->group;

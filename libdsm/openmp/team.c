@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bag.h"
 #include "entry.h"
 #include "icv.h"
 #include "needs.h"
+#include "task.h"
 
 /* Absent without libdsm. */
 #pragma weak dsm_call
@@ -167,6 +167,7 @@ static void *team_thread(void *arg)
 	for (;;) {
 		meet_wait(&t->all);
 		if (t->ends) {
+			tasks_thread_end();
 			team_leave(t);
 			return NULL;
 		}
@@ -231,6 +232,7 @@ static void teams_end(void *led)
 	struct team *t = led, *next;
 
 	self.led = NULL;
+	tasks_thread_end();
 	for (; t; t = next) {
 		next = t->next;
 		team_end(t);
