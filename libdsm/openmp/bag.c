@@ -19,9 +19,12 @@ static struct task **bag_at(const struct bag *b, size_t position)
 	return &b->ring[position & (b->size - 1)];
 }
 
+/* Its holes go; it grows if there are few. */
 static void bag_grow(struct bag *b)
 {
-	struct bag more = { .size = b->size ? 2 * b->size : SIZE_FIRST };
+	struct bag more = { .size = !b->size             ? SIZE_FIRST
+				    : b->n > b->size / 2 ? 2 * b->size
+							 : b->size };
 	size_t i;
 
 	more.ring = malloc(more.size * sizeof(*more.ring));
@@ -41,6 +44,7 @@ void bag_add(struct bag *b, struct task *k)
 		bag_grow(b);
 	*bag_at(b, b->end++) = k;
 	b->n++;
+	k->parent->waiting++;
 }
 
 static struct task *bag_take_at(struct bag *b, size_t position)
@@ -49,15 +53,16 @@ static struct task *bag_take_at(struct bag *b, size_t position)
 
 	*bag_at(b, position) = NULL;
 	b->n--;
+	k->parent->waiting--;
 	while (b->end != b->oldest && !*bag_at(b, b->end - 1))
 		b->end--;
+	while (b->oldest != b->end && !*bag_at(b, b->oldest))
+		b->oldest++;
 	return k;
 }
 
-struct task *bag_oldest(struct bag *b)
+struct task *bag_oldest(const struct bag *b)
 {
-	while (b->oldest != b->end && !*bag_at(b, b->oldest))
-		b->oldest++;
 	return b->oldest == b->end ? NULL : *bag_at(b, b->oldest);
 }
 
@@ -84,7 +89,7 @@ struct task *bag_take_child(struct bag *b, const struct task *parent)
 	const struct task *k;
 	size_t i;
 
-	for (i = b->end; i != b->oldest; i--) {
+	for (i = b->end; parent->waiting && i != b->oldest; i--) {
 		k = *bag_at(b, i - 1);
 		if (k && k->parent == parent)
 			return bag_take_at(b, i - 1);

@@ -109,7 +109,7 @@ static void task_do(struct task *k)
 
 	if (!t) {
 		task_execute(k);
-		task_free(k);
+		free(k);
 		return;
 	}
 	k->group = self.task->group;

@@ -56,6 +56,7 @@ struct task {
 	size_t n_namings;
 	/* under the lock of the node that executes it: */
 	unsigned long children; /* that are not done */
+	unsigned long waiting;  /* of these, in the bag there */
 	unsigned long named;    /* itself until it is done, and those children */
 	struct names *names;    /* of its children: depend.h */
 };
@@ -78,10 +79,9 @@ void tasks_thread_end(void);
 /* The task that this thread executes in a region of that team: its thread `id`. */
 struct task *tasks_root(struct tasks *t, unsigned int id);
 
-/* Memory for a task, of this node's, and its size; aligned to 64 bytes. */
+/* A task of `size` bytes with its data, all else zero; aligned to 64 bytes. Until task_later() has
+ * taken it, or task_end(), free() gives it back. */
 struct task *task_alloc(size_t size);
-/* No other thread knows it. */
-void task_free(struct task *k);
 /* Have a child of this thread's task executed later. depend: NULL, or what it names. False: too
  * many wait already. */
 bool task_later(struct tasks *t, struct task *k, void **depend);
@@ -94,8 +94,8 @@ void task_end(struct tasks *t, struct task *k);
 void tasks_await_children(struct tasks *t);
 /* Wait for its innermost group, and execute what is in it. */
 void tasks_await_group(struct tasks *t);
-/* Wait until all tasks are done that threads of this node have made, and those within. Execute any,
- * also of other nodes. */
+/* Wait until all tasks are done that threads of this node have made in their own tasks, and those
+ * within. Execute any, also of other nodes. */
 void tasks_await_all(struct tasks *t);
 /* Tasks are made before the next tasks_barrier(). */
 void tasks_note(struct tasks *t);

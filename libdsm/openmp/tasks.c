@@ -17,22 +17,23 @@
 #pragma weak dsm_node
 #pragma weak dsm_nodes
 
-/* ns, 0: unknown: what a task of another node takes this thread, and what it takes to get some */
+/* What a task of another node takes this thread, and what it takes to get some: ns; 0: unknown. */
 static __thread float pace __attribute__((tls_model("initial-exec")));
 static __thread float fare __attribute__((tls_model("initial-exec")));
 
-/* Does it leave few short tasks to the node that has made them? Once, for a moment. */
-static __thread enum {
-	NONE_SEEN,
-	WAITS,
-	HAS_WAITED
+/* A few short tasks are left to the node that has made them, for a moment. */
+static __thread struct {
+	bool waits; /* this thread has left some, and takes them from `until` on */
+	bool left;  /* by its last look: it must look again before it sleeps for long */
+	struct timespec until;
 } patience __attribute__((tls_model("initial-exec")));
 
-#define MOMENT_NS 300000L  /* at least */
-#define SPARE 64u          /* tasks whose memory a thread, or a node, keeps */
-#define SPARE_BYTES 256u   /* of small ones, which have all that size */
-#define QUEUE_MOST 64u     /* tasks that wait, for each thread: more are executed at once */
-#define BATCH_NS 250000.0f /* a batch is to take so long at most, or four times its fare */
+#define MOMENT_NS 300000.0f /* of patience, or four times the fare */
+#define BATCH_NS 250000.0f  /* a batch is to take so long at most, or as above */
+#define LONG_NS 4000000.0f  /* of both, at most */
+#define QUEUE_MOST 64u      /* tasks that wait, for each thread: more are executed at once */
+#define SPARE 64u           /* tasks whose memory a thread keeps */
+#define SPARE_BYTES 256u    /* of small ones, which have all that size */
 
 /* A node's. */
 struct store {
@@ -46,8 +47,8 @@ struct store {
 	bool awaited;      /* a thread waits until tasks are done */
 	bool news;         /* there is something for all: they are told after the lock */
 	/* memory of tasks that are done, or that other nodes have copied: its threads take it */
-	unsigned int n_spare;
-	struct task *spare[SPARE];
+	struct task **spare;
+	unsigned int n_spare, most_spare;
 	struct task roots[] __attribute__((aligned(64)));
 };
 
@@ -92,10 +93,48 @@ static size_t pages_of(size_t size)
 	return (size + TEAM_PAGE - 1) / TEAM_PAGE * TEAM_PAGE;
 }
 
+static void store_init(struct store *s, unsigned int n)
+{
+	unsigned int i;
+
+	pthread_mutex_init(&s->lock, NULL);
+	s->most_spare = QUEUE_MOST * n;
+	s->spare =
+		(struct task **)&s->roots[n]; /* in pages of its own, as all that is the store's */
+	for (i = 0; i < n; i++) {
+		s->roots[i].named = 1; /* they stay with the team */
+		s->roots[i].group = &s->root;
+	}
+}
+
+static void store_end(struct store *s, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		depend_forget(&s->roots[i]);
+	bag_free(&s->bag);
+	while (s->n_spare)
+		free(s->spare[--s->n_spare]);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* The end of a moment of patience is one of this clock. */
+static void event_init(struct tasks *t)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->came, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 struct tasks *tasks_make(unsigned int n)
 {
 	struct tasks *t;
-	unsigned int i, k, nodes;
+	unsigned int i, nodes;
 	size_t size;
 
 	if (!needs_tasks())
@@ -107,36 +146,25 @@ struct tasks *tasks_make(unsigned int n)
 	t->n = n;
 	t->nodes = nodes;
 	t->spins = meet_spins(n);
-	t->size = pages_of(sizeof(struct store) + n * sizeof(struct task));
+	t->size = pages_of(sizeof(struct store) + n * sizeof(struct task) +
+			   (size_t)QUEUE_MOST * n * sizeof(struct task *));
 	t->stores = must(aligned_alloc(TEAM_PAGE, t->nodes * t->size));
 	memset(t->stores, 0, t->nodes * t->size);
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->came, NULL);
-	for (i = 0; i < t->nodes; i++) {
-		pthread_mutex_init(&store_of(t, i)->lock, NULL);
-		for (k = 0; k < n; k++) {
-			store_of(t, i)->roots[k].named = 1; /* they stay with the team */
-			store_of(t, i)->roots[k].group = &store_of(t, i)->root;
-		}
-	}
+	event_init(t);
+	for (i = 0; i < t->nodes; i++)
+		store_init(store_of(t, i), n);
 	return t;
 }
 
 /* All tasks are done. */
 void tasks_free(struct tasks *t)
 {
-	unsigned int i, k;
+	unsigned int i;
 
 	if (!t)
 		return;
-	for (i = 0; i < t->nodes; i++) {
-		for (k = 0; k < t->n; k++)
-			depend_forget(&store_of(t, i)->roots[k]);
-		bag_free(&store_of(t, i)->bag);
-		while (store_of(t, i)->n_spare)
-			free(store_of(t, i)->spare[--store_of(t, i)->n_spare]);
-		pthread_mutex_destroy(&store_of(t, i)->lock);
-	}
+	for (i = 0; i < t->nodes; i++)
+		store_end(store_of(t, i), t->n);
 	pthread_mutex_destroy(&t->lock);
 	pthread_cond_destroy(&t->came);
 	free(t->stores);
@@ -160,29 +188,20 @@ static void event_make(struct tasks *t)
 	pthread_cond_broadcast(&t->came);
 }
 
-/* A moment, in which those who have few short tasks may execute them themselves. */
-static void event_await_briefly(struct tasks *t)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += 4 * (long)fare > MOMENT_NS ? 4 * (long)fare : MOMENT_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&t->came, &t->lock, &until);
-}
-
-/* With the lock of the team, which is free meanwhile. */
+/* With the lock of the team, which is free meanwhile. No event is made of tasks that this thread has
+ * left: then not for longer than its patience. */
 static void event_await(struct tasks *t, uint32_t seen)
 {
 	unsigned int i;
 
-	if (patience == WAITS) {
+	if (patience.left) {
+		patience.left = false;
 		if (t->events == seen)
-			event_await_briefly(t);
-		patience = HAS_WAITED;
+			pthread_cond_timedwait(&t->came, &t->lock, &patience.until);
+		patience.until.tv_sec = 0;
 		return;
 	}
+	patience.waits = false;
 	if (t->spins && t->events == seen) {
 		pthread_mutex_unlock(&t->lock);
 		for (i = 0; i < t->spins; i++) {
@@ -249,18 +268,10 @@ struct task *task_alloc(size_t size)
 	return k;
 }
 
-void task_free(struct task *k)
-{
-	if (k->size <= SPARE_BYTES && spare.n < SPARE)
-		spare.v[spare.n++] = k;
-	else
-		free(k);
-}
-
 /* With the lock. */
 static void spare_give(struct store *s, struct task *k)
 {
-	if (k->size <= SPARE_BYTES && s->n_spare < SPARE)
+	if (k->size <= SPARE_BYTES && s->n_spare < s->most_spare)
 		s->spare[s->n_spare++] = k;
 	else
 		free(k);
@@ -269,7 +280,9 @@ static void spare_give(struct store *s, struct task *k)
 /* With the lock of this node. */
 static void spare_take(struct store *s)
 {
-	while (s->n_spare && spare.n < SPARE)
+	if (spare.n)
+		return;
+	while (s->n_spare && spare.n < SPARE / 2)
 		spare.v[spare.n++] = s->spare[--s->n_spare];
 }
 
@@ -391,7 +404,7 @@ static struct task *take_of_group(struct store *s, bool away)
 	return k ? k : bag_take_of_group(&s->bag, self.task->group);
 }
 
-/* Those that other nodes have taken are not here, and wait for this thread only. */
+/* No child of this thread's task is in the bag of another node. */
 static struct task *take_child(struct store *s, bool away)
 {
 	return away ? NULL : bag_take_child(&s->bag, self.task);
@@ -425,16 +438,25 @@ static unsigned int batch_part(const struct tasks *t, const struct store *from)
 	return (from->bag.n + t->nodes - 1) / t->nodes;
 }
 
-/* Would a batch take it longer than to get it? None would, and it is not known of the first. */
+/* Is a batch worth what it costs to get? As long as that is not known, and also if there is none,
+ * so that this is found out. */
 static bool batch_is_worth(const struct tasks *t, const struct store *from)
 {
-	return !from->bag.n || (float)batch_part(t, from) * pace >= fare;
+	return !from->bag.n || pace <= 0 || (float)batch_part(t, from) * pace >= fare;
+}
+
+/* So many times the fare, within bounds. */
+static float fares(float times, float least)
+{
+	const float ns = times * fare;
+
+	return ns < least ? least : ns < LONG_NS ? ns : LONG_NS;
 }
 
 /* How many tasks a node takes from another one: not so many that one of them waits long. */
 static unsigned int batch_most(const struct tasks *t, const struct store *from)
 {
-	const float longest = 4 * fare > BATCH_NS ? 4 * fare : BATCH_NS;
+	const float longest = fares(4, BATCH_NS);
 	const unsigned int part = batch_part(t, from);
 
 	if (pace <= 0 || part <= 1)
@@ -442,7 +464,24 @@ static unsigned int batch_most(const struct tasks *t, const struct store *from)
 	return (float)part * pace < longest ? part : (unsigned int)(longest / pace) + 1;
 }
 
-/* A copy leaves its memory to its home, which so writes it alone. */
+/* May this thread take tasks that are not worth it? Not before its patience ends. */
+static bool patience_is_over(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!patience.waits) {
+		patience.waits = true;
+		patience.until = now;
+		patience.until.tv_nsec += (long)fares(4, MOMENT_NS);
+		patience.until.tv_sec += patience.until.tv_nsec / 1000000000;
+		patience.until.tv_nsec %= 1000000000;
+	}
+	return now.tv_sec > patience.until.tv_sec ||
+		(now.tv_sec == patience.until.tv_sec && now.tv_nsec >= patience.until.tv_nsec);
+}
+
+/* The memory of the original goes back to its home at once, so that the taker never writes it. */
 static struct task *batch_copy(struct batch *x, struct task *k)
 {
 	const ptrdiff_t data = (char *)k->data - (char *)k;
@@ -596,27 +635,40 @@ static void task_run(struct tasks *t, struct store *s, struct task *k, take_fn *
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Execute those of this node, or take some of another one. If there is none, who adds one tells. */
+/* What it took to get a batch. One that took much longer says little of the next. */
+static void fare_learn(const struct timespec *from)
+{
+	struct timespec to;
+	float ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	ns = ns_between(from, &to);
+	fare = (fare * 7 + (ns < 4 * fare + LONG_NS / 8 ? ns : 4 * fare + LONG_NS / 8)) / 8;
+}
+
+/*
+ * Execute those of this node, or take some of another one. If there is none, who adds one tells;
+ * if this thread leaves some, nobody does, and it looks again.
+ */
 static bool store_look(struct tasks *t, struct store *s, struct store *mine, take_fn *take)
 {
-	struct timespec from, to;
+	struct timespec from;
 	struct task *k;
 	uint64_t offers;
 	bool found = false;
 
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	pthread_mutex_lock(&s->lock);
-	if (s != mine && !batch_is_worth(t, s) && patience != HAS_WAITED) {
-		patience = WAITS;
+	if (s != mine && !batch_is_worth(t, s) && !patience_is_over()) {
+		patience.left = true;
 		store_unlock(t, s);
 		return false;
 	}
 	k = take(s, s != mine);
 	if (k && s != mine) {
-		patience = NONE_SEEN;
+		patience.waits = patience.left = false;
 		batch_take(t, s, mine, k);
-		clock_gettime(CLOCK_MONOTONIC, &to);
-		fare = (fare * 7 + ns_between(&from, &to)) / 8;
+		fare_learn(&from);
 		return true;
 	}
 	for (; k; k = take(s, false)) {
@@ -671,8 +723,9 @@ static void tasks_await(struct tasks *t, const unsigned long *left, take_fn *tak
 	bool looked = false;
 
 	pthread_mutex_lock(&s->lock);
-	/* what this thread has taken of other nodes, only this node can execute */
-	while (*left || (take == take_any && s->taken)) {
+	patience.waits = false;
+	/* and for what this thread has taken of other nodes, which only this node can execute */
+	while (*left || (take == take_any && (s->taken || s->bag.n))) {
 		k = take(s, false);
 		if (k) {
 			task_run(t, s, k, take);
@@ -727,6 +780,7 @@ bool tasks_barrier(struct tasks *t)
 	bool made;
 
 	tasks_await_all(t);
+	patience.waits = false;
 	pthread_mutex_lock(&t->lock);
 	barrier = t->barriers;
 	if (++t->arrived == t->n) {
