@@ -453,7 +453,8 @@ endef
 
 $(foreach p,$(SHARE_APP_C),$(eval $(call share_program,$(p:%.c=$(B)/%),$(call objects,$(p)))))
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C) \
-	$(if $(filter tests/unit/test_bench_lanes.c,$(p)),$(BENCH_LANES_C) $(BENCH_COMMON_C))),$(INTERNAL_A),$(CHECK_LIBS))))
+	$(if $(filter tests/unit/test_bench_lanes.c,$(p)),$(BENCH_LANES_C) $(BENCH_COMMON_C)) \
+	$(if $(filter tests/unit/test_bag.c,$(p)),libdsm/openmp/bag.c)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C) \
 	$(if $(filter tests/proc/crowd.c,$(p)),$(PROC_CROWD_C)) $(if $(filter tests/proc/release.c,$(p)),$(PROC_RELEASE_C))),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))

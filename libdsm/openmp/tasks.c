@@ -188,8 +188,8 @@ static void event_make(struct tasks *t)
 	pthread_cond_broadcast(&t->came);
 }
 
-/* With the lock of the team, which is free meanwhile. No event is made of tasks that this thread has
- * left: then not for longer than its patience. */
+/* With the lock of the team, which is free meanwhile. No event is made of tasks that this thread
+ * has left: then not for longer than its patience. */
 static void event_await(struct tasks *t, uint32_t seen)
 {
 	unsigned int i;
