@@ -488,6 +488,8 @@ int main(int argc, char **argv)
 		mixtures();
 		tiny();
 		edges();
+		/* now that short tasks are left to their node for a moment */
+		always();
 		trees();
 		chains();
 		ready();

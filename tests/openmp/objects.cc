@@ -18,6 +18,34 @@ struct Counted {
 	~Counted() { gone++; }
 };
 
+/* Its copies are made where they stay. */
+struct Placed {
+	const Placed *at = this;
+	Placed() = default;
+	Placed(const Placed &) : at(this) { }
+};
+
+static long moved()
+{
+	const Placed p;
+	long wrong = 0;
+
+#pragma omp parallel
+#pragma omp single
+	for (int i = 0; i < 400; i++) {
+#pragma omp task firstprivate(p) shared(wrong)
+		{
+			for (volatile int spin = 20000; spin;)
+				spin = spin - 1;
+			if (p.at != &p) {
+#pragma omp atomic
+				wrong++;
+			}
+		}
+	}
+	return wrong;
+}
+
 #pragma omp declare reduction(join : std::vector<int> : omp_out.insert(omp_out.end(), omp_in.begin(), omp_in.end()))
 
 int main()
@@ -60,7 +88,7 @@ int main()
 		} catch (const std::exception &) {
 			caught++;
 		}
-	printf("sum %ld, tasks %ld, list %zu of %d, squares %.0f, caught %ld, %s\n", sum, tasks, list.size(),
+	printf("moved %ld, sum %ld, tasks %ld, list %zu of %d, squares %.0f, caught %ld, %s\n", moved(), sum, tasks, list.size(),
 	       std::accumulate(list.begin(), list.end(), 0), std::accumulate(squares.begin(), squares.end(), 0.0), caught,
 	       made == gone ? "all objects gone" : "objects left");
 }
