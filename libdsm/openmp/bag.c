@@ -27,9 +27,7 @@ static void bag_grow(struct bag *b)
 							 : b->size };
 	size_t i;
 
-	more.ring = malloc(more.size * sizeof(*more.ring));
-	if (!more.ring)
-		openmp_die("no memory for tasks");
+	more.ring = openmp_must(malloc(more.size * sizeof(*more.ring)), "tasks");
 	for (i = b->oldest; i != b->end; i++)
 		if (*bag_at(b, i))
 			more.ring[more.end++] = *bag_at(b, i);

@@ -23,13 +23,6 @@ struct names {
 	struct named *buckets[BUCKETS];
 };
 
-static void *must(void *memory)
-{
-	if (!memory)
-		openmp_die("no memory for dependences of tasks");
-	return memory;
-}
-
 static unsigned int bucket_of(const void *address)
 {
 	return (unsigned int)((uintptr_t)address * 0x9e3779b97f4a7c15u >> 56);
@@ -41,12 +34,13 @@ static struct named *name_of(struct task *parent, const void *address)
 	struct named **bucket, *n;
 
 	if (!parent->names)
-		parent->names = must(calloc(1, sizeof(*parent->names)));
+		parent->names =
+			openmp_must(calloc(1, sizeof(*parent->names)), "dependences of tasks");
 	bucket = &parent->names->buckets[bucket_of(address)];
 	for (n = *bucket; n && n->address != address; n = n->next)
 		;
 	if (!n) {
-		n = must(calloc(1, sizeof(*n)));
+		n = openmp_must(calloc(1, sizeof(*n)), "dependences of tasks");
 		n->address = address;
 		n->next = *bucket;
 		*bucket = n;
@@ -74,7 +68,7 @@ static void wait_for(struct task *before, struct task *k)
 
 	if (before == k)
 		return;
-	s = must(malloc(sizeof(*s)));
+	s = openmp_must(malloc(sizeof(*s)), "dependences of tasks");
 	*s = (struct successor){ k, before->successors };
 	before->successors = s;
 	k->waits++;
@@ -133,7 +127,7 @@ void depend_add(struct task *k, void **list)
 	size_t i;
 
 	list += old ? 2 : 5;
-	k->namings = must(calloc(n ? n : 1, sizeof(*k->namings)));
+	k->namings = openmp_must(calloc(n ? n : 1, sizeof(*k->namings)), "dependences of tasks");
 	k->n_namings = n;
 	for (i = 0; i < n; i++) {
 		struct naming *g = &k->namings[i];

@@ -115,10 +115,8 @@ ENTRY void omp_get_schedule_(int32_t *kind, int32_t *chunk)
 
 ENTRY void omp_init_nest_lock_(uintptr_t *lock)
 {
-	void *made = malloc(NEST_BYTES);
+	void *made = openmp_must(malloc(NEST_BYTES), "a lock");
 
-	if (!made)
-		openmp_die("no memory for a lock");
 	omp_init_nest_lock(made);
 	*lock = (uintptr_t)made;
 }

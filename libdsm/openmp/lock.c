@@ -41,10 +41,10 @@ ENTRY void GOMP_atomic_end(void)
 
 static pthread_mutex_t *mutex_make(void)
 {
-	pthread_mutex_t *m = malloc(sizeof(*m));
+	pthread_mutex_t *m = openmp_must(malloc(sizeof(*m)), "a lock");
 
-	if (!m || pthread_mutex_init(m, NULL))
-		openmp_die("no memory for a lock");
+	if (pthread_mutex_init(m, NULL))
+		openmp_die("a lock cannot be made");
 	return m;
 }
 
@@ -88,7 +88,7 @@ struct nest { /* omp_nest_lock_t, of 16 bytes */
 static struct lock *pieces[PIECES];
 static uint32_t used, unused; /* unused: the first free one, + 1 */
 
-static struct lock *lock_of(uint32_t lock)
+static struct lock *lock_find(uint32_t lock)
 {
 	if (!lock)
 		openmp_die("a lock is used that was not initialised");
@@ -97,7 +97,7 @@ static struct lock *lock_of(uint32_t lock)
 
 static pthread_mutex_t *mutex_of(uint32_t lock)
 {
-	return &lock_of(lock)->mutex;
+	return &lock_find(lock)->mutex;
 }
 
 static uint32_t lock_new(void)
@@ -115,7 +115,7 @@ static uint32_t lock_new(void)
 		if (!pieces[(at - 1) / PIECE] || pthread_mutex_init(mutex_of(at), NULL))
 			openmp_die("no memory for a lock");
 	} else {
-		unused = lock_of(at)->next;
+		unused = lock_find(at)->next;
 	}
 	pthread_mutex_unlock(&makes);
 	return at;
@@ -124,7 +124,7 @@ static uint32_t lock_new(void)
 static void lock_free(uint32_t lock)
 {
 	pthread_mutex_lock(&makes);
-	lock_of(lock)->next = unused;
+	lock_find(lock)->next = unused;
 	unused = lock;
 	pthread_mutex_unlock(&makes);
 }

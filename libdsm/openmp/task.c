@@ -60,9 +60,7 @@ ENTRY void GOMP_taskgroup_start(void)
 
 	if (!t)
 		return;
-	g = calloc(1, sizeof(*g));
-	if (!g)
-		openmp_die("no memory for a group of tasks");
+	g = openmp_must(calloc(1, sizeof(*g)), "a group of tasks");
 	g->outer = self.task->group;
 	self.task->group = g;
 }

@@ -81,13 +81,6 @@ static unsigned int store_number(const struct tasks *t, const struct store *s)
 	return (unsigned int)((size_t)((const char *)s - t->stores) / t->size);
 }
 
-static void *must(void *memory)
-{
-	if (!memory)
-		openmp_die("no memory for tasks");
-	return memory;
-}
-
 static size_t pages_of(size_t size)
 {
 	return (size + TEAM_PAGE - 1) / TEAM_PAGE * TEAM_PAGE;
@@ -99,8 +92,8 @@ static void store_init(struct store *s, unsigned int n)
 
 	pthread_mutex_init(&s->lock, NULL);
 	s->most_spare = QUEUE_MOST * n;
-	s->spare =
-		(struct task **)&s->roots[n]; /* in pages of its own, as all that is the store's */
+	/* in pages of its own, as all that is the store's */
+	s->spare = (struct task **)&s->roots[n];
 	for (i = 0; i < n; i++) {
 		s->roots[i].named = 1; /* they stay with the team */
 		s->roots[i].group = &s->root;
@@ -141,14 +134,14 @@ struct tasks *tasks_make(unsigned int n)
 		return NULL;
 	nodes = dsm_nodes && dsm_nodes() > 1 ? (unsigned int)dsm_nodes() : 1;
 	size = sizeof(*t) + nodes * sizeof(t->offers[0]);
-	t = must(aligned_alloc(TEAM_PAGE, pages_of(size)));
+	t = openmp_must(aligned_alloc(TEAM_PAGE, pages_of(size)), "tasks");
 	memset(t, 0, size);
 	t->n = n;
 	t->nodes = nodes;
 	t->spins = meet_spins(n);
 	t->size = pages_of(sizeof(struct store) + n * sizeof(struct task) +
 			   (size_t)QUEUE_MOST * n * sizeof(struct task *));
-	t->stores = must(aligned_alloc(TEAM_PAGE, t->nodes * t->size));
+	t->stores = openmp_must(aligned_alloc(TEAM_PAGE, t->nodes * t->size), "tasks");
 	memset(t->stores, 0, t->nodes * t->size);
 	event_init(t);
 	for (i = 0; i < t->nodes; i++)
@@ -198,7 +191,7 @@ static void event_await(struct tasks *t, uint32_t seen)
 		patience.left = false;
 		if (t->events == seen)
 			pthread_cond_timedwait(&t->came, &t->lock, &patience.until);
-		patience.until.tv_sec = 0;
+		patience.until.tv_sec = 0; /* also after an event: it leaves them once */
 		return;
 	}
 	patience.waits = false;
@@ -259,11 +252,11 @@ struct task *task_alloc(size_t size)
 	struct task *k;
 
 	if (size > SPARE_BYTES)
-		k = must(aligned_alloc(64, (size + 63) / 64 * 64));
+		k = openmp_must(aligned_alloc(64, (size + 63) / 64 * 64), "tasks");
 	else if (spare.n)
 		k = spare.v[--spare.n];
 	else
-		k = must(aligned_alloc(64, SPARE_BYTES));
+		k = openmp_must(aligned_alloc(64, SPARE_BYTES), "tasks");
 	*k = (struct task){ .size = size, .named = 1 };
 	return k;
 }
@@ -502,7 +495,7 @@ static struct task *batch_copy(struct batch *x, struct task *k)
  * `from`, which is free afterwards. */
 static void batch_take(struct tasks *t, struct store *from, struct store *to, struct task *first)
 {
-	struct batch *x = must(malloc(sizeof(*x)));
+	struct batch *x = openmp_must(malloc(sizeof(*x)), "tasks");
 	const unsigned int most = batch_most(t, from);
 	struct task *k, *next, *last = NULL, *all = NULL;
 
@@ -722,8 +715,8 @@ static void tasks_await(struct tasks *t, const unsigned long *left, take_fn *tak
 	uint32_t seen = 0;
 	bool looked = false;
 
-	pthread_mutex_lock(&s->lock);
 	patience.waits = false;
+	pthread_mutex_lock(&s->lock);
 	/* and for what this thread has taken of other nodes, which only this node can execute */
 	while (*left || (take == take_any && (s->taken || s->bag.n))) {
 		k = take(s, false);

@@ -34,6 +34,13 @@ void openmp_die(const char *format, ...)
 	exit(1);
 }
 
+void *openmp_must(void *memory, const char *what)
+{
+	if (!memory)
+		openmp_die("no memory for %s", what);
+	return memory;
+}
+
 /* ---- barriers -------------------------------------------------------------------------------- */
 
 /* Without tasks: so many barriers of a region, or so many regions of a function. */
@@ -180,13 +187,11 @@ static void *team_thread(void *arg)
 
 static void team_spawn(struct team *t, unsigned int id)
 {
-	struct birth *birth = malloc(sizeof(*birth));
+	struct birth *birth = openmp_must(malloc(sizeof(*birth)), "a thread");
 	pthread_attr_t attr;
 	pthread_t thread;
 	int err;
 
-	if (!birth)
-		openmp_die("no memory for thread %u", id);
 	*birth = (struct birth){ t, id };
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -200,11 +205,10 @@ static void team_spawn(struct team *t, unsigned int id)
 
 static struct team *team_make(unsigned int n)
 {
-	struct team *t = aligned_alloc(TEAM_PAGE, sizeof(*t) + n * sizeof(t->shares[0]));
+	struct team *t = openmp_must(
+		aligned_alloc(TEAM_PAGE, sizeof(*t) + n * sizeof(t->shares[0])), "a team");
 	unsigned int id;
 
-	if (!t)
-		openmp_die("no memory for a team of %u threads", n);
 	memset(t, 0, sizeof(*t));
 	for (id = 0; id < n; id++)
 		t->shares[id].left = share_of_none();

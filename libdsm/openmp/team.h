@@ -125,6 +125,8 @@ void team_makes_tasks(void);
 /* Wait for all threads of this one's team, and for its tasks. */
 void team_barrier(void);
 
+/* What the allocation of `what` has returned; if that is NULL, exit as below. */
+void *openmp_must(void *memory, const char *what);
 /* Print why, and exit. */
 void openmp_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
