@@ -17,6 +17,7 @@
 #include "wrap.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@
 #undef fwrite_unlocked
 
 #define STREAM_PIECE (64ul << 10)
+#define STREAM_FEW 512
+#define STREAM_BY_LINE 0x200 /* _IO_LINE_BUF of the C library, which has no name in its headers */
 
 struct transfer {
 	FILE *f;
@@ -58,9 +61,22 @@ static size_t move_piece(const struct transfer *t, char *copy, size_t n)
 	return got;
 }
 
+/* Do functions lock the stream? That of a printf handler has no lock. */
+static bool has_lock(const FILE *f)
+{
+	return !(f->_flags & _IO_USER_LOCK);
+}
+
+static __attribute__((__noinline__)) void stdio_lock(FILE *f)
+{
+	if (has_lock(f))
+		NEXT(flockfile)(f);
+}
+
 static void stdio_unlock(void *f)
 {
-	funlockfile(f);
+	if (has_lock(f))
+		NEXT(funlockfile)(f);
 }
 
 /* Under the stream's lock, so that it is one call. */
@@ -68,6 +84,7 @@ static void transfer_run(void *arg)
 {
 	struct transfer *out = arg, t = *out;
 	const size_t piece = t.n < STREAM_PIECE ? t.n : STREAM_PIECE;
+	FILE *const f = t.f;
 	struct scratch s;
 	size_t n, got = 0;
 	char *copy;
@@ -76,8 +93,8 @@ static void transfer_run(void *arg)
 	copy = scratch_get(&s, piece, NULL);
 	if (!copy)
 		goto out;
-	flockfile(t.f); /* also for the _unlocked functions: the lock nests */
-	pthread_cleanup_push(stdio_unlock, t.f);
+	stdio_lock(f); /* also for the _unlocked functions: the lock nests */
+	pthread_cleanup_push(stdio_unlock, f);
 	do {
 		n = t.n - t.done < piece ? t.n - t.done : piece;
 		got = move_piece(&t, copy, n);
@@ -89,18 +106,58 @@ out:
 	out->done = t.done;
 }
 
-static size_t items(struct transfer t, size_t size)
+/*
+ * Transfers of a few bytes, when the stream's buffer has them, or room for them: then the C library
+ * would only copy, too. As shared memory is not touched under the lock, no fault is handled there.
+ * False: nothing was done.
+ */
+static bool transfer_few(struct transfer *t, bool unlocked)
 {
-	dsm_call(transfer_run, &t);
-	return t.done / size;
+	const ptrdiff_t n = (ptrdiff_t)t->n;
+	char few[STREAM_FEW];
+	FILE *const f = t->f;
+	bool fits;
+
+	if (t->n > sizeof(few))
+		return false;
+	if (t->out)
+		memcpy(few, t->buf, t->n);
+	if (!unlocked)
+		stdio_lock(f);
+	if (t->out)
+		fits = !(f->_flags & STREAM_BY_LINE) && f->_IO_write_end - f->_IO_write_ptr >= n;
+	else
+		fits = f->_IO_read_end - f->_IO_read_ptr >= n;
+	fits &= f->_mode <= 0; /* no wide characters */
+	if (fits && t->out) {
+		f->_IO_write_ptr = mempcpy(f->_IO_write_ptr, few, t->n);
+	} else if (fits) {
+		memcpy(few, f->_IO_read_ptr, t->n);
+		f->_IO_read_ptr += n;
+	}
+	if (!unlocked)
+		stdio_unlock(f);
+	if (fits && !t->out)
+		memcpy(t->buf, few, t->n);
+	if (fits)
+		t->done = t->n;
+	return fits;
 }
 
 /*
- * Must this function do the transfer? Otherwise the C library does, with its own checks of sizes.
+ * False: the C library does it, with its own checks of sizes. Asked for each transfer: it looks for
+ * shared memory last.
  */
-static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
+static bool transfer(struct transfer *t, size_t size, size_t n, bool unlocked)
 {
-	return (is_away(buf) || STACK_IS_AWAY) && !__builtin_mul_overflow(size, n, bytes) && *bytes;
+	if (__builtin_mul_overflow(size, n, &t->n) || !t->n)
+		return false;
+	if (transfer_few(t, unlocked))
+		return true;
+	if (!is_away(t->buf) && !STACK_IS_AWAY)
+		return false;
+	dsm_call(transfer_run, t);
+	return true;
 }
 
 /* Bytes of a stream of rank 0's. */
@@ -126,30 +183,30 @@ static size_t items_abroad(const struct row *row, void *self, void *buf, size_t 
 	return (size_t)row_run_abroad(row, (words_fn *)self, 0, arg) / size;
 }
 
-#define READER(name)                                                                     \
-	EXPORT size_t name(void *buf, size_t size, size_t n, FILE *f)                    \
-	{                                                                                \
-		size_t bytes;                                                            \
-		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                    \
-			return items_abroad(&abroad_in, (void *)name, buf, size, n, f);  \
-		if (!takes(buf, size, n, &bytes))                                        \
-			return NEXT(name)(buf, size, n, f);                              \
-		return items((struct transfer){ .f = f, .buf = buf, .n = bytes }, size); \
+#define READER(name, unlocked)                                                          \
+	EXPORT size_t name(void *buf, size_t size, size_t n, FILE *f)                   \
+	{                                                                               \
+		struct transfer t = { .f = f, .buf = buf };                             \
+		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                   \
+			return items_abroad(&abroad_in, (void *)name, buf, size, n, f); \
+		return transfer(&t, size, n, unlocked) ? t.done / size                  \
+						       : NEXT(name)(buf, size, n, f);   \
 	}
 
-#define WRITER(name)                                                                             \
-	EXPORT size_t name(const void *buf, size_t size, size_t n, FILE *f)                      \
-	{                                                                                        \
-		struct transfer t = { .f = f, .buf = (char *)(uintptr_t)buf, .out = true };      \
-		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                            \
-			return items_abroad(&abroad_out, (void *)name, t.buf, size, n, f);       \
-		return takes(buf, size, n, &t.n) ? items(t, size) : NEXT(name)(buf, size, n, f); \
+#define WRITER(name, unlocked)                                                              \
+	EXPORT size_t name(const void *buf, size_t size, size_t n, FILE *f)                 \
+	{                                                                                   \
+		struct transfer t = { .f = f, .buf = (char *)(uintptr_t)buf, .out = true }; \
+		if (__builtin_expect(is_stream_abroad(f, CALLER), 0))                       \
+			return items_abroad(&abroad_out, (void *)name, t.buf, size, n, f);  \
+		return transfer(&t, size, n, unlocked) ? t.done / size                      \
+						       : NEXT(name)(buf, size, n, f);       \
 	}
 
-READER(fread)
-READER(fread_unlocked)
-WRITER(fwrite)
-WRITER(fwrite_unlocked)
+READER(fread, false)
+READER(fread_unlocked, true)
+WRITER(fwrite, false)
+WRITER(fwrite_unlocked, true)
 
 extern void __chk_fail(void) __attribute__((noreturn));
 size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *f);
@@ -172,7 +229,8 @@ static int put_string(const char *s, FILE *f)
 
 	if (!t.n)
 		return 1;
-	dsm_call(transfer_run, &t);
+	if (!transfer_few(&t, false))
+		dsm_call(transfer_run, &t);
 	return t.done == t.n ? 1 : EOF;
 }
 

@@ -7,6 +7,7 @@
 #include <error.h>
 #include <fcntl.h>
 #include <mntent.h>
+#include <printf.h>
 #include <pwd.h>
 #include <stdio_ext.h>
 #include <sys/wait.h>
@@ -53,6 +54,112 @@ CASE(stream_write_read, EACH)
 	say("%d", fseek(f, 0, 99));
 	say("%s", error_name(errno));
 	say("%d", fclose(f));
+}
+
+/* Lines after bytes that were not: the C library looks for the end of a line from then on. */
+CASE(stream_lines_late, EACH)
+{
+	FILE *f = opened("w"), *g;
+	char read_back[8] = "";
+
+	say("%zu", fwrite("ab", 1, 2, f));
+	setlinebuf(f);
+	say("%zu", fwrite("c\nd", 1, 3, f));
+	g = opened("r");
+	say("%zu", fread(read_back, 1, sizeof(read_back), g));
+	say("%.3s", read_back);
+	fclose(g);
+	fclose(f);
+}
+
+/*
+ * Reads, writes and moves of all lengths, around the size of the buffer. A linear congruential
+ * generator chooses; what is read, where the stream is and what the file has in the end are said as
+ * sums.
+ */
+CASE(stream_random, EACH)
+{
+	FILE *f = opened("w+");
+	static char bytes[5000];
+	uint32_t x = 12345, sum = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < 3000; i++) {
+		x = x * 1664525u + 1013904223u;
+		const size_t n = (x >> 8) % (x >> 31 ? sizeof(bytes) : 40);
+		size_t done = 0;
+
+		switch (x >> 28 & 7) {
+		case 0: done = (size_t)fseek(f, (long)n * 3, SEEK_SET); break;
+		case 1: /* after a read: else the C library itself may crash */
+			fseek(f, 0, SEEK_CUR);
+			done = fgetc(f) != EOF ? (size_t)ungetc('u', f) : 0;
+			break;
+		case 2: done = (size_t)fflush(f); break;
+		case 3:
+		case 4:
+			fseek(f, 0, SEEK_CUR);
+			memset(bytes, (int)i, n);
+			done = fwrite(bytes, 1, n, f);
+			break;
+		default:
+			fseek(f, 0, SEEK_CUR);
+			memset(bytes, 0, sizeof(bytes));
+			done = fread(bytes, 1, n, f);
+			for (k = 0; k < sizeof(bytes); k++)
+				sum = sum * 31 + (unsigned char)bytes[k];
+			break;
+		}
+		sum = (sum * 31 + (uint32_t)done) * 31 + (uint32_t)ftell(f);
+		if (i % 500 == 499)
+			say("%u: %u %d", i, sum, feof(f));
+	}
+	rewind(f);
+	for (sum = 0; (k = (unsigned int)fgetc(f)) != (unsigned int)EOF;)
+		sum = sum * 31 + k;
+	say("%u %ld", sum, ftell(f));
+	fclose(f);
+}
+
+/* A function that prints gets a stream without a lock. */
+static int print_hook(FILE *f, const struct printf_info *info, const void *const *args)
+{
+	(void)info, (void)args;
+	return (int)fwrite("hook", 1, 4, f);
+}
+
+static int no_arguments(const struct printf_info *info, size_t n, int *types, int *sizes)
+{
+	(void)info, (void)n, (void)types, (void)sizes;
+	return 0;
+}
+
+CASE(stream_hook, ALONE)
+{
+	const char *volatile format = "<%W>"; /* which the compiler does not know */
+	char text[16];
+
+	say("%d", register_printf_specifier('W', print_hook, no_arguments));
+	say("%d", snprintf(text, sizeof(text), format));
+	say("%s", text);
+}
+
+static void *write_unlocked(void *f)
+{
+	say("%zu", (fwrite_unlocked)("x", 1, 1, f)); /* no macro */
+	return NULL;
+}
+
+/* Who does not lock does not wait. */
+CASE(stream_unlocked_held, 0)
+{
+	FILE *f = opened("w");
+
+	fputc('a', f);
+	flockfile(f);
+	apart(write_unlocked, f);
+	funlockfile(f);
+	fclose(f);
 }
 
 CASE(stream_errors, EACH)
