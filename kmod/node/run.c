@@ -236,22 +236,14 @@ static bool fetch(struct rank *r, const struct msg *m)
 {
 	const bool back = m->type == MSG_RELEASE;
 	const int ready = back ? back_ready(r, m) : over_ready(r, m);
-	struct msg ask = { .home = m->home };
 
 	if (ready < 0)
 		return false;
 	fetch_begins(r, m);
 	if (!ready)
 		return true;
-	/*
-	 * If this rank did not know the region, the message names this rank as the manager. The
-	 * region may have been added since, and its home may now move: then the next home is found
-	 * only by way of the manager.
-	 */
-	if (back)
-		fault_request_at(r, block_page(m->object), &ask);
 	pool_begin();
-	fault_prefetch(r, m->object, !back || m->op == RELEASE_EVICT, m->flags, ask.home, back);
+	fault_prefetch(r, m->object, !back || m->op == RELEASE_EVICT, m->flags, m->home, back);
 	run_queued();
 	local_bh_enable();
 	return true;

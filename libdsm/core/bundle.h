@@ -18,7 +18,7 @@
 /* May messages of this type travel in a bundle? */
 static inline bool bundle_takes(uint8_t type)
 {
-	return type >= MSG_READ_REQ && type <= MSG_HOME_ACK;
+	return type >= MSG_READ_REQ && type <= MSG_RELEASE;
 }
 
 /* How many messages travel with this one; of a head that is not checked yet, 1 if it is wrong. */

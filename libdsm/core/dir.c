@@ -238,6 +238,7 @@ static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 		     const struct request *r, struct actions *out)
 {
 	const bool push = r->flags & MSGF_PUSH;
+	struct msg *m;
 
 	if (d->migratory && d->state == DIR_EXCLUSIVE && !push && ++d->sample) {
 		migrate(ctx, d, object, r, out);
@@ -245,7 +246,8 @@ static void dir_copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 	}
 	if (d->state == DIR_SHARED)
 		d->migratory = 0;
-	dir_send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
+	m = dir_send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
+	m->count = ctx->brief && d->owner == ctx->me && !(r->flags & MSGF_CONFIRM);
 	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
 	d->state = DIR_SHARED;
 	d->served = NODE(r->node);
@@ -570,11 +572,22 @@ static int dir_kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *
 	return 0;
 }
 
+/* This node ends a brief read, which is over already: the reader has said so, and must not. */
+static int undone(const struct dir_ctx *ctx, const struct msg *m, struct actions *out)
+{
+	if (m->src != ctx->me || m->req_node == ctx->me)
+		return -EBADMSG;
+	act_add(out, ACT_BLAME)->node = m->req_node;
+	return 0;
+}
+
 static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
+	const uint16_t node = m->src == ctx->me ? m->req_node : m->src;
+
 	if (d->phase == DIR_BUSY || d->phase == DIR_HANDING) {
-		if (m->src != d->served)
-			return -EBADMSG;
+		if (node != d->served)
+			return undone(ctx, m, out);
 		if (d->migratory && d->state == DIR_EXCLUSIVE)
 			d->copyset = set_of(d->owner, set_granule(ctx->nnodes));
 		if (d->phase == DIR_HANDING)
@@ -583,9 +596,9 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 			resume(ctx, d, m->object, out);
 		return 0;
 	}
-	if (!d->readers || m->src >= ctx->nnodes || m->req_slot >= ctx->queue.nslots ||
-	    !queue_unmark(&ctx->queue, queue_number(&ctx->queue, m->src, m->req_slot), m->object))
-		return -EBADMSG;
+	if (!d->readers || node >= ctx->nnodes || m->req_slot >= ctx->queue.nslots ||
+	    !queue_unmark(&ctx->queue, queue_number(&ctx->queue, node, m->req_slot), m->object))
+		return undone(ctx, m, out);
 	if (!--d->readers && d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
 	return 0;

@@ -4,10 +4,11 @@
  * the waiters.
  *
  * Reads of a block that has read copies are served concurrently. The home counts them, and marks
- * the queue entry of each, until the requester's MSG_DONE. Every other request is served alone. The
- * entry is busy from the first message that the home sends until MSG_DONE, and it becomes busy only
- * after the last of those reads is done. Requests that cannot be served now queue in FIFO order. So
- * no message of an earlier request can be overtaken by one of a later conflicting request, whatever
+ * the queue entry of each, until MSG_DONE, which the requester sends, or the home itself (brief
+ * reads, below). Every other request is served alone. The entry is busy from the first message that
+ * the home sends until MSG_DONE, and it becomes busy only after the last of those reads is done.
+ * Requests that cannot be served now queue in FIFO order. So no message of an earlier request but
+ * the contents of a brief read can be overtaken by one of a later conflicting request, whatever
  * order the channels keep. Zeroed memory is the initial state: untouched, contents zero.
  */
 #ifndef CORE_DIR_H
@@ -31,7 +32,7 @@ enum dir_state {
 
 enum dir_phase {
 	DIR_IDLE = 0, /* no request is active except `readers` reads of copies */
-	DIR_BUSY,     /* serving a request, until its MSG_DONE */
+	DIR_BUSY,     /* serving a request, until MSG_DONE */
 	/*
 	 * the same; then the requester becomes the home, because it writes repeatedly or by
 	 * MSGF_PLACE
@@ -72,6 +73,11 @@ struct dir_ctx {
 	uint16_t manager; /* of the block; SET_NOBODY: its region is unknown to this node */
 	uint8_t follow;   /* DIR_FOLLOW or less; 0: homes stay where they are */
 	uint8_t pushes;   /* PUSH_AFTER or less; 0: pushing is off, and `push` is not used */
+	/*
+	 * Reads by other nodes are brief if this node sends the contents: a read ends when they
+	 * have been sent, not when they have arrived. MSG_DATA says so by its count, 1.
+	 */
+	bool brief;
 	struct push *push;
 	struct qpool queue;
 	/*

@@ -80,15 +80,17 @@ static int dispatch_release(const struct dispatch *d, const struct msg *m, struc
 	if ((d->dir->state != DIR_SHARED && d->dir->state != DIR_EXCLUSIVE) ||
 	    d->dir->owner != m->src || m->src == d->me)
 		return 0;
+	/*
+	 * It asks itself, and not the manager, even if it has never used the block. Should the home
+	 * move before the request arrives, the request is sent back, as it knew the home.
+	 */
+	if (d->page->state == PG_INVALID && !d->page->home)
+		d->page->home = (uint16_t)(d->me + 1);
 	a = act_add(out, ACT_FETCH);
 	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
 	a->msg = *m;
 	a->msg.flags = m->op == RELEASE_EVICT ? 0 : MSGF_PUSH;
-	/*
-	 * The home may move before the request arrives: a node that knows no home may ask only the
-	 * manager.
-	 */
-	a->msg.home = d->manager == SET_NOBODY ? d->me : d->manager;
+	a->msg.home = d->me;
 	return 0;
 }
 
@@ -172,6 +174,7 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 				     .manager = d->manager,
 				     .follow = d->follow,
 				     .pushes = d->pushes,
+				     .brief = d->brief,
 				     .push = &d->page->push,
 				     .queue = d->queue,
 				     .forwarded = &d->page->forwarded };

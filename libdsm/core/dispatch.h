@@ -52,6 +52,7 @@ struct dispatch {
 	uint16_t manager;
 	uint8_t follow;        /* TARGET_BLOCK: DIR_FOLLOW, or less for tests */
 	uint8_t pushes;        /* TARGET_BLOCK: PUSH_AFTER, or less for tests; 0: pushing is off */
+	bool brief;            /* TARGET_BLOCK: struct dir_ctx */
 	uint32_t now, hold_us; /* TARGET_BLOCK */
 	/*
 	 * queue entries. TARGET_BLOCK: of blocks; TARGET_OBJECT: of objects; TARGET_HOLD: of this

@@ -76,6 +76,7 @@ static int step_block(struct core_host *h, uint32_t number, const struct msg *m,
 	p.d.nnodes = h->nnodes;
 	p.d.follow = h->follow;
 	p.d.pushes = h->pushes;
+	p.d.brief = h->brief;
 	p.d.hold_us = h->hold_us;
 	p.d.now = h->ops->now(h);
 	p.d.rel = NULL;
@@ -90,7 +91,8 @@ static int step_block(struct core_host *h, uint32_t number, const struct msg *m,
 	 * Before the step: after it, another thread may handle the last acknowledgement and open
 	 * the block.
 	 */
-	if (h->ops->land && m->type == MSG_DATA && m->count > 0 && may_land(h, p.d.page, m))
+	if (h->ops->land && m->type == MSG_DATA && m->count > 0 && m->op == GRANT_WRITE &&
+	    may_land(h, p.d.page, m))
 		h->ops->land(h, m, data);
 	h->ops->lock(h, p.key);
 	err = step_locked(h, &p, m, out);
@@ -183,12 +185,28 @@ void core_deliver(struct core_host *h, const struct msg *m, const void *data)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
+void core_block_sent(struct core_host *h, const struct msg *m)
+{
+	const struct msg done = { .version = WIRE_VERSION,
+				  .type = MSG_DONE,
+				  .src = h->me,
+				  .dst = h->me,
+				  .object = m->object,
+				  .req_node = m->req_node,
+				  .req_slot = m->req_slot };
+
+	if (data_is_brief(m))
+		h->ops->send(h, &done);
+}
+
 void core_lowered(struct core_host *h, const struct msg *m, const void *contents)
 {
-	if (m->type == MSG_DATA)
+	if (m->type == MSG_DATA) {
 		h->ops->send_block(h, m, contents);
-	else
+		core_block_sent(h, m);
+	} else {
 		h->ops->send(h, m);
+	}
 }
 
 static void leave(struct core_host *h, uint8_t from, uint8_t to, const struct msg *m)

@@ -36,6 +36,7 @@ struct core_host {
 	uint16_t me, nnodes;
 	uint8_t follow;   /* DIR_FOLLOW, or less for tests */
 	uint8_t pushes;   /* PUSH_AFTER, or less for tests; 0: pushing is off */
+	bool brief;       /* struct dir_ctx: send_block() has read the contents when it returns */
 	uint8_t passes;   /* LOCK_PASSES; struct hold_ctx */
 	bool fast;        /* struct hold_ctx */
 	bool leases;      /* struct sync_ctx */
@@ -161,6 +162,8 @@ void core_carry_out(struct core_host *h, const struct actions *acts, unsigned in
 		    const struct msg *m, const void *data);
 /* lower() has ended later than it returned: send m, with the contents if it is MSG_DATA. */
 void core_lowered(struct core_host *h, const struct msg *m, const void *contents);
+/* A host that sends m, MSG_DATA, by itself has done so. core_lowered() does the same. */
+void core_block_sent(struct core_host *h, const struct msg *m);
 
 enum core_page {
 	CORE_ASKED = 0, /* a request is outstanding, or there was nothing to do */

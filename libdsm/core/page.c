@@ -27,8 +27,10 @@ enum rule {
 	R_ACK_EARLY,   /* an acknowledgement before the grant */
 	R_ACK,         /* an acknowledgement after it */
 	R_ACK_NONE,    /* asked to drop what is not here: acknowledge */
+	R_ACK_WANTED,  /* the same of what a brief read may bring: then that is too old */
 	R_DROP,        /* drop the read copy, acknowledge */
 	R_DROP_ASKING, /* the same while asking to write */
+	R_DROP_USED,   /* the same of a brief read, once a thread has used it */
 	R_SHARE,       /* send a copy, keep reading */
 	R_DEMOTE,      /* send a copy, stop writing */
 	R_GIVE,        /* send the block, keep nothing */
@@ -47,8 +49,8 @@ static const char *const rule_names[R_RULES] = {
 	[R_ASK_READ] = "READ_REQ", [R_ASK_WRITE] = "WRITE_REQ", [R_ASK_UPGRADE] = "WRITE_REQ (has)",
 	[R_ASK_AGAIN] = "ask the manager", [R_CONFIRM] = "DONE", [R_REPLAY] = "replay the held message",
 	[R_FORGET] = "close", [R_FILL] = "fill, open", [R_FILLED] = "open", [R_PERMIT] = "open", [R_ZERO] = "zero, open",
-	[R_ACK_EARLY] = "count", [R_ACK] = "count, open at 0", [R_ACK_NONE] = "INV_ACK", [R_DROP] = "close, INV_ACK",
-	[R_DROP_ASKING] = "close, INV_ACK", [R_SHARE] = "DATA", [R_DEMOTE] = "write-protect, DATA",
+	[R_ACK_EARLY] = "count", [R_ACK] = "count, open at 0", [R_ACK_NONE] = "INV_ACK", [R_ACK_WANTED] = "INV_ACK",
+	[R_DROP] = "close, INV_ACK", [R_DROP_ASKING] = "close, INV_ACK", [R_DROP_USED] = "hold until used", [R_SHARE] = "DATA", [R_DEMOTE] = "write-protect, DATA",
 	[R_GIVE] = "close, DATA", [R_GIVE_ASKING] = "close, DATA",
 	[R_MIGRATE] = "close, DATA; KEPT if pinned",
 };
@@ -67,7 +69,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE, [PE_FWD_MIGRATE] = R_MIGRATE },
 	[PG_WANT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
-		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_WANTED, [PE_MOVED] = R_ASK_AGAIN, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
 	[PG_WANT_WRITE] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_INV_ACK] = R_ACK_EARLY, [PE_DATA] = R_FILL,
@@ -85,7 +87,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	 */
 	[PG_GOT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
-		[PE_DROP] = R_NOTHING },
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_DROP_USED },
 	[PG_GOT_WRITE] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
@@ -126,8 +128,10 @@ static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_
 		return m->req_node == ctx->me && m->req_slot == p->slot && p->home &&
 			p->home - 1 == m->src;
 	case PE_INV:
-		return (p->home && p->home - 1 == m->src) ||
-			(set_granule(ctx->nnodes) > 1 && !page_readable(p));
+		/* a brief read may have been answered by a home that is not known yet */
+		return (p->home ? p->home - 1 == m->src : p->state == PG_WANT_READ) ||
+			(set_granule(ctx->nnodes) > 1 && !page_readable(p) &&
+			 p->state != PG_GOT_READ);
 	case PE_FWD_READ:
 	case PE_FWD_WRITE:
 	case PE_FWD_MIGRATE: return p->home && p->home - 1 == m->src;
@@ -161,6 +165,7 @@ static void page_ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, u
 		(uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
 	p->slot = m->req_slot;
 	p->acks = 0;
+	p->flags &= (uint8_t) ~(PAGE_BRIEF | PAGE_OVERTAKEN);
 	a = act_add(out, ACT_WAIT);
 	a->slot = p->slot;
 }
@@ -168,11 +173,34 @@ static void page_ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, u
 static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg *m,
 		    struct actions *out)
 {
-	struct action *a = page_send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
+	struct action *a;
 
-	a->msg.req_node = ctx->me;
-	a->msg.req_slot = p->slot;
 	p->hold = ctx->now + ctx->hold_us;
+	if (!(p->flags & PAGE_BRIEF)) {
+		a = page_send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
+		a->msg.req_node = ctx->me;
+		a->msg.req_slot = p->slot;
+	}
+}
+
+/*
+ * On channels that keep no order, an invalidation for a later write overtakes the contents of a
+ * brief read:
+ *
+ *   home -- DATA (brief) ------------------------> this node
+ *   home -- INV --> this node -- INV_ACK --> a writer, which goes on
+ *
+ * So this node asks once more, and confirms: as the home waits for that, it gets them this time. An
+ * invalidation of an earlier copy, which was dropped silently, looks the same.
+ */
+static void ask_anew(const struct page_ctx *ctx, struct copy *p, const struct msg *m,
+		     struct actions *out)
+{
+	struct action *a = page_send(ctx, out, MSG_READ_REQ, m->home, m);
+
+	a->msg.flags = MSGF_KNOWN | MSGF_CONFIRM;
+	p->home = (uint16_t)(m->home + 1);
+	p->flags &= (uint8_t)~PAGE_OVERTAKEN;
 }
 
 static void open_now(struct copy *p, uint8_t prot, uint8_t from, struct actions *out)
@@ -196,7 +224,10 @@ static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg
 		    struct actions *out)
 {
 	p->home = (uint16_t)(m->home + 1);
+	p->flags &= (uint8_t)~PAGE_OVERTAKEN;
 	if (m->op == GRANT_READ) {
+		if (data_is_brief(m))
+			p->flags |= PAGE_BRIEF;
 		open_now(p, PROT_RO, from, out);
 		if (m->home == ctx->me)
 			p->flags |= PAGE_OWNER;
@@ -245,6 +276,14 @@ static bool page_is_pinned(const struct copy *p, enum page_event ev)
 	return p->pins_write || (p->pins_read && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE);
 }
 
+static void set_aside(struct copy *p, enum page_event ev, const struct msg *m)
+{
+	p->held = (uint8_t)ev;
+	p->held_node = m->req_node;
+	p->held_slot = m->req_slot;
+	p->held_count = m->count;
+}
+
 /*
  * May the block be taken away now? Not before its thread has had the time to use it (Mirage's
  * delta), and not while it is pinned. A home serves one request at a time, so there is at most one
@@ -261,10 +300,7 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 		return false;
 	if (!stays && !early)
 		return false;
-	p->held = (uint8_t)ev;
-	p->held_node = m->req_node;
-	p->held_slot = m->req_slot;
-	p->held_count = m->count;
+	set_aside(p, ev, m);
 	if (!stays) {
 		struct action *a = act_add(out, ACT_TIMER);
 
@@ -278,7 +314,12 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 		struct actions *out)
 {
 	switch (rule) {
-	case R_ACK_NONE: page_drop(ctx, m, false, out); return 0;
+	case R_ACK_NONE:
+	case R_ACK_WANTED:
+		if (rule == R_ACK_WANTED)
+			p->flags |= PAGE_OVERTAKEN;
+		page_drop(ctx, m, false, out);
+		return 0;
 	case R_DROP:
 		p->state = PG_INVALID;
 		p->flags = 0;
@@ -331,6 +372,16 @@ static int page_replay(const struct page_ctx *ctx, struct copy *p, const struct 
 	return page_apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
 }
 
+/* An invalidation has come before the block was used. It may be held as long as any copy. */
+static int held_used(const struct page_ctx *ctx, struct copy *p, const struct msg *ev,
+		     struct actions *out)
+{
+	if (!ctx->hold_us)
+		return page_replay(ctx, p, ev, out);
+	act_add(out, ACT_TIMER)->at = p->hold;
+	return 0;
+}
+
 static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule,
 		      const struct msg *m, struct actions *out)
 {
@@ -366,6 +417,11 @@ static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule
 	case R_CONFIRM:
 		confirm(ctx, p, m, out);
 		p->state = p->state == PG_GOT_WRITE ? PG_WRITE : PG_READ;
+		return p->held ? held_used(ctx, p, m, out) : 0;
+	case R_DROP_USED:
+		if (!(p->flags & PAGE_BRIEF) || p->held)
+			return -EBADMSG; /* the home waits for MSG_DONE, or for INV_ACK */
+		set_aside(p, PE_INV, m);
 		return 0;
 	case R_REPLAY: return page_replay(ctx, p, m, out);
 	case R_FORGET:
@@ -375,9 +431,13 @@ static int page_apply(const struct page_ctx *ctx, struct copy *p, enum rule rule
 		}
 		return 0;
 	case R_FILL:
-		if (m->op != GRANT_WRITE && (m->op != GRANT_READ || p->state != PG_WANT_READ))
+		if (m->op != GRANT_WRITE &&
+		    (m->op != GRANT_READ || p->state != PG_WANT_READ || m->count & ~1))
 			return -EBADMSG;
-		granted(ctx, p, m, OPEN_DATA, out);
+		if (data_is_brief(m) && p->flags & PAGE_OVERTAKEN)
+			ask_anew(ctx, p, m, out);
+		else
+			granted(ctx, p, m, OPEN_DATA, out);
 		return 0;
 	case R_FILLED:
 	case R_PERMIT:

@@ -20,7 +20,8 @@ enum page_state {
 	PG_WANT_WRITE, /* block requested for writing */
 	PG_UPGRADE,    /* read copy; write permission requested */
 	PG_COUNT,      /* granted, contents in place, acknowledgements outstanding */
-	PG_GOT_READ,   /* granted; the home waits until a thread uses the copy */
+	/* granted; the home waits until a thread uses it, or an invalidation does (PAGE_BRIEF) */
+	PG_GOT_READ,
 	PG_GOT_WRITE,
 	PG_STATES
 };
@@ -47,6 +48,14 @@ enum page_event {
 };
 
 #define PAGE_OWNER 1 /* the home forwards requests to this copy: it must not be dropped silently */
+#define PAGE_BRIEF 2 /* got by a brief read: the home may want it back before it has been used */
+#define PAGE_OVERTAKEN 4 /* an invalidation has come: what a brief read brings now may be old */
+
+/* Does it answer a brief read (struct dir_ctx)? */
+static inline bool data_is_brief(const struct msg *m)
+{
+	return m->op == GRANT_READ && m->count;
+}
 
 /* Not named `page`: the kernel has a struct page. */
 struct copy {

@@ -9,7 +9,7 @@
  * zero while it is in no queue.
  *
  * The mark of an entry remains after the entry has left the queue. It names the block of a read
- * that is served concurrently with other reads, until the requester confirms it (core/dir.h).
+ * that is served concurrently with other reads, until MSG_DONE (core/dir.h).
  */
 #ifndef CORE_QUEUE_H
 #define CORE_QUEUE_H
@@ -81,9 +81,9 @@ static inline bool queue_busy(const struct qpool *q, uint32_t entry)
 
 /*
  * Set the mark of an entry. False: the mark is in use. A requester may reuse its slot for another
- * block as soon as it has sent its confirmation, and the new request may overtake the confirmation;
- * the caller then serves it without a mark. Callers may hold the locks of different blocks, hence
- * the compare-and-swap.
+ * block as soon as it has sent MSG_DONE, or has got the contents of a brief read, and the new
+ * request may overtake MSG_DONE; the caller then serves it without a mark. Callers may hold the
+ * locks of different blocks, hence the compare-and-swap.
  */
 static inline bool queue_mark(const struct qpool *q, uint32_t entry, uint32_t block)
 {

@@ -17,7 +17,8 @@ static inline uint8_t flags_of(enum wire_rule rule)
 {
 	switch (rule) {
 	case RULE_F_READ:
-		return MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
+		return MSGF_FIRST_TOUCH | MSGF_CONFIRM | MSGF_RELEASE | MSGF_FORWARDED |
+			MSGF_KNOWN | MSGF_PUSH;
 	case RULE_F_WRITE:
 		return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
 			MSGF_PLACE;
@@ -73,7 +74,7 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
 	case RULE_THREADS: from = 1, to = INT32_MAX; break;
 	case RULE_KEY: from = 1, to = UINT32_MAX; break;
 	case RULE_CLOSE: from = 1, to = INT64_MAX >> 1; break;
-	case RULE_BUNDLED: from = MSG_READ_REQ, to = MSG_HOME_ACK; break;
+	case RULE_BUNDLED: from = MSG_READ_REQ, to = MSG_RELEASE; break;
 	case RULE_SEVERAL: from = 2, to = WIRE_BUNDLE_MAX; break;
 	case RULE_TAIL: to = AFTER_FLUSH | AFTER_NOTE; break;
 	case RULE_AFTER: from = AFTER_FLUSH, to = AFTER_FLUSH | AFTER_NOTE; break;

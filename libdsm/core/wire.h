@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 22
+#define WIRE_VERSION 23
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -57,7 +57,11 @@ enum msg_type {
 	 * answer to WRITE_REQ with MSGF_HAS; op GRANT_READ: the home stays
 	 */
 	MSG_GRANT,
-	MSG_DATA, /* permission with the block; count: acknowledgements to wait for */
+	/*
+	 * permission with the block; count: acknowledgements to wait for, or, with GRANT_READ, 1 if
+	 * the home waits for no MSG_DONE (a brief read, core/dir.h)
+	 */
+	MSG_DATA,
 	/* homes */
 	/* manager -> first toucher: become the home, and serve your own request (op: its type) */
 	MSG_HOME,
@@ -156,6 +160,7 @@ enum {
 	MSGF_HAS = 1,         /* WRITE_REQ: requester holds a read copy */
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
+	MSGF_CONFIRM = 4,     /* READ_REQ: no brief read (struct dir_ctx): MSG_DONE will come */
 	/*
 	 * READ_REQ, WRITE_REQ: of a release block; a home may not know the region yet. WRITE_REQ:
 	 * the requester would like to be its home
@@ -233,11 +238,11 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(GEN, "a generation")           R(LIFE, "a generation; barrier 0: 0") R(LIFE_HIGH, "its upper 8 bits; barrier 0: 0") \
 	R(KEY, "not 0")               R(CLOSE, "1 to 2^62 - 1")              R(AFTER, "FLUSH, NOTE or both") \
 	R(TAIL, "0, or as in AFTER: a message follows the payload") \
-	R(BUNDLED, "READ_REQ to HOME_ACK")     R(SEVERAL, "2 to 64") \
+	R(BUNDLED, "READ_REQ to RELEASE")     R(SEVERAL, "2 to 64") \
 	R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
-	R(COUNT, "0 to 65535")           R(F_READ, "FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PUSH") \
+	R(COUNT, "0 to 65535")           R(F_READ, "FIRST_TOUCH, CONFIRM, RELEASE, FORWARDED, KNOWN, PUSH") \
 	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_SYNC, "TIMED, LEASE")
 /* clang-format on */
 

@@ -725,11 +725,14 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 		m.home = 0;
 		m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
 		m.dst = (uint16_t)(p->home - 1);
-		while ((slot = slot_try_prefetch(m.object, SLOT_BACK)) < 0)
+		while ((slot = slot_try_prefetch(m.object, SLOT_BACK)) < 0) {
+			run_work();
 			block_help();
+		}
 		m.req_slot = (uint16_t)slot;
-		run_send(&m);
+		run_send_first(&m);
 	}
+	run_work();
 	work_timers(true);
 	engine_leave();
 }

@@ -28,7 +28,8 @@ static void note_leaving(uint32_t object)
  * Send n blocks of one size to one node, whose contents are in this thread's buffer: a bundle's
  * messages go before them.
  */
-static void send_blocks(struct work *w, const struct item *it, unsigned int n, size_t at)
+static void send_blocks(struct core_host *h, struct work *w, const struct item *it, unsigned int n,
+			size_t at)
 {
 	const size_t bytes = block_bytes(it->m.object), size = n * bytes, heads = n * sizeof(it->m);
 	char *payload =
@@ -43,6 +44,8 @@ static void send_blocks(struct work *w, const struct item *it, unsigned int n, s
 	}
 	head = bundle_head(&it->m, n);
 	run_send_with(&head, payload, heads + size);
+	for (i = 0; i < n; i++)
+		core_block_sent(h, &it[i].m);
 }
 
 void leave_send_block(struct core_host *h, const struct msg *m, const void *contents)
@@ -98,7 +101,7 @@ static unsigned int bundle_fits(const struct item *it, unsigned int n)
 	const size_t bytes = block_bytes(it->m.object);
 	unsigned int i;
 
-	for (i = 1; i < n && job.netops->bundles && it->kind != WORK_DROP &&
+	for (i = 1; i < n && job.netops->bundles_data && it->kind != WORK_DROP &&
 	     it[i].m.dst == it->m.dst && (i + 1) * bytes <= BUNDLE_BYTES;
 	     i++)
 		;
@@ -114,7 +117,7 @@ static void answer_run(struct core_host *h, struct work *w, const struct item *i
 	for (at = 0; at < n; at += k) {
 		k = bundle_fits(&it[at], n - at);
 		if (k > 1)
-			send_blocks(w, &it[at], k, at * bytes);
+			send_blocks(h, w, &it[at], k, at * bytes);
 		else
 			core_lowered(h, &it[at].m,
 				     it->kind == WORK_DROP ? NULL : w->buffer + at * bytes);
@@ -124,7 +127,7 @@ static void answer_run(struct core_host *h, struct work *w, const struct item *i
 /* May one bundle carry a run and, after its last block, another run? size: of both. */
 static bool answers_with(const struct item *last, const struct item *next, size_t size)
 {
-	return job.netops->bundles && last->kind == next->kind && last->m.dst == next->m.dst &&
+	return job.netops->bundles_data && last->kind == next->kind && last->m.dst == next->m.dst &&
 		block_bytes(last->m.object) == block_bytes(next->m.object) && size <= BUNDLE_BYTES;
 }
 

@@ -138,7 +138,7 @@ static bool ask_home(size_t at, size_t block)
 		return false;
 	m.req_slot = (uint16_t)slot;
 	recent_gone(at);
-	run_send(&m);
+	run_send_first(&m);
 	return true;
 }
 
@@ -171,6 +171,7 @@ static uint64_t ask_homes(size_t unit, size_t block, uint64_t want, bool *full)
 		*full = !ask_home(at, block);
 		got += *full ? 0 : block;
 	}
+	run_work();
 	count(&job.mine->stats.evicted_owned, got / block);
 	return got;
 }

@@ -83,7 +83,7 @@ static void gather_sending(const struct msg *m)
 	struct work *w = work_mine();
 	const struct msg *first = &w->sending[0];
 
-	if (w->sendings == WIRE_BUNDLE_MAX ||
+	if (w->sendings == job.netops->bundle ||
 	    (w->sendings && (first->type != m->type || first->dst != m->dst)))
 		send_gathered(w);
 	w->sending[w->sendings++] = *m;
@@ -105,7 +105,7 @@ static void route(const struct msg *m)
 	note_sending(m);
 	if (m->dst == job.node)
 		work_push(WORK_STEP, m);
-	else if (job.netops->bundles && bundle_takes(m->type))
+	else if (job.netops->bundle && bundle_takes(m->type))
 		gather_sending(m);
 	else
 		run_send_with(m, NULL, 0);
@@ -440,7 +440,7 @@ static void act_report_peer(struct core_host *h, uint16_t node)
 }
 
 static __thread bool answered __attribute__((tls_model("initial-exec"))); /* MSG_DONE will come */
-/* when a request was queued last, to wait for MSG_DONE of another; clock_ns(); atomic */
+/* when a request was queued last, to wait for the end of another; clock_ns(); atomic */
 static uint64_t queued;
 
 /* what has waited for so long, waits at most a fifth longer for a home that dozes */
@@ -461,7 +461,7 @@ static void note_request(const struct msg *m, const struct actions *acts)
 	if ((m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ) || m->flags & MSGF_RELEASE)
 		return;
 	if (acts->n)
-		answered = true;
+		answered |= acts->v[0].msg.type != MSG_FWD_READ || !acts->v[0].msg.count;
 	else
 		__atomic_store_n(&queued, clock_ns(), __ATOMIC_RELAXED);
 }
@@ -531,6 +531,7 @@ struct core_host run_host(void)
 		.nnodes = job.nodes,
 		.follow = DIR_FOLLOW,
 		.pushes = job.set.push ? PUSH_AFTER : 0,
+		.brief = true,
 		.passes = LOCK_PASSES,
 		/* threads of this node lock and unlock by the record's word (sync/fast_lock.h) */
 		.fast = true,
@@ -719,12 +720,17 @@ static void close_now(bool more)
 	w->more = more;
 }
 
-void run_send(const struct msg *m)
+void run_send_first(const struct msg *m)
 {
 	struct msg copy = *m;
 
 	copy.version = WIRE_VERSION;
 	send_now(&copy);
+}
+
+void run_send(const struct msg *m)
+{
+	run_send_first(m);
 	run_work();
 }
 

@@ -20,6 +20,9 @@
 /* Send m. A message for this node is stepped in this call; the transport sends any other. Sets the
  * version. */
 void run_send(const struct msg *m);
+/* The same for the first of several messages: run_work() steps it, or sends it together with those
+ * that follow. */
+void run_send_first(const struct msg *m);
 
 /* Send m with a payload to another node. */
 void run_send_with(const struct msg *m, const void *payload, size_t size);

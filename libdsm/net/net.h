@@ -186,9 +186,11 @@ struct net_ops {
 	 * no other thread is woken for messages. The last one that stops polling arms the backend
 	 * for the threads that sleep. -EBUSY: messages are pending; poll, then arm. */
 	int (*wait_step)(struct net *n, enum net_wait_step next);
-	/* MSG_BUNDLE saves messages. Otherwise none is sent; it would be carried like any other
-	 * payload */
-	bool bundles;
+	/* Most messages of a MSG_BUNDLE that saves messages; 0: none is sent. It would be carried
+	 * like any other payload. */
+	unsigned int bundle;
+	/* MSG_DATA travels in them. Otherwise each block is sent to where it is wanted. */
+	bool bundles_data;
 	/* the backend has threads of its own, which poll while no waiting thread does */
 	bool threads;
 

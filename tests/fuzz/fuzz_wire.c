@@ -272,6 +272,7 @@ static void dispatch(struct world *w, const struct msg *m)
 			      .nnodes = w->nnodes,
 			      .now = w->now,
 			      .follow = DIR_FOLLOW,
+			      .brief = true,
 			      .hold_us = 10,
 			      .queue = { w->nodes, SLOTS, NULL },
 			      .objects = &objects,

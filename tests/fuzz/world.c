@@ -346,6 +346,21 @@ static void open_block(struct rank *r, uint32_t block, const struct action *a, u
 	r->prot[block] = a->prot;
 }
 
+/* As core_block_sent(). */
+static void end_brief_read(uint16_t me, const struct msg *m)
+{
+	const struct msg done = { .version = WIRE_VERSION,
+				  .type = MSG_DONE,
+				  .src = me,
+				  .dst = me,
+				  .object = m->object,
+				  .req_node = m->req_node,
+				  .req_slot = m->req_slot };
+
+	if (data_is_brief(m))
+		world_post(me, &done, 0);
+}
+
 void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uint32_t data)
 {
 	struct rank *r = &w->r[me];
@@ -363,6 +378,7 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 			if (r->prot[block] > a->prot)
 				r->prot[block] = a->prot;
 			world_post(me, &a->msg, r->frame[block]);
+			end_brief_read(me, &a->msg);
 			break;
 		case ACT_LAND: r->frame[block] = data; break;
 		case ACT_OPEN: open_block(r, block, a, data); break;
@@ -548,6 +564,7 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 			      .leases = true,
 			      .nnodes = RANKS,
 			      .follow = 1,
+			      .brief = true,
 			      .now = w->now,
 			      .hold_us = 10,
 			      .combine = combine };

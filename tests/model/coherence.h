@@ -58,6 +58,7 @@ struct co_cfg {
 	uint8_t follow; /* writes in a row that make a rank the home; 0: homes stay */
 	/* reads by the home after which a writer is told to push; 0: never */
 	uint8_t pushes;
+	bool confirmed; /* no brief reads */
 	bool fifo;      /* channels keep order */
 	bool migratory; /* with `home`, which then treats the blocks as migratory */
 	/*

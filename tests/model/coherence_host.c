@@ -301,11 +301,17 @@ static void damaged(struct core_host *h, const struct msg *about, enum page_even
 		   page_event_name(ev));
 }
 
+static void blame(struct core_host *h, uint16_t rank)
+{
+	model_fail("rank %u blames rank %u", node_of(h)->rank, rank);
+}
+
 static void fetch(struct core_host *h, const struct action *a);
 static void stepped(struct core_host *h, const struct msg *m, int err, const struct actions *out);
 
 static const struct core_ops ops =
-	CORE_OPS(.lock = lock, .unlock = unlock, .answers = core_no_answers, .wake = wake_slot);
+	CORE_OPS(.lock = lock, .unlock = unlock, .answers = core_no_answers, .wake = wake_slot,
+		 .blame = blame);
 
 static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int rank, int who,
 			uint32_t time)
@@ -315,6 +321,7 @@ static struct node node(const struct co_cfg *cfg, struct co *w, unsigned int ran
 				     .nnodes = co_nominal(cfg),
 				     .follow = cfg->follow,
 				     .pushes = cfg->pushes,
+				     .brief = !cfg->confirmed,
 				     .hold_us = cfg->hold ? HOLD_US : 0 },
 			      .cfg = cfg,
 			      .w = w,

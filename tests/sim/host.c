@@ -318,6 +318,7 @@ struct host_node sim_node(struct sim *s, uint16_t node, const struct msg *m)
 					  .nnodes = (uint16_t)s->o.nodes,
 					  .follow = (uint8_t)s->o.follow,
 					  .pushes = (uint8_t)s->o.pushes,
+					  .brief = true,
 					  .hold_us = s->o.hold_us },
 				   .s = s,
 				   .m = m };

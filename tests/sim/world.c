@@ -29,6 +29,13 @@ static unsigned int bytes_of(const struct sim *s, const struct msg *m, const str
 	return (unsigned int)bytes;
 }
 
+/* What a home tells itself of a brief read never leaves it. */
+static bool is_of_brief_read(const struct msg *m)
+{
+	return m->src == m->dst &&
+		((m->type == MSG_FWD_READ && m->count == 1) || m->type == MSG_DONE);
+}
+
 void sim_check_sent(struct sim *s, const struct msg *m)
 {
 	const struct wire_limits lim = { .me = m->dst,
@@ -42,7 +49,7 @@ void sim_check_sent(struct sim *s, const struct msg *m)
 
 	if (m->dst >= s->o.nodes)
 		sim_fail(s, m->object, "%s is sent to node %u", wire_name(m->type), m->dst);
-	if (m->type != MSG_RESUME && wire_check(m, &lim))
+	if (m->type != MSG_RESUME && !is_of_brief_read(m) && wire_check(m, &lim))
 		sim_fail(s, m->object, "node %u sends a %s that wire_check() refuses", m->src,
 			 wire_name(m->type));
 	if (ask_is(m->type) && m->type != MSG_RELEASE)

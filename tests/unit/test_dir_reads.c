@@ -61,6 +61,53 @@ UNIT_TEST(reads_of_copies_do_not_wait_for_each_other)
 	ck_assert(dir_quiet(&d));
 }
 
+/* _i: the home has the newest copy, and has not written it (DIR_SHARED), or has. */
+UNIT_LOOP_TEST(a_home_that_sends_the_contents_need_not_hear_that_they_came, 0, 2)
+{
+	struct dir_ctx c = ctx;
+	struct dir d = shared();
+	struct msg m = unit_msg(MSG_READ_REQ, 2, 0, 2, 1), done = unit_msg(MSG_DONE, 0, 0, 2, 1);
+	struct actions out;
+
+	c.brief = true;
+	m.object = done.object = OBJECT;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0); /* rank 1 sends them */
+	ck_assert_uint_eq(out.v[0].msg.count, 0);
+	d = shared();
+	d.owner = 0;
+	d.state = _i ? DIR_EXCLUSIVE : DIR_SHARED;
+	m.flags = MSGF_CONFIRM;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(out.v[0].msg.count, 0);
+	d = shared();
+	d.owner = 0;
+	d.state = _i ? DIR_EXCLUSIVE : DIR_SHARED;
+	m.flags = 0;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(out.v[0].msg.count, 1);
+	ck_assert(!dir_quiet(&d));
+	/* then the home says that it has sent them; a reader that has said so itself is bad */
+	done.req_node = 3;
+	ck_assert_int_eq(dir_step(&c, &d, &done, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, 3);
+	ck_assert(!dir_quiet(&d));
+	done.req_node = 2;
+	ck_assert_int_eq(dir_step(&c, &d, &done, &out), 0);
+	ck_assert(dir_quiet(&d));
+	/* the home itself reads */
+	d = shared();
+	m.src = m.req_node = 0;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(out.v[0].msg.count, 0);
+	/* a host whose device reads the contents later has no brief reads */
+	d = shared();
+	d.owner = 0;
+	m.src = m.req_node = 2;
+	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
+	ck_assert_uint_eq(out.v[0].msg.count, 0);
+}
+
 UNIT_TEST(a_home_is_quiet_if_nothing_is_under_way)
 {
 	unsigned int phase, readers;

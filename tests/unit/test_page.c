@@ -375,6 +375,118 @@ UNIT_TEST(the_hold_time_keeps_a_block_and_wraps)
 	}
 }
 
+/* ---- brief reads: the home does not wait until the contents have arrived ---- */
+
+/* The home sends contents of slot 3. */
+static struct msg data_of_read(bool brief)
+{
+	struct msg m = unit_msg(MSG_DATA, OTHER, ME, ME, 3);
+
+	m.op = GRANT_READ;
+	m.home = OTHER;
+	m.count = brief;
+	return m;
+}
+
+UNIT_TEST(a_brief_read_is_not_confirmed)
+{
+	const struct msg use = unit_msg(0, ME, ME, ME, 3);
+	struct copy p = { .state = PG_WANT_READ, .slot = 3 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(true), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+	ck_assert_uint_eq(p.state, PG_GOT_READ);
+	ck_assert_int_eq(step(&p, PE_USED, use, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(p.state, PG_READ);
+	/* the next one is, if the home waits */
+	p.state = PG_INVALID;
+	ck_assert_int_eq(step(&p, PE_READ, use, &out), 0);
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(false), &out), 0);
+	ck_assert_int_eq(step(&p, PE_USED, use, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DONE");
+}
+
+/* known: the home. It is not known if its manager has forwarded the request. */
+UNIT_LOOP_TEST(contents_that_an_invalidation_has_overtaken_are_asked_for_anew, 0, 2)
+{
+	const struct msg inv = unit_msg(MSG_INV, OTHER, ME, 7, 1);
+	struct copy p = { .state = PG_WANT_READ, .slot = 3, .home = _i ? OTHER + 1 : 0 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "INV_ACK");
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(true), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "READ_REQ");
+	ck_assert_uint_eq(out.v[0].msg.dst, OTHER);
+	ck_assert_uint_eq(out.v[0].msg.req_node, ME);
+	ck_assert_uint_eq(out.v[0].msg.req_slot, 3);
+	ck_assert_uint_eq(out.v[0].msg.flags, MSGF_KNOWN | MSGF_CONFIRM);
+	ck_assert_uint_eq(p.state, PG_WANT_READ);
+	ck_assert_uint_eq(p.home, OTHER + 1);
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(false), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+	ck_assert_int_eq(step(&p, PE_USED, data_of_read(false), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DONE");
+}
+
+UNIT_TEST(an_invalidation_of_an_earlier_copy_spoils_no_confirmed_read)
+{
+	const struct msg inv = unit_msg(MSG_INV, OTHER, ME, 7, 1), ask = unit_msg(0, ME, ME, ME, 3);
+	struct copy p = { .state = PG_WANT_READ, .slot = 3, .home = OTHER + 1 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(false), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+	ck_assert_uint_eq(p.flags, 0);
+	/* nor the next request */
+	p = (struct copy){ .flags = PAGE_OVERTAKEN | PAGE_BRIEF, .home = OTHER + 1 };
+	ck_assert_int_eq(step(&p, PE_READ, ask, &out), 0);
+	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(true), &out), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro data wake");
+}
+
+UNIT_LOOP_TEST(an_invalidation_waits_until_a_brief_read_has_been_used, 0, 2)
+{
+	const struct page_ctx c = { .me = ME, .now = 1000, .hold_us = _i ? 10 : 0 },
+			      wide = { .me = ME, .nnodes = 1000 };
+	const struct msg inv = unit_msg(MSG_INV, OTHER, ME, 7, 1), use = unit_msg(0, ME, ME, ME, 3);
+	struct copy p = { .state = PG_WANT_READ, .slot = 3 };
+	struct msg data = data_of_read(true);
+	struct actions out;
+
+	ck_assert_int_eq(page_step(&c, &p, PE_DATA, &data, &out), 0);
+	ck_assert_int_eq(page_step(&c, &p, PE_INV, &inv, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(page_step(&c, &p, PE_INV, &inv, &out), -EBADMSG); /* one at a time */
+	ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &use, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(page_step(&c, &p, PE_USED, &use, &out), 0);
+	if (_i) {
+		ck_assert_uint_eq(out.n, 1);
+		ck_assert_uint_eq(unit_action(&out, ACT_TIMER, 0)->at, 1010);
+		ck_assert_uint_eq(p.state, PG_READ);
+		ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &use, &out), 0);
+	}
+	ck_assert_str_eq(unit_text(&out), "close INV_ACK");
+	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, 7);
+	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->req_slot, 1);
+	ck_assert_uint_eq(p.state, PG_INVALID);
+	ck_assert_uint_eq(p.flags, 0);
+	/* only of the home, also where a bit of the copyset is several nodes' */
+	p = (struct copy){
+		.state = PG_GOT_READ, .flags = PAGE_BRIEF, .slot = 3, .home = OTHER + 1
+	};
+	data = unit_msg(MSG_INV, 7, ME, 8, 1);
+	ck_assert_int_eq(page_step(&wide, &p, PE_INV, &data, &out), -EBADMSG);
+	ck_assert_int_eq(page_step(&wide, &p, PE_INV, &inv, &out), 0);
+	/* of a confirmed read, the home waits for MSG_DONE */
+	p = (struct copy){ .state = PG_GOT_READ, .slot = 3, .home = OTHER + 1 };
+	ck_assert_int_eq(page_step(&c, &p, PE_INV, &inv, &out), -EBADMSG);
+}
+
 UNIT_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
 {
 	struct page_ctx c = { .me = ME, .now = 0x90000000u, .hold_us = 10 };

@@ -8,9 +8,11 @@
 #include "core/bundle.h"
 #include "miss/slot.h"
 
-static const struct net_ops bundling = {
-	.name = "bundling", .send = note_send, .drop = note_drop, .bundles = true
-};
+static const struct net_ops bundling = { .name = "bundling",
+					 .send = note_send,
+					 .drop = note_drop,
+					 .bundle = WIRE_BUNDLE_MAX,
+					 .bundles_data = true };
 
 #define RUN 3u
 
@@ -270,7 +272,8 @@ UNIT_LOOP_TEST(runs_that_differ_are_answered_alone, 0, 3)
 					       .send = note_send,
 					       .drop = note_drop,
 					       .poll = poll_two,
-					       .bundles = true };
+					       .bundle = WIRE_BUNDLE_MAX,
+					       .bundles_data = true };
 	const size_t large = _i == 2 ? 2 * PAGE_BYTES : PAGE_BYTES;
 	unsigned int i;
 

@@ -47,10 +47,11 @@ UNIT_TEST(the_layout_is_what_the_wire_says)
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 UNIT_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 22);
+	ck_assert_uint_eq(WIRE_VERSION, 23);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
+	ck_assert_uint_eq(MSGF_CONFIRM, 4);
 	ck_assert_uint_eq(MSGF_TIMED, 8);
 	ck_assert_uint_eq(MSGF_LEASE, 16);
 	ck_assert_uint_eq(MSGF_RELEASE, 8);
@@ -151,14 +152,14 @@ static const struct wire_span {
 	[RULE_LIFE_HIGH] = { 0, 0 },
 	[RULE_KEY] = { 1, 0xffffffff },
 	[RULE_CLOSE] = { 1, INT64_MAX >> 1 },
-	[RULE_BUNDLED] = { MSG_READ_REQ, MSG_HOME_ACK },
+	[RULE_BUNDLED] = { MSG_READ_REQ, MSG_RELEASE },
 	[RULE_SEVERAL] = { 2, 64 },
 	[RULE_TAIL] = { 0, AFTER_FLUSH | AFTER_NOTE },
 	[RULE_AFTER] = { AFTER_FLUSH, AFTER_FLUSH | AFTER_NOTE },
 	[RULE_COUNT] = { 0, 65535 },
 	[RULE_F_READ] = { 0,
-			  MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
-				  MSGF_PUSH },
+			  MSGF_FIRST_TOUCH | MSGF_CONFIRM | MSGF_RELEASE | MSGF_FORWARDED |
+				  MSGF_KNOWN | MSGF_PUSH },
 	[RULE_F_WRITE] = { 0,
 			   MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |
 				   MSGF_KNOWN | MSGF_PLACE },
@@ -286,7 +287,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
 	case RULE_KEY: return v != 0;
 	case RULE_CLOSE: return v >= 1 && v < 1ll << 62;
-	case RULE_BUNDLED: return v >= MSG_READ_REQ && v <= MSG_HOME_ACK;
+	case RULE_BUNDLED: return v >= MSG_READ_REQ && v <= MSG_RELEASE;
 	case RULE_SEVERAL: return v >= 2 && v <= WIRE_BUNDLE_MAX;
 	case RULE_TAIL: return v >= 0 && v <= 3;
 	case RULE_AFTER: return v >= 1 && v <= 3;
@@ -298,8 +299,8 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 		return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
 	case RULE_F_READ:
 		return !(v &
-			 ~(MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED | MSGF_KNOWN |
-			   MSGF_PUSH));
+			 ~(MSGF_FIRST_TOUCH | MSGF_CONFIRM | MSGF_RELEASE | MSGF_FORWARDED |
+			   MSGF_KNOWN | MSGF_PUSH));
 	case RULE_F_WRITE:
 		return !(v &
 			 ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_RELEASE | MSGF_FORWARDED |

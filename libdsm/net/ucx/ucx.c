@@ -466,5 +466,6 @@ const struct net_ops net_ucx = {
 	.drop = ucx_drop,
 	.counters = ucx_counters,
 	.lanes = ucx_lanes,
-	.bundles = true,
+	.bundle = WIRE_BUNDLE_MAX,
+	.bundles_data = true,
 };

@@ -36,7 +36,7 @@
 
 uint32_t dev_recv_bytes(unsigned int class)
 {
-	return class == CLASS_BULK ? 1024 : 128;
+	return class == CLASS_BULK ? DEV_BULK_BYTES : 128;
 }
 
 static uint32_t wanted_receives(const struct dev *d, unsigned int class)

@@ -20,6 +20,8 @@ void dev_gid_refresh(struct dev *d);
 /* Post receive buffers of a class, by number; none of them may be posted already. Any thread, any
  * lock; does not block. -ENOMEM: the device refuses them. */
 int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, unsigned int count);
+#define DEV_BULK_BYTES 1024u /* the size for CLASS_BULK: a bundle of thirty messages */
+
 /* Return the size of a receive buffer of a class, in bytes. Larger frames are sent in another
  * way. */
 uint32_t dev_recv_bytes(unsigned int class);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bundle.h"
 #include "net/verbs/conn.h"
 #include "net/verbs/dev.h"
 #include "net/verbs/mem.h"
@@ -337,8 +338,8 @@ static void verbs_lane_take_back(struct lane *l, const struct arrival *a)
 		bad(l, a);
 }
 
-/* True: a message was delivered. */
-static bool frame_in(struct lane *l, const struct arrival *a)
+/* Returns how many messages were delivered. */
+static unsigned int frame_in(struct lane *l, const struct arrival *a)
 {
 	struct net *n = l->peer->net;
 
@@ -350,28 +351,28 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 	}
 	if (a->f.kind == FRAME_FREE) {
 		verbs_lane_take_back(l, a);
-		return false;
+		return 0;
 	}
 	if (a->f.kind == FRAME_QUIT) {
 		atomic_store(&l->peer->left, 1);
-		return false;
+		return 0;
 	}
 	if (net_check(&n->cfg, &a->m, a->f.size) ||
 	    a->m.src != net_node_of(&n->cfg, l->peer->rank) || wire_class(a->m.type) != l->class) {
 		bad(l, a);
-		return false;
+		return 0;
 	}
 	if (a->f.kind == FRAME_FETCH) {
 		if (verbs_peer_well(l->peer) && !n->closing)
 			begin_fetch(l, a);
-		return false;
+		return 0;
 	}
 	deliver_from(l->peer, &a->m, a->payload, a->f.size);
-	return true;
+	return bundle_count(&a->m);
 }
 
-/* True: a message was delivered. */
-static bool process(const struct arrival *a)
+/* The same. */
+static unsigned int process(const struct arrival *a)
 {
 	struct lane *l = a->lane;
 
@@ -386,29 +387,30 @@ static bool process(const struct arrival *a)
 				lane_flush(l);
 		}
 		pthread_mutex_unlock(&l->lock);
-		return false;
+		return 0;
 	case ARRIVAL_BROKEN:
 		pthread_mutex_lock(&l->lock);
 		if (l->qp && l->qp->qp_num == a->qpn)
 			verbs_lane_broken(l);
 		pthread_mutex_unlock(&l->lock);
-		return false;
-	case ARRIVAL_BAD: bad(l, a); return false;
+		return 0;
+	case ARRIVAL_BAD: bad(l, a); return 0;
 	case ARRIVAL_NONE: break;
 	}
-	return false;
+	return 0;
 }
 
 int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered)
 {
+	unsigned int n = 0, messages = 0;
 	struct arrival a;
-	unsigned int n = 0;
 
-	for (; n < budget && next_arrival(q, &a, budget - n, wait); n++) {
-		*delivered += process(&a);
+	for (; n < budget && messages < budget && next_arrival(q, &a, budget - n, wait); n++) {
+		messages += process(&a);
 		if (a.recv >= 0)
 			post_back(q, a.class, &(uint32_t){ (uint32_t)a.recv }, 1);
 	}
+	*delivered += messages;
 	if (atomic_load(&q->net->again))
 		conn_serve(q->net, false);
 	return (int)n;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "core/bundle.h"
 #include "core/word.h"
 #include "net/verbs/conn.h"
 #include "net/verbs/dev.h"
@@ -498,6 +499,6 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 		return err;
 	verbs_count(&n->count.sent, 1);
 	verbs_count(&n->count.bytes_sent, size);
-	verbs_count(&n->count.by_class[wire_class(m->type)], 1);
+	verbs_count(&n->count.by_class[bundle_class(m)], 1);
 	return 0;
 }

@@ -393,6 +393,7 @@ const struct net_ops net_verbs = {
 	.fd = verbs_fd,
 	.arm = verbs_arm,
 	.wait_step = verbs_wait_step,
+	.bundle = (DEV_BULK_BYTES - HEAD) / sizeof(struct msg),
 	.threads = true,
 	.drop = verbs_drop,
 	.counters = verbs_counters,
