@@ -76,7 +76,8 @@ END
 		done
 		sleep 0.2 # it leaves fprintf()
 		pid=$(pgrep -f "^$scratch/debugged waits" | while read -r pid; do
-			! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx PMIX_RANK=0 || echo "$pid"
+			# grep -q would end first: then tr fails, and with it the pipe
+			! tr '\0' '\n' <"/proc/$pid/environ" | grep -x PMIX_RANK=0 >/dev/null || echo "$pid"
 		done)
 		gdb -q -nx -batch -p "$pid" -ex 'handle SIGSEGV SIGBUS nostop noprint pass' -ex 'bt' -ex 'set var sum = 1' \
 			-ex detach >"$scratch/gdb.log" 2>&1
