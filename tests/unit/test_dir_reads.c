@@ -88,9 +88,11 @@ UNIT_LOOP_TEST(a_home_that_sends_the_contents_need_not_hear_that_they_came, 0, 2
 	ck_assert_uint_eq(out.v[0].msg.count, 1);
 	ck_assert(!dir_quiet(&d));
 	/* then the home says that it has sent them; a reader that has said so itself is bad */
-	done.req_node = 3;
+	done.req_node = 0;
+	ck_assert_int_eq(dir_step(&c, &d, &done, &out), -EBADMSG);
+	done.req_node = 0x305;
 	ck_assert_int_eq(dir_step(&c, &d, &done, &out), 0);
-	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, 3);
+	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, 0x305);
 	ck_assert(!dir_quiet(&d));
 	done.req_node = 2;
 	ck_assert_int_eq(dir_step(&c, &d, &done, &out), 0);

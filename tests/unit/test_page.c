@@ -423,6 +423,7 @@ UNIT_LOOP_TEST(contents_that_an_invalidation_has_overtaken_are_asked_for_anew, 0
 	ck_assert_uint_eq(out.v[0].msg.req_node, ME);
 	ck_assert_uint_eq(out.v[0].msg.req_slot, 3);
 	ck_assert_uint_eq(out.v[0].msg.flags, MSGF_KNOWN | MSGF_CONFIRM);
+	ck_assert_uint_eq(p.flags, 0);
 	ck_assert_uint_eq(p.state, PG_WANT_READ);
 	ck_assert_uint_eq(p.home, OTHER + 1);
 	ck_assert_int_eq(step(&p, PE_DATA, data_of_read(false), &out), 0);
@@ -450,7 +451,7 @@ UNIT_TEST(an_invalidation_of_an_earlier_copy_spoils_no_confirmed_read)
 
 UNIT_LOOP_TEST(an_invalidation_waits_until_a_brief_read_has_been_used, 0, 2)
 {
-	const struct page_ctx c = { .me = ME, .now = 1000, .hold_us = _i ? 10 : 0 },
+	const struct page_ctx c = { .me = ME, .now = 0x12345678, .hold_us = _i ? 10 : 0 },
 			      wide = { .me = ME, .nnodes = 1000 };
 	const struct msg inv = unit_msg(MSG_INV, OTHER, ME, 7, 1), use = unit_msg(0, ME, ME, ME, 3);
 	struct copy p = { .state = PG_WANT_READ, .slot = 3 };
@@ -466,7 +467,7 @@ UNIT_LOOP_TEST(an_invalidation_waits_until_a_brief_read_has_been_used, 0, 2)
 	ck_assert_int_eq(page_step(&c, &p, PE_USED, &use, &out), 0);
 	if (_i) {
 		ck_assert_uint_eq(out.n, 1);
-		ck_assert_uint_eq(unit_action(&out, ACT_TIMER, 0)->at, 1010);
+		ck_assert_uint_eq(unit_action(&out, ACT_TIMER, 0)->at, 0x12345678 + 10);
 		ck_assert_uint_eq(p.state, PG_READ);
 		ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &use, &out), 0);
 	}
