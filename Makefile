@@ -246,7 +246,7 @@ check-proc: ## several processes on this host
 check-threads: ## ordinary threaded programs over the ranks of a job
 check-posix: ## interfaces of programs with threads, as one process, one node and two nodes: what differs is listed (minutes)
 check-programs: ## packaged programs, unchanged, as jobs of two ranks (installs the packages)
-check-guests: ## minimap2 over two guests, with an index that does not fit into one, beside one with swap (20 minutes)
+check-guests: ## minimap2 and bwa over two guests, with an index that does not fit into one, beside one with swap (20 minutes)
 check-fail: ## what happens when ranks die, settings are wrong, resources are short
 check-fail-full: ## the same at every step of a miss and of calls that wait, in every mode (long)
 check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation

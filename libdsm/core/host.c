@@ -187,13 +187,7 @@ void core_deliver(struct core_host *h, const struct msg *m, const void *data)
 
 void core_block_sent(struct core_host *h, const struct msg *m)
 {
-	const struct msg done = { .version = WIRE_VERSION,
-				  .type = MSG_DONE,
-				  .src = h->me,
-				  .dst = h->me,
-				  .object = m->object,
-				  .req_node = m->req_node,
-				  .req_slot = m->req_slot };
+	const struct msg done = data_done(m);
 
 	if (data_is_brief(m))
 		h->ops->send(h, &done);

@@ -51,10 +51,22 @@ enum page_event {
 #define PAGE_BRIEF 2 /* got by a brief read: the home may want it back before it has been used */
 #define PAGE_OVERTAKEN 4 /* an invalidation has come: what a brief read brings now may be old */
 
-/* Does it answer a brief read (struct dir_ctx)? */
+/* Does MSG_DATA answer a brief read (struct dir_ctx)? */
 static inline bool data_is_brief(const struct msg *m)
 {
 	return m->op == GRANT_READ && m->count;
+}
+
+/* The end of that read, which its sender, the home, steps when it has sent it. */
+static inline struct msg data_done(const struct msg *m)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = MSG_DONE,
+			     .src = m->src,
+			     .dst = m->src,
+			     .object = m->object,
+			     .req_node = m->req_node,
+			     .req_slot = m->req_slot };
 }
 
 /* Not named `page`: the kernel has a struct page. */

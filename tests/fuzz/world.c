@@ -346,21 +346,6 @@ static void open_block(struct rank *r, uint32_t block, const struct action *a, u
 	r->prot[block] = a->prot;
 }
 
-/* As core_block_sent(). */
-static void end_brief_read(uint16_t me, const struct msg *m)
-{
-	const struct msg done = { .version = WIRE_VERSION,
-				  .type = MSG_DONE,
-				  .src = me,
-				  .dst = me,
-				  .object = m->object,
-				  .req_node = m->req_node,
-				  .req_slot = m->req_slot };
-
-	if (data_is_brief(m))
-		world_post(me, &done, 0);
-}
-
 void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uint32_t data)
 {
 	struct rank *r = &w->r[me];
@@ -378,7 +363,11 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 			if (r->prot[block] > a->prot)
 				r->prot[block] = a->prot;
 			world_post(me, &a->msg, r->frame[block]);
-			end_brief_read(me, &a->msg);
+			if (data_is_brief(&a->msg)) {
+				const struct msg done = data_done(&a->msg);
+
+				world_post(me, &done, 0);
+			}
 			break;
 		case ACT_LAND: r->frame[block] = data; break;
 		case ACT_OPEN: open_block(r, block, a, data); break;

@@ -166,7 +166,7 @@ static void part_take(void)
 static void leave_with(const char *what, bool write)
 {
 	const uint64_t most = write ? blocks / 2 : 3;
-	uint64_t i, before[2], after[2], until, least = blocks + 1;
+	uint64_t i, before[2], after[2], last[2], until, least = blocks + 1;
 	dsm_region_t *r;
 
 	outside->done = 0; /* all ranks do, before the next barrier */
@@ -183,11 +183,13 @@ static void leave_with(const char *what, bool write)
 		if (test_rank >= holder)
 			MUST(dsm_region_detach(r));
 		test_sync();
-		until = test_ns() + 1000000000;
 		/* the home has the blocks; the thread that has sent them may still be counting */
-		do
+		until = test_ns() + 1000000000;
+		do {
 			counted(&after[0], &after[1]);
-		while (after[1] == before[1] && test_ns() < until);
+			usleep(10000);
+			counted(&last[0], &last[1]);
+		} while ((after[1] == before[1] || last[1] != after[1]) && test_ns() < until);
 		test_say("%s: %lu calls", what, (unsigned long)(after[1] - before[1]));
 		if (after[1] - before[1] < least)
 			least = after[1] - before[1];

@@ -12,7 +12,8 @@
  *              + S    answers to the slots of this rank itself
  *   data       2 S    one for each slot, and room for as many that are being given back to the device
  *   sync       2 P S
- *   bulk       2 S    a call for each waiting thread, and answers
+ *   bulk       2 S    a call for each waiting thread, and answers; of bundles, which come here, too,
+ *                     there may be more for a moment
  *
  * up to RECV_MAX each. Beyond it, or when this rank is slow, the sender's device waits and tries
  * again (RNR), for good.

@@ -9,10 +9,10 @@
  * connections. */
 int verbs_poll(struct net *n, unsigned int budget);
 
-/* Handle at most budget completions of a queue. Call without locks: handlers run, and may wait.
- * Several threads may serve a queue at once. wait: wait for the queue's lock; otherwise, while
- * another thread holds it, handle only the inbox. Return the number of completions; add the number
- * of delivered messages to *delivered. */
+/* Handle at most budget completions of a queue, and no more once they were as many messages. Call
+ * without locks: handlers run, and may wait. Several threads may serve a queue at once. wait: wait
+ * for the queue's lock; otherwise, while another thread holds it, handle only the inbox. Return the
+ * number of completions; add the number of delivered messages to *delivered. */
 int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered);
 /* Stop receiving from the lane's queue pair, and count all frames that it acknowledged. Under
  * net.conn and the lane's lock; takes queue.lock, and sleeps 200 us. Without memory for the
