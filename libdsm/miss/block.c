@@ -238,7 +238,7 @@ static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t
 	const size_t at = off + (n + 1) * (size_t)s->distance;
 
 	/* a block outside the region has no home either */
-	return at - r->off < r->size && (!write || n < s->length / 4 || ours(r, at));
+	return at - r->off < r->size && (!write || n < stream_owed(s) || ours(r, at));
 }
 
 /* This thread's misses of release blocks. A region is not disturbed by another. */
@@ -247,10 +247,12 @@ static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial
 
 /*
  * Ask for copies of the blocks that the node uses together with the one at off, which was missed.
- * most 0: only remember it.
+ * column: its thread uses blocks at a distance, so what lies between may belong to others: only
+ * what is known counts. most 0: only remember it.
  */
-static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
+static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most, bool column)
 {
+	int8_t none = -1, *const trust = column ? &none : sample_trust(r->id);
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int page, i;
 	struct footprint *chunk = sample_chunk(off, &page);
@@ -259,7 +261,7 @@ static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most)
 
 	for (i = 0; i < FOOTPRINT_PAGES && first + i * PAGE_BYTES < r->off + r->size; i++)
 		set |= (uint16_t)(!release_is_home(known, first + i * PAGE_BYTES) << i);
-	set = footprint_missed(chunk, page, set, sample_works(), sample_trust(r->id));
+	set = footprint_missed(chunk, page, set, sample_works(), trust);
 	count(&job.mine->region_stats[r->id].prefetched, ask_set(r, first, set, most));
 }
 
@@ -369,7 +371,8 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 			  ahead_at_once(r, most * STREAM_LONG));
 	/* a writer in order asks for homes, and copies would be in the way */
 	if (r->consistency)
-		ask_chunk(r, off, write && s ? 0 : job.set.readahead);
+		ask_chunk(r, off, write && s ? 0 : job.set.readahead,
+			  s && labs(s->distance) > (long)r->block_size);
 	if (!s)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))
@@ -417,7 +420,7 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 
 	if (s) {
 		most = stream_limit(s, most, ahead_at_once(r, most * STREAM_LONG));
-		n = s->window < s->length / 4 ? s->window : s->length / 4;
+		n = s->window < stream_owed(s) ? s->window : stream_owed(s);
 		n = n < most ? n : most;
 		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true, false);
 	}

@@ -11,15 +11,28 @@ static bool whole(long distance, size_t block)
 	return distance % (long)block == 0;
 }
 
-/* The stream that expects this miss. One that waits for long is over: by chance, any block is what
- * it expects. */
+static bool is_column(const struct stream *s, size_t block)
+{
+	return labs(s->distance) > (long)block && whole(s->distance, block);
+}
+
+/*
+ * Has a stream not been continued for long? By chance, any block is what one expects. The columns
+ * of a tile wait for each other.
+ */
+static bool is_over(const struct streams *s, const struct stream *at, size_t block)
+{
+	return s->misses - at->used >= (is_column(at, block) ? 2 * STREAM_PAST : STREAM_PAST);
+}
+
+/* The stream that expects this miss. */
 static struct stream *expecting(struct streams *s, size_t off, size_t block)
 {
 	unsigned int i;
 
 	for (i = 0; i < STREAMS; i++)
-		if (s->v[i].length && s->v[i].next == off && whole(s->v[i].distance, block) &&
-		    s->misses - s->v[i].used < STREAM_PAST)
+		if (s->v[i].distance && s->v[i].next == off && whole(s->v[i].distance, block) &&
+		    !is_over(s, &s->v[i], block))
 			return &s->v[i];
 	return NULL;
 }
@@ -30,7 +43,7 @@ static struct stream *oldest(struct streams *s)
 	unsigned int i;
 
 	for (i = 0; i < STREAMS; i++) {
-		if (!s->v[i].length)
+		if (!s->v[i].distance)
 			return &s->v[i];
 		if (s->misses - s->v[i].used > s->misses - best->used)
 			best = &s->v[i];
@@ -79,19 +92,69 @@ static unsigned int last_sure(const struct streams *s, long d)
 	unsigned int i;
 
 	for (i = 0; i < STREAMS; i++)
-		if (s->v[i].length && s->v[i].distance == d &&
+		if (s->v[i].distance == d &&
 		    (!best || s->misses - s->v[i].used < s->misses - best->used))
 			best = &s->v[i];
 	return best ? best->sure : 0;
 }
 
+/* How many blocks a column has; one that was not continued where it was expected to be, fewer. */
+static unsigned int had(const struct stream *s)
+{
+	const unsigned int half = s->expected / 2,
+			   few = half < STREAM_PAST / 2 ? half : STREAM_PAST / 2;
+
+	return s->sure > few ? s->sure : few;
+}
+
+/* How many blocks does it have from this one on, or from one that is as far before the first? */
+static unsigned int left_from(const struct stream *s, size_t off)
+{
+	const long from = (long)(off - s->first), k = from / s->distance;
+
+	return from % s->distance || labs(k) >= (long)had(s) ? 0 : (unsigned int)((long)had(s) - k);
+}
+
+/* Begin a column beside another one, which has at least some blocks left. */
+static struct stream *begin_column(struct streams *s, size_t off, size_t block)
+{
+	unsigned int expected = 0, left;
+	struct stream *at;
+	long d = 0;
+
+	for (at = s->v; at < s->v + STREAMS; at++) {
+		if (!is_column(at, block) || is_over(s, at, block))
+			continue;
+		left = left_from(at, off - block);
+		if (!left)
+			left = left_from(at, off + block);
+		if (left > expected) {
+			expected = left;
+			d = at->distance;
+		}
+	}
+	if (expected <= STREAM_FEW)
+		return NULL;
+	at = oldest(s);
+	*at = (struct stream){
+		.distance = d,
+		.window = expected / 2,
+		.first = off,
+		.expected = expected,
+	};
+	return at;
+}
+
 /* Begin a stream. NULL: it is one only if the next miss continues it. */
 static struct stream *begin(struct streams *s, size_t off, size_t block)
 {
-	const long d = distance(s, off, block);
-	struct stream *at;
+	const bool in_order = nth(s, 1) == off - block + 1;
+	struct stream *at = in_order ? NULL : begin_column(s, off, block);
+	const long d = at ? 0 : distance(s, off, block);
 	unsigned int last;
 
+	if (at)
+		return at;
 	if (!d)
 		return NULL;
 	last = last_sure(s, d) / 4;
@@ -103,6 +166,7 @@ static struct stream *begin(struct streams *s, size_t off, size_t block)
 		return at;
 	}
 	at->length = at->sure = 3;
+	at->first = off - 2 * (size_t)d;
 	at->next = off + (size_t)d;
 	at->used = s->misses;
 	return NULL;
@@ -113,6 +177,30 @@ unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned in
 	const unsigned int part = s->length / STREAM_PART;
 
 	return part < most ? most : part < farthest ? part : farthest;
+}
+
+/* What a column is expected to have behind the missed block. */
+static unsigned int left_of(const struct stream *s)
+{
+	return s->expected > s->length + 1 ? s->expected - s->length - 1 : 0;
+}
+
+unsigned int stream_owed(const struct stream *s)
+{
+	const unsigned int part = s->length / 4, left = left_of(s);
+
+	return part > left ? part : left;
+}
+
+/* Take no more than the column beside had. One that is longer goes on like a new stream. */
+static void end_column(struct stream *s)
+{
+	const unsigned int left = left_of(s);
+
+	if (!left)
+		s->expected = 0;
+	if (s->window > left)
+		s->window = left ? left : 1;
 }
 
 struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most,
@@ -127,6 +215,8 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 		return NULL;
 	most = stream_limit(at, most, farthest);
 	at->window = at->window * 2 + 1 < most ? at->window * 2 + 1 : most;
+	if (at->expected)
+		end_column(at);
 	at->sure = at->length;
 	at->used = s->misses;
 	return at;

@@ -5,9 +5,11 @@
  *
  * A miss continues a stream if it is where the stream expects it. It begins one if it is the block
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
- * several distances the least counts. The window is the number of blocks that are fetched ahead:
- * it doubles with each miss that continues the stream, up to a limit that is higher for a long
- * stream, whose thread would otherwise wait once for each window. It begins with what the last
+ * several distances the least counts. It begins one at once if it is beside a block of a column, as
+ * a stream at a distance is called here: the next column of a tile. As many blocks are then
+ * expected as that column had from there on. The window is the number of blocks that are fetched
+ * ahead: it doubles with each miss that continues the stream, up to a limit that is higher for a
+ * long stream, whose thread would otherwise wait once for each window. It begins with what the last
  * stream of the thread at this distance suggests, as columns of a matrix are all of one length.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
@@ -27,12 +29,13 @@
 
 struct stream {
 	size_t next;   /* where the next miss will be */
-	long distance; /* between its blocks, in bytes */
+	long distance; /* between its blocks, in bytes; 0: no stream */
 	unsigned int window;
-	unsigned int
-		length;    /* blocks before the next miss, those fetched ahead too; 0: no stream */
-	unsigned int sure; /* its length when it was last continued: the thread has come so far */
-	unsigned int used; /* when it was continued */
+	unsigned int length; /* blocks before the next miss, those fetched ahead too */
+	unsigned int sure;   /* its length when it was last continued: the thread has come so far */
+	unsigned int used;   /* when it was continued */
+	size_t first;        /* of a column: where it began */
+	unsigned int expected; /* blocks that the column beside it had; 0: it began by itself */
 };
 
 struct streams {
@@ -54,6 +57,11 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
  * `farthest`.
  */
 unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned int farthest);
+/*
+ * How many blocks behind the missed one may a writer take that another node may use? A quarter of
+ * what the stream has had, or what is left of a column like the one beside it.
+ */
+unsigned int stream_owed(const struct stream *s);
 /* n blocks behind the one at off were fetched ahead, or are here already: the next one will be
  * missed. */
 void stream_asked(struct stream *s, size_t off, unsigned int n);

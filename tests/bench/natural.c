@@ -688,6 +688,38 @@ static uint64_t columns_result(const void *data, size_t n)
 	return sum_of(data, n * (n / STRIP) + 1);
 }
 
+/* ---- tiles: each worker makes its rows of a matrix from the columns of another one, by tiles - */
+
+#define TILE 16u
+
+static size_t tiles_bytes(size_t n)
+{
+	return 2 * n * n * sizeof(uint64_t);
+}
+static void tiles_fill(void *data, size_t n)
+{
+	memset(data, 0, tiles_bytes(n));
+}
+static void tiles(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *from = (uint64_t *)s->data, *to = from + n * n, *was;
+	const size_t first = n / TILE * id / count * TILE, end = n / TILE * (id + 1) / count * TILE;
+	size_t i, j, y, x, round;
+
+	for (round = 0; round < rounds; round++, was = from, from = to, to = was) {
+		for (i = first; i < end; i += TILE)
+			for (j = 0; j < n / TILE * TILE; j += TILE)
+				for (x = j; x < j + TILE; x++)
+					for (y = i; y < i + TILE; y++)
+						to[y * n + x] = from[x * n + y] + mix(y ^ x);
+		barrier(s);
+	}
+}
+static uint64_t tiles_result(const void *data, size_t n)
+{
+	return sum_of(data, 2 * n * n);
+}
+
 /* ---- trees: each worker builds search trees of small objects, and frees them ----------------- */
 
 #define TREE_NODES 1000u
@@ -757,6 +789,7 @@ static const struct program programs[] = {
 	{ "lookups", 512, 200000, lookups_bytes, lookups_fill, lookups, sum_of },
 	{ "turns", 512, 10000, turns_bytes, turns_fill, turns, exchange_result },
 	{ "columns", 4096, 30, columns_bytes, columns_fill, columns, columns_result },
+	{ "tiles", 2048, 3, tiles_bytes, tiles_fill, tiles, tiles_result },
 	{ "exchange", 1 << 20, 40, exchange_bytes, exchange_fill, exchange, exchange_result },
 };
 

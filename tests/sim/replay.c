@@ -254,7 +254,7 @@ void replay_ahead(struct sim *s, uint16_t node, bool write)
 	for (n = 0; t && n < t->window; n++) {
 		const uint32_t at = (uint32_t)((off + (n + 1) * (size_t)t->distance) / DIFF_PAGE);
 
-		if (at >= r->pages || (write && n >= t->length / 4 && !ours(s, node, at)))
+		if (at >= r->pages || (write && n >= stream_owed(t) && !ours(s, node, at)))
 			break;
 		prefetch(s, node, at, write ? OP_PREFETCH_W : OP_PREFETCH_R);
 	}

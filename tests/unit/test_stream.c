@@ -2,6 +2,9 @@
 /* test_stream.c - miss/stream.c: what a thread fetches ahead, by distances of misses. */
 #include "miss/stream.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "suite.h"
 
 #define B 4096ul /* a block */
@@ -125,6 +128,135 @@ UNIT_TEST(rows_in_groups_miss_less_than_half)
 				missed++;
 			}
 	ck_assert_uint_lt(missed, 400);
+}
+
+/*
+ * Stores to rows of `cols` blocks, tile by tile: 16 rows of a column, then those of the next one.
+ * `n` rows. Returns how many miss, if no more is taken than stream_owed().
+ */
+static unsigned int tiles(unsigned int cols, unsigned int n)
+{
+	static bool here[16 * 1024];
+	unsigned int missed = 0, row, col, i, k, take;
+	struct stream *s;
+
+	memset(here, 0, sizeof(here));
+	unit_require(cols * n <= sizeof(here));
+	for (i = 0; i < n * cols; i++) {
+		col = i / 16 % cols;
+		row = i / (16 * cols) * 16 + i % 16;
+		if (here[row * cols + col])
+			continue;
+		missed++;
+		s = stream_missed(&mine, (row * cols + col) * B, B, MOST, MOST);
+		if (!s)
+			continue;
+		take = s->window < stream_owed(s) ? s->window : stream_owed(s);
+		for (k = 1; k <= take && row + k < n; k++)
+			here[(row + k) * cols + col] = s->distance == (long)(cols * B);
+		stream_asked(s, (row * cols + col) * B, take);
+	}
+	return missed;
+}
+
+UNIT_TEST(columns_of_tiles_miss_few)
+{
+	ck_assert_uint_lt(tiles(4, 1024), 4 * 64 * 5 / 4);
+	set_up();
+	ck_assert_uint_lt(tiles(8, 1024), 8 * 64 * 5 / 4);
+	set_up();
+	ck_assert_uint_lt(tiles(16, 1024), 16 * 64 * 3);
+}
+
+/* A column of n blocks from block `at` on, four apart. */
+static void column(size_t at, unsigned int n)
+{
+	walk(at * B, 4 * (long)B, n);
+}
+
+UNIT_TEST(a_block_beside_a_column_begins_one)
+{
+	static const int beside[] = { 1, -1, 5, -7 }, not [] = { 45, 2, -37, 41 };
+	struct stream *s;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		set_up();
+		column(100, 17); /* misses 0, 1, 2, 3, 5, 9: nine blocks are sure */
+		s = stream_missed(&mine, (size_t)(100 + beside[i]) * B, B, MOST, MOST);
+		ck_assert_ptr_nonnull(s);
+		ck_assert_int_eq(s->distance, 4 * (long)B);
+		set_up();
+		column(100, 17);
+		ck_assert_uint_eq(miss((size_t)(100 + not [i]) * B), 0);
+	}
+}
+
+/* Blocks that are expected in a column that begins at a block. */
+static unsigned int expected(size_t at)
+{
+	return stream_missed(&mine, at * B, B, MOST, MOST)->expected;
+}
+
+UNIT_TEST(only_a_column_has_one_beside)
+{
+	column(100, 4); /* three blocks are sure: a triple by chance */
+	ck_assert_uint_eq(expected(101), 0);
+	set_up();
+	walk(100 * B, B, 17); /* misses 100, 101, 103, 107, 115 */
+	ck_assert_uint_eq(miss(110 * B), 0);
+}
+
+UNIT_TEST(a_column_is_as_long_as_what_is_left_of_the_one_beside)
+{
+	struct stream *s;
+
+	column(100, 17);
+	s = stream_missed(&mine, 101 * B, B, MOST, MOST);
+	ck_assert_uint_eq(stream_owed(s), 9 - 1);
+	ck_assert_uint_ge(s->window, 9 - 1);
+	stream_asked(s, 101 * B, 8);
+	ck_assert_uint_eq(expected(102), 4); /* nothing shows that those were used */
+	ck_assert_ptr_null(stream_missed(&mine, 103 * B, B, 0, 0));
+	set_up();
+	column(100, 17);
+	ck_assert_uint_eq(expected(109), 7);
+	set_up();
+	column(100, 17);
+	ck_assert_uint_eq(expected(93), 11);
+	set_up();
+	column(100, 200);
+	ck_assert_uint_gt(expected(101), 2 * STREAM_PAST);
+	ck_assert_uint_eq(expected(102), STREAM_PAST / 2);
+}
+
+UNIT_TEST(a_column_takes_no_more_than_the_one_beside_had)
+{
+	column(100, 17);
+	ck_assert_uint_eq(miss(101 * B), 8);
+	/* it is longer: from there on it is like a new stream */
+	ck_assert_uint_eq(miss((101 + 4 * 9) * B), 1);
+	ck_assert_uint_eq(miss((101 + 4 * 11) * B), 3);
+	ck_assert_uint_eq(miss((101 + 4 * 15) * B), 7);
+	ck_assert_uint_eq(expected(102), 15);
+	set_up();
+	column(100, 17);
+	miss_most(101 * B, 4);
+	ck_assert_uint_eq(miss((101 + 4 * 5) * B), 3);
+}
+
+UNIT_TEST(columns_wait_longer_than_other_streams)
+{
+	unsigned int i, others;
+
+	for (others = 2 * STREAM_PAST - 1; others <= 2 * STREAM_PAST; others++) {
+		set_up();
+		column(100, 17); /* the next one is at 168 */
+		for (i = 0; i < others; i++)
+			miss((1000 + i * i * i * 7) * B);
+		ck_assert_uint_eq(miss(168 * B), others < 2 * STREAM_PAST ? 15 : 0);
+		ck_assert_uint_eq(miss(101 * B) > 0, others < 2 * STREAM_PAST);
+	}
 }
 
 UNIT_TEST(what_has_no_distance_is_no_stream)
