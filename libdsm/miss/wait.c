@@ -281,11 +281,17 @@ static void expect_next(struct patience *p, uint64_t now)
 	p->start = p->next = now;
 }
 
+/* A miss may bring a run of blocks, which takes longer than an answer. */
+static uint64_t spin_set(const struct patience *p)
+{
+	return job.spin_us * (p->kind == WAIT_MISS ? 2000ull : 1000ull);
+}
+
 static bool polls(struct patience *p, uint64_t now)
 {
 	const uint64_t set = job.spin_us * 1000ull;
 
-	if (now - p->start < spin_limit(&spins[p->kind], set))
+	if (now - p->start < spin_limit(&spins[p->kind], spin_set(p)))
 		return true;
 	if (!p->next)
 		return false;
@@ -367,7 +373,7 @@ static struct patience patience(uint16_t slot, uint64_t ns, bool point)
 static void end_patience(struct patience *p)
 {
 	if (p->began)
-		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull,
+		spin_saw(&spins[p->kind], clock_ns() - p->began, spin_set(p),
 			 p->kind != WAIT_MISS && (p->slept || p->crowded));
 	note_end(p->note - 1);
 	poll_end();
