@@ -49,9 +49,9 @@ const char *job_no_release(void)
 {
 	if (one_node())
 		return NULL;
-	if (job.host->kind == HOST_KERNEL)
-		return "not supported by the kernel helper; use DSM_BACKEND=user";
-	return strcmp(job.netops->name, "ucx") ? "needs the transport ucx; use DSM_NET=ucx" : NULL;
+	return job.host->kind == HOST_KERNEL
+		? "not supported by the kernel helper; use DSM_BACKEND=user"
+		: NULL;
 }
 
 void job_ring(uint16_t rank)
