@@ -172,8 +172,8 @@ struct dsm_region_info {
  * defaults. Blocks for a round trip. Memory is allocated when blocks are touched. -EEXIST: the name
  * is taken. -EINVAL: the name is empty or too long, size is 0, or an option is invalid. -ENOMEM: no
  * address range is left in DSM_SPACE, or no mapping (vm.max_map_count). -ENOSPC: 65,535 regions
- * exist (16,384 with the kernel helper). -ENOTSUP: release consistency with larger blocks, another
- * transport than ucx, or the kernel helper (a message says which). */
+ * exist (16,384 with the kernel helper). -ENOTSUP: release consistency with larger blocks, or with
+ * the kernel helper (a message says which). */
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out);
 /* Attach this rank to a region. Blocks for a round trip, and until the creator has stored the
  * contents.

@@ -229,8 +229,8 @@ static bool ours(const struct dsm_region *r, size_t off)
 
 /*
  * May a thread whose stream is at off take the n-th block after it ahead? For a write, one of
- * another node only if the stream is long: where it ends, that node has to fetch blocks back, at
- * most a quarter of those that the writer needed.
+ * another node only if the stream is long, or a column that is expected to be: where it ends, that
+ * node has to fetch blocks back, else at most a quarter of those that the writer needed.
  */
 static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t off,
 		      unsigned int n, bool write)
@@ -248,11 +248,11 @@ static __thread struct temporal orders[ORDERS] __attribute__((tls_model("initial
 /*
  * Ask for copies of the blocks that the node uses together with the one at off, which was missed.
  * column: its thread uses blocks at a distance, so what lies between may belong to others: only
- * what is known counts. most 0: only remember it.
+ * what is known counts, and the thread learns no trust. most 0: only remember it.
  */
 static void ask_chunk(const struct dsm_region *r, size_t off, unsigned int most, bool column)
 {
-	int8_t none = -1, *const trust = column ? &none : sample_trust(r->id);
+	int8_t none = -FOOTPRINT_TRUST, *const trust = column ? &none : sample_trust(r->id);
 	const struct region_homes *known = &job.me->homes[r->id];
 	unsigned int page, i;
 	struct footprint *chunk = sample_chunk(off, &page);
@@ -411,7 +411,7 @@ static void store_ends(unsigned int n)
 
 /*
  * It has asked for the home. It asks for those of the blocks behind it, too: at most for a quarter
- * of those that were needed, as for a write miss (in_stream()).
+ * of those that were needed, or what is left of a column, as for a write miss (in_stream()).
  */
 static void raise_ahead(const struct dsm_region *r, size_t off)
 {

@@ -85,6 +85,15 @@ static long distance(const struct streams *s, size_t off, size_t block)
 	return best;
 }
 
+/* How many blocks a column has; one that was not continued where it was expected to be, fewer. */
+static unsigned int had(const struct stream *s)
+{
+	const unsigned int half = s->expected / 2,
+			   few = half < STREAM_PAST / 2 ? half : STREAM_PAST / 2;
+
+	return s->sure > few ? s->sure : few;
+}
+
 /* How many blocks of the last stream at this distance were used, as far as misses show? */
 static unsigned int last_sure(const struct streams *s, long d)
 {
@@ -95,19 +104,10 @@ static unsigned int last_sure(const struct streams *s, long d)
 		if (s->v[i].distance == d &&
 		    (!best || s->misses - s->v[i].used < s->misses - best->used))
 			best = &s->v[i];
-	return best ? best->sure : 0;
+	return best ? had(best) : 0;
 }
 
-/* How many blocks a column has; one that was not continued where it was expected to be, fewer. */
-static unsigned int had(const struct stream *s)
-{
-	const unsigned int half = s->expected / 2,
-			   few = half < STREAM_PAST / 2 ? half : STREAM_PAST / 2;
-
-	return s->sure > few ? s->sure : few;
-}
-
-/* How many blocks does it have from this one on, or from one that is as far before the first? */
+/* How many blocks has it from this one on? One that begins before it is as much longer. */
 static unsigned int left_from(const struct stream *s, size_t off)
 {
 	const long from = (long)(off - s->first), k = from / s->distance;
@@ -122,6 +122,8 @@ static struct stream *begin_column(struct streams *s, size_t off, size_t block)
 	struct stream *at;
 	long d = 0;
 
+	if (was_missed(s, off, 0)) /* it was taken away */
+		return NULL;
 	for (at = s->v; at < s->v + STREAMS; at++) {
 		if (!is_column(at, block) || is_over(s, at, block))
 			continue;
@@ -159,7 +161,9 @@ static struct stream *begin(struct streams *s, size_t off, size_t block)
 		return NULL;
 	last = last_sure(s, d) / 4;
 	at = oldest(s);
-	*at = (struct stream){ .distance = d, .length = 1, .window = last };
+	*at = (struct stream){
+		.distance = d, .length = 1, .window = last, .first = off - (size_t)d
+	};
 	if (d == (long)block) {
 		/* two blocks may be neighbours by chance */
 		at->window = last < STREAM_FEW ? last : STREAM_FEW;
@@ -197,10 +201,12 @@ static void end_column(struct stream *s)
 {
 	const unsigned int left = left_of(s);
 
-	if (!left)
+	if (s->length >= s->expected) {
 		s->expected = 0;
-	if (s->window > left)
-		s->window = left ? left : 1;
+		s->window = 1;
+	} else if (s->window > left) {
+		s->window = left;
+	}
 }
 
 struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsigned int most,
@@ -225,5 +231,5 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 void stream_asked(struct stream *s, size_t off, unsigned int n)
 {
 	s->next = off + (1 + n) * (size_t)s->distance;
-	s->length += 1 + n;
+	s->length = s->sure + 1 + n; /* a store that is repeated asks twice */
 }

@@ -6,11 +6,13 @@
  * A miss continues a stream if it is where the stream expects it. It begins one if it is the block
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
  * several distances the least counts. It begins one at once if it is beside a block of a column, as
- * a stream at a distance is called here: the next column of a tile. As many blocks are then
- * expected as that column had from there on. The window is the number of blocks that are fetched
- * ahead: it doubles with each miss that continues the stream, up to a limit that is higher for a
- * long stream, whose thread would otherwise wait once for each window. It begins with what the last
- * stream of the thread at this distance suggests, as columns of a matrix are all of one length.
+ * a stream at a distance is called here, and not behind the last miss: the next column of a tile.
+ * As many blocks are then expected as that column had from there on, more than STREAM_FEW.
+ *
+ * The window is the number of blocks that are fetched ahead: it doubles with each miss that
+ * continues the stream, up to a limit that is higher for a long stream, whose thread would
+ * otherwise wait once for each window. It begins with what the last stream of the thread at this
+ * distance suggests, as columns of a matrix are all of one length.
  *
  * Pure. Of one thread, which may be in the fault handler. Zero-initialised: no streams.
  */
@@ -24,7 +26,7 @@
 #define STREAM_MOST 64u       /* window: the streams of other threads need slots, too */
 #define STREAM_LONG 4u        /* a long stream may fetch this many times what others may */
 #define STREAM_PART 8u        /* window of a long stream: at most this part of its length */
-#define STREAM_FEW 3u         /* most that a window in order starts from: it doubles at once */
+#define STREAM_FEW 3u         /* most that a window in order starts from; so few are no column */
 #define STREAM_FAR (8l << 20) /* longest distance: arrays of one size, in turn, are no stream */
 
 struct stream {
@@ -34,7 +36,7 @@ struct stream {
 	unsigned int length; /* blocks before the next miss, those fetched ahead too */
 	unsigned int sure;   /* its length when it was last continued: the thread has come so far */
 	unsigned int used;   /* when it was continued */
-	size_t first;        /* of a column: where it began */
+	size_t first;        /* where it began */
 	unsigned int expected; /* blocks that the column beside it had; 0: it began by itself */
 };
 

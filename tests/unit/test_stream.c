@@ -24,7 +24,7 @@ static unsigned int miss_most(size_t off, unsigned int most)
 
 	if (!s)
 		return 0;
-	unit_require(s->window && s->window <= most);
+	unit_require(s->window <= most && (s->window || s->expected));
 	stream_asked(s, off, s->window);
 	return s->window;
 }
@@ -153,7 +153,7 @@ static unsigned int tiles(unsigned int cols, unsigned int n)
 			continue;
 		take = s->window < stream_owed(s) ? s->window : stream_owed(s);
 		for (k = 1; k <= take && row + k < n; k++)
-			here[(row + k) * cols + col] = s->distance == (long)(cols * B);
+			here[(row + k) * cols + col] |= s->distance == (long)(cols * B);
 		stream_asked(s, (row * cols + col) * B, take);
 	}
 	return missed;
@@ -192,10 +192,12 @@ UNIT_TEST(a_block_beside_a_column_begins_one)
 	}
 }
 
-/* Blocks that are expected in a column that begins at a block. */
+/* Blocks that are expected in a column that begins at a block; 0: none begins. */
 static unsigned int expected(size_t at)
 {
-	return stream_missed(&mine, at * B, B, MOST, MOST)->expected;
+	const struct stream *s = stream_missed(&mine, at * B, B, MOST, MOST);
+
+	return s ? s->expected : 0;
 }
 
 UNIT_TEST(only_a_column_has_one_beside)
@@ -216,8 +218,9 @@ UNIT_TEST(a_column_is_as_long_as_what_is_left_of_the_one_beside)
 	ck_assert_uint_eq(stream_owed(s), 9 - 1);
 	ck_assert_uint_ge(s->window, 9 - 1);
 	stream_asked(s, 101 * B, 8);
+	miss(9000 * B);
 	ck_assert_uint_eq(expected(102), 4); /* nothing shows that those were used */
-	ck_assert_ptr_null(stream_missed(&mine, 103 * B, B, 0, 0));
+	ck_assert_ptr_null(stream_missed(&mine, 107 * B, B, 0, 0));
 	set_up();
 	column(100, 17);
 	ck_assert_uint_eq(expected(109), 7);
@@ -227,6 +230,7 @@ UNIT_TEST(a_column_is_as_long_as_what_is_left_of_the_one_beside)
 	set_up();
 	column(100, 200);
 	ck_assert_uint_gt(expected(101), 2 * STREAM_PAST);
+	miss(9000 * B);
 	ck_assert_uint_eq(expected(102), STREAM_PAST / 2);
 }
 
@@ -243,20 +247,76 @@ UNIT_TEST(a_column_takes_no_more_than_the_one_beside_had)
 	column(100, 17);
 	miss_most(101 * B, 4);
 	ck_assert_uint_eq(miss((101 + 4 * 5) * B), 3);
+	set_up();
+	column(100, 17);
+	miss_most(101 * B, 7);
+	ck_assert_uint_eq(miss((101 + 4 * 8) * B), 0); /* the last one */
+	ck_assert_uint_eq(miss((101 + 4 * 9) * B), 1);
+}
+
+/* A row after the first block of a column, a block that is missed again. */
+UNIT_TEST(not_each_block_beside_a_column_begins_one)
+{
+	struct stream *s;
+
+	column(100, 17);
+	ck_assert_uint_eq(expected(105), 8);
+	s = stream_missed(&mine, 106 * B, B, MOST, MOST);
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(s->distance, (long)B);
+	set_up();
+	column(100, 17);
+	ck_assert_uint_eq(expected(105), 8);
+	miss(9000 * B);
+	ck_assert_uint_eq(expected(105), 0);
+}
+
+UNIT_TEST(a_column_elsewhere_begins_with_what_the_last_one_had)
+{
+	column(100, 17);
+	ck_assert_uint_eq(expected(101), 9); /* half of that, for want of another miss */
+	miss(5000 * B);
+	miss(5004 * B);
+	miss(5008 * B);
+	ck_assert_uint_eq(miss(5012 * B), 3);
+}
+
+UNIT_TEST(a_writer_takes_a_quarter_of_what_it_had)
+{
+	struct stream *s;
+
+	walk(100 * B, B, 16); /* misses 100, 101, 103, 107, 115 */
+	s = stream_missed(&mine, 131 * B, B, MOST, MOST);
+	ck_assert_uint_eq(s->length, 31);
+	ck_assert_uint_eq(stream_owed(s), 31 / 4);
+}
+
+/* As after a store that asked for homes, was refused, and is repeated. */
+UNIT_TEST(what_was_asked_may_be_said_again)
+{
+	struct stream *s;
+
+	miss(100 * B);
+	s = stream_missed(&mine, 101 * B, B, MOST, MOST);
+	stream_asked(s, 101 * B, 5);
+	stream_asked(s, 101 * B, 1);
+	ck_assert_uint_eq(s->length, 3);
+	ck_assert_uint_eq(miss(103 * B), 3);
 }
 
 UNIT_TEST(columns_wait_longer_than_other_streams)
 {
-	unsigned int i, others;
+	static const size_t next[] = { 168, 101 }; /* of the column, and beside it */
+	unsigned int i, k, others;
 
-	for (others = 2 * STREAM_PAST - 1; others <= 2 * STREAM_PAST; others++) {
-		set_up();
-		column(100, 17); /* the next one is at 168 */
-		for (i = 0; i < others; i++)
-			miss((1000 + i * i * i * 7) * B);
-		ck_assert_uint_eq(miss(168 * B), others < 2 * STREAM_PAST ? 15 : 0);
-		ck_assert_uint_eq(miss(101 * B) > 0, others < 2 * STREAM_PAST);
-	}
+	for (k = 0; k < 2; k++)
+		for (others = 2 * STREAM_PAST - 1; others <= 2 * STREAM_PAST; others++) {
+			set_up();
+			column(100, 17);
+			for (i = 0; i < others; i++)
+				miss((1000 + i * i * i * 7) * B);
+			ck_assert_uint_eq(miss(next[k] * B) > 0, others < 2 * STREAM_PAST);
+		}
 }
 
 UNIT_TEST(what_has_no_distance_is_no_stream)
