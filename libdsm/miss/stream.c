@@ -2,7 +2,6 @@
 /* stream.c - see stream.h. */
 #include "miss/stream.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Is it a distance between blocks of this size? What was missed before may have been others. */
@@ -107,36 +106,38 @@ static unsigned int last_sure(const struct streams *s, long d)
 	return best ? had(best) : 0;
 }
 
-/* How many blocks has it from this one on? One that begins before it is as much longer. */
+/* How many blocks has it from this one on? One may begin as far before it as it is long. */
 static unsigned int left_from(const struct stream *s, size_t off)
 {
-	const long from = (long)(off - s->first), k = from / s->distance;
+	const long from = (long)(off - s->first), k = from / s->distance, n = (long)had(s);
 
-	return from % s->distance || labs(k) >= (long)had(s) ? 0 : (unsigned int)((long)had(s) - k);
+	return from % s->distance || labs(k) >= n ? 0 : (unsigned int)(k > 0 ? n - k : n);
 }
 
 /* Begin a column beside another one, which has at least some blocks left. */
 static struct stream *begin_column(struct streams *s, size_t off, size_t block)
 {
 	unsigned int expected = 0, left;
-	struct stream *at;
-	long d = 0;
+	struct stream *at, *like = NULL;
+	long d;
 
 	if (was_missed(s, off, 0)) /* it was taken away */
 		return NULL;
 	for (at = s->v; at < s->v + STREAMS; at++) {
-		if (!is_column(at, block) || is_over(s, at, block))
+		if (!is_column(at, block) || at->followed || is_over(s, at, block))
 			continue;
 		left = left_from(at, off - block);
 		if (!left)
 			left = left_from(at, off + block);
 		if (left > expected) {
 			expected = left;
-			d = at->distance;
+			like = at;
 		}
 	}
 	if (expected <= STREAM_FEW)
 		return NULL;
+	like->followed = true;
+	d = like->distance;
 	at = oldest(s);
 	*at = (struct stream){
 		.distance = d,
@@ -225,6 +226,7 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 		end_column(at);
 	at->sure = at->length;
 	at->used = s->misses;
+	at->followed = false;
 	return at;
 }
 

@@ -469,12 +469,17 @@ static struct dsm_stats read_both(dsm_region_t *const *r, uint64_t value, enum p
  * written them. From the second time on it fetches them ahead, and they come in few messages. Then
  * it reads them backwards. Two regions do not disturb each other's order.
  */
-static void part_learned(void)
+static void learned_orders(unsigned int thread, void *arg)
 {
-	dsm_region_t *r[] = { open_learned("one", true), open_learned("two", true) };
 	uint64_t round, least = 2 * LEARNED / (set_most + 1);
+	dsm_region_t *r[2];
 	struct dsm_stats s;
 
+	(void)arg;
+	if (!thread)
+		return;
+	r[0] = open_learned("one", true);
+	r[1] = open_learned("two", true);
 	test_sync();
 	for (round = 1; round <= 8; round++) {
 		s = read_both(r, round, round > 4 ? PASS_BACK : PASS_BOTH);
@@ -494,6 +499,12 @@ static void part_learned(void)
 	}
 	test_close("one", r[0]);
 	test_close("two", r[1]);
+}
+
+/* By a thread that has had no stream. */
+static void part_learned(void)
+{
+	test_threads(2, learned_orders, NULL);
 }
 
 /* Blocks are fetched ahead one by one, until it shows that the thread follows the order. */
@@ -627,18 +638,28 @@ static void part_slots(void)
 
 /*
  * A copy of a sequential block that its reader does not need costs the writer a wait: orders are
- * not followed.
+ * not followed. By a thread that has had no stream.
  */
-static void part_sequential(void)
+static void no_orders(unsigned int thread, void *arg)
 {
-	dsm_region_t *r[] = { open_learned("one", false), open_learned("two", false) };
+	dsm_region_t *r[2];
 	uint64_t round;
 
+	(void)arg;
+	if (!thread)
+		return;
+	r[0] = open_learned("one", false);
+	r[1] = open_learned("two", false);
 	test_sync();
 	for (round = 1; round <= 4; round++)
 		REQUIRE(read_both(r, round, PASS_BOTH).prefetched == 0, "sequential blocks");
 	test_close("one", r[0]);
 	test_close("two", r[1]);
+}
+
+static void part_sequential(void)
+{
+	test_threads(2, no_orders, NULL);
 }
 
 /* A thread keeps the orders of so many regions apart, by their number, which a handle contains. */

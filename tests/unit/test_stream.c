@@ -226,12 +226,24 @@ UNIT_TEST(a_column_is_as_long_as_what_is_left_of_the_one_beside)
 	ck_assert_uint_eq(expected(109), 7);
 	set_up();
 	column(100, 17);
-	ck_assert_uint_eq(expected(93), 11);
+	ck_assert_uint_eq(expected(93), 9);
 	set_up();
 	column(100, 200);
 	ck_assert_uint_gt(expected(101), 2 * STREAM_PAST);
 	miss(9000 * B);
 	ck_assert_uint_eq(expected(102), STREAM_PAST / 2);
+}
+
+/* Blocks that are beside a column, and nothing else. */
+UNIT_TEST(columns_by_chance_end_soon)
+{
+	unsigned int i, sum = 0;
+
+	column(1000, 200);
+	for (i = 0; i < 100; i++)
+		sum += miss((1001 + 4 * (i * i * 7 % 150)) * B);
+	ck_assert_uint_gt(sum, 0);
+	ck_assert_uint_le(sum, MOST + STREAM_PAST / 2 + STREAM_PAST / 4);
 }
 
 UNIT_TEST(a_column_takes_no_more_than_the_one_beside_had)
