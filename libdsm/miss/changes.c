@@ -14,17 +14,17 @@
 /* bytes of a piece of a FLUSH: 28 diffs of pages in which every byte has changed */
 #define PIECE (128u << 10)
 
-/* So many bytes of diffs, and those of one run of blocks more, are a piece of a NOTE. */
+/* Bytes of diffs and notices of a piece of a NOTE, and those of one run of blocks more. */
 #define NOTE_PIECE (192u << 10)
 
 /*
- * Notices of a close: one for each twin and node at most. Those to nodes that are never told are
- * all in the last piece.
+ * A service, which has one piece, has a notice for each twin of the writer and node at most. A
+ * close has more, as its own node lends blocks without twins.
  */
 _Static_assert(SETTINGS_TWINS_MOST / PAGE_BYTES * sizeof(struct change) + NOTES_SERVICE +
 			       NOTE_PIECE + (SPAN_MOST + 1) * DIFF_MAX <=
 		       NET_PAYLOAD_MAX,
-	       "the notices of a close fit in one piece");
+	       "the notices of a service fit in one piece");
 
 void *changes_own(void *at)
 {
@@ -72,6 +72,7 @@ void notes_add(struct notes *to, const struct note *one)
 		to->room = to->room ? 2 * to->room : 64;
 		to->v = changes_own(own_realloc(to->v, to->room * sizeof(to->v[0])));
 	}
+	to->objects += !to->n || to->v[to->n - 1].object != one->object;
 	to->v[to->n++] = *one;
 	__atomic_store_n(&to->told, to->told + one->size, __ATOMIC_RELAXED);
 }
@@ -86,9 +87,9 @@ static uint8_t *note_put(uint8_t *at, const struct notes *all, const struct note
 	return at + sizeof(c) + c.size;
 }
 
-uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size)
+uint8_t *notes_payload(struct notes *all, uint16_t node, uint16_t nodes, bool last, size_t *size)
 {
-	const uint32_t pieces = node < REL_TOLD ? all->pieces[node] : 0;
+	const uint32_t pieces = all->pieces ? all->pieces[node] : 0;
 	const struct piece head = { .all = last ? pieces + 1 : 0 };
 	size_t i, n = 0;
 	uint8_t *out, *at;
@@ -105,6 +106,8 @@ uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size
 	for (i = 0; n && i < all->n; i++)
 		if (all->v[i].node == node)
 			at = note_put(at, all, &all->v[i]);
+	if (!last && !all->pieces)
+		all->pieces = changes_own(own_zalloc(nodes * sizeof(all->pieces[0])));
 	if (!last)
 		all->pieces[node]++;
 	return out;
@@ -112,17 +115,12 @@ uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size
 
 bool notes_full(const struct notes *all)
 {
-	return all->used >= NOTE_PIECE;
+	return all->used + all->objects * sizeof(struct change) >= NOTE_PIECE;
 }
 
 void notes_next(struct notes *all)
 {
-	size_t i, kept = 0;
-
-	for (i = 0; i < all->n; i++)
-		if (all->v[i].node >= REL_TOLD)
-			all->v[kept++] = all->v[i];
-	all->n = kept;
+	all->n = all->objects = 0;
 	all->used = 0;
 }
 
@@ -130,6 +128,7 @@ void notes_free(struct notes *n)
 {
 	own_free(n->v);
 	own_free(n->diffs);
+	own_free(n->pieces);
 }
 
 /* ---- outboxes -------------------------------------------------------------------------------- */

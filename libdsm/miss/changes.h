@@ -34,9 +34,10 @@ struct notes {
 	size_t n, room;
 	uint8_t *diffs;
 	size_t used, diffs_room;
-	size_t told;               /* bytes of diffs in all, for each node; atomic */
-	size_t whole;              /* of these, for blocks that were written as a whole, once */
-	uint32_t pieces[REL_TOLD]; /* sent, by node */
+	size_t objects;   /* in v, where all notes of one follow each other */
+	size_t told;      /* bytes of diffs in all, for each node; atomic */
+	size_t whole;     /* of these, for blocks that were written as a whole, once */
+	uint32_t *pieces; /* sent, by node; NULL: none */
 };
 
 /* May the contents of one more block be told, of `most` bytes? Any thread, without a lock. */
@@ -56,13 +57,13 @@ uint8_t *notes_diff(struct notes *to);
 void notes_add_diff(struct notes *to, struct note *one, const uint8_t *diff, size_t size);
 void notes_add(struct notes *to, const struct note *one);
 /*
- * The payload of a piece of the NOTE to node, with room for a message behind it. NULL: there is
- * nothing.
+ * The payload of a piece of the NOTE to node, one of `nodes`, with room for a message behind it.
+ * NULL: there is nothing.
  */
-uint8_t *notes_payload(struct notes *all, uint16_t node, bool last, size_t *size);
+uint8_t *notes_payload(struct notes *all, uint16_t node, uint16_t nodes, bool last, size_t *size);
 /*
- * Is a piece full? Then notes_payload() makes one for each node below REL_TOLD, and notes_next()
- * begins the next ones.
+ * Is a piece full? Then notes_payload() makes one for each node, and notes_next() begins the next
+ * ones.
  */
 bool notes_full(const struct notes *all);
 void notes_next(struct notes *all);

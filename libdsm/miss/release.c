@@ -168,8 +168,8 @@ static void send_full(void)
 	m.type = MSG_NOTE;
 	m.req_node = job.node;
 	m.value = job.me->closing.run;
-	for (; m.dst < REL_TOLD && m.dst < job.nodes; m.dst++) {
-		out = notes_payload(&g->notes, m.dst, false, &size);
+	for (; m.dst < job.nodes; m.dst++) {
+		out = notes_payload(&g->notes, m.dst, job.nodes, false, &size);
 		if (!out)
 			continue;
 		run_send_with(&m, out, size);
@@ -389,7 +389,7 @@ static void notes_send(struct core_host *h, struct notes *all, uint16_t node, en
 	struct msg m = message_to(node);
 	struct work *w = work_mine();
 	size_t size;
-	uint8_t *out = notes_payload(all, node, true, &size);
+	uint8_t *out = notes_payload(all, node, h->nnodes, true, &size);
 
 	if (!out)
 		return;
@@ -407,7 +407,7 @@ static void notes_send_all(struct core_host *h, struct notes *all, enum closing_
 {
 	uint16_t node;
 
-	for (node = 0; (all->n || all->told) && node < h->nnodes; node++)
+	for (node = 0; (all->n || all->pieces) && node < h->nnodes; node++)
 		notes_send(h, all, node, ev, writer);
 }
 

@@ -7,10 +7,12 @@
 
 #include "core/diff.h"
 #include "job/job.h"
+#include "net/net.h"
 #include "net/own.h"
 #include "suite.h"
 
 #define PAGES 64u
+#define NODES (REL_TOLD + 1u)
 #define PIECE (128ul << 10)
 
 static uint8_t page[DIFF_PAGE], twin[DIFF_PAGE], small[DIFF_MAX], large[DIFF_MAX];
@@ -201,7 +203,7 @@ UNIT_TEST(each_node_gets_its_own_notes)
 	notes_add_diff(&notes, &told, small, small_size);
 	told.node = 1;
 	notes_add(&notes, &told);
-	at = payload = notes_payload(&notes, 1, true, &size);
+	at = payload = notes_payload(&notes, 1, NODES, true, &size);
 	ck_assert_uint_eq(size, sizeof(head) + 2 * sizeof(c) + small_size);
 	ck_assert(piece_take(&at, &size, &head));
 	ck_assert_uint_eq(head.all, 1);
@@ -213,10 +215,10 @@ UNIT_TEST(each_node_gets_its_own_notes)
 	ck_assert(!memcmp(at - c.size, small, small_size));
 	ck_assert_uint_eq(size, 0);
 	own_free(payload);
-	payload = notes_payload(&notes, 2, true, &size);
+	payload = notes_payload(&notes, 2, NODES, true, &size);
 	ck_assert_uint_eq(size, sizeof(head) + sizeof(c));
 	own_free(payload);
-	ck_assert_ptr_null(notes_payload(&notes, 3, true, &size));
+	ck_assert_ptr_null(notes_payload(&notes, 3, NODES, true, &size));
 	notes_free(&notes);
 }
 
@@ -243,7 +245,7 @@ UNIT_TEST(few_diffs_are_told)
 		one = (struct note){ .object = object(i % PAGES), .node = 1 };
 		notes_add(&notes, &one);
 	}
-	at = payload = notes_payload(&notes, 1, true, &size);
+	at = payload = notes_payload(&notes, 1, NODES, true, &size);
 	ck_assert(piece_take(&at, &size, &head));
 	for (i = 0; change_next(&at, &size, &c, true); i++)
 		unit_require(c.size == (i < n ? large_size : 0) &&
@@ -254,15 +256,34 @@ UNIT_TEST(few_diffs_are_told)
 	notes_free(&notes);
 }
 
-/* What has been sent is not sent again. Nodes that are never told get all their notices at last. */
-UNIT_TEST(a_note_leaves_in_pieces)
+/* Of a piece to a node: contents or notices of the next blocks. Returns how many. */
+static unsigned int take_piece(struct notes *notes, uint16_t node, bool last, uint32_t all,
+			       unsigned int first, size_t each)
 {
-	struct notes notes = { 0 };
-	unsigned int sent = 0, n = 0, got = 0, far = 0;
 	struct piece head = { 0 };
 	struct change c;
 	const uint8_t *at;
 	uint8_t *payload;
+	unsigned int n = 0;
+	size_t size;
+
+	at = payload = notes_payload(notes, node, NODES, last, &size);
+	ck_assert_ptr_nonnull(at);
+	ck_assert_uint_le(size, NET_PAYLOAD_MAX);
+	ck_assert(piece_take(&at, &size, &head));
+	ck_assert_uint_eq(head.all, all);
+	for (; change_next(&at, &size, &c, true); n++)
+		unit_require(c.object == object((first + n) % PAGES) && c.size == each);
+	ck_assert_uint_eq(size, 0);
+	own_free(payload);
+	return n;
+}
+
+/* What has been sent is not sent again. */
+UNIT_TEST(a_note_leaves_in_pieces)
+{
+	struct notes notes = { 0 };
+	unsigned int sent = 0, n = 0, got = 0, far = 0;
 	size_t size;
 
 	for (; sent < 3; n++) {
@@ -276,29 +297,46 @@ UNIT_TEST(a_note_leaves_in_pieces)
 		if (!notes_full(&notes))
 			continue;
 		sent++;
-		at = payload = notes_payload(&notes, 1, false, &size);
-		ck_assert_ptr_null(notes_payload(&notes, 2, false, &size));
-		ck_assert(piece_take(&at, &size, &head));
-		ck_assert_uint_eq(head.all, 0);
-		for (; change_next(&at, &size, &c, true); got++)
-			unit_require(c.object == object(got % PAGES) && c.size == large_size);
-		ck_assert_uint_eq(size, 0);
-		own_free(payload);
+		got += take_piece(&notes, 1, false, 0, got, large_size);
+		ck_assert_ptr_null(notes_payload(&notes, 2, NODES, false, &size));
+		far += take_piece(&notes, REL_TOLD, false, 0, far, 0);
 		notes_next(&notes);
 	}
 	ck_assert_uint_eq(got, n);
-	at = payload = notes_payload(&notes, 1, true, &size);
-	ck_assert_uint_eq(size, sizeof(head)); /* how many there were */
-	ck_assert(piece_take(&at, &size, &head));
-	ck_assert_uint_eq(head.all, 4);
-	own_free(payload);
-	at = payload = notes_payload(&notes, REL_TOLD, true, &size);
-	ck_assert(piece_take(&at, &size, &head));
-	ck_assert_uint_eq(head.all, 1);
-	for (; change_next(&at, &size, &c, true); far++)
-		unit_require(c.object == object(far % PAGES) && !c.size);
 	ck_assert_uint_eq(far, n);
-	own_free(payload);
+	ck_assert_uint_eq(notes.n, 0);
+	ck_assert_uint_eq(take_piece(&notes, 1, true, 4, 0, 0), 0); /* how many there were */
+	ck_assert_uint_eq(take_piece(&notes, REL_TOLD, true, 4, 0, 0), 0);
+	ck_assert_ptr_null(notes_payload(&notes, 2, NODES, true, &size));
+	notes_free(&notes);
+}
+
+/* A node that lends 3 GiB has no twins of them, so nothing else bounds its notices. */
+UNIT_TEST(notices_alone_fill_pieces)
+{
+	enum { BLOCKS = 3 << 18 };
+	struct notes notes = { 0 };
+	unsigned int sent = 0, n, got[2] = { 0 }, k;
+
+	for (n = 0; n < BLOCKS; n++) {
+		struct note one = { .object = object(n % PAGES), .node = 1 };
+
+		notes_add(&notes, &one);
+		one.node = 2;
+		notes_add(&notes, &one);
+		if (!notes_full(&notes))
+			continue;
+		sent++;
+		for (k = 0; k < 2; k++)
+			got[k] += take_piece(&notes, (uint16_t)(1 + k), false, 0, got[k], 0);
+		notes_next(&notes);
+	}
+	ck_assert_uint_gt(sent, BLOCKS * sizeof(struct change) / NET_PAYLOAD_MAX);
+	ck_assert_uint_lt(sent, 40); /* counted by blocks, however many nodes there are */
+	for (k = 0; k < 2; k++)
+		got[k] += take_piece(&notes, (uint16_t)(1 + k), true, sent + 1, got[k], 0);
+	ck_assert_uint_eq(got[0], BLOCKS);
+	ck_assert_uint_eq(got[1], BLOCKS);
 	notes_free(&notes);
 }
 
