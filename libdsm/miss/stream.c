@@ -2,6 +2,7 @@
 /* stream.c - see stream.h. */
 #include "miss/stream.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Is it a distance between blocks of this size? What was missed before may have been others. */
@@ -118,26 +119,24 @@ static unsigned int left_from(const struct stream *s, size_t off)
 static struct stream *begin_column(struct streams *s, size_t off, size_t block)
 {
 	unsigned int expected = 0, left;
-	struct stream *at, *like = NULL;
-	long d;
+	struct stream *at;
+	long d = 0;
 
 	if (was_missed(s, off, 0)) /* it was taken away */
 		return NULL;
 	for (at = s->v; at < s->v + STREAMS; at++) {
-		if (!is_column(at, block) || at->followed || is_over(s, at, block))
+		if (!is_column(at, block) || is_over(s, at, block))
 			continue;
 		left = left_from(at, off - block);
 		if (!left)
 			left = left_from(at, off + block);
 		if (left > expected) {
 			expected = left;
-			like = at;
+			d = at->distance;
 		}
 	}
 	if (expected <= STREAM_FEW)
 		return NULL;
-	like->followed = true;
-	d = like->distance;
 	at = oldest(s);
 	*at = (struct stream){
 		.distance = d,
@@ -226,7 +225,6 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
 		end_column(at);
 	at->sure = at->length;
 	at->used = s->misses;
-	at->followed = false;
 	return at;
 }
 

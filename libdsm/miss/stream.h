@@ -7,8 +7,8 @@
  * behind an earlier miss, or the fourth of four at equal distances, whatever came between them: of
  * several distances the least counts. It begins one at once if it is beside a block of a column, as
  * a stream at a distance is called here, and not behind the last miss: the next column of a tile.
- * As many blocks are then expected as that column had from there on, more than STREAM_FEW. Each
- * column has one that begins so, until it is continued itself.
+ * As many blocks are then expected as that column had from there on, more than STREAM_FEW. One
+ * that was not continued where it was expected to be begins others of half its length.
  *
  * The window is the number of blocks that are fetched ahead: it doubles with each miss that
  * continues the stream, up to a limit that is higher for a long stream, whose thread would
@@ -20,7 +20,6 @@
 #ifndef MISS_STREAM_H
 #define MISS_STREAM_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #define STREAMS 8u            /* of a thread; the one not continued for longest goes */
@@ -40,7 +39,6 @@ struct stream {
 	unsigned int used;   /* when it was continued */
 	size_t first;        /* where it began */
 	unsigned int expected; /* blocks that the column beside it had; 0: it began by itself */
-	bool followed;         /* another one has begun beside it since it was continued */
 };
 
 struct streams {

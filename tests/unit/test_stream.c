@@ -234,16 +234,18 @@ UNIT_TEST(a_column_is_as_long_as_what_is_left_of_the_one_beside)
 	ck_assert_uint_eq(expected(102), STREAM_PAST / 2);
 }
 
-/* Blocks that are beside a column, and nothing else. */
+/* Each beside the last one, wherever that is, and none goes on. */
 UNIT_TEST(columns_by_chance_end_soon)
 {
-	unsigned int i, sum = 0;
+	static const unsigned int want[] = { STREAM_PAST / 2, STREAM_PAST / 4, 0 };
+	unsigned int i;
 
-	column(1000, 200);
-	for (i = 0; i < 100; i++)
-		sum += miss((1001 + 4 * (i * i * 7 % 150)) * B);
-	ck_assert_uint_gt(sum, 0);
-	ck_assert_uint_le(sum, MOST + STREAM_PAST / 2 + STREAM_PAST / 4);
+	walk(1000 * B, 16 * (long)B, 200);
+	ck_assert_uint_gt(expected(1001), 2 * STREAM_PAST);
+	for (i = 0; i < 3; i++) {
+		miss((90000 + i * i * i * 7) * B);
+		ck_assert_uint_eq(expected(1002 + i - 16 * i), want[i]);
+	}
 }
 
 UNIT_TEST(a_column_takes_no_more_than_the_one_beside_had)
