@@ -3,10 +3,8 @@
 #include "job/job.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "job/host_ops.h"
-#include "net/net.h"
 #include "util/futex.h"
 #include "util/sys.h"
 

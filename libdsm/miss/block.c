@@ -230,7 +230,8 @@ static bool ours(const struct dsm_region *r, size_t off)
 /*
  * May a thread whose stream is at off take the n-th block after it ahead? For a write, one of
  * another node only if the stream is long, or a column that is expected to be: where it ends, that
- * node has to fetch blocks back, else at most a quarter of those that the writer needed.
+ * node has to fetch blocks back, at most those that were expected, or a quarter of those that the
+ * writer needed.
  */
 static bool in_stream(const struct dsm_region *r, const struct stream *s, size_t off,
 		      unsigned int n, bool write)
@@ -372,7 +373,7 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	/* a writer in order asks for homes, and copies would be in the way */
 	if (r->consistency)
 		ask_chunk(r, off, write && s ? 0 : job.set.readahead,
-			  s && labs(s->distance) > (long)r->block_size);
+			  s && stream_is_column(s, r->block_size));
 	if (!s)
 		return;
 	while (n < s->window && in_stream(r, s, off, n, write))

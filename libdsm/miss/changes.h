@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/release.h"
 #include "core/wire.h"
 
 /* at, which is what an allocation returned. NULL: ends the job. */

@@ -2,7 +2,6 @@
 /* stream.c - see stream.h. */
 #include "miss/stream.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Is it a distance between blocks of this size? What was missed before may have been others. */
@@ -11,7 +10,7 @@ static bool whole(long distance, size_t block)
 	return distance % (long)block == 0;
 }
 
-static bool is_column(const struct stream *s, size_t block)
+bool stream_is_column(const struct stream *s, size_t block)
 {
 	return labs(s->distance) > (long)block && whole(s->distance, block);
 }
@@ -22,7 +21,8 @@ static bool is_column(const struct stream *s, size_t block)
  */
 static bool is_over(const struct streams *s, const struct stream *at, size_t block)
 {
-	return s->misses - at->used >= (is_column(at, block) ? 2 * STREAM_PAST : STREAM_PAST);
+	return s->misses - at->used >=
+		(stream_is_column(at, block) ? 2 * STREAM_PAST : STREAM_PAST);
 }
 
 /* The stream that expects this miss. */
@@ -125,7 +125,7 @@ static struct stream *begin_column(struct streams *s, size_t off, size_t block)
 	if (was_missed(s, off, 0)) /* it was taken away */
 		return NULL;
 	for (at = s->v; at < s->v + STREAMS; at++) {
-		if (!is_column(at, block) || is_over(s, at, block))
+		if (!stream_is_column(at, block) || is_over(s, at, block))
 			continue;
 		left = left_from(at, off - block);
 		if (!left)
@@ -184,14 +184,14 @@ unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned in
 }
 
 /* What a column is expected to have behind the missed block. */
-static unsigned int left_of(const struct stream *s)
+static unsigned int expected_behind(const struct stream *s)
 {
 	return s->expected > s->length + 1 ? s->expected - s->length - 1 : 0;
 }
 
 unsigned int stream_owed(const struct stream *s)
 {
-	const unsigned int part = s->length / 4, left = left_of(s);
+	const unsigned int part = s->length / 4, left = expected_behind(s);
 
 	return part > left ? part : left;
 }
@@ -199,7 +199,7 @@ unsigned int stream_owed(const struct stream *s)
 /* Take no more than the column beside had. One that is longer goes on like a new stream. */
 static void end_column(struct stream *s)
 {
-	const unsigned int left = left_of(s);
+	const unsigned int left = expected_behind(s);
 
 	if (s->length >= s->expected) {
 		s->expected = 0;

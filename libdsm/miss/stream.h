@@ -20,6 +20,7 @@
 #ifndef MISS_STREAM_H
 #define MISS_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define STREAMS 8u            /* of a thread; the one not continued for longest goes */
@@ -60,6 +61,8 @@ struct stream *stream_missed(struct streams *s, size_t off, size_t block, unsign
  * `farthest`.
  */
 unsigned int stream_limit(const struct stream *s, unsigned int most, unsigned int farthest);
+/* Are its blocks of this size, and at a distance? */
+bool stream_is_column(const struct stream *s, size_t block);
 /*
  * How many blocks behind the missed one may a writer take that another node may use? A quarter of
  * what the stream has had, or what is left of a column like the one beside it.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/diff.h"
+#include "core/release.h"
 #include "job/job.h"
 #include "net/net.h"
 #include "net/own.h"
