@@ -99,6 +99,7 @@ int core_rel_message(struct core_host *h, struct core_place *p, const struct msg
 
 	h->ops->lock(h, p->key);
 	set_closes(p);
+	p->rel.fresh = ops_of(h)->fresh && ops_of(h)->fresh(h, m->object);
 	err = dispatch_step(&p->d, m, out);
 	rel_locked(h, m->object, out, NULL, NULL);
 	h->ops->unlock(h, p->key);

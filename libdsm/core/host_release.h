@@ -44,6 +44,8 @@ struct core_rel_ops {
 	bool (*diff)(struct core_host *h, uint32_t object, uint16_t home, bool asks, bool *kept);
 	/* Store exactly the bytes of the diff, in the block, and in its twin if there is one. */
 	void (*merge)(struct core_host *h, uint32_t object, const void *diff, size_t size);
+	/* At the home: has this node never touched the block? NULL: it is not known. */
+	bool (*fresh)(struct core_host *h, uint32_t object);
 
 	/* Without a lock. */
 	uint32_t (*object)(struct core_host *h,

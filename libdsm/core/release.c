@@ -55,12 +55,12 @@ static const uint8_t copy_rules[REL_STATES][REL_EVENTS] = {
 		[RE_READ] = R_ASK, [RE_WRITE] = R_ASK, [RE_USED] = R_NOTHING, [RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_FETCH] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_APPLY] = R_OUTDATE,
-		[RE_TOLD] = R_OUTDATE,
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_FILL, [RE_GRANT] = R_FILL,
+		[RE_APPLY] = R_OUTDATE, [RE_TOLD] = R_OUTDATE,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_AGAIN] = {
-		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_APPLY] = R_NOTHING,
-		[RE_TOLD] = R_NOTHING,
+		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_NOTHING, [RE_DATA] = R_REPEAT, [RE_GRANT] = R_REPEAT,
+		[RE_APPLY] = R_NOTHING, [RE_TOLD] = R_NOTHING,
 		[RE_FETCH] = R_PASS, [RE_DONE] = R_MOVED },
 	[REL_GOT] = {
 		[RE_READ] = R_JOIN, [RE_WRITE] = R_JOIN, [RE_USED] = R_USE, [RE_APPLY] = R_BUSY, [RE_TOLD] = R_BUSY,
@@ -173,6 +173,11 @@ bool rel_raises(const struct rel_ctx *ctx, const struct rel *p)
 	return ctx->raises && ctx->follow && !ctx->full && !p->home && p->state == REL_CLEAN &&
 		!(p->flags & REL_REFUSED) && !at_home(ctx, p) &&
 		!__atomic_load_n(&p->noticed, __ATOMIC_RELAXED);
+}
+
+bool rel_fresh(const struct rel_ctx *ctx, const struct rel *p)
+{
+	return p->state == REL_CLEAN && p->flags & REL_FRESH && !at_home(ctx, p);
 }
 
 /* The home may just be giving itself to this node, whose copy must stay. */
@@ -444,7 +449,7 @@ static void rel_answers(const struct rel_ctx *ctx, struct action *a, uint8_t typ
 static struct action *rel_give(const struct rel_ctx *ctx, struct rel *p, const struct msg *m,
 			       uint8_t from, struct actions *out)
 {
-	struct action *a = act_add(out, ACT_DATA);
+	struct action *a = act_add(out, ctx->fresh ? ACT_SEND : ACT_DATA);
 
 	if (p->only != m->req_node + 1)
 		p->only = p->only ? REL_SEVERAL : (uint16_t)(m->req_node + 1);
@@ -453,7 +458,8 @@ static struct action *rel_give(const struct rel_ctx *ctx, struct rel *p, const s
 		rel_uses(ctx, p, m->req_node, USE_LAST);
 	a->prot = PROT_RO;
 	a->from = from;
-	rel_answers(ctx, a, MSG_DATA, GRANT_READ, m);
+	rel_answers(ctx, a, ctx->fresh ? MSG_GRANT : MSG_DATA, GRANT_READ, m);
+	a->msg.flags = ctx->fresh ? MSGF_ZERO : 0;
 	return a;
 }
 
@@ -554,7 +560,9 @@ static void rel_got(const struct rel_ctx *ctx, struct rel *p, const struct msg *
 		p->flags |= REL_MOVES;
 	if (m->src != ctx->home)
 		set_home(p, m->src);
-	p->flags &= (uint8_t)~REL_ASKED;
+	p->flags &= (uint8_t) ~(REL_ASKED | REL_FRESH);
+	if (m->flags & MSGF_ZERO)
+		p->flags |= REL_FRESH;
 	p->state = REL_GOT;
 }
 
@@ -688,7 +696,7 @@ static void rel_fill(const struct rel_ctx *ctx, struct rel *p, const struct msg 
 	rel_got(ctx, p, m);
 	a = act_add(out, ACT_OPEN);
 	a->prot = m->op == GRANT_WRITE ? PROT_RW : PROT_RO;
-	a->from = OPEN_DATA;
+	a->from = m->flags & MSGF_ZERO ? OPEN_ZERO : OPEN_DATA;
 	a = act_add(out, ACT_WAKE);
 	a->slot = p->slot;
 }
@@ -836,7 +844,7 @@ static int rel_apply(const struct rel_ctx *ctx, struct rel *p, enum rule rule, e
 		return 0;
 	case R_STORE_TOLD:
 		act_add(out, ACT_MERGE);
-		p->flags &= (uint8_t)~REL_CHANGED;
+		p->flags &= (uint8_t) ~(REL_CHANGED | REL_FRESH);
 		return 0;
 	case R_MERGE: rel_merge(ctx, p, m, out); return 0;
 	case R_NOTIFY: rel_notify(ctx, p, out); return 0;
@@ -893,7 +901,11 @@ static bool rel_may_say(const struct rel_ctx *ctx, const struct rel *p, enum rel
 	switch (ev) {
 	case RE_DATA: return rel_may_give(ctx, p, m);
 	case RE_GRANT:
-		return m->src == ctx->home && m->req_slot == p->slot && !m->flags && !m->count;
+		if (m->count || m->flags & ~MSGF_ZERO ||
+		    !(m->flags & MSGF_ZERO) != (p->state == REL_RAISE))
+			return false;
+		return m->flags ? rel_may_give(ctx, p, m)
+				: m->src == ctx->home && m->req_slot == p->slot;
 	case RE_FETCH: return rel_may_fetch(ctx, p, m);
 	case RE_GIVEN: return m->src == ctx->home && may_be_given(ctx, p);
 	case RE_DONE: return p->flags & REL_MOVING && m->src == rel_home(ctx, p);

@@ -37,6 +37,8 @@
  *   (REL_CHANGED), the diff asks, and the acknowledgement of the close says that the node is the
  *   home now. It applies no notice between, so its copy is what the home had, and its own stores.
  *
+ * What the home has never touched is zeros: its GRANT says so, and no contents travel.
+ *
  * The first home keeps a read-only copy. After WRITE_REQ, it notes that itself: its next acquire
  * drops the copy, and the next home is exclusive, and needs no twin, from its first store on. After
  * a diff, it is registered at the next home. It sends requests of others to the next home, which
@@ -98,7 +100,10 @@ enum rel_event {
 	RE_WRITE,
 	RE_USED, /* the thread that waited (req_slot) is awake and about to use the copy */
 	RE_DATA, /* the contents: MSG_DATA */
-	/* the answer to a node that has asked with a copy: MSG_GRANT; op: GRANT_*; READ: refused */
+	/*
+	 * MSG_GRANT; op: GRANT_*. The answer to a node that has asked with a copy; READ: refused.
+	 * MSGF_ZERO: the contents, which are zeros
+	 */
 	RE_GRANT,
 	/*
 	 * apply a notice. -EAGAIN: not before the copy has been used, the next home has the
@@ -131,6 +136,7 @@ enum {
 	REL_MOVING = 8,   /* at the first home: the next one does not know yet that it is */
 	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
 	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
+	REL_FRESH = 32,   /* CLEAN: the copy is of a block that the home had never touched */
 	REL_REFUSED = 64, /* the home has stayed when this node asked with a copy */
 	/* at the home: it made its twin at most REL_SOON closes after the first copy had left */
 	REL_SOON_WRITTEN = 128,
@@ -213,6 +219,7 @@ struct rel_ctx {
 	bool tells;    /* nodes may be told of changes */
 	bool kept;     /* RE_CHANGED, RE_FLUSH: the host has the diff for those that are told */
 	bool asks;     /* RE_CHANGED: the diff asks for the home */
+	bool fresh;    /* RE_FETCH: this node has never touched the block: it is zeros */
 	uint8_t lends; /* the home lends a block after so many rewrites, + 1; 0: never; at most 8 */
 	/* for local events, RE_FETCH, RE_CHANGED, RE_APPLY, RE_GIVEN: those of struct closing */
 	uint64_t run, ended;
@@ -264,6 +271,8 @@ bool rel_seems_idle(const struct rel_ctx *ctx, const struct rel *p);
  * is for the diff and for rel_ctx.asks.
  */
 bool rel_asks(const struct rel_ctx *ctx, const struct rel *p);
+/* Is it a copy of a block that its home had never touched? */
+bool rel_fresh(const struct rel_ctx *ctx, const struct rel *p);
 /* Would a store of this node ask for the home, instead of making a twin? */
 bool rel_raises(const struct rel_ctx *ctx, const struct rel *p);
 /*

@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 23
+#define WIRE_VERSION 24
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -53,8 +53,8 @@ enum msg_type {
 	/* -> requester */
 	MSG_INV_ACK,
 	/*
-	 * permission without data; MSGF_ZERO: nobody ever wrote the block. Of release blocks: the
-	 * answer to WRITE_REQ with MSGF_HAS; op GRANT_READ: the home stays
+	 * permission without data; MSGF_ZERO: nobody ever wrote the block. Of release blocks: that,
+	 * or the answer to WRITE_REQ with MSGF_HAS; op GRANT_READ: the home stays
 	 */
 	MSG_GRANT,
 	/*

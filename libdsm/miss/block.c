@@ -410,9 +410,16 @@ static void store_ends(unsigned int n)
 		stream_asked(w->storing, w->stored, n);
 }
 
+/* Will the home of this block not miss it? It had never touched it. */
+static bool is_fresh_at(const struct dsm_region *r, size_t at)
+{
+	return at - r->off < r->size && release_is_fresh(&job.me->homes[r->id], at);
+}
+
 /*
  * It has asked for the home. It asks for those of the blocks behind it, too: at most for a quarter
- * of those that were needed, or what is left of a column, as for a write miss (in_stream()).
+ * of those that were needed, or what is left of a column, as for a write miss (in_stream()); and
+ * for fresh ones.
  */
 static void raise_ahead(const struct dsm_region *r, size_t off)
 {
@@ -421,8 +428,10 @@ static void raise_ahead(const struct dsm_region *r, size_t off)
 
 	if (s) {
 		most = stream_limit(s, most, ahead_at_once(r, most * STREAM_LONG));
-		n = s->window < stream_owed(s) ? s->window : stream_owed(s);
-		n = n < most ? n : most;
+		most = s->window < most ? s->window : most;
+		while (n < most &&
+		       (n < stream_owed(s) || is_fresh_at(r, off + (n + 1) * (size_t)s->distance)))
+			n++;
 		n = ask_ahead(r, off + (size_t)s->distance, s->distance, n, true, false);
 	}
 	store_ends(n);

@@ -817,6 +817,7 @@ const struct core_rel_ops release_ops = {
 	.lower = twin_lower,
 	.diff = differs,
 	.merge = twin_merge,
+	.fresh = twin_fresh,
 	.object = object_of,
 	.notice = add_notice,
 	.gather = gather_soon,

@@ -30,6 +30,13 @@ bool release_copy_is(const struct region_homes *known, size_t off, enum rel_stat
 		!release_is_home(known, off);
 }
 
+bool release_is_fresh(const struct region_homes *known, size_t off)
+{
+	const struct rel_ctx ctx = { .me = job.node, .home = region_home_of(known, off) };
+
+	return rel_fresh(&ctx, &job.mem.rels[off >> PAGE_SHIFT]);
+}
+
 bool release_comes(const struct region_homes *known, size_t off)
 {
 	return release_copy_is(known, off, REL_FETCH) || release_copy_is(known, off, REL_AGAIN) ||

@@ -24,6 +24,8 @@ bool release_is(size_t off);
 bool release_is_home(const struct region_homes *known, size_t off);
 /* Is it not, and its copy in this state? */
 bool release_copy_is(const struct region_homes *known, size_t off, enum rel_state state);
+/* Is it not, and its copy of a block that the home had never touched? */
+bool release_is_fresh(const struct region_homes *known, size_t off);
 /* Is it not, and a copy under way? */
 bool release_comes(const struct region_homes *known, size_t off);
 /* Before a thread of this rank uses release blocks. */

@@ -219,6 +219,14 @@ static unsigned int opens_together(const struct opening *o, unsigned int n)
 	return i;
 }
 
+int run_zero(unsigned int who, size_t off, size_t len, uint8_t prot)
+{
+	static uint8_t zeros[BUNDLE_BYTES]; /* nobody writes them */
+
+	return prot == PROT_RW ? job.fault->zero(who, off, len)
+			       : job.fault->fill(who, off, len, zeros, PROT_RO);
+}
+
 static void open_run(const struct opening *o, unsigned int n)
 {
 	const size_t off = block_off(o->m.object),
@@ -231,7 +239,7 @@ static void open_run(const struct opening *o, unsigned int n)
 	else if (o->open.from == OPEN_UPGRADE)
 		err = job.fault->raise(who, off, end - off);
 	else
-		err = job.fault->zero(who, off, end - off);
+		err = run_zero(who, off, end - off, o->open.prot);
 	if (err)
 		run_protect_failed(err);
 }
@@ -306,7 +314,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 		memory_unstage(m->req_slot, landed, len, true);
 		break;
 	case OPEN_UPGRADE: err = job.fault->raise(who, off, len); break;
-	case OPEN_ZERO: err = job.fault->zero(who, off, len); break;
+	case OPEN_ZERO: err = run_zero(who, off, len, a->prot); break;
 	case OPEN_AGAIN: break; /* step_again() */
 	}
 	if (err)
@@ -487,7 +495,8 @@ static void act_stepped(struct core_host *h, const struct msg *m, int err,
 	/* Nothing is closed. */
 	if (m->type == MSG_INV && acts->n && acts->v[0].type == ACT_SEND)
 		count(&job.mine->stats.empty_invalidations, 1);
-	if (m->type == MSG_GRANT && releases_used() && release_is(block_off(m->object)))
+	if (m->type == MSG_GRANT && !m->flags && releases_used() &&
+	    release_is(block_off(m->object)))
 		raises_answered(m);
 	if (m->type == MSG_ADOPT || is_home_of_release(m))
 		count(&run_stats_of(m->object)->homes_in, 1);

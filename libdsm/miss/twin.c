@@ -307,12 +307,7 @@ void twin_lower(struct core_host *h, uint32_t object, uint8_t prot)
 /* At the home, which has no frame of a block that nobody has touched. */
 static void twin_appear(uint32_t object, uint8_t prot)
 {
-	static const uint8_t zeros[PAGE_BYTES];
-
-	if (prot == PROT_RW)
-		check(job.fault->zero(job.local, block_off(object), PAGE_BYTES));
-	else
-		check(job.fault->fill(job.local, block_off(object), PAGE_BYTES, zeros, PROT_RO));
+	check(run_zero(job.local, block_off(object), PAGE_BYTES, prot));
 	note_appeared(object, prot == PROT_RW ? PG_WRITE : PG_READ);
 }
 
@@ -366,6 +361,12 @@ void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t s
 	} else {
 		diff_store(frame_at(object), twin, diff);
 	}
+}
+
+bool twin_fresh(struct core_host *h, uint32_t object)
+{
+	(void)h;
+	return mapped_as(object) == PG_INVALID;
 }
 
 void twin_read(uint32_t object, void *to)

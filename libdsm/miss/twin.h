@@ -28,6 +28,7 @@ void twin_make(struct core_host *h, uint32_t object);
 void twin_end(struct core_host *h, uint32_t object);
 void twin_lower(struct core_host *h, uint32_t object, uint8_t prot);
 void twin_merge(struct core_host *h, uint32_t object, const void *diff, size_t size);
+bool twin_fresh(struct core_host *h, uint32_t object);
 
 /* Give the memory of up to `want` bytes of free twins back. Returns how much. Without a stripe. */
 uint64_t twin_trim(uint64_t want);

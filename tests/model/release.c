@@ -535,7 +535,8 @@ static void start(const void *c, void *world)
 			w->nodes[n].peers[o].flushed = w->nodes[n].peers[o].noted = cfg->before;
 		for (b = 0; b < RC_BLOCKS; b++) {
 			w->nodes[n].blocks[b].flushed = (uint32_t)cfg->before;
-			w->nodes[n].hw[b] = cfg->home[b] == n ? PROT_RW : PROT_CLOSED;
+			w->nodes[n].hw[b] =
+				cfg->home[b] == n && !cfg->fresh ? PROT_RW : PROT_CLOSED;
 		}
 	}
 }

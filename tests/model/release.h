@@ -58,6 +58,7 @@ struct rc_cfg {
 	bool raises;     /* stores to copies ask for them */
 	bool unknown;    /* not before the first home has sent a copy: then it knows the region */
 	uint8_t lends;   /* rel_ctx.lends */
+	bool fresh;      /* homes have not touched their blocks yet */
 	bool tells;      /* homes tell who uses a block of its changes */
 	bool late;       /* a home lowers its mappings, and sends, some time after the step */
 	/* So many times, a node of these (a mask) gives up a copy: drops it, or has it closed. */

@@ -251,7 +251,9 @@ static bool host_open(struct core_host *h, const struct actions *acts, unsigned 
 	struct host *x = host_of(h);
 
 	(void)data;
-	if (acts->v[at].from != OPEN_UPGRADE)
+	if (acts->v[at].from == OPEN_ZERO)
+		memset(x->n->frame[m->object], 0, RC_BYTES);
+	else if (acts->v[at].from != OPEN_UPGRADE)
 		memcpy(x->n->frame[m->object], x->m->v[m->object], RC_BYTES);
 	rc_set_hw(x, m->object, acts->v[at].prot);
 	return true;
@@ -350,6 +352,24 @@ static void merge(struct core_host *h, uint32_t b, const void *data, size_t size
 		if (x->n->twinned[b] && !x->cfg->merges_copy)
 			x->n->twin[b][i] = m->v[b][i];
 	}
+	if (x->n->hw[b] == PROT_CLOSED)
+		rc_set_hw(x, b, PROT_RO);
+}
+
+/* What a home has never mapped. */
+static bool fresh(struct core_host *h, uint32_t b)
+{
+	const struct host *x = host_of(h);
+	unsigned int i;
+
+	under_lock(h, true);
+	if (!x->cfg->fresh || x->cfg->home[b] != h->me || x->n->hw[b] > PROT_CLOSED)
+		return false;
+	for (i = 0; i < RC_BYTES; i++)
+		if (x->n->frame[b][i])
+			model_fail("node %u has never touched block %u, but byte %u is %u", h->me,
+				   b, i, x->n->frame[b][i]);
+	return true;
 }
 
 static uint32_t object_at(struct core_host *h, uint32_t index)
@@ -415,6 +435,7 @@ static const struct core_rel_ops rel_ops = {
 	.lower = lower_all,
 	.diff = diff,
 	.merge = merge,
+	.fresh = fresh,
 	.object = object_at,
 	.notice = notice,
 	.gather = gather,

@@ -71,9 +71,11 @@ static const struct reaction copies[REL_STATES][REL_EVENTS] = {
 		       [RE_USED] = { "", REL_NONE, 0 }, [RE_APPLY] = { "", REL_NONE, 0 }, [RE_TOLD] = { "", REL_NONE, 0 }, PASSES(REL_NONE) },
 	[REL_FETCH] = { [RE_READ] = { "wait", REL_FETCH, 0 }, [RE_WRITE] = { "wait", REL_FETCH, 0 },
 			[RE_USED] = { "", REL_FETCH, 0 }, [RE_DATA] = { "open ro data wake", REL_GOT, 0 },
+			[RE_GRANT] = { "", REL_FETCH, -EBADMSG }, /* without MSGF_ZERO */
 			[RE_APPLY] = { "", REL_AGAIN, 0 }, [RE_TOLD] = { "", REL_AGAIN, 0 }, PASSES(REL_FETCH) },
 	[REL_AGAIN] = { [RE_READ] = { "wait", REL_AGAIN, 0 }, [RE_WRITE] = { "wait", REL_AGAIN, 0 },
 			[RE_USED] = { "", REL_AGAIN, 0 }, [RE_DATA] = { "READ_REQ", REL_FETCH, 0 },
+			[RE_GRANT] = { "", REL_AGAIN, -EBADMSG },
 			[RE_APPLY] = { "", REL_AGAIN, 0 }, [RE_TOLD] = { "", REL_AGAIN, 0 }, PASSES(REL_AGAIN) },
 	[REL_GOT] = { [RE_READ] = { "wait", REL_GOT, 0 }, [RE_WRITE] = { "wait", REL_GOT, 0 },
 		      [RE_USED] = { "", REL_CLEAN, 0 }, [RE_APPLY] = { "", REL_GOT, -EAGAIN }, [RE_TOLD] = { "", REL_GOT, -EAGAIN }, PASSES(REL_GOT) },

@@ -805,4 +805,124 @@ UNIT_TEST(where_homes_stay_only_the_home_answers_and_notes)
 	ck_assert_int_eq(rel_step(&ctx, p, RE_DATA, &m, &out), -EBADMSG);
 }
 
+/* ---- what the home has never touched --------------------------------------------------------- */
+
+static const struct msg *fresh_answer(struct rel *p, uint8_t type)
+{
+	const struct msg m = message(type, NEXT, FIRST, NEXT);
+	struct rel_ctx ctx = at(FIRST);
+
+	ctx.fresh = true;
+	ck_assert_int_eq(rel_step(&ctx, p, RE_FETCH, &m, &out), 0);
+	return unit_sent(&out, MSG_GRANT);
+}
+
+static int zeros(struct rel *p, uint16_t src, uint8_t op)
+{
+	struct msg m = message(MSG_GRANT, src, NEXT, NEXT);
+
+	m.op = op;
+	m.flags = MSGF_ZERO;
+	return step(NEXT, p, RE_GRANT, &m);
+}
+
+static struct rel *fetching(void)
+{
+	struct rel *p = block_in(REL_FETCH);
+
+	p->slot = SLOT;
+	return p;
+}
+
+UNIT_TEST(a_fresh_block_is_granted_without_contents)
+{
+	struct rel *p = block_in(RELH_EXCLUSIVE);
+	const struct msg *m = fresh_answer(p, MSG_READ_REQ);
+
+	ck_assert_str_eq(unit_text(&out), "GRANT");
+	ck_assert_uint_eq(m->dst, NEXT);
+	ck_assert_uint_eq(m->req_slot, SLOT);
+	ck_assert_uint_eq(m->op, GRANT_READ);
+	ck_assert_uint_eq(m->flags, MSGF_ZERO);
+	ck_assert_uint_eq(p->state, RELH_CLEAN);
+	ck_assert_uint_eq(p->copyset, set_of(NEXT, set_granule(NODES)));
+	ck_assert_uint_eq(p->only, NEXT + 1);
+	/* to a writer, with the home */
+	m = fresh_answer(p, MSG_WRITE_REQ);
+	ck_assert_uint_eq(m->op, GRANT_WRITE);
+	ck_assert_uint_eq(m->flags, MSGF_ZERO);
+	ck_assert_uint_eq(p->home, NEXT + 1);
+	ck_assert_uint_eq(p->flags, REL_MOVING);
+}
+
+UNIT_TEST(zeros_are_a_copy_whose_freshness_ends)
+{
+	const struct rel_ctx ctx = at(NEXT);
+	struct rel *p = fetching();
+
+	ck_assert_int_eq(zeros(p, FIRST, GRANT_READ), 0);
+	ck_assert_str_eq(unit_text(&out), "open ro zero wake");
+	ck_assert(!rel_fresh(&ctx, p));
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert(rel_fresh(&ctx, p));
+	/* the home tells what it has stored since */
+	ck_assert_int_eq(step(NEXT, p, RE_TOLD, &(struct msg){ .src = FIRST, .dst = NEXT }), 0);
+	ck_assert(!rel_fresh(&ctx, p));
+	/* contents that are no zeros */
+	p = fetching();
+	p->flags = REL_FRESH;
+	ck_assert_int_eq(data(p, FIRST, GRANT_READ), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert(!rel_fresh(&ctx, p));
+	/* a twin */
+	p = fetching();
+	p->writes = 1;
+	ck_assert_int_eq(zeros(p, FIRST, GRANT_READ), 0);
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_uint_eq(p->state, REL_OPEN);
+	ck_assert_uint_eq(p->flags, 0);
+}
+
+UNIT_TEST(zeros_with_the_home_make_it_exclusive)
+{
+	struct rel *p = fetching();
+
+	ck_assert_int_eq(zeros(p, FIRST, GRANT_WRITE), -EBADMSG); /* it has not asked for it */
+	p->flags = REL_ASKED;
+	ck_assert_int_eq(zeros(p, FIRST, GRANT_WRITE), 0);
+	ck_assert_str_eq(unit_text(&out), "open rw zero wake");
+	ck_assert_int_eq(local(NEXT, p, RE_USED), 0);
+	ck_assert_str_eq(unit_text(&out), "DONE");
+	ck_assert_uint_eq(p->state, RELH_EXCLUSIVE);
+	ck_assert_uint_eq(p->flags, 0);
+}
+
+UNIT_TEST(zeros_that_a_notice_has_outdated_are_requested_again)
+{
+	struct rel *p = fetching();
+
+	p->state = REL_AGAIN;
+	ck_assert_int_eq(zeros(p, FIRST, GRANT_READ), 0);
+	ck_assert_str_eq(unit_text(&out), "READ_REQ");
+	ck_assert_uint_eq(p->state, REL_FETCH);
+}
+
+UNIT_TEST(zeros_come_from_the_home_to_who_waits_for_contents)
+{
+	struct rel *p = fetching();
+	struct msg m = message(MSG_GRANT, FIRST, NEXT, NEXT);
+
+	m.flags = MSGF_ZERO;
+	m.count = 1;
+	ck_assert_int_eq(step(NEXT, p, RE_GRANT, &m), -EBADMSG);
+	m.count = 0;
+	m.flags = MSGF_ZERO | MSGF_PUSH;
+	ck_assert_int_eq(step(NEXT, p, RE_GRANT, &m), -EBADMSG);
+	m.flags = MSGF_ZERO;
+	m.req_slot = SLOT + 1;
+	ck_assert_int_eq(step(NEXT, p, RE_GRANT, &m), -EBADMSG);
+	ck_assert_int_eq(answer(p, FIRST, GRANT_READ), -EBADMSG);
+	ck_assert_int_eq(zeros(raising(), FIRST, GRANT_READ), -EBADMSG);
+}
+
 UNIT_SUITE("release_moves")
