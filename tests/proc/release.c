@@ -925,13 +925,17 @@ int main(int argc, char **argv)
 		  &sequential },
 	};
 	static const struct test_part parts[] = {
-		{ "bytes", part_bytes }, { "counters", part_counters }, { "edges", part_edges },
-		{ "alone", part_alone }, { "moves", part_moves },       { "faults", part_faults },
-		{ "told", part_told },   { "undone", part_undone },     { "pieces", part_pieces },
-		{ "much", part_much },   { "whole", part_whole },       { "runs", part_runs },
-		{ "given", part_given }, { "order", part_order },       { "raised", part_raised },
-		{ "touch", part_touch }, { "short", part_short },       { "left", part_left },
-		{ "last", part_last },   { "refused", part_refused },   { "setting", part_setting },
+		{ "bytes", part_bytes },     { "counters", part_counters },
+		{ "edges", part_edges },     { "alone", part_alone },
+		{ "moves", part_moves },     { "faults", part_faults },
+		{ "told", part_told },       { "undone", part_undone },
+		{ "pieces", part_pieces },   { "much", part_much },
+		{ "whole", part_whole },     { "runs", part_runs },
+		{ "given", part_given },     { "order", part_order },
+		{ "raised", part_raised },   { "touch", part_touch },
+		{ "fresh", part_fresh },     { "short", part_short },
+		{ "left", part_left },       { "last", part_last },
+		{ "refused", part_refused }, { "setting", part_setting },
 	};
 	unsigned int i;
 

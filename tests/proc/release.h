@@ -7,6 +7,7 @@
 
 #define BYTES 4096u /* of a page */
 
+extern uint64_t bulk;       /* pages of part bulk */
 extern uint64_t sequential; /* the regions are: nothing is counted that only others do */
 
 struct dsm_stats counted(int rank, const dsm_region_t *of);
@@ -21,5 +22,6 @@ void part_given(void);
 void part_order(void);
 void part_raised(void);
 void part_touch(void);
+void part_fresh(void);
 
 #endif

@@ -300,3 +300,33 @@ void part_touch(void)
 	}
 	test_close("wide", wide);
 }
+
+/* Nobody has touched these pages: their home grants them, and no contents travel. */
+void part_fresh(void)
+{
+	struct dsm_stats before, after;
+	dsm_region_t *wide;
+	volatile uint64_t *word;
+	uint64_t sum = 0;
+	int i;
+
+	if (sequential || !two_nodes())
+		return;
+	word = open_more("wide", WIDE, &wide);
+	test_sync();
+	before = counted(-1, wide);
+	test_sync();
+	for (i = 0; test_rank == 1 && i < WIDE; i++) /* half are read first, half are written */
+		word[i * WORDS] = i < WIDE / 2 ? word[i * WORDS] + 1 : 1;
+	test_sync();
+	after = counted(-1, wide);
+	REQUIRE(after.blocks_in == before.blocks_in, "%lu pages have travelled",
+		after.blocks_in - before.blocks_in);
+	REQUIRE(after.homes_in - before.homes_in >= WIDE * 3 / 4, "%lu pages have moved",
+		after.homes_in - before.homes_in);
+	test_sync();
+	for (i = 0; i < WIDE; i++)
+		sum += word[i * WORDS];
+	REQUIRE(sum == WIDE, "the pages have %lu", sum);
+	test_close("wide", wide);
+}

@@ -309,6 +309,36 @@ UNIT_TEST(too_few_receive_buffers_only_slow_down)
 	close_pair(&a, &b);
 }
 
+/* A close sends more than may be locked in memory, while its peer does something else. */
+UNIT_LOOP_TEST(payloads_that_peers_read_take_little_registered_memory, 0, 2)
+{
+	enum { MESSAGES = 64, LARGE = 256 << 10 };
+	const unsigned long long bound = PAYLOADS_MAX + (1u << 20); /* with frames and rings */
+	unsigned long long sender, receiver;
+	struct end a, b;
+	unsigned int i;
+
+	verbs_setting = _i ? "large=0" : "";
+	open_set(&a, &b);
+	for (i = 0; i < 2; i++) /* connected */
+		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, i, 0), 0);
+	poll_until(&a, &b, &b.messages, 2);
+	sender = atomic_load(&a.net->registered);
+	receiver = atomic_load(&b.net->registered);
+	for (i = 0; i < MESSAGES; i++)
+		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, 2 + i, LARGE), 0);
+	ck_assert_uint_le(atomic_load(&a.net->registered) - sender, bound);
+	poll_until(&a, &b, &b.messages, 2 + MESSAGES);
+	settle(&a, &b);
+	ck_assert_uint_eq(b.wrong + a.lost + b.lost, 0);
+	ck_assert_uint_le(atomic_load(&a.net->registered) - sender, bound);
+	ck_assert_uint_le(atomic_load(&b.net->registered) - receiver, bound);
+	/* what waits is freed with the connection */
+	for (i = 0; i < MESSAGES; i++)
+		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, 2 + MESSAGES + i, LARGE), 0);
+	close_pair(&a, &b);
+}
+
 /* ---- threads of its own ---------------------------------------------------------------------- */
 
 static int threads;

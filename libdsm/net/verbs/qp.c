@@ -46,6 +46,7 @@ static void qp_end(struct lane *l)
 
 void qp_lane_end(struct lane *l)
 {
+	struct later *later;
 	struct fetch *f;
 	struct buf *b;
 	struct out *o;
@@ -57,10 +58,18 @@ void qp_lane_end(struct lane *l)
 		buf_put(l->dev, f->buf);
 		own_free(f);
 	}
+	l->fetches_tail = &l->fetches;
 	while ((b = l->lent)) {
 		l->lent = b->next;
 		buf_put(l->dev, b);
 	}
+	l->lent_tail = &l->lent;
+	while ((later = l->later)) {
+		l->later = later->next;
+		own_free(later);
+	}
+	l->later_tail = &l->later;
+	l->lending = 0;
 	while ((o = l->head)) {
 		l->head = o->next;
 		mem_frame_put(l->dev, o);

@@ -268,7 +268,6 @@ static void send_free(struct lane *l, uint32_t id)
 static void begin_fetch(struct lane *l, const struct arrival *a)
 {
 	struct fetch *f = own_zalloc(sizeof(*f));
-	struct fetch **at;
 
 	if (f)
 		f->buf = buf_get(l->dev, a->f.size);
@@ -286,9 +285,8 @@ static void begin_fetch(struct lane *l, const struct arrival *a)
 		buf_put(l->dev, f->buf);
 		own_free(f);
 	} else {
-		for (at = &l->fetches; *at; at = &(*at)->next)
-			;
-		*at = f;
+		*l->fetches_tail = f;
+		l->fetches_tail = &f->next;
 		lane_fetch(l);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -305,10 +303,13 @@ static bool end_fetch(struct lane *l, const struct arrival *a)
 		for (at = &l->fetches; *at != a->fetch; at = &(*at)->next)
 			;
 		f = *at;
-		if (++f->got < (l->peer->net->set.large ? 1 : (f->size + 4095) / 4096))
+		if (++f->got < (l->peer->net->set.large ? 1 : (f->size + 4095) / 4096)) {
 			f = NULL;
-		else
+		} else {
 			*at = f->next;
+			if (!f->next)
+				l->fetches_tail = at;
+		}
 		lane_fetch(l);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -329,13 +330,21 @@ static void verbs_lane_take_back(struct lane *l, const struct arrival *a)
 	for (at = &l->lent; *at && (*at)->id != a->f.id; at = &(*at)->next)
 		;
 	b = *at;
-	if (b)
+	if (b) {
 		*at = b->next;
+		if (!b->next)
+			l->lent_tail = at;
+		l->lending -= b->size;
+	}
 	pthread_mutex_unlock(&l->lock);
-	if (b)
-		buf_put(l->dev, b);
-	else if (verbs_peer_well(l->peer))
-		bad(l, a);
+	if (!b) {
+		if (verbs_peer_well(l->peer))
+			bad(l, a);
+		return;
+	}
+	buf_put(l->dev, b);
+	if (lane_lend_more(l) == -ENOMEM)
+		conn_peer_lose(l->peer, -ENOMEM);
 }
 
 /* Returns how many messages were delivered. */

@@ -282,7 +282,7 @@ void lane_fetch(struct lane *l)
 	struct ibv_sge sge;
 	struct fetch *f;
 
-	for (f = l->fetches; f && l->state == LANE_READY; f = f->next)
+	for (f = l->fetches; f && l->reads < READS && l->state == LANE_READY; f = f->next)
 		while (l->reads < READS && f->asked < (whole ? 1 : (f->size + PIECE - 1) / PIECE)) {
 			const uint32_t off = f->asked * PIECE, rest = f->size - off;
 
@@ -409,55 +409,149 @@ static bool verbs_can_land(const struct peer *p, const struct msg *m, size_t siz
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
 }
 
-/*
- * A frame with the message and its payload, or with the address where the peer can read the
- * payload.
- */
-static struct out *verbs_out_make(struct lane *l, const struct msg *m, const void *payload,
-				  size_t size, struct buf **lent)
+/* Does the peer read the payload? */
+static bool will_fetch(const struct lane *l, const struct msg *m, size_t size)
 {
-	struct dev *d = l->dev;
-	const bool land = verbs_can_land(l->peer, m, size);
-	const bool bare = land && l->peer->at->bare && l->peer->net->set.imm &&
-		bare_fits(m, net_me(&l->peer->net->cfg));
-	const bool fetch = !land && HEAD + size > dev_recv_bytes(l->class);
-	struct out *o = mem_frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
-	struct remote from;
+	return !verbs_can_land(l->peer, m, size) && HEAD + size > dev_recv_bytes(l->class);
+}
+
+/* A frame of a message of `size` bytes, with n bytes of payload. */
+static struct out *frame_make(struct lane *l, uint8_t kind, const struct msg *m,
+			      const void *payload, size_t n, size_t size)
+{
+	struct out *o = mem_frame_get(l->dev, HEAD + n);
 	struct frame *f;
 
-	*lent = NULL;
 	if (!o)
 		return NULL;
-	if (fetch) {
-		*lent = buf_get(d, size);
-		if (!*lent) {
-			mem_frame_put(d, o);
-			return NULL;
-		}
-		memcpy((*lent)->at, payload, size);
-		from = (struct remote){ .addr = (uintptr_t)(*lent)->at, .rkey = (*lent)->mr->rkey };
-		payload = &from;
-	}
 	f = frame_of(o);
-	*f = (struct frame){ .kind = bare    ? FRAME_BARE
-				     : land  ? FRAME_LAND
-				     : fetch ? FRAME_FETCH
-					     : FRAME_MSG,
+	*f = (struct frame){ .kind = kind,
 			     .class = l->class,
 			     .src = l->peer->net->cfg.rank,
 			     .size = (uint32_t)size };
 	memcpy(f + 1, m, sizeof(*m));
-	if (size)
-		memcpy((char *)(f + 1) + sizeof(*m), payload, fetch ? sizeof(from) : size);
+	if (n)
+		memcpy((char *)(f + 1) + sizeof(*m), payload, n);
 	return o;
+}
+
+static int send_whole(struct lane *l, const struct msg *m, const void *payload, size_t size)
+{
+	const bool land = verbs_can_land(l->peer, m, size);
+	const bool bare = land && l->peer->at->bare && l->peer->net->set.imm &&
+		bare_fits(m, net_me(&l->peer->net->cfg));
+	struct out *o = frame_make(l,
+				   bare           ? FRAME_BARE
+					   : land ? FRAME_LAND
+						  : FRAME_MSG,
+				   m, payload, size, size);
+	int err;
+
+	if (!o)
+		return -ENOMEM;
+	pthread_mutex_lock(&l->lock);
+	err = l->state == LANE_DEAD ? -EPIPE : 0;
+	lane_put(l, o);
+	pthread_mutex_unlock(&l->lock);
+	return err;
+}
+
+/* ---- payloads that the peer reads ------------------------------------------------------------ */
+
+/* A frame with the address of the payload, for whose size there is room. */
+static int lend(struct lane *l, const struct msg *m, const void *payload, size_t size)
+{
+	struct buf *b = buf_get(l->dev, size);
+	struct out *o = NULL;
+	int err = 0;
+
+	if (b) {
+		const struct remote from = { .addr = (uintptr_t)b->at, .rkey = b->mr->rkey };
+
+		memcpy(b->at, payload, size);
+		b->size = (uint32_t)size;
+		o = frame_make(l, FRAME_FETCH, m, &from, sizeof(from), size);
+	}
+	pthread_mutex_lock(&l->lock);
+	if (!o || l->state == LANE_DEAD) {
+		err = o ? -EPIPE : -ENOMEM;
+		l->lending -= l->state == LANE_DEAD ? 0 : size;
+		if (b)
+			buf_put(l->dev, b);
+	} else {
+		b->id = frame_of(o)->id = ++l->next_id;
+		*l->lent_tail = b;
+		l->lent_tail = &b->next;
+	}
+	if (o)
+		lane_put(l, o);
+	pthread_mutex_unlock(&l->lock);
+	return err;
+}
+
+static bool lends(const struct lane *l, size_t size)
+{
+	return !l->lending || l->lending + size <= PAYLOADS_MAX;
+}
+
+static int send_lent(struct lane *l, const struct msg *m, const void *payload, size_t size)
+{
+	struct later *later = NULL;
+	bool now;
+
+	pthread_mutex_lock(&l->lock);
+	now = l->state == LANE_DEAD || (!l->later && lends(l, size));
+	if (now && l->state != LANE_DEAD)
+		l->lending += size;
+	pthread_mutex_unlock(&l->lock);
+	if (now)
+		return lend(l, m, payload, size);
+	later = own_alloc(sizeof(*later) + size, 0);
+	if (!later)
+		return -ENOMEM;
+	later->next = NULL;
+	later->m = *m;
+	later->size = size;
+	memcpy(later->payload, payload, size);
+	pthread_mutex_lock(&l->lock);
+	if (l->state != LANE_DEAD) {
+		*l->later_tail = later;
+		l->later_tail = &later->next;
+		later = NULL;
+	}
+	pthread_mutex_unlock(&l->lock);
+	own_free(later);
+	/* what it waits for may have been read meanwhile */
+	return later ? -EPIPE : lane_lend_more(l);
+}
+
+int lane_lend_more(struct lane *l)
+{
+	struct later *later;
+	int err = 0;
+
+	while (!err) {
+		pthread_mutex_lock(&l->lock);
+		later = l->later && lends(l, l->later->size) ? l->later : NULL;
+		if (later) {
+			l->later = later->next;
+			if (!l->later)
+				l->later_tail = &l->later;
+			l->lending += later->size;
+		}
+		pthread_mutex_unlock(&l->lock);
+		if (!later)
+			break;
+		err = lend(l, &later->m, later->payload, later->size);
+		own_free(later);
+	}
+	return err;
 }
 
 int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
 {
 	struct lane *l;
 	struct peer *p;
-	struct buf *lent;
-	struct out *o;
 	int err;
 
 	HOOK(send);
@@ -473,21 +567,10 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 		if (atomic_load(&p->left))
 			return 0; /* the peer has closed: no loss, and it would not receive this */
 		l = &p->lanes[wire_class(m->type)];
-		o = verbs_out_make(l, m, payload, size, &lent);
-		if (!o)
-			return -ENOMEM;
-		pthread_mutex_lock(&l->lock);
-		if (l->state == LANE_DEAD)
-			err = -EPIPE;
-		if (lent && !err) {
-			lent->id = frame_of(o)->id = ++l->next_id;
-			lent->next = l->lent;
-			l->lent = lent;
-		} else if (lent) {
-			buf_put(l->dev, lent);
-		}
-		lane_put(l, o);
-		pthread_mutex_unlock(&l->lock);
+		err = will_fetch(l, m, size) ? send_lent(l, m, payload, size)
+					     : send_whole(l, m, payload, size);
+		if (err == -ENOMEM)
+			return err;
 		verbs_count(&n->sent[l->class].messages, 1);
 		verbs_count(&n->sent[l->class].bytes, size);
 		if (atomic_load(&n->again))

@@ -17,6 +17,9 @@ void lane_flush(struct lane *l);
 /* Free the frames up to number seq, which the peer has. Numbers that are not outstanding change
  * nothing. */
 void lane_retire(struct lane *l, uint32_t seq);
+/* Lend payloads that have waited, as far as PAYLOADS_MAX allows. Without the lane's lock. -ENOMEM,
+ * -EPIPE: a message is lost. */
+int lane_lend_more(struct lane *l);
 /* Post the reads of the lane's fetches, at most READS at a time. */
 void lane_fetch(struct lane *l);
 

@@ -251,7 +251,7 @@ static bool unsent(struct net *n, bool *broken)
 			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left))
 				continue;
 			pthread_mutex_lock(&l->lock);
-			if (l->head || l->sent != l->done || l->lent) {
+			if (l->head || l->sent != l->done || l->lending) {
 				any = true;
 				*broken |= l->state != LANE_READY;
 			}
@@ -329,6 +329,9 @@ static void init_peers(struct net *n)
 			l->peer = &n->peers[r];
 			l->class = (uint8_t)c;
 			l->tail = &l->head;
+			l->lent_tail = &l->lent;
+			l->later_tail = &l->later;
+			l->fetches_tail = &l->fetches;
 		}
 	}
 }

@@ -53,9 +53,9 @@ struct buf {
 	struct buf *next;
 	char *at;
 	struct ibv_mr *mr;
-	uint32_t id;
-	uint8_t order;  /* size: 1 << (BUF_MIN_SHIFT + order) */
-	uint8_t single; /* at and mr belong to this buffer only */
+	uint32_t id, size; /* of the payload that is lent */
+	uint8_t order;     /* size: 1 << (BUF_MIN_SHIFT + order) */
+	uint8_t single;    /* at and mr belong to this buffer only */
 };
 
 struct area {
@@ -152,6 +152,10 @@ enum lane_state {
 	LANE_DEAD
 };
 
+/* Bytes that a lane lends at a time: a close may have more than may be locked in memory, here and at
+ * the peer. A payload that is larger goes alone. */
+#define PAYLOADS_MAX (4u << 20)
+
 /* A payload that is being read from the peer. */
 struct fetch {
 	struct fetch *next;
@@ -160,6 +164,14 @@ struct fetch {
 	struct remote from;
 	uint32_t size, id;
 	uint32_t asked, got; /* pieces */
+};
+
+/* A message whose payload will be lent when the peer has read others. */
+struct later {
+	struct later *next;
+	struct msg m;
+	size_t size;
+	char payload[];
 };
 
 struct lane {
@@ -182,10 +194,12 @@ struct lane {
 	uint32_t depth;
 	/* frames posted; frames that the peer has. The ring holds those between */
 	uint32_t sent, done;
-	uint32_t signalled;       /* the last frame that reports its completion */
-	struct out *head, **tail; /* backlog */
-	struct buf *lent;         /* payloads that the peer will read */
-	struct fetch *fetches;
+	uint32_t signalled;            /* the last frame that reports its completion */
+	struct out *head, **tail;      /* backlog */
+	struct buf *lent, **lent_tail; /* payloads that the peer will read */
+	size_t lending;                /* bytes of them */
+	struct later *later, **later_tail;
+	struct fetch *fetches, **fetches_tail;
 	unsigned int reads;
 	uint32_t next_id;
 	uint64_t landing; /* address of the peer's landing slots */
