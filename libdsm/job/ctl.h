@@ -32,7 +32,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 26
+#define CTL_ABI 27
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -172,6 +172,7 @@ struct lease_place {
 	uint32_t word; /* its lock */
 	uint32_t pad;
 	struct lease lease;
+	uint64_t held; /* lease.lock, if it is HELD, or 0; atomic: read without the lock, too */
 };
 
 /* An object that a thread waits for or holds: stall.c. */

@@ -6,14 +6,32 @@
 #include "job/job.h"
 #include "util/futex.h"
 
+static struct lease_place *place_of(uint64_t lock)
+{
+	return &job.me->leases[lock * 0x9e3779b97f4a7c15u >> 32 & (CTL_LEASES - 1)];
+}
+
 /* Returns the place with its lock held. */
 static struct lease_place *take_place(uint64_t lock)
 {
-	struct lease_place *p =
-		&job.me->leases[lock * 0x9e3779b97f4a7c15u >> 32 & (CTL_LEASES - 1)];
+	struct lease_place *p = place_of(lock);
 
 	word_lock(&p->word);
 	return p;
+}
+
+/* The place's state may have changed. */
+static void put_place(struct lease_place *p)
+{
+	const bool held = p->lease.state == LEASE_HELD;
+
+	__atomic_store_n(&p->held, held ? p->lease.lock : 0, __ATOMIC_RELEASE);
+	word_unlock(&p->word);
+}
+
+bool lease_is_held(uint64_t lock)
+{
+	return __atomic_load_n(&place_of(lock)->held, __ATOMIC_ACQUIRE) == lock;
 }
 
 bool lease_lock(uint64_t lock)
@@ -48,7 +66,7 @@ void lease_came(uint64_t lock, uint16_t slot, bool leased)
 	struct lease_place *p = take_place(lock);
 
 	lease_answered(&p->lease, lock, slot, leased);
-	word_unlock(&p->word);
+	put_place(p);
 }
 
 int lease_revoked(const struct msg *m)
@@ -57,6 +75,6 @@ int lease_revoked(const struct msg *m)
 	struct lease_place *p = take_place(lock);
 	const int readers = lease_revoke(&p->lease, lock);
 
-	word_unlock(&p->word);
+	put_place(p);
 	return readers;
 }

@@ -11,6 +11,13 @@
  * by them is one whose threads synchronise by mutexes: it sees sequential consistency, whatever
  * order it asks for.
  *
+ * Objects that several nodes load again and again would have their lock go to and fro. So a lock
+ * is *shared* once a rank had to wait for it for several loads, one after another, between which it
+ * stored nothing: all then take a reader-writer lock instead, of which each node gets a lease
+ * (core/lease.h): loads send no message, and do not even lock. When most who store have not loaded
+ * much since they stored last, the lock is no longer shared. Both changes are made by one who has
+ * both locks, so that what was stored under one of them is seen under the other.
+ *
  * Operations on other sizes take a lock in every job: that of libatomic would be of one rank. So do
  * those on 16 bytes if the processor has no instruction for them.
  *
@@ -34,9 +41,26 @@
 #define LOCKS 256u
 #define GRANULE 16u /* bytes: objects of the processor's sizes do not share more than one */
 
-static dsm_mutex_t locks[LOCKS]; /* handles, the same on all ranks */
-static uint32_t own_lock;        /* of memory of this process; its holder has signals blocked */
-static bool incoherent;          /* constant once the job has started */
+#define FEW_LOADS 32u     /* to share a lock, and not to share it any more */
+#define UNSHARED_AFTER 8u /* stores, one after another, each after few loads */
+#define WAITED 8000u      /* cycles: the lock was at another node */
+
+/* The same on all ranks. */
+static struct {
+	dsm_mutex_t mutex[LOCKS];
+	dsm_rwlock_t rwlock[LOCKS];
+	uint32_t *turns; /* by lock; memory that is coherent: odd, while it is shared */
+} locks;
+
+/* What this rank has done. Approximate: its threads do not wait for each other here. */
+static struct {
+	uint8_t waited; /* loads that waited for the mutex, since it has stored */
+	uint8_t loads;  /* since it has stored, if the lock is shared */
+	uint8_t vain;   /* stores, one after another, with few loads before */
+} uses[LOCKS];
+
+static uint32_t own_lock; /* of memory of this process; its holder has signals blocked */
+static bool incoherent;   /* constant once the job has started */
 
 /* Of this thread. */
 static __thread struct {
@@ -60,16 +84,31 @@ struct job {
 	bool same; /* O_COMPARE of these: it was as expected */
 };
 
-int atomics_start(void)
+static int make_locks(void)
 {
 	unsigned int i;
 	int err = 0;
 
-	for (i = 0; i < LOCKS && !shim.rank && !err; i++)
-		err = dsm_mutex_init(&locks[i]);
-	if (!err)
-		err = dsm_broadcast(locks, sizeof(locks), 0);
+	for (i = 0; i < LOCKS && !err; i++) {
+		err = dsm_mutex_init(&locks.mutex[i]);
+		if (!err && incoherent)
+			err = dsm_rwlock_init(&locks.rwlock[i]);
+	}
+	locks.turns = err ? NULL : dsm_malloc(LOCKS * sizeof(locks.turns[0]));
+	if (!locks.turns)
+		return err ? err : -ENOMEM;
+	memset(locks.turns, 0, LOCKS * sizeof(locks.turns[0]));
+	return 0;
+}
+
+int atomics_start(void)
+{
+	int err;
+
 	incoherent = shim.weak && !shim.one_node;
+	err = shim.rank ? 0 : make_locks();
+	if (!err)
+		err = dsm_broadcast(&locks, sizeof(locks), 0);
 	return err;
 }
 
@@ -220,9 +259,9 @@ static void perform(struct job *j)
 
 /* ---- by the holder of a lock ----------------------------------------------------------------- */
 
-static dsm_mutex_t *lock_of(const void *at)
+static unsigned int lock_of(const void *at)
 {
-	return &locks[((uintptr_t)at / GRANULE * 0x9e3779b97f4a7c15u >> 40) % LOCKS];
+	return ((uintptr_t)at / GRANULE * 0x9e3779b97f4a7c15u >> 40) % LOCKS;
 }
 
 bool atomics_keep_signal(int sig, siginfo_t *info, void *context)
@@ -268,31 +307,156 @@ static void wait_for_room(void)
 	pthread_setcancelstate(state, &state);
 }
 
+static int rwlock_take(dsm_rwlock_t *l, bool write)
+{
+	int err;
+
+	while ((err = write ? dsm_rwlock_wrlock(l) : dsm_rwlock_rdlock(l)) == -EAGAIN)
+		wait_for_room();
+	return err;
+}
+
+static int mutex_take(dsm_mutex_t *m)
+{
+	int err;
+
+	while ((err = dsm_mutex_lock(m)) == -EAGAIN)
+		wait_for_room();
+	return err;
+}
+
+static uint32_t turn_of(unsigned int i)
+{
+	return __atomic_load_n(&locks.turns[i], __ATOMIC_RELAXED);
+}
+
+static bool is_lock_shared(unsigned int i)
+{
+	return turn_of(i) % 2;
+}
+
+/* Both locks are held. */
+static void turn(unsigned int i)
+{
+	uses[i].waited = uses[i].loads = uses[i].vain = 0;
+	__atomic_store_n(&locks.turns[i], turn_of(i) + 1, __ATOMIC_RELAXED);
+}
+
+/* The mutex is held, so nobody else shares it. */
+static void begin_sharing(unsigned int i)
+{
+	dsm_rwlock_t lock = locks.rwlock[i];
+
+	if (rwlock_take(&lock, true))
+		return;
+	turn(i);
+	dsm_rwlock_unlock(&lock);
+}
+
+/* Held for writing, and shared: who has the mutex waits for nothing. */
+static void end_sharing(unsigned int i)
+{
+	dsm_mutex_t mutex = locks.mutex[i];
+
+	if (mutex_take(&mutex))
+		return;
+	turn(i);
+	dsm_mutex_unlock(&mutex);
+}
+
 /*
- * Other errors: this is the handler of a fault, on top of a thread that has the lock, and whose
- * operation is one instruction; or the job ends, and nobody else does anything.
+ * False: it is not shared. Errors: this is the handler of a fault, on top of a thread that has the
+ * lock, and whose operation is one instruction; or the job ends, and nobody else does anything.
  */
+static bool run_shared(struct job *j, unsigned int i)
+{
+	dsm_rwlock_t lock = locks.rwlock[i];
+	const bool load = j->op == O_LOAD;
+	const int err = rwlock_take(&lock, !load);
+	const bool shared = is_lock_shared(i);
+
+	if (shared)
+		perform(j);
+	if (shared && !load) {
+		uses[i].vain = uses[i].loads < FEW_LOADS ? (uint8_t)(uses[i].vain + 1) : 0;
+		uses[i].loads = 0;
+		if (!err && uses[i].vain >= UNSHARED_AFTER)
+			end_sharing(i);
+	}
+	if (!err)
+		dsm_rwlock_unlock(&lock);
+	return shared;
+}
+
+/* The same for the mutex. False: it is shared. */
+static bool run_alone(struct job *j, unsigned int i)
+{
+	dsm_mutex_t mutex = locks.mutex[i];
+	const uint64_t start = __builtin_ia32_rdtsc();
+	const int err = mutex_take(&mutex);
+	const bool waited = __builtin_ia32_rdtsc() - start > WAITED, load = j->op == O_LOAD;
+	const bool alone = !is_lock_shared(i);
+
+	if (alone) {
+		perform(j);
+		uses[i].waited = load ? (uint8_t)(uses[i].waited + waited) : 0;
+		if (incoherent && !err && uses[i].waited >= FEW_LOADS)
+			begin_sharing(i);
+	}
+	if (!err)
+		dsm_mutex_unlock(&mutex);
+	return alone;
+}
+
 static void atomics_run(void *arg)
 {
 	struct job *out = arg, j = *out;
-	dsm_mutex_t lock = *lock_of(j.at);
-	int err;
+	const unsigned int i = lock_of(j.at);
 
 	section.depth++;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	while ((err = dsm_mutex_lock(&lock)) == -EAGAIN)
-		wait_for_room();
-	perform(&j);
-	if (!err)
-		dsm_mutex_unlock(&lock);
+	while (!(is_lock_shared(i) ? run_shared(&j, i) : run_alone(&j, i)))
+		;
 	section_leave();
 	out->before = j.before;
 	out->same = j.same;
 }
 
+/*
+ * Load without a lock. The node has the lease before and after, and nobody has ended the sharing
+ * between: what it may have got a lease for then was not stored under this lock.
+ */
+static bool load_leased(struct job *j)
+{
+	const unsigned int i = lock_of(j->at);
+	const uint32_t now = turn_of(i);
+
+	if (now % 2 == 0 || dsm_rwlock_leased(&locks.rwlock[i]) != 1)
+		return false;
+	perform(j);
+	if (dsm_rwlock_leased(&locks.rwlock[i]) != 1 || turn_of(i) != now)
+		return false;
+	if (uses[i].loads < FEW_LOADS)
+		uses[i].loads++;
+	return true;
+}
+
 static void by_lock(struct job *j)
 {
 	dsm_call(atomics_run, j);
+}
+
+/* Does it store nothing, and was loaded? */
+static bool is_known(struct job *j)
+{
+	struct job load = *j;
+
+	load.op = O_LOAD;
+	if ((j->op != O_LOAD && j->op != O_COMPARE) || !load_leased(&load) ||
+	    (j->op == O_COMPARE && load.before == j->expected))
+		return false;
+	j->before = load.before;
+	return true;
 }
 
 static __attribute__((noinline)) uint64_t ask(enum op op, const volatile void *at, size_t size,
@@ -304,10 +468,10 @@ static __attribute__((noinline)) uint64_t ask(enum op op, const volatile void *a
 			 .value = value,
 			 .expected = expected };
 
-	if (is_apart(at))
-		by_lock(&j);
-	else
+	if (!is_apart(at))
 		perform(&j);
+	else if (!is_known(&j))
+		by_lock(&j);
 	return j.before;
 }
 

@@ -383,6 +383,16 @@ static bool leased(uint64_t id, bool (*how)(uint64_t lock))
 	return done;
 }
 
+DSM_API int dsm_rwlock_leased(const dsm_rwlock_t *l)
+{
+	const uint64_t id = l->id;
+	const int err = handle_check(id, SYNC_RWLOCK);
+
+	if (err)
+		return err;
+	return sync_host() == &sync_process && lease_is_held(id & ~HANDLE_KIND);
+}
+
 static int rwlock_acquire(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)
 {
 	const bool reads = op == SOP_RDLOCK || op == SOP_TRYRDLOCK;

@@ -470,6 +470,8 @@ static void read_alone(dsm_rwlock_t *l)
 		MUST(dsm_rwlock_rdlock(l));
 		MUST(dsm_rwlock_unlock(l));
 	}
+	if (dsm_nodes() > 1)
+		EXPECT(dsm_rwlock_leased(l), !test_in_kernel());
 	before = test_stats(NULL).messages_out - before;
 	/* other ranks of the node may have this one send something for them */
 	REQUIRE(test_in_kernel() || before < READS / 10, "%lu messages for %d reads", before,
@@ -480,10 +482,20 @@ static void read_alone(dsm_rwlock_t *l)
 static void read_and_write(unsigned thread, void *arg)
 {
 	struct rng rng = rng_of((uint64_t)test_rank * 8 + thread);
+	const volatile uint64_t *order = board->order;
+	uint64_t seen = 0, found;
 	dsm_rwlock_t *l = arg;
 	int i, how, err;
 
 	for (i = 0; i < TURNS; i++) {
+		/* without locking it */
+		if (dsm_rwlock_leased(l) == 1) {
+			found = *order;
+			if (dsm_rwlock_leased(l) == 1) {
+				REQUIRE(found >= seen, "%lu after %lu", found, seen);
+				seen = found;
+			}
+		}
 		how = (int)rng_below(&rng, 16);
 		err = how == 0     ? dsm_rwlock_wrlock(l)
 			: how == 1 ? dsm_rwlock_trywrlock(l)
@@ -570,6 +582,8 @@ static void part_leases(void)
 		MUST(dsm_rwlock_destroy(&board->rwlock));
 	test_sync();
 	EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
+	EXPECT(dsm_rwlock_leased(&l), 0);
+	EXPECT(dsm_rwlock_leased(&(dsm_rwlock_t){ 0 }), -EINVAL);
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
