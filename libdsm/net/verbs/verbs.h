@@ -152,8 +152,8 @@ enum lane_state {
 	LANE_DEAD
 };
 
-/* Bytes that a lane lends at a time: a close may have more than may be locked in memory, here and at
- * the peer. A payload that is larger goes alone. */
+/* Bytes that a lane lends at a time: a close may have more than may be locked in memory, here and
+ * at the peer. A payload that is larger goes alone. */
 #define PAYLOADS_MAX (4u << 20)
 
 /* A payload that is being read from the peer. */
