@@ -136,7 +136,7 @@ enum {
 	REL_MOVING = 8,   /* at the first home: the next one does not know yet that it is */
 	REL_CHANGED = 16, /* a close has changed the copy, since it was fetched or told of */
 	REL_WRITTEN = 32, /* at the home: it has changed the block since it has its twin */
-	REL_FRESH = 32,   /* CLEAN: the copy is of a block that the home had never touched */
+	REL_FRESH = 32,   /* GOT, CLEAN: a copy of a block that the home had never touched */
 	REL_REFUSED = 64, /* the home has stayed when this node asked with a copy */
 	/* at the home: it made its twin at most REL_SOON closes after the first copy had left */
 	REL_SOON_WRITTEN = 128,

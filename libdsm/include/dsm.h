@@ -362,9 +362,9 @@ DSM_API int dsm_rwlock_trywrlock(dsm_rwlock_t *l);
 DSM_API int dsm_rwlock_timedrdlock(dsm_rwlock_t *l, uint64_t ns); /* blocks; -ETIMEDOUT: not free within ns; -EDEADLK */
 DSM_API int dsm_rwlock_timedwrlock(dsm_rwlock_t *l, uint64_t ns);
 DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l);  /* blocks for a round trip. -EPERM: this thread does not hold it */
-/* 1: the threads of this node lock it for reading without a message. A load before which and after
- * which it is 1 is that of a reader, although the thread has not locked it. 0: they do not. Does not
- * block. -EINVAL, also for a handle that is zero bytes. */
+/* Positive: the threads of this node lock it for reading without a message. What a thread loads
+ * between two calls that return the same positive number, it has loaded as a reader, although it has
+ * not locked it. 0: they do not. Does not block. -EINVAL, also for a handle that is zero bytes. */
 DSM_API int dsm_rwlock_leased(const dsm_rwlock_t *l);
 
 DSM_API int dsm_cond_init(dsm_cond_t *c);

@@ -170,9 +170,10 @@ enum about { ABOUT_CALL = 0, ABOUT_BLOCK, ABOUT_OBJECT, ABOUT_BARRIER, ABOUT_HOL
 
 struct lease_place {
 	uint32_t word; /* its lock */
-	uint32_t pad;
+	/* read without the lock, too: */
+	uint32_t revoked; /* times */
+	uint64_t held;    /* lease.lock, if it is HELD, or 0 */
 	struct lease lease;
-	uint64_t held; /* lease.lock, if it is HELD, or 0; atomic: read without the lock, too */
 };
 
 /* An object that a thread waits for or holds: stall.c. */

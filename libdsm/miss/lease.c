@@ -2,6 +2,8 @@
 /* lease.c - see lease.h. A lock's place follows from its name. */
 #include "miss/lease.h"
 
+#include <limits.h>
+
 #include "core/lock.h"
 #include "job/job.h"
 #include "util/futex.h"
@@ -29,9 +31,15 @@ static void put_place(struct lease_place *p)
 	word_unlock(&p->word);
 }
 
-bool lease_is_held(uint64_t lock)
+int lease_number(uint64_t lock)
 {
-	return __atomic_load_n(&place_of(lock)->held, __ATOMIC_ACQUIRE) == lock;
+	const struct lease_place *p = place_of(lock);
+	const uint32_t revoked = __atomic_load_n(&p->revoked, __ATOMIC_ACQUIRE);
+
+	/* after that: it is the lease of this number, or the next call returns another one */
+	return __atomic_load_n(&p->held, __ATOMIC_ACQUIRE) == lock
+		? (int)(revoked & INT_MAX >> 1) + 1
+		: 0;
 }
 
 bool lease_lock(uint64_t lock)
@@ -75,6 +83,7 @@ int lease_revoked(const struct msg *m)
 	struct lease_place *p = take_place(lock);
 	const int readers = lease_revoke(&p->lease, lock);
 
+	__atomic_fetch_add(&p->revoked, readers >= 0, __ATOMIC_RELEASE);
 	put_place(p);
 	return readers;
 }

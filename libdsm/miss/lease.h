@@ -15,8 +15,9 @@
 #include "core/wire.h"
 
 bool lease_lock(uint64_t lock);
-/* Is there a lease? Nobody enters: it may be revoked at once. An acquire. */
-bool lease_is_held(uint64_t lock);
+/* 0: there is no lease. Or a positive number, the same as long as it is not revoked, which may be
+ * at once: nobody enters. An acquire. */
+int lease_number(uint64_t lock);
 bool lease_unlock(uint64_t lock);
 /* Ask for a lease with the request in this slot? */
 bool lease_wanted(uint64_t lock, uint16_t slot);

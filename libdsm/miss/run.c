@@ -158,8 +158,8 @@ static void sample_run(const struct opening *o, unsigned int n)
 {
 	unsigned int i, ahead;
 
-	if (!o->contents || o->open.prot != PROT_RO || !releases_used() ||
-	    !release_is(block_off(o->m.object)))
+	if ((!o->contents && o->open.from != OPEN_ZERO) || o->open.prot != PROT_RO ||
+	    !releases_used() || !release_is(block_off(o->m.object)))
 		return;
 	for (i = 0; i < n; i += ahead + 1) {
 		for (ahead = 0; i + ahead < n && slot_is_prefetch(o[i + ahead].m.req_slot); ahead++)
@@ -319,7 +319,7 @@ static bool act_open(struct core_host *h, const struct actions *acts, unsigned i
 	}
 	if (err)
 		run_protect_failed(err);
-	if (a->from == OPEN_DATA)
+	if (a->from == OPEN_DATA || a->from == OPEN_ZERO)
 		sample_run(&(struct opening){ .m = *m, .open = *a, .contents = data }, 1);
 	note_opened(m->object, a->from, a->prot);
 	return true;

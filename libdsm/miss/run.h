@@ -46,7 +46,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size);
 /* Refuse a message of another node. -EBADMSG: the node is treated as lost. -ESTALE: the message is
  * ignored, since its sender may be correct (core/dispatch.h). */
 void run_refuse(const struct msg *m, int err);
-/* Open zeros, BUNDLE_BYTES at most, as fill() and zero() of struct fault_ops do. */
+/* Open zeros, to read BUNDLE_BYTES at most, as fill() and zero() of struct fault_ops do. */
 int run_zero(unsigned int who, size_t off, size_t len, uint8_t prot);
 
 /* Poll the transport. Messages that arrive together are carried out together. Returns the result of

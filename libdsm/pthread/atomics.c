@@ -41,26 +41,29 @@
 #define LOCKS 256u
 #define GRANULE 16u /* bytes: objects of the processor's sizes do not share more than one */
 
-#define FEW_LOADS 32u     /* to share a lock, and not to share it any more */
-#define UNSHARED_AFTER 8u /* stores, one after another, each after few loads */
-#define WAITED 8000u      /* cycles: the lock was at another node */
+#define NODES_LEASED 64   /* more nodes get no leases */
+#define FEW_LOADS 32u     /* a lock is shared after so many that waited */
+#define UNSHARED_AFTER 8u /* stores, each after fewer loads; twice as many after each end */
+#define ENDS_COUNTED 6u
+#define WAITED 8000u /* cycles: the lock was at another node */
 
 /* The same on all ranks. */
 static struct {
 	dsm_mutex_t mutex[LOCKS];
 	dsm_rwlock_t rwlock[LOCKS];
-	uint32_t *turns; /* by lock; memory that is coherent: odd, while it is shared */
+	uint32_t *turns; /* by lock, in coherent memory; odd while it is shared */
 } locks;
 
 /* What this rank has done. Approximate: its threads do not wait for each other here. */
 static struct {
 	uint8_t waited; /* loads that waited for the mutex, since it has stored */
 	uint8_t loads;  /* since it has stored, if the lock is shared */
-	uint8_t vain;   /* stores, one after another, with few loads before */
+	uint8_t ends;   /* times that it has ended the sharing */
+	uint16_t vain;  /* stores, one after another, with few loads before */
 } uses[LOCKS];
 
-static uint32_t own_lock; /* of memory of this process; its holder has signals blocked */
-static bool incoherent;   /* constant once the job has started */
+static uint32_t own_lock;       /* of memory of this process; its holder has signals blocked */
+static bool incoherent, shares; /* constant once the job has started */
 
 /* Of this thread. */
 static __thread struct {
@@ -91,7 +94,7 @@ static int make_locks(void)
 
 	for (i = 0; i < LOCKS && !err; i++) {
 		err = dsm_mutex_init(&locks.mutex[i]);
-		if (!err && incoherent)
+		if (!err && shares)
 			err = dsm_rwlock_init(&locks.rwlock[i]);
 	}
 	locks.turns = err ? NULL : dsm_malloc(LOCKS * sizeof(locks.turns[0]));
@@ -106,6 +109,7 @@ int atomics_start(void)
 	int err;
 
 	incoherent = shim.weak && !shim.one_node;
+	shares = incoherent && dsm_nodes() <= NODES_LEASED;
 	err = shim.rank ? 0 : make_locks();
 	if (!err)
 		err = dsm_broadcast(&locks, sizeof(locks), 0);
@@ -353,13 +357,14 @@ static void begin_sharing(unsigned int i)
 	dsm_rwlock_unlock(&lock);
 }
 
-/* Held for writing, and shared: who has the mutex waits for nothing. */
+/* Held for writing, and shared: who has the mutex waits for neither lock. */
 static void end_sharing(unsigned int i)
 {
 	dsm_mutex_t mutex = locks.mutex[i];
 
 	if (mutex_take(&mutex))
 		return;
+	uses[i].ends += uses[i].ends < ENDS_COUNTED;
 	turn(i);
 	dsm_mutex_unlock(&mutex);
 }
@@ -378,14 +383,28 @@ static bool run_shared(struct job *j, unsigned int i)
 	if (shared)
 		perform(j);
 	if (shared && !load) {
-		uses[i].vain = uses[i].loads < FEW_LOADS ? (uint8_t)(uses[i].vain + 1) : 0;
+		uses[i].vain = uses[i].loads < FEW_LOADS ? (uint16_t)(uses[i].vain + 1) : 0;
 		uses[i].loads = 0;
-		if (!err && uses[i].vain >= UNSHARED_AFTER)
+		if (!err && uses[i].vain >= UNSHARED_AFTER << uses[i].ends)
 			end_sharing(i);
 	}
 	if (!err)
 		dsm_rwlock_unlock(&lock);
 	return shared;
+}
+
+/* A comparison without a lease is a load first: it may fail. */
+static bool compare_shared(struct job *j, unsigned int i)
+{
+	struct job load = *j;
+
+	load.op = O_LOAD;
+	if (j->op != O_COMPARE || j->from || dsm_rwlock_leased(&locks.rwlock[i]) > 0)
+		return run_shared(j, i);
+	if (!run_shared(&load, i))
+		return false;
+	j->before = load.before;
+	return load.before != j->expected || run_shared(j, i);
 }
 
 /* The same for the mutex. False: it is shared. */
@@ -400,7 +419,7 @@ static bool run_alone(struct job *j, unsigned int i)
 	if (alone) {
 		perform(j);
 		uses[i].waited = load ? (uint8_t)(uses[i].waited + waited) : 0;
-		if (incoherent && !err && uses[i].waited >= FEW_LOADS)
+		if (shares && !err && uses[i].waited >= FEW_LOADS)
 			begin_sharing(i);
 	}
 	if (!err)
@@ -415,7 +434,7 @@ static void atomics_run(void *arg)
 
 	section.depth++;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	while (!(is_lock_shared(i) ? run_shared(&j, i) : run_alone(&j, i)))
+	while (!(is_lock_shared(i) ? compare_shared(&j, i) : run_alone(&j, i)))
 		;
 	section_leave();
 	out->before = j.before;
@@ -423,18 +442,22 @@ static void atomics_run(void *arg)
 }
 
 /*
- * Load without a lock. The node has the lease before and after, and nobody has ended the sharing
- * between: what it may have got a lease for then was not stored under this lock.
+ * Load without a lock. The node had the lease from before to after, so nobody has stored. Nor has
+ * anybody ended the sharing before: it might have got a lease all the same.
  */
 static bool load_leased(struct job *j)
 {
 	const unsigned int i = lock_of(j->at);
 	const uint32_t now = turn_of(i);
+	int lease;
 
-	if (now % 2 == 0 || dsm_rwlock_leased(&locks.rwlock[i]) != 1)
+	if (now % 2 == 0)
+		return false;
+	lease = dsm_rwlock_leased(&locks.rwlock[i]);
+	if (lease <= 0)
 		return false;
 	perform(j);
-	if (dsm_rwlock_leased(&locks.rwlock[i]) != 1 || turn_of(i) != now)
+	if (dsm_rwlock_leased(&locks.rwlock[i]) != lease || turn_of(i) != now)
 		return false;
 	if (uses[i].loads < FEW_LOADS)
 		uses[i].loads++;
@@ -446,7 +469,7 @@ static void by_lock(struct job *j)
 	dsm_call(atomics_run, j);
 }
 
-/* Does it store nothing, and was loaded? */
+/* Was it done by a load alone? */
 static bool is_known(struct job *j)
 {
 	struct job load = *j;

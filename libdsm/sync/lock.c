@@ -390,7 +390,7 @@ DSM_API int dsm_rwlock_leased(const dsm_rwlock_t *l)
 
 	if (err)
 		return err;
-	return sync_host() == &sync_process && lease_is_held(id & ~HANDLE_KIND);
+	return sync_host() == &sync_process ? lease_number(id & ~HANDLE_KIND) : 0;
 }
 
 static int rwlock_acquire(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)

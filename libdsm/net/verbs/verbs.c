@@ -251,7 +251,7 @@ static bool unsent(struct net *n, bool *broken)
 			if (!verbs_peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left))
 				continue;
 			pthread_mutex_lock(&l->lock);
-			if (l->head || l->sent != l->done || l->lending) {
+			if (l->head || l->sent != l->done || l->lending || l->later) {
 				any = true;
 				*broken |= l->state != LANE_READY;
 			}
