@@ -489,8 +489,7 @@ static void read_and_write(unsigned thread, void *arg)
 	for (i = 0; i < TURNS; i++) {
 		/* without locking it */
 		lease = dsm_rwlock_leased(l);
-		found = board->order[0];
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		found = __atomic_load_n(&board->order[0], __ATOMIC_ACQUIRE);
 		if (lease > 0 && dsm_rwlock_leased(l) == lease) {
 			REQUIRE(found >= seen && found < UINT64_MAX / 2, "%lu after %lu", found,
 				seen);
