@@ -8,7 +8,7 @@
 #include "job/job.h"
 #include "util/futex.h"
 
-static struct lease_place *place_of(uint64_t lock)
+static struct lease_place *lease_place_at(uint64_t lock)
 {
 	return &job.me->leases[lock * 0x9e3779b97f4a7c15u >> 32 & (CTL_LEASES - 1)];
 }
@@ -16,7 +16,7 @@ static struct lease_place *place_of(uint64_t lock)
 /* Returns the place with its lock held. */
 static struct lease_place *take_place(uint64_t lock)
 {
-	struct lease_place *p = place_of(lock);
+	struct lease_place *p = lease_place_at(lock);
 
 	word_lock(&p->word);
 	return p;
@@ -33,7 +33,7 @@ static void put_place(struct lease_place *p)
 
 int lease_number(uint64_t lock)
 {
-	const struct lease_place *p = place_of(lock);
+	const struct lease_place *p = lease_place_at(lock);
 	const uint32_t revoked = __atomic_load_n(&p->revoked, __ATOMIC_ACQUIRE);
 
 	/* after that: it is the lease of this number, or the next call returns another one */

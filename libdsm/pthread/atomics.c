@@ -12,11 +12,12 @@
  * order it asks for.
  *
  * Objects that several nodes load again and again would have their lock go to and fro. So a lock
- * is *shared* once a rank had to wait for it for several loads, one after another, between which it
- * stored nothing: all then take a reader-writer lock instead, of which each node gets a lease
- * (core/lease.h): loads send no message, and do not even lock. When most who store have not loaded
- * much since they stored last, the lock is no longer shared. Both changes are made by one who has
- * both locks, so that what was stored under one of them is seen under the other.
+ * is *shared* once a rank had to wait for it for several loads, one after another, between which
+ * it stored nothing: all then take a reader-writer lock instead, of which each node gets a lease
+ * (core/lease.h): loads send no message, and do not even lock. When a rank has stored several
+ * times, one after another, and has loaded little between, the lock is no longer shared. Both
+ * changes are made by one who has both locks, so that what was stored under one of them is seen
+ * under the other.
  *
  * Operations on other sizes take a lock in every job: that of libatomic would be of one rank. So do
  * those on 16 bytes if the processor has no instruction for them.

@@ -482,8 +482,6 @@ static void read_alone(dsm_rwlock_t *l)
 static void read_and_write(unsigned thread, void *arg)
 {
 	struct rng rng = rng_of((uint64_t)test_rank * 8 + thread);
-	/* a second, as a rule; where packets are lost, a turn may take some */
-	const uint64_t limit = patience * (patience > 100 ? 60000000 : 10000000);
 	uint64_t seen = 0, found;
 	dsm_rwlock_t *l = arg;
 	int i, how, err, lease;
@@ -503,8 +501,8 @@ static void read_and_write(unsigned thread, void *arg)
 		err = how == 0     ? dsm_rwlock_wrlock(l)
 			: how == 1 ? dsm_rwlock_trywrlock(l)
 			: how == 2 ? dsm_rwlock_tryrdlock(l)
-			: how == 3 ? dsm_rwlock_timedrdlock(l, limit)
-			: how == 4 ? dsm_rwlock_timedwrlock(l, limit)
+			: how == 3 ? dsm_rwlock_timedrdlock(l, 1000000000u)
+			: how == 4 ? dsm_rwlock_timedwrlock(l, 1000000000u)
 				   : dsm_rwlock_rdlock(l);
 		if ((how == 1 || how == 2) && err == -EBUSY)
 			continue;

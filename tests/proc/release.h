@@ -7,7 +7,6 @@
 
 #define BYTES 4096u /* of a page */
 
-extern uint64_t bulk;       /* pages of part bulk */
 extern uint64_t sequential; /* the regions are: nothing is counted that only others do */
 
 struct dsm_stats counted(int rank, const dsm_region_t *of);

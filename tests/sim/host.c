@@ -41,7 +41,9 @@ static void fill(struct sim *s, uint16_t node, uint32_t block, const struct acti
 {
 	uint32_t *v;
 
-	if (load) {
+	if (release_block(s, block)) {
+		if (a->from == OPEN_ZERO)
+			release_zero(s, node, block);
 		release_open(s, node, block, a->prot, load);
 		return;
 	}
@@ -242,7 +244,8 @@ static bool open(struct core_host *h, const struct actions *acts, unsigned int a
 		 const struct msg *m, const void *data)
 {
 	struct sim *s = sim_of(h);
-	const struct load *load = release_block(s, m->object) ? data : NULL;
+	const bool loaded = release_block(s, m->object) && acts->v[at].from == OPEN_DATA;
+	const struct load *load = loaded ? data : NULL;
 	struct event e = { .kind = EV_OPEN,
 			   .node = h->me,
 			   .data = data && !load ? *(const uint32_t *)data : 0,

@@ -110,6 +110,11 @@ void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot,
 	protect(s, node, block, prot);
 }
 
+void release_zero(struct sim *s, uint16_t node, uint32_t block)
+{
+	memset(rel_page(&rel_copy_of(s, node, block)->frame), 0, DIFF_PAGE);
+}
+
 void release_lower(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 {
 	if (rel_copy_of(s, node, block)->hw > prot)
@@ -185,6 +190,14 @@ static void merge(struct core_host *h, uint32_t block, const void *data, size_t 
 	diff_apply(rel_page(&c->frame), data);
 	if (c->twin)
 		diff_apply(c->twin, data);
+}
+
+/* A home that has a frame has stored, merged, or sent the contents before. */
+static bool fresh(struct core_host *h, uint32_t block)
+{
+	const struct rel_block *c = rel_copy_of(sim_of(h), h->me, block);
+
+	return sim_tells(sim_of(h)) && c->hw == PROT_CLOSED && !c->frame;
 }
 
 static uint32_t object(struct core_host *h, uint32_t index)
@@ -275,6 +288,7 @@ const struct core_rel_ops release_ops = {
 	.lower = lower,
 	.diff = diff,
 	.merge = merge,
+	.fresh = fresh,
 	.object = object,
 	.notice = notice,
 	.gather = gather,

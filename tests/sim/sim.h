@@ -391,6 +391,8 @@ void release_note(struct sim *s, uint16_t node, uint32_t block, const char *what
 /* As the callbacks of the host. */
 void release_open(struct sim *s, uint16_t node, uint32_t block, uint8_t prot,
 		  const struct load *data);
+/* The contents are zeros. */
+void release_zero(struct sim *s, uint16_t node, uint32_t block);
 void release_lower(struct sim *s, uint16_t node, uint32_t block, uint8_t prot);
 void release_leaves(struct sim *s, uint16_t node, uint32_t block);
 /* of a copy that leaves now */
