@@ -51,6 +51,11 @@ static struct {
 	{ "UCX_POSIX_ERROR_HANDLING", "y", 0 },
 	{ "UCX_POSIX_RX_BUFS_GROW", "80", 0 }, /* the queue's 64 in one segment */
 	{ "UCX_POSIX_USE_PROC_LINK", "y", 0 },
+	/*
+	 * Nothing is announced before it is sent: UCX would wait for an answer of the receiver, and
+	 * so for a thread of a node that computes, without sending any less.
+	 */
+	{ "UCX_RNDV_THRESH", "inf", 0 },
 	/* Connecting to a host that is down would block every thread. */
 	{ "UCX_KEEPALIVE_INTERVAL", "2s", 0 },
 	{ "UCX_TCP_CONN_NB", "y", 0 },
