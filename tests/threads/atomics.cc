@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <latch>
+#include <linux/futex.h>
 #include <memory>
 #include <mutex>
 #include <pthread.h>
@@ -19,6 +21,7 @@
 #include <sched.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
@@ -92,6 +95,7 @@ static int results[BATCH][THREADS][2];
 
 struct Round {
 	int &x, &y, *r;
+	int number;
 };
 
 struct Litmus {
@@ -99,6 +103,7 @@ struct Litmus {
 	int threads;
 	void (*body)(int thread, Round r);
 	bool (*forbidden)(const int (*r)[2], int x, int y);
+	void (*prepare)(int batch) = nullptr;
 };
 
 template <typename A> static void sb(int thread, Round r)
@@ -195,6 +200,108 @@ static bool w22_forbidden(const int (*)[2], int x, int y)
 	return x == 1 && y == 1;
 }
 
+// Where both variables are plain, and only a function of a library orders them: the last owner of an
+// object sees what the others have stored, and nobody misses what one thread has done for all.
+struct Seen {
+	int number;
+
+	~Seen()
+	{
+		results[number][0][0] += xs[number * 16] && ys[number * 16] ? 1 : BATCH;
+	}
+};
+
+static std::shared_ptr<Seen> owners[BATCH][2];
+
+static void prepare_owners(int)
+{
+	for (int i = 0; i < BATCH; i++)
+		owners[i][0] = owners[i][1] = std::make_shared<Seen>(i);
+}
+
+static void last_owner(int thread, Round r)
+{
+	(thread ? ys : xs)[r.number * 16] = 1;
+	owners[r.number][thread].reset();
+}
+
+static bool owner_forbidden(const int (*r)[2], int, int)
+{
+	return r[0][0] != 1;
+}
+
+static void futex_word(int thread, Round r)
+{
+	if (!thread) {
+		r.x = 1;
+		Released::store(r.y, 1);
+		syscall(SYS_futex, &r.y, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+		return;
+	}
+	while (!Released::load(r.y))
+		syscall(SYS_futex, &r.y, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+	r.r[0] = r.x;
+}
+
+static bool futex_forbidden(const int (*r)[2], int, int)
+{
+	return !r[1][0];
+}
+
+static pthread_once_t onces[BATCH];
+static thread_local Round *once_for;
+
+static void once_routine()
+{
+	once_for->x = 1;
+	once_for->y++;
+}
+
+static void prepare_onces(int)
+{
+	for (pthread_once_t &once : onces)
+		once = PTHREAD_ONCE_INIT;
+}
+
+static void once(int, Round r)
+{
+	once_for = &r;
+	pthread_once(&onces[r.number], once_routine);
+	r.r[0] = r.x;
+}
+
+static bool once_forbidden(const int (*r)[2], int x, int y)
+{
+	bool wrong = x != 1 || y != 1;
+
+	for (int i = 0; i < THREADS; i++)
+		wrong |= r[i][0] != 1;
+	return wrong;
+}
+
+// What the compiler makes of a static variable. The memory of a guard is never used for another one.
+static int64_t *guards;
+
+static void prepare_guards(int batch)
+{
+	static constexpr int BATCHES = 64;
+
+	guards = batch % BATCHES ? guards + BATCH : new int64_t[BATCHES * BATCH]();
+}
+
+static void guard(int, Round r)
+{
+	int64_t *const at = &guards[r.number];
+	auto *const g = reinterpret_cast<abi::__guard *>(at);
+
+	if (!*reinterpret_cast<volatile char *>(at) && abi::__cxa_guard_acquire(g)) {
+		r.x = 1;
+		r.y++;
+		abi::__cxa_guard_release(g);
+	}
+	r.r[0] = r.x;
+}
+
 static const Litmus shapes[] = {
 	{ "SB", 2, sb<Sequential>, sb_forbidden },
 	{ "SB, __sync", 2, sb<Old>, sb_forbidden },
@@ -205,6 +312,10 @@ static const Litmus shapes[] = {
 	{ "WRC", 3, wrc<Released>, wrc_forbidden },
 	{ "IRIW", 4, iriw<Sequential>, iriw_forbidden },
 	{ "2+2W", 2, w22<Sequential>, w22_forbidden },
+	{ "shared_ptr", 2, last_owner, owner_forbidden, prepare_owners },
+	{ "futex", 2, futex_word, futex_forbidden },
+	{ "pthread_once()", THREADS, once, once_forbidden, prepare_onces },
+	{ "static variable", THREADS, guard, once_forbidden, prepare_guards },
 };
 
 // Words that all nodes load again and again, and seldom store to, are loaded without a message.
@@ -225,6 +336,8 @@ static void litmus(const Litmus &l, int batches, bool often)
 				std::memset(xs, 0, sizeof(xs));
 				std::memset(ys, 0, sizeof(ys));
 				std::memset(results, 0, sizeof(results));
+				if (l.prepare)
+					l.prepare(batch);
 			}
 			pthread_barrier_wait(&all);
 			if (often) {
@@ -234,7 +347,7 @@ static void litmus(const Litmus &l, int batches, bool often)
 			for (int i = 0; i < BATCH && thread < l.threads; i++) {
 				int &x = xs[i * 16], &y = batch % 2 ? ys[i * 16] : xs[i * 16 + 8];
 
-				l.body(thread, { x, y, results[i][thread] });
+				l.body(thread, { x, y, results[i][thread], i });
 			}
 			pthread_barrier_wait(&all);
 			for (int i = 0; !thread && i < BATCH; i++)

@@ -55,12 +55,12 @@ done
 # What libatomic may not do. One rank is a process as any other, and has children.
 [[ ! -x $scratch/atomics ]] || says "atomics: fork" $'interleavings: ok\nconstants: ok\nforks: ok' 0 "${run[@]}" -n 1 "$scratch/atomics" fork
 
-# Nine tests in two ways, whose batches have 32 rounds.
+# Thirteen tests in two ways, whose batches have 32 rounds.
 if ((slice == 0 && litmus)) && [[ -x $scratch/atomics ]]; then
 	for way in release many; do
 		# shellcheck disable=SC2086
 		got=$(timeout -k 5 14400 "${run[@]}" ${ways[$way]} "$scratch/atomics" $((32 * litmus)) 2>&1) || got+=" (status $?)"
-		same "atomics: $litmus times 1024, $way" "$(grep -c ': ok$' <<<"$got") of $(wc -l <<<"$got")" "18 of 18"
+		same "atomics: $litmus times 1024, $way" "$(grep -c ': ok$' <<<"$got") of $(wc -l <<<"$got")" "26 of 26"
 	done
 fi
 
