@@ -238,6 +238,8 @@ says "bind: --bind, too few cores" "$cores core(s) for $((cores + 1)) rank(s)" 2
 	"${by_mpirun[@]}" -n $((cores + 1)) --bind "$scratch/mask"
 ((cores == 1)) || says "bind: dsmrun is bound itself" "binding_policy=none" 0 \
 	taskset -c 0 "${free[@]}" "${by_mpirun[@]}" -n 1 --explain "$scratch/mask"
+says "bind: as many threads as DSM_THREADS says" "--map-by ppr:$cores:node:PE=1 --bind-to core" 0 \
+	env DSM_THREADS=1 "${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
 says "bind: threads that dsmrun does not know" "binding_policy=none" 0 \
 	"${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
 says "bind: srun" "--cpu-bind=cores" 0 "${run[@]}" --launcher srun -n 2 --bind --explain "$scratch/mask"
