@@ -239,6 +239,8 @@ says "bind: --bind, too few cores" "$cores core(s) for $((cores + 1)) rank(s)" 2
 ((cores == 1)) || says "bind: dsmrun is bound itself" "binding_policy=none" 0 \
 	taskset -c 0 "${free[@]}" "${by_mpirun[@]}" -n 1 --explain "$scratch/mask"
 says "bind: as many threads as DSM_THREADS says" "--map-by ppr:$cores:node:PE=1 --bind-to core" 0 \
+	env DSM_PLACE=fill DSM_THREADS=1 "${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
+says "bind: DSM_THREADS without DSM_PLACE=fill" "binding_policy=none" 0 \
 	env DSM_THREADS=1 "${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
 says "bind: threads that dsmrun does not know" "binding_policy=none" 0 \
 	"${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
