@@ -202,7 +202,7 @@ static const struct counter {
 	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated), COUNTER(protect_calls), COUNTER(pushed),
 	COUNTER(closes), COUNTER(flushes), COUNTER(flushed_bytes), COUNTER(notices), COUNTER(drops), COUNTER(refetches),
 	COUNTER(twins), COUNTER(twins_most), COUNTER(evicted_clean), COUNTER(evicted_owned), COUNTER(evict_short),
-	COUNTER(empty_invalidations), COUNTER(told), COUNTER(lent),
+	COUNTER(empty_invalidations), COUNTER(told), COUNTER(lent), COUNTER(locks_kept),
 };
 /* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))

@@ -164,7 +164,8 @@ static inline uint64_t payload_run(const struct payload_limits *lim, uint64_t at
 	F(dsm_stats, closes, ANY) F(dsm_stats, flushes, ANY) F(dsm_stats, flushed_bytes, ANY) F(dsm_stats, notices, ANY) \
 	F(dsm_stats, drops, ANY) F(dsm_stats, refetches, ANY) F(dsm_stats, twins, ANY) F(dsm_stats, twins_most, ANY) \
 	F(dsm_stats, evicted_clean, ANY) F(dsm_stats, evicted_owned, ANY) F(dsm_stats, evict_short, ANY) \
-	F(dsm_stats, empty_invalidations, ANY) F(dsm_stats, told, ANY) F(dsm_stats, lent, ANY)
+	F(dsm_stats, empty_invalidations, ANY) F(dsm_stats, told, ANY) F(dsm_stats, lent, ANY) \
+	F(dsm_stats, locks_kept, ANY)
 
 /* shape, struct, bytes */
 #define PAYLOAD_SHAPES(V) \

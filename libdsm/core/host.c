@@ -356,6 +356,15 @@ int core_page_event(struct core_host *h, enum page_event ev, const struct msg *a
 	return err ? err : result;
 }
 
+static struct hold_ctx hold_context(const struct core_host *h, const struct core_place *p)
+{
+	return (struct hold_ctx){ .me = h->me,
+				  .passes = h->passes,
+				  .claim = h->claim,
+				  .fast = h->fast,
+				  .queue = p->d.queue };
+}
+
 int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev,
 		    const struct msg *about)
 {
@@ -369,9 +378,7 @@ int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev,
 
 	if (err)
 		return err;
-	ctx = (struct hold_ctx){
-		.me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue
-	};
+	ctx = hold_context(h, &p);
 	h->ops->lock(h, key);
 	before = p.d.hold->state;
 	err = hold_thread(&ctx, index, p.d.hold, ev, about, &acts);
@@ -397,6 +404,21 @@ void core_hold_begin(struct core_host *h, uint32_t index, const struct msg *ask)
 	h->ops->unlock(h, key);
 }
 
+bool core_hold_want(struct core_host *h, const struct msg *next)
+{
+	const struct msg none = { .dst = h->me };
+	const uint32_t key = core_key_hold(next->aux);
+	struct core_place p CORE_UNINITIALIZED;
+	bool wanted;
+
+	if (find_other(h, TARGET_HOLD, next->aux, &none, &p))
+		return false;
+	h->ops->lock(h, key);
+	wanted = hold_want(p.d.hold, next);
+	h->ops->unlock(h, key);
+	return wanted;
+}
+
 bool core_hold_leave(struct core_host *h, uint32_t index, uint16_t slot)
 {
 	const struct msg none = { .dst = h->me };
@@ -407,9 +429,7 @@ bool core_hold_leave(struct core_host *h, uint32_t index, uint16_t slot)
 
 	if (find_other(h, TARGET_HOLD, index, &none, &p))
 		return false;
-	ctx = (struct hold_ctx){
-		.me = h->me, .passes = h->passes, .fast = h->fast, .queue = p.d.queue
-	};
+	ctx = hold_context(h, &p);
 	h->ops->lock(h, key);
 	found = hold_leave(&ctx, p.d.hold, slot);
 	h->ops->unlock(h, key);

@@ -38,6 +38,7 @@ struct core_host {
 	uint8_t pushes;   /* PUSH_AFTER, or less for tests; 0: pushing is off */
 	bool brief;       /* struct dir_ctx: send_block() has read the contents when it returns */
 	uint8_t passes;   /* LOCK_PASSES; struct hold_ctx */
+	uint8_t claim;    /* struct hold_ctx */
 	bool fast;        /* struct hold_ctx */
 	bool leases;      /* struct sync_ctx */
 	uint32_t hold_us; /* struct page_ctx */
@@ -185,8 +186,10 @@ int core_page_event(struct core_host *h, enum page_event ev, const struct msg *a
  * hold_thread(). Returns the number of actions, or -EBADMSG. */
 int core_hold_event(struct core_host *h, uint32_t index, enum hold_event ev,
 		    const struct msg *about);
-/* hold_begin() and hold_leave() under the record's lock. The record exists. */
+/* hold_begin(), hold_want() and hold_leave() under the record's lock. The record exists. `next` has
+ * passed wire_check(); its aux names the record. */
 void core_hold_begin(struct core_host *h, uint32_t index, const struct msg *ask);
+bool core_hold_want(struct core_host *h, const struct msg *next);
 bool core_hold_leave(struct core_host *h, uint32_t index, uint16_t slot);
 
 /* A thread of this node arrives at a barrier, as struct dispatch says (part NULL: what find() has

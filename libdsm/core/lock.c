@@ -107,6 +107,8 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 		r = lock_send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node,
 			      m->req_slot, (uint32_t)last);
 		r->value = m->aux;
+		r->flags = m->flags;
+		r->op = m->op;
 		return 0;
 	case MSG_UNLOCK: lock_give_back(me, s, m, out); return 0;
 	case MSG_RECALLED: return recalled(me, s, m, destroy, out);
@@ -175,7 +177,7 @@ static void hold_make_fast(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_FAST;
 
-	if (!ctx->fast || (h->state != HOLD_HELD && h->state != HOLD_CACHED))
+	if (!ctx->fast || h->wanted || (h->state != HOLD_HELD && h->state != HOLD_CACHED))
 		return;
 	if (h->turn == TURN_DUE || (h->line && h->turn == TURN_NONE))
 		return;
@@ -224,7 +226,8 @@ static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h
 	if (!first_in_line(ctx, h))
 		return;
 	h->state = HOLD_WAITING;
-	lock_send(ctx->me, out, MSG_LOCK, h->home, h->object, h->gen, h->slot, index);
+	lock_send(ctx->me, out, MSG_LOCK, h->home, h->object, h->gen, h->slot, index)->op =
+		ctx->claim;
 }
 
 static int hold_join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
@@ -392,6 +395,8 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 	if (h->state >= HOLD_STATES || ev >= HE_EVENTS)
 		return -EBADMSG;
 	hold_take_back(h);
+	if (ev == HE_NEXT)
+		h->wanted = 0;
 	err = react(ctx, index, h, ev, m, out);
 	hold_make_fast(ctx, h);
 	return err;
@@ -420,6 +425,17 @@ int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum
 	    (h->object != about->object || h->gen != about->req_node || h->home != about->dst))
 		return -EBADMSG;
 	return hold_step(ctx, index, h, ev, about, out);
+}
+
+bool hold_want(struct hold *h, const struct msg *next)
+{
+	if (h->object != next->object || h->home != next->src)
+		return false;
+	hold_take_back(h);
+	if (h->state != HOLD_HELD && h->state != HOLD_CACHED)
+		return false;
+	h->wanted = 1;
+	return true;
 }
 
 bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot)

@@ -32,6 +32,10 @@
  * a waiter is overtaken only during wake-ups, its own or those of waiters before it: at position k
  * of the queue it enters after at most k wake-ups and one critical section after each.
  *
+ * A host may keep MSG_NEXT for a while before it delivers it, as a slow channel would; the node
+ * then keeps the lock. Meanwhile the record is `wanted` and not fast, so that each release is a
+ * step (hold_want()).
+ *
  * There are two state machines: struct sync (kind SYNC_MUTEX) at the home, stepped by
  * lock_home_step(), and a hold record at each node that holds or awaits a lock, stepped by
  * hold_step(). A record becomes free when no message can name it any more.
@@ -90,7 +94,8 @@ enum hold_turn {
 
 struct hold {
 	uint8_t state;      /* stale while the record is fast: use hold_state() */
-	uint8_t passed : 6; /* local passes since another node waits */
+	uint8_t passed : 5; /* local passes since another node waits */
+	uint8_t wanted : 1; /* hold_want() */
 	uint8_t turn : 2;
 	uint16_t home;
 	uint32_t object;
@@ -174,8 +179,9 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 /* What the host passes to each step of a record. */
 struct hold_ctx {
 	uint16_t me;
-	/* most local passes while another node waits; below 64, and not 0 if `fast` */
+	/* most local passes while another node waits; below 32, and not 0 if `fast` */
 	uint8_t passes;
+	uint8_t claim; /* op of MSG_LOCK for threads in line; 0 in steps of messages */
 	/* threads use hold_fast_take() and hold_fast_release(), and a woken thread sends HE_COME */
 	bool fast;
 	/* queue entries for threads of this node; all zero: HE_JOIN is not used */
@@ -203,6 +209,11 @@ static inline bool hold_freed(uint8_t before, const struct hold *h)
  * HE_JOIN and HE_COME. Otherwise like hold_step(). */
 int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev,
 		const struct msg *about, struct actions *out);
+/*
+ * The host will keep this MSG_NEXT. From now on until HE_NEXT, no thread takes or releases the lock
+ * by the word. False: the lock is not at this record (HELD or CACHED); deliver the message now.
+ */
+bool hold_want(struct hold *h, const struct msg *next);
 /*
  * Remove the thread with this slot from the record's queue. False: not queued; it requests the
  * lock, is woken, or holds it.

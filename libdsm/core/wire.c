@@ -24,6 +24,7 @@ static inline uint8_t flags_of(enum wire_rule rule)
 			MSGF_PLACE;
 	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
 	case RULE_F_SYNC: return MSGF_TIMED | MSGF_LEASE;
+	case RULE_F_LOCK: return MSGF_TIMED;
 	default: return 0;
 	}
 }
@@ -96,7 +97,8 @@ static inline __attribute__((__always_inline__)) void field_range(enum wire_rule
 	case RULE_F_READ:
 	case RULE_F_WRITE:
 	case RULE_F_GRANT:
-	case RULE_F_SYNC: to = flags_of(rule); break;
+	case RULE_F_SYNC:
+	case RULE_F_LOCK: to = flags_of(rule); break;
 	case WIRE_RULE_COUNT: break;
 	}
 	*lo = from;
@@ -139,7 +141,8 @@ static inline __attribute__((__always_inline__)) bool field_allowed(enum wire_ru
 	case RULE_F_READ:
 	case RULE_F_WRITE:
 	case RULE_F_GRANT:
-	case RULE_F_SYNC: return !(value & ~flags_of(rule));
+	case RULE_F_SYNC:
+	case RULE_F_LOCK: return !(value & ~flags_of(rule));
 	default: return true;
 	}
 }

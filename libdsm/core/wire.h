@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 24
+#define WIRE_VERSION 25
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -88,7 +88,11 @@ enum msg_type {
 	MSG_RELEASE,
 	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
-	MSG_LOCK, /* requester -> home; aux: the requester's hold record */
+	/*
+	 * requester -> home; aux: the requester's hold record; op: its node's claim
+	 * (core/quantum.h), 0: none. NEXT repeats flags and op
+	 */
+	MSG_LOCK,
 	MSG_TRYLOCK,
 	MSG_UNLOCK, /* keeper -> home: return the lock */
 	/*
@@ -166,7 +170,10 @@ enum {
 	 * the requester would like to be its home
 	 */
 	MSGF_RELEASE = 8,
-	/* RDLOCK, WRLOCK, WAIT, MEET: reply also when queued, as ENQUEUE; SOP_CANCEL may follow */
+	/*
+	 * RDLOCK, WRLOCK, WAIT, MEET: reply also when queued, as ENQUEUE; SOP_CANCEL may follow.
+	 * LOCK, NEXT: the requester waits for a short time
+	 */
 	MSGF_TIMED = 8,
 	MSGF_LEASE = 16, /* RDLOCK, not timed: the node would like a lease (core/lease.h) */
 	/* requests: forwarded by the block's manager to the home; do not forward it again */
@@ -243,7 +250,8 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
 	R(COUNT, "0 to 65535")           R(F_READ, "FIRST_TOUCH, CONFIRM, RELEASE, FORWARDED, KNOWN, PUSH") \
-	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_SYNC, "TIMED, LEASE")
+	R(F_WRITE, "HAS, FIRST_TOUCH, RELEASE, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_SYNC, "TIMED, LEASE") \
+	R(F_LOCK, "TIMED")
 /* clang-format on */
 
 enum wire_rule {
@@ -297,10 +305,10 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(CLAIM,      COHERENCE, BOTH,    NEITHER, ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
 	M(RELEASE,    COHERENCE, BOTH,    NEITHER, ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
 	M(RESUME,     COHERENCE, NONE,    NEITHER, ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
-	M(LOCK,       SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(LOCK,       SYNC,      BOTH,    NEITHER, F_LOCK,  ANY,         INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(TRYLOCK,    SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(UNLOCK,     SYNC,      BOTH,    RELEASE, ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(NEXT,       SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   NODE,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
+	M(NEXT,       SYNC,      BOTH,    NEITHER, F_LOCK,  ANY,         INDEX,   NODE,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
 	M(LOCKED,     SYNC,      BOTH,    BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(FREED,      SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
 	M(RECALL,     SYNC,      BOTH,    NEITHER, ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \

@@ -72,6 +72,7 @@ struct dsm_config {
 	size_t memory;           /* DSM_MEMORY: bound of a node's shared memory, at least 16M; 0: from its host and cgroup */
 	const char *consistency; /* DSM_CONSISTENCY: "sequential", "release": of dsm_malloc_program(), dsm_adopt_globals() */
 	const char *atomics;     /* DSM_ATOMICS: "check", "trust": with release, programs with atomic instructions */
+	unsigned quantum_ms;     /* DSM_QUANTUM_MS: maximum length of a node's turn with mutexes that bounce, 0 to 10000; 0: no turns */
 };
 
 /* Fill *cfg from the defaults and the environment. The strings belong to the library or the
@@ -341,9 +342,10 @@ typedef struct { uint64_t id, ranks, threads; } dsm_barrier_t;
 DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
 /* Lock the mutex; blocks while another thread holds it. First come, first served, except that the
- * threads of a node may pass it on 16 times before another node gets it, and a running thread may
- * overtake one that is being woken, which is next then. -EDEADLK: this thread holds it. -EAGAIN:
- * also if threads of this node hold or await 1,048,576 mutexes. */
+ * threads of a node may pass it on 16 times before another node gets it, that a node may keep it
+ * for about 2 ms or 64 critical sections although another waits (DSM_QUANTUM_MS), and that a
+ * running thread may overtake one that is being woken, which is next then. -EDEADLK: this thread
+ * holds it. -EAGAIN: also if threads of this node hold or await 1,048,576 mutexes. */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m);   /* blocks for at most a round trip. -EBUSY: held. -EAGAIN */
 DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns); /* as dsm_mutex_lock(). -ETIMEDOUT: not free within ns */
@@ -557,6 +559,7 @@ struct dsm_stats {
 	uint64_t empty_invalidations;                  /* for copies that the node had dropped */
 	uint64_t told;                                 /* changes of release blocks that came instead of notices */
 	uint64_t lent;                                 /* release blocks that this home lent until a close */
+	uint64_t locks_kept;                           /* requests for mutexes that were delayed (DSM_QUANTUM_MS) */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

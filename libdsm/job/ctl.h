@@ -10,7 +10,7 @@
  * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe
  * is held for one step, never two at once, never across an action, a system call that can block, or
  * an access to shared memory. The exception is drop_blocks(): it takes several in ascending order
- * and closes mappings under them. `registry.lock` is a leaf of its own.
+ * and closes mappings under them. `registry.lock` and `keep.lock` are leaves of their own.
  */
 #ifndef JOB_CTL_H
 #define JOB_CTL_H
@@ -23,6 +23,7 @@
 #include "core/lock.h"
 #include "core/objects.h"
 #include "core/page.h"
+#include "core/quantum.h"
 #include "core/release.h"
 #include "core/sync.h"
 #include "dsm.h"
@@ -32,7 +33,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 27
+#define CTL_ABI 28
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -153,7 +154,8 @@ struct region_stats {
 };
 
 struct rank_stats {
-	uint64_t messages_out, messages_in, steps, locks, lock_waits, barriers, atomics, populated;
+	uint64_t messages_out, messages_in, steps, locks, lock_waits, locks_kept, barriers, atomics,
+		populated;
 	uint64_t closes, flushes, flushed_bytes, notices, told, lent, drops, refetches;
 	uint64_t evicted_clean, evicted_owned, evict_short, empty_invalidations;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3]; /* lock, barrier, atomic */
@@ -253,6 +255,28 @@ struct reclaim {
 	uint64_t going __attribute__((aligned(64)));
 };
 
+#define CTL_KEPT 64u /* messages; a further lock is passed on at once */
+
+struct kept_next {
+	struct msg m; /* MSG_NEXT */
+	uint64_t due; /* clock_ns() */
+	/* of the lock by threads of this node since the message came */
+	uint32_t releases;
+	uint32_t pad;
+};
+
+/* Mutexes that the node keeps: miss/keep.h. */
+struct keep {
+	uint32_t lock;
+	uint32_t idle; /* threads that wait for other threads; atomic, without the lock */
+	/* messages, and when the first of them is due, the earliest; atomic for readers without the
+	 * lock */
+	uint32_t n, pad;
+	uint64_t due;
+	struct quantum quantum;
+	struct kept_next kept[CTL_KEPT];
+};
+
 /*
  * Blocks that a rank has to push (push.c): number n is in blocks[n % CTL_PUSHES]. Any thread of the
  * node may add one.
@@ -344,6 +368,7 @@ struct ctl {
 	struct pool twin_pool, twin_holes; /* the second: numbers of free twins without memory */
 	uint64_t twins, twins_most;        /* in use now, and at most; atomic */
 	struct reclaim reclaim;
+	struct keep keep;
 	struct registry registry;
 };
 

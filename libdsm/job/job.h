@@ -47,7 +47,7 @@ struct settings {
 	enum homes homes;
 	size_t twins;  /* pages */
 	size_t memory; /* bytes of frames of a node; 0: no bound */
-	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
+	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads, quantum_ms;
 	bool push;
 	bool release; /* of a program's heap and variables: DSM_CONSISTENCY */
 	bool trust;   /* the program has no atomic instructions on them: DSM_ATOMICS */

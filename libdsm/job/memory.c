@@ -152,6 +152,8 @@ int memory_start(void)
 	job.me->abi = CTL_ABI;
 	job.me->node = job.node;
 	job.me->ranks = job.locals;
+	if (job.nodes > 1)
+		job.me->keep.quantum.length = job.set.quantum_ms * QUANTUM_MS_NS;
 	return 0;
 }
 

@@ -137,6 +137,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->steps = s->steps;
 	out->locks = locks(p->ctl);
 	out->lock_waits = s->lock_waits;
+	out->locks_kept = s->locks_kept;
 	out->barriers = s->barriers;
 	out->atomics = s->atomics;
 	out->populated = s->populated;

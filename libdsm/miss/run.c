@@ -15,6 +15,7 @@
 #include "job/memory.h"
 #include "job/upcalls.h"
 #include "miss/block.h"
+#include "miss/keep.h"
 #include "miss/lease.h"
 #include "miss/leave.h"
 #include "miss/push.h"
@@ -592,13 +593,16 @@ static int step_ours(const struct msg *m, const void *payload, size_t size)
 	}
 }
 
-static void deliver(struct core_host *h, const struct msg *m, const void *payload, size_t size)
+/* False: the message is kept for later. */
+static bool deliver(struct core_host *h, const struct msg *m, const void *payload, size_t size)
 {
 	uint32_t number;
 	const bool ours = dispatch_target(m, &number) == TARGET_HOST;
 	int err = 0;
 
 	HOOK(step);
+	if (m->type == MSG_NEXT && keep_next(h, m))
+		return false;
 	count(&job.mine->stats.steps, 1);
 	if (ours)
 		err = step_ours(m, payload, size);
@@ -608,6 +612,30 @@ static void deliver(struct core_host *h, const struct msg *m, const void *payloa
 		run_refuse(m, err);
 	else if (!ours)
 		core_deliver(h, m, payload);
+	return true;
+}
+
+/* ---- messages that were kept ----------------------------------------------------------------- */
+
+static void step_kept(const struct msg *m)
+{
+	struct core_host h = run_host();
+
+	count(&job.mine->stats.steps, 1);
+	core_deliver(&h, m, NULL);
+	run_work();
+	if (m->src != job.node)
+		count(&job.mine->sync_in, 1); /* as run_net() does for others */
+}
+
+uint64_t run_kept(bool all)
+{
+	struct msg m;
+	uint64_t left;
+
+	while (keep_take(all, &m, &left))
+		step_kept(&m);
+	return left;
 }
 
 /* ---- locks that are passed on ---------------------------------------------------------------- */
@@ -746,12 +774,18 @@ void run_send(const struct msg *m)
 int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 {
 	struct core_host h = run_host();
-	int n = core_hold_event(&h, index, ev, about);
+	struct msg m;
+	int n;
 
+	if (ev == HE_UNLOCK)
+		h.claim = keep_claim();
+	n = core_hold_event(&h, index, ev, about);
 	if (n < 0)
 		return -EPERM;
 	if (n)
 		run_work();
+	if (ev == HE_UNLOCK && keep_released(index, &m))
+		step_kept(&m);
 	return 0;
 }
 
@@ -818,6 +852,7 @@ static void bundle_arrived(struct core_host *h, const struct msg *head, const vo
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 {
 	struct core_host h = run_host();
+	bool stepped = true;
 
 	(void)arg;
 	count(&job.mine->stats.messages_in, 1);
@@ -833,9 +868,11 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	if (m->type == MSG_BUNDLE)
 		bundle_arrived(&h, m, payload, size);
 	else
-		deliver(&h, m, payload, size);
+		stepped = deliver(&h, m, payload, size);
 	run_work();
-	if (may_wake(m->type) || m->type == MSG_CHUNK || release_has_inside(m))
+	if (!stepped)
+		; /* counted when it is */
+	else if (may_wake(m->type) || m->type == MSG_CHUNK || release_has_inside(m))
 		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
 	work_timers(true);
 }

@@ -38,6 +38,10 @@ void run_protect_failed(int err) __attribute__((noreturn));
  * Called by the service thread. True: there are some. */
 bool run_late(void);
 
+/* Step the messages that the node has kept (keep.h) and that are due, or all. Returns the time
+ * until the next one is due, in ns; 0: none is kept. */
+uint64_t run_kept(bool all);
+
 /* The transport's handler, called by any thread that polls it, including threads of the runtime.
  * Checks m, which another node sent with the payload, and steps it. A peer that sent an invalid
  * message is treated as lost. */

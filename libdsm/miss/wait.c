@@ -14,6 +14,7 @@
 #include "job/job.h"
 #include "job/note.h"
 #include "job/upcalls.h"
+#include "miss/keep.h"
 #include "miss/run.h"
 #include "miss/slot.h"
 #include "miss/spin.h"
@@ -45,6 +46,7 @@ static bool help(bool *came)
 {
 	bool busy = work_timers(false);
 
+	run_kept(false);
 	*came = job.net && run_poll(16) > 0;
 	return busy || *came;
 }
@@ -216,6 +218,12 @@ static uint64_t signal_ns(void)
 }
 
 /*
+ * A thread that has waited for a lock for so long is not served soon: the holder may be another
+ * node's thread that waits for a lock that this node keeps.
+ */
+#define STUCK_NS 300000ull
+
+/*
  * The longest sleep: to the time limit, to the next check of the job, or to the next check for
  * signals.
  */
@@ -228,6 +236,8 @@ static uint64_t nap(struct patience *p, uint64_t now)
 		p->nap = NAP_MAX_NS;
 	ns = p->until && p->until - now < p->nap ? p->until - now : p->nap;
 	ns = note_nap(p->slept, now, ns);
+	if (keep_any() && p->kind == WAIT_LASTING && ns > STUCK_NS)
+		ns = STUCK_NS;
 	return fault_handling() && ns > signal_ns() ? signal_ns() : ns;
 }
 
@@ -328,6 +338,8 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 			expect_next(p, now);
 		return 0;
 	}
+	if (p->kind == WAIT_LASTING && now - p->began > STUCK_NS)
+		run_kept(true);
 	if (!p->crowded && !engine_kept && polls(p, now)) {
 		poll_on(p, now);
 		return 0;
@@ -419,6 +431,7 @@ static void cancel_wait(void *arg)
 		poll_begin(NET_WAIT_POLL);
 	}
 	end_patience(p);
+	keep_resume();
 }
 
 int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns, const uint32_t *stop)
@@ -429,6 +442,7 @@ int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns, const 
 	p.stop = stop;
 	if (slot_seq(slot) - seq >= n)
 		return 0;
+	keep_pause();
 	poll_now();
 	pthread_cleanup_push(cancel_wait, &p);
 	err = wait_until(&p, slot, seq, n);
@@ -441,10 +455,12 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 	struct patience p = { .kind = WAIT_WORD };
 	int err = 0;
 
+	keep_pause();
 	poll_now();
 	while (!err && __atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		err = be_patient(&p, word, old, sleepers);
 	end_patience(&p);
+	keep_resume();
 	return err;
 }
 

@@ -51,6 +51,7 @@ static struct start_settings settings_of(const struct settings *s)
 					.home_run = s->home_run,
 					.release = s->release,
 					.trust = s->trust,
+					.quantum_ms = s->quantum_ms,
 					.libraries = !libraries               ? 0
 						: !strcmp(libraries, "share") ? 1
 						: !strcmp(libraries, "rank")  ? 2
@@ -65,6 +66,7 @@ const char *start_settings_differ(const struct start_settings *a, const struct s
 		: a->release != b->release                           ? "DSM_CONSISTENCY"
 		: a->trust != b->trust                               ? "DSM_ATOMICS"
 		: a->libraries != b->libraries                       ? "DSM_OWN_LIBRARIES"
+		: a->quantum_ms != b->quantum_ms                     ? "DSM_QUANTUM_MS"
 								     : NULL;
 }
 

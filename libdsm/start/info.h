@@ -11,7 +11,7 @@
 
 /* What must be the same on all ranks. */
 struct start_settings {
-	uint64_t space, heap, homes, home_run, release, trust, libraries;
+	uint64_t space, heap, homes, home_run, release, trust, libraries, quantum_ms;
 };
 
 struct start_info {

@@ -7,6 +7,7 @@
 
 #include "job/inside.h"
 #include "job/job.h"
+#include "miss/keep.h"
 #include "miss/lease.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -97,6 +98,8 @@ static uint32_t lock_get_in_line(const struct ticket *t, struct msg *m)
 		return (uint32_t)here;
 	}
 	m->aux = t->hold;
+	if (m->type == MSG_LOCK)
+		m->op = keep_claim();
 	core_hold_begin(&h, t->hold, m);
 	if (m->type == MSG_LOCK)
 		cached_lock_note(m, t->hold);
@@ -159,6 +162,9 @@ static uint64_t lock_messages(void)
 	return __atomic_load_n(&job.mine->stats.messages_out, __ATOMIC_RELAXED);
 }
 
+/* A request with a shorter limit of time is not delayed (miss/keep.h). */
+#define SOON_NS 50000000u
+
 /* Takes the ticket's hold record; the caller keeps the slot, unless the result is -ETIMEDOUT. */
 static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint64_t ns)
 {
@@ -169,12 +175,16 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 	bool waits;
 	int status;
 
+	if (ns && ns < SOON_NS && type == MSG_LOCK)
+		m.flags = MSGF_TIMED;
 	wait_begin();
 	hold = lock_get_in_line(t, &m);
 	waits = slot_seq(t->slot) == seq || (hold == t->hold && lock_messages() != sent);
 	held_count();
 	if (waits) {
 		count(&job.mine->stats.lock_waits, 1);
+		if (hold == t->hold && type == MSG_LOCK)
+			keep_waited();
 		about_object(id);
 	}
 	status = wait_turn(&m, seq, hold, until);

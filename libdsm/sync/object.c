@@ -9,6 +9,7 @@
 #include "job/inside.h"
 #include "job/job.h"
 #include "job/stats.h"
+#include "miss/keep.h"
 #include "miss/lease.h"
 #include "miss/release.h"
 #include "miss/run.h"
@@ -134,7 +135,11 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	if (q->waited && !away)
 		start = clock_ns();
 	about_object(id);
+	if (op == SOP_MEET)
+		keep_pause();
 	status = answers(&p, q->ns, q->stop);
+	if (op == SOP_MEET)
+		keep_resume();
 	wait_end();
 	about_none();
 	HOOK(ask_came);

@@ -34,6 +34,7 @@
 #include "job/lost.h"
 #include "job/note.h"
 #include "job/threads.h"
+#include "miss/keep.h"
 #include "miss/release.h"
 #include "util/futex.h"
 #include "util/log.h"
@@ -117,6 +118,8 @@ int deadlock_serve(struct asleep *out)
 
 	/* what may wake a thread waits for a close, and is not counted yet */
 	if (releases_used() && release_closing())
+		return -EBUSY;
+	if (keep_any()) /* the same for a message that the node keeps */
 		return -EBUSY;
 	/*
 	 * A note may be removed after it was read. Then the thread sleeps elsewhere, and the next

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * service.c - the service thread: it handles messages from other hosts while the application
- * computes, watches the other ranks of this host, and fires timers that threads left behind. It
- * sleeps in epoll.
+ * computes, watches the other ranks of this host, fires timers that threads left behind, and
+ * delivers the messages that the node has kept (miss/keep.h). It sleeps in epoll.
  */
 #include "watch/service.h"
 
@@ -262,23 +262,22 @@ static bool arm(bool *dozes)
 	return true;
 }
 
-static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy,
-		       bool dozes)
+/* ns: the longest sleep, below one second; 0: sleep as service_timeout() says. */
+static int wait_events(struct epoll_event *ev, int max, uint64_t ns, bool busy, bool dozes)
 {
-	const struct timespec soon = { .tv_nsec = linger_ns };
+	const struct timespec soon = { .tv_nsec = (long)ns };
 	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
 
-	if (linger_ns)
+	if (ns)
 		ppoll(&fd, 1, &soon, NULL);
-	return epoll_wait(job.epoll, ev, max, service_timeout(busy || linger_ns, dozes));
+	return epoll_wait(job.epoll, ev, max, service_timeout(busy || ns, dozes));
 }
 
 static void serve_once(uint64_t *last_ping)
 {
 	struct epoll_event ev[16];
 	bool busy = work_late(), dozes = false;
-	unsigned int linger = 0;
-	uint64_t now;
+	uint64_t linger = 0, keeps, now;
 	int i, n;
 
 	if (moved && !wait_sleepers())
@@ -323,6 +322,9 @@ static void serve_once(uint64_t *last_ping)
 		reclaim_frames(false);
 	if (service_looks())
 		usage_tick(clock_ns());
+	keeps = run_kept(false);
+	if (!busy && keeps && (!linger || keeps < linger))
+		linger = keeps;
 	n = wait_events(ev, 16, linger, busy, dozes);
 	for (i = 0; i < n; i++)
 		service_handle(&ev[i]);

@@ -5,6 +5,7 @@
  * during the attempt; every waiter gets the lock; in the end the lock is free, or cached in one
  * record, and all other records are free. Where records can be fast: a woken thread that has come
  * and found the lock held is the next of its record to get it.
+ * A record whose NEXT the host keeps is not fast, and no record is wanted in the end.
  */
 #include "worlds.h"
 
@@ -104,6 +105,7 @@ enum event {
 	EV_JOIN,
 	EV_SWAP_IN,
 	EV_SWAP_OUT,
+	EV_KEEP,
 	EV_MSG
 };
 
@@ -159,6 +161,25 @@ static int free_record(const struct lock_cfg *cfg, const struct world *w, unsign
 	return record_in(cfg, w, r, HOLD_FREE);
 }
 
+/* The record that NEXT is for. */
+static struct hold *asked_record(const struct world *w, const struct wmsg *m)
+{
+	return (struct hold *)&w->holds[m->dst][m->home - 1];
+}
+
+/* May the host keep this message, with the lock? It is delivered at any time after that. */
+static bool can_keep(const struct lock_cfg *cfg, const struct world *w, const struct wmsg *m)
+{
+	struct hold copy;
+	struct msg wide;
+
+	if (!cfg->fast || m->type != MSG_NEXT || asked_record(w, m)->wanted)
+		return false;
+	copy = *asked_record(w, m);
+	wide = widen(cfg, m);
+	return hold_want(&copy, &wide);
+}
+
 static unsigned int list(const void *c, const void *world, uint32_t *events)
 {
 	const struct lock_cfg *cfg = c;
@@ -195,9 +216,12 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 				events[n++] = event(EV_SWAP_OUT, r, t);
 		}
 	}
-	for (r = 0; r < w->chan.n; r++)
+	for (r = 0; r < w->chan.n; r++) {
+		if (can_keep(cfg, w, &w->chan.v[r]))
+			events[n++] = event(EV_KEEP, r, 0);
 		if (chan_next(&w->chan, r, cfg->fifo))
 			events[n++] = event(EV_MSG, r, 0);
+	}
 	return n;
 }
 
@@ -474,6 +498,13 @@ static void swap_out(struct world *w, unsigned int r, unsigned int t)
 	th->record = 0;
 }
 
+static void keep_message(const struct lock_cfg *cfg, struct world *w, const struct wmsg *m)
+{
+	const struct msg wide = widen(cfg, m);
+
+	hold_want(asked_record(w, m), &wide);
+}
+
 static void fire(const void *c, void *world, uint32_t ev)
 {
 	static const char *const names[] = { "",
@@ -485,7 +516,8 @@ static void fire(const void *c, void *world, uint32_t ev)
 					     "gives it back",
 					     "waits behind another",
 					     "takes it by its word",
-					     "releases it by its word" };
+					     "releases it by its word",
+					     "keeps it though another waits" };
 	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
 	const struct lock_cfg *cfg = c;
 	struct world *w = world;
@@ -505,6 +537,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_JOIN: join_line(cfg, w, a, b, ev >> 24); break;
 	case EV_SWAP_IN: swap_in(cfg, w, a, b); break;
 	case EV_SWAP_OUT: swap_out(w, a, b); break;
+	case EV_KEEP: keep_message(cfg, w, &w->chan.v[a]); break;
 	case EV_MSG: deliver(cfg, w, a); break;
 	}
 	for (r = 0; r < cfg->nnodes; r++)
@@ -547,12 +580,17 @@ static void check(const void *c, const void *world)
 		}
 	if (inside > 1)
 		model_fail("%u threads hold the lock", inside);
+	for (r = 0; r < cfg->nnodes; r++)
+		for (t = 0; t < cfg->records; t++)
+			if (w->holds[r][t].wanted && w->holds[r][t].word)
+				model_fail("record %u of rank %u is wanted, and fast", t, r);
 	for (r = 0; r < cfg->nnodes && rest; r++)
 		for (t = 0; t < cfg->records; t++)
-			if (hold_state(&w->holds[r][t]) != HOLD_FREE &&
-			    (hold_state(&w->holds[r][t]) != HOLD_CACHED ||
-			     w->holds[r][t].turn != TURN_NONE || w->nline != 1 ||
-			     w->line[0] != (r << 4 | t)))
+			if (w->holds[r][t].wanted ||
+			    (hold_state(&w->holds[r][t]) != HOLD_FREE &&
+			     (hold_state(&w->holds[r][t]) != HOLD_CACHED ||
+			      w->holds[r][t].turn != TURN_NONE || w->nline != 1 ||
+			      w->line[0] != (r << 4 | t))))
 				model_fail("at rest, but record %u of rank %u is %s", t, r,
 					   hold_state_name(hold_state(&w->holds[r][t])));
 	if (rest && w->nline > 1)

@@ -172,7 +172,7 @@ static void at_home_of(uint16_t rank, uint32_t block_size)
 	region_enter(&job.regions[1]);
 }
 
-static void at_home(uint16_t rank)
+static inline void at_home(uint16_t rank)
 {
 	at_home_of(rank, PAGE_BYTES);
 }
@@ -241,7 +241,7 @@ static int hear(const struct msg *m, const void *payload, size_t size, unsigned 
 	return apart(hear_all, &h);
 }
 
-static void taken(const struct msg *m, const void *payload, size_t size)
+static inline void taken(const struct msg *m, const void *payload, size_t size)
 {
 	const int status = hear(m, payload, size, 1);
 	uint16_t r;
@@ -255,7 +255,7 @@ static void taken(const struct msg *m, const void *payload, size_t size)
 
 /* The node must drop the sender's node and name it, and tell the others that this rank leaves, with
  * its status. answers: what the sender has got before. */
-static void was_refused(const struct msg *m, int status, unsigned int answers)
+static inline void was_refused(const struct msg *m, int status, unsigned int answers)
 {
 	char want[512];
 	uint16_t n;
@@ -276,7 +276,7 @@ static void was_refused(const struct msg *m, int status, unsigned int answers)
 }
 
 /* A valid message: a request is the sender's own, an answer has no error. */
-static struct msg of(uint8_t type, uint16_t node)
+static inline struct msg of(uint8_t type, uint16_t node)
 {
 	struct msg m = wire_good(type, node, &job.limits);
 
@@ -289,7 +289,7 @@ static struct msg of(uint8_t type, uint16_t node)
 	return m;
 }
 
-static struct copy *copy_of(const struct msg *m)
+static inline struct copy *copy_of(const struct msg *m)
 {
 	return &job.mem.pages[block_page(m->object)];
 }

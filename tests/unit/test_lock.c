@@ -127,6 +127,20 @@ UNIT_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	ck_assert_int_eq(home_step(&s, &a, &out), -EBADMSG);
 }
 
+UNIT_TEST(what_a_request_says_goes_to_the_last_in_line)
+{
+	struct sync s = { .kind = SYNC_MUTEX };
+	struct msg a = ask(MSG_LOCK, 0, 0), b = ask(MSG_LOCK, 5, 9);
+	struct actions out;
+
+	b.flags = MSGF_TIMED;
+	b.op = 7;
+	ck_assert_int_eq(home_step(&s, &a, &out), 0);
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->flags, MSGF_TIMED);
+	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->op, 7);
+}
+
 /* UNLOCK and NEXT cross. Whichever of NEXT and FREED comes first, the lock is passed on once. */
 UNIT_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 {
@@ -244,7 +258,7 @@ UNIT_TEST(a_thread_leaves_the_line)
 UNIT_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
 	/* left by an earlier use */
-	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 };
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 31 };
 	struct actions out;
 	uint16_t s;
 
@@ -286,7 +300,7 @@ UNIT_TEST(another_node_waits_for_so_many_threads_only)
 				  .slot = 0,
 				  .object = 0x87654321,
 				  .gen = 0x4567,
-				  .passed = 63 };
+				  .passed = 31 };
 		const struct msg *m;
 		struct actions out;
 
@@ -319,7 +333,7 @@ UNIT_TEST(another_node_waits_for_so_many_threads_only)
 
 UNIT_TEST(passes_are_counted_to_the_largest_bound)
 {
-	const struct hold_ctx most = { .me = NODE, .passes = 63, .queue = { nodes, NSLOTS, NULL } };
+	const struct hold_ctx most = { .me = NODE, .passes = 31, .queue = { nodes, NSLOTS, NULL } };
 	struct hold h = { .state = HOLD_HELD, .home = HOME };
 	struct msg next = from_home(MSG_NEXT, 8);
 	struct actions out;
@@ -334,7 +348,66 @@ UNIT_TEST(passes_are_counted_to_the_largest_bound)
 			break;
 		ck_assert_int_eq(join(&h, n % 2 ? 1 : 2), 0);
 	}
-	ck_assert_uint_eq(n, 63);
+	ck_assert_uint_eq(n, 31);
+}
+
+/* The request for those behind carries the node's claim. */
+UNIT_TEST(threads_in_line_claim_as_others_do)
+{
+	const struct hold_ctx claims = {
+		.me = NODE, .passes = 1, .claim = 9, .queue = { nodes, NSLOTS, NULL }
+	};
+	struct hold h = { .state = HOLD_HELD_NEXT, .passed = 1, .home = HOME };
+	struct actions out;
+
+	memset(nodes, 0, sizeof(nodes));
+	ck_assert_int_eq(join(&h, 1), 0);
+	ck_assert_int_eq(hold_step(&claims, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_LOCK)->op, 9);
+	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->op, 0);
+}
+
+/* While the host keeps NEXT, each release is a step. */
+UNIT_TEST(a_wanted_record_is_not_fast)
+{
+	const struct hold_ctx ctx = {
+		.me = 1, .passes = 1, .fast = true, .queue = { nodes, NSLOTS, NULL }
+	};
+	const struct msg next = from_home(MSG_NEXT, 8);
+	struct msg other = next;
+	unsigned int held, state;
+
+	for (held = 0; held < 2; held++) {
+		struct hold h = { .state = HOLD_HELD, .home = HOME, .object = next.object };
+		const uint64_t name = hold_name(h.home, h.object, h.gen);
+		struct actions out;
+
+		ck_assert_int_eq(hold_step(&ctx, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+		ck_assert(hold_fast_take(&h.word, name));
+		if (!held)
+			ck_assert(hold_fast_release(&h.word, name));
+		other.object++;
+		ck_assert(!hold_want(&h, &other));
+		other = next;
+		other.src = HOME + 1;
+		ck_assert(!hold_want(&h, &other));
+		ck_assert(hold_want(&h, &next));
+		ck_assert_uint_eq(hold_state(&h), held ? HOLD_HELD : HOLD_CACHED);
+		if (!held)
+			ck_assert_int_eq(hold_step(&ctx, RECORD, &h, HE_TAKE, NULL, &out), 0);
+		ck_assert_uint_eq(h.word, 0);
+		ck_assert_int_eq(hold_step(&ctx, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+		ck_assert_uint_eq(h.word, 0);
+		ck_assert_uint_eq(h.state, HOLD_CACHED);
+		ck_assert_int_eq(hold_step(&ctx, RECORD, &h, HE_NEXT, &next, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
+		ck_assert_uint_eq(h.wanted, 0);
+	}
+	for (state = 0; state < HOLD_STATES; state++) {
+		struct hold h = { .state = (uint8_t)state, .home = HOME, .object = next.object };
+
+		ck_assert_int_eq(hold_want(&h, &next), state == HOLD_HELD || state == HOLD_CACHED);
+	}
 }
 
 /* The lock is destroyed. Each thread is told so separately, by its own request. */

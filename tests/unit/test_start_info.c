@@ -139,6 +139,7 @@ UNIT_TEST(ranks_compare_settings_by_name)
 		{ "DSM_HEAP", offsetof(struct start_settings, heap) },
 		{ "DSM_HOME", offsetof(struct start_settings, homes) },
 		{ "DSM_HOME", offsetof(struct start_settings, home_run) },
+		{ "DSM_QUANTUM_MS", offsetof(struct start_settings, quantum_ms) },
 		{ "DSM_CONSISTENCY", offsetof(struct start_settings, release) },
 		{ "DSM_ATOMICS", offsetof(struct start_settings, trust) },
 		{ "DSM_OWN_LIBRARIES", offsetof(struct start_settings, libraries) },

@@ -47,7 +47,7 @@ UNIT_TEST(the_layout_is_what_the_wire_says)
 /* Numbers on the wire are part of the layout; flags of one message share a byte. */
 UNIT_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 24);
+	ck_assert_uint_eq(WIRE_VERSION, 25);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
@@ -165,6 +165,7 @@ static const struct wire_span {
 				   MSGF_KNOWN | MSGF_PLACE },
 	[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
 	[RULE_F_SYNC] = { 0, MSGF_TIMED | MSGF_LEASE },
+	[RULE_F_LOCK] = { 0, MSGF_TIMED },
 };
 
 UNIT_TEST(ranges_are_these)
@@ -307,6 +308,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 			   MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
 	case RULE_F_SYNC: return !(v & ~(MSGF_TIMED | MSGF_LEASE));
+	case RULE_F_LOCK: return !(v & ~MSGF_TIMED);
 	case WIRE_RULE_COUNT: break;
 	}
 	return false;

@@ -181,19 +181,27 @@ static void all_fast_twice(unsigned int me)
 	visit(me, true);
 }
 
+static const struct msg next = {
+	.type = MSG_NEXT, .src = HOME, .object = OBJECT, .req_node = 5, .req_slot = 6, .value = 7
+};
+
 static void next_comes(unsigned int me)
 {
-	struct msg a = { .type = MSG_NEXT,
-			 .src = HOME,
-			 .object = OBJECT,
-			 .req_node = 5,
-			 .req_slot = 6,
-			 .value = 7 };
-
 	if (me == 2)
-		message(HE_NEXT, a);
+		message(HE_NEXT, next);
 	else
 		visit(me, true);
+}
+
+/* As in keep_next(), and then in keep_serve(). */
+static void next_is_kept(unsigned int me)
+{
+	if (me == 2) {
+		cell_lock(STRIPE);
+		require(hold_want(&m.h, &next), "the lock is not here");
+		cell_unlock(STRIPE);
+	}
+	next_comes(me);
 }
 
 static void recall_comes(unsigned int me)
@@ -267,6 +275,8 @@ const struct scene scenes[] = {
 	  .threads = 3, .begin = begin, .thread = all_fast, .end = end },
 	{ .name = "fast-next", .what = "two threads, while another node asks for the lock",
 	  .threads = 3, .begin = begin, .thread = next_comes, .end = end },
+	{ .name = "fast-kept", .what = "two threads, while another node's request is kept",
+	  .threads = 3, .begin = begin, .thread = next_is_kept, .end = end },
 	{ .name = "fast-recall", .what = "two threads, while the home asks whether it is idle",
 	  .threads = 3, .begin = begin, .thread = recall_comes, .end = recall_end },
 	{ .name = "fast-state", .what = "the state is read without the record's lock",

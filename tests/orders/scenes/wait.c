@@ -65,6 +65,24 @@ int run_poll(unsigned int most)
 	return (int)(most - most);
 }
 
+bool keep_any(void)
+{
+	return false;
+}
+
+uint64_t run_kept(bool all)
+{
+	return (uint64_t)(all - all);
+}
+
+void keep_pause(void)
+{
+}
+
+void keep_resume(void)
+{
+}
+
 void job_await_loss(void)
 {
 }
