@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 
 #include "core/lock.h"
-#include "job/inside.h"
 #include "miss/keep.h"
 #include "start/host.h"
 #include "sync/handle.h"
@@ -181,6 +180,14 @@ UNIT_TEST(a_message_of_the_node_itself_is_not_counted)
 	ck_assert_uint_eq(job.mine->sync_in, in);
 }
 
+static void want_soon(const void *mutex)
+{
+	dsm_mutex_t copy = *(const dsm_mutex_t *)mutex;
+
+	if (dsm_mutex_timedlock(&copy, 1000) != -ETIMEDOUT)
+		_exit(1);
+}
+
 /* Requests of threads, and of a record for those in line, have the claim. */
 UNIT_TEST(requests_say_that_the_node_has_its_quantum)
 {
@@ -188,9 +195,8 @@ UNIT_TEST(requests_say_that_the_node_has_its_quantum)
 	const struct msg about = { .dst = HOME, .object = OBJECT, .req_slot = CTL_BRIEF_END };
 
 	begin(HOUR_MS);
-	engine_thread(NULL);
 	job.host = &host_process;
-	ck_assert_int_eq(dsm_mutex_timedlock(&mutex, 1000), -ETIMEDOUT);
+	ck_assert_int_eq(apart(want_soon, &mutex), 0);
 	ck_assert_uint_eq(seen->last.type, MSG_LOCK);
 	ck_assert_uint_eq(seen->last.flags, MSGF_TIMED);
 	ck_assert_uint_eq(seen->last.op, CLAIM);
