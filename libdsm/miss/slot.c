@@ -255,8 +255,12 @@ void slot_complete(uint16_t slot, int16_t status, uint64_t value)
 {
 	struct slot *s = &job.me->slots[slot];
 
-	s->status = status;
-	s->value = value;
+	/*
+	 * Atomic: the thread that waits may look at an answer that others follow, and two threads
+	 * may complete the slot, one for "in line" and one for the turn.
+	 */
+	__atomic_store_n(&s->status, status, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->value, value, __ATOMIC_RELAXED);
 	/* A full barrier, which pairs with the sleeper's count in be_patient() (wait.c). */
 	__atomic_fetch_add(&s->seq, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))

@@ -525,7 +525,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	 */
 	wait_slot(w.m.req_slot, w.seq, 1, 0);
 	wait_end();
-	status = err = job.me->slots[w.m.req_slot].status;
+	status = err = __atomic_load_n(&job.me->slots[w.m.req_slot].status, __ATOMIC_RELAXED);
 	if (status) {
 		hold_give(w.ticket.hold); /* no such condition: this thread still holds the mutex */
 	} else {

@@ -85,7 +85,7 @@ static int answers(struct pending *p, uint64_t ns, const uint32_t *stop)
 
 	if (p->m.op != SOP_WAIT || ns) {
 		wait_slot(slot, p->seq, 1, 0);
-		status = job.me->slots[slot].status;
+		status = __atomic_load_n(&job.me->slots[slot].status, __ATOMIC_RELAXED);
 		if (!ns || status)
 			return status;
 	}
