@@ -36,7 +36,7 @@ void keep_waited(void);
 /* op of a MSG_LOCK that the node sends now. */
 uint8_t keep_claim(void);
 
-/* A thread of the node begins, and ends, to wait for other threads. It calls run_kept() then. */
+/* A thread of the node begins, and ends, to wait for other threads. Its wait calls run_kept(). */
 void keep_pause(void);
 void keep_resume(void);
 

@@ -870,9 +870,8 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	else
 		stepped = deliver(&h, m, payload, size);
 	run_work();
-	if (!stepped)
-		; /* counted when it is */
-	else if (may_wake(m->type) || m->type == MSG_CHUNK || release_has_inside(m))
+	/* a message that is kept counts when it is stepped */
+	if (stepped && (may_wake(m->type) || m->type == MSG_CHUNK || release_has_inside(m)))
 		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
 	work_timers(true);
 }

@@ -188,6 +188,44 @@ static void want_soon(const void *mutex)
 		_exit(1);
 }
 
+static int no_message(struct net *n, unsigned int budget)
+{
+	(void)n, (void)budget;
+	return 0;
+}
+
+static int armed(struct net *n)
+{
+	(void)n;
+	return 0;
+}
+
+static void want_long(const void *mutex)
+{
+	dsm_mutex_t copy = *(const dsm_mutex_t *)mutex;
+	struct net_ops quiet = net;
+
+	quiet.poll = no_message;
+	quiet.arm = armed;
+	job.netops = &quiet;
+	if (dsm_mutex_timedlock(&copy, 200000000) != -ETIMEDOUT)
+		_exit(1);
+}
+
+/* Another node's thread may wait for a lock that is kept here, and hold the one that is wanted. */
+UNIT_TEST(a_long_wait_for_a_lock_gives_all_away)
+{
+	const dsm_mutex_t mutex = { .id = handle_make(SYNC_MUTEX, HOME, 9) };
+	const struct msg m = next_of(FIRST);
+
+	begin(HOUR_MS);
+	job.host = &host_process;
+	comes(&m);
+	job.me->keep.due = job.me->keep.kept[0].due = UINT64_MAX;
+	ck_assert_int_eq(apart(want_long, &mutex), 0);
+	ck_assert_uint_eq(given(), 1);
+}
+
 /* Requests of threads, and of a record for those in line, have the claim. */
 UNIT_TEST(requests_say_that_the_node_has_its_quantum)
 {

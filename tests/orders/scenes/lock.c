@@ -193,7 +193,7 @@ static void next_comes(unsigned int me)
 		visit(me, true);
 }
 
-/* As in keep_next(), and then in keep_serve(). */
+/* As in keep_next(), and then in run_kept(). */
 static void next_is_kept(unsigned int me)
 {
 	if (me == 2) {
