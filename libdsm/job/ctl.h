@@ -33,7 +33,7 @@
 #include "util/sizes.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 28
+#define CTL_ABI 29
 
 /* Ends of the ranges of a node's slots (slot.c). A transport may write blocks for the first 256. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -318,7 +318,7 @@ struct rank_ctl {
 	struct lane lanes[CTL_LANES]; /* a new thread continues the counts of one that has ended */
 	struct push_list pushes;
 	uint64_t memory_most[USAGE_KINDS - USAGE_OF_NODE]; /* usage.h; atomic */
-	uint64_t tables; /* its part of ctl.tables; private to its service thread */
+	uint64_t tables, tables_came; /* its parts of ctl's; private to its service thread */
 	struct region_stats region_stats[CTL_REGIONS];
 };
 
@@ -335,7 +335,7 @@ struct ctl {
 	/* earliest time of the node's next stall report, and the report interval */
 	uint64_t stall_due, stall_step;
 	uint64_t memory_most[USAGE_OF_NODE]; /* usage.h; atomic */
-	/* page tables of all ranks for shared memory when they were last counted, and
+	/* sums over the ranks: page tables for shared memory when the rank last counted them, and
 	 * reclaim.came then; usage.h; atomic */
 	uint64_t tables, tables_came;
 	uint32_t stripes[CTL_STRIPES];

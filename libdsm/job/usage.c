@@ -66,14 +66,14 @@ static uint64_t usage_came(void)
 	return __atomic_load_n(&job.me->reclaim.came, __ATOMIC_RELAXED);
 }
 
-/* Those that were counted, and what each rank needs to map what has come since. */
+/* Those that were counted, and what each rank needs to map what has come since it counted. */
 static uint64_t usage_tables(void)
 {
 	/* in this order: another rank may count meanwhile */
 	const uint64_t then = __atomic_load_n(&job.me->tables_came, __ATOMIC_ACQUIRE),
-		       since = usage_without(usage_came(), then);
+		       since = usage_without(usage_came() * job.locals, then);
 
-	return __atomic_load_n(&job.me->tables, __ATOMIC_RELAXED) + since / TABLE_PART * job.locals;
+	return __atomic_load_n(&job.me->tables, __ATOMIC_RELAXED) + since / TABLE_PART;
 }
 
 uint64_t usage_bounded(void)
@@ -235,8 +235,9 @@ static void count_tables(const struct usage_status *s)
 		first = shared;
 	now = usage_without(shared, first);
 	__atomic_fetch_add(&job.me->tables, now - job.mine->tables, __ATOMIC_RELAXED);
-	__atomic_store_n(&job.me->tables_came, came, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&job.me->tables_came, came - job.mine->tables_came, __ATOMIC_RELEASE);
 	job.mine->tables = now;
+	job.mine->tables_came = came;
 }
 
 static struct {

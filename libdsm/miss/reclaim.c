@@ -50,6 +50,7 @@
 #define AGAIN_PART 256
 #define FRAMES_PART 4 /* this part of the bound is for frames, whatever the tables need */
 #define PATIENCE_NS 1000000u
+#define STOPPED_NS 100000000u /* the same while too much has come */
 /* so much at most for a look, and so many units: the thread may be the one that answers misses */
 #define AT_ONCE (2u << 20)
 #define UNITS_AT_ONCE 256u
@@ -378,7 +379,7 @@ static uint64_t look(bool patient)
 
 	if (now <= high()) {
 		__atomic_store_n(&c->over, 0, __ATOMIC_RELAXED);
-		return high() - now;
+		return (high() - now) / 2; /* tables grow as well */
 	}
 	trimmed = twin_trim(at_once(now));
 	now -= trimmed;
@@ -414,13 +415,27 @@ static bool is_behind(const struct reclaim *c)
 		__atomic_load_n(&c->due, __ATOMIC_RELAXED) + BEHIND;
 }
 
+/*
+ * Longer while the node has more than it may: other work may have the other thread's processor. If
+ * that thread is stopped, a node that needs much goes on all the same.
+ */
 static void let_other(void)
 {
-	const uint64_t until = clock_ns() + PATIENCE_NS;
+	static uint64_t in_vain; /* what had come when a wait was in vain */
+	const uint64_t began = clock_ns(),
+		       came = __atomic_load_n(&job.me->reclaim.came, __ATOMIC_RELAXED);
+	const bool once_more = came >= __atomic_load_n(&in_vain, __ATOMIC_RELAXED);
+	uint64_t limit = PATIENCE_NS;
 
 	engine_enter();
-	while (!reclaim_idle() && clock_ns() < until)
+	while (!reclaim_idle() && clock_ns() - began < limit) {
 		block_help();
+		if (once_more && clock_ns() - began >= PATIENCE_NS &&
+		    usage_bounded() > job.set.memory)
+			limit = STOPPED_NS;
+	}
+	if (limit > PATIENCE_NS && !reclaim_idle())
+		__atomic_store_n(&in_vain, came + BEHIND, __ATOMIC_RELAXED);
 	engine_leave();
 }
 
