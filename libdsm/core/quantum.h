@@ -13,7 +13,7 @@
  * DSM_QUANTUM_MS, or earlier, when
  *
  *   - a request comes, and this node has lately taken fewer than 16 locks per millisecond;
- *   - 64 times, a lock had to go after 64 releases: it is a few locks that bounce;
+ *   - 32 times, a lock had to go after 128 releases: it is a few locks that bounce;
  *   - a request comes with the stronger claim.
  *
  * A node in its quantum sends its *claim* with each request (op of MSG_LOCK, repeated in MSG_NEXT).
@@ -56,8 +56,8 @@
  * exchange, and few enough for threads that poll under a lock. Times that it came to that: 4,096
  * sections in all, so that within 100,000 each node gets about as many.
  */
-#define QUANTUM_RELEASES 64
-#define QUANTUM_FULL 64
+#define QUANTUM_RELEASES 128
+#define QUANTUM_FULL 32
 #define QUANTUM_CLAIM_MOST 255
 
 struct quantum {

@@ -343,7 +343,7 @@ DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
 /* Lock the mutex; blocks while another thread holds it. First come, first served, except that the
  * threads of a node may pass it on 16 times before another node gets it, that a node may keep it
- * for about 2 ms or 64 critical sections although another waits (DSM_QUANTUM_MS), and that a
+ * for about 2 ms or 128 critical sections although another waits (DSM_QUANTUM_MS), and that a
  * running thread may overtake one that is being woken, which is next then. -EDEADLK: this thread
  * holds it. -EAGAIN: also if threads of this node hold or await 1,048,576 mutexes. */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);

@@ -3,8 +3,8 @@
  * keep.h - the mutexes that this node keeps although another node wants them, during its quantum
  * (core/quantum.h): MSG_NEXT is delivered later, as if its channel had delayed it.
  *
- * A message is delivered after 2 ms, after 64 releases of the lock here, or when the quantum ends
- * or pauses, whichever is first. Because of the 64 releases one contended lock alternates, and
+ * A message is delivered after 2 ms, after 128 releases of the lock here, or when the quantum ends
+ * or pauses, whichever is first. Because of the 128 releases one contended lock alternates, and
  * threads that poll data under a lock see changes. A request with a short limit of time
  * (MSGF_TIMED) is not delayed; a thread in line behind another one of its node does not set that
  * flag. All messages are delivered when a thread here has waited for a lock for 300 us: it may be

@@ -25,8 +25,8 @@ UNIT_TEST(times_and_counts_are_these)
 	ck_assert_uint_eq(QUANTUM_REST_NS, 10000000);
 	ck_assert_uint_eq(QUANTUM_USED, 16);
 	ck_assert_uint_eq(QUANTUM_USED_NS, 2000000);
-	ck_assert_uint_eq(QUANTUM_RELEASES, 64);
-	ck_assert_uint_eq(QUANTUM_FULL, 64);
+	ck_assert_uint_eq(QUANTUM_RELEASES, 128);
+	ck_assert_uint_eq(QUANTUM_FULL, 32);
 	ck_assert_uint_eq(QUANTUM_CLAIM_MOST, UINT8_MAX);
 }
 
