@@ -164,6 +164,9 @@ CHECK_CFLAGS := $(call pkg_flags,--cflags,check,)
 CHECK_LIBS   := $(call pkg_flags,--libs,check,-lcheck -lsubunit -lrt)
 
 DSM_LIBS := $(UCX_LIBS) $(VERBS_LIBS) $(PMIX_LIBS) -ljemalloc -lnuma -lpthread -lm
+# jemalloc has operators new and delete of its own, for C++ programs. Those of the C++ library, which it needs in any case, come first:
+# they call malloc(), which may be libdsm-pthread's.
+CXX_LIBS := -Wl,--push-state,--no-as-needed -l:libstdc++.so.6 -Wl,--pop-state
 
 SAN_asan  := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 SAN_ubsan := -fsanitize=undefined -fno-sanitize-recover=undefined
@@ -362,7 +365,7 @@ $(LIB_A): $(LIB_O) $(B)/sources
 $(LIB_SO): $(LIB_O) $(B)/sources libdsm/libdsm.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,libdsm.so.$(MAJOR) -Wl,--version-script,libdsm/libdsm.map \
-		-o $@ $(LIB_O) $(DSM_LIBS)
+		-o $@ $(LIB_O) $(CXX_LIBS) $(DSM_LIBS)
 
 $(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so: $(LIB_SO)
 	$(Q)ln -sf $(<F) $@
