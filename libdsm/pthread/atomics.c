@@ -544,15 +544,17 @@ static __attribute__((noinline)) uint64_t ask(enum op op, const volatile void *a
 		NAMED(compare_exchange, N);                                                     \
 	EXPORT bool atomics_compare_##N(T *at, T *expected, T value, int then, int otherwise)   \
 	{                                                                                       \
-		T before;                                                                       \
+		T before, want;                                                                 \
                                                                                                 \
 		(void)then;                                                                     \
 		(void)otherwise;                                                                \
 		if (!is_apart(at))                                                              \
 			return __atomic_compare_exchange_n(at, expected, value, false,          \
 							   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-		before = (T)ask(O_COMPARE, at, N, value, *expected);                            \
-		if (before == *expected)                                                        \
+		/* once it has succeeded, *expected may be somebody else's */                   \
+		want = *expected;                                                               \
+		before = (T)ask(O_COMPARE, at, N, value, want);                                 \
+		if (before == want)                                                             \
 			return true;                                                            \
 		*expected = before;                                                             \
 		return false;                                                                   \

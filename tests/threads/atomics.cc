@@ -466,6 +466,45 @@ static bool is_twin(wide value)
 	return (uint64_t)value == (uint64_t)(value >> 64);
 }
 
+// What was expected belongs to others as soon as the comparison has succeeded, as in a node that a
+// list now has.
+static std::atomic<long> given;
+static struct alignas(64) Giver {
+	long expected;
+	std::atomic<long> seen;
+} givers[THREADS];
+
+static void handing()
+{
+	static constexpr int ROUNDS = 4000, GIVERS = THREADS / 2;
+	std::atomic<int> left = GIVERS;
+
+	crowd(THREADS, [&](int thread) {
+		Giver &mine = givers[thread];
+		long done = 0, seen;
+
+		while (thread >= GIVERS && (left || given))
+			if ((seen = given) && given.compare_exchange_strong(seen, 0)) {
+				givers[seen - 1].expected = 77;
+				givers[seen - 1].seen++;
+			}
+		while (thread < GIVERS && done < ROUNDS && !failures) {
+			mine.expected = 0;
+			if (!given.compare_exchange_strong(mine.expected, thread + 1)) {
+				failures += mine.expected == 77;
+				continue;
+			}
+			for (done++; mine.seen < done;)
+				;
+		}
+		if (thread < GIVERS) {
+			failures += mine.seen != done;
+			left--;
+		}
+	});
+	report("what was expected");
+}
+
 static void wides()
 {
 	crowd(THREADS, [](int thread) {
@@ -831,6 +870,7 @@ int main(int argc, char **argv)
 		return 0;
 	numbers();
 	comparisons();
+	handing();
 	wides();
 	handlers();
 	locks("test_and_set()", spin_lock);

@@ -264,6 +264,57 @@ if is_chosen opened; then
 	says "opened: of each rank" "private memory of rank 0" 139 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/plain.so" call
 fi
 
+# A program in C, which loads the C++ library with its plugin: objects of the plugin are the job's.
+if is_chosen opened; then
+	g++ -O2 -shared -fPIC -x c++ - -o "$scratch/plugins/objects.so" <<-'END'
+		#include <stdexcept>
+		#include <string>
+		extern "C" void *make(int n) { return new std::string(100, (char)n); }
+		extern "C" int sum(void *p) { int all = 0; for (char c : *(std::string *)p) all += c; return all; }
+		extern "C" void drop(void *p) { delete (std::string *)p; }
+		extern "C" int fails(void) { try { throw std::runtime_error("none"); } catch (const std::exception &e) { return *e.what(); } }
+	END
+	program opens-cxx <<-'END'
+		#include <dlfcn.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		static void *(*make)(int), (*drop)(void *);
+		static int (*sum)(void *), (*fails)(void);
+		static void *objects[4];
+		static int caught[4];
+		static void *makes(void *me) { objects[(long)me] = make((int)(long)me + 1); caught[(long)me] = fails(); return NULL; }
+		static void *sums(void *me) { void *p = objects[((long)me + 1) % 4]; long n = sum(p); drop(p); return (void *)n; }
+		static void run(void *(*fn)(void *))
+		{
+			pthread_t t[4];
+			void *n;
+			long i;
+			for (i = 0; i < 4; i++)
+				pthread_create(&t[i], NULL, fn, (void *)i);
+			for (i = 0; i < 4; i++, printf(" %ld", (long)n))
+				pthread_join(t[i], &n);
+		}
+		int main(int argc, char **argv)
+		{
+			void *plugin = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+			*(void **)&make = dlsym(plugin, "make");
+			*(void **)&sum = dlsym(plugin, "sum");
+			*(void **)&drop = dlsym(plugin, "drop");
+			*(void **)&fails = dlsym(plugin, "fails");
+			run(makes);
+			run(sums);
+			printf("; %d %d\n", caught[0], caught[3]);
+			return 0;
+		}
+	END
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		says "opened: C++ in a program in C, $way" " 0 0 0 0 200 300 400 100; 110 110" 0 \
+			"${run[@]}" ${ways[$way]} "$scratch/opens-cxx" "$scratch/plugins/objects.so"
+	done
+fi
+
 # Functions are chosen for the processor of rank 0: a rank with another one is refused, and
 # one with a library at another address.
 if is_chosen features; then
