@@ -499,6 +499,11 @@ static __attribute__((noinline)) uint64_t ask(enum op op, const volatile void *a
 	return j.before;
 }
 
+bool atomics_are_calls(const void *at)
+{
+	return is_apart(at);
+}
+
 /* ---- the functions --------------------------------------------------------------------------- */
 
 #define NAMED(NAME, N) __asm__("__atomic_" #NAME "_" #N)

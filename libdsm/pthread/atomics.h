@@ -7,6 +7,15 @@
 
 #include <signal.h>
 
+/* The compiler's functions for words of 4 bytes. Under a lock if atomics_are_calls(), which may wait
+ * for a round trip; else one instruction. */
+uint32_t atomics_fetch_add_4(uint32_t *at, uint32_t value,
+			     int order) __asm__("__atomic_fetch_add_4");
+uint32_t atomics_fetch_sub_4(uint32_t *at, uint32_t value,
+			     int order) __asm__("__atomic_fetch_sub_4");
+/* Do atomic instructions on this address lose what other nodes store? */
+bool atomics_are_calls(const void *at);
+
 /* Make the locks of the operations. Collective, before the job is active. 0, -ENOMEM, errors of
  * dsm_broadcast(). */
 int atomics_start(void);

@@ -170,7 +170,7 @@ else
 fi
 
 # A configure script finds the functions that it would find without libdsm, in the same libraries.
-# Not in the C library are lgamma(), those of zlib, atomic operations, the guards of C++ and what
+# Not in the C library are lgamma(), those of zlib, atomic operations, those of C++ and what
 # jemalloc reads, which are no functions for a configure script; setkey() is there for old programs only.
 # links FUNCTION LIBRARY COMPILER...: does a program that calls it?
 links() {
@@ -189,7 +189,7 @@ if is_chosen "configure"; then
 	done
 	c=$(ldd /bin/sh | sed -n 's/.*libc\.so\.6 => \([^ ]*\).*/\1/p')
 	for name in pthread syscall; do
-		same "configure: libdsm-$name.so has what the C library has" "$(symbols "$tools/libdsm-$name.so" | grep -vE '^(dsm_files_|_ZN|__atomic_|__cxa_guard_|malloc_conf$)' |
+		same "configure: libdsm-$name.so has what the C library has" "$(symbols "$tools/libdsm-$name.so" | grep -vE '^(dsm_files_|_Z|__atomic_|__cxa_guard_|malloc_conf$)' |
 			LC_ALL=C comm -23 - <(symbols "$c") | paste -sd ' ')" ""
 	done
 	z=$(ldconfig -p | sed -n 's/.*libz\.so\.1 .*x86-64.* => //p' | head -1)
