@@ -7,8 +7,10 @@
 
 #include <signal.h>
 
-/* The compiler's functions for words of 4 bytes. Under a lock if atomics_are_calls(), which may wait
- * for a round trip; else one instruction. */
+/*
+ * The compiler's functions for words of 4 bytes. Under a lock if atomics_are_calls(), which may
+ * wait for a round trip; else one instruction.
+ */
 uint32_t atomics_fetch_add_4(uint32_t *at, uint32_t value,
 			     int order) __asm__("__atomic_fetch_add_4");
 uint32_t atomics_fetch_sub_4(uint32_t *at, uint32_t value,

@@ -178,6 +178,67 @@ static void destroy_values(void)
 	}
 }
 
+/* ---- objects of a thread (thread_local in C++) ----------------------------------------------- */
+
+/*
+ * The C library destroys them when the function of the thread has returned. That function is
+ * libdsm's, and by then the thread counts as ended, and others may have joined it. So those of the
+ * program's threads are destroyed here. The C library has them as well: until it is through, it
+ * keeps the library in memory whose destructor it is.
+ */
+struct destruction {
+	struct destruction *earlier;
+	void (*fn)(void *); /* NULL: done */
+	void *arg;
+};
+
+static __thread struct destruction *destructions;
+
+static void destroy(struct destruction *d)
+{
+	void (*fn)(void *) = d->fn;
+
+	destructions = d->earlier;
+	d->fn = NULL;
+	if (fn)
+		call_program((void *)fn, (long)d->arg, 0, 0);
+}
+
+/* By the C library, latest first. */
+static void destroy_late(void *arg)
+{
+	struct destruction *d = arg;
+
+	destroy(d);
+	__libc_free(d);
+}
+
+static void destroy_objects(void)
+{
+	while (destructions)
+		destroy(destructions); /* which may make others */
+}
+
+int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *library);
+
+EXPORT int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *library)
+{
+	struct destruction *d;
+
+	if (!shim.active || !dsm_self().id)
+		return NEXT(__cxa_thread_atexit_impl)(fn, arg, library);
+	d = __libc_calloc(1, sizeof(*d));
+	if (!d)
+		return -1;
+	*d = (struct destruction){ destructions, fn, arg };
+	if (NEXT(__cxa_thread_atexit_impl)(destroy_late, d, library)) {
+		__libc_free(d);
+		return -1;
+	}
+	destructions = d;
+	return 0;
+}
+
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
 /*
@@ -331,6 +392,7 @@ static void ended(void *arg)
 {
 	(void)arg;
 	async_turn(false);
+	destroy_objects();
 	destroy_values();
 	block_signals();
 	futex_thread_ended();

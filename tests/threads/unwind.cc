@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // unwind.cc - a plain C++ program: destructors, handlers and catch clauses of threads that are
-// cancelled or end by pthread_exit().
+// cancelled or end by pthread_exit(), and destructors of their own objects before they are joined.
 #include <atomic>
 #include <cstdio>
 #include <cxxabi.h>
@@ -25,6 +25,33 @@ struct Guard {
 		*line += std::string(" ~") + name;
 	}
 };
+
+// Of each thread: made by its first use, one by another's destructor.
+struct Later {
+	std::string text{ " later" };
+	~Later()
+	{
+		*line += text;
+	}
+};
+static thread_local Later later;
+
+struct Last {
+	std::string text{ " last" };
+	~Last()
+	{
+		usleep(20000);
+		*line += text;
+		later.text += "!";
+	}
+};
+static thread_local Last last;
+static pthread_key_t key;
+
+static void destroyed(void *what)
+{
+	*line += std::string(" ") + static_cast<const char *>(what);
+}
 
 struct Locked {
 	Locked()
@@ -71,6 +98,11 @@ static void by_exit()
 	pthread_exit(line);
 }
 
+static void returns()
+{
+	ready = true;
+}
+
 static void catches(void (*fn)())
 {
 	Guard inner("inner");
@@ -87,6 +119,8 @@ static void *work(void *fn)
 {
 	Guard outer("outer");
 
+	last.text += "!";
+	pthread_setspecific(key, "key");
 	pthread_cleanup_push(handler, const_cast<char *>("handler"));
 	catches(reinterpret_cast<void (*)()>(fn));
 	pthread_cleanup_pop(0);
@@ -95,9 +129,10 @@ static void *work(void *fn)
 
 int main()
 {
-	static void (*const where[])() = { in_cond, in_sem, in_sleep, by_exit };
+	static void (*const where[])() = { in_cond, in_sem, in_sleep, by_exit, returns };
 
 	line = new std::string;
+	pthread_key_create(&key, destroyed);
 	sem_init(&none, 0, 0);
 	for (auto *fn : where) {
 		pthread_t t;
@@ -107,12 +142,13 @@ int main()
 		while (!ready)
 			usleep(1000);
 		usleep(10000);
-		if (fn != by_exit)
+		if (fn != by_exit && fn != returns)
 			pthread_cancel(t);
 		pthread_join(t, &result);
 		std::printf("%s %s\n", line->c_str(),
 			    result == PTHREAD_CANCELED ? "cancelled"
 				    : result == line   ? "exited"
+				    : !result          ? "returned"
 						       : "?");
 		line->clear();
 		ready = false;
