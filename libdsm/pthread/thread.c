@@ -193,6 +193,7 @@ struct destruction {
 };
 
 static __thread struct destruction *destructions;
+static __thread bool destroyed; /* what is made from now on stays, as in the C library */
 
 static void destroy(struct destruction *d)
 {
@@ -217,6 +218,7 @@ static void destroy_objects(void)
 {
 	while (destructions)
 		destroy(destructions); /* which may make others */
+	destroyed = true;
 }
 
 int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *library);
@@ -227,6 +229,8 @@ EXPORT int __cxa_thread_atexit_impl(void (*fn)(void *), void *arg, void *library
 
 	if (!shim.active || !dsm_self().id)
 		return NEXT(__cxa_thread_atexit_impl)(fn, arg, library);
+	if (destroyed)
+		return 0;
 	d = __libc_calloc(1, sizeof(*d));
 	if (!d)
 		return -1;

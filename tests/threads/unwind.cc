@@ -48,8 +48,12 @@ struct Last {
 static thread_local Last last;
 static pthread_key_t key;
 
+// Too late for an object to be destroyed.
 static void destroyed(void *what)
 {
+	static thread_local Later latest;
+
+	latest.text += "?";
 	*line += std::string(" ") + static_cast<const char *>(what);
 }
 
