@@ -19,7 +19,8 @@
  * A miss never waits for room: the blocks that it brings may exceed the bound. Whoever has brought
  * some looks afterwards, and one thread of the node gives up blocks at a time. The thread may help
  * the homes for a millisecond, so that a node does not write faster than they take; then it goes
- * on, whatever they do. Other threads wait as long for it, once much has come meanwhile.
+ * on, whatever they do. Other threads wait for it, too, once much has come meanwhile: as long, or
+ * up to 100 ms while the node has more than it may.
  */
 #include "miss/reclaim.h"
 
@@ -428,11 +429,12 @@ static void let_other(void)
 	uint64_t limit = PATIENCE_NS;
 
 	engine_enter();
-	while (!reclaim_idle() && clock_ns() - began < limit) {
-		block_help();
-		if (once_more && clock_ns() - began >= PATIENCE_NS &&
-		    usage_bounded() > job.set.memory)
-			limit = STOPPED_NS;
+	for (; !reclaim_idle(); block_help()) {
+		if (clock_ns() - began < limit)
+			continue;
+		if (limit > PATIENCE_NS || !once_more || usage_bounded() <= job.set.memory)
+			break;
+		limit = STOPPED_NS;
 	}
 	if (limit > PATIENCE_NS && !reclaim_idle())
 		__atomic_store_n(&in_vain, came + BEHIND, __ATOMIC_RELAXED);
