@@ -24,6 +24,7 @@
 #include <unwind.h>
 
 #include "atomics.h"
+#include "callbacks.h"
 
 /* "GNUCC++", and 1: it depends on another one */
 #define CLASS_DEPENDENT 0x474e5543432b2b01u
@@ -81,7 +82,7 @@ static void let_go(void *object)
 	if (atomics_fetch_sub_4(&c->count, 1, __ATOMIC_ACQ_REL) != 1)
 		return;
 	if (c->of.destroy)
-		c->of.destroy(object);
+		call_program((void *)c->of.destroy, (long)object, 0, 0);
 	NEXT_NAMED(void (*)(void *), "__cxa_free_exception")(object);
 }
 
