@@ -10,6 +10,9 @@
  *   rethrow_exception()   counts by an instruction: it is here as well
  *   the end of a handler  counts by an instruction, in a function that the exception names: the
  *                         first exception_ptr has it name one of this file
+ *   the text              of std::logic_error and std::runtime_error is shared by copies, and its
+ *                         count changed by instructions in their constructors: here, a copy gets
+ *                         a text of its own
  *
  * An exception of which there is no exception_ptr is its thread's own, and stays the library's.
  *
@@ -163,3 +166,49 @@ EXPORT __attribute__((noreturn)) void exceptions_rethrow(struct pointer *p)
 	d->terminate();
 	abort();
 }
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* std::logic_error or std::runtime_error */
+struct error {
+	void *table;
+	char *text; /* behind its count */
+};
+
+#define ERROR(name, symbol)                                                                     \
+	EXPORT void name##_copy(struct error *e,                                                \
+				const struct error *of) __asm__("_ZNSt" symbol "C1ERKS_");      \
+	EXPORT void name##_copy_base(struct error *e,                                           \
+				     const struct error *of) __asm__("_ZNSt" symbol "C2ERKS_"); \
+	EXPORT struct error *name##_assign(struct error *e, const struct error *of) __asm__(    \
+		"_ZNSt" symbol "aSERKS_");                                                      \
+                                                                                                \
+	EXPORT void name##_copy_base(struct error *e, const struct error *of)                   \
+	{                                                                                       \
+		if (atomics_are_calls(of->text))                                                \
+			NEXT_NAMED(void (*)(struct error *, const char *),                      \
+				   "_ZNSt" symbol "C2EPKc")                                     \
+		(e, of->text);                                                                  \
+		else NEXT_NAMED(void (*)(struct error *, const struct error *),                 \
+				"_ZNSt" symbol "C2ERKS_")(e, of);                               \
+	}                                                                                       \
+                                                                                                \
+	EXPORT void name##_copy(struct error *e, const struct error *of)                        \
+	{                                                                                       \
+		name##_copy_base(e, of);                                                        \
+	}                                                                                       \
+                                                                                                \
+	EXPORT struct error *name##_assign(struct error *e, const struct error *of)             \
+	{                                                                                       \
+		struct error copy;                                                              \
+		char *text = e->text;                                                           \
+                                                                                                \
+		name##_copy_base(&copy, of);                                                    \
+		e->text = copy.text;                                                            \
+		copy.text = text;                                                               \
+		NEXT_NAMED(void (*)(struct error *), "_ZNSt" symbol "D2Ev")(&copy);             \
+		return e;                                                                       \
+	}
+
+ERROR(logic_error, "11logic_error")
+ERROR(runtime_error, "13runtime_error")

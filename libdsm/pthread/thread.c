@@ -394,8 +394,11 @@ static void one_less(void)
 /* Also runs in pthread_exit() and on cancellation, after the program's own handlers. */
 static void ended(void *arg)
 {
+	int state;
+
 	(void)arg;
 	async_turn(false);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* what follows runs to its end */
 	destroy_objects();
 	destroy_values();
 	block_signals();
