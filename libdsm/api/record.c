@@ -39,6 +39,7 @@ void record_release(struct record *r)
 	dsm_sem_t done = r->done;
 
 	__atomic_store_n(&r->mark, 0, __ATOMIC_RELEASE);
+	dsm_free(r->apart);
 	dsm_free(r->memory);
 	dsm_sem_destroy(&done);
 }
@@ -85,35 +86,7 @@ static int use_stack(const struct dsm_thread_options *opt, struct record **out)
 	return 0;
 }
 
-/* A guard, the stack, and at its top the record. */
-static int make_stack(const struct dsm_thread_options *opt, struct record **out)
-{
-	const size_t wanted = opt->stack_size ? opt->stack_size : RECORD_STACK;
-	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0
-		: opt->guard_size                            ? opt->guard_size
-							     : PAGE_BYTES;
-	const size_t size = record_whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN),
-		     below = record_whole_pages(guard);
-	struct record *r;
-	char *at;
-
-	if (size < wanted || below < guard || size + below < size)
-		return -EAGAIN;
-	at = dsm_aligned_alloc(PAGE_BYTES, size + below);
-	if (!at)
-		return -EAGAIN;
-	r = (struct record *)((uintptr_t)(at + below + size - sizeof(*r)) & ~63ul);
-	memset(r, 0, sizeof(*r));
-	r->memory = at;
-	r->stack = at + below;
-	r->size = size;
-	r->guard = below;
-	r->top = (char *)r;
-	*out = r;
-	return 0;
-}
-
-static int make_private(struct record **out)
+static int make_apart(struct record **out)
 {
 	struct record *r = dsm_aligned_alloc(PAGE_BYTES, PAGE_BYTES); /* alone in its block */
 
@@ -125,7 +98,46 @@ static int make_private(struct record **out)
 	return 0;
 }
 
-int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg,
+/*
+ * A guard and the stack. The record is at its top, unless the stack may be release memory, as the
+ * program's heap is: other ranks read records at any time.
+ */
+static int make_stack(const struct dsm_thread_options *opt, bool program, struct record **out)
+{
+	const size_t wanted = opt->stack_size ? opt->stack_size : RECORD_STACK;
+	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0
+		: opt->guard_size                            ? opt->guard_size
+							     : PAGE_BYTES;
+	const size_t size = record_whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN),
+		     below = record_whole_pages(guard);
+	struct record *r = NULL;
+	char *at;
+
+	if (size < wanted || below < guard || size + below < size || (program && make_apart(&r)))
+		return -EAGAIN;
+	at = program ? dsm_malloc_program(PAGE_BYTES, size + below, 0)
+		     : dsm_aligned_alloc(PAGE_BYTES, size + below);
+	if (!at) {
+		dsm_free(r);
+		return -EAGAIN;
+	}
+	if (program) {
+		r->apart = at;
+		r->top = at + below + size;
+	} else {
+		r = (struct record *)((uintptr_t)(at + below + size - sizeof(*r)) & ~63ul);
+		memset(r, 0, sizeof(*r));
+		r->memory = at;
+		r->top = (char *)r;
+	}
+	r->stack = at + below;
+	r->size = size;
+	r->guard = below;
+	*out = r;
+	return 0;
+}
+
+int record_make(const struct dsm_thread_options *opt, bool program, void *(*fn)(void *), void *arg,
 		struct record **out)
 {
 	char name[RECORD_NAME] = "";
@@ -133,9 +145,9 @@ int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 	int err;
 
 	if (!opt || !opt->shared_stack)
-		err = make_private(&r);
+		err = make_apart(&r);
 	else
-		err = opt->stack ? use_stack(opt, &r) : make_stack(opt, &r);
+		err = opt->stack ? use_stack(opt, &r) : make_stack(opt, program, &r);
 	if (err)
 		return err;
 	r->fn = fn;
@@ -145,6 +157,7 @@ int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 	memcpy(r->name, name, sizeof(name));
 	err = dsm_sem_init(&r->done, 0);
 	if (err) {
+		dsm_free(r->apart);
 		dsm_free(r->memory);
 		return err;
 	}

@@ -23,7 +23,8 @@ struct record {
 	dsm_sem_t done;
 	uint32_t state; /* atomic */
 	int32_t rank;
-	void *memory;      /* freed at the end */
+	void *memory;      /* freed at the end: what this record is in, */
+	void *apart;       /* and its stack, if that is in another allocation; or NULL */
 	char *stack, *top; /* the shared one, without guard; NULL: it is private */
 	/* of the stack, and below it; size includes a record at the top of the stack */
 	size_t size, guard;
@@ -34,9 +35,10 @@ struct record {
 };
 
 /* Create a record for fn(arg) with the caller's name, and the stack requested by opt (may be NULL).
- * The caller sets rank and state. -EINVAL: the stack is too small, or not in shared memory.
- * -EAGAIN: no memory. Errors of dsm_sem_init(). */
-int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg,
+ * program: the stack is memory as dsm_malloc_program() returns it. The caller sets rank and state.
+ * -EINVAL: the stack is too small, or not in shared memory. -EAGAIN: no memory. Errors of
+ * dsm_sem_init(). */
+int record_make(const struct dsm_thread_options *opt, bool program, void *(*fn)(void *), void *arg,
 		struct record **out);
 /* The record of a thread that has been created, and neither joined nor freed after its end; NULL:
  * there is none. */

@@ -220,7 +220,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	if (!t || !fn)
 		return -EINVAL;
 	rank = spawn_choose(where);
-	err = rank < 0 ? rank : record_make(opt, fn, arg, &r);
+	err = rank < 0 ? rank : record_make(opt, false, fn, arg, &r);
 	if (err)
 		return err;
 	r->rank = rank;
@@ -425,7 +425,7 @@ DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), v
 		return err;
 	if (!fn || stack_record())
 		return -EINVAL;
-	err = record_make(opt, fn, arg, &r);
+	err = record_make(opt, true, fn, arg, &r);
 	if (err)
 		return err;
 	r->rank = job.rank;

@@ -307,9 +307,9 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name);
  * arg must not use shared memory. -EXDEV: t is of another rank. -ESRCH: t has ended. */
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg);
 /* Run fn(arg) on a shared stack in the calling thread, which then counts as a thread of
- * dsm_spawn(). If it ends by dsm_thread_exit() or dsm_cancel(), dsm_run() returns, and a thread
- * must join or detach it; if fn returns, neither is possible. Errors of dsm_spawn(); -EINVAL: also
- * if the caller is such a thread already. */
+ * dsm_spawn(). The stack is memory of dsm_malloc_program(). If it ends by dsm_thread_exit() or
+ * dsm_cancel(), dsm_run() returns, and a thread must join or detach it; if fn returns, neither is
+ * possible. Errors of dsm_spawn(); -EINVAL: also if the caller is such a thread already. */
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
 /* Call fn(arg) on the private stack of a thread that has a shared one; in other threads, call it
  * directly. fn must copy what it needs from *arg before it calls this library, which must not miss

@@ -239,6 +239,45 @@ if is_chosen columns; then
 	((${blocks:-99999} < most && ${lent:-0} > 6000)) || sed 's/^/    /' <<<"$got"
 fi
 
+# Variables of main() are release memory as well: two nodes write one page of its stack at a time.
+program frame <<'END'
+#include <pthread.h>
+#include <stdio.h>
+enum { ROUNDS = 20, STORES = 2000000 };
+static pthread_barrier_t all;
+static void count(volatile long *mine)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < STORES; i++)
+			*mine += 1;
+		pthread_barrier_wait(&all);
+	}
+}
+static void *count_second(void *arg)
+{
+	count((long *)arg + 1);
+	return NULL;
+}
+int main(void)
+{
+	long counts[2] = { 0 };
+	pthread_t t;
+	pthread_barrier_init(&all, NULL, 2);
+	pthread_create(&t, NULL, count_second, counts);
+	count(counts);
+	pthread_join(t, NULL);
+	printf("%ld %ld\n", counts[0], counts[1]);
+	return 0;
+}
+END
+if is_chosen frame; then
+	got=$(DSM_STATS=table timeout -k 5 60 "${run[@]}" -n 2 --nodes rank --consistency release "$scratch/frame" 2>&1)
+	same "frame: release" "$(head -n 1 <<<"$got")" "40000000 40000000"
+	blocks=$(grep -oE 'blocks_in +[0-9]+' <<<"$got" | awk '{ print $2 }')
+	same "frame: few blocks" "$((${blocks:-9999} < 250))" 1
+	((${blocks:-9999} < 250)) || sed 's/^/    /' <<<"$got"
+fi
+
 # ---- standard input, statuses --------------------------------------------------------------------
 
 if is_chosen words && [[ -x $scratch/words ]]; then
