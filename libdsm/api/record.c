@@ -153,6 +153,8 @@ int record_make(const struct dsm_thread_options *opt, bool program, void *(*fn)(
 	r->fn = fn;
 	r->arg = arg;
 	r->masked = opt && opt->signals_blocked;
+	r->mxcsr = __builtin_ia32_stmxcsr();
+	__asm__("fnstcw %0" : "=m"(r->x87));
 	prctl(PR_GET_NAME, name);
 	memcpy(r->name, name, sizeof(name));
 	err = dsm_sem_init(&r->done, 0);

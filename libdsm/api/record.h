@@ -30,7 +30,10 @@ struct record {
 	size_t size, guard;
 	uint32_t masked; /* it begins with signals blocked */
 	uint32_t called; /* named by another rank: the kernel does not have the name; atomic */
-	uint64_t mark;   /* that this is a record (record_of()); 0 once it is released */
+	/* of the creator, as the kernel would hand on: its rounding, exceptions and so on */
+	uint32_t mxcsr;
+	uint16_t x87;
+	uint64_t mark; /* that this is a record (record_of()); 0 once it is released */
 	char name[RECORD_NAME];
 };
 

@@ -81,6 +81,8 @@ static void stack_run_fn(void *arg)
 {
 	struct record *r = arg;
 
+	__builtin_ia32_ldmxcsr(r->mxcsr);
+	__asm__ volatile("fldcw %0" : : "m"(r->x87));
 	r->result = r->fn(r->arg);
 }
 

@@ -8,7 +8,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "pending.h"
 #include "signals.h"
@@ -34,6 +33,14 @@ uint64_t block_signals(void)
 void masks_let_signals(uint64_t before)
 {
 	set_mask(SIG_SETMASK, before);
+}
+
+uint64_t masks_exchange(uint64_t mask)
+{
+	const uint64_t before = set_mask(SIG_SETMASK, mask);
+
+	pending_unblocked();
+	return before;
 }
 
 uint64_t blocked_signals(void)
@@ -178,28 +185,6 @@ EXPORT int sigblock(int mask)
 EXPORT int sigsetmask(int mask)
 {
 	return change_some(SIG_SETMASK, mask);
-}
-
-/* The mask of a context is the program's: it may have put any set there. */
-static void open_context(const ucontext_t *to)
-{
-	sigset_t *set = &((ucontext_t *)(uintptr_t)to)->uc_sigmask;
-
-	if (shim.active && !shim.one_node &&
-	    (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
-		remove_misses(set);
-}
-
-EXPORT int setcontext(const ucontext_t *to)
-{
-	open_context(to);
-	return NEXT(setcontext)(to);
-}
-
-EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
-{
-	open_context(to);
-	return NEXT(swapcontext)(from, to);
 }
 
 /* ---- the alternate stack --------------------------------------------------------------------- */
