@@ -156,6 +156,17 @@ EXPORT int hcreate(size_t n)
 	return made;
 }
 
+EXPORT int hcreate_r(size_t n, struct hsearch_data *table)
+{
+	const bool ours = caller_is_ours(CALLER);
+	int made;
+
+	lent += ours;
+	made = NEXT(hcreate_r)(n, table);
+	lent -= ours;
+	return made;
+}
+
 EXPORT ENTRY *hsearch(ENTRY item, ACTION action)
 {
 	ENTRY *found;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * strings.c - memory that the C library allocates for the program is shared, as if the program had
- * called malloc(): strings, lines, lists of names, vectors of strings, and trees. Streams into
- * memory are in memstream.c.
+ * called malloc(): strings, lines, lists of names and addresses, and vectors of strings. Streams
+ * into memory are in memstream.c.
  */
 #include "shim.h"
 
@@ -12,12 +12,15 @@
 #include <dirent.h>
 #include <envz.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <wordexp.h>
 
 #include "alloc.h"
 
@@ -305,6 +308,105 @@ EXPORT int scandir64(const char *path, struct dirent64 ***out,
 		     int (*filter)(const struct dirent64 *),
 		     int (*compare)(const struct dirent64 **, const struct dirent64 **))
 	__attribute__((alias("scandir")));
+
+/* ---- names of files, words, addresses -------------------------------------------------------- */
+
+/*
+ * Replace what is private of a vector with n strings behind `front` others, and a NULL. False:
+ * there is no memory, and the rest is for this rank only.
+ */
+static bool share_vector(char ***vector, size_t front, size_t n)
+{
+	const size_t size = (front + n + 1) * sizeof(**vector);
+	char **to = *vector, *s;
+	size_t i;
+
+	if (!is_shared(to)) {
+		to = shared_alloc(size);
+		if (!to)
+			return false;
+		memcpy(to, *vector, size);
+		__libc_free(*vector);
+		*vector = to;
+	}
+	for (i = front; i < front + n; i++) {
+		s = is_shared(to[i]) ? to[i] : strings_copy(to[i], strlen(to[i]));
+		if (!s)
+			return false;
+		if (s != to[i])
+			__libc_free(to[i]);
+		to[i] = s;
+	}
+	return true;
+}
+
+EXPORT int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found)
+{
+	const int err = NEXT(glob)(pattern, flags, failed, found);
+
+	if (!caller_is_ours(CALLER) || err == GLOB_NOSPACE || !found->gl_pathv ||
+	    share_vector(&found->gl_pathv, flags & GLOB_DOOFFS ? found->gl_offs : 0,
+			 found->gl_pathc))
+		return err;
+	return GLOB_NOSPACE;
+}
+
+_Static_assert(sizeof(glob_t) == sizeof(glob64_t), "the same function");
+EXPORT int glob64(const char *pattern, int flags, int (*failed)(const char *, int), glob64_t *found)
+	__attribute__((alias("glob")));
+
+EXPORT int wordexp(const char *text, wordexp_t *found, int flags)
+{
+	const int err = NEXT(wordexp)(text, found, flags);
+
+	if (!caller_is_ours(CALLER) || (err && err != WRDE_NOSPACE) || !found->we_wordv ||
+	    share_vector(&found->we_wordv, flags & WRDE_DOOFFS ? found->we_offs : 0,
+			 found->we_wordc))
+		return err;
+	return WRDE_NOSPACE;
+}
+
+/* A copy of one address, as freeaddrinfo() frees it. */
+static struct addrinfo *share_address(const struct addrinfo *a)
+{
+	struct addrinfo *to = shared_alloc(sizeof(*to) + a->ai_addrlen);
+
+	if (!to)
+		return NULL;
+	*to = *a;
+	to->ai_next = NULL;
+	to->ai_addr = memcpy(to + 1, a->ai_addr, a->ai_addrlen);
+	if (a->ai_canonname) {
+		to->ai_canonname = strings_copy(a->ai_canonname, strlen(a->ai_canonname));
+		if (!to->ai_canonname) {
+			free(to);
+			return NULL;
+		}
+	}
+	return to;
+}
+
+EXPORT int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **out)
+{
+	struct addrinfo *list, *a, *first = NULL, **end = &first;
+	int err;
+
+	if (!caller_is_ours(CALLER))
+		return NEXT(getaddrinfo)(name, service, hints, out);
+	err = NEXT(getaddrinfo)(name, service, hints, &list);
+	if (err)
+		return err;
+	for (a = list; a && (*end = share_address(a)); a = a->ai_next)
+		end = &(*end)->ai_next;
+	freeaddrinfo(list);
+	*out = first;
+	if (!a)
+		return 0;
+	if (first)
+		freeaddrinfo(first);
+	return EAI_MEMORY;
+}
 
 /* ---- vectors of strings: the C library is lent the program's malloc() --------------------- */
 

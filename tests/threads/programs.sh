@@ -30,7 +30,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
 	ways_of="one node two mixed preload"
-	[[ $name != @(bank|queue|wavefront|strings|random|objects|futures|unwind|contexts) ]] || more+=" release"
+	[[ $name != @(bank|queue|wavefront|strings|random|objects|futures|unwind|contexts|patterns) ]] || more+=" release"
 	[[ $name != exceptions ]] || more="release many"
 	# A small heap: one thread gets memory whose home is at the other one's node.
 	[[ $name != edges ]] || { ways_of="node two release many"; common+=(DSM_HEAP=128M); }

@@ -9,7 +9,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <envz.h>
+#include <glob.h>
 #include <malloc.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>
@@ -17,10 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <wordexp.h>
 
 static char *made[20];
 static struct dirent **list;
 static int entries;
+static glob_t files = { .gl_offs = 2 };
+static wordexp_t words;
+static struct addrinfo *addresses;
+static struct hsearch_data table;
 static void *tree;
 static wchar_t *wide;
 static char *stream;
@@ -54,6 +61,12 @@ static void list_files(void)
 		sprintf(path, "%s/file-%d", folder, i);
 		fclose(fopen(path, "w"));
 	}
+	sprintf(path, "%s/*-0", folder);
+	if (glob(path, GLOB_DOOFFS, NULL, &files))
+		exit(9);
+	sprintf(path, "%s/*-[12]", folder);
+	if (glob(path, GLOB_DOOFFS | GLOB_APPEND, NULL, &files))
+		exit(10);
 	strcpy(path, folder);
 	entries = scandir(path, &list, is_ours, alphasort);
 	for (int i = 0; i < 3; i++) {
@@ -62,6 +75,42 @@ static void list_files(void)
 	}
 	rmdir(folder);
 	free(path);
+}
+
+/* Words, addresses, and a table of names. */
+static void find_others(void)
+{
+	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_CANONNAME };
+	ENTRY one = { .key = made[6] }, *at;
+
+	if (wordexp("first 'second word'", &words, 0) || wordexp("third", &words, WRDE_APPEND) ||
+	    getaddrinfo("127.0.0.1", "80", &hints, &addresses) || !hcreate_r(10, &table) ||
+	    !hsearch_r(one, ENTER, &at, &table))
+		exit(11);
+}
+
+static void use_found(void)
+{
+	ENTRY one = { .key = strdup(made[6]) }, two = { .key = "another" }, *at;
+	char host[40], port[8];
+
+	for (size_t i = 2; i < 2 + files.gl_pathc; i++)
+		printf("%zu %s\n", i, strrchr(files.gl_pathv[i], '/'));
+	printf("%d\n", !files.gl_pathv[0] && !files.gl_pathv[2 + files.gl_pathc]);
+	globfree(&files);
+	for (size_t i = 0; i < words.we_wordc; i++)
+		printf("%s\n", words.we_wordv[i]);
+	wordfree(&words);
+	for (struct addrinfo *a = addresses; a; a = a->ai_next)
+		if (!getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port, sizeof(port),
+				 NI_NUMERICHOST | NI_NUMERICSERV))
+			printf("%d %s %s %s\n", a->ai_socktype, host, port,
+			       a->ai_canonname ? a->ai_canonname : "");
+	freeaddrinfo(addresses);
+	printf("%d", hsearch_r(one, FIND, &at, &table) && at->key == made[6]);
+	printf("%d\n", hsearch_r(two, ENTER, &at, &table) && hsearch_r(two, FIND, &at, &table));
+	hdestroy_r(&table);
+	free(one.key);
 }
 
 /* What it says is there after each flush; it goes back. */
@@ -89,6 +138,7 @@ static void write_stream(char **results)
 /* By a thread of another rank. */
 static void *use(void *arg)
 {
+	use_found();
 	for (int i = 0; made[i]; i++) {
 		made[i][0] = (char)('0' + i);
 		printf("%s %zu\n", made[i], strlen(made[i]));
@@ -157,6 +207,7 @@ int main(void)
 			compare);
 	wide = wcsdup(L"wide");
 	list_files();
+	find_others();
 	write_stream(&made[12]);
 	pthread_create(&t, NULL, use, NULL);
 	pthread_join(t, NULL);
