@@ -21,8 +21,8 @@
 
 /* Of a loaded file. */
 struct names {
-	const Elf64_Rela *calls;
-	size_t count; /* of calls */
+	const Elf64_Rela *calls, *others;
+	size_t count, other_count; /* of calls, of others */
 	const Elf64_Sym *symbols;
 	const char *strings;
 	const Elf64_Half *versions;  /* of symbols; NULL: none have */
@@ -41,6 +41,8 @@ static void binding_read(const struct link_map *m, struct names *out)
 		switch (d->d_tag) {
 		case DT_JMPREL: out->calls = (const Elf64_Rela *)at; break;
 		case DT_PLTRELSZ: out->count = at / sizeof(*out->calls); break;
+		case DT_RELA: out->others = (const Elf64_Rela *)at; break;
+		case DT_RELASZ: out->other_count = at / sizeof(*out->others); break;
 		case DT_SYMTAB: out->symbols = (const Elf64_Sym *)at; break;
 		case DT_STRTAB: out->strings = (const char *)at; break;
 		case DT_VERSYM: out->versions = (const Elf64_Half *)at; break;
@@ -167,4 +169,33 @@ const char *binding_complete(const struct link_map *m)
 			missing = n.strings + n.symbols[symbol].st_name;
 	}
 	return missing;
+}
+
+static int each_of(const struct link_map *m, const struct names *n, const Elf64_Rela *r,
+		   size_t count, int (*fn)(const struct reference *, void *), void *arg)
+{
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < count && !err; i++) {
+		const size_t symbol = ELF64_R_SYM(r[i].r_info);
+		const struct reference is = {
+			.slot = (uintptr_t *)(m->l_addr + r[i].r_offset),
+			.type = (unsigned int)ELF64_R_TYPE(r[i].r_info),
+			.name = symbol ? n->strings + n->symbols[symbol].st_name : NULL,
+		};
+
+		err = fn(&is, arg);
+	}
+	return err;
+}
+
+int binding_each(const struct link_map *m, int (*fn)(const struct reference *, void *), void *arg)
+{
+	struct names n;
+	int err;
+
+	binding_read(m, &n);
+	err = each_of(m, &n, n.others, n.other_count, fn, arg);
+	return err ? err : each_of(m, &n, n.calls, n.count, fn, arg);
 }

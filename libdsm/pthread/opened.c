@@ -9,9 +9,9 @@
  * libraries that are loaded because it needs them, also those of the system.
  *
  * The other ranks' loaders do not know it. So its functions are bound at once, it is never
- * unloaded, its unwind tables are registered, and it must have no thread-local variables. What
- * ranks cannot share stays on rank 0, with a message; an access by another rank is then reported as
- * to other private memory.
+ * unloaded, its unwind tables are registered, and opened_tls.c finds its thread-local variables.
+ * What ranks cannot share stays on rank 0, with a message; an access by another rank is then
+ * reported as to other private memory.
  *
  * Its constructors run inside the loader, before the variables are shared. Their calls count as the
  * program's: what they allocate is shared. Before the first of them creates a thread, opens a
@@ -38,6 +38,7 @@
 #include "everywhere.h"
 #include "interpose/raw_syscall.h"
 #include "library.h"
+#include "opened_tls.h"
 #include "parts.h"
 #include "space.h"
 #include "statics.h"
@@ -89,18 +90,6 @@ static const struct link_map *first_new(const struct opening *o)
 	return m;
 }
 
-static bool opened_has_tls(const struct link_map *m)
-{
-	const ElfW(Phdr) * h;
-	int i, n;
-
-	h = library_headers(m, &n);
-	for (i = 0; i < n; i++)
-		if (h[i].p_type == PT_TLS)
-			return true;
-	return false;
-}
-
 /* The name of a library that it needs, and that was loaded after the start, for this rank alone. */
 static const char *private_need(const struct link_map *m, unsigned int known)
 {
@@ -120,15 +109,15 @@ static const char *private_need(const struct link_map *m, unsigned int known)
 
 static void find_fault(struct opening *o, const struct link_map *m)
 {
-	const char *name = library_name(m), *trust = getenv("DSM_ATOMICS"), *need;
+	const char *name = library_name(m), *trust = getenv("DSM_ATOMICS"), *why;
 	struct library l;
 
 	if (library_is_excepted(name) || library_is_ours(name))
 		strcpy(o->why, "it is never a part of a program");
 	else if (!library_read(m, &l))
 		strcpy(o->why, "its header is not in memory");
-	else if (opened_has_tls(m))
-		strcpy(o->why, "it has thread-local variables");
+	else if ((why = opened_tls_fault(m)))
+		strcpy(o->why, why);
 	else if (o->late)
 		strcpy(o->why, "not all functions that it calls are found (RTLD_NOW)");
 	else if (o->deep)
@@ -136,9 +125,9 @@ static void find_fault(struct opening *o, const struct link_map *m)
 	else if (shim.weak && (!trust || strcmp(trust, "trust")))
 		strcpy(o->why,
 		       "with release consistency, nobody has looked for atomic instructions in it (DSM_ATOMICS=trust)");
-	else if ((need = private_need(m, o->known)))
+	else if ((why = private_need(m, o->known)))
 		snprintf(o->why, sizeof(o->why), "it needs %s, of which each rank has its own",
-			 need);
+			 why);
 	else
 		return;
 	o->fault = m;
@@ -181,6 +170,7 @@ struct opened {
 	uintptr_t low, high;
 	const char *code, *code_end, *frames; /* .eh_frame; NULL: none is found */
 	char *data, *data_end;
+	struct opened_tls tls;
 	unsigned int segments;
 	struct segment {
 		uintptr_t low, high;
@@ -256,6 +246,8 @@ static struct opened *opened_pack(const struct library *l)
 	size_t bytes = opened_describe(l, &head);
 	unsigned int i;
 
+	if (bytes && opened_tls_lead(l->map, &head.tls))
+		return NULL;
 	s = bytes ? dsm_malloc(sizeof(head) + bytes) : NULL;
 	if (!s)
 		return NULL;
@@ -318,6 +310,8 @@ static int opened_take(const struct opened *shared, const struct link_map *map)
 				   .data_end = s.data_end };
 	int err = s.data ? libraries_adopt(s.data, s.data_end) : 0;
 
+	if (!err && !map)
+		err = opened_tls_add(&s.tls);
 	if (!err && !map && s.frames)
 		__register_frame(s.frames);
 	return err ? err : libraries_add(&l);
@@ -599,9 +593,19 @@ static void opened_carry_out(void *arg)
 	out->status = c.status;
 }
 
+/* For another rank. A variable of this thread is in the memory of no library. */
 static void *opened_serve(void *arg)
 {
+	struct opened_call *c = arg;
+	Dl_info info;
+
 	opened_carry_out(arg);
+	if (c->what == SYMBOL && c->handle && !dladdr(c->handle, &info)) {
+		start_cannot("dlsym() of a thread-local variable by another rank than 0");
+		c->handle = NULL;
+		c->error =
+			string_intern("ranks cannot share the address of a thread-local variable");
+	}
 	return NULL;
 }
 

@@ -21,6 +21,7 @@
 #include "futex.h"
 #include "masks.h"
 #include "opened.h"
+#include "opened_tls.h"
 #include "statics.h"
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
@@ -402,6 +403,7 @@ static void ended(void *arg)
 	destroy_objects();
 	destroy_values();
 	block_signals();
+	opened_tls_thread_ended();
 	futex_thread_ended();
 	one_less();
 }

@@ -179,8 +179,10 @@ if is_chosen opened; then
 		same "opened: $1" "$status $got" "139 $2"
 	}
 	plugin() { gcc -O2 -x c -shared -fPIC - "${@:2}" -o "$scratch/plugins/$1"; }
-	plugin tls.so <<<'__thread int n; int call(void) { return ++n; }'
-	stays "thread-local" "tls.so: it has thread-local variables" tls.so
+	plugin tls.so -ftls-model=initial-exec <<<'__thread int n; int call(void) { return ++n; }'
+	stays "initial-exec" "tls.so: it needs thread-local variables at a fixed distance" tls.so
+	plugin tlsdesc.so -mtls-dialect=gnu2 <<<'__thread int n; int call(void) { return ++n; }'
+	stays "TLS descriptors" "tlsdesc.so: its thread-local variables are found by descriptors" tlsdesc.so
 	plugin lacks.so <<<'int nowhere(void); int call(void) { return 1; } int calls(void) { return nowhere(); }'
 	stays "a function is missing" "lacks.so: not all functions that it calls are found" lacks.so
 	plugin begins.so <<<'#include <stdlib.h>
@@ -209,7 +211,7 @@ if is_chosen opened; then
 	plugin back.so -L"$scratch/plugins" -l:nested.so "-Wl,-rpath,$scratch/plugins" <<<'int nested(void); int back(void) { return nested(); }'
 	same "opened: by a constructor" \
 		"$("${by[@]}" -n 2 --nodes rank "$scratch/opens-one" "$scratch/plugins/nested.so" call 2>&1 | sed -n 's/.*share .*plugins.\(.*\)\. It stays .*/\1/p; /^nested/p; s/.*\(private memory of rank 0\).*/\1/p')" \
-		$'tls.so: it has thread-local variables\nneeds.so: it needs tls.so, of which each rank has its own\nnested 1\nnested 2\nprivate memory of rank 0'
+		$'tls.so: it needs thread-local variables at a fixed distance (-ftls-model=initial-exec)\nneeds.so: it needs tls.so, of which each rank has its own\nnested 1\nnested 2\nprivate memory of rank 0'
 	# A constructor initialises an object that the C library has in another form.
 	plugin sem.so <<<'#include <semaphore.h>
 		static sem_t s;
@@ -262,6 +264,91 @@ if is_chosen opened; then
 	same "opened: with release consistency, trusted" \
 		"$(DSM_ATOMICS=trust "${by[@]}" ${ways[release]} "$scratch/opens-one" "$scratch/plugins/plain.so" call 2>&1)" $'here 1\nthere 2'
 	says "opened: of each rank" "private memory of rank 0" 139 env DSM_OWN_LIBRARIES=rank "${run[@]}" -n 2 "$scratch/opens-one" "$scratch/plugins/plain.so" call
+fi
+
+# Thread-local variables of what is opened: each thread has its own, by calls for one variable and for
+# all of a file, aligned, with first values that are pointers, in C++ with constructors and destructors,
+# and those of a library that it needs, and of the program.
+if is_chosen opened; then
+	gcc -O2 -shared -fPIC -x c - -o "$scratch/plugins/liblocals.so" <<<'__thread int of_needed = 5;'
+	g++ -O2 -shared -fPIC -x c++ - -o "$scratch/plugins/locals.so" -L"$scratch/plugins" -llocals "-Wl,-rpath,$scratch/plugins" <<-'END'
+		#include <cstdint>
+		#include <cstdio>
+		#include <string>
+		extern "C" __thread int of_needed, of_program;
+		static const char word[] = "word";
+		extern "C" { __thread const char *text = word; }
+		static __thread int counts[2], large[3000];
+		static __thread struct { alignas(128) char c[256]; } aligned;
+		static int alive;
+		struct object {
+			std::string s{"a text that is longer than a string has room for"};
+			object() { alive++; }
+			~object() { alive += 99 + counts[0] * 1000; }
+		};
+		static thread_local object made;
+		__attribute__((constructor)) static void begin() { counts[0] = 7; }
+		extern "C" int call(int n)
+		{
+			int wrong = reinterpret_cast<std::uintptr_t>(&aligned) % 128 || aligned.c[255] || text != word || large[2999];
+			aligned.c[255] = large[2999] = 0;
+			made.s += 'x';
+			std::printf("%d: %d %d %d %d %zu, %d\n", n, counts[0] += n, counts[1]++, of_needed++, of_program++, made.s.size(), wrong);
+			return alive;
+		}
+	END
+	program opens-locals -rdynamic <<-'END'
+		#include <dlfcn.h>
+		#include <pthread.h>
+		#include <stdio.h>
+		#include <string.h>
+		__thread int of_program = 3;
+		static void *from;
+		static int (*call)(int), count;
+		static void *calls(void *arg)
+		{
+			int n = ++count;
+			of_program += n;
+			call(n);
+			return arg ? arg : (void *)(long)call(n);
+		}
+		static void *takes(void *arg)
+		{
+			void *at = dlsym(from, "text");
+			return at ? "found" : strdup(dlerror());
+		}
+		int main(int argc, char **argv)
+		{
+			pthread_t t;
+			void *alive;
+			int i;
+			from = dlopen(argv[1], RTLD_NOW);
+			*(void **)&call = dlsym(from, "call");
+			for (i = 0; i < 5; i++) {
+				pthread_create(&t, NULL, calls, NULL);
+				pthread_join(t, &alive);
+				printf("alive %ld\n", (long)alive);
+			}
+			calls(from);
+			printf("alive %d\n", call(100));
+			for (i = 0; argc > 2 && i < 2; i++) {
+				pthread_create(&t, NULL, takes, NULL);
+				pthread_join(t, &alive);
+				printf("%s\n", (char *)alive);
+			}
+			return 0;
+		}
+	END
+	gcc -O2 -rdynamic -pthread "$scratch/opens-locals.c" -o "$scratch/opens-locals.native" || count_failure "opened: build"
+	want=$("$scratch/opens-locals.native" "$scratch/plugins/locals.so")
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		same "opened: thread-local variables, $way" "$("${by[@]}" ${ways[$way]} "$scratch/opens-locals" "$scratch/plugins/locals.so" 2>&1)" "$want"
+	done
+	# shellcheck disable=SC2086
+	same "opened: thread-local variables, preload" "$("${by[@]}" ${ways[preload]} "$scratch/opens-locals.native" "$scratch/plugins/locals.so" 2>&1)" "$want"
+	says "opened: the address of a thread-local variable" "cannot share the address of a thread-local variable" 0 \
+		"${run[@]}" -n 2 --nodes rank "$scratch/opens-locals" "$scratch/plugins/locals.so" address
 fi
 
 # A program in C, which loads the C++ library with its plugin: objects of the plugin are the job's.
