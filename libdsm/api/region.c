@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/guard.h"
 #include "api/hints.h"
 #include "api/region.h"
 #include "calls/call.h"
@@ -142,6 +143,7 @@ static void abandon(struct dsm_region *r)
 		at = &job.regions[*at - 1].next;
 	*at = r->next;
 	job.host->detach(r);
+	guard_forget(r->off, r->bytes);
 	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, 0) : 0;
 	if (err)
 		log_line("region \"%s\" is detached, but this process can still touch it: %s",

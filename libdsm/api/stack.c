@@ -118,7 +118,7 @@ static void close_guard(const struct record *r)
 
 	if (!r->guard || !job.fault->guard || !range_off(r->stack - r->guard, &off))
 		return;
-	err = job.fault->guard(off, r->guard, true);
+	err = job.fault->guard(off, r->guard, GUARD_STACK);
 	if (!err)
 		self.guard = r->guard;
 	else if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
@@ -132,7 +132,7 @@ static void open_guard(const struct record *r)
 	size_t off;
 
 	if (self.guard && range_off(r->stack - self.guard, &off))
-		job.fault->guard(off, self.guard, false);
+		job.fault->guard(off, self.guard, GUARD_NONE);
 	self.guard = 0;
 }
 

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "core/action.h"
+#include "fault/guard.h"
 
 enum fault_huge { FAULT_HUGE_AUTO = 0, FAULT_HUGE_ON, FAULT_HUGE_OFF };
 
@@ -59,10 +60,10 @@ struct fault_ops {
 	 * and closed inside, outside or across the bounds. NULL: the kernel knows the bounds.
 	 * -ENOMEM: too many mappings. */
 	int (*bound)(size_t off, size_t len, size_t usable);
-	/* Optional. Forbid, or allow again, access to the whole pages of [off, off + len) by this
-	 * process. The protocol and the access of other ranks do not change. guard_has() tells
-	 * whether a page is guarded. -ENOMEM: too many mappings. */
-	int (*guard)(size_t off, size_t len, bool on);
+	/* Optional. Set what access by this process to the whole pages of [off, off + len) raises
+	 * SIGSEGV. The protocol and the access of other ranks do not change. guard_of() tells what
+	 * guards a page. -ENOMEM: too many mappings. */
+	int (*guard)(size_t off, size_t len, enum guard guard);
 	/* Map [off, off + len) of the object at range_at(off), with no more access than the
 	 * protocol allows. The previous contents are lost. Call before any rank of the node uses
 	 * the range. NULL: not supported. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guard.h - guard pages below the stacks of threads: this process may not access them, whatever the
- * protocol allows.
+ * guard.h - pages to which this process has less access than the protocol allows: below the stacks
+ * of threads, and where the program wants it (dsm_guard()).
  *
- * Thread-safe; guard_has() is async-signal-safe. [off, off + len) are whole pages of the window.
+ * Thread-safe; guard_of() is async-signal-safe. [off, off + len) are whole pages of the window.
  */
 #ifndef FAULT_GUARD_H
 #define FAULT_GUARD_H
@@ -11,13 +11,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Set or clear the guards of a range. -ENOMEM: no memory for the bitmap. */
-int guard_mark(size_t off, size_t len, bool on);
-bool guard_has(size_t off);
+enum guard {
+	GUARD_NONE,
+	GUARD_STACK,   /* no access: below a stack */
+	GUARD_PROGRAM, /* no access: by dsm_guard() */
+	GUARD_STORES   /* no store: by dsm_guard() */
+};
+
+/* Set what guards the pages of a range. -ENOMEM: no memory for the map. */
+int guard_mark(size_t off, size_t len, enum guard guard);
+enum guard guard_of(size_t off);
+/* Does this guard forbid the access? */
+static inline bool guard_forbids(enum guard guard, bool write)
+{
+	return guard == GUARD_STACK || guard == GUARD_PROGRAM || (guard == GUARD_STORES && write);
+}
 /* Is any page guarded? */
 bool guard_any(void);
 /* fault_ops.guard for backends whose protocol never changes protections by mprotect(2). */
-int guard_by_bounds(size_t off, size_t len, bool on);
+int guard_by_bounds(size_t off, size_t len, enum guard guard);
 void guard_close(void);
 
 #endif

@@ -86,8 +86,9 @@ static int close_guards(size_t off, size_t end)
 	int err = 0;
 
 	for (; guard_any() && off < end && !err; off += PAGE_BYTES)
-		if (guard_has(off))
-			err = set_all(off, PAGE_BYTES, PROT_NONE);
+		if (guard_of(off))
+			err = set_all(off, PAGE_BYTES,
+				      guard_of(off) == GUARD_STORES ? PROT_READ : PROT_NONE);
 	return err;
 }
 
@@ -216,16 +217,16 @@ static int mp_bound(size_t off, size_t len, size_t usable)
  *   opens
  *                                    closes
  *   sees the mark, closes
- * Pages whose guard is removed stay closed until they are used.
+ * Pages that may be read, and those whose guard is removed, stay closed until they are used.
  */
-static int mp_guard(size_t off, size_t len, bool on)
+static int mp_guard(size_t off, size_t len, enum guard guard)
 {
-	int err = guard_mark(off, len, on);
+	int err = guard_mark(off, len, guard);
 
-	if (!err && on) {
+	if (!err && guard) {
 		err = set_all(off, len, PROT_NONE);
 		if (err)
-			guard_mark(off, len, false);
+			guard_mark(off, len, GUARD_NONE);
 	}
 	return err;
 }

@@ -307,7 +307,7 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name);
  * arg must not use shared memory. -EXDEV: t is of another rank. -ESRCH: t has ended. */
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg);
 /* Run fn(arg) on a shared stack in the calling thread, which then counts as a thread of
- * dsm_spawn(). The stack is memory of dsm_malloc_program(). If it ends by dsm_thread_exit() or
+ * dsm_spawn(). A stack that it allocates is memory of dsm_malloc_program(). If fn ends by dsm_thread_exit() or
  * dsm_cancel(), dsm_run() returns, and a thread must join or detach it; if fn returns, neither is
  * possible. Errors of dsm_spawn(); -EINVAL: also if the caller is such a thread already. */
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
@@ -499,7 +499,7 @@ DSM_API void dsm_fault_hook(int (*fn)(void *addr, int write, int inside));
 
 /* ---- hints --------------------------------------------------------------------------------- */
 
-enum dsm_access { DSM_READ = 1, DSM_WRITE = 2 };
+enum dsm_access { DSM_NO_ACCESS = 0, DSM_READ = 1, DSM_WRITE = 2 };
 
 /* Ranges are widened to whole blocks. -EFAULT: empty, or not in one attached region or the heap.
  * -EINVAL: no access. */
@@ -522,6 +522,16 @@ DSM_API size_t dsm_needs_pin(const void *addr, size_t size);
  * others are placed), or this process has pinned part of the range (none is placed). -ENXIO: no
  * rank of that node is attached, so touched blocks stay. */
 DSM_API int dsm_place(const void *addr, size_t size, int rank);
+/* Limit the access of this process to the whole pages (4 KiB) of the range, as mprotect(2) limits
+ * that to private memory: any other access raises SIGSEGV. access: DSM_READ, or DSM_NO_ACCESS, or
+ * DSM_READ | DSM_WRITE for no limit. What other ranks may do, and where blocks are, does not
+ * change. Lift the limit before the memory is freed. Does not block. Returns 1 if the limit of a
+ * page has changed, otherwise 0. -EINVAL: not whole pages, or no such access. -EBUSY: the guard
+ * page of a stack is among them. -ENOTSUP: the kernel helper. -ENOMEM: too many mappings
+ * (vm.max_map_count); pages of the range may have no limit. */
+DSM_API int dsm_guard(void *addr, size_t size, enum dsm_access access);
+/* Return what dsm_guard() allows for the page of addr. Any thread; does not block. */
+DSM_API enum dsm_access dsm_guard_get(const void *addr);
 DSM_API int dsm_bind_thread(int node);                    /* run this thread on a NUMA node; -1: on any. -EINVAL */
 /* Prefer a NUMA node for new frames of the range. -EINVAL: no such NUMA node. -EOPNOTSUPP: dsm.ko
  * has the frames. */

@@ -601,14 +601,16 @@ int block_attach(const struct dsm_region *r)
 enum fault_answer block_fault(void *addr, bool write)
 {
 	struct dsm_region *r;
+	enum guard guard;
 	size_t off;
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
-	if (guard_has(off)) {
+	guard = guard_of(off);
+	if (guard == GUARD_STACK)
 		bad_access_guard(addr);
+	if (guard_forbids(guard, write))
 		return FAULT_NOWHERE;
-	}
 	r = region_at(off);
 	if (!r || off >= r->off + region_usable(r)) {
 		bad_access_report(addr, write);

@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "closed.h"
 #include "maps.h"
 #include "space.h"
 
@@ -133,6 +134,8 @@ EXPORT int munmap(void *addr, size_t length)
 		return map_failed(space_unmap(addr, length));
 	if (!is_shared(addr))
 		return maps_unmap(addr, length);
+	if (closed_has(addr, length))
+		closed_protect(addr, length, PROT_READ | PROT_WRITE); /* the next owner's */
 	err = is_mapped(addr) ? anon_unmap(addr, length) : heapmap_unmap(addr, length);
 	if (err == -EINVAL)
 		start_cannot(is_mapped(addr) ? "munmap() of a part of shared memory"
@@ -140,21 +143,13 @@ EXPORT int munmap(void *addr, size_t length)
 	return map_failed(err);
 }
 
-/* The library controls the protection of shared memory. */
 EXPORT int mprotect(void *addr, size_t length, int prot)
 {
 	if (!caller_is_ours(CALLER))
 		return (int)syscall(SYS_mprotect, addr, length, (long)prot);
 	if (!is_shared(addr))
 		return maps_protect(addr, length, prot);
-	if (prot == (PROT_READ | PROT_WRITE))
-		return 0;
-	if ((uintptr_t)addr & 4095) {
-		errno = EINVAL;
-		return -1;
-	}
-	errno = start_cannot("mprotect() of shared memory");
-	return -1;
+	return map_failed(closed_protect(addr, length, prot));
 }
 
 EXPORT void *mremap(void *addr, size_t old, size_t length, int flags, ...)
@@ -170,7 +165,9 @@ EXPORT void *mremap(void *addr, size_t old, size_t length, int flags, ...)
 		return (void *)syscall(SYS_mremap, addr, old, length, (long)flags, to);
 	if (!is_shared(addr))
 		return maps_move(addr, old, length, flags, to);
-	err = flags == MREMAP_MAYMOVE ? heapmap_move(addr, old, length, &to) : -EINVAL;
+	err = flags == MREMAP_MAYMOVE && !closed_has(addr, old)
+		? heapmap_move(addr, old, length, &to)
+		: -EINVAL;
 	if (!err)
 		return to;
 	errno = err == -EINVAL ? start_cannot("mremap() of shared memory") : -err;
@@ -200,7 +197,7 @@ EXPORT int madvise(void *addr, size_t length, int advice)
 		return (int)syscall(SYS_madvise, addr, length, (long)advice);
 	if (advice_is_known(advice) && !advice_clears(advice))
 		return 0;
-	if (advice == MADV_DONTNEED && !heapmap_clear(addr, length))
+	if (advice == MADV_DONTNEED && !closed_has(addr, length) && !heapmap_clear(addr, length))
 		return 0;
 	errno = advice_is_known(advice)
 		? start_cannot("madvise() of this shared memory, with advice that clears it,")

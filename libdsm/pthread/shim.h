@@ -115,7 +115,9 @@ struct team {
 	pthread_mutex_t maps_lock;
 	struct anon *maps;
 	uint32_t maps_made;
-	struct heapmap *heapmaps; /* heapmap.c; under maps_lock as well */
+	struct heapmap *heapmaps;    /* heapmap.c; under maps_lock as well */
+	pthread_mutex_t closed_lock; /* closed.c */
+	uint32_t closed;             /* atomic: a page has ever been closed */
 	pthread_mutex_t named_lock;
 	struct named *named;
 };

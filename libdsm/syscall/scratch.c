@@ -17,6 +17,7 @@
 #define KEPT 8                 /* mappings that the process keeps for reuse */
 #define KEPT_MIN (64ul << 10)
 #define KEPT_MAX ((1ul << 20) + ALIGN)
+#define PAGE 4096ul /* that can be closed */
 
 struct mapped {
 	struct mapped *next;
@@ -93,7 +94,20 @@ bool scratch_misses(const struct scratch *s, const void *p)
 	return s->shared ? p && !program.is_shared(p) : is_away(p);
 }
 
-void *scratch_get(struct scratch *s, size_t size, const void *p)
+/* Has the program closed a page of the range to this access (dsm_guard())? */
+static bool scratch_forbids(const void *p, size_t size, enum dsm_access access)
+{
+	const char *at = p, *end = at + size;
+
+	while (p && at < end && (dsm_guard_get(at) & access))
+		at += PAGE - (uintptr_t)at % PAGE;
+	if (!p || at >= end)
+		return false;
+	errno = EFAULT;
+	return true;
+}
+
+static void *scratch_place(struct scratch *s, size_t size, const void *p)
 {
 	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN,
 		     at = (s->used + align - 1) & ~(align - 1);
@@ -104,6 +118,11 @@ void *scratch_get(struct scratch *s, size_t size, const void *p)
 	return s->room + at;
 }
 
+void *scratch_get(struct scratch *s, size_t size, const void *p)
+{
+	return scratch_forbids(p, size, DSM_WRITE) ? NULL : scratch_place(s, size, p);
+}
+
 void *scratch_copy(struct scratch *s, size_t size, const void *p)
 {
 	void *q;
@@ -112,7 +131,7 @@ void *scratch_copy(struct scratch *s, size_t size, const void *p)
 		errno = EFAULT;
 		return NULL;
 	}
-	q = scratch_get(s, size, p);
+	q = scratch_forbids(p, size, DSM_READ) ? NULL : scratch_place(s, size, p);
 	return q ? memcpy(q, p, size) : NULL;
 }
 

@@ -34,9 +34,11 @@ static inline void scratch_init(struct scratch *s)
 
 /* True if the callee cannot use what p points to, so that it needs a copy. */
 bool scratch_misses(const struct scratch *s, const void *p);
-/* Allocate size bytes for a copy of p, with p's alignment, up to 512. NULL: ENOMEM. */
+/* Allocate size bytes that are copied to p later, with p's alignment, up to 512; p may be NULL.
+ * NULL: ENOMEM; EFAULT: the program has closed p to stores. */
 void *scratch_get(struct scratch *s, size_t size, const void *p);
-/* The same, and copy. NULL: ENOMEM; EFAULT: the range extends beyond the end of shared memory. */
+/* The same for a copy of p. NULL: ENOMEM; EFAULT: the range extends beyond the end of shared
+ * memory, or the program has closed it. */
 void *scratch_copy(struct scratch *s, size_t size, const void *p);
 /*
  * Copy a string, or a NULL-terminated array of strings; those that the callee can use are not

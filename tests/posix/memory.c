@@ -302,6 +302,7 @@ CASE(mapping_protection, EACH)
 	say_call(mprotect(p, 8192, PROT_READ | PROT_WRITE));
 	say_call(mprotect(p + 1, 1, PROT_READ));
 	say_call(mprotect(p, 4096, PROT_READ));
+	say_call(mprotect(p, 4096, PROT_READ | PROT_EXEC));
 	munmap(p, 8192);
 }
 

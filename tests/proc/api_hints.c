@@ -125,6 +125,106 @@ static void part_pins(void)
 	test_close("pins", r);
 }
 
+/* Can the kernel read the word for this process, and write it? The word is here. */
+static int kernel_access(uint64_t *word)
+{
+	int ends[2], access = 0;
+	uint64_t value = 0;
+
+	REQUIRE(!pipe(ends), "no pipe");
+	if (write(ends[1], word, 8) == 8)
+		access |= DSM_READ;
+	else
+		REQUIRE(errno == EFAULT && write(ends[1], &value, 8) == 8, "errno %d", errno);
+	if (read(ends[0], word, 8) == 8)
+		access |= DSM_WRITE;
+	else
+		REQUIRE(errno == EFAULT, "errno %d", errno);
+	close(ends[0]);
+	close(ends[1]);
+	return access;
+}
+
+/* One rank after the other uses two pages, of which this one may not write or touch them. */
+static void use_closed(uint64_t *p, bool limited)
+{
+	int turn;
+
+	for (turn = 0; turn < test_size; turn++) {
+		MUST(dsm_barrier());
+		if (turn != test_rank)
+			continue;
+		REQUIRE(load(p + 1024) == (uint64_t)turn, "%lu for %d", load(p + 1024), turn);
+		store(p, (uint64_t)turn);
+		store(p + 1536, (uint64_t)turn);
+		if (!limited) {
+			store(p + 512, (uint64_t)turn);
+			store(p + 1025, (uint64_t)turn);
+		}
+		REQUIRE(kernel_access(p + 512) == (limited ? 0 : DSM_READ | DSM_WRITE),
+			"a page without access");
+		REQUIRE(kernel_access(p + 1025) == (limited ? DSM_READ : DSM_READ | DSM_WRITE),
+			"a page without stores");
+		if (turn + 1 < test_size)
+			store(p + 1024, (uint64_t)turn + 1);
+	}
+	MUST(dsm_barrier());
+}
+
+/* The last rank limits its own access. */
+static void limits(uint64_t *p)
+{
+	const bool mine = test_rank == last;
+
+	if (mine) {
+		EXPECT(dsm_guard(p + 512, 4096, DSM_NO_ACCESS), 1);
+		EXPECT(dsm_guard(p + 512, 4096, DSM_NO_ACCESS), 0);
+		EXPECT(dsm_guard(p + 1024, 4096, DSM_READ), 1);
+	}
+	EXPECT((int)dsm_guard_get(p + 513), mine ? DSM_NO_ACCESS : DSM_READ | DSM_WRITE);
+	EXPECT((int)dsm_guard_get(p + 1535), mine ? DSM_READ : DSM_READ | DSM_WRITE);
+	EXPECT((int)dsm_guard_get(p + 1536), DSM_READ | DSM_WRITE);
+	use_closed(p, mine);
+	if (mine)
+		EXPECT(dsm_guard(p, 4 * 4096, DSM_READ | DSM_WRITE), 1);
+	EXPECT(dsm_guard(p, 4 * 4096, DSM_READ | DSM_WRITE), 0);
+	MUST(dsm_barrier());
+	if (!test_rank)
+		store(p + 1024, 0);
+	use_closed(p, false);
+}
+
+static void part_closed_pages(void)
+{
+	struct dsm_region_options opt = { .block_size = 8192 };
+	const char *backend = getenv("DSM_BACKEND");
+	dsm_region_t *r;
+	uint64_t *p;
+
+	MUST(dsm_region_open("closed", 4 * 4096, &opt, &r));
+	p = dsm_region_base(r);
+	EXPECT(dsm_guard(p, 4095, DSM_READ), -EINVAL);
+	EXPECT(dsm_guard(p + 1, 4096, DSM_READ), -EINVAL);
+	EXPECT(dsm_guard(p, 4096, (enum dsm_access)4), -EINVAL);
+	EXPECT(dsm_guard(p, 0, DSM_READ), -EFAULT);
+	EXPECT(dsm_guard(p, 1ul << 30, DSM_READ), -EFAULT);
+	EXPECT(dsm_guard(&opt, 4096, DSM_READ), -EFAULT);
+	EXPECT((int)dsm_guard_get(&opt), DSM_READ | DSM_WRITE);
+	if (dsm_nodes() > 1 && backend && !strcmp(backend, "kmod")) {
+		EXPECT(dsm_guard(p, 4096, DSM_READ), -ENOTSUP);
+		test_close("closed", r);
+		return;
+	}
+	limits(p);
+	EXPECT(dsm_guard(p, 4096, DSM_READ), 1);
+	test_close("closed", r);
+	p = test_open("closed again", 4 * 4096, DSM_HOME_CYCLIC, &r);
+	EXPECT((int)dsm_guard_get(p), DSM_READ | DSM_WRITE);
+	MUST(dsm_barrier());
+	store(p + test_rank, 1);
+	test_close("closed again", r);
+}
+
 #define TURNS 50u
 #define TOO_MANY (100 * TURNS)
 
@@ -599,6 +699,7 @@ static const struct test_part parts[] = {
 	{ "pins", part_pins },
 	{ "pins in turn", part_pins_in_turn },
 	{ "pins together", part_pins_together },
+	{ "closed pages", part_closed_pages },
 	{ "homes", part_homes },
 	{ "place", part_place },
 	{ "populate", part_populate },

@@ -26,11 +26,11 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	# On a busy host they take long, and their main threads wait all the time.
 	more='' common=(DSM_STALL_MS=25000)
 	[[ $name != queue ]] || more="mprotect fill"
-	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams|calls|numbers|aio) ]] || more=mprotect
+	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside|faults|async|iostreams|calls|numbers|aio|closed) ]] || more=mprotect
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
 	[[ $name != regression ]] || more=mprotect
 	ways_of="one node two mixed preload"
-	[[ $name != @(bank|queue|wavefront|strings|random|objects|futures|unwind|contexts|patterns) ]] || more+=" release"
+	[[ $name != @(bank|queue|wavefront|strings|random|objects|futures|unwind|contexts|patterns|closed) ]] || more+=" release"
 	[[ $name != exceptions ]] || more="release many"
 	# A small heap: one thread gets memory whose home is at the other one's node.
 	[[ $name != edges ]] || { ways_of="node two release many"; common+=(DSM_HEAP=128M); }

@@ -541,8 +541,8 @@ static void guarded(void)
 	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RW));
 	/* also in the mapping that is closed next */
 	rank_require(try_write(at, 1) && try_write(at + PG, 1));
-	ALONE(1, rank_require(!node.ops->guard(at, PG, true));
-	      rank_require(guard_has(at) && !guard_has(at + PG)));
+	ALONE(1, rank_require(!node.ops->guard(at, PG, GUARD_STACK));
+	      rank_require(guard_of(at) == GUARD_STACK && !guard_of(at + PG)));
 	rank_require(try_write(at, 2) == (node.me != 1) && try_write(at - PG, 2) &&
 		     try_write(at + PG, 2));
 	ALONE(1, lower(0, sizeof(block)));
@@ -555,7 +555,7 @@ static void guarded(void)
 	rank_require(try_write(at, 4) == (node.me != 1) && try_write(at - PG, 4) &&
 		     try_write(at + PG, 4));
 	ALONE(1, lower(0, sizeof(block)));
-	ALONE(1, rank_require(!node.ops->guard(at, PG, false) && !guard_has(at)));
+	ALONE(1, rank_require(!node.ops->guard(at, PG, GUARD_NONE) && !guard_of(at)));
 	rank_require(reads(at, 4) && reads(at + 8, 0x0505050505050505u) && !try_write(at, 5));
 	ALONE(1, raise_for(1, 0, sizeof(block)));
 	rank_require(try_write(at, 5));
@@ -564,6 +564,43 @@ static void guarded(void)
 UNIT_LOOP_TEST(a_guard_is_closed_whatever_the_protocol_does, first_backend(), 2)
 {
 	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, guarded);
+}
+
+/* The same for a page that rank 1 may read. */
+static void guarded_stores(void)
+{
+	static const size_t at = 3 * PG;
+	static char block[8 * PG];
+
+	memset(block, 5, sizeof(block));
+	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RW));
+	rank_require(try_write(at, 1) && try_write(at + PG, 1));
+	ALONE(1, rank_require(!node.ops->guard(at, PG, GUARD_STORES));
+	      rank_require(guard_of(at) == GUARD_STORES && !guard_of(at - PG)));
+	rank_require(reads(at, 1));
+	meet();
+	rank_require(try_write(at, 2) == (node.me != 1) && try_write(at - PG, 2));
+	meet();
+	rank_require(reads(at, 2) && try_write(at + PG, 2));
+	ALONE(1, lower(0, sizeof(block)));
+	ALONE(1, raise_for(1, 0, sizeof(block)));
+	rank_require(reads(at, 2) && try_write(at, 2) == (node.me != 1) && try_write(at + PG, 3));
+	ALONE(0, shut(0, sizeof(block)));
+	ALONE(1, fill(1, 0, sizeof(block), block, PROT_RW));
+	rank_require(reads(at + 8, 0x0505050505050505u) && try_write(at, 4) == (node.me != 1));
+	meet();
+	ALONE(1, rank_require(!node.ops->guard(at, PG, GUARD_PROGRAM)));
+	rank_require(reads(at, 4) == (node.me != 1));
+	meet();
+	ALONE(1, rank_require(!node.ops->guard(at, 2 * PG, GUARD_NONE) && !guard_any()));
+	rank_require(reads(at, 4));
+	meet();
+	rank_require(try_write(at, 5));
+}
+
+UNIT_LOOP_TEST(a_page_may_be_closed_to_stores_alone, first_backend(), 2)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, guarded_stores);
 }
 
 static void one_dies(void)

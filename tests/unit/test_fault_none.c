@@ -102,7 +102,8 @@ UNIT_LOOP_TEST(what_is_in_bounds_is_plain_memory, 0, 2)
 				   : WIFSIGNALED(status) || WEXITSTATUS(status) != 7);
 	}
 	use(4);
-	ck_assert(!fault_none.guard(4096, 4096, true) && guard_has(4096) && !guard_has(8192));
+	ck_assert(!fault_none.guard(4096, 4096, GUARD_STACK) && guard_of(4096) == GUARD_STACK &&
+		  !guard_of(8192));
 	pid = fork();
 	if (!pid) {
 		signal(SIGSEGV, SIG_DFL);
@@ -111,7 +112,8 @@ UNIT_LOOP_TEST(what_is_in_bounds_is_plain_memory, 0, 2)
 	}
 	ck_assert(waitpid(pid, &status, 0) == pid);
 	ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) != 7);
-	ck_assert(!fault_none.guard(4096, 4096, false) && !guard_has(4096) && WINDOW[4096] == 4);
+	ck_assert(!fault_none.guard(4096, 4096, GUARD_NONE) && !guard_of(4096) &&
+		  WINDOW[4096] == 4);
 	ck_assert(!fault_none.shut(0, USED));
 	ck_assert(WINDOW[0] == 0 && WINDOW[USED - 4096] == 0);
 	fault_none.close();
