@@ -197,6 +197,7 @@ $(B)/core/%.o:            EXTRA = -ffreestanding $(ENTRIES)
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB) $(ENTRIES)
 $(B)/obj/libdsm/pthread/thread.o $(B)/obj/libdsm/pthread/once.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # they have handlers that unwinding passes
 $(B)/obj/libdsm/pthread/exceptions.o $(B)/obj/libdsm/pthread/pending.o $(B)/obj/libdsm/pthread/callbacks.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
+$(B)/obj/libdsm/pthread/contexts.o: EXTRA = $(CPPFLAGS_LIB) -fcf-protection=none # it leaves a shadow stack alone, so the library must not claim support
 # A part of the program, so as dsm-cc compiles one.
 $(B)/obj/libdsm/openmp/%.o: EXTRA = $(CPPFLAGS_LIB) $(if $(SAN),,-fno-inline-atomics -include dsm_atomics.h)
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)

@@ -23,14 +23,14 @@ struct record {
 	dsm_sem_t done;
 	uint32_t state; /* atomic */
 	int32_t rank;
-	void *memory;      /* freed at the end: what this record is in, */
-	void *apart;       /* and its stack, if that is in another allocation; or NULL */
+	void *memory;      /* the allocation of this record, freed at the end */
+	void *apart;       /* that of the stack if it is another one, freed as well; or NULL */
 	char *stack, *top; /* the shared one, without guard; NULL: it is private */
 	/* of the stack, and below it; size includes a record at the top of the stack */
 	size_t size, guard;
 	uint32_t masked; /* it begins with signals blocked */
 	uint32_t called; /* named by another rank: the kernel does not have the name; atomic */
-	/* of the creator, as the kernel would hand on: its rounding, exceptions and so on */
+	/* the creator's floating-point control words, which clone(2) would pass on */
 	uint32_t mxcsr;
 	uint16_t x87;
 	uint64_t mark; /* that this is a record (record_of()); 0 once it is released */

@@ -3,9 +3,11 @@
  * contexts.c - makecontext(3) and its like between nodes. The C library's functions have the kernel
  * read and write signal masks in the context, which another node may have taken meanwhile. Here the
  * mask is exchanged in private memory, and the context is accessed by instructions alone. The C
- * library's would also go on with a context in uc_link.
+ * library's makecontext() would have a context in uc_link go on by its own setcontext(). These
+ * functions replace the C library's in every process, for assembler cannot pass a call on.
  *
- * A context that one of these functions has made may go on in a thread of any rank.
+ * A context may go on in a thread of any rank, but for one that swapcontext() has saved in a
+ * handler: between nodes, that runs on a private stack, which the next signal needs.
  */
 #include "shim.h"
 
@@ -57,7 +59,7 @@ int context_switch(ucontext_t *from, const ucontext_t *to) __attribute__((visibi
 void context_load(int unused, const ucontext_t *to) __attribute__((noreturn, visibility("hidden")));
 /* Where a function of makecontext() returns to: rbx has the place of uc_link. */
 void context_begin(void) __attribute__((visibility("hidden")));
-void context_end(const ucontext_t *link) __attribute__((noreturn, visibility("hidden")));
+void context_end(const ucontext_t *link) __attribute__((used, noreturn, visibility("hidden")));
 
 /* clang-format off */
 __asm__(	SET("at_r8", AT_R8)
@@ -173,7 +175,8 @@ static uint64_t mask_of(const ucontext_t *u)
 	return shim.active && !shim.one_node ? mask & ~of_misses() : mask;
 }
 
-static void keep_mask(ucontext_t *in, uint64_t mask)
+/* What of a context is no register. */
+static void context_keep(ucontext_t *in, uint64_t mask)
 {
 	sigemptyset(&in->uc_sigmask);
 	memcpy(&in->uc_sigmask, &mask, sizeof(mask));
@@ -181,10 +184,10 @@ static void keep_mask(ucontext_t *in, uint64_t mask)
 }
 
 /* For getcontext(). */
-void context_prepare(ucontext_t *u) __attribute__((visibility("hidden")));
+void context_prepare(ucontext_t *u) __attribute__((used, visibility("hidden")));
 void context_prepare(ucontext_t *u)
 {
-	keep_mask(u, blocked_signals());
+	context_keep(u, blocked_signals());
 }
 
 EXPORT int setcontext(const ucontext_t *to)
@@ -195,7 +198,12 @@ EXPORT int setcontext(const ucontext_t *to)
 
 EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
 {
-	keep_mask(from, masks_exchange(mask_of(to)));
+	static bool said;
+
+	if (!shim.one_node && caller_is_ours(CALLER) && !is_shared(&from) &&
+	    !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		start_cannot("swapcontext() in a handler of a signal");
+	context_keep(from, masks_exchange(mask_of(to)));
 	return context_switch(from, to);
 }
 

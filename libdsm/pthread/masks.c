@@ -25,6 +25,15 @@ static uint64_t set_mask(int how, uint64_t mask)
 	return mask;
 }
 
+/* A launcher ends ranks by these: see pending.c. */
+static void masks_note_held(uint64_t mask)
+{
+	const uint64_t ends = signal_bit(SIGHUP) | signal_bit(SIGINT) | signal_bit(SIGTERM);
+
+	if (mask & ends & ~__atomic_load_n(&together->held, __ATOMIC_RELAXED))
+		__atomic_fetch_or(&together->held, mask & ends, __ATOMIC_SEQ_CST);
+}
+
 uint64_t block_signals(void)
 {
 	return set_mask(SIG_BLOCK, ~of_misses());
@@ -37,8 +46,10 @@ void masks_let_signals(uint64_t before)
 
 uint64_t masks_exchange(uint64_t mask)
 {
-	const uint64_t before = set_mask(SIG_SETMASK, mask);
+	uint64_t before;
 
+	masks_note_held(mask);
+	before = set_mask(SIG_SETMASK, mask);
 	pending_unblocked();
 	return before;
 }
@@ -69,18 +80,6 @@ static void remove_misses(sigset_t *set)
 	sigdelset(set, SIGBUS);
 }
 
-/* A launcher ends ranks by these: see pending.c. */
-static void masks_note_held(const sigset_t *set)
-{
-	const uint64_t ends = signal_bit(SIGHUP) | signal_bit(SIGINT) | signal_bit(SIGTERM);
-	uint64_t held;
-
-	memcpy(&held, set, sizeof(held));
-	held &= ends;
-	if (held & ~__atomic_load_n(&together->held, __ATOMIC_RELAXED))
-		__atomic_fetch_or(&together->held, held, __ATOMIC_SEQ_CST);
-}
-
 /* Libraries, too, must leave the misses alone. */
 const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *caller)
 {
@@ -94,10 +93,13 @@ const sigset_t *without_misses(const sigset_t *set, sigset_t *copy, const void *
 /* What the caller may block of its set; NULL: it blocks nothing. */
 static const sigset_t *blockable(int how, const sigset_t *set, sigset_t *copy, const void *caller)
 {
+	uint64_t held;
+
 	if (!shim.active || !set || how == SIG_UNBLOCK || is_runtime(caller) || !is_rank())
 		return set;
 	set = without_misses(set, copy, caller);
-	masks_note_held(set);
+	memcpy(&held, set, sizeof(held));
+	masks_note_held(held);
 	return set;
 }
 

@@ -24,7 +24,8 @@ static inline uint64_t of_misses(void)
 uint64_t block_signals(void);
 /* Set the mask. */
 void masks_let_signals(uint64_t before);
-/* The same for the program: handle what waits for it. Return the previous mask. */
+/* Set the mask of the program, and fetch the pending signals of the process that it lets in. Return
+ * the previous mask. */
 uint64_t masks_exchange(uint64_t mask);
 /* Block these signals; unblock them. */
 void masks_close(uint64_t set);

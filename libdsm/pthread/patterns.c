@@ -137,6 +137,7 @@ EXPORT int regcomp(regex_t *out, const char *text, int flags)
 
 	if (!caller_is_ours(CALLER))
 		return NEXT(regcomp)(out, text, flags);
+	*out = (regex_t){ 0 }; /* a failed one may be freed */
 	err = compile(text, flags, &c);
 	if (err)
 		return err;
@@ -193,7 +194,9 @@ EXPORT void regfree(regex_t *r)
 	if (*at)
 		drop(at);
 	pthread_rwlock_unlock(&table_lock);
-	p->number = p->mark = 0;
+	/* other ranks look at what is freed: the compiler must not leave the stores out */
+	__atomic_store_n(&p->number, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->mark, 0, __ATOMIC_RELAXED);
 	free(p);
 	r->buffer = NULL;
 }

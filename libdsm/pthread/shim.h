@@ -8,7 +8,7 @@
  * there is no object (malloc(), pthread_self()), the caller's address decides: the executable and
  * the C++ library count as the program.
  *
- * In a job of one rank, all calls are passed to the C library.
+ * In a job of one rank, all calls are passed to the C library, except those of contexts.c.
  *
  * This header has the shared definitions and the functions of start.c. The functions of each other
  * file are in its header. As interpose/next.h requires, this header comes before any header of the

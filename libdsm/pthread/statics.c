@@ -143,19 +143,12 @@ EXPORT char *strtok(char *s, const char *ends)
 				      : NEXT(strtok)(s, ends);
 }
 
-/* The C library allocates the table by malloc(). */
 EXPORT int hcreate(size_t n)
 {
-	int made;
-
-	if (!caller_is_ours(CALLER))
-		return NEXT(hcreate)(n);
-	lent++;
-	made = hcreate_r(n, &team->statics->table);
-	lent--;
-	return made;
+	return caller_is_ours(CALLER) ? hcreate_r(n, &team->statics->table) : NEXT(hcreate)(n);
 }
 
+/* The C library allocates the table by malloc(). */
 EXPORT int hcreate_r(size_t n, struct hsearch_data *table)
 {
 	const bool ours = caller_is_ours(CALLER);

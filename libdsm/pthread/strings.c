@@ -340,13 +340,13 @@ static bool share_vector(char ***vector, size_t front, size_t n)
 	return true;
 }
 
+/* With another error, *found may never have been set. */
 EXPORT int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found)
 {
 	const int err = NEXT(glob)(pattern, flags, failed, found);
 
-	if (!caller_is_ours(CALLER) || err == GLOB_NOSPACE || !found->gl_pathv ||
-	    share_vector(&found->gl_pathv, flags & GLOB_DOOFFS ? found->gl_offs : 0,
-			 found->gl_pathc))
+	if (!caller_is_ours(CALLER) || (err && err != GLOB_NOMATCH && err != GLOB_ABORTED) ||
+	    !found->gl_pathv || share_vector(&found->gl_pathv, found->gl_offs, found->gl_pathc))
 		return err;
 	return GLOB_NOSPACE;
 }
@@ -355,15 +355,53 @@ _Static_assert(sizeof(glob_t) == sizeof(glob64_t), "the same function");
 EXPORT int glob64(const char *pattern, int flags, int (*failed)(const char *, int), glob64_t *found)
 	__attribute__((alias("glob")));
 
+/* Put copies of the words behind those that *found has. False: there is no memory, and *found is
+ * as it was. */
+static bool add_words(wordexp_t *found, const wordexp_t *fresh)
+{
+	const size_t front = found->we_offs + found->we_wordc, n = fresh->we_wordc;
+	char **to = shared_zalloc((front + n + 1) * sizeof(*to));
+	size_t i;
+
+	for (i = 0; to && i < n; i++) {
+		to[front + i] = strings_copy(fresh->we_wordv[i], strlen(fresh->we_wordv[i]));
+		if (!to[front + i])
+			break;
+	}
+	if (!to || i < n) {
+		while (i)
+			free(to[front + --i]);
+		free(to);
+		return false;
+	}
+	if (found->we_wordv)
+		memcpy(to, found->we_wordv, front * sizeof(*to));
+	free(found->we_wordv);
+	found->we_wordv = to;
+	found->we_wordc += n;
+	return true;
+}
+
+/* The C library adds to a vector by realloc(), and takes an error as if that had not moved it. */
 EXPORT int wordexp(const char *text, wordexp_t *found, int flags)
 {
-	const int err = NEXT(wordexp)(text, found, flags);
+	const int own = WRDE_APPEND | WRDE_REUSE | WRDE_DOOFFS;
+	wordexp_t fresh;
+	bool added;
+	int err;
 
-	if (!caller_is_ours(CALLER) || (err && err != WRDE_NOSPACE) || !found->we_wordv ||
-	    share_vector(&found->we_wordv, flags & WRDE_DOOFFS ? found->we_offs : 0,
-			 found->we_wordc))
+	if (!caller_is_ours(CALLER))
+		return NEXT(wordexp)(text, found, flags);
+	if (flags & WRDE_REUSE)
+		wordfree(found);
+	err = NEXT(wordexp)(text, &fresh, flags & ~own);
+	if (err && err != WRDE_NOSPACE)
 		return err;
-	return WRDE_NOSPACE;
+	if (!(flags & WRDE_APPEND))
+		*found = (wordexp_t){ .we_offs = flags & WRDE_DOOFFS ? found->we_offs : 0 };
+	added = add_words(found, &fresh);
+	wordfree(&fresh);
+	return added ? err : WRDE_NOSPACE;
 }
 
 /* A copy of one address, as freeaddrinfo() frees it. */
@@ -400,12 +438,12 @@ EXPORT int getaddrinfo(const char *name, const char *service, const struct addri
 	for (a = list; a && (*end = share_address(a)); a = a->ai_next)
 		end = &(*end)->ai_next;
 	freeaddrinfo(list);
-	*out = first;
-	if (!a)
-		return 0;
-	if (first)
+	if (a && first)
 		freeaddrinfo(first);
-	return EAI_MEMORY;
+	if (a)
+		return EAI_MEMORY;
+	*out = first;
+	return 0;
 }
 
 /* ---- vectors of strings: the C library is lent the program's malloc() --------------------- */

@@ -25,6 +25,25 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const unsigned int rounding[] = { _MM_ROUND_NEAREST, _MM_ROUND_DOWN, _MM_ROUND_UP,
 					 _MM_ROUND_TOWARD_ZERO };
 
+/* Of vectors and of x87, which have the same numbers. */
+static unsigned int rounding_now(void)
+{
+	unsigned short word;
+
+	__asm__ volatile("fnstcw %0" : "=m"(word));
+	return _MM_GET_ROUNDING_MODE() == (word >> 10 & 3u) << 13 ? _MM_GET_ROUNDING_MODE() : ~0u;
+}
+
+static void round_by(unsigned int mode)
+{
+	unsigned short word;
+
+	__asm__ volatile("fnstcw %0" : "=m"(word));
+	word = (unsigned short)((word & ~(3u << 10)) | mode >> 13 << 10);
+	__asm__ volatile("fldcw %0" : : "m"(word));
+	_MM_SET_ROUNDING_MODE(mode);
+}
+
 static int is_blocked(int sig)
 {
 	sigset_t set;
@@ -43,11 +62,11 @@ static void run_fiber(int number, int turns, int c, int d, int e, int f, long g,
 	check("arguments",
 	      c == 3 && d == 4 && e == 5 && f == 6 && g == 7l << 40 && h == 8 &&
 		      !strcmp(text, "nine"));
-	_MM_SET_ROUNDING_MODE(rounding[number % 4]);
+	round_by(rounding[number % 4]);
 	for (mine->left = turns; mine->left; mine->left--) {
 		check("mask",
 		      is_blocked(SIGUSR1) == number % 2 && is_blocked(SIGUSR2) == number / 2 % 2);
-		check("rounding", _MM_GET_ROUNDING_MODE() == rounding[number % 4]);
+		check("rounding", rounding_now() == rounding[number % 4]);
 		sum = sum + 1.0 / mine->left;
 		if (mine->left > 1)
 			check("swapcontext", !swapcontext(&mine->context, &mine->back));
@@ -80,7 +99,7 @@ static void give_turn(struct fiber *f)
 {
 	check("thread's swapcontext", !swapcontext(&f->back, &f->context));
 	check("thread's mask", !is_blocked(SIGUSR1) && !is_blocked(SIGUSR2));
-	check("thread's rounding", _MM_GET_ROUNDING_MODE() == _MM_ROUND_NEAREST);
+	check("thread's rounding", rounding_now() == _MM_ROUND_NEAREST);
 }
 
 static void *schedule(void *arg)
@@ -121,7 +140,7 @@ static void *repeat(void *arg)
 
 static void *child(void *arg)
 {
-	*(unsigned int *)arg = _MM_GET_ROUNDING_MODE();
+	*(unsigned int *)arg = rounding_now();
 	return NULL;
 }
 
@@ -132,7 +151,7 @@ static void *inherit(void *arg)
 	int i;
 
 	for (i = 0; i < 4; i++) {
-		_MM_SET_ROUNDING_MODE(rounding[i]);
+		round_by(rounding[i]);
 		in_thread(child, &got);
 		check("inherited rounding", got == rounding[i]);
 	}
@@ -147,7 +166,7 @@ int main(void)
 		make_fiber(i);
 	in_threads(THREADS, schedule);
 	for (i = 0; i < FIBERS; i++) {
-		right += fibers[i].sum == fibers[i % 4].sum;
+		right += i >= 4 && fibers[i].sum == fibers[i % 4].sum;
 		free(fibers[i].stack);
 	}
 	tell("%d fibers, %.17g %.17g %.17g %.17g\n", right, fibers[0].sum, fibers[1].sum,

@@ -32,6 +32,11 @@ static void *match_all(void *arg)
 		m[0].rm_so = 4;
 		m[0].rm_eo = 7;
 		check("part", regexec(&any, "aaaabcdaa", 1, m, REG_STARTEND) == REG_NOMATCH);
+		m[0].rm_so = 4;
+		m[0].rm_eo = 15;
+		check("a part",
+		      !regexec(&words, "say hello world, hello", 1, m, REG_STARTEND) &&
+			      m[0].rm_so == 4 && m[0].rm_eo == 15);
 	}
 	check("groups counted", words.re_nsub == 2 && lines.re_nsub == 0);
 	return arg;
@@ -76,9 +81,11 @@ int main(void)
 	in_threads(THREADS, match_all);
 	match_all(NULL);
 	in_threads(2, hand_over);
+	memset(&wrong, 1, sizeof(wrong));
 	err = regcomp(&wrong, "a(b", REG_EXTENDED);
 	regerror(err, &wrong, text, sizeof(text));
 	tell("%d %s\n", err, text);
+	regfree(&wrong);
 	regfree(&words);
 	regfree(&lines);
 	regfree(&any);

@@ -53,6 +53,54 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	done
 done
 
+# The last context of a thread ends the process as exit(0) does, on any rank. One that is saved in a
+# handler must not go on.
+if is_chosen contexts; then
+	program last-context <<-'END'
+		#include <pthread.h>
+		#include <signal.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <ucontext.h>
+		static ucontext_t last, main_context, handler;
+		static char stack[65536];
+		static void bye(void) { puts("bye"); }
+		static void runs(int a, int b) { printf("%d %d\n", a, b); }
+		static void swaps(int sig) { (void)sig; swapcontext(&handler, &main_context); }
+		static void *starts(void *arg)
+		{
+			volatile int again = 0;
+			if (arg) {
+				signal(SIGUSR1, swaps);
+				getcontext(&main_context);
+				if (!again++)
+					raise(SIGUSR1);
+			}
+			getcontext(&last);
+			last.uc_stack.ss_sp = stack;
+			last.uc_stack.ss_size = sizeof(stack);
+			last.uc_link = NULL;
+			makecontext(&last, (void (*)(void))runs, 2, 3, 4);
+			setcontext(&last);
+			return arg;
+		}
+		int main(int argc, char **argv)
+		{
+			pthread_t t;
+			atexit(bye);
+			pthread_create(&t, NULL, starts, argc > 1 ? argv : NULL);
+			pthread_join(t, NULL);
+			return 3;
+		}
+	END
+	for way in one node two; do
+		# shellcheck disable=SC2086
+		same "contexts: the last one, $way" "$(timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/last-context" 2>&1; echo $?)" $'3 4\nbye\n0'
+	done
+	says "contexts: of a handler" "swapcontext() in a handler of a signal does not work across ranks" 0 \
+		"${run[@]}" -n 2 --nodes rank "$scratch/last-context" handler
+fi
+
 # What libatomic may not do. One rank is a process as any other, and has children.
 [[ ! -x $scratch/atomics ]] || says "atomics: fork" $'interleavings: ok\nconstants: ok\nforks: ok' 0 "${run[@]}" -n 1 "$scratch/atomics" fork
 

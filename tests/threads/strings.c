@@ -83,7 +83,16 @@ static void find_others(void)
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_CANONNAME };
 	ENTRY one = { .key = made[6] }, *at;
 
-	if (wordexp("first 'second word'", &words, 0) || wordexp("third", &words, WRDE_APPEND) ||
+	glob_t none;
+	wordexp_t failed = { .we_wordc = 5 };
+
+	words.we_offs = 2;
+	if (wordexp("again", &words, WRDE_DOOFFS) ||
+	    wordexp("first 'second word'", &words, WRDE_DOOFFS | WRDE_REUSE) ||
+	    wordexp("third", &words, WRDE_APPEND) ||
+	    wordexp("lost $(", &words, WRDE_APPEND) != WRDE_SYNTAX ||
+	    wordexp("lost |", &failed, 0) != WRDE_BADCHAR || failed.we_wordc != 5 ||
+	    glob("*", 1 << 20, NULL, &none) != -1 ||
 	    getaddrinfo("127.0.0.1", "80", &hints, &addresses) || !hcreate_r(10, &table) ||
 	    !hsearch_r(one, ENTER, &at, &table))
 		exit(11);
@@ -98,8 +107,9 @@ static void use_found(void)
 		printf("%zu %s\n", i, strrchr(files.gl_pathv[i], '/'));
 	printf("%d\n", !files.gl_pathv[0] && !files.gl_pathv[2 + files.gl_pathc]);
 	globfree(&files);
-	for (size_t i = 0; i < words.we_wordc; i++)
+	for (size_t i = 2; i < 2 + words.we_wordc; i++)
 		printf("%s\n", words.we_wordv[i]);
+	printf("%d\n", !words.we_wordv[0]);
 	wordfree(&words);
 	for (struct addrinfo *a = addresses; a; a = a->ai_next)
 		if (!getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port, sizeof(port),
