@@ -176,10 +176,12 @@ void owner_start(void)
 
 static struct desk *desk_make(void)
 {
+	/* a signal that all threads of the program block must not find it open */
+	const struct dsm_thread_options quiet = { .signals_blocked = 1 };
 	struct desk *d = dsm_calloc(1, sizeof(*d));
 
 	if (!d || dsm_sem_init(&d->asked, 0) || dsm_sem_init(&d->done, 0) ||
-	    dsm_spawn(&d->clerk, 0, NULL, clerk, d))
+	    dsm_spawn(&d->clerk, 0, &quiet, clerk, d))
 		dsm_abort(70, "no thread of rank 0 for calls on files (DSM_HEAP, ulimit -u)");
 	return d;
 }

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -121,6 +122,15 @@ static void *send_one(void *arg)
 	return NULL;
 }
 
+/* What rank 0 does for it, no thread that takes the signal may do. */
+static void *open_one(void *arg)
+{
+	const int fd = open("/dev/null", O_RDONLY);
+
+	check("open()", fd >= 0 && !close(fd));
+	return arg;
+}
+
 static void blocked(void)
 {
 	pthread_t t[THREADS];
@@ -145,6 +155,7 @@ static void blocked(void)
 		pthread_join(t[i], NULL);
 	for (i = 0; i < THREADS; i++) { /* it is sent first */
 		in_thread(send_one, &all);
+		in_thread(open_one, NULL);
 		in_thread(take_one, NULL);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
