@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 		return p == MAP_FAILED || mprotect(p, 4096, PROT_READ) || munmap(p + 4096, 4096);
 	printf("%d %d %d", is(mmap(p, 4096, rw, shared | MAP_FIXED, -1, 0), ENOTSUP),
 	       is(mmap(NULL, 4096, PROT_NONE, shared, -1, 0), ENOTSUP), is(mmap(NULL, 0, rw, shared, -1, 0), EINVAL));
-	printf(" %d %d %d", munmap(p + 4096, 4096) && errno == EINVAL, mprotect(p, 4096, PROT_READ) && errno == ENOSYS,
+	printf(" %d %d %d", munmap(p + 4096, 4096) && errno == EINVAL, mprotect(p, 4096, PROT_EXEC) && errno == ENOSYS,
 	       is(mremap(p, 3 * 4096, 8 * 4096, MREMAP_MAYMOVE), ENOSYS));
 	printf(" %d %d %d %d\n", q != MAP_FAILED && !mprotect(q, 4096, rw) && !munmap(q, 1 << 30), mprotect(p, 4096, rw),
 	       munmap(p, 3 * 4096 - 10), is(mmap(NULL, 1ul << 46, rw, shared, -1, 0), ENOMEM));
